@@ -42,7 +42,7 @@ impl App {
         Ok(Self { runtime, answers, leaving: Arc::default() })
     }
 
-    /// The routes of the port for clients. Without a management port these are all routes.
+    /// The routes of the port for clients: all routes, if there is no management port.
     pub fn router(&self) -> Guarded {
         self.routers().clients
     }

@@ -30,7 +30,7 @@ const ADDRESS_PAUSE: Duration = Duration::from_millis(100);
 /// Reasons why a server ended without a stop signal.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The address cannot be listened on.
+    /// The server cannot listen on the address.
     #[error("cannot listen on {address}: {source}{}", hint(.source))]
     Listen {
         /// The address.
@@ -41,7 +41,7 @@ pub enum RunError {
     /// Connections cannot be encrypted.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The listener broke.
+    /// The listener failed.
     #[error("cannot serve: {0}")]
     Serve(io::Error),
     /// The store closed while the server ran: another writer fenced it, or it failed.

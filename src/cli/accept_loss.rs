@@ -1,4 +1,4 @@
-//! `slateberg store accept-loss`: lets a server start again after the end of the journal was lost.
+//! `slateberg store accept-loss`: allows a server to start although the end of its log was lost.
 
 use std::process::ExitCode;
 
@@ -15,7 +15,7 @@ use slateberg_store::loss::AcceptedLoss;
 
 #[derive(Debug, Args)]
 pub(super) struct AcceptLoss {
-    /// Accept the loss; without this, it is only shown
+    /// Accept the loss. Without this option, only print it
     #[arg(long)]
     yes: bool,
     #[command(flatten)]

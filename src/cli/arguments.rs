@@ -1,4 +1,4 @@
-//! Arguments that several subcommands have.
+//! Arguments that several subcommands share.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,7 +9,7 @@ use super::exit::{Failure, Outcome};
 use super::runtime::runtime;
 use slateberg_config::{Error as ConfigError, Settings, Sources, load};
 
-/// The location of the settings and of the data.
+/// The locations of the settings and of the data.
 #[derive(Debug, Args)]
 pub(super) struct Common {
     /// Directory for the state and the default warehouse [default: slateberg-data]
@@ -37,7 +37,7 @@ impl Common {
         }
     }
 
-    /// Runs work that needs the settings and no server.
+    /// Runs work that needs the settings but no server.
     pub(super) fn work<E: Into<Failure>>(
         &self,
         work: impl AsyncFnOnce(&Settings) -> Result<ExitCode, E>,
@@ -47,7 +47,7 @@ impl Common {
     }
 }
 
-/// Takes `KEY=VALUE` apart.
+/// Splits `KEY=VALUE`.
 pub(super) fn key_value(text: &str) -> Result<(String, String), String> {
     let split = text.split_once('=').filter(|(key, _)| !key.is_empty());
     let (key, value) = split.ok_or_else(|| format!("expected KEY=VALUE, got '{text}'"))?;

@@ -1,4 +1,4 @@
-//! The options of all subcommands that change policies or grants of a running server.
+//! The options that all subcommands share which change policies or grants of a running server.
 
 use clap::Args;
 use serde::Serialize;

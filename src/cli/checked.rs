@@ -9,11 +9,11 @@ use slateberg_config::problem::Problem;
 use slateberg_config::{Read, Settings, Sources, read};
 use slateberg_runtime::seams::Seams;
 
-/// Settings and their problems.
+/// Settings with their problems.
 pub(super) struct Checked {
     /// The settings as read.
     pub(super) read: Read,
-    /// All problems, each with its place in a file or variable.
+    /// All problems, each with its position in a file or variable.
     pub(super) problems: Vec<Problem>,
     /// The result of the validation, with the effective configuration.
     pub(super) findings: Findings,
@@ -32,7 +32,8 @@ impl Checked {
         let mut findings = check(&read.settings, seams);
         let mut problems = read.problems.clone();
         for found in std::mem::take(&mut findings.problems) {
-            // A value that could not be read has its default, so that its validation says nothing.
+            // A value that could not be read has its default, so that validating it would report
+            // nothing useful.
             if read.problems.iter().all(|problem| problem.key != found.key) {
                 problems.push(read.problem(found));
             }
@@ -74,7 +75,7 @@ impl Checked {
         warnings.map(|warning| format!("warning: {warning}\n\n")).collect()
     }
 
-    /// Names the files and variables that were read.
+    /// Lists the files and variables that were read.
     pub(super) fn sources(&self) -> String {
         match self.read.sources() {
             sources if sources.is_empty() => "the defaults".to_owned(),
@@ -82,8 +83,8 @@ impl Checked {
         }
     }
 
-    /// The exit code of a start with these settings. If only files are invalid, a retry can
-    /// succeed.
+    /// Returns the exit code for a start with these settings. If only files are invalid, a retry
+    /// can succeed.
     pub(super) fn exit(&self) -> Exit {
         let is_of_settings = !self.read.problems.is_empty() || self.findings.is_of_settings;
         if is_of_settings { Exit::Settings } else { Exit::Failed }
@@ -98,7 +99,7 @@ fn problem_json(problem: &Problem) -> Value {
     shown
 }
 
-/// Adds the place of a setting to its JSON.
+/// Adds the location of a setting to its JSON.
 pub(super) fn add_place(shown: &mut Value, place: &Place) {
     match place {
         Place::Default => {}

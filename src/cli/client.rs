@@ -297,7 +297,7 @@ pub(super) fn encoded(text: &str) -> String {
     encoded.replace('+', "%20")
 }
 
-/// Returns the query of the pairs with a value; empty without any.
+/// Returns the query string of the pairs that have a value. Empty if none has.
 pub(super) fn query(pairs: &[(&str, Option<String>)]) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
     for (name, value) in pairs {

@@ -49,7 +49,7 @@ impl Clone {
     }
 }
 
-/// Describes the parent and the state that a catalog was cloned from.
+/// Describes the parent of a clone and the cloned state.
 pub(super) fn told(clone: &CloneOf) -> String {
     let as_of = rfc3339::format(clone.as_of_ms);
     let checkpoint = clone.checkpoint.as_ref().map(|name| format!(", checkpoint {name}"));

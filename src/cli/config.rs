@@ -38,7 +38,7 @@ struct Reading {
 }
 
 impl Config {
-    /// Does it.
+    /// Runs the subcommand and prints the result.
     pub fn run(self) -> Outcome {
         match self.command {
             Command::Check(reading) => reading.check(),

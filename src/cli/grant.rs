@@ -78,7 +78,8 @@ impl Grant {
             if change.connection.output == Output::Json {
                 return Ok(json_text(&response));
             }
-            // A response without a grant leaves only the words of the request.
+            // If the response contains no grant, the output repeats the grantee of the command
+            // line.
             let grant = created.grant.as_ref();
             let template = grant.map(privilege).unwrap_or_default();
             let id = grant.map(|it| it.id.as_str()).unwrap_or_default();
@@ -93,12 +94,12 @@ impl Grant {
     }
 }
 
-/// The template of a grant, as the command line takes it.
+/// Returns the template of a grant in the form that the command line accepts.
 pub(super) fn privilege(grant: &wire::Grant) -> String {
     grant.template.strip_prefix("grant-").unwrap_or(&grant.template).to_owned()
 }
 
-/// The grantee of a grant, with the name of the API key that it is.
+/// Returns the grantee of a grant, with the name of its API key.
 pub(super) fn grantee(grant: &wire::Grant) -> String {
     match &grant.grantee_name {
         Some(name) => format!("{} ({name})", grant.grantee),
@@ -120,7 +121,7 @@ impl Revoke {
         })
     }
 
-    /// The id of the grant that is meant.
+    /// Returns the id of the grant that the arguments identify.
     async fn id(&self) -> Result<String, ClientError> {
         let (Some(from), Some(on)) = (&self.from, &self.on) else { return Ok(self.grant.clone()) };
         let filter = [("grantee", Some(from.clone())), ("resource", Some(on.clone()))];

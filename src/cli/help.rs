@@ -48,7 +48,7 @@ pub(super) fn parse(arguments: &[OsString]) -> Result<Cli> {
     Cli::from_arg_matches(&matches)
 }
 
-/// The command line with its complete help.
+/// Returns the command line definition with its complete help.
 pub(super) fn command() -> Command {
     let command = with_examples(Cli::command(), "");
     let heading = *command.get_styles().get_header();
@@ -115,7 +115,7 @@ fn section(path: &str) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    /// The paths of all subcommands without subcommands.
+    /// Collects the paths of all subcommands that have no subcommands of their own.
     fn leaves(command: &Command, path: &str, found: &mut Vec<String>) {
         for subcommand in command.get_subcommands() {
             let path = format!("{path} {}", subcommand.get_name()).trim_start().to_owned();

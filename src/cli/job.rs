@@ -136,7 +136,7 @@ impl One {
     }
 }
 
-/// A job as lines of a name and a value.
+/// Formats a job as lines of a name and a value.
 fn lines(job: &wire::Job) -> String {
     let at = |at_ms: Option<i64>| at_ms.map(|at_ms| time(Some(at_ms)));
     let by = job.created_by.as_deref().map(|by| principal(by, job.created_by_name.as_deref()));

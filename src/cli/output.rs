@@ -1,4 +1,4 @@
-//! Output of subcommands: columns for people, JSON for programs.
+//! Output of subcommands: tables for people, JSON for programs.
 
 use std::io::{self, Write};
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 pub(super) use slateberg_base::numbers::{count, grouped};
 use slateberg_base::rfc3339;
 
-/// The heading of the options that every subcommand has.
+/// The heading of the options that all subcommands share.
 pub(super) const GLOBAL: &str = "Global options";
 pub(super) const OUTPUT_HELP: &str = "Format of results and errors";
 
@@ -56,17 +56,17 @@ fn add_times(value: &mut Value) {
     }
 }
 
-/// A time in milliseconds as a cell of a table.
+/// Formats a time in milliseconds as a cell of a table.
 pub(super) fn time(at_ms: Option<i64>) -> String {
     at_ms.map_or("-".to_owned(), rfc3339::format_seconds)
 }
 
-/// Rows of a name and a value, without a heading.
+/// Formats pairs of a name and a value, without a heading.
 pub(super) fn lines_of(rows: &[[String; 2]]) -> String {
     table(["", ""], rows).lines().skip(1).map(|line| format!("{line}\n")).collect()
 }
 
-/// A size in its largest unit.
+/// Formats a size in its largest unit.
 pub(super) fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     let (mut size, mut unit) = (bytes as f64, "bytes");
@@ -79,7 +79,7 @@ pub(super) fn bytes(bytes: u64) -> String {
     if unit == "bytes" { format!("{bytes} bytes") } else { format!("{size:.1} {unit}") }
 }
 
-/// Rows under headings, each column as wide as its widest text.
+/// Formats rows under headings. Each column is as wide as its widest text.
 pub(super) fn table<const N: usize>(headings: [&str; N], rows: &[[String; N]]) -> String {
     let width = |column: usize| {
         let texts = rows.iter().map(|row| row[column].as_str()).chain([headings[column]]);
@@ -97,7 +97,8 @@ pub(super) fn table<const N: usize>(headings: [&str; N], rows: &[[String; N]]) -
 /// Characters of an id beside a name. Ids of the same minute share the first 8.
 const SHORT_ID_CHARS: usize = 13;
 
-/// A principal with its name, if the server knows one, such as `bootstrap (01a204c8-3051...)`.
+/// Formats a principal with its name, if the server returned one, such as `bootstrap
+/// (01a204c8-3051...)`.
 pub(super) fn principal(id: &str, name: Option<&str>) -> String {
     match name {
         Some(name) => {
@@ -111,7 +112,7 @@ pub(super) fn principal(id: &str, name: Option<&str>) -> String {
 pub(super) fn print_warnings(warnings: &[String]) {
     use std::io::Write;
     for warning in warnings {
-        // Without standard error, there is no place for a warning.
+        // Standard error may be closed.
         let _ = writeln!(io::stderr(), "slateberg: warning: {warning}");
     }
 }

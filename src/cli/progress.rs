@@ -88,7 +88,7 @@ impl ProgressSink for Screen {
     }
 }
 
-/// Shows the same text on a terminal as in lines.
+/// Shows the same text on a terminal as in separate lines.
 fn style(failed: Arc<AtomicU64>) -> ProgressStyle {
     let words = move |state: &ProgressState, out: &mut dyn std::fmt::Write| {
         let words = words(&At {

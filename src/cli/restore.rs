@@ -21,7 +21,7 @@ use slateberg_runtime::stopped::{Restored, StoppedCatalog, StoppedError, Wanted}
 use slateberg_store::checkpoints::Checkpoint;
 use slateberg_store::restore::{Counts, Object, Objects, Told};
 
-/// Objects per kind of change that the table names. JSON names all of them.
+/// Maximum number of objects per kind of change in the table. JSON contains all of them.
 const NAMES_MAX: usize = 50;
 
 /// Restore the catalog to a checkpoint. Without --yes, only print the changes, also while a server
@@ -53,8 +53,8 @@ impl Restore {
         if self.yes {
             check_unused(settings)?;
         }
-        // Opening a store in a bucket fences its server. Therefore report a missing checkpoint
-        // before.
+        // Opening a store in a bucket fences its server. Therefore look for the checkpoint first,
+        // and report a missing one.
         let (to, told) = preview(settings, &Seams::default(), &wanted, &progress).await?;
         if !self.yes {
             print(&self.foretold(&to, &told));
@@ -125,7 +125,7 @@ fn called(checkpoint: &Checkpoint) -> String {
     format!("{name} of {}", rfc3339::format(checkpoint.created_ms))
 }
 
-/// Counts per kind and the names of all objects, as JSON.
+/// Renders counts per kind and the names of all objects as JSON.
 fn changes_json(told: &Told) -> Value {
     let mut changes = json!(told);
     let named = |objects: &[Object]| -> Vec<Value> {
@@ -145,7 +145,7 @@ fn changes_json(told: &Told) -> Value {
     changes
 }
 
-/// Counts per kind, and the first names per kind of change.
+/// Formats counts per kind, and the first names per kind of change.
 fn changes(told: &Told) -> String {
     let row = |what: &str, counts: Counts| {
         let counts = [counts.restored, counts.changed, counts.removed];

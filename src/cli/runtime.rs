@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-/// Threads for calls that block, which are nearly all calls to local files. Each keeps a heap of
-/// its own: with Tokio's limit of 512, a hundred writers to a local directory leave 190 threads
-/// with 100 MiB behind.
+/// Maximum number of threads for blocking calls, nearly all of which access local files. Each
+/// thread keeps a heap of its own: with Tokio's limit of 512, a hundred writers to a local
+/// directory leave 190 threads behind, with 100 MiB.
 const BLOCKING_THREADS_MAX: usize = 32;
-/// Time for which an idle thread waits for its next call. Each that ends gives its heap back.
+/// Time for which an idle thread waits for its next call. A thread that ends frees its heap.
 const BLOCKING_THREAD_IDLE_MAX: Duration = Duration::from_secs(2);
 
-/// A runtime for a subcommand.
+/// Creates the runtime of a subcommand.
 pub(super) fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()

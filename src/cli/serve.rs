@@ -93,7 +93,7 @@ impl Serve {
     }
 }
 
-/// Does `work` unless a stop signal arrives. Work that completes shortly after the signal still
+/// Runs `work` until a stop signal arrives. Work that completes shortly after the signal still
 /// counts, because a first start has an admin key to print.
 async fn unless_told<T>(signals: &mut StopSignals, work: impl Future<Output = T>) -> Option<T> {
     let mut work = pin!(work);

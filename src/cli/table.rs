@@ -245,7 +245,7 @@ impl Loaded {
         format!("{}\n{}{}", lines_of(&rows), columns(metadata.columns()), self.snapshots())
     }
 
-    /// The newest snapshots as a table.
+    /// Formats the newest snapshots as a table.
     fn snapshots(&self) -> String {
         let all = &self.metadata.snapshots;
         if all.is_empty() {
@@ -275,7 +275,7 @@ impl Loaded {
 }
 
 impl Write {
-    /// The writer as far as the snapshot's summary names it.
+    /// Formats the writer, as far as the snapshot's summary names it.
     fn by(&self) -> String {
         let known = self.writer.iter().map(|(name, value)| format!("{name}={value}"));
         match known.collect::<Vec<_>>().join(", ") {

@@ -220,7 +220,7 @@ impl Show {
     }
 }
 
-/// A warehouse as lines of a name and a value.
+/// Formats a warehouse as lines of a name and a value.
 fn lines(warehouse: &wire::Warehouse) -> String {
     let mut rows: Vec<[String; 2]> = Vec::new();
     let mut add = |name: &str, values: Vec<String>| {

@@ -68,7 +68,7 @@ async fn a_key_gets_a_token_that_speaks_for_it() {
         app.get_as(credential, "/management/v1/whoami").await.expect(200).body
     };
     assert_eq!(whoami(&token(&given)).await, whoami(&key).await);
-    // Twice, so that the second request uses the cache.
+    // Send it twice, so that the second request uses the cache.
     assert_eq!(whoami(&token(&given)).await, whoami(&key).await);
 
     let grant = ("grant_type", "client_credentials");

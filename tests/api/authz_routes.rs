@@ -139,7 +139,7 @@ const ROUTES: [(&str, &str); 83] = [
 /// Id of a resource that does not exist.
 const ID: &str = "0190b6ad-0000-7000-8000-000000000000";
 
-/// The resources for one request, created anew so that requests do not affect each other.
+/// The resources for one request, created for it alone so that requests do not affect each other.
 struct Place {
     number: usize,
     table: String,

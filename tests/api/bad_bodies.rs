@@ -98,7 +98,7 @@ async fn what_is_no_json_is_refused() {
     }
 }
 
-/// `{}` alone may be a valid request without effect.
+/// `{}` is valid only where all members are optional.
 #[tokio::test]
 async fn what_is_required_has_to_be_there() {
     let (app, endpoints) = with_endpoints().await;

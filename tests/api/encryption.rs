@@ -122,7 +122,7 @@ async fn the_bucket_tells_no_name_no_property_and_no_schema() {
         let app = TestApp::with(Arc::new(InMemory::new()), settings).await;
         fill(&app).await;
         let mut objects = state(app.bucket.as_ref()).await;
-        // Once more with all data in sorted runs, and their keys in the manifest.
+        // Repeat with all data in sorted runs, and their keys in the manifest.
         app.app.runtime.catalog.flush().await.expect("it can be flushed");
         app.app.runtime.catalog.close().await.expect("it closes");
         objects.extend(state(app.bucket.as_ref()).await);

@@ -205,7 +205,7 @@ async fn a_grant_counts_from_the_next_request_and_a_revoked_one_no_more() {
     let wanted = grant("read", &format!("service-account:{id}"), "table:default/hr/t");
     let made = app.post(GRANTS, wanted).await.expect(201).body;
     app.get_as(&key, table).await.expect(200);
-    // The grantee sees the enclosing namespace, and nothing else in the warehouse.
+    // The grantee sees the enclosing namespace, and no other namespace of the warehouse.
     let seen = app.get_as(&key, "/v1/namespaces").await.expect(200).body;
     assert_eq!(seen["namespaces"], json!([["hr"]]));
     let seen = app.get_as(&key, tables).await.expect(200).body;

@@ -55,7 +55,7 @@ fn parallel_commits_to_a_directory_succeed_with_a_single_blocking_thread() {
         let tables: Vec<_> = (0..20).map(|number| format!("t{number}")).collect();
         join_all(tables.iter().map(|table| app.create_table("ns", table))).await;
         for value in ["1", "2", "3"] {
-            // Two for each table, so that commits wait for others to join their group.
+            // Two commits for each table, so that commits wait for others to join their group.
             let commits = tables.iter().chain(&tables).map(async |table| {
                 let change = vec![set_property("a", value)];
                 app.commit("ns", table, vec![], change).await.expect(200);

@@ -12,7 +12,7 @@ use crate::support::view::replace_query;
 const TABLE: &str = "/v1/namespaces/ns/tables/t";
 
 async fn with_properties(properties: Value) -> (TestApp, Answer) {
-    // One of the tests registers its file a second time.
+    // One of the tests registers the file a second time.
     let app = TestApp::with_settings(|it| it.catalog.overlapping_locations = true).await;
     app.create_namespace(&["ns"]).await;
     let mut body = create_table("t");

@@ -31,7 +31,7 @@ async fn a_purge_deletes_what_the_table_leads_to() {
 
 #[tokio::test]
 async fn the_files_of_a_small_table_are_deleted_when_its_purge_is_answered() {
-    // Much longer than the job takes, so that the test also passes on a slow machine.
+    // The wait is much longer than the job, so that the test also passes on a slow machine.
     let patient = |settings: &mut Settings| settings.catalog.purge_wait_ms = 600_000;
     let app = TestApp::with_settings(patient).await;
     app.create_namespace(&["ns"]).await;

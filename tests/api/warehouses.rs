@@ -1,5 +1,5 @@
-//! Several warehouses in one server, each with its own names and files; the default one also
-//! without a prefix.
+//! Several warehouses in one server, each with its own names and files. The default warehouse is
+//! also available without a prefix.
 
 use serde_json::{Value, json};
 use slateberg_config::WarehouseSettings;

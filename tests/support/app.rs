@@ -1,6 +1,6 @@
 //! [`TestApp`]: an in-memory catalog, and requests to it.
 //!
-//! Engine and router are the real ones; only the bucket is in memory. Tests of faults pass their
+//! Engine and router are the real ones; only the bucket is in memory. Tests of faults inject their
 //! own opener.
 
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub const WAREHOUSE: &str = "memory:///warehouse";
 pub struct TestApp {
     /// The application.
     pub app: App,
-    /// Its routes.
+    /// The routes of the client port.
     pub router: Guarded,
     /// Default credential of requests.
     pub credential: Option<String>,
@@ -155,7 +155,7 @@ impl TestApp {
         Self { app, router, credential, bucket, clock }
     }
 
-    /// Wraps a catalog that was opened otherwise. It has no bucket of the test.
+    /// Wraps an open catalog. The test has no access to its bucket.
     pub fn of(app: App) -> Self {
         let router = app.router();
         let credential = app.runtime.minted_key.as_ref().map(|key| key.reveal().to_owned());

@@ -74,7 +74,7 @@ impl Filled {
     }
 }
 
-/// Its files, and one that is not reachable from it, except metadata files.
+/// The files of the table except metadata files, and one that is not reachable from it.
 pub const ALL: [&str; 6] = [
     "data/1.parquet",
     "data/2.parquet",

@@ -82,7 +82,7 @@ struct Served {
 
 /// An issuer.
 pub struct TestIssuer {
-    /// Its `iss`, which is also the base URL of its discovery document.
+    /// The issuer's `iss`, which is also the base URL of its discovery document.
     pub iss: String,
     served: Arc<Served>,
 }

@@ -1,5 +1,4 @@
-//! Common parts of the tests: a whole in-process catalog, on real SlateDB, with requests to its own
-//! router.
+//! Shared parts of the tests: an in-process catalog on real SlateDB, and requests to its router.
 
 #![allow(dead_code, reason = "each test crate uses its part of this")]
 #![allow(unreachable_pub, reason = "each test crate is the whole world of this module")]

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Output, Stdio};
 /// Dropping this kills it.
 pub struct Server {
     child: Child,
-    /// Its URL.
+    /// The URL of the server.
     pub uri: String,
     /// The text that it printed before it was ready.
     pub banner: String,

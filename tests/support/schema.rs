@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-/// Keywords without constraints.
+/// Keywords that constrain nothing.
 const FOR_PEOPLE: [&str; 5] = ["description", "example", "examples", "format", "title"];
 
 /// The schemas of a document.
@@ -122,7 +122,7 @@ fn holds(keyword: &str, says: &Value, value: &Value) -> bool {
             let names = says.as_array().expect("names").iter();
             names.map(|name| name.as_str().expect("a name")).all(|name| value.get(name).is_some())
         }
-        // These four say nothing about values of other types.
+        // These keywords do not constrain values of other types.
         "minimum" => value.as_i64().is_none_or(|number| Some(number) >= says.as_i64()),
         "maximum" => value.as_i64().is_none_or(|number| Some(number) <= says.as_i64()),
         "minLength" => length(value).is_none_or(|length| Some(length) >= says.as_u64()),

@@ -16,7 +16,7 @@ use super::certificates::{TestCa, TestCertificate};
 pub struct Served {
     /// The catalog.
     pub app: TestApp,
-    /// Its URL: `http://127.0.0.1:PORT`, or `https`.
+    /// `http://127.0.0.1:PORT`, or `https`.
     pub uri: String,
     client: Client,
     _stop: watch::Sender<bool>,

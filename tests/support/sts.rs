@@ -17,7 +17,7 @@ use super::clock::HandClock;
 
 /// A security token service with a clock that a test sets.
 pub struct TestSts {
-    /// Its URL.
+    /// The URL of the service.
     pub uri: String,
     /// The clock of the service and of the catalog.
     pub clock: Arc<HandClock>,

@@ -25,8 +25,8 @@ pub fn one_line(error: &(dyn Error + 'static)) -> String {
     error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The cause of an error: an error of any type, or a string. Cheap to clone. Its source is the wrapped
-/// error, so that callers can downcast it.
+/// The cause of an error: an error of any type, or a string. Cheap to clone. Its source is the
+/// wrapped error, so that callers can downcast it.
 #[derive(Clone)]
 pub struct Cause(Arc<dyn Error + Send + Sync>);
 

@@ -56,7 +56,7 @@ pub struct ApiKey {
     pub created_at_ms: i64,
     /// Id of the principal that created the key.
     pub created_by: String,
-    /// Name of the API key that created-by is the id of; null for other principals.
+    /// Name of the creator if it is an API key; otherwise null.
     #[schema(required)]
     pub created_by_name: Option<String>,
     /// Time of expiry, in milliseconds since the Unix epoch; null for never.
@@ -73,7 +73,7 @@ pub struct ApiKey {
     /// Id of the principal that revoked the key.
     #[schema(required)]
     pub revoked_by: Option<String>,
-    /// Name of the API key that revoked-by is the id of; null for other principals.
+    /// Name of the principal in revoked-by if it is an API key; otherwise null.
     #[schema(required)]
     pub revoked_by_name: Option<String>,
 }

@@ -9,10 +9,10 @@ use uuid::Uuid;
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct CreateCheckpointRequest {
-    /// Name: letters, digits, '-', '_', '.' and ':'; no other checkpoint has the name.
+    /// Unique name of letters, digits, '-', '_', '.' and ':'.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Time for which it is kept; without it, until it is deleted.
+    /// Lifetime in seconds. Without it, the checkpoint remains until it is deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub lifetime_seconds: Option<u64>,
@@ -24,7 +24,7 @@ pub struct CreateCheckpointRequest {
 pub struct Checkpoint {
     /// Id of the checkpoint.
     pub id: Uuid,
-    /// Name; null without one.
+    /// Name of the checkpoint; null if it has none.
     #[schema(required)]
     pub name: Option<String>,
     /// Time of creation, in milliseconds since the Unix epoch.

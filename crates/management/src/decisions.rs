@@ -14,7 +14,7 @@ use crate::string_enum::string_enum;
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct AuthorizeRequest {
-    /// The principal; the caller without it.
+    /// The principal. Defaults to the caller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub principal: Option<PrincipalSelector>,
     /// The action, such as `Load`.
@@ -25,16 +25,16 @@ pub struct AuthorizeRequest {
         pattern = "^(catalog|warehouse:[^/]+|namespace:[^/]+(/[^/]+)+|(table|view):[^/]+(/[^/]+){2,})$"
     )]
     pub resource: String,
-    /// Attributes to assume for the resource in place of its own.
+    /// Attributes to assume for the resource instead of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attributes: Option<ResourceAttributes>,
-    /// Circumstances to assume in place of those of this request.
+    /// Context to assume instead of that of this request.
     #[serde(default)]
     pub context: RequestContext,
 }
 
-/// A key; or one of user and service-account, with roles and groups; or roles and groups alone, for
-/// what they permit.
+/// Selects a principal by an API key, by a user or service account with roles and groups, or by
+/// roles and groups alone.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct PrincipalSelector {
@@ -44,7 +44,7 @@ pub struct PrincipalSelector {
     /// The id of a user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// The id of a service account, which need not exist.
+    /// The id of a service account, which does not have to exist.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_account: Option<String>,
     /// Roles to assume.
@@ -89,18 +89,18 @@ pub struct ResourceAttributes {
     pub owner: Option<String>,
 }
 
-/// Circumstances of a request.
+/// Context of a request.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct RequestContext {
-    /// Time, such as `2026-01-31T09:00:00Z`; now without it.
+    /// Time of the request, such as `2026-01-31T09:00:00Z`. Defaults to now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<String>,
-    /// Source address.
+    /// Source address of the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub source_address: Option<IpAddr>,
-    /// Name that the client gives itself.
+    /// The client, as in the `User-Agent` header.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
 }
@@ -141,7 +141,7 @@ pub struct DecidingPolicy {
     pub effect: PolicyEffect,
     /// Source of the policy; `credential` if the credential is not valid for the resource.
     pub origin: PolicyOrigin,
-    /// Its @description annotation; null without one.
+    /// The policy's @description annotation; null if it has none.
     #[schema(required)]
     pub description: Option<String>,
 }
@@ -152,9 +152,9 @@ pub struct DecidingPolicy {
 pub struct ReadRule {
     /// Id of the policy.
     pub policy: String,
-    /// The rows, as an Iceberg expression with columns by name; true for all.
+    /// Readable rows, as an Iceberg expression with column names; true for all rows.
     pub row_filter: Value,
-    /// Masks of columns by name; other columns are not masked.
+    /// Masks by column name. Other columns are not masked.
     pub column_masks: BTreeMap<String, String>,
 }
 
@@ -186,20 +186,20 @@ pub struct AuthorizeResponse {
     pub decision: Decision,
     /// Policies that led to the decision; empty if no policy permits the action.
     pub policies: Vec<DecidingPolicy>,
-    /// The part of the table that each policy with a permit to load it permits to read; absent if
-    /// all of it may be read.
+    /// Readable part of the table, for each policy that permits to load it. Absent if the whole
+    /// table is readable.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub read_rules: Option<Vec<ReadRule>>,
     /// The principal of the decision.
     pub principal: Principal,
     /// Roles and grants that would permit a denied action, for callers that may read policies.
-    /// Absent if a policy forbids it, or nothing would permit it.
+    /// Absent if a policy forbids the action, or if no role or grant would permit it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub permitted_with: Option<Remedies>,
-    /// True if the resource exists; null if the caller may not see it. Policies are evaluated by
-    /// its name if it does not.
+    /// True if the resource exists; null if the caller may not see it. For a missing resource,
+    /// policies are evaluated by its name.
     #[schema(required)]
     pub resource_exists: Option<bool>,
     /// The action.
@@ -222,8 +222,8 @@ pub struct PermissionsResponse {
     pub resource: String,
     /// Permitted actions.
     pub actions: Vec<String>,
-    /// The part of the table that each policy with a permit to load it permits to read; absent if
-    /// all of it may be read.
+    /// Readable part of the table, for each policy that permits to load it. Absent if the whole
+    /// table is readable.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub read_rules: Option<Vec<ReadRule>>,

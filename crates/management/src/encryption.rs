@@ -10,8 +10,7 @@ use uuid::Uuid;
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct RewrapRequest {
-    /// The wrapping key by its name in the KMS; without it, the wrapping key of the server's
-    /// settings.
+    /// Name of the wrapping key in the KMS. Defaults to the wrapping key of the server's settings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wrapping_key: Option<String>,
 }

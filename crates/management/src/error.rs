@@ -13,7 +13,7 @@ pub struct ErrorResponse {
 /// An error.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ErrorModel {
-    /// What failed, why, and what to do.
+    /// The message: what failed, why, and what to do.
     #[schema(min_length = 1)]
     pub message: String,
     /// Name of the exception.

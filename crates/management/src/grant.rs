@@ -9,20 +9,20 @@ use utoipa::ToSchema;
 pub struct Grant {
     /// Id of the grant.
     pub id: String,
-    /// Id of the template that it fills in.
+    /// Id of the template that the grant instantiates.
     pub template: String,
-    /// The grantee, as `role:NAME`.
+    /// The grantee, such as `role:analysts`.
     pub grantee: String,
-    /// Name of the API key that the grantee is; null for other grantees.
+    /// Name of the grantee if it is an API key; otherwise null.
     #[schema(required)]
     pub grantee_name: Option<String>,
-    /// The resource, as `table:prod/sales/orders`.
+    /// The resource, such as `table:prod/sales/orders`.
     pub resource: String,
     /// Time of creation, in milliseconds since the Unix epoch.
     pub created_at_ms: i64,
     /// Id of the principal that created the grant.
     pub created_by: String,
-    /// Name of the API key that created-by is the id of; null for other principals.
+    /// Name of the creator if it is an API key; otherwise null.
     #[schema(required)]
     pub created_by_name: Option<String>,
 }

@@ -31,13 +31,13 @@ pub struct CreateGrantRequest {
     pub expected_revision: Option<u64>,
 }
 
-/// A grant with the policy that it causes.
+/// A grant and the id of its policy.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct GrantWithPolicy {
     /// The grant.
     #[serde(flatten)]
     pub grant: Grant,
-    /// Id of its policy in decisions.
+    /// Id of the grant's policy, as decisions contain it.
     pub policy: String,
 }
 
@@ -56,7 +56,7 @@ pub struct GrantList {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct CreatedGrant {
-    /// The grant; null for a dry run of a new one.
+    /// The grant; null for a dry run that would create it.
     #[schema(required)]
     pub grant: Option<Grant>,
     /// The change, which is empty if the grant existed before.

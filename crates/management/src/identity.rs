@@ -25,7 +25,7 @@ string_enum! {
 pub struct Caller {
     /// Kind of the principal.
     pub kind: CallerKind,
-    /// Unique over all issuers, keys and certificates.
+    /// Id of the principal, unique across all issuers, keys and certificates.
     pub id: String,
     /// Display name.
     pub name: String,
@@ -64,9 +64,9 @@ pub struct ServerInfo {
     pub version: String,
     /// True if requests need a credential.
     pub authentication: bool,
-    /// Hash of the policies in force, which decisions name.
+    /// Hash of the policies in force, as decisions contain it.
     pub policies_in_force: String,
-    /// Number of the latest change of policies and grants; 0 without one.
+    /// Number of the latest revision of policies and grants; 0 before any change.
     pub policy_revision: u64,
     /// The parent, if this catalog is a clone; otherwise null.
     #[schema(required)]

@@ -19,15 +19,15 @@ pub enum StartableJob {
 pub struct StartJobRequest {
     /// Kind of the job.
     pub kind: StartableJob,
-    /// The table, as `table:prod/sales/orders`.
+    /// The table, such as `table:prod/sales/orders`.
     #[schema(pattern = "^table:[^/]+(/[^/]+){2,}$")]
     pub resource: String,
     /// True to list the files without deleting them.
     #[serde(default = "yes")]
     #[schema(default = true)]
     pub dry_run: bool,
-    /// Younger files stay: `catalog.orphan_age_seconds` without it, at least
-    /// `catalog.orphan_age_seconds_min`.
+    /// Minimum age of the files in seconds. Defaults to `catalog.orphan_age_seconds`, and must be
+    /// at least `catalog.orphan_age_seconds_min`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub older_than_seconds: Option<u64>,
 }
@@ -57,7 +57,7 @@ string_enum! {
         Running = "running",
         /// The job ended with success.
         Done = "done",
-        /// The job gave up.
+        /// The job failed and is not retried.
         Failed = "failed",
         /// A principal cancelled the job.
         Cancelled = "cancelled",
@@ -74,40 +74,40 @@ pub struct Job {
     pub kind: JobKind,
     /// State of the job.
     pub state: JobState,
-    /// The table or warehouse of the job, as `table:prod/sales/orders`.
+    /// The table or warehouse of the job, such as `table:prod/sales/orders`.
     #[schema(required)]
     pub resource: Option<String>,
     /// For a removal of orphans: true if it only lists the files that it would delete.
     #[schema(required)]
     pub dry_run: Option<bool>,
-    /// For a removal of orphans: younger files stay.
+    /// For a removal of orphans: minimum age of the files in seconds.
     #[schema(required)]
     pub older_than_seconds: Option<u64>,
     /// Counts of files.
     pub files: JobFiles,
     /// Time of creation, in milliseconds since the Unix epoch.
     pub created_at_ms: i64,
-    /// Id of the principal that created the job; null for a job that a commit left.
+    /// Id of the principal that created the job; null for a job that a commit created.
     #[schema(required)]
     pub created_by: Option<String>,
-    /// Name of the API key that created-by is the id of; null for other principals.
+    /// Name of the creator if it is an API key; otherwise null.
     #[schema(required)]
     pub created_by_name: Option<String>,
-    /// Time of its first start.
+    /// Time of the first start, in milliseconds since the Unix epoch.
     #[schema(required)]
     pub started_at_ms: Option<i64>,
-    /// Time of its end.
+    /// Time of the end, in milliseconds since the Unix epoch.
     #[schema(required)]
     pub ended_at_ms: Option<i64>,
-    /// Number of failures in a row since its last progress.
+    /// Number of consecutive failures since the last progress.
     pub failures: u32,
-    /// Reason of the last failure.
+    /// Reason for the last failure.
     #[schema(required)]
     pub last_error: Option<String>,
-    /// Time of the next attempt.
+    /// Time of the next attempt, in milliseconds since the Unix epoch.
     #[schema(required)]
     pub next_try_at_ms: Option<i64>,
-    /// The first files that a dry run found. Only in responses with a single job.
+    /// The first files that a dry run found. Present only in responses with a single job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub found: Option<Vec<String>>,
 }
@@ -118,12 +118,13 @@ pub struct Job {
 pub struct JobFiles {
     /// Files that are, or would be, deleted.
     pub done: u64,
-    /// All files; null until the number is known.
+    /// All files; null while the number is unknown.
     #[schema(required)]
     pub total: Option<u64>,
-    /// Files that stay because another table needs them, or the warehouse may not delete them.
+    /// Files that are retained because another table needs them, or because the warehouse may not
+    /// delete them.
     pub kept: u64,
-    /// Bytes of the files that are, or would be, deleted; null if their sizes are not known.
+    /// Bytes of the files that are, or would be, deleted; null if their sizes are unknown.
     #[schema(required)]
     pub bytes: Option<u64>,
 }

@@ -69,14 +69,14 @@ pub struct Policy {
     pub id: String,
     /// Source of the policy.
     pub origin: PolicyOrigin,
-    /// File and line of a policy of a file; the template of a grant; null otherwise.
+    /// File and line of a policy from a file, or the template of a grant; otherwise null.
     #[schema(required)]
     pub from: Option<String>,
     /// True for a template, which has no effect until it is granted.
     pub template: bool,
     /// Effect of the policy.
     pub effect: PolicyEffect,
-    /// Its @description annotation; null without one.
+    /// The policy's @description annotation; null if it has none.
     #[schema(required)]
     pub description: Option<String>,
     /// The policy in Cedar's syntax.
@@ -89,7 +89,7 @@ pub struct Policy {
 pub struct PolicyList {
     /// Number of the latest revision.
     pub revision: u64,
-    /// Hash of the policies in force, which decisions name.
+    /// Hash of the policies in force, as decisions contain it.
     pub in_force: String,
     /// Policies and templates, by id.
     pub policies: Vec<Policy>,
@@ -132,7 +132,7 @@ pub struct PolicyChange {
     pub revision: u64,
     /// Hash of the policies that are, or would be, in force.
     pub in_force: String,
-    /// True if nothing was changed.
+    /// True for a dry run, which changes nothing.
     pub dry_run: bool,
     /// Differences that the change makes, or would make.
     pub changes: PolicyDifferences,
@@ -153,20 +153,20 @@ pub struct PolicyRevision {
     pub at_ms: i64,
     /// Id of the principal that made the change.
     pub by: String,
-    /// Name of the API key that by is the id of; null for other principals.
+    /// Name of the principal in by if it is an API key; otherwise null.
     #[schema(required)]
     pub by_name: Option<String>,
     /// `put_policy`, `remove_policy`, `grant`, `revoke` or `roll_back_policies`.
     pub action: String,
-    /// Comment of the principal; null without one.
+    /// Comment of the principal; null if the request had no comment.
     #[schema(required)]
     pub comment: Option<String>,
-    /// The earlier revision that it returned to; null for other changes.
+    /// The earlier revision that a rollback restored; null for other changes.
     #[schema(required)]
     pub rolled_back_to: Option<u64>,
     /// Hash of the policies that came into force.
     pub in_force: String,
-    /// Differences from the revision before.
+    /// Differences from the previous revision.
     pub changes: PolicyDifferences,
 }
 

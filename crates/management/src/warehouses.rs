@@ -104,7 +104,7 @@ pub struct UpdateWarehouseRequest {
     /// Overrides for clients in the response of GET /v1/config.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_overrides: Option<BTreeMap<String, String>>,
-    /// The version that the caller has seen; 409 if the warehouse has another version.
+    /// Expected version. The request fails with 409 if the warehouse has another version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected_version: Option<u64>,
 }
@@ -175,7 +175,7 @@ impl From<FileAccess> for FileAccessRequest {
 }
 
 string_enum! {
-    /// Place where a warehouse is defined.
+    /// Origin of a warehouse's definition.
     WarehouseSource {
         /// The server's configuration.
         Configuration = "configuration",
@@ -201,14 +201,14 @@ string_enum! {
 pub struct Warehouse {
     /// Name of the warehouse.
     pub name: String,
-    /// Id of the warehouse. A later warehouse of the same name has another.
+    /// Id of the warehouse. A later warehouse of the same name has another id.
     #[schema(format = "uuid")]
     pub id: String,
-    /// Place where the warehouse is defined.
+    /// Origin of the warehouse's definition.
     pub source: WarehouseSource,
-    /// True for the warehouse of paths without a prefix.
+    /// True for the default warehouse, to which paths without a prefix refer.
     pub default: bool,
-    /// unavailable: its object store cannot be opened, and requests to it get 503.
+    /// Status of the warehouse. Requests to an unavailable warehouse get 503.
     pub status: WarehouseStatus,
     /// Defaults for clients.
     pub client_defaults: BTreeMap<String, String>,
@@ -227,16 +227,17 @@ pub struct Warehouse {
 pub struct WarehouseDetails {
     /// Storage of the warehouse.
     pub storage: WarehouseStorage,
-    /// Why it is unavailable; null if it is open.
+    /// Reason why the warehouse is unavailable; null if it is open.
     #[schema(required)]
     pub problem: Option<String>,
-    /// Number of changes; null, like the members that follow, for a warehouse of the configuration.
+    /// Version of the warehouse, which counts its changes. This member and those that follow are
+    /// null for a warehouse of the configuration.
     #[schema(required)]
     pub version: Option<u64>,
     /// Id of the principal that created the warehouse.
     #[schema(required)]
     pub created_by: Option<String>,
-    /// Name of the API key that created-by is the id of; null for other principals.
+    /// Name of the creator if it is an API key; otherwise null.
     #[schema(required)]
     pub created_by_name: Option<String>,
     /// Time of the last change, in milliseconds since the Unix epoch.
@@ -245,7 +246,7 @@ pub struct WarehouseDetails {
     /// Id of the principal that made the last change.
     #[schema(required)]
     pub changed_by: Option<String>,
-    /// Name of the API key that changed-by is the id of; null for other principals.
+    /// Name of the principal in changed-by if it is an API key; otherwise null.
     #[schema(required)]
     pub changed_by_name: Option<String>,
 }

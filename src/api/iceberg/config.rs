@@ -14,8 +14,8 @@ use crate::api::wire::CatalogConfig;
 use slateberg_model::principal::Principal;
 use slateberg_model::warehouse::Warehouse;
 
-/// The value of the access-delegation header that clients send for this warehouse, so that users
-/// need not configure it.
+/// Returns the value of the access-delegation header that clients send for this warehouse. Users do
+/// not have to configure it.
 fn ways(warehouse: &Warehouse) -> Option<String> {
     let ways = &warehouse.storage.access.delegation;
     let words = ways.iter().map(|way| way.word()).collect::<Vec<_>>();

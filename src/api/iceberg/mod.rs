@@ -1,4 +1,4 @@
-//! The operations of the Iceberg REST specification, one file per family.
+//! The operations of the Iceberg REST specification, one file per group.
 
 pub mod config;
 pub mod files;
@@ -27,7 +27,7 @@ fn parse_all<T>(
     raw.iter().map(|raw| Ok(parse(raw)?)).collect()
 }
 
-/// Rejects a body whose identifier differs from that of the path.
+/// Rejects a body whose identifier differs from that in the path.
 fn same_as_path(in_body: Option<&TabularIdent>, in_path: &TabularIdent) -> Result<()> {
     match in_body {
         Some(ident) if ident != in_path => Err(ApiError::bad_request(format!(

@@ -93,7 +93,8 @@ pub async fn register(
     Ok(made_result(catalog.timeline(), &registered, files))
 }
 
-/// The file-access configuration of a created table for its creator, if the client requests it.
+/// Returns the file-access configuration of a created table for its creator. Returns `None` if the
+/// client requests none, or if the catalog grants no access.
 async fn made_files(
     catalog: &Catalog,
     cx: &RequestContext,

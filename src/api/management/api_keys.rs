@@ -16,7 +16,7 @@ use slateberg_authn::api_keys::{Asker, NewKey};
 use slateberg_catalog::Operation;
 use slateberg_management::api_keys::{ApiKey, ApiKeyList, CreateApiKeyRequest, CreatedApiKey};
 
-/// `POST /management/v1/api-keys`: the only answer with the key's text in it.
+/// `POST /management/v1/api-keys`. No other response contains the secret of the key.
 pub async fn create(
     State(state): State<ApiState>,
     MutatingWith(operation, body): MutatingWith<CreateApiKeyRequest>,

@@ -1,4 +1,4 @@
-//! The keys that encrypt what the catalog keeps.
+//! The keys that encrypt the state of the catalog.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! What policies say, to whoever asks for themselves or may read policies.
+//! Decisions of policies, for callers that ask about themselves or may read policies.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use slateberg_management::decisions::{
 };
 use slateberg_model::principal::Identity;
 
-/// `POST /management/v1/authorize`. Nothing is changed by it.
+/// `POST /management/v1/authorize`. Changes nothing.
 pub async fn authorize(
     State(state): State<ApiState>,
     MutatingWith(operation, body): MutatingWith<AuthorizeRequest>,
@@ -70,7 +70,7 @@ pub async fn permissions(
     )))
 }
 
-/// The expected members of a selector.
+/// Rejection of an invalid selector, with the expected members.
 const WHO: &str = "Invalid principal: expected a key, or one of user, service-account, and roles or groups \
                    alone; warehouses and authentication go with all but key";
 

@@ -47,7 +47,8 @@ pub async fn load(
     Ok(Json(wire::grant_with_policy(grant, state.authn.keys())))
 }
 
-/// `POST /management/v1/grants`: 201 if there is a grant that was not there before.
+/// `POST /management/v1/grants`. Returns 201 if it created the grant, and 200 if the grant already
+/// existed or for a dry run.
 pub async fn create(
     State(state): State<ApiState>,
     query: Query,

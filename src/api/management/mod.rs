@@ -1,4 +1,4 @@
-//! `/management/v1`: what the specification of Iceberg has no word for.
+//! `/management/v1`: operations that the Iceberg REST specification does not define.
 
 pub mod api_keys;
 pub mod checkpoints;
@@ -14,5 +14,5 @@ pub mod whoami;
 
 use crate::api::error::ApiError;
 
-/// What a handler answers.
+/// The result of a handler.
 pub(super) type Result<T> = std::result::Result<T, ApiError>;

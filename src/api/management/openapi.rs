@@ -3,10 +3,10 @@
 use axum::http::header;
 use axum::response::IntoResponse;
 
-/// The document, as it stands in `docs`.
+/// The OpenAPI document, as published in `docs`.
 const DOCUMENT: &str = include_str!("../../../docs/openapi/management.json");
 
-/// Gives everybody the document of this API: it says nothing of what is behind it.
+/// Returns the OpenAPI document without authentication: it reveals nothing about the catalog.
 pub async fn document() -> impl IntoResponse {
     ([(header::CONTENT_TYPE, "application/json")], DOCUMENT)
 }

@@ -1,4 +1,4 @@
-//! Policies: what is in force, changed and gone back to.
+//! Policies: listing, changes, revisions and rollback.
 
 use axum::Json;
 use axum::extract::State;
@@ -117,7 +117,7 @@ pub async fn diff(
     Ok(Json(PolicyRevisionDiff { from, to, changes }))
 }
 
-/// Makes a change, and returns what it has changed.
+/// Applies a proposal and returns its changes.
 pub(super) async fn changed(
     state: &ApiState,
     operation: &Operation,
@@ -127,7 +127,7 @@ pub(super) async fn changed(
     Ok(Json(wire::policy_change(changed, state.authn.keys())))
 }
 
-/// A change as somebody wants it.
+/// A requested change.
 pub(super) struct Wanted {
     pub(super) edit: Edit,
     pub(super) comment: Option<String>,
@@ -140,14 +140,15 @@ fn put(id: Option<String>, body: PutPolicyRequest) -> Wanted {
     Wanted { edit: Edit::Put { id, text, replace }, comment, expected_revision }
 }
 
-/// The proposal of a change, with everybody who is known to exist.
+/// Creates the proposal of a change, with all known identities. The catalog rejects a change after
+/// which none of them could manage policies.
 pub(super) fn proposal(state: &ApiState, wanted: Wanted, dry_run: bool) -> Proposal {
     let Wanted { edit, comment, expected_revision } = wanted;
     let known = state.authn.keys().identities();
     Proposal { edit, expected_revision, comment, dry_run, known }
 }
 
-/// The proposal of a change whose circumstances are in the query.
+/// Creates the proposal of a change whose comment and expected revision are query parameters.
 pub(super) fn proposal_of_query(state: &ApiState, edit: Edit, query: &Query) -> Result<Proposal> {
     let expected = query.get("expected_revision");
     let expected_revision = expected.as_deref().map(parse_number).transpose()?;

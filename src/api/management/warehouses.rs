@@ -73,7 +73,7 @@ pub async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Carries out a change after which there is a warehouse.
+/// Applies a change that creates or updates a warehouse.
 async fn change(
     state: &ApiState,
     operation: &Operation,

@@ -1,15 +1,15 @@
-//! Answers of listings, written into one buffer straight from the names on a page: what all of them
-//! have in common is put into JSON once.
+//! Responses of listings. The names of a page are written into one buffer directly; the JSON that
+//! all entries share is rendered once.
 
 use serde::Serialize;
 
 use slateberg_model::ident::NamespaceIdent;
 use slateberg_model::page::Page;
 
-/// Bytes of a name, as the buffer expects them.
+/// Expected bytes of a name, to size the buffer.
 const NAME_BYTES: usize = 24;
 
-/// `ListTablesResponse`, of tables or of views: those on a page, all of them in `namespace`.
+/// Renders a `ListTablesResponse` for a page of tables or views in `namespace`.
 pub fn list_tables_response(namespace: &NamespaceIdent, page: &Page) -> Vec<u8> {
     let mut before = br#"{"namespace":"#.to_vec();
     write_json(&mut before, namespace);
@@ -17,7 +17,7 @@ pub fn list_tables_response(namespace: &NamespaceIdent, page: &Page) -> Vec<u8> 
     listing("identifiers", page, &before, b'}')
 }
 
-/// `ListNamespacesResponse`: the namespaces on a page, all of them directly below `parent`.
+/// Renders a `ListNamespacesResponse` for a page of namespaces directly below `parent`.
 pub fn list_namespaces_response(parent: &NamespaceIdent, page: &Page) -> Vec<u8> {
     let mut before = vec![b'['];
     for level in &parent.0 {
@@ -27,7 +27,7 @@ pub fn list_namespaces_response(parent: &NamespaceIdent, page: &Page) -> Vec<u8>
     listing("namespaces", page, &before, b']')
 }
 
-/// A page as JSON: each name between what stands before it and what ends it.
+/// Renders a page: each name between `before` and `end`.
 fn listing(member: &str, page: &Page, before: &[u8], end: u8) -> Vec<u8> {
     let names = page.names();
     let mut body = Vec::with_capacity(128 + names.len() * (before.len() + NAME_BYTES));

@@ -1,7 +1,7 @@
-//! The shapes of bodies, with the specification's names. Nothing but serde.
+//! Request and response bodies, with the names of the specification. They contain no logic.
 //!
-//! Schemas, specs, updates and requirements stay JSON text here ([`serde_json::value::RawValue`]);
-//! what they mean is the model's to say.
+//! Schemas, specs, updates and requirements remain unparsed JSON ([`serde_json::value::RawValue`]);
+//! the model parses and validates them.
 
 pub mod api_keys;
 pub mod checkpoints;
@@ -24,25 +24,25 @@ use serde_json::value::RawValue;
 
 use slateberg_model::ident::{NamespaceIdent, TabularIdent};
 
-/// Properties, by key.
+/// Properties by key.
 pub type Properties = BTreeMap<String, String>;
 
 /// Body of `POST /v1/{prefix}/namespaces`.
 #[derive(Debug, Deserialize)]
 pub struct CreateNamespaceRequest {
-    /// Levels, from the outermost in.
+    /// Levels of the namespace, outermost first.
     pub namespace: NamespaceIdent,
-    /// Its properties.
+    /// Properties of the namespace.
     #[serde(default)]
     pub properties: Option<Properties>,
 }
 
-/// Answer of `GET /v1/{prefix}/namespaces/{namespace}`.
+/// Response of `GET /v1/{prefix}/namespaces/{namespace}`.
 #[derive(Debug, Serialize)]
 pub struct GetNamespaceResponse {
-    /// Its levels.
+    /// Levels of the namespace, outermost first.
     pub namespace: NamespaceIdent,
-    /// Its properties.
+    /// Properties of the namespace.
     pub properties: Properties,
 }
 
@@ -61,23 +61,23 @@ pub struct UpdateNamespacePropertiesRequest {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct CreateTableRequest {
-    /// The table's name.
+    /// Name of the table.
     pub name: String,
-    /// Where its files go.
+    /// Base location of the table's files.
     #[serde(default)]
     pub location: Option<String>,
-    /// Its schema.
+    /// Schema of the table.
     pub schema: Box<RawValue>,
-    /// Its partition spec.
+    /// Partition spec of the table.
     #[serde(default)]
     pub partition_spec: Option<Box<RawValue>>,
-    /// Its sort order.
+    /// Sort order of the table.
     #[serde(default)]
     pub write_order: Option<Box<RawValue>>,
-    /// Whether the table is only staged.
+    /// True to stage the table: a later commit creates it.
     #[serde(default)]
     pub stage_create: Option<bool>,
-    /// Its properties.
+    /// Properties of the table.
     #[serde(default)]
     pub properties: Option<Properties>,
 }
@@ -86,11 +86,11 @@ pub struct CreateTableRequest {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct RegisterTableRequest {
-    /// The table's name.
+    /// Name of the table.
     pub name: String,
-    /// Its metadata file.
+    /// Location of the table's metadata file.
     pub metadata_location: String,
-    /// Whether a table of that name may be there.
+    /// True to replace an existing table of that name.
     #[serde(default)]
     pub overwrite: Option<bool>,
 }
@@ -99,32 +99,32 @@ pub struct RegisterTableRequest {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct RegisterViewRequest {
-    /// The view's name.
+    /// Name of the view.
     pub name: String,
-    /// Its metadata file.
+    /// Location of the view's metadata file.
     pub metadata_location: String,
 }
 
 /// Body of `POST /v1/{prefix}/tables/rename` and of `.../views/rename`.
 #[derive(Debug, Deserialize)]
 pub struct RenameTableRequest {
-    /// Its name now.
+    /// Current name.
     pub source: Object<TabularIdent>,
-    /// Its name afterwards.
+    /// New name.
     pub destination: Object<TabularIdent>,
 }
 
-/// Body of `POST /v1/{prefix}/namespaces/{namespace}/tables/{table}` and of the same for views, and
-/// one change of a transaction.
+/// Body of `POST /v1/{prefix}/namespaces/{namespace}/tables/{table}` and its counterpart for views.
+/// Also one change of a transaction.
 #[derive(Debug, Deserialize)]
 pub struct CommitRequest {
-    /// Which table or view; required in a transaction.
+    /// The table or view. Required in a transaction.
     #[serde(default)]
     pub identifier: Option<Object<TabularIdent>>,
-    /// What has to be so.
+    /// Conditions that the current metadata must meet.
     #[serde(default)]
     pub requirements: Option<Vec<Box<RawValue>>>,
-    /// What becomes different.
+    /// Changes to the metadata.
     pub updates: Vec<Box<RawValue>>,
 }
 
@@ -140,39 +140,39 @@ pub struct CommitTransactionRequest {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct CreateViewRequest {
-    /// The view's name.
+    /// Name of the view.
     pub name: String,
-    /// Where its metadata files go.
+    /// Base location of the view's metadata files.
     #[serde(default)]
     pub location: Option<String>,
-    /// Its schema.
+    /// Schema of the view.
     pub schema: Box<RawValue>,
-    /// Its first version.
+    /// First version of the view.
     pub view_version: Box<RawValue>,
-    /// Its properties.
+    /// Properties of the view.
     #[serde(default)]
     pub properties: Option<Properties>,
 }
 
-/// Body of `POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/metrics`, as far as it matters
-/// here.
+/// Body of `POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/metrics`, without the members
+/// that the server ignores.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ReportMetricsRequest {
-    /// Which kind of report.
+    /// Kind of the report.
     pub report_type: String,
 }
 
-/// Answer of `GET /v1/config`.
+/// Response of `GET /v1/config`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct CatalogConfig {
-    /// What the client uses unless it knows better.
+    /// Properties that the client's own configuration overrides.
     pub defaults: Properties,
-    /// What the client uses in any case.
+    /// Properties that override the client's own configuration.
     pub overrides: Properties,
-    /// What is served, and nothing else.
+    /// All supported endpoints. Clients must not use others.
     pub endpoints: Vec<String>,
-    /// For how long an `Idempotency-Key` is remembered (ISO 8601).
+    /// Retention of an `Idempotency-Key`, as an ISO 8601 duration.
     pub idempotency_key_lifetime: String,
 }

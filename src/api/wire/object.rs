@@ -1,4 +1,4 @@
-//! Bodies that have to be JSON objects.
+//! Bodies that must be JSON objects.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -7,8 +7,8 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// A `T` that is written as an object. What serde derives for a struct also takes a list of its
-/// members in their order, which the specification does not have.
+/// A `T` in the form of a JSON object. Serde's derived implementation for a struct also accepts an
+/// array of the members' values, which the specification does not allow.
 #[derive(Debug, Clone)]
 pub struct Object<T>(pub T);
 

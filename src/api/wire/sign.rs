@@ -1,33 +1,33 @@
-//! The shapes of bodies of `POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/sign`.
+//! Request and response bodies of `POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/sign`.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// A request that a client wants to send to the store.
+/// A request that a client wants to send to the object store.
 #[derive(Debug, Deserialize)]
 pub struct RemoteSignRequest {
-    /// The region that it goes to.
+    /// Region of the object store.
     pub region: String,
-    /// Its URI.
+    /// URI of the request.
     pub uri: String,
-    /// Its method.
+    /// HTTP method of the request.
     pub method: String,
-    /// Its headers.
+    /// Headers of the request.
     pub headers: BTreeMap<String, Vec<String>>,
-    /// Its body, where it says what is to be done.
+    /// Body of the request, if the request's effect depends on it.
     #[serde(default)]
     pub body: Option<String>,
-    /// Which kind of store; S3 if nothing is said.
+    /// Kind of the object store. Defaults to S3.
     #[serde(default)]
     pub provider: Option<String>,
 }
 
-/// What the client sends instead. There is a signature in it.
+/// The signed request, which the client sends in place of its own.
 #[derive(Serialize)]
 pub struct RemoteSignResult {
-    /// The URI.
+    /// URI of the request.
     pub uri: String,
-    /// Headers that go with it.
+    /// Headers of the request, including the signature.
     pub headers: BTreeMap<String, Vec<String>>,
 }

@@ -48,7 +48,7 @@ impl Deadlines {
         Self { patience, moment, deadline: Some(timer.deadline()), timer }
     }
 
-    /// Sets the deadline for the connection to end on its own.
+    /// Sets a deadline for the connection to end by itself.
     pub(super) fn give(&mut self, time: Duration) {
         self.deadline = Some(Instant::now() + time);
     }

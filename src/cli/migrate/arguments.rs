@@ -72,7 +72,7 @@ fn secret(text: &str) -> Result<Secret, std::convert::Infallible> {
 }
 
 impl Migrate {
-    /// The namespace that all others go below.
+    /// Returns the levels of the namespace below which all others are created.
     pub(super) fn root(&self) -> Vec<String> {
         let levels = self.below.iter().flat_map(|below| below.split('.'));
         levels.filter(|level| !level.is_empty()).map(str::to_owned).collect()

@@ -1,9 +1,9 @@
-//! [`MigrateError`]: why a migration failed.
+//! [`MigrateError`]: a failed migration.
 
 use crate::cli::client::ClientError;
 use crate::cli::exit::{Exit, Failure};
 
-/// Why nothing could be migrated.
+/// The reason why nothing could be migrated.
 #[derive(Debug, thiserror::Error)]
 #[error("{reason}")]
 pub(in crate::cli) struct MigrateError {

@@ -25,7 +25,7 @@ pub(super) struct FoundTabular {
 /// Contents of a source.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
-    /// Each behind its parent.
+    /// Parents precede their children.
     pub(super) namespaces: Vec<FoundNamespace>,
     pub(super) tabulars: Vec<FoundTabular>,
     /// Reasons why parts of the source could not be read.
@@ -34,7 +34,7 @@ pub(super) struct Contents {
     pub(super) notes: Vec<String>,
 }
 
-/// Where a table's or view's metadata file is, and which it is.
+/// The location of a table's or view's metadata file, and its UUID.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Located {
     pub(super) metadata_location: String,

@@ -94,7 +94,7 @@ fn tabulars(database: &Connection, catalog: &str) -> SqlResult<Vec<FoundTabular>
     rows.collect()
 }
 
-/// Both libraries separate levels with dots.
+/// Splits a namespace at the dots that both libraries write between levels.
 fn levels(namespace: &str) -> Vec<String> {
     namespace.split('.').map(str::to_owned).collect()
 }

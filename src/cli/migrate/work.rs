@@ -18,9 +18,9 @@ use slateberg_model::ident::TabularKind;
 pub(super) struct Tally {
     /// New in the catalog. In a dry run: would be new.
     pub(super) done: usize,
-    /// Existed before.
+    /// The catalog had it before the migration.
     pub(super) present: usize,
-    /// Their name belongs to another object.
+    /// The name belongs to another object.
     pub(super) conflicts: usize,
     /// Reading or registering failed.
     pub(super) failed: usize,
@@ -90,7 +90,7 @@ impl End {
 }
 
 impl Summary {
-    /// Whether the catalog has everything that the source has.
+    /// Whether the catalog has all objects of the source.
     pub(super) fn is_complete(&self) -> bool {
         !self.unread && [self.namespaces, self.tables, self.views].iter().all(|it| it.is_complete())
     }
@@ -133,7 +133,7 @@ impl Summary {
     }
 }
 
-/// Reads the source and registers its tables and views.
+/// Reads the source, creates its namespaces, and registers its tables and views.
 pub(super) async fn migrate(
     wanted: &Migrate,
     progress: &Progress,
@@ -179,7 +179,7 @@ struct Work {
 }
 
 impl Work {
-    /// Returns the levels of a namespace of the source in the catalog.
+    /// Returns the levels in the catalog for a namespace of the source.
     fn placed(&self, levels: &[String]) -> Vec<String> {
         [self.root.as_slice(), levels].concat()
     }
@@ -243,7 +243,8 @@ impl Work {
         }
     }
 
-    /// Returns the outcome for a name that the catalog has. `None` if it does not.
+    /// Compares an object with the one that the catalog has under its name. Returns `None` if there
+    /// is no such object.
     async fn known(
         &self,
         found: &FoundTabular,

@@ -18,7 +18,7 @@ use slateberg_management::decisions::{
 
 const PATH: &str = "/management/v1/authorize";
 
-/// Asks the server.
+/// Sends the question to the server and prints its decision.
 pub(super) fn ask(question: &Question, connection: &Connection) -> Result<ExitCode, Error> {
     let body = body(&request(question)?)?;
     let response = runtime()?.block_on(connection.send("POST", PATH, &body))?;

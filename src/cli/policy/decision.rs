@@ -1,4 +1,4 @@
-//! How decisions are printed, and the exit code of a denial.
+//! Formats decisions, and defines the exit code of a denial.
 
 use crate::cli::output::table;
 use slateberg_management::decisions::ReadRule;

@@ -4,10 +4,10 @@ use crate::cli::grant::{grantee, privilege};
 use slateberg_management::grants::Grant;
 use slateberg_management::policies::PolicyDifferences;
 
-/// Lines that two texts may have together to be compared line by line.
+/// Maximum number of lines of both texts for a comparison line by line. Its memory is quadratic.
 const LINES_MAX: usize = 4000;
 
-/// Changes in a few words.
+/// Summarizes changes in one line.
 pub(super) fn summary(changes: &PolicyDifferences) -> String {
     let mut words = Vec::new();
     for edit in &changes.policies {
@@ -23,7 +23,7 @@ pub(super) fn summary(changes: &PolicyDifferences) -> String {
     words.join(", ")
 }
 
-/// Changes line by line.
+/// Formats changes line by line.
 pub(super) fn text_of(changes: &PolicyDifferences) -> String {
     let mut diff = String::new();
     for edit in &changes.policies {
@@ -59,7 +59,7 @@ fn lines(before: &str, after: &str) -> String {
         let gone = old.iter().map(|line| format!("- {line}\n"));
         return gone.chain(new.iter().map(|line| format!("+ {line}\n"))).collect();
     }
-    // How many lines the ends from here on have in common, at most.
+    // Length of the longest common subsequence of the remaining lines, for each pair of positions.
     let mut common = vec![vec![0_usize; new.len() + 1]; old.len() + 1];
     for (i, one) in old.iter().enumerate().rev() {
         for (j, other) in new.iter().enumerate().rev() {

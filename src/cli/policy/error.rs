@@ -1,4 +1,4 @@
-//! [`Error`]: why a subcommand about policies failed.
+//! [`Error`]: a failed subcommand about policies.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use crate::cli::client::ClientError;
 use crate::cli::exit::{Exit, Failure};
 use slateberg_runtime::policies;
 
-/// Why a subcommand failed.
+/// Reasons why a subcommand failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
     #[error(transparent)]

@@ -1,4 +1,4 @@
-//! The question of `slateberg policy explain`: may a principal do an action to a resource?
+//! The question of `slateberg policy explain`: a principal, an action and a resource.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -124,7 +124,7 @@ pub(super) struct Circumstances {
     /// Source address of the request
     #[arg(long, value_name = "ADDRESS")]
     pub(super) source_address: Option<IpAddr>,
-    /// Name that the client gives itself
+    /// Client of the request, as in the User-Agent header
     #[arg(long, value_name = "TEXT")]
     pub(super) client: Option<String>,
 }
@@ -143,7 +143,8 @@ impl Who {
         Ok(())
     }
 
-    /// The principal as a grantee, such as `role:analysts`. `None` for an API key and for oneself.
+    /// Returns the principal as a grantee, such as `role:analysts`. Returns `None` for an API key
+    /// and for the caller.
     pub(super) fn word(&self) -> Option<String> {
         let named = [
             ("user", self.user.as_ref()),

@@ -55,7 +55,7 @@ async fn a_checkpoint_is_made_restored_and_exported() {
     let listed = said(server.run(at, &key, &["checkpoint", "list"]));
     assert!(listed.contains("  mine  ") && listed.matches("Z").count() >= 2, "{listed}");
 
-    // While a server is running, a checkpoint can be read but nothing changed.
+    // While a server runs, a checkpoint can be read, but nothing can be changed.
     let restore = ["restore", "--to", "mine", "--yes"];
     let told = refused(offline(at, &[&restore[..], &DATA].concat()));
     assert!(told.contains("in use"), "{told}");
@@ -159,7 +159,7 @@ async fn an_export_becomes_the_same_catalog_elsewhere() {
     let told = refused(offline(at, &[&["export", "all.jsonl"][..], &DATA].concat()));
     assert!(told.contains("all.jsonl"), "it is not written over: {told}");
 
-    // The location of the warehouse stays; only the state is another one.
+    // The new state uses the same warehouse location.
     let warehouse = format!("file://{}", at.join("data/warehouse/default").display());
     let config = at.join("elsewhere.toml");
     let text = format!("[warehouses.default]\nlocation = {warehouse:?}\n");
@@ -208,7 +208,8 @@ async fn a_clone_is_served_beside_its_parent_and_thrown_away() {
     assert!(told.contains("the location is not empty"), "{told}");
     assert!(said(server.run(at, &key, &["checkpoint", "list"])).contains(pin));
 
-    // Its warehouse location is the parent's, even though its settings do not contain it.
+    // The location of the warehouse is the parent's, even though the clone's settings do not
+    // contain it.
     let tried = Server::start_on(at, "try", &[]);
     assert!(tried.keys().is_empty(), "the parent's key is good");
     assert_eq!(status(&tried, &key, "/v1/namespaces/later").await, 404);

@@ -269,7 +269,7 @@ async fn a_clone_has_checkpoints_and_exports_of_its_own() {
     assert_eq!(seen(&clone).await, before);
     clone.delete(&format!("{TABLE}?purgeRequested=true")).await.expect(400);
 
-    // Its export is like that of any catalog, and the catalog after an import of it is no clone.
+    // The export of a clone is like that of any catalog. A catalog that imports it is not a clone.
     clone.app.runtime.catalog.close().await.expect("it closes");
     let mut lines = Vec::new();
     let export = slateberg_runtime::stopped::export_lines;
