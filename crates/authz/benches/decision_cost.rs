@@ -1,5 +1,5 @@
-//! What a decision costs: uncached, remembered, and for a page of names, with 100 policies and a table five
-//! namespace levels down.
+//! Cost of a decision: evaluated, cached, and for a page of names, with 100 policies and a table
+//! five namespace levels down.
 //!
 //! `cargo bench -p slateberg-authz --bench decision_cost`
 
@@ -22,11 +22,11 @@ use slateberg_authz::schema::Schema;
 use slateberg_model::ident::TabularKind;
 use slateberg_model::principal::{Identity, IdentityKind, Method};
 
-/// Measurements of one thing, of which the median is told.
+/// Number of measurements, of which the median is reported.
 const ROUNDS: usize = 501;
 /// Names in a page.
 const NAMES: usize = 1000;
-/// Policies in the set, the four of the roles and those of the grants included.
+/// Policies in the set, including those of the roles and grants.
 const POLICIES: usize = 100;
 
 fn main() {
@@ -57,7 +57,7 @@ fn main() {
     }
 }
 
-/// The median time of something.
+/// Returns the median duration of a function.
 fn median<T>(mut measured: impl FnMut() -> T) -> Duration {
     let mut times: Vec<_> = (0..ROUNDS)
         .map(|_| {
@@ -77,7 +77,7 @@ fn place() -> Resource {
         .fold(Resource::warehouse("prod"), |inner, level| inner.level(Node::named(level)))
 }
 
-/// Somebody in ten groups, who reads by a grant to one of them.
+/// Returns a principal in ten groups, one of which has a grant to read.
 fn identity() -> Arc<Identity> {
     Arc::new(Identity {
         kind: IdentityKind::User,
@@ -90,7 +90,7 @@ fn identity() -> Arc<Identity> {
     })
 }
 
-/// Grants to teams, each on a namespace of its own; some policies with conditions on circumstances.
+/// Returns grants to teams, each on its own namespace, and policies with conditions on the context.
 fn policies(further: &str) -> PolicySet {
     let mut text = further.to_owned();
     for number in 0..20 {

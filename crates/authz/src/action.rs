@@ -1,8 +1,8 @@
-//! What can be done: one type for each action, so that a permit for one cannot pass for another.
+//! Actions: one type for each, so that a permit for one cannot pass for another.
 
 /// An action that a [`Permit`](super::permit::Permit) can allow.
 pub trait Action: Send + Sync + 'static {
-    /// Its name in policies and in the audit log: a fixed string, not the name of the type.
+    /// Name in policies and in the audit log: a constant, independent of the type's name.
     const NAME: &'static str;
 }
 
@@ -21,67 +21,67 @@ macro_rules! actions {
 }
 
 actions! {
-    /// Seeing that a warehouse is there, and its client configuration.
+    /// See a warehouse, and its client configuration.
     ReadConfig = "ReadConfig"
-    /// Making, changing and deleting a warehouse.
+    /// Create, change and delete a warehouse.
     ManageWarehouse = "ManageWarehouse"
-    /// Asking for the names below a namespace or the root.
+    /// List the names below a namespace or the root.
     List = "List"
-    /// Reading a namespace's properties, or that it exists.
+    /// Read a namespace's properties, or whether it exists.
     DescribeNamespace = "DescribeNamespace"
-    /// Making a namespace.
+    /// Create a namespace.
     CreateNamespace = "CreateNamespace"
-    /// Changing a namespace's properties.
+    /// Change a namespace's properties.
     UpdateNamespace = "UpdateNamespace"
-    /// Dropping a namespace.
+    /// Drop a namespace.
     DropNamespace = "DropNamespace"
-    /// Reading the metadata of a table or view, or that it exists.
+    /// Read the metadata of a table or view, or whether it exists.
     Load = "Load"
-    /// Making a table or view.
+    /// Create a table or view.
     Create = "Create"
-    /// Bringing an existing metadata file into the catalog.
+    /// Register an existing metadata file.
     Register = "Register"
-    /// Changing a table or view, in all the ways that a commit changes it. In policies it is the group of the
-    /// kinds of commits; a permit for it stands for a permit for each kind in the commit.
+    /// Commit changes to a table or view. In policies, it is the group of the kinds of commits; its
+    /// permit includes a permit for each kind in the commit.
     Commit = "Commit"
-    /// A commit that adds, replaces or deletes rows.
+    /// Commit added, replaced or deleted rows.
     CommitData = "CommitData"
-    /// A commit that changes what a table is made of, or what a view says.
+    /// Commit changes of the schema of a table or the definition of a view.
     CommitSchema = "CommitSchema"
-    /// A commit that sets or removes properties.
+    /// Commit changes of properties.
     CommitProperties = "CommitProperties"
-    /// A commit that changes branches or tags, otherwise than by writing to a branch.
+    /// Commit changes of branches or tags, except writes to a branch.
     CommitRefs = "CommitRefs"
-    /// A commit that moves the place of a table's or view's files.
+    /// Commit changes of the location of a table or view.
     CommitLocation = "CommitLocation"
-    /// Giving a table or view another name.
+    /// Rename a table or view.
     Rename = "Rename"
-    /// Taking a table or view out of the catalog.
+    /// Drop a table or view from the catalog.
     Drop = "Drop"
-    /// Dropping a table together with its files.
+    /// Drop a table together with its files.
     Purge = "Purge"
-    /// Telling the catalog what a scan or a commit cost.
+    /// Report metrics of a scan or a commit.
     ReportMetrics = "ReportMetrics"
-    /// Getting credentials to read a table's files.
+    /// Get credentials to read a table's files.
     ReadData = "ReadData"
-    /// Getting credentials to write a table's files.
+    /// Get credentials to write a table's files.
     WriteData = "WriteData"
-    /// Granting and revoking.
+    /// Grant and revoke.
     ManageGrants = "ManageGrants"
-    /// Reading policies and grants, and asking what others may do.
+    /// Read policies and grants, and evaluate permissions of others.
     ReadPolicies = "ReadPolicies"
-    /// Changing policies.
+    /// Change policies.
     ManagePolicies = "ManagePolicies"
-    /// Listing API keys.
+    /// List API keys.
     ReadKeys = "ReadKeys"
-    /// Making and revoking API keys.
+    /// Create and revoke API keys.
     ManageKeys = "ManageKeys"
-    /// Seeing and cancelling the background jobs of a warehouse.
+    /// See and cancel the background jobs of a warehouse.
     ManageJobs = "ManageJobs"
-    /// Seeing and changing the keys that encrypt what slateberg keeps.
+    /// See and change the keys that encrypt the store.
     ManageEncryption = "ManageEncryption"
-    /// Making, listing and deleting checkpoints of the catalog.
+    /// Create, list and delete checkpoints of the catalog.
     ManageCheckpoints = "ManageCheckpoints"
-    /// What slateberg's own background tasks do to the records. No policy speaks of it.
+    /// Changes of records by the server's background tasks. Policies cannot name it.
     Maintain = "Maintain"
 }

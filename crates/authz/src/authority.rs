@@ -1,4 +1,4 @@
-//! The policies in force, and whoever asks them.
+//! The policies in force, and decisions by them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,25 +17,25 @@ use super::resource::{Kind, Resource};
 use slateberg_model::principal::{Identity, Principal};
 use slateberg_telemetry::collection::Collection;
 
-/// Whoever wants a permit asks here. A new set of policies decides from the next question on.
+/// Issues permits. A new set of policies applies to the next decision.
 #[derive(Debug)]
 pub struct Authority {
     in_force: ArcSwap<PolicySet>,
     decisions: DecisionCache,
 }
 
-/// Who answers for a principal.
+/// Decides for a principal.
 pub enum Asked<'a> {
-    /// Nobody is known on a server that was started without authentication: everything is allowed.
+    /// A server without authentication allows everything to anonymous callers.
     Nobody(Unrestricted),
-    /// Policies.
+    /// Policies decide.
     Policies(Asking<'a>),
 }
 
-/// Gives every permit.
+/// Issues every permit.
 pub struct Unrestricted(());
 
-/// Questions by one principal, all answered by the same policies.
+/// Decisions for one principal, all by the same policies.
 pub struct Asking<'a> {
     decisions: &'a DecisionCache,
     policies: Guard<Arc<PolicySet>>,
@@ -44,29 +44,29 @@ pub struct Asking<'a> {
 }
 
 impl Authority {
-    /// Decides by these policies, and remembers at most so many decisions.
+    /// Decides by these policies. Caches at most `decisions_max` decisions.
     pub fn new(policies: PolicySet, decisions_max: usize) -> Self {
         let in_force = ArcSwap::from_pointee(policies);
         Self { in_force, decisions: DecisionCache::new(decisions_max) }
     }
 
-    /// Tells what is measured.
+    /// Reports the metrics.
     pub fn collect(&self, into: &mut Collection) {
         self.decisions.collect(into);
     }
 
-    /// The policies in force.
+    /// Returns the policies in force.
     pub fn policies(&self) -> Arc<PolicySet> {
         self.in_force.load_full()
     }
 
-    /// Puts other policies in force.
+    /// Replaces the policies in force.
     pub fn replace(&self, policies: PolicySet) {
         self.in_force.store(Arc::new(policies));
     }
 
-    /// Who answers for this principal. Background tasks have permits of their own, and no way to borrow
-    /// another's.
+    /// Returns the decider for a principal. Background tasks have their own permits and cannot use
+    /// this one.
     pub fn ask<'a>(
         &'a self,
         principal: &'a Principal,
@@ -81,7 +81,7 @@ impl Authority {
         Ok(Asked::Policies(Asking { decisions, policies: self.in_force.load(), identity, context }))
     }
 
-    /// Decides whether `principal` may do `A` to `resource`, and gives the permit if so.
+    /// Decides whether `principal` may do `A` to `resource`. Returns the permit if so.
     pub fn authorize<A: Action>(
         &self,
         principal: &Principal,
@@ -96,20 +96,20 @@ impl Authority {
 }
 
 impl Unrestricted {
-    /// The permit to do `A`, to whatever.
+    /// Returns the permit for `A` on any resource.
     pub fn permit<A: Action>(&self) -> Permit<A> {
         Permit::granted()
     }
 }
 
 impl Asking<'_> {
-    /// The permit to do `A` to `resource`, or the decision against it.
+    /// Returns the permit for `A` on `resource`, or the denial.
     pub fn permit<A: Action>(&self, resource: &Resource) -> Result<Permit<A>, Denied> {
         self.decide(A::NAME, resource).map(Permit::by)
     }
 
-    /// The permit to commit changes of these kinds, all of them. A commit without any tells no more than a
-    /// load, and needs the same.
+    /// Returns the permit to commit changes of all these kinds. A commit without changes reveals no
+    /// more than a load, and requires the same permit.
     pub fn permit_commit(
         &self,
         resource: &Resource,
@@ -124,24 +124,24 @@ impl Asking<'_> {
         Ok(Permit::by(all))
     }
 
-    /// Whether `A` may be done to `resource`.
+    /// Whether `A` is allowed on `resource`.
     pub fn may<A: Action>(&self, resource: &Resource) -> bool {
         self.decide(A::NAME, resource).is_ok()
     }
 
-    /// Whether any policy asks for more than names where one of these actions is to be done, so that the
-    /// resource has to come with its attributes.
+    /// Whether any policy on one of these actions uses more than names, so that the resource needs
+    /// its attributes.
     pub fn wants_attributes(&self, actions: &[&str]) -> bool {
         actions.iter().any(|action| self.policies.asks(action).attributes)
     }
 
-    /// Asks which of the names in `container` may have `A` done to them.
+    /// Starts a decision about which names in `container` are allowed `A`.
     pub fn page<A: Action>(&self, container: &Resource, kind: Kind) -> PageQuestion<'_> {
         let policies = &self.policies;
         PageQuestion::new(policies, A::NAME, self.identity, container, kind, self.context)
     }
 
-    /// By what the answer for a page can be remembered, if it can.
+    /// Returns the cache key of the result for a page. `None` if the result cannot be cached.
     pub fn page_key<A: Action>(&self, container: &Resource, kind: Kind) -> Option<PageKey> {
         let request =
             Request { identity: self.identity, resource: container, context: self.context };
@@ -155,7 +155,7 @@ impl Asking<'_> {
     }
 }
 
-/// Two decisions for one permit.
+/// Combines the decisions of one permit.
 fn both(one: Arc<Decision>, other: &Decision) -> Arc<Decision> {
     if one.policies == other.policies {
         return one;

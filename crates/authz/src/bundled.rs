@@ -1,4 +1,4 @@
-//! The policies that come with the program: `policies/default`.
+//! The policies in the binary: `policies/default`.
 
 use super::policy_file::PolicyFile;
 
@@ -7,7 +7,7 @@ const ROLES: &str =
 const GRANTS: &str =
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../policies/default/grants.cedar"));
 
-/// The default policies: what the roles may do, and the templates of grants.
+/// Returns the default policies: permissions of the roles, and templates of grants.
 pub fn default_policies() -> Vec<PolicyFile> {
     [("policies/default/grants.cedar", GRANTS), ("policies/default/roles.cedar", ROLES)]
         .map(|(name, text)| PolicyFile { name: name.to_owned(), text: text.to_owned() })

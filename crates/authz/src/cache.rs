@@ -1,4 +1,4 @@
-//! Decisions that were made before.
+//! Cache of decisions.
 
 use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
@@ -16,20 +16,20 @@ use slateberg_telemetry::collection::{Collection, attributes};
 use slateberg_telemetry::instruments::{Histograms, SECONDS};
 
 const EVALUATIONS: &str = "slateberg.policy.evaluation.duration";
-/// Bytes of a decision that counts as one. What clients send is part of a question, so that a longer one
+/// Bytes of a decision that counts as one. Clients choose parts of a request, so a longer one
 /// counts as several.
 const UNIT_BYTES: usize = 1 << 10;
-/// Bytes that an entry takes beside who asks, for what, and which policies have decided.
+/// Size of an entry without its principal, resource and policies.
 const ENTRY_BYTES: usize = 384;
-/// Bytes that the id of a policy takes beside its text.
+/// Size of a policy's id without its characters.
 const POLICY_BYTES: usize = 40;
 
-/// Decisions by everything that they depend on: a change of any of it is another question, so that nothing
-/// here can be out of date.
+/// Decisions by everything that they depend on. A change of any part is another key, so no entry is
+/// ever stale.
 #[derive(Debug)]
 pub struct DecisionCache {
     decisions: ByteCache<Key, Arc<Decision>>,
-    /// What Cedar takes for a decision, by action.
+    /// Durations of Cedar's evaluations, by action.
     evaluations: Histograms<&'static str>,
 }
 
@@ -41,7 +41,7 @@ struct Question<'a> {
     action: &'static str,
     kind: Kind,
     names: Names<'a>,
-    /// Of every level, if any policy asks for them.
+    /// Attributes of every level, if any policy uses them.
     attributes: Option<Known<'a>>,
     source_address: Option<IpAddr>,
     client: Option<&'a str>,
@@ -51,20 +51,20 @@ struct Question<'a> {
 #[derive(Debug)]
 struct Names<'a>(&'a [Node]);
 
-/// What is known of the levels.
+/// The attributes of the levels.
 #[derive(Debug)]
 struct Known<'a>(&'a [Node]);
 
-/// A question of which only the name is left open, by everything else that the answer depends on.
+/// Everything that the decisions about the names of a page depend on, except the names.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PageKey {
-    /// The same question for what the names are in.
+    /// The request for the container of the names.
     container: Key,
-    /// What the names are those of.
+    /// Kind of the named objects.
     kind: Kind,
 }
 
-/// A question that is kept.
+/// Key of a cached decision.
 #[derive(Debug, Clone)]
 struct Key {
     revision: Revision,
@@ -76,14 +76,14 @@ struct Key {
     client: Option<String>,
 }
 
-/// The bytes that a decision counts as: whole units, so that short ones are bounded in their number.
+/// Returns the bytes that a decision counts as: whole units, which bounds the number of short ones.
 fn counted_bytes(key: &Key, decision: &Decision) -> usize {
     let policies = decision.policies.iter().map(|id| id.len() + POLICY_BYTES);
     (key.bytes() + policies.sum::<usize>()).next_multiple_of(UNIT_BYTES)
 }
 
 impl DecisionCache {
-    /// A cache of at most so many decisions, and of at most so many KiB.
+    /// Creates a cache of at most `decisions_max` decisions, and as many KiB.
     pub fn new(decisions_max: usize) -> Self {
         Self {
             decisions: ByteCache::new((decisions_max * UNIT_BYTES) as u64, UNIT_BYTES as u64),
@@ -91,7 +91,7 @@ impl DecisionCache {
         }
     }
 
-    /// Reports what is measured.
+    /// Reports the metrics.
     pub fn collect(&self, into: &mut Collection) {
         self.decisions.usage().collect(into, "decision", "Decisions");
         let help = "Time of the evaluation of policies for a decision.";
@@ -102,7 +102,8 @@ impl DecisionCache {
         }
     }
 
-    /// Decides, or remembers. Where policies ask for the time, nothing is remembered.
+    /// Returns the cached decision, or evaluates the policies. Does not cache decisions by policies
+    /// that use the time.
     pub fn decide(
         &self,
         policies: &PolicySet,
@@ -118,7 +119,7 @@ impl DecisionCache {
             return known;
         }
         let key = question.kept(request.resource);
-        // What is kept is what is asked, so that the answer depends on nothing else.
+        // Evaluates the cached form of the request, so that the decision depends on nothing else.
         let request = Request { resource: &key.resource, ..request };
         let decision =
             Arc::new(self.evaluations.timed(action, || policies.decide(action, request)));
@@ -129,8 +130,8 @@ impl DecisionCache {
 }
 
 impl PageKey {
-    /// What the answer for names of a kind in a container depends on, besides those names and what is known
-    /// of them. None where policies ask for the time.
+    /// Returns everything that the result for names of a kind in a container depends on, except
+    /// those names and their attributes. `None` if policies use the time.
     pub(super) fn of(
         policies: &PolicySet,
         action: &'static str,
@@ -145,7 +146,7 @@ impl PageKey {
         Some(Self { container: question.kept(container.resource), kind })
     }
 
-    /// The bytes that it takes, about.
+    /// Approximate size in bytes.
     pub fn bytes(&self) -> usize {
         self.container.bytes()
     }
@@ -198,7 +199,7 @@ impl Key {
         }
     }
 
-    /// The bytes that it takes, about, as if it shared nothing with others.
+    /// Approximate size in bytes, without regard to shared parts.
     fn bytes(&self) -> usize {
         let client = self.client.as_ref().map_or(0, String::len);
         ENTRY_BYTES + self.identity.bytes() + self.resource.bytes() + client
@@ -272,7 +273,7 @@ mod tests {
         PolicySet::build(Arc::new(Schema::bundled()), &[file], &[]).expect("they are valid")
     }
 
-    /// A namespace with a property of so many bytes.
+    /// Returns a namespace with a property of `bytes` bytes.
     fn namespace(name: &str, bytes: usize) -> Resource {
         let properties = [("a".to_owned(), "x".repeat(bytes))].into();
         let attributes = Attributes { properties, ..Attributes::default() };
@@ -308,7 +309,7 @@ mod tests {
         let (cache, policies) = (DecisionCache::new(100_000), policies(BY_NAMES));
         assert!(ask(&cache, &policies, &namespace("n", 1 << 20)));
         assert_eq!((cache.decisions.len(), units(&cache)), (1, 1));
-        // It is the same question whatever the properties are.
+        // Without policies on properties, the properties do not change the key.
         assert!(ask(&cache, &policies, &namespace("n", 7)));
         assert_eq!(cache.decisions.len(), 1);
     }

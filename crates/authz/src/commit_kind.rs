@@ -1,7 +1,8 @@
-//! What kinds of change a commit holds: the actions that it needs permits for.
+//! Kinds of changes in a commit: the actions that it needs permits for.
 //!
-//! Every update has a kind, and a commit needs all of its kinds, so that nothing passes under a weaker
-//! action. Where the same update can be an everyday write or something more, the more is assumed.
+//! Every update has a kind, and a commit needs the permits for all of its kinds, so that no update
+//! passes under a weaker action. If an update can be a write or a stronger change, the stronger
+//! kind is assumed.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -16,22 +17,22 @@ use slateberg_model::view_update::ViewUpdate;
 /// A kind of change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum CommitKind {
-    /// Rows come, change or go.
+    /// Added, changed or deleted rows.
     Data,
-    /// What the table is made of, or what the view says.
+    /// Schema of a table, or definition of a view.
     Schema,
     /// Properties.
     Properties,
-    /// Branches and tags, otherwise than by writing to a branch.
+    /// Branches and tags, except writes to a branch.
     Refs,
-    /// Where files are.
+    /// Location of files.
     Location,
 }
 
 /// Branches and tags, by name.
 pub type Refs = BTreeMap<String, SnapshotRef>;
 
-/// Properties that say where a table's files are.
+/// Properties that determine the location of a table's files.
 const LOCATION_PROPERTIES: [&str; 4] = [
     "write.data.path",
     "write.folder-storage.path",
@@ -40,7 +41,7 @@ const LOCATION_PROPERTIES: [&str; 4] = [
 ];
 
 impl CommitKind {
-    /// The name of the action.
+    /// Returns the name of the action.
     pub fn action(self) -> &'static str {
         match self {
             Self::Data => CommitData::NAME,
@@ -52,8 +53,8 @@ impl CommitKind {
     }
 }
 
-/// The kinds of change in a commit to a table that has these branches and tags. None at all in a commit
-/// without updates, which tells no more than a load.
+/// Returns the kinds of changes in a commit to a table with these branches and tags. Empty for a
+/// commit without updates, which reveals no more than a load.
 pub fn of_table(updates: &[TableUpdate], refs: &Refs) -> BTreeSet<CommitKind> {
     let added: HashSet<i64> = updates
         .iter()
@@ -63,7 +64,8 @@ pub fn of_table(updates: &[TableUpdate], refs: &Refs) -> BTreeSet<CommitKind> {
         })
         .collect();
     let mut kinds = BTreeSet::new();
-    // What the updates so far have set. That they have removed one needs no note: it was a change of refs.
+    // Refs that earlier updates of this commit set. Removals need no entry, because they are
+    // already a change of refs.
     let mut set: BTreeMap<&str, &SnapshotRef> = BTreeMap::new();
     for update in updates {
         match update {
@@ -86,8 +88,8 @@ pub fn of_table(updates: &[TableUpdate], refs: &Refs) -> BTreeSet<CommitKind> {
             | TableUpdate::RemoveEncryptionKey { .. } => kinds.extend([CommitKind::Data]),
             TableUpdate::RemoveSnapshots { snapshot_ids } => {
                 kinds.extend([CommitKind::Data]);
-                // A branch or tag goes with the snapshot that it points to by now. Until that kind is there,
-                // nothing is set but branches that were there, so that a commit cannot make this long.
+                // A ref is removed with the snapshot that it points to. Without a change of refs so
+                // far, `set` contains only existing branches, which bounds this loop.
                 if !kinds.contains(&CommitKind::Refs) {
                     let gone: HashSet<_> = snapshot_ids.iter().copied().collect();
                     let takes_refs = so_far(refs, &set).any(|it| gone.contains(&it.snapshot_id));
@@ -111,7 +113,7 @@ pub fn of_table(updates: &[TableUpdate], refs: &Refs) -> BTreeSet<CommitKind> {
     kinds
 }
 
-/// The kinds of change in a commit to a view.
+/// Returns the kinds of changes in a commit to a view.
 pub fn of_view(updates: &[ViewUpdate]) -> BTreeSet<CommitKind> {
     let mut kinds = BTreeSet::new();
     for update in updates {
@@ -131,7 +133,7 @@ pub fn of_view(updates: &[ViewUpdate]) -> BTreeSet<CommitKind> {
     kinds
 }
 
-/// The branches and tags of a table that had these before, once those were set.
+/// Returns the refs of a table after the updates so far.
 fn so_far<'a>(
     before: &'a Refs,
     set: &'a BTreeMap<&str, &SnapshotRef>,
@@ -140,7 +142,7 @@ fn so_far<'a>(
     stay.map(|(_, reference)| reference).chain(set.values().copied())
 }
 
-/// Whether a branch that is there stays as it is but for its snapshot, or `main` gets its first.
+/// Whether only the snapshot of an existing branch changes, or `main` gets its first snapshot.
 fn only_moves(before: Option<&SnapshotRef>, name: &str, after: &SnapshotRef) -> bool {
     let settings = |it: &SnapshotRef| {
         (it.kind, it.min_snapshots_to_keep, it.max_snapshot_age_ms, it.max_ref_age_ms)
@@ -178,7 +180,7 @@ mod tests {
         changes.as_array().expect("updates are a list").iter().map(parse).collect()
     }
 
-    /// The kinds of a commit to a table whose `main` and tag `v1` point to snapshot 1.
+    /// Returns the kinds of a commit to a table whose `main` and tag `v1` point to snapshot 1.
     fn kinds(changes: Value) -> Vec<CommitKind> {
         let reference = |kind| SnapshotRef {
             snapshot_id: 1,
@@ -212,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_reference_that_does_more_than_move_is_no_append() {
-        // A rollback, a new branch, a tag, a tag made a branch, other settings.
+        // A rollback, a new branch, a tag, a tag that becomes a branch, other retention settings.
         assert_eq!(kinds(json!([set("main", "branch", 1)])), [Refs]);
         assert_eq!(kinds(json!([added(2), set("audit", "branch", 2)])), [Data, Refs]);
         assert_eq!(kinds(json!([added(2), set("v2", "tag", 2)])), [Data, Refs]);
@@ -235,16 +237,16 @@ mod tests {
         let remove = |ids: &[i64]| json!({"action": "remove-snapshots", "snapshot-ids": ids});
         let moved = set("main", "branch", 2);
         assert_eq!(kinds(json!([added(2), moved, remove(&[2])])), [Data, Refs]);
-        // At first nothing points there, and then it is said a second time.
+        // No ref points to it at the first removal; at the second, `main` does.
         assert_eq!(kinds(json!([added(2), remove(&[7]), moved, remove(&[7, 2])])), [Data, Refs]);
-        // Moved on to a third one, it goes along with neither of those before it.
+        // `main` has moved on to a third snapshot, so the removal of the second does not affect it.
         let on = json!([added(2), moved, added(3), set("main", "branch", 3), remove(&[2])]);
         assert_eq!(kinds(on), [Data]);
-        // What still points to the first goes with it; here a tag.
+        // The tag `v1` still points to the first snapshot, and is removed with it.
         assert_eq!(kinds(json!([added(2), moved, remove(&[1])])), [Data, Refs]);
     }
 
-    /// It would take minutes if each update went through those before it.
+    /// A comparison of each update with all earlier ones would take minutes.
     #[test]
     fn many_updates_are_told_apart_at_once() {
         let many = 50_000;

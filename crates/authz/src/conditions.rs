@@ -1,20 +1,20 @@
-//! Looking into the conditions of a policy, in Cedar's JSON form of them: what of a request they use.
+//! Reads the conditions of a policy in Cedar's JSON form: the parts of a request that they use.
 
 use cedar_policy::Policy;
 use serde_json::Value;
 
-/// What a condition uses.
+/// A part of a request that a condition uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use<'c> {
-    /// A variable that stands for itself: all of it may matter.
+    /// A whole variable: all of its parts may matter.
     Variable(&'c str),
-    /// An attribute of a variable, or whether it has one; none if it cannot be told which.
+    /// An attribute of a variable, or whether it exists. `None` if the attribute is computed.
     Attribute(&'c str, Option<&'c str>),
-    /// A tag of the resource, or whether it has one; none if the condition works out which.
+    /// A tag of the resource, or whether it exists. `None` if the tag is computed.
     Tag(Option<&'c str>),
-    /// Whether the resource is a certain one, or in one.
+    /// Whether the resource is a given one, or inside of one.
     Place,
-    /// What kind of thing the resource is.
+    /// Type of the resource.
     Kind,
 }
 
@@ -22,7 +22,7 @@ pub(super) enum Use<'c> {
 pub(super) struct Conditions(Option<Value>);
 
 impl Conditions {
-    /// Those of a policy.
+    /// Reads the conditions of a policy.
     pub(super) fn of(policy: &Policy) -> Self {
         if !policy.has_non_scope_constraint() {
             return Self(Some(Value::Null));
@@ -31,7 +31,7 @@ impl Conditions {
         Self(json.and_then(|mut json| json.get_mut("conditions").map(Value::take)))
     }
 
-    /// What they use, as often as they use it. None if they cannot be looked into.
+    /// Returns the uses, with repetitions. `None` if Cedar does not return the conditions.
     pub(super) fn uses(&self) -> Option<Vec<Use<'_>>> {
         let mut uses = Vec::new();
         add(&mut uses, self.0.as_ref()?);
@@ -71,9 +71,9 @@ fn add_operation<'c>(uses: &mut Vec<Use<'c>>, operator: &str, operands: &'c Valu
             uses.push(Use::Tag(operands.pointer("/right/Value").and_then(Value::as_str)));
             operands.get("right").into_iter().for_each(|right| add(uses, right));
         }
-        // What a constant is made of are no expressions.
+        // The parts of a constant are not expressions.
         ("Value", _) => {}
-        // The keys are whatever the policy calls them, and no operators.
+        // The keys are names that the policy chooses, not operators.
         ("Record", _) => {
             let values = operands.as_object().into_iter().flat_map(|record| record.values());
             values.for_each(|value| add(uses, value));

@@ -1,4 +1,4 @@
-//! Under which circumstances something is asked for.
+//! Context of a request.
 
 use std::net::IpAddr;
 
@@ -7,19 +7,19 @@ use cedar_policy::RestrictedExpression;
 use slateberg_base::rfc3339;
 use slateberg_model::principal::Method;
 
-/// What policies can ask of a request besides who, what and on what.
+/// Attributes of a request besides principal, action and resource.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Context {
-    /// When it came in, in milliseconds since 1970 (UTC).
+    /// Time of the request, in milliseconds since 1970 (UTC).
     pub now_ms: i64,
-    /// From where, if that is known.
+    /// IP address of the client, if known.
     pub source_address: Option<IpAddr>,
-    /// What the client says that it is.
+    /// The `User-Agent` of the request.
     pub client: Option<String>,
 }
 
 impl Context {
-    /// Cedar's own form of it.
+    /// Returns Cedar's form of the context.
     pub(super) fn cedar(&self, method: Method) -> cedar_policy::Context {
         let text = RestrictedExpression::new_string;
         let time = rfc3339::format(self.now_ms);

@@ -1,4 +1,4 @@
-//! The decision: may this principal do this, to that?
+//! Decides whether a principal may do an action to a resource.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -17,52 +17,51 @@ use super::resource::{Kind, Resource};
 use slateberg_model::principal::Identity;
 use slateberg_model::read_restrictions::ReadRules;
 
-/// Stands in for a policy where the credential itself is not good for the resource.
+/// Replaces the policy id in a denial because of the credential's scope.
 pub const CREDENTIAL_SCOPE: &str = "credential-scope";
 
-/// What is asked.
+/// A request for a decision.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
-    /// Who asks.
+    /// The principal.
     pub identity: &'a Arc<Identity>,
-    /// What it is to be done to.
+    /// The resource.
     pub resource: &'a Resource,
-    /// Under which circumstances.
+    /// The context.
     pub context: &'a Context,
 }
 
-/// What is answered.
+/// A decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
-    /// Whether it is allowed.
+    /// Whether the request is allowed.
     pub allow: bool,
-    /// The ids of the policies that decided, in order: the permits that matched, or the forbids. None if it
-    /// is denied because no permit matched.
+    /// Ids of the policies that decided, in order: the matching permits, or the forbids. Empty if
+    /// the request is denied because no permit matched.
     pub policies: Vec<String>,
-    /// What the permits say of reading, if it is allowed to load a table and none of them allows to read all
-    /// of it.
+    /// Read restrictions, if a load is allowed and no permit allows to read the whole table.
     pub read_rules: Option<Arc<ReadRules>>,
-    /// By which policies.
+    /// Revision of the policies.
     pub revision: Revision,
 }
 
-/// The answer "no".
+/// A denial.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denied {
-    /// What is not allowed.
+    /// The action.
     pub action: &'static str,
-    /// The decision; none for whoever no policy speaks of.
+    /// The decision. `None` for a principal that no policy can name.
     pub decision: Option<Arc<Decision>>,
 }
 
 impl PolicySet {
-    /// Decides whether an action is allowed. What is no action, or is not done to such a thing, is allowed to
-    /// nobody.
+    /// Decides whether an action is allowed. Denies unknown actions, and actions that do not apply
+    /// to the type of the resource.
     pub fn decide(&self, action: &str, request: Request<'_>) -> Decision {
         self.decide_by(action, request, |scope| self.relevant(scope))
     }
 
-    /// The same, by asking every policy.
+    /// Decides without the index of policies, for comparison in tests.
     #[cfg(test)]
     pub(super) fn decide_by_all(&self, action: &str, request: Request<'_>) -> Decision {
         self.decide_by(action, request, |_| Cow::Borrowed(&self.cedar))
@@ -112,7 +111,7 @@ impl PolicySet {
         Decision { allow: false, policies, read_rules: None, revision: self.revision() }
     }
 
-    /// Entities together with the action's and its groups'. None if two of them contradict each other.
+    /// Adds the entities of the action and its groups. `None` if entities contradict each other.
     pub(super) fn entities(
         &self,
         mut entities: Vec<Entity>,
@@ -124,8 +123,8 @@ impl PolicySet {
         Entities::from_entities(entities, None).ok()
     }
 
-    /// What Cedar's response comes to. Cedar skips a policy that cannot be evaluated; a forbid among them
-    /// counts as one that matched, so that nothing is allowed because a prohibition was broken.
+    /// Converts Cedar's response. Cedar skips policies that it cannot evaluate; here, a skipped
+    /// `forbid` counts as a match, so that a broken prohibition does not allow anything.
     pub(super) fn judge(&self, response: &Response) -> (bool, Vec<String>) {
         let broken: Vec<_> = response
             .diagnostics()
@@ -148,14 +147,14 @@ impl PolicySet {
     }
 }
 
-/// A policy's id as it is; what Cedar displays is escaped.
+/// Returns a policy's id unchanged. Cedar's display form is escaped.
 fn id_of(id: &PolicyId) -> String {
     let id: &str = id.as_ref();
     id.to_owned()
 }
 
-/// Whether a credential is good for what a resource is in. One that is good for some warehouses only is not
-/// good for the catalog as a whole.
+/// Whether the scope of a credential includes a resource. A credential for some warehouses does not
+/// include the catalog itself.
 pub(super) fn in_scope(identity: &Identity, resource: &Resource) -> bool {
     match (&identity.warehouses, resource.warehouse_name()) {
         (None, _) => true,

@@ -1,26 +1,26 @@
-//! What conditions tell names of one page apart by: so that names of which all of that is the same are asked
-//! about once, and not a thousand times.
+//! Attributes by which conditions distinguish the names of a page. Names that do not differ in them
+//! are evaluated once.
 //!
-//! What a name is in is the same for all names of a page, and so is whoever asks. What is left of a name is
-//! what it is called, its owner, its location, and its tags; most conditions look at one or two tags.
+//! All names of a page share their parents and the principal. They differ in name, owner, location
+//! and tags, and most conditions use one or two tags.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::conditions::{Conditions, Use};
 use super::resource::Node;
 
-/// What the conditions of a policy, or of several, tell names apart by.
+/// Attributes that the conditions of policies use to distinguish names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Distinctions {
     name: bool,
     owner: bool,
     location: bool,
     tags: BTreeSet<String>,
-    /// Tags that the condition works out itself.
+    /// Whether a condition computes the name of a tag, so that all tags matter.
     all_tags: bool,
 }
 
-/// What of a name conditions can tell it apart from others by.
+/// The values of a name that conditions can distinguish.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct Facts<'n> {
     name: Option<&'n str>,
@@ -31,7 +31,7 @@ pub(super) struct Facts<'n> {
 }
 
 impl Distinctions {
-    /// Those of the conditions of a policy.
+    /// Returns the distinctions of a policy's conditions.
     pub(super) fn of(conditions: &Conditions) -> Self {
         let mut all = Self::default();
         match conditions.uses() {
@@ -41,7 +41,7 @@ impl Distinctions {
         all
     }
 
-    /// Those of another policy, too.
+    /// Adds the distinctions of another policy.
     pub(super) fn extend(&mut self, other: &Self) {
         self.name |= other.name;
         self.owner |= other.owner;
@@ -50,7 +50,7 @@ impl Distinctions {
         self.tags.extend(other.tags.iter().cloned());
     }
 
-    /// What of a name can make a difference.
+    /// Returns the values of a name that make a difference.
     pub(super) fn facts<'n>(&self, node: &'n Node) -> Facts<'n> {
         let attributes = node.attributes();
         let tag = |key: &String| attributes.properties.get(key).map(String::as_str);
@@ -76,7 +76,7 @@ impl Distinctions {
                 self.tags.insert(key.to_owned());
             }
             Use::Tag(None) => self.all_tags = true,
-            // All names of a page are of one kind, and in the same.
+            // All names of a page have the same type and parents.
             Use::Kind | Use::Attribute("resource", Some("namespace" | "parent" | "warehouse")) => {}
             Use::Variable("principal" | "action" | "context")
             | Use::Attribute("principal" | "action" | "context", _) => {}

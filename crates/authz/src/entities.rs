@@ -1,4 +1,4 @@
-//! Principals and resources as Cedar's entities.
+//! Converts principals and resources to Cedar's entities.
 
 use std::collections::HashSet;
 
@@ -9,21 +9,22 @@ use super::resource::{CATALOG_ID, Kind, LEVELS_MAX, Node, Resource, push_name, u
 use super::schema::{Schema, Types, uid};
 use slateberg_model::principal::{Identity, IdentityKind};
 
-/// Attributes as Cedar takes them.
+/// Attributes in Cedar's form.
 type Pairs = Vec<(String, RestrictedExpression)>;
 
-/// What is between the catalog and a leaf: each with its entity, and the ids that its members are given.
+/// The levels between the catalog and a leaf: their entities, and the prefix for ids of their
+/// children.
 pub(super) struct Path {
     pub(super) entities: Vec<Entity>,
-    /// The innermost; the catalog for a path of nothing.
+    /// The innermost level. The catalog for an empty path.
     pub(super) innermost: EntityUid,
-    /// The id of the innermost, to be continued.
+    /// Id of the innermost level, the prefix of its children's ids.
     id: String,
     warehouse: Option<EntityUid>,
 }
 
 impl Path {
-    /// The name of what has this id, if that is directly below.
+    /// Returns the name for this id if it is directly below.
     pub(super) fn name_below(&self, uid: &EntityUid) -> Option<SmolStr> {
         let id = uid.id().unescaped();
         let part = match self.id.as_str() {
@@ -55,19 +56,19 @@ impl Types {
 }
 
 impl Schema {
-    /// Who acts.
+    /// Returns the entity id of a principal.
     pub(super) fn principal(&self, identity: &Identity) -> EntityUid {
         uid(self.types.identity(identity.kind), &identity.id)
     }
 
-    /// What a principal is in: its roles and groups.
+    /// Returns the roles and groups of a principal.
     pub(super) fn memberships(&self, identity: &Identity) -> HashSet<EntityUid> {
         let roles = identity.roles.iter().map(|role| uid(&self.types.role, role));
         let groups = identity.groups.iter().map(|group| uid(&self.types.group, group));
         roles.chain(groups).collect()
     }
 
-    /// A principal's entity.
+    /// Returns the entity of a principal.
     pub(super) fn principal_entity(&self, identity: &Identity) -> Entity {
         let name = string(&identity.name);
         let attributes = [("name".to_owned(), name)];
@@ -75,7 +76,7 @@ impl Schema {
         entity(self.principal(identity), attributes, parents, [])
     }
 
-    /// The path of nothing.
+    /// Returns the empty path.
     pub(super) fn root(&self) -> Path {
         let catalog = uid(&self.types.catalog, CATALOG_ID);
         Path {
@@ -86,8 +87,8 @@ impl Schema {
         }
     }
 
-    /// A resource's entity, and those of all that it is in. None if these are more than Cedar is asked about:
-    /// names are checked before policies are asked, and this is for whoever forgets it.
+    /// Returns the entities of a resource and its parents. `None` if there are more than Cedar may
+    /// get: callers check names before, so this is a safeguard.
     pub(super) fn path(&self, resource: &Resource) -> Option<Path> {
         if resource.nodes().len() > LEVELS_MAX {
             return None;
@@ -105,7 +106,7 @@ impl Schema {
         Some(path)
     }
 
-    /// The entity of what is directly below a path.
+    /// Returns the entity of an object directly below a path.
     pub(super) fn below(&self, path: &Path, kind: Kind, node: &Node) -> Entity {
         let attributes = self.attributes(path, kind, node);
         let tags = node.attributes().properties.iter();
@@ -115,7 +116,7 @@ impl Schema {
         entity(uid, attributes, [path.innermost.clone()], tags)
     }
 
-    /// The name of what is directly below a path.
+    /// Returns the entity id of an object directly below a path.
     pub(super) fn uid_below(&self, path: &Path, kind: Kind, name: &str) -> EntityUid {
         let mut id = String::with_capacity(path.id.len() + 1 + name.len());
         id.push_str(&path.id);

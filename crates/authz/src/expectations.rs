@@ -1,4 +1,4 @@
-//! Tests of policies: who is expected to be allowed what, as a file says it, and whether it is so.
+//! Tests of policies: expected decisions in a file, compared with the actual ones.
 //!
 //! `docs/authorization.md` documents the format.
 
@@ -27,29 +27,30 @@ use slateberg_model::principal::{Identity, IdentityKind, Method};
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expectations {
-    /// Policy files, or directories of them, relative to this file. The default policies if it is absent.
+    /// Policy files, or directories of them, relative to this file. Defaults to the default
+    /// policies.
     #[serde(default)]
     pub policies: Vec<String>,
-    /// What is granted on top of the policies.
+    /// Grants in addition to the policies.
     #[serde(default)]
     grants: Vec<GrantEntry>,
-    /// Who acts, by the names that expectations call them.
+    /// Principals, by the names that expectations use.
     #[serde(default)]
     principals: BTreeMap<String, PrincipalEntry>,
-    /// What is acted on, by the names that expectations call it.
+    /// Resources, by the names that expectations use.
     #[serde(default)]
     resources: BTreeMap<String, ResourceEntry>,
-    /// The circumstances, where an expectation has none of its own.
+    /// Default context of expectations.
     #[serde(default)]
     context: ContextEntry,
-    /// What is expected.
+    /// Expected decisions.
     expect: Vec<Expectation>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 struct PrincipalEntry {
-    /// The id of a user; the entry's name if there is none of either kind.
+    /// Id of a user. Defaults to the entry's name.
     user: Option<String>,
     service_account: Option<String>,
     roles: BTreeSet<String>,
@@ -106,9 +107,9 @@ struct Expectation {
     action: OneOrMany,
     resource: OneOrMany,
     decision: Verdict,
-    /// The ids of the policies that are to decide it, all of them.
+    /// Ids of all policies that have to decide.
     by: Option<BTreeSet<String>>,
-    /// What is to be read of a table that may be loaded.
+    /// Expected read restrictions of a table that may be loaded.
     reads: Option<ReadsEntry>,
     context: Option<ContextEntry>,
 }
@@ -130,38 +131,38 @@ pub enum Verdict {
     Deny,
 }
 
-/// One question of an expectation, and its answer.
+/// One decision of an expectation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Outcome {
-    /// Which `[[expect]]`, from 1.
+    /// Index of the `[[expect]]`, from 1.
     pub expectation: usize,
-    /// Who, by the file's name.
+    /// The principal, by its name in the file.
     pub principal: String,
-    /// What.
+    /// The action.
     pub action: String,
-    /// On what, by the file's name.
+    /// The resource, by its name in the file.
     pub resource: String,
-    /// What was expected.
+    /// Expected verdict.
     pub expected: Verdict,
-    /// What is so.
+    /// Actual verdict.
     pub decision: Verdict,
     /// The policies that decided.
     pub policies: Vec<String>,
-    /// Whether it is as expected.
+    /// Whether the decision meets the expectation.
     pub passed: bool,
-    /// The policies that were expected to decide, where others did.
+    /// Expected deciding policies, if others decided.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected_policies: Option<Vec<String>>,
-    /// What each permit was expected to let be read, and does not, with columns by name; `true` if it is the
-    /// whole table.
+    /// Expected read restrictions of each permit that do not hold, with columns by name. `true` for
+    /// the whole table.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected_reads: Option<Value>,
-    /// What they let be read, in the same way, where it was asked for.
+    /// Actual read restrictions in the same form, if the expectation has any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reads: Option<Value>,
 }
 
-/// A file of expectations whose parts fit together.
+/// A file of expectations with resolved names.
 #[derive(Debug)]
 pub struct Scenario {
     principals: BTreeMap<String, Arc<Identity>>,
@@ -172,7 +173,7 @@ pub struct Scenario {
 }
 
 impl Expectations {
-    /// Puts the parts together.
+    /// Resolves the names.
     pub fn scenario(self) -> Result<Scenario> {
         let mut principals = BTreeMap::new();
         for (name, entry) in self.principals {
@@ -192,13 +193,13 @@ impl Expectations {
 }
 
 impl Scenario {
-    /// What is granted on top of the policies.
+    /// Returns the grants in addition to the policies.
     pub fn grants(&self) -> &[Grant] {
         &self.grants
     }
 
-    /// Asks everything that is expected. A group of actions stands for each of its actions that can be done
-    /// to the resource.
+    /// Evaluates all expectations. A group of actions includes each of its actions that applies to
+    /// the resource.
     pub fn run(&self, policies: &PolicySet) -> Result<Vec<Outcome>> {
         let mut outcomes = Vec::new();
         for (number, expectation) in self.expect.iter().enumerate() {
@@ -260,7 +261,7 @@ impl Scenario {
     }
 }
 
-/// The actions that names stand for.
+/// Resolves the names of actions and groups.
 fn actions<'a>(
     policies: &'a PolicySet,
     names: &'a [String],
@@ -357,7 +358,7 @@ impl ResourceEntry {
     }
 }
 
-/// Every resource, with what the file says of what it is in.
+/// Returns every resource with the attributes of the file for it and its parents.
 fn resources(entries: BTreeMap<String, ResourceEntry>) -> Result<BTreeMap<String, Resource>> {
     let mut known = BTreeMap::new();
     let mut resources = BTreeMap::new();

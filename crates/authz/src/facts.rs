@@ -1,29 +1,29 @@
-//! What a policy asks for, beyond its scope: so that nothing is fetched, and nothing distinguished, that no
-//! policy asks for.
+//! Parts of a request that policies use beyond their scopes, so that the server loads and
+//! distinguishes only these.
 
 use super::conditions::{Conditions, Use};
 
-/// What the conditions of a policy, or of several, ask for.
+/// Parts of a request that the conditions of policies use.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Asks {
-    /// The resource itself, even if only its name: the answer differs from one to the next.
+    /// The resource, even if only its name: decisions differ between resources.
     pub resource: bool,
-    /// Attributes or properties of the resource, or of what it is in, besides its own name.
+    /// Attributes or properties of the resource or its parents, other than its name.
     pub attributes: bool,
     /// The time.
     pub time: bool,
     /// The source address.
     pub source_address: bool,
-    /// What the client says that it is.
+    /// The `User-Agent`.
     pub client: bool,
 }
 
 impl Asks {
-    /// Everything: what has to be assumed of a policy that cannot be looked into.
+    /// All parts: the assumption for a policy whose conditions cannot be read.
     pub(super) const ALL: Self =
         Self { resource: true, attributes: true, time: true, source_address: true, client: true };
 
-    /// What either asks for.
+    /// Combines the parts of two policies.
     #[must_use]
     pub(super) fn or(self, other: Self) -> Self {
         Self {
@@ -35,7 +35,7 @@ impl Asks {
         }
     }
 
-    /// What the conditions of a policy ask for.
+    /// Returns the parts that the conditions of a policy use.
     pub(super) fn of(conditions: &Conditions) -> Self {
         let Some(uses) = conditions.uses() else { return Self::ALL };
         uses.into_iter().map(Self::of_use).fold(Self::default(), Self::or)
@@ -43,7 +43,7 @@ impl Asks {
 
     fn of_use(one: Use<'_>) -> Self {
         let none = Self::default();
-        // A name, or a place, is told without the record.
+        // Name and parents are known without the record.
         let resource = Self { resource: true, ..none };
         let attributes = Self { attributes: true, ..resource };
         match one {

@@ -1,4 +1,4 @@
-//! Grants: templates of policies, filled in with a principal and a resource.
+//! Grants: templates of policies with a principal and a resource.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -8,44 +8,44 @@ use cedar_policy::{EntityUid, PolicyId, SlotId};
 use super::resource::{Kind, Resource};
 use super::schema::{Schema, uid};
 
-/// The template that lets somebody see the way to what was granted.
+/// The template that shows the parents of a granted resource.
 const BROWSE: &str = "grant-browse";
 
-/// What kind of principal something is granted to.
+/// Kind of the principal of a grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum GranteeKind {
-    /// A person.
+    /// A user.
     User,
     /// A program.
     ServiceAccount,
-    /// Whoever has a role.
+    /// All principals with a role.
     Role,
-    /// Whoever belongs to a group.
+    /// All principals in a group.
     Group,
 }
 
-/// To whom something is granted.
+/// Principal of a grant.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Grantee {
-    /// What kind of principal.
+    /// Kind of principal.
     pub kind: GranteeKind,
-    /// Its id.
+    /// Id of the principal.
     pub id: String,
 }
 
-/// A template, filled in.
+/// A template with its principal and resource.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Grant {
-    /// The id of the template, such as `grant-read`.
+    /// Id of the template, such as `grant-read`.
     pub template: String,
-    /// To whom.
+    /// The principal.
     pub grantee: Grantee,
-    /// On what.
+    /// The resource.
     pub resource: Resource,
 }
 
 impl GranteeKind {
-    /// The name of the entity type.
+    /// Returns the name of the entity type.
     pub fn name(self) -> &'static str {
         match self {
             Self::User => "User",
@@ -57,21 +57,21 @@ impl GranteeKind {
 }
 
 impl fmt::Display for Grant {
-    /// The id of the policy that it becomes.
+    /// Writes the id of the grant's policy.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { template, grantee: Grantee { kind, id }, resource } = self;
         write!(f, "{template}[{}::\"{}\", {resource}]", kind.name(), id.escape_debug())
     }
 }
 
-/// A policy that a grant becomes.
+/// A policy of a grant.
 pub(super) struct Link {
     pub(super) template: PolicyId,
     pub(super) values: HashMap<SlotId, EntityUid>,
 }
 
-/// The policies that grants become, by their ids: the grants themselves, and for each a way to see what its
-/// resource is in, since clients look for a namespace before they look for its tables.
+/// Returns the policies of grants, by their ids: the grants themselves, and for each a policy that
+/// shows the parents of its resource, because clients load a namespace before its tables.
 pub(super) fn links(schema: &Schema, grants: &[Grant]) -> BTreeMap<String, Link> {
     let mut links = BTreeMap::new();
     for grant in grants {
@@ -102,7 +102,7 @@ fn link(schema: &Schema, grant: &Grant) -> Link {
 }
 
 impl Grant {
-    /// Whether it is on something that can be granted: everything but the catalog itself.
+    /// Whether the resource can be granted: everything except the catalog itself.
     pub fn is_grantable(&self) -> bool {
         self.resource.kind() != Kind::Catalog
     }

@@ -1,18 +1,18 @@
-//! Rank 3: who may do what, by policies in Cedar. Pure: no IO, no async, no clock.
+//! Layer 3: permissions, by policies in Cedar. Pure: no I/O, no async, no clock.
 //!
-//! Looking something up yields the thing and a [`permit::Permit`] for what is to be done with it; a
-//! mutation demands the permit. So a handler cannot forget to authorize.
+//! A lookup returns the object together with a [`permit::Permit`] for its use, and a mutation
+//! requires the permit, so a handler cannot forget to authorize.
 //!
-//! 1. [`schema`] is what policies can speak of; [`policy_set`] is the policies in force, checked by it as a
-//!    whole, with [`grants`] filled in.
-//! 2. [`resource`] is what something is done to, [`context`] under which circumstances; `entities` puts
-//!    both, and the principal, into Cedar's words.
-//! 3. [`decide`] answers one question, [`page`] the same question for all names of a page, [`cache`] the
-//!    questions that were answered before; [`authority`] is where permits are asked for.
-//! 4. [`commit_kind`] tells which actions a commit needs permits for.
-//! 5. [`lockout`] tells whether anybody could still manage policies after a change; [`expectations`] are
-//!    tests of policies, for their authors; [`listing`] is for their readers, [`roles`] returns the
-//!    principals that they mention, and [`notation`] how grantees and resources are called in one word.
+//! 1. [`schema`] defines principals, resources and actions. [`policy_set`] has the policies in
+//!    force, validated as a whole, with the policies of [`grants`].
+//! 2. [`resource`] is the object of a request, [`context`] its context. `entities` converts both,
+//!    and the principal, to Cedar's form.
+//! 3. [`decide`] evaluates one request, [`page`] the same request for all names of a page, and
+//!    [`cache`] stores decisions. [`authority`] issues permits.
+//! 4. [`commit_kind`] determines the actions of a commit.
+//! 5. [`lockout`] checks whether a principal can still manage policies after a change.
+//!    [`expectations`] are tests of policies, [`listing`] describes policies, [`roles`] returns the
+//!    principals in policies, and [`notation`] parses grantees and resources.
 
 pub mod action;
 pub mod authority;

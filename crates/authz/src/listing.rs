@@ -1,4 +1,4 @@
-//! The policies in force, one by one, for whoever wants to read them.
+//! Lists the policies in force.
 
 use cedar_policy::{Effect, PolicyId, Template};
 
@@ -8,31 +8,31 @@ use super::problem::Problem;
 /// A policy, or a template of policies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
-    /// Its id.
+    /// Id of the policy.
     pub id: String,
-    /// Whether it forbids.
+    /// Whether it is a `forbid`.
     pub forbids: bool,
     /// Its `@description`.
     pub description: Option<String>,
-    /// Its text, in Cedar's language; a grant's with its values filled in.
+    /// Source, in Cedar's language. For a grant, with its values in the template's slots.
     pub text: String,
-    /// What it is.
+    /// Kind and origin.
     pub kind: ListedKind,
 }
 
-/// What is listed.
+/// Kind and origin of a policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListedKind {
     /// A policy, with the name of its file and its line.
     Policy(String, usize),
     /// A template, with the name of its file and its line.
     Template(String, usize),
-    /// What a grant made of a template, with the template's id.
+    /// The policy of a grant, with the template's id.
     Grant(String),
 }
 
 impl PolicySet {
-    /// All policies and templates, in the order of their ids.
+    /// Returns all policies and templates, ordered by id.
     pub fn list(&self) -> Vec<Listed> {
         let policies = self.rules.iter().filter_map(|rule| self.listed(id_of(rule.policy.id())));
         let templates = self.cedar.templates().map(|template| self.listed_template(template));
@@ -41,7 +41,7 @@ impl PolicySet {
         all
     }
 
-    /// A policy or a template by its id.
+    /// Returns the policy or template with this id.
     pub fn listed(&self, id: &str) -> Option<Listed> {
         let key = PolicyId::new(id);
         let Some(policy) = self.cedar.policy(&key) else {
@@ -85,7 +85,7 @@ impl PolicySet {
     }
 }
 
-/// The names that the policies and templates of a text give themselves, in no particular order.
+/// Returns the ids of the policies and templates in a source, in no particular order.
 pub fn names(file: &str, text: &str) -> Result<Vec<Option<String>>, Vec<Problem>> {
     let parsed = text.parse::<cedar_policy::PolicySet>().map_err(|errors| {
         errors.iter().map(|error| Problem::of(file, text, 0, error)).collect::<Vec<_>>()

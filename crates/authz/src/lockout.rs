@@ -1,5 +1,5 @@
-//! Protection against lockout: a change of policies, or the revocation of an API key, must leave a principal
-//! that can manage the catalog.
+//! Protection against lockout: a change of policies, or the revocation of an API key, must leave a
+//! principal that can manage the catalog.
 
 use std::sync::Arc;
 
@@ -10,15 +10,15 @@ use super::policy_set::PolicySet;
 use super::resource::Resource;
 use slateberg_model::principal::Identity;
 
-/// Why a change is refused.
+/// Reason for the rejection of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "after this change no principal could manage policies: keep a permit for ManagePolicies on the catalog"
 )]
 pub struct LockedOut;
 
-/// Whether one of `candidates` may do `A` to the catalog. These are the principals that the catalog can be
-/// sure of: the caller, and the API keys that are valid. Users that only an issuer knows are not among them.
+/// Whether one of `candidates` may do `A` to the catalog. Candidates are the principals that exist
+/// for sure: the caller, and the valid API keys. Users of issuers are not among them.
 pub fn any_may<A: Action>(
     policies: &PolicySet,
     candidates: &[Arc<Identity>],

@@ -1,11 +1,11 @@
-//! How people and programs name a grantee or a resource in one word: `role:analysts`,
+//! Parses and formats grantees and resources in one string: `role:analysts`,
 //! `table:prod/sales/orders`, `catalog`.
 
 use super::grants::{Grantee, GranteeKind};
 use super::resource::{CATALOG_ID, KINDS, Kind, NoSuchPath, Resource};
 use slateberg_model::members::brief;
 
-/// Why a word names nothing.
+/// Error for a string that is not a grantee or resource.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NotAName(String);
@@ -13,10 +13,10 @@ pub struct NotAName(String);
 /// All kinds of grantees.
 const GRANTEES: [GranteeKind; 4] =
     [GranteeKind::User, GranteeKind::ServiceAccount, GranteeKind::Role, GranteeKind::Group];
-/// Characters that a grantee's id may have.
+/// Maximum number of characters in the id of a grantee.
 const ID_CHARS_MAX: usize = 512;
 
-/// The word for a kind of grantee.
+/// Returns the prefix for a kind of grantee.
 pub fn grantee_kind_word(kind: GranteeKind) -> &'static str {
     match kind {
         GranteeKind::User => "user",
@@ -26,12 +26,12 @@ pub fn grantee_kind_word(kind: GranteeKind) -> &'static str {
     }
 }
 
-/// A grantee as one word.
+/// Formats a grantee.
 pub fn grantee_word(grantee: &Grantee) -> String {
     format!("{}:{}", grantee_kind_word(grantee.kind), grantee.id)
 }
 
-/// A resource as one word.
+/// Formats a resource.
 pub fn resource_word(resource: &Resource) -> String {
     match resource.kind() {
         Kind::Catalog => CATALOG_ID.to_owned(),
@@ -39,7 +39,7 @@ pub fn resource_word(resource: &Resource) -> String {
     }
 }
 
-/// The grantee that a word names.
+/// Parses a grantee.
 pub fn grantee(word: &str) -> Result<Grantee, NotAName> {
     let wrong = || {
         let shown = brief(word);
@@ -59,7 +59,7 @@ pub fn grantee(word: &str) -> Result<Grantee, NotAName> {
     Ok(Grantee { kind, id: id.to_owned() })
 }
 
-/// The resource that a word names, by its names alone.
+/// Parses a resource. It has no attributes.
 pub fn resource(word: &str) -> Result<Resource, NotAName> {
     if word == CATALOG_ID {
         return Ok(Resource::catalog());

@@ -1,11 +1,13 @@
-//! One question for all names of a page: who asks, for what, and what the names are in is worked out once.
+//! Evaluates one request for all names of a page, with shared work for principal, action and
+//! container.
 //!
-//! Most policies can be left out for the whole page, because their scope does not match whoever asks, the
-//! action or the place; most others say the same of every name. What is left differs from name to name:
-//! policies that are about one name, which others are not asked about, and policies with conditions on the
-//! resource. Names that these cannot tell apart are asked about once (`distinctions`).
+//! Most policies are left out for the whole page, because their scope does not match the principal,
+//! the action or the container, and most others have the same result for every name. The rest
+//! depends on the name: policies about one name, which are evaluated only for it, and policies with
+//! conditions on the resource. Names that these conditions cannot distinguish are evaluated once
+//! (`distinctions`).
 //!
-//! The answer is the one that [`PolicySet::decide`] gives name by name; a property test holds it to that.
+//! The result is the one of [`PolicySet::decide`] for each name; a property test compares them.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -23,41 +25,41 @@ use super::resource::{Kind, Node, Resource};
 use super::rules::Rule;
 use slateberg_model::principal::Identity;
 
-/// A question of which only the name is left open.
+/// A request that leaves only the name open.
 pub struct PageQuestion<'a> {
     kind: Kind,
     path: Path,
-    /// The warehouses that the credential is good for, where the names are those of warehouses.
+    /// The warehouses in the scope of the credential, for names of warehouses.
     warehouses: Option<&'a BTreeSet<String>>,
     verdict: Verdict<'a>,
 }
 
 enum Verdict<'a> {
-    /// The same for every name.
+    /// The result is the same for every name.
     Settled(bool),
-    /// Depends on the name.
+    /// The result depends on the name.
     Open(Box<Open<'a>>),
 }
 
-/// What differs from name to name.
+/// The part of a request that depends on the name.
 struct Open<'a> {
     asking: Asking<'a>,
-    /// Whether a permit covers every name.
+    /// Whether a permit applies to every name.
     allowed: bool,
     /// Names that a policy without conditions permits.
     permitted: HashSet<SmolStr>,
     /// Names that a policy without conditions forbids.
     forbidden: HashSet<SmolStr>,
-    /// Policies with conditions on the resource, whatever its name.
+    /// Policies with conditions on the resource, for every name.
     conditional: CedarSet,
-    /// What they tell names apart by.
+    /// The attributes by which these distinguish names.
     distinctions: Distinctions,
-    /// For names that policies with conditions are about: these, and those that are about all names.
+    /// The policies for a name that policies with conditions name: these, and those for every name.
     about: HashMap<SmolStr, CedarSet>,
     needs_attributes: bool,
 }
 
-/// Who asks, for what, and under which circumstances.
+/// Principal, action and context.
 struct Asking<'a> {
     policies: &'a PolicySet,
     principal: Entity,
@@ -65,14 +67,14 @@ struct Asking<'a> {
     context: cedar_policy::Context,
 }
 
-/// How a policy's scope relates to the names of a page.
+/// Relation of a policy's scope to the names of a page.
 enum Cover {
     Nothing,
     Everything,
     Only(SmolStr),
 }
 
-/// What the policies say that say the same of every name.
+/// Result of the policies that do not depend on the name.
 enum Same {
     Forbidden,
     Allowed,
@@ -80,7 +82,7 @@ enum Same {
 }
 
 impl<'a> PageQuestion<'a> {
-    /// Asks which names of a kind directly in `container` may have `action` done to them.
+    /// Starts the evaluation of `action` on names of a kind directly in `container`.
     pub fn new(
         policies: &'a PolicySet,
         action: &str,
@@ -95,7 +97,8 @@ impl<'a> PageQuestion<'a> {
             return Self { kind, path, warehouses: None, verdict };
         };
         let verdict = match schema.action_on(action, kind) {
-            // Warehouses are what a credential is scoped to: they are told apart by their names.
+            // The scope of a credential is a set of warehouses, so it distinguishes names of
+            // warehouses.
             Some(action) if kind == Kind::Warehouse || in_scope(identity, container) => {
                 let asking = Asking {
                     policies,
@@ -111,7 +114,7 @@ impl<'a> PageQuestion<'a> {
         Self { kind, path, warehouses, verdict }
     }
 
-    /// The answer, if it is the same for every name.
+    /// Returns the result if it is the same for every name.
     pub fn settled(&self) -> Option<bool> {
         match &self.verdict {
             Verdict::Settled(allow) if self.warehouses.is_none() => Some(*allow),
@@ -119,13 +122,12 @@ impl<'a> PageQuestion<'a> {
         }
     }
 
-    /// Whether the answer depends on more than names: on attributes or properties, which then have to be in
-    /// the nodes.
+    /// Whether the result depends on attributes or properties, so that the nodes need them.
     pub fn needs_attributes(&self) -> bool {
         matches!(&self.verdict, Verdict::Open(open) if open.needs_attributes)
     }
 
-    /// Answers for names, in their order.
+    /// Returns the results for names, in their order.
     pub fn answer(&self, nodes: &[Node]) -> Vec<bool> {
         let mut answers = match &self.verdict {
             Verdict::Settled(allow) => vec![*allow; nodes.len()],
@@ -141,8 +143,8 @@ impl<'a> PageQuestion<'a> {
 }
 
 impl<'a> Asking<'a> {
-    /// Sorts the policies by what they have to do with the page, and asks those that say the same of every
-    /// name.
+    /// Sorts the policies by their effect on the page, and evaluates those that do not depend on
+    /// the name.
     fn verdict(self, identity: &Identity, path: &Path, kind: Kind) -> Verdict<'a> {
         let schema = &self.policies.schema;
         let leaf_type = schema.types.of(kind);
@@ -178,7 +180,7 @@ impl<'a> Asking<'a> {
         Verdict::Open(Box::new(Open::of(self, allowed, varying)))
     }
 
-    /// Asks the policies that say the same of every name, for a name that stands for all.
+    /// Evaluates the policies that do not depend on the name, for a placeholder.
     fn same(&self, rules: &[&Rule], path: &Path, kind: Kind) -> Same {
         let unconditional = |effect| {
             rules
@@ -201,12 +203,12 @@ impl<'a> Asking<'a> {
         }
     }
 
-    /// Asks Cedar about one name.
+    /// Evaluates policies for one name.
     fn ask_one(&self, policies: &CedarSet, path: &Path, kind: Kind, node: &Node) -> Answer {
         self.ask(policies, path, kind, &[node]).first().copied().unwrap_or(Answer::Forbidden)
     }
 
-    /// Asks Cedar, name by name. What cannot be asked is forbidden.
+    /// Evaluates policies for each name. A name that cannot be evaluated is forbidden.
     fn ask(&self, policies: &CedarSet, path: &Path, kind: Kind, nodes: &[&Node]) -> Vec<Answer> {
         let schema = &self.policies.schema;
         let leaves: Vec<_> = nodes.iter().map(|node| schema.below(path, kind, node)).collect();
@@ -230,7 +232,7 @@ impl<'a> Asking<'a> {
     }
 }
 
-/// What policies say of one name.
+/// Result of policies for one name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {
     Permitted,
@@ -297,7 +299,7 @@ impl<'a> Open<'a> {
         nodes.iter().zip(self.said_of_all(path, kind, nodes)).map(answer).collect()
     }
 
-    /// What the policies with conditions that are about all names say of each.
+    /// Evaluates the policies with conditions for every name.
     fn said_of_all(&self, path: &Path, kind: Kind, nodes: &[Node]) -> Vec<Answer> {
         if self.conditional.is_empty() {
             return vec![Answer::Silent; nodes.len()];
@@ -320,7 +322,8 @@ impl<'a> Open<'a> {
 }
 
 impl Rule {
-    /// How the scope relates to leaves of a type below a path, and `above` them all that is on it.
+    /// Returns the relation of the scope to leaves of a type below a path. `above` has the path's
+    /// parents.
     fn covers(&self, leaf: &EntityTypeName, path: &Path, above: &HashSet<EntityUid>) -> Cover {
         let only = |one: &EntityUid| {
             if one.type_name() == leaf {
@@ -342,7 +345,7 @@ impl Rule {
     }
 }
 
-/// Policies as a set of their own. They were all together in one before, so that no two have one name.
+/// Builds a set of these policies. They are from one set, so their ids are unique.
 fn cedar_set<'r>(rules: impl Iterator<Item = &'r Rule>) -> CedarSet {
     CedarSet::from_policies(rules.map(|rule| rule.policy.clone())).expect("their names differ")
 }

@@ -1,4 +1,4 @@
-//! A permission, as a value.
+//! [`Permit`]: a permission as a value.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::action::{Action, Commit, Create, Maintain, ManageJobs, Purge};
 use super::decide::Decision;
 
-/// Proof that `A` was allowed. It has two births only: the [`Authority`](super::authority::Authority), and
-/// [`Permit::for_task`] for slateberg's own named background tasks.
+/// Proof that `A` was allowed. Only the [`Authority`](super::authority::Authority) and
+/// [`Permit::for_task`] create one.
 #[derive(Debug)]
 pub struct Permit<A: Action> {
     decision: Option<Arc<Decision>>,
@@ -15,65 +15,65 @@ pub struct Permit<A: Action> {
 }
 
 impl<A: Action> Permit<A> {
-    /// Without a decision, because policies say nothing of whoever asks.
+    /// Creates a permit without a decision, because authentication is off.
     pub(super) fn granted() -> Self {
         Self { decision: None, _action: PhantomData }
     }
 
-    /// By a decision.
+    /// Creates a permit by a decision.
     pub(super) fn by(decision: Arc<Decision>) -> Self {
         Self { decision: Some(decision), _action: PhantomData }
     }
 
-    /// The decision that it stands on; none where policies were not asked.
+    /// The decision for this permit. `None` if no policy was evaluated.
     pub fn decision(&self) -> Option<&Decision> {
         self.decision.as_deref()
     }
 
-    /// The name of what is permitted.
+    /// Name of the action.
     pub fn action(&self) -> &'static str {
         A::NAME
     }
 }
 
 impl From<Permit<Create>> for Permit<Commit> {
-    /// A commit that makes its table needs no other permit.
+    /// A commit that creates its table requires no other permit.
     fn from(create: Permit<Create>) -> Self {
         Self { decision: create.decision, _action: PhantomData }
     }
 }
 
 impl From<Permit<Purge>> for Permit<ManageJobs> {
-    /// Whoever may delete the files of a table manages the jobs that do it.
+    /// A principal that may delete the files of a table manages the jobs that delete them.
     fn from(purge: Permit<Purge>) -> Self {
         Self { decision: purge.decision, _action: PhantomData }
     }
 }
 
 impl Permit<Maintain> {
-    /// The permit of a background task, which acts for nobody's request.
+    /// Creates the permit of a background task.
     pub fn for_task(_task: Task) -> Self {
         Self::granted()
     }
 }
 
-/// The background tasks that may change records.
+/// Background tasks that may change records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Task {
-    /// Brings the configured warehouses and the format version into the store on open.
+    /// Writes the configured warehouses and the format version to the store at its opening.
     Open,
-    /// Finishes publications that a crash left, and forgets those that have landed.
+    /// Completes publications after a crash, and removes completed ones.
     Publication,
-    /// Runs the jobs that delete files.
+    /// Runs jobs that delete files.
     Jobs,
-    /// Forgets idempotency records whose time is over, and the oldest of the change log.
+    /// Removes expired idempotency records, and the oldest entries of the change log.
     Expiry,
-    /// Makes and deletes checkpoints, and goes back to them, while no server runs.
+    /// Creates, deletes and restores checkpoints while no server runs.
     Restore,
-    /// Makes a catalog of its own of the clone of another one.
+    /// Completes a clone of another catalog.
     Clone,
-    /// Brings an export into an empty catalog, while no server runs.
+    /// Imports an export into an empty catalog while no server runs.
     Import,
-    /// Remembers the refusal that an idempotency key was answered with.
+    /// Records a rejection for its `Idempotency-Key`.
     Idempotency,
 }

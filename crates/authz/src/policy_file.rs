@@ -1,10 +1,10 @@
-//! [`PolicyFile`]: policies as their authors write them.
+//! [`PolicyFile`]: the source of policies.
 
-/// Policies as they are written.
+/// A file of policies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyFile {
-    /// Where they stand, for messages.
+    /// Name of the file, for messages.
     pub name: String,
-    /// The text, in Cedar's language.
+    /// Source, in Cedar's language.
     pub text: String,
 }

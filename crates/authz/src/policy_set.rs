@@ -1,4 +1,4 @@
-//! The policies in force: a set that was checked as a whole, or none.
+//! The policies in force: a set that was validated as a whole.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -19,7 +19,7 @@ use slateberg_model::read_restrictions::ReadRules;
 mod annotations;
 mod gathered;
 
-/// Which policies: the same for two sets exactly if they were made of the same files and grants.
+/// Revision of a set. Equal for two sets exactly if they were built from the same files and grants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Revision([u8; 8]);
 
@@ -29,7 +29,7 @@ impl fmt::Display for Revision {
     }
 }
 
-/// A set of policies that was checked: every policy well-formed, named, and valid by the schema.
+/// A validated set of policies: every policy is well-formed, has an id, and is valid by the schema.
 #[derive(Debug)]
 pub struct PolicySet {
     pub(super) schema: Arc<Schema>,
@@ -38,25 +38,25 @@ pub struct PolicySet {
     pub(super) rules: Vec<Rule>,
     pub(super) by_principal: ByPrincipal,
     asks: HashMap<String, Asks>,
-    /// Where the policies and templates stand: the file's name, and the line.
+    /// Position of each policy and template: the file's name, and the line.
     pub(super) places: BTreeMap<String, (String, usize)>,
     revision: Revision,
     warnings: Vec<Problem>,
 }
 
-/// What a policy says of itself, for listings.
+/// Description of a policy in listings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
-    /// Its id.
+    /// Id of the policy.
     pub id: String,
-    /// Whether it forbids.
+    /// Whether it is a `forbid`.
     pub forbids: bool,
     /// Its `@description`.
     pub description: Option<String>,
 }
 
 impl PolicySet {
-    /// Makes a set of files and grants: all of it, or the list of what is wrong with it.
+    /// Builds a set from files and grants. Returns all problems if there are any.
     pub fn build(
         schema: Arc<Schema>,
         files: &[PolicyFile],
@@ -95,47 +95,49 @@ impl PolicySet {
         })
     }
 
-    /// The schema that it was checked by.
+    /// The schema that validated the set.
     pub fn schema(&self) -> &Arc<Schema> {
         &self.schema
     }
 
-    /// Which set this is.
+    /// Revision of the set.
     pub fn revision(&self) -> Revision {
         self.revision
     }
 
-    /// What is suspicious but not wrong, such as a condition that is never true.
+    /// Valid but suspicious policies, such as one with a condition that is never true.
     pub fn warnings(&self) -> &[Problem] {
         &self.warnings
     }
 
-    /// How many policies there are, grants included, templates not.
+    /// Number of policies, including grants, without templates.
     pub fn len(&self) -> usize {
         self.rules.len()
     }
 
-    /// Whether nothing is permitted to anybody.
+    /// Whether the set permits nothing.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
 
-    /// How many templates there are.
+    /// Number of templates.
     pub fn templates(&self) -> usize {
         self.cedar.num_of_templates()
     }
 
-    /// What the policies ask for that could have a say in an action. Everything, if there is no such action.
+    /// Returns the parts of a request that policies on an action use. All parts for an unknown
+    /// action.
     pub fn asks(&self, action: &str) -> Asks {
         self.asks.get(action).copied().unwrap_or(Asks::ALL)
     }
 
-    /// What these permits, which all allow somebody to load a table, say of reading it; nothing if one of
-    /// them says nothing.
+    /// Returns the read restrictions of these permits, which all allow to load a table. `None` if
+    /// one of them has no restriction.
     pub(super) fn read_rules(&self, permits: &[String]) -> Option<Arc<ReadRules>> {
         let mut rules = Vec::new();
         for id in permits {
-            // All policies are here. One that were not would add nothing to what may be read.
+            // The set contains all of these policies. A missing one would not extend what may be
+            // read.
             if let Ok(at) = self.rules.binary_search_by(|rule| rule.id().cmp(id)) {
                 rules.push(Arc::clone(self.rules.get(at)?.read.as_ref()?));
             }
@@ -143,7 +145,7 @@ impl PolicySet {
         Some(Arc::new(ReadRules::new(rules)))
     }
 
-    /// What a policy says of itself.
+    /// Returns the description of a policy.
     pub fn summary(&self, id: &str) -> Option<Summary> {
         let policy = self.cedar.policy(&PolicyId::new(id))?;
         Some(Summary {

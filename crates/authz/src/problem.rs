@@ -38,8 +38,8 @@ impl Problem {
         }
     }
 
-    /// Converts a Cedar diagnostic about the source `text`. `otherwise` is the byte offset to use if
-    /// the diagnostic has no position.
+    /// Converts a Cedar diagnostic about the source `text`. `otherwise` is the byte offset to use
+    /// if the diagnostic has no position.
     pub(super) fn of(file: &str, text: &str, otherwise: usize, error: &dyn Diagnostic) -> Self {
         let label = error.labels().and_then(|mut labels| labels.next());
         let offset = label.as_ref().map_or(otherwise, |label| label.offset());

@@ -1,5 +1,5 @@
-//! Which policies could have a say in a request, by their scopes alone: so that a decision costs what is said
-//! of whoever asks, however much was granted to others.
+//! Selects the policies whose scopes can match a request, so that the cost of a decision depends on
+//! the policies for its principal, not on all grants.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -9,22 +9,22 @@ use cedar_policy::{EntityUid, PolicySet as CedarSet, ResourceConstraint};
 use super::policy_set::PolicySet;
 use super::rules::Rule;
 
-/// In sets up to this length, choosing would cost what it saves.
+/// Minimum size of a set for a selection. In smaller sets, it costs as much as it saves.
 const CHOOSE_FROM: usize = 32;
 
-/// Who asks, what for, and on what: with all that each is in.
+/// Principal, action and resource, each with its parents.
 pub(super) struct Scope<'a> {
     pub(super) principal: &'a EntityUid,
     pub(super) memberships: &'a HashSet<EntityUid>,
     pub(super) action: &'a EntityUid,
     pub(super) groups: &'a HashSet<EntityUid>,
     pub(super) resource: &'a EntityUid,
-    /// The resource itself, and what it is in.
+    /// The resource and its parents.
     pub(super) within: &'a HashSet<EntityUid>,
 }
 
 impl PolicySet {
-    /// The policies that could have a say, and perhaps others that have none.
+    /// Returns all policies that can match, and possibly more.
     pub(super) fn relevant(&self, scope: &Scope<'_>) -> Cow<'_, CedarSet> {
         if self.rules.len() <= CHOOSE_FROM {
             return Cow::Borrowed(&self.cedar);
@@ -32,12 +32,12 @@ impl PolicySet {
         let rules = self.by_principal.about(scope.principal, scope.memberships);
         let rules = rules.filter_map(|at| self.rules.get(at));
         let relevant: Vec<_> = rules.filter(|rule| rule.could_match(scope)).collect();
-        // To copy nearly all of them would cost more than to ask them all.
+        // A copy of nearly all policies costs more than their evaluation.
         if relevant.len() * 4 > self.rules.len() {
             return Cow::Borrowed(&self.cedar);
         }
         let policies = relevant.into_iter().map(|rule| rule.policy.clone());
-        // They were all together in one set before, so that no two have one name.
+        // All policies are from one set, so their ids are unique.
         match CedarSet::from_policies(policies) {
             Ok(policies) => Cow::Owned(policies),
             Err(_) => Cow::Borrowed(&self.cedar),
@@ -91,7 +91,8 @@ mod tests {
         when { 9223372036854775807 + 1 > 0 };
     "#;
 
-    /// Many grants: every kind of grantee and resource, so that few of them are about any one request.
+    /// Returns many grants, with every kind of grantee and resource, few of which match any one
+    /// request.
     fn grants() -> Vec<Grant> {
         let mut grants = Vec::new();
         let templates = ["grant-read", "grant-write", "grant-own", "grant-browse"];

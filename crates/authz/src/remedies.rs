@@ -1,5 +1,5 @@
-//! What a question about a decision gets besides the decision: corrections of its action, and the roles and
-//! grants that would permit what is denied.
+//! Additional information about a decision: corrections of its action, and the roles and grants
+//! that would permit a denied request.
 
 use std::sync::Arc;
 
@@ -13,20 +13,20 @@ use slateberg_base::similar::nearest;
 use slateberg_model::members::brief;
 use slateberg_model::principal::Identity;
 
-/// Roles that are tried at most: grants can mention very many.
+/// Maximum number of roles to try. Grants can mention many.
 const ROLES_TRIED_MAX: usize = 100;
 
-/// What would permit a request that is denied because no policy permits it.
+/// Roles and grants that would permit a request that no policy permits.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Remedies {
-    /// Roles, each of which would permit it.
+    /// Roles, each of which would permit the request.
     pub roles: Vec<String>,
     /// Templates that permit the action, without `grant-`, the least powerful first.
     pub grants: Vec<String>,
 }
 
 impl PolicySet {
-    /// Rejects an action that does not exist, or cannot be done to such a thing.
+    /// Rejects an action that does not exist or does not apply to the kind of resource.
     pub fn check_action(&self, action: &str, kind: Kind) -> Result<(), String> {
         let (schema, of) = (self.schema(), kind.name());
         match schema.applies(action, of) {
@@ -45,8 +45,8 @@ impl PolicySet {
         }
     }
 
-    /// Returns what would permit a denied request. Nothing helps against a forbid, or a credential that is
-    /// not valid for the resource.
+    /// Returns the roles and grants that would permit a denied request. None can override a
+    /// `forbid` or the scope of a credential.
     pub fn remedies(&self, action: &str, request: Request<'_>, decision: &Decision) -> Remedies {
         if decision.allow || !decision.policies.is_empty() {
             return Remedies::default();
@@ -84,7 +84,7 @@ impl PolicySet {
 }
 
 impl Remedies {
-    /// The remedies as lines of text for a denied principal, such as `role:analysts`, and resource.
+    /// Formats the remedies for a denied principal, such as `role:analysts`, and a resource.
     pub fn text(&self, grantee: &str, resource: &str) -> String {
         let mut text = String::new();
         if !self.roles.is_empty() {

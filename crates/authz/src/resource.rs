@@ -1,5 +1,5 @@
-//! What something is done to: the catalog, a warehouse, a namespace, a table or a view, with all that it is
-//! in, and what is known of each.
+//! Resources: the catalog, a warehouse, a namespace, a table or a view, with all parents and their
+//! attributes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use smol_str::SmolStr;
 use slateberg_model::ident::{NamespaceIdent, TabularKind};
 use slateberg_model::members::brief;
 
-/// What kind of thing a resource is. The names are those of the policies' entity types.
+/// Type of a resource. The names are those of the policies' entity types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
     /// The catalog itself.
@@ -25,12 +25,12 @@ pub enum Kind {
     View,
 }
 
-/// All kinds, from the outermost in.
+/// All types, from the outermost in.
 pub const KINDS: [Kind; 5] =
     [Kind::Catalog, Kind::Warehouse, Kind::Namespace, Kind::Table, Kind::View];
 
 impl Kind {
-    /// The name of the entity type.
+    /// Name of the entity type.
     pub fn name(self) -> &'static str {
         match self {
             Self::Catalog => "Catalog",
@@ -41,7 +41,7 @@ impl Kind {
         }
     }
 
-    /// The name that people and programs write.
+    /// Name in commands and requests.
     pub fn word(self) -> &'static str {
         match self {
             Self::Catalog => CATALOG_ID,
@@ -62,29 +62,29 @@ impl From<TabularKind> for Kind {
     }
 }
 
-/// Levels that a resource may have to be asked about, from the warehouse to the table. Cedar goes from each
-/// to what it is in by recursion, and the id of each repeats those of all that it is in.
+/// Maximum number of levels, from the warehouse to the table. Cedar follows the parents by
+/// recursion, and each id contains those of its parents.
 pub const LEVELS_MAX: usize = 256;
 
-/// Bytes that a property takes beside its texts.
+/// Size of a property without its key and value.
 const PROPERTY_BYTES: usize = 64;
 
-/// The id of the one catalog.
+/// Id of the catalog.
 pub const CATALOG_ID: &str = "catalog";
 
-/// What policies can ask of a thing besides its name.
+/// Attributes of a resource that policies can use, besides its name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Attributes {
-    /// Its properties; nobody's business for a warehouse.
+    /// Properties. Policies cannot use those of a warehouse.
     pub properties: BTreeMap<String, String>,
-    /// Where its files are, for tables and views.
+    /// Location of the files of a table or view.
     pub location: Option<String>,
-    /// The id of whoever made it.
+    /// Id of the creator.
     pub owner: Option<String>,
 }
 
 impl Attributes {
-    /// The bytes that they take, about.
+    /// Approximate size in bytes.
     pub fn bytes(&self) -> usize {
         let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         let properties = self.properties.iter();
@@ -93,55 +93,56 @@ impl Attributes {
     }
 }
 
-/// One level of a resource: its own name there, and what is known of it.
+/// One level of a resource: its name and attributes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Node {
-    /// Its name within what it is in.
+    /// Name within the parent.
     pub name: SmolStr,
-    /// What is known of it; none if nothing is.
+    /// Attributes. `None` if they are not loaded.
     pub attributes: Option<Arc<Attributes>>,
 }
 
 impl Node {
-    /// A level of which nothing but the name is known.
+    /// Creates a level without attributes.
     pub fn named(name: impl Into<SmolStr>) -> Self {
         Self { name: name.into(), attributes: None }
     }
 
-    /// A level of which this is known.
+    /// Creates a level with attributes.
     pub fn known(name: impl Into<SmolStr>, attributes: Arc<Attributes>) -> Self {
         Self { name: name.into(), attributes: Some(attributes) }
     }
 
-    /// What is known of it.
+    /// The attributes, or empty ones if they are not loaded.
     pub fn attributes(&self) -> &Attributes {
         const NOTHING: &Attributes =
             &Attributes { properties: BTreeMap::new(), location: None, owner: None };
         self.attributes.as_deref().unwrap_or(NOTHING)
     }
 
-    /// The bytes that it takes, about, with what is known of it.
+    /// Approximate size in bytes, including the attributes.
     pub fn bytes(&self) -> usize {
         let known = self.attributes.as_ref().map_or(0, |attributes| attributes.bytes());
         size_of::<Self>() + self.name.len() + known
     }
 }
 
-/// What something is done to, with all that it is in.
+/// A resource with its parents.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Resource {
     kind: Kind,
-    /// The warehouse, the levels of the namespace, the table or view: as far as the kind goes.
+    /// The warehouse, the levels of the namespace, and the table or view, as far as the type
+    /// requires.
     nodes: Vec<Node>,
 }
 
-/// Why a path is not that of a resource, with what to write instead.
+/// Error for a path that is not a resource, with the expected form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoSuchPath {
     kind: Kind,
     path: String,
     reason: &'static str,
-    /// What is written before a path where the error is reported, such as `table:`.
+    /// Prefix of the path in the report, such as `table:`.
     prefix: String,
 }
 
@@ -164,7 +165,7 @@ impl fmt::Display for NoSuchPath {
 }
 
 impl NoSuchPath {
-    /// The same error for a path behind the word for its kind.
+    /// Adds the prefix for a kind.
     #[must_use]
     pub fn behind(self, word: &str) -> Self {
         Self { prefix: format!("{word}:"), ..self }
@@ -172,37 +173,37 @@ impl NoSuchPath {
 }
 
 impl Resource {
-    /// The catalog itself.
+    /// The catalog.
     pub fn catalog() -> Self {
         Self { kind: Kind::Catalog, nodes: Vec::new() }
     }
 
-    /// A warehouse.
+    /// Creates a warehouse.
     pub fn warehouse(name: impl Into<SmolStr>) -> Self {
         Self { kind: Kind::Warehouse, nodes: vec![Node::named(name)] }
     }
 
-    /// A namespace below this warehouse or namespace, one level down.
+    /// Appends a level of a namespace.
     #[must_use]
     pub fn level(self, node: Node) -> Self {
         self.below(Kind::Namespace, node)
     }
 
-    /// A namespace of this warehouse; the warehouse itself for the root.
+    /// Creates a namespace of this warehouse. Returns the warehouse itself for the root.
     #[must_use]
     pub fn namespace(mut self, ident: &NamespaceIdent) -> Self {
-        // With room for a table or view.
+        // Includes capacity for a table or view.
         self.nodes.reserve_exact(ident.0.len() + 1);
         ident.0.iter().fold(self, |inner, level| inner.level(Node::named(level)))
     }
 
-    /// A table or view in this namespace.
+    /// Creates a table or view in this namespace.
     #[must_use]
     pub fn tabular(self, kind: TabularKind, node: Node) -> Self {
         self.below(kind.into(), node)
     }
 
-    /// The same resource, with what is known of it.
+    /// Sets the attributes.
     #[must_use]
     pub fn with(mut self, attributes: Arc<Attributes>) -> Self {
         if let Some(node) = self.nodes.last_mut() {
@@ -211,7 +212,7 @@ impl Resource {
         self
     }
 
-    /// The same resource, with what is known of each level, from the warehouse in.
+    /// Sets the attributes of each level, from the warehouse in.
     #[must_use]
     pub fn with_all(mut self, attributes: Vec<Arc<Attributes>>) -> Self {
         for (node, attributes) in self.nodes.iter_mut().zip(attributes) {
@@ -220,19 +221,19 @@ impl Resource {
         self
     }
 
-    /// The same resource, with nothing known of any level.
+    /// Removes all attributes.
     #[must_use]
     pub(super) fn by_names(&self) -> Self {
         let names = self.nodes.iter().map(|node| Node::named(node.name.clone()));
         Self { kind: self.kind, nodes: names.collect() }
     }
 
-    /// The bytes that it takes, about.
+    /// Approximate size in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.nodes.iter().map(Node::bytes).sum()
     }
 
-    /// What is below this one, one step down.
+    /// Appends a level.
     #[must_use]
     pub(super) fn below(mut self, kind: Kind, node: Node) -> Self {
         self.kind = kind;
@@ -240,22 +241,22 @@ impl Resource {
         self
     }
 
-    /// What kind of thing it is.
+    /// Type of the resource.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// The levels, from the warehouse in; none for the catalog.
+    /// The levels, from the warehouse in. Empty for the catalog.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
-    /// The warehouse that it is in, or is.
+    /// Name of the warehouse that is or contains the resource.
     pub fn warehouse_name(&self) -> Option<&str> {
         self.nodes.first().map(|node| node.name.as_str())
     }
 
-    /// The kind of each level.
+    /// Returns the type of a level.
     pub(super) fn kind_of(&self, level: usize) -> Kind {
         match level {
             0 => Kind::Warehouse,
@@ -264,7 +265,7 @@ impl Resource {
         }
     }
 
-    /// Its id in policies.
+    /// Id in policies.
     pub fn id(&self) -> String {
         if self.nodes.is_empty() {
             return CATALOG_ID.to_owned();
@@ -276,7 +277,7 @@ impl Resource {
         id
     }
 
-    /// What an id in policies stands for.
+    /// Parses an id of policies.
     pub fn parse(kind: Kind, path: &str) -> Result<Self, NoSuchPath> {
         let wrong =
             |reason| NoSuchPath { kind, path: path.to_owned(), reason, prefix: String::new() };
@@ -304,7 +305,7 @@ impl Resource {
         }
     }
 
-    /// What it is in, from the outside in: the warehouse first, without itself and the catalog.
+    /// Returns the parents, from the warehouse in, without the resource itself and the catalog.
     pub fn enclosing(&self) -> Vec<Self> {
         (1..self.nodes.len())
             .map(|length| {
@@ -316,13 +317,13 @@ impl Resource {
 }
 
 impl fmt::Display for Resource {
-    /// As policies write it.
+    /// Formats the resource as in policies.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}::\"{}\"", self.kind.name(), self.id().escape_debug())
     }
 }
 
-/// Adds a name to an id, so that no two paths of names get one id.
+/// Appends a name to an id. The escapes keep ids unique.
 pub(super) fn push_name(id: &mut String, name: &str) {
     if !id.is_empty() {
         id.push('/');
@@ -336,7 +337,7 @@ pub(super) fn push_name(id: &mut String, name: &str) {
     }
 }
 
-/// The name that was added to an id as this part of it. None if no name is.
+/// Reverses the escapes of a part of an id. `None` if the part has an invalid escape.
 pub(super) fn unescape(part: &str) -> Option<String> {
     let mut pieces = part.split('%');
     let mut name = pieces.next()?.to_owned();

@@ -1,4 +1,4 @@
-//! The principals that the policies in force speak of.
+//! Principals that the policies in force mention.
 
 use std::collections::BTreeSet;
 
@@ -16,8 +16,8 @@ impl PolicySet {
         roles.map(|uid| uid.id().unescaped().to_owned()).collect()
     }
 
-    /// Returns whether no permit in force applies to a principal, whatever the action, the resource and the
-    /// context. A permit that names no principal in its scope counts as one that applies.
+    /// Whether no permit in force can apply to a principal, for any action, resource and context. A
+    /// permit without a principal in its scope counts as one that can.
     pub fn permits_nothing_to(&self, identity: &Identity) -> bool {
         let principal = self.schema.principal(identity);
         let memberships = self.schema.memberships(identity);
@@ -28,8 +28,8 @@ impl PolicySet {
         })
     }
 
-    /// Returns the entities that a policy mentions. Of a grant, only the grantee: there can be many grants,
-    /// and their templates mention nothing else.
+    /// Returns the entities that a policy mentions. For a grant, only the grantee, because there
+    /// can be many grants and their templates mention no other entities.
     fn principals_of(&self, rule: &Rule) -> Vec<EntityUid> {
         if self.places.contains_key(rule.id()) {
             return rule.policy.entity_literals();

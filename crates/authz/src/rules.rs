@@ -1,4 +1,4 @@
-//! [`Rule`]: a policy, with the facts by which a decision can leave it out.
+//! [`Rule`]: a policy with an index of its scope.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use super::distinctions::Distinctions;
 use super::facts::Asks;
 use slateberg_model::read_restrictions::ReadRule;
 
-/// A policy, with what has to be known of it to leave it out where it cannot match.
+/// A policy, with the facts that determine where it cannot match.
 #[derive(Debug)]
 pub(super) struct Rule {
-    /// The policy, standing alone: without a template, even if it is a grant.
+    /// The policy as a static policy, even for a grant.
     pub(super) policy: Policy,
     pub(super) effect: Effect,
     pub(super) principal: PrincipalConstraint,
     pub(super) action: ActionConstraint,
     pub(super) resource: ResourceConstraint,
     pub(super) asks: Asks,
-    /// Resource attributes that the policies depend on, to group the names of one page.
+    /// Resource attributes that the policy depends on, to group the names of a page.
     pub(super) distinctions: Distinctions,
-    /// What its annotations say of reading; none for a permit to read everything.
+    /// Read restrictions of its annotations. `None` for a permit to read everything.
     pub(super) read: Option<Arc<ReadRule>>,
 }
 
@@ -69,7 +69,7 @@ impl Rule {
     }
 }
 
-/// Whether an action, which is in these groups, is within a scope.
+/// Whether an action in these groups is within a scope.
 pub(super) fn covers(
     scope: &ActionConstraint,
     action: &EntityUid,
@@ -83,11 +83,11 @@ pub(super) fn covers(
     }
 }
 
-/// The policies of a set, by whom their scopes name.
+/// The policies of a set, by the principal in their scopes.
 #[derive(Debug, Default)]
 pub(super) struct ByPrincipal {
     named: HashMap<EntityUid, Vec<usize>>,
-    /// Those that name nobody.
+    /// Policies without a principal.
     others: Vec<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! What policies can speak of: the schema, and what is looked up in it.
+//! The schema: the types and actions that policies can use.
 
 use std::collections::{BTreeMap, HashSet};
 use std::str::FromStr;
@@ -7,20 +7,20 @@ use cedar_policy::{EntityId, EntityTypeName, EntityUid, Validator};
 
 use super::resource::Kind;
 
-/// The schema as it is written, for people and tools: `policies/schema.cedarschema`.
+/// Source of the schema: `policies/schema.cedarschema`.
 pub const SCHEMA_TEXT: &str =
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../policies/schema.cedarschema"));
 
-/// The schema, ready to check policies with and to name entities by.
+/// The parsed schema, which validates policies and creates entity ids.
 #[derive(Debug)]
 pub struct Schema {
     pub(super) validator: Validator,
     pub(super) types: Types,
-    /// Every action and group of actions, with the groups that it is in.
+    /// Every action and group, with the groups that contain it.
     actions: BTreeMap<String, ActionEntry>,
 }
 
-/// The names of the entity types, parsed once.
+/// Names of the entity types, parsed once.
 #[derive(Debug)]
 pub(super) struct Types {
     pub(super) user: EntityTypeName,
@@ -38,16 +38,16 @@ pub(super) struct Types {
 struct ActionEntry {
     uid: EntityUid,
     groups: HashSet<EntityUid>,
-    /// The entity types that it can be done to; empty for a group.
+    /// Entity types that the action applies to. Empty for a group.
     resources: Vec<EntityTypeName>,
 }
 
 impl Schema {
-    /// The schema that is built in.
+    /// Returns the built-in schema.
     ///
     /// # Panics
     ///
-    /// Never: the text is part of the program, and a test reads it.
+    /// Never: the source is part of the binary, and a test parses it.
     pub fn bundled() -> Self {
         let schema =
             cedar_policy::Schema::from_str(SCHEMA_TEXT).expect("the schema is well-formed");
@@ -69,7 +69,7 @@ impl Schema {
         Self { validator: Validator::new(schema), types: Types::parse(), actions }
     }
 
-    /// The names of all actions that can be done, in alphabetical order; no groups.
+    /// Returns the names of all actions in alphabetical order, without groups.
     pub fn actions(&self) -> impl Iterator<Item = &str> {
         self.actions
             .iter()
@@ -77,13 +77,14 @@ impl Schema {
             .map(|(name, _)| name.as_str())
     }
 
-    /// Whether an action can be done to a type of entity, such as `Table`. None if there is no such action.
+    /// Whether an action applies to a type of entity, such as `Table`. `None` if the action does
+    /// not exist.
     pub fn applies(&self, action: &str, resource_type: &str) -> Option<bool> {
         let entry = self.actions.get(action).filter(|entry| !entry.resources.is_empty())?;
         Some(entry.resources.iter().any(|name| name.basename() == resource_type))
     }
 
-    /// The actions that a name stands for: itself, or the members of a group. Empty if there is neither.
+    /// Returns the action with this name, or the members of the group. Empty if neither exists.
     pub fn members(&self, name: &str) -> Vec<&str> {
         let Some(named) = self.actions.get(name) else { return Vec::new() };
         let is_member =
@@ -95,8 +96,8 @@ impl Schema {
             .collect()
     }
 
-    /// An action that can be done to a kind of thing. Groups are no actions: what policies say of a member is
-    /// not said of its group.
+    /// Returns an action that applies to a type of resource. Groups are not actions: a decision
+    /// about a member is not one about its group.
     pub(super) fn action_on(&self, name: &str, kind: Kind) -> Option<&EntityUid> {
         let applies = |entry: &&ActionEntry| entry.resources.contains(self.types.of(kind));
         self.actions.get(name).filter(applies).map(|entry| &entry.uid)
@@ -106,7 +107,7 @@ impl Schema {
         self.actions.get(name).map(|entry| &entry.uid)
     }
 
-    /// The groups that an action is in, however far up.
+    /// Returns all groups that contain an action, directly or not.
     pub(super) fn groups_of(&self, name: &str) -> Option<&HashSet<EntityUid>> {
         self.actions.get(name).map(|entry| &entry.groups)
     }
@@ -129,7 +130,7 @@ impl Types {
     }
 }
 
-/// The entity of a type with an id.
+/// Creates the id of an entity.
 pub(super) fn uid(name: &EntityTypeName, id: &str) -> EntityUid {
     EntityUid::from_type_name_and_id(name.clone(), EntityId::new(id))
 }

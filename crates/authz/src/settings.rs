@@ -15,8 +15,8 @@ pub struct Settings {
     pub policy_reload_seconds: u64,
     /// Whether policies and grants that were created at run time are in force.
     pub stored_policies: bool,
-    /// Capacity of the decision cache, in decisions. A decision of more than 1 KiB counts as several.
-    /// 0: a share of `memory_bytes_max`.
+    /// Capacity of the decision cache, in decisions. A decision of more than 1 KiB counts as
+    /// several. 0: a share of `memory_bytes_max`.
     pub decisions_max: usize,
     /// Maximum number of policies that are created at run time.
     pub policies_max: usize,

@@ -1,5 +1,5 @@
-//! What a test of policies expects to be read of a table: the whole of it, or what permits say, as their
-//! annotations say it.
+//! Expected read restrictions of a table: the whole table, or those of permits, in the syntax of
+//! their annotations.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use slateberg_model::expression::Expression;
 use slateberg_model::read_restrictions::{ReadRule, ReadRules, parse_masks};
 use slateberg_model::refusal::Refusal;
 
-/// What is expected to be read of a table.
+/// Expected read restrictions of a table.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
 pub(super) enum ReadsEntry {
@@ -19,7 +19,7 @@ pub(super) enum ReadsEntry {
     Rules(Vec<RuleEntry>),
 }
 
-/// What one permit is expected to say, as its annotations say it.
+/// Expected read restrictions of one permit.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub(super) struct RuleEntry {
@@ -28,7 +28,7 @@ pub(super) struct RuleEntry {
 }
 
 impl ReadsEntry {
-    /// The rules that are expected; none for the whole table.
+    /// Parses the expected restrictions. `None` for the whole table.
     pub(super) fn rules(&self) -> Result<Option<ReadRules>> {
         let entries = match self {
             Self::Word(word) if word == "whole" => return Ok(None),
@@ -55,12 +55,12 @@ impl RuleEntry {
     }
 }
 
-/// Whether rules say the same, whoever says it.
+/// Whether two sets of restrictions are equal, regardless of their policies.
 pub(super) fn same(one: Option<&ReadRules>, other: Option<&ReadRules>) -> bool {
     one.map(ReadRules::key) == other.map(ReadRules::key)
 }
 
-/// What rules say, as JSON.
+/// Formats restrictions as JSON.
 pub(super) fn said(rules: Option<&ReadRules>) -> Value {
     match rules {
         None => Value::Bool(true),

@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-/// Why a file of expectations says nothing: it does not fit together.
+/// Error for an inconsistent file of expectations.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Unusable(pub(super) String);
 
-/// A result whose failure is a file that says nothing.
+/// Result of the resolution of a file of expectations.
 pub(super) type Result<T> = std::result::Result<T, Unusable>;
 
 pub(super) fn unusable<T>(message: impl fmt::Display) -> Result<T> {

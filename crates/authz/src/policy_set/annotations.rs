@@ -1,7 +1,7 @@
-//! What policies say beside their conditions: `@id`, `@description`, and on permits what may be read of a
-//! table, `@row_filter` and `@column_mask`.
+//! Annotations of policies: `@id`, `@description`, and on permits the read restrictions
+//! `@row_filter` and `@column_mask`.
 //!
-//! An annotation of any other name is refused: a misspelled `@row_filter` would show every row.
+//! Other annotations are rejected: a misspelled `@row_filter` would show every row.
 
 use std::collections::BTreeMap;
 
@@ -18,13 +18,13 @@ use slateberg_model::mask::Mask;
 use slateberg_model::read_restrictions::{ReadRule, parse_masks};
 use slateberg_model::refusal::Refusal;
 
-/// Names a policy.
+/// Id of a policy.
 pub(super) const ID: &str = "id";
-/// Tells people what it is for.
+/// Description for people.
 const DESCRIPTION: &str = "description";
-/// The rows that may be read.
+/// Rows that may be read.
 const ROW_FILTER: &str = "row_filter";
-/// How columns are shown.
+/// Masks of columns.
 const COLUMN_MASK: &str = "column_mask";
 
 /// A policy or template, as far as its annotations depend on it.
@@ -32,7 +32,7 @@ pub(super) struct Annotated<'a> {
     annotations: Vec<(&'a str, &'a str)>,
     effect: Effect,
     action: ActionConstraint,
-    /// The only type of resource that it is about, if there is only one.
+    /// Type of the resources in its scope, if there is only one.
     resource: Option<EntityTypeName>,
 }
 
@@ -69,7 +69,7 @@ impl<'a> Annotated<'a> {
         }
     }
 
-    /// What is wrong with annotations: with which, and what.
+    /// Returns the names of invalid annotations, with the reasons.
     pub(super) fn problems(&self, schema: &Schema) -> Vec<(&'a str, String)> {
         let problem = |(name, value): &(&'a str, &'a str)| {
             let message = match *name {
@@ -85,7 +85,7 @@ impl<'a> Annotated<'a> {
         self.annotations.iter().filter_map(problem).collect()
     }
 
-    /// Why nothing can be said of reading here, if so.
+    /// Returns the reason why read restrictions have no effect on this policy.
     fn misplaced(&self, schema: &Schema) -> Option<String> {
         if self.effect == Effect::Forbid {
             return Some("a forbid permits no reads; write this on a permit".to_owned());
@@ -103,7 +103,8 @@ impl<'a> Annotated<'a> {
     }
 }
 
-/// The type of all that is in something, if there is only one: tables and views hold nothing but themselves.
+/// Returns the type of everything in an entity, if there is only one. Tables and views contain only
+/// themselves.
 fn type_within(one: &EntityUid) -> Option<EntityTypeName> {
     let name = one.type_name();
     matches!(name.basename(), "Table" | "View").then(|| name.clone())
@@ -113,7 +114,7 @@ fn error<T>(parsed: Result<T, Refusal>) -> Option<String> {
     parsed.err().map(|refusal| refusal.to_string())
 }
 
-/// What a policy says of reading; nothing for one that lets everything be read.
+/// Parses the read restrictions of a policy. `None` for a policy without any.
 pub(super) fn read_rule(policy: &Policy) -> Result<Option<ReadRule>, Refusal> {
     let filter = policy.annotation(ROW_FILTER).map(Expression::parse).transpose()?;
     let filter = filter.filter(|filter| *filter != Expression::Constant(true));

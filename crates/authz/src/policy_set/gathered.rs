@@ -1,4 +1,4 @@
-//! A set of policies that is being put together, out of files and grants, with everything that is wrong.
+//! Builder of a policy set from files and grants. Collects all problems.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,23 +13,23 @@ use crate::rules::Rule;
 use crate::schema::Schema;
 use slateberg_model::read_restrictions::ReadRule;
 
-/// How far a policy may follow references from the resource: `resource.namespace.parent.warehouse` is three
-/// steps.
+/// Maximum length of a chain of references from the resource: `resource.namespace.parent.warehouse`
+/// has three.
 const REFERENCES_MAX: u32 = 8;
-/// What stands in for a file where a problem is with a grant.
+/// Replaces the file name in problems with grants.
 const GRANTS: &str = "grants";
 
-/// A set that is being put together.
+/// Builder of a policy set.
 #[derive(Default)]
 pub(super) struct Gathered {
     pub(super) cedar: cedar_policy::PolicySet,
-    /// Where the policies and templates stand: the file's name and text, and the offset.
+    /// Position of each policy and template: the file's name and source, and the offset.
     places: BTreeMap<String, (String, Arc<str>, usize)>,
     pub(super) problems: Vec<Problem>,
 }
 
 impl Gathered {
-    /// Reads a file.
+    /// Adds a file.
     pub(super) fn read(&mut self, schema: &Schema, file: &PolicyFile) {
         let parsed = match file.text.parse::<cedar_policy::PolicySet>() {
             Ok(parsed) => parsed,
@@ -40,7 +40,7 @@ impl Gathered {
             }
         };
         let text: Arc<str> = file.text.as_str().into();
-        // In the order of the file, so that of two with one name the second is the one to be refused.
+        // In the order of the file, so that the second of two policies with one id is rejected.
         let place = |policy: String| file.text.find(&policy).unwrap_or(0);
         let mut policies: Vec<_> =
             parsed.policies().map(|policy| (place(policy.to_string()), policy)).collect();
@@ -62,7 +62,7 @@ impl Gathered {
         }
     }
 
-    /// Notes what is wrong with annotations, each at its place.
+    /// Reports problems with annotations, each at its position.
     fn check_annotations(
         &mut self,
         file: &PolicyFile,
@@ -77,7 +77,7 @@ impl Gathered {
         }
     }
 
-    /// The name of a policy; none, and a problem, if it has none or one that is taken.
+    /// Returns the id of a policy. Reports a missing or duplicate id, and returns `None`.
     fn name(
         &mut self,
         file: &PolicyFile,
@@ -114,7 +114,7 @@ impl Gathered {
         }
     }
 
-    /// Fills in what is granted.
+    /// Adds the policies of grants.
     pub(super) fn link(&mut self, schema: &Schema, grants: &[Grant]) {
         let problem = |message| Problem::at(GRANTS, "", 0, message);
         for grant in grants.iter().filter(|grant| !grant.is_grantable()) {
@@ -129,13 +129,13 @@ impl Gathered {
         }
     }
 
-    /// Checks everything by the schema, and gives what is suspicious.
+    /// Validates everything by the schema. Returns the warnings.
     pub(super) fn validate(&mut self, schema: &Schema) -> Vec<Problem> {
         let strict = ValidationMode::Strict;
         let result = schema.validator.validate_with_level(&self.cedar, strict, REFERENCES_MAX);
         for error in result.validation_errors() {
             let problem = self.place(error.policy_id(), error);
-            // What is wrong with a template is said once, and not for every grant.
+            // A problem with a template is reported once, not for every grant.
             if !self.problems.contains(&problem) {
                 self.problems.push(problem);
             }
@@ -148,13 +148,13 @@ impl Gathered {
         warnings
     }
 
-    /// The policies one by one, in the order of their names.
+    /// Returns the policies, ordered by id.
     pub(super) fn rules(&mut self) -> Vec<Rule> {
         let mut rules = Vec::new();
         for policy in self.cedar.policies() {
             match alone_with_rule(policy) {
                 Ok((policy, read)) => rules.push(Rule::of(policy, read)),
-                // What is wrong with a template was said where it stands.
+                // The problem with the template is reported already.
                 Err(_) if !self.problems.is_empty() => {}
                 Err(error) => {
                     let message = format!("{}: {error}", policy.id());
@@ -166,7 +166,7 @@ impl Gathered {
         rules
     }
 
-    /// The file and the line of each policy and template.
+    /// Returns the file and the line of each policy and template.
     pub(super) fn lines(&self) -> BTreeMap<String, (String, usize)> {
         let line = |(file, text, offset): &(String, Arc<str>, usize)| {
             (file.clone(), Problem::at(file, text, *offset, "").line)
@@ -176,7 +176,7 @@ impl Gathered {
 
     fn place(&self, id: &PolicyId, error: &dyn miette::Diagnostic) -> Problem {
         let id: &str = id.as_ref();
-        // A grant's id begins with that of its template.
+        // The id of a grant begins with that of its template.
         let template = id.split('[').next().unwrap_or_default();
         match self.places.get(id).or_else(|| self.places.get(template)) {
             Some((file, text, offset)) => Problem::of(file, text, *offset, error),
@@ -187,14 +187,14 @@ impl Gathered {
 
 type Anything = Box<dyn std::error::Error>;
 
-/// A policy standing alone, with what it says of reading.
+/// Returns a static policy with its read restrictions.
 fn alone_with_rule(policy: &Policy) -> Result<(Policy, Option<ReadRule>), Anything> {
     let policy = standing_alone(policy)?;
     let read = annotations::read_rule(&policy)?;
     Ok((policy, read))
 }
 
-/// A grant with its values in the place of its template's slots.
+/// Converts a grant to a static policy, with its values in the template's slots.
 fn standing_alone(policy: &Policy) -> Result<Policy, Anything> {
     if policy.is_static() {
         return Ok(policy.clone());

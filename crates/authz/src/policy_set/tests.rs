@@ -1,4 +1,4 @@
-//! What a set accepts, and what it says of what it refuses.
+//! Accepted and rejected policies, and the reported problems.
 
 use super::*;
 use crate::bundled::default_policies;
@@ -81,7 +81,7 @@ fn one_broken_file_refuses_the_whole_set_and_all_of_it_is_reported() {
 
 #[test]
 fn only_what_hangs_on_the_resource_can_be_asked_for() {
-    // Attributes of an entity that a request is not about would be there for some requests only.
+    // Attributes of an entity outside of the request are available in some requests only.
     let literal = "@id(\"a\") forbid (principal, action, resource) when { Namespace::\"w/a\".name == \"a\" };";
     assert!(!refused(literal).is_empty());
 }
@@ -204,7 +204,7 @@ fn what_a_grant_lets_be_read_is_said_by_its_template() {
     assert_eq!(rules.rules().len(), 1);
     assert_eq!(rules.rules()[0].policy, some);
     assert_eq!(set.read_rules(&[some, all]), None);
-    // A filter that means all rows is none.
+    // A filter for all rows is no restriction.
     let open = "@id(\"open\") @row_filter(\"true\") permit (principal, action, resource);";
     let set = build(&[file("a.cedar", open)], &[]).expect("it is valid");
     assert_eq!(set.read_rules(&["open".to_owned()]), None);
