@@ -1,10 +1,10 @@
-//! Reads files in Avro's container format, whoever has written them.
+//! Reads Avro container files from untrusted writers.
 //!
-//! Only their shape is taken from the schema, and of an entry nothing is built: whoever calls is shown each
-//! number and text with the names of the fields that lead there, and keeps what it wants. So an entry costs
-//! no memory whatever it says of itself: neither counts nor lengths are believed, a block unfolds to no more
-//! than it may, records that hold themselves end at a depth, and what takes no bytes takes steps, of which
-//! there are so many for a file.
+//! The schema determines only the encoding of values. The reader builds no entries: it passes each
+//! number and string, with the names of the fields that lead to it, to the caller. The memory for
+//! an entry therefore does not depend on its content. Counts and lengths are not trusted, a block
+//! is decompressed up to a limit, recursive records end at a maximum depth, and values without
+//! bytes count as steps, whose number is limited.
 
 mod shape;
 #[cfg(test)]
@@ -16,32 +16,32 @@ use unfold::Codec;
 
 use super::content::unfolds_too_far;
 
-/// What an Avro file begins with.
+/// First bytes of an Avro file.
 const MAGIC: &[u8] = b"Obj\x01";
-/// Bytes of the mark that stands behind each block.
+/// Size of the sync marker after each block.
 const SYNC_BYTES: usize = 16;
-/// Bytes that a schema may have: those of manifests have some thousands.
+/// Maximum size of a schema. Schemas of manifests have a few thousand bytes.
 const SCHEMA_BYTES_MAX: usize = 1 << 20;
-/// How deep values may be in each other: those of manifests are ten deep at most.
+/// Maximum depth of nested values. Manifests have at most ten levels.
 const DEPTH_MAX: usize = 64;
-/// Values that a file may have for each byte that it may unfold to: fewer than that if all take some.
+/// Maximum number of values per decompressed byte. Fewer are possible if all values take bytes.
 const VALUES_PER_BYTE: u64 = 4;
-/// As how many values a block counts: unfolding one that holds nothing costs as much.
+/// Number of values that a block counts as, because decompressing an empty block costs as much.
 const VALUES_PER_BLOCK: u64 = 256;
-/// What is said of a file that has more of them.
+/// Error for a file with too many values.
 const TOO_MANY: &str = "has more values than fit into its bytes";
 
-/// A value that holds no others.
+/// A value without nested values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Leaf<'a> {
-    /// A number, or that of a word of an enumeration.
+    /// A number, or the index of an enum symbol.
     Number(i64),
-    /// A text, or bytes.
+    /// A string, or bytes.
     Text(&'a [u8]),
 }
 
-/// Reads a file that may unfold to so many bytes: shows `see` every value of an entry, with the names of the
-/// fields that lead there, and gives the entry to `take` then.
+/// Reads a file that may decompress to at most `bytes_max` bytes. Calls `see` for every value of an
+/// entry, with the names of the fields that lead to it, and then `take` for the entry.
 pub(super) fn entries<E: Default>(
     content: &[u8],
     bytes_max: u64,
@@ -78,7 +78,7 @@ pub(super) fn entries<E: Default>(
     Ok(())
 }
 
-/// What stands in front of the blocks.
+/// The header before the blocks.
 struct Header<'a> {
     schema: Schema,
     codec: Codec,
@@ -107,7 +107,7 @@ fn header<'a>(file: &mut Cursor<'a>) -> Result<Header<'a>, String> {
     Ok(Header { schema: Schema::parse(schema)?, codec: Codec::of(codec)?, sync })
 }
 
-/// Bytes that are read from their beginning.
+/// A reader of bytes.
 struct Cursor<'a>(&'a [u8]);
 
 impl<'a> Cursor<'a> {
@@ -117,7 +117,7 @@ impl<'a> Cursor<'a> {
         Ok(taken)
     }
 
-    /// A number, seven bits in each byte, whose lowest bit is the sign.
+    /// Reads a variable-length number in zigzag encoding.
     fn long(&mut self) -> Result<i64, String> {
         let mut number = 0_u64;
         for shift in (0..u64::BITS).step_by(7) {
@@ -132,29 +132,29 @@ impl<'a> Cursor<'a> {
         Err("a number is too long".to_owned())
     }
 
-    /// A length, and as many bytes.
+    /// Reads a length, and as many bytes.
     fn text(&mut self) -> Result<&'a [u8], String> {
         let bytes = usize::try_from(self.long()?).map_err(|_| "a length is invalid")?;
         self.take(bytes)
     }
 
-    /// How many items are next of an array or a map; none at its end.
+    /// Reads the number of items in the next block of an array or map. `None` at its end.
     fn count(&mut self) -> Result<Option<u64>, String> {
         match self.long()? {
             0 => Ok(None),
             count if count > 0 => Ok(Some(count.unsigned_abs())),
-            // Then it is said how long they are, too.
+            // A negative count is followed by the size of the block in bytes.
             count => self.long().map(|_| Some(count.unsigned_abs())),
         }
     }
 }
 
-/// The values of a block.
+/// Walks the values of a block.
 struct Walk<'a> {
     bytes: Cursor<'a>,
     schema: &'a Schema,
     values_left: u64,
-    /// The names of the fields that lead to where it is.
+    /// Names of the fields that lead to the current value.
     path: Vec<&'a str>,
 }
 

@@ -1,8 +1,8 @@
-//! Buckets: S3, Google Cloud Storage, Azure, and what speaks like them.
+//! Buckets: S3, Google Cloud Storage, Azure, and compatible services.
 //!
-//! Patience is short here and long above: whoever waits for a bucket has a loop of its own, with a deadline
-//! or without end, and has to hear soon that a request failed. The library's own ten tries with up to
-//! fifteen seconds between them would let a minute's outage last for a quarter of a minute longer.
+//! Timeouts are short here, because every caller has its own retries and deadline and has to learn
+//! soon about a failure. With the library's defaults of ten retries with up to fifteen seconds in
+//! between, an outage of one minute would last 15 seconds longer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,12 +18,12 @@ use url::Url;
 use super::conditional::Conditional;
 use super::credentials::WithCredentials;
 
-/// Tries of one request beyond the first, and for how long.
+/// Maximum number and duration of retries of one request.
 const RETRIES_MAX: usize = 3;
 const RETRYING_MAX: Duration = Duration::from_secs(10);
 const BACKOFF_MAX: Duration = Duration::from_secs(1);
 
-/// Where credentials can be beside the instance's metadata.
+/// Sources of credentials other than the instance metadata.
 const AWS_PLACES: &str = "aws_access_key_id and aws_secret_access_key, a web identity \
                           (aws_web_identity_token_file and aws_role_arn) or container credentials \
                           (aws_container_credentials_relative_uri, or \
@@ -40,8 +40,8 @@ const AZURE_PLACES: &str = "azure_storage_account_key, azure_storage_sas_key, az
 /// A bucket, and a path in it.
 type Bucket = (Arc<dyn ObjectStore>, Path);
 
-/// Opens the bucket of a URL with these options, and the path that the URL says in it. Nothing for a URL that
-/// is of another kind.
+/// Opens the bucket of a URL with these options. Returns it with the path in the URL, or `None` for
+/// other kinds of URLs.
 pub(super) fn open<'a>(
     url: &Url,
     options: impl Iterator<Item = (&'a str, &'a str)>,
@@ -51,7 +51,7 @@ pub(super) fn open<'a>(
     macro_rules! bucket {
         ($builder:ty, $own:expr, $places:expr) => {{
             let builder = <$builder>::new().with_url(url.to_string()).with_retry(retries());
-            // Options of other kinds of stores are the environment's, and mean nothing here.
+            // Ignores options of the environment for other kinds of stores.
             let known = options
                 .filter_map(|(key, value)| Some((key.to_ascii_lowercase().parse().ok()?, value)));
             let builder = known.fold(builder, |it, (key, value)| it.with_config(key, value));
@@ -83,7 +83,7 @@ pub(super) fn open<'a>(
     Ok(Some((bucket, path)))
 }
 
-/// Whether credentials of S3 are configured, so that the instance's metadata is not asked for any.
+/// Whether credentials for S3 are configured, so that the instance metadata is not needed.
 fn aws_has_own(value: &dyn Fn(AmazonS3ConfigKey) -> Option<String>) -> bool {
     use AmazonS3ConfigKey as K;
     let has = |key| value(key).is_some();
@@ -95,14 +95,15 @@ fn aws_has_own(value: &dyn Fn(AmazonS3ConfigKey) -> Option<String>) -> bool {
         || is_true(value(K::SkipSignature))
 }
 
-/// The same for Google Cloud Storage. The default file of `gcloud` is read by the lookup.
+/// Whether credentials for Google Cloud Storage are configured. The lookup reads the default file
+/// of `gcloud`.
 fn google_has_own(value: &dyn Fn(GoogleConfigKey) -> Option<String>) -> bool {
     use GoogleConfigKey as K;
     let keys = [K::ServiceAccount, K::ServiceAccountKey, K::ApplicationCredentials, K::BearerToken];
     keys.into_iter().any(|key| value(key).is_some()) || is_true(value(K::SkipSignature))
 }
 
-/// The same for Azure.
+/// Whether credentials for Azure are configured.
 fn azure_has_own(value: &dyn Fn(AzureConfigKey) -> Option<String>) -> bool {
     use AzureConfigKey as K;
     let keys = [

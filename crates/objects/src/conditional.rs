@@ -1,14 +1,14 @@
-//! [`Conditional`]: an object store that says of a name that it is taken only if something is there.
+//! [`Conditional`]: an object store that reports an existing object only if the object exists.
 //!
-//! S3 answers `409 ConditionalRequestConflict` to a put that met another request for the same name while it
-//! was under way: nothing was written, and the put is to be sent again. It happens to one writer alone: the
-//! try whose answer was lost may still be at work in the store when the next one comes. `object_store` tells
-//! it as [`Error::AlreadyExists`], like the `412` of a name that is taken. SlateDB looks for its own mark on
-//! the object then, finds no object, concludes that another writer was quicker, and shuts as fenced, with
-//! nobody there who has fenced it.
+//! S3 responds with `409 ConditionalRequestConflict` to a put that meets another request in
+//! progress for the same name: nothing was written, and the client has to retry. A single writer
+//! can cause this, because an attempt whose response was lost may still be in progress at the
+//! retry. `object_store` reports it as [`Error::AlreadyExists`], like the `412` for an existing
+//! object. SlateDB then looks for its own mark on the object, finds no object, concludes that
+//! another writer was first, and closes as fenced although no writer has fenced it.
 //!
-//! So what is said to be there is looked at. If it is there, the answer stands, and whose it is remains the
-//! caller's to find out. If it is not, the put is sent again.
+//! Therefore this store checks whether the object exists. If it does, the error is returned, and
+//! the caller determines the writer. If not, the put is retried.
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,23 +26,23 @@ use object_store::{
 
 use slateberg_base::retry::Backoff;
 
-/// Tries of one put that meets conflicts. Who asked hears of a failure then, and tries again if it likes.
+/// Maximum number of attempts of one put. Callers can retry after that.
 const TRIES_MAX: usize = 8;
 const DELAY_MIN: Duration = Duration::from_millis(20);
 const DELAY_MAX: Duration = Duration::from_millis(500);
 
-/// An object store behind which a refused put-if-absent is looked into.
+/// An object store that verifies rejected puts.
 pub struct Conditional {
     inner: Arc<dyn ObjectStore>,
 }
 
 impl Conditional {
-    /// The same store, which tells conflicts from names that are taken.
+    /// Wraps a store.
     pub fn around(inner: Arc<dyn ObjectStore>) -> Arc<dyn ObjectStore> {
         Arc::new(Self { inner })
     }
 
-    /// Writes an object that is not there. That it is there is said only if it was seen.
+    /// Creates an object. Reports an existing object only if it was found.
     async fn create(
         &self,
         location: &Path,
@@ -58,7 +58,7 @@ impl Conditional {
                 Err(Error::NotFound { .. }) => {
                     tracing::info!(%location, "conditional put returned 409: retrying");
                 }
-                // Whether it is there is not known, and so not said.
+                // It is unknown whether the object exists, so this is not `AlreadyExists`.
                 Err(error) => return Err(error),
             }
             backoff.wait().await;

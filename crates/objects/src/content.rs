@@ -1,9 +1,9 @@
-//! [`Content`]: what was read of a file, and how much of that there may be at the same time.
+//! [`Content`]: content of a file, and limits for content in memory.
 //!
-//! Whoever may write one file of a warehouse chooses how long it is, and what it unfolds to. So there is a
-//! bound for each file, looked at before it is read, and a bound for all of them together: who would go
-//! beyond that waits. Room for what is read is waited for before room for what it unfolds to, and nobody who
-//! has either waits for what others may hold who wait for room.
+//! A client that may write a file of a warehouse determines its size, compressed and decompressed.
+//! Each file has a limit, which is checked before it is read, and all files together have a limit,
+//! at which readers wait. A reader acquires memory for the compressed content before memory for the
+//! decompressed content, so that readers cannot deadlock.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::error::Error;
 
-/// The most bytes of a file that are read, and that it may unfold to, where nothing else is said.
+/// Default maximum size of a file, compressed and decompressed.
 const FILE_BYTES_MAX: u64 = 128 << 20;
-/// In what room is counted.
+/// Unit of reservations, in bytes.
 const UNIT_BYTES: u64 = 1 << 10;
 
-/// What was read of a file. It has its room until it is dropped.
+/// Content of a file. Holds its reservation until it is dropped.
 #[derive(Debug)]
 pub struct Content {
     bytes: Bytes,
@@ -26,17 +26,17 @@ pub struct Content {
     room: Room,
 }
 
-/// Room for what was read, until it is dropped: for whoever keeps the bytes themselves.
+/// Reserved memory, released when this is dropped: for callers that store the bytes themselves.
 #[derive(Debug)]
 #[must_use = "the room is given back when this is dropped"]
 pub struct Room {
     _permit: OwnedSemaphorePermit,
 }
 
-/// How much of files is read. Clones have one room together.
+/// Limits for content in memory. Clones share them.
 #[derive(Clone)]
 pub(super) struct Bounds {
-    /// The most bytes of one file, and of what it unfolds to.
+    /// Maximum size of a file, compressed and decompressed.
     pub(super) file_bytes_max: u64,
     units: u32,
     reading: Arc<Semaphore>,
@@ -44,17 +44,17 @@ pub(super) struct Bounds {
 }
 
 impl Content {
-    /// What was read, in its room, of a file that may unfold to so many bytes.
+    /// Content with its reservation, which may decompress to at most `bytes_max` bytes.
     pub(super) fn new(bytes: Bytes, bytes_max: u64, room: Room) -> Self {
         Self { bytes, bytes_max, room }
     }
 
-    /// The most bytes that it may unfold to.
+    /// Maximum size after decompression.
     pub(super) fn bytes_max(&self) -> u64 {
         self.bytes_max
     }
 
-    /// The bytes, and the room that they take.
+    /// Returns the bytes and their reservation.
     pub fn into_parts(self) -> (Bytes, Room) {
         (self.bytes, self.room)
     }
@@ -68,7 +68,7 @@ impl Deref for Content {
     }
 }
 
-/// What is said of a file that unfolds to more than that.
+/// Reason for the rejection of a file that decompresses to more than `bytes_max` bytes.
 pub(super) fn unfolds_too_far(bytes_max: u64) -> String {
     format!("unfolds to more than the {bytes_max} bytes that are read (catalog.file_bytes_max)")
 }
@@ -80,10 +80,10 @@ impl Default for Bounds {
 }
 
 impl Bounds {
-    /// For files of so many bytes at most, which are read one at a time, or several that are as
-    /// long together. The same goes for those that are unfolded.
+    /// Limits files to `file_bytes_max` bytes each, and all files being read to the same number of
+    /// bytes together. Decompressed content has a separate limit of the same size.
     pub(super) fn new(file_bytes_max: u64) -> Self {
-        // As many as a permit can be for, of which one is enough for whatever is asked for.
+        // One permit reserves at most this many units, which suffices for every request.
         let units = file_bytes_max.div_ceil(UNIT_BYTES);
         let units = u32::try_from(units).unwrap_or(u32::MAX).clamp(1, u32::MAX >> 4);
         Self {
@@ -94,12 +94,12 @@ impl Bounds {
         }
     }
 
-    /// Waits for the room to read so many bytes.
+    /// Waits for a reservation to read `bytes` bytes.
     pub(super) async fn reading(&self, bytes: u64) -> Room {
         self.room(&self.reading, bytes).await
     }
 
-    /// Waits for the room of a metadata file that unfolds to so many bytes.
+    /// Waits for a reservation of a metadata file that decompresses to `bytes` bytes.
     pub(super) async fn unfolding(&self, bytes: u64) -> Room {
         self.room(&self.unfolding, bytes).await
     }
@@ -110,7 +110,7 @@ impl Bounds {
         Room { _permit: permit.expect("the semaphore is never closed") }
     }
 
-    /// Refuses a file of so many bytes, before it is read.
+    /// Rejects a file of `bytes` bytes before it is read, if it is too long.
     pub(super) fn check(&self, location: &str, bytes: u64) -> Result<(), Error> {
         let max = self.file_bytes_max;
         if bytes <= max {

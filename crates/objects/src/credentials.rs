@@ -1,9 +1,9 @@
-//! `WithCredentials`: a bucket whose credentials can come from the instance's metadata alone, and
-//! are looked for before its first request.
+//! `WithCredentials`: a bucket whose credentials can only come from the instance metadata, with a
+//! check before its first request.
 //!
-//! Where no credentials are configured, the last place to look is a service of the machine (AWS, Google
-//! Cloud, Azure). On a machine without one, every request would fail after retries of its own, with an error
-//! about an address that the operator has never configured.
+//! Without configured credentials, the last source is a service of the machine (AWS, Google Cloud,
+//! Azure). On a machine without one, every request would fail after its own retries, with an error
+//! about an address that the operator never configured.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,13 +20,13 @@ use object_store::{
 };
 use tokio::sync::OnceCell;
 
-/// How long the metadata service may take. It is on the same machine.
+/// Timeout of the metadata service, which is on the same machine.
 const METADATA_MAX: Duration = Duration::from_secs(3);
 
-/// Returns once there are credentials, or why there are none.
+/// Waits for credentials. Fails with the reason if there are none.
 pub(super) type Lookup = Box<dyn Fn() -> BoxFuture<'static, Result<()>> + Send + Sync>;
 
-/// A bucket whose credentials are looked for before the first request.
+/// A bucket that gets credentials before its first request.
 pub(super) struct WithCredentials {
     inner: Arc<dyn ObjectStore>,
     lookup: Arc<LookupOnce>,
@@ -34,7 +34,7 @@ pub(super) struct WithCredentials {
 
 struct LookupOnce {
     lookup: Lookup,
-    /// The URL of the bucket, and where else credentials could have been.
+    /// URL of the bucket, and other sources of credentials.
     url: String,
     places: &'static str,
     found: OnceCell<()>,
@@ -53,7 +53,7 @@ pub struct NoCredentials {
 }
 
 impl NoCredentials {
-    /// Finds it in an error of an object store.
+    /// Finds this error among the causes of an object store's error.
     pub fn find(error: &Error) -> Option<&Self> {
         match error {
             Error::Unauthenticated { source, .. } => source.downcast_ref(),
@@ -63,7 +63,8 @@ impl NoCredentials {
 }
 
 impl WithCredentials {
-    /// Looks for credentials before the first request to `inner`. `places` says where else they could be.
+    /// Gets credentials before the first request to `inner`. `places` names other sources of
+    /// credentials.
     pub(super) fn around(
         inner: Arc<dyn ObjectStore>,
         url: String,
@@ -105,7 +106,7 @@ impl fmt::Display for WithCredentials {
     }
 }
 
-/// The items of a stream that begins once there are credentials.
+/// Returns a stream that starts once there are credentials.
 fn once_ready<T: Send + 'static>(
     lookup: Arc<LookupOnce>,
     inner: BoxStream<'static, Result<T>>,
@@ -181,14 +182,14 @@ mod tests {
     use super::*;
     use crate::open::{Opened, open_url};
 
-    /// Opens a bucket with these options and nothing of the environment.
+    /// Opens a bucket with these options, without the environment.
     fn open(options: &[(&str, &str)]) -> Opened {
         let options: BTreeMap<_, _> =
             options.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         open_url("s3://bucket/state", &options).expect("it opens")
     }
 
-    /// An address that refuses connections.
+    /// Returns an address that refuses connections.
     fn nowhere() -> String {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
         format!("http://{}", listener.local_addr().expect("it is bound"))

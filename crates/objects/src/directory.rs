@@ -1,4 +1,4 @@
-//! [`Directory`]: all that is below one place of a warehouse, whoever has put it there.
+//! [`Directory`]: all files below a location of a warehouse, regardless of their writer.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use super::error::Error;
 use super::location::Location;
 use super::warehouse_files::Objects;
 
-/// What the file is called by which the object store tells its time, before its id.
+/// Prefix of the file that reveals the time of the object store. An id follows.
 const CLOCK: &str = ".slateberg-clock-";
 
-/// A place of a warehouse, and what is below it.
+/// A directory of a warehouse.
 pub struct Directory {
     object_store: Arc<dyn ObjectStore>,
     location: Location,
@@ -26,13 +26,13 @@ pub struct Directory {
 /// A file in a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedFile {
-    /// Its path below the bucket's root.
+    /// Path below the bucket's root.
     pub path: Path,
-    /// The part of it that is below the directory.
+    /// Path below the directory.
     pub below: String,
-    /// How long it is.
+    /// Size in bytes.
     pub bytes: u64,
-    /// When it was written, by the clock of the object store.
+    /// Time of the last write, by the clock of the object store.
     pub modified_ms: i64,
 }
 
@@ -45,12 +45,12 @@ impl Objects {
 }
 
 impl Directory {
-    /// The location of a file in it.
+    /// Returns the location of a file.
     pub fn location_of(&self, file: &ListedFile) -> String {
         format!("{}://{}/{}", self.location.scheme(), self.location.authority(), file.path)
     }
 
-    /// All files below it.
+    /// Lists all files below the directory.
     pub fn list(&self) -> BoxStream<'_, Result<ListedFile, Error>> {
         let root = self.path.as_ref().len();
         let listed = self.object_store.list(Some(&self.path));
@@ -63,13 +63,13 @@ impl Directory {
         listed.map_ok(file).map_err(|error| self.failed(error)).boxed()
     }
 
-    /// Returns whether the catalog keeps a file of a listing for itself: listings follow symbolic links.
+    /// Whether a listed file is reserved for the catalog. Listings follow symbolic links.
     pub fn is_reserved(&self, file: &ListedFile) -> bool {
         let location = Location::parse(&self.location_of(file));
         location.is_ok_and(|location| self.objects.check_reserved(&location).is_err())
     }
 
-    /// Deletes a file. That it is gone already counts as deleted.
+    /// Deletes a file. Succeeds if it does not exist.
     pub async fn delete(&self, file: &ListedFile) -> Result<(), Error> {
         match self.object_store.delete(&file.path).await {
             Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
@@ -77,8 +77,8 @@ impl Directory {
         }
     }
 
-    /// The time by the clock of the object store, by which its files are dated: a small file is written,
-    /// and deleted again.
+    /// Returns the time by the clock of the object store, which dates the files. Writes a small
+    /// file and deletes it again.
     pub async fn now_ms(&self, id: Uuid) -> Result<i64, Error> {
         let file = self.path.clone().join(format!("{CLOCK}{}", id.simple()));
         let content =

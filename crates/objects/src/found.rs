@@ -1,4 +1,4 @@
-//! Metadata files that lie somewhere: finding them, and reading one, without a warehouse.
+//! Finds and reads metadata files outside of warehouses.
 
 use std::collections::BTreeMap;
 
@@ -10,23 +10,24 @@ use super::error::Error;
 use super::metadata_file::unfold;
 use super::open::{Opened, known_options, open_url};
 
-/// The most bytes that a compressed metadata file may unfold to: whoever looks for some has chosen where.
+/// Maximum decompressed size of a metadata file. The operator chooses the location, so this is
+/// generous.
 const METADATA_BYTES_MAX: u64 = 1 << 30;
 
-/// A metadata file that was found.
+/// A metadata file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundFile {
-    /// The path of its table's directory, below where was looked.
+    /// Path of the table's directory, below the searched URL.
     pub table: Vec<String>,
-    /// Its number: that of the table's version.
+    /// Version of the table in the file's name.
     pub number: u64,
-    /// When it was written, in milliseconds since 1970.
+    /// Time of the last write, in milliseconds since 1970.
     pub modified_ms: i64,
-    /// Its URL.
+    /// URL of the file.
     pub location: String,
 }
 
-/// The newest metadata file of each directory below a URL that has any in its `metadata`.
+/// Returns the newest metadata file of each directory below a URL that has any in `metadata`.
 pub async fn newest_metadata(
     url: &str,
     options: &BTreeMap<String, String>,
@@ -56,7 +57,7 @@ pub async fn newest_metadata(
     Ok(newest.into_values().collect())
 }
 
-/// The text of a metadata file, whatever its compression.
+/// Reads a metadata file, compressed or not.
 pub async fn read_metadata(
     location: &str,
     options: &BTreeMap<String, String>,
@@ -80,8 +81,8 @@ fn open(url: &str, options: &BTreeMap<String, String>) -> Result<Opened, Error> 
     opened.map_err(|error| Error::NotAllowed(error.to_string()))
 }
 
-/// The number in a metadata file's name: `v3.metadata.json` of Hadoop tables, `00003-<uuid>.metadata.json` of
-/// all others, both compressed or not.
+/// Returns the version in a metadata file's name: `v3.metadata.json` of Hadoop tables,
+/// `00003-<uuid>.metadata.json` of all others, compressed or not.
 fn number_of(name: &str) -> Option<u64> {
     let stem = name
         .strip_suffix(".gz.metadata.json")

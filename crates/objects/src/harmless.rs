@@ -1,30 +1,30 @@
-//! Options of an object store that are allowed over HTTP: those that hold no secret, name no file of this
-//! machine, and lead nothing that is worth stealing elsewhere. A list of what is harmless, not of what is
-//! not: an option that a later version of the library brings is refused until somebody has thought of it.
+//! Allow-list of object store options over HTTP: options that contain no secret, name no local
+//! file, and do not send credentials to another host. An option of a later version of the library
+//! is rejected until it is added here.
 //!
-//! S3's endpoint is on it, since a request that is signed discloses nothing but the signature. The
-//! others' requests carry tokens, so that their endpoints belong into the configuration.
+//! S3's endpoint is allowed, because a signed request discloses only its signature. Requests to the
+//! other stores contain tokens, so their endpoints belong into the configuration.
 
 use url::Url;
 
 use super::location::AZURE;
 
-/// What an option's value has to look like.
+/// Form of an option's value.
 #[derive(Clone, Copy)]
 enum Shape {
     /// `true` or `false`.
     Flag,
-    /// A region. It becomes part of host names, to one of which tokens are sent.
+    /// A region. It is part of host names that get tokens.
     Region,
-    /// An account of Azure. It becomes part of the host name to which tokens are sent.
+    /// An account of Azure. It is part of the host name that gets tokens.
     Account,
-    /// A URL, without a credential in it.
+    /// A URL without credentials.
     Endpoint,
-    /// Letters, digits, and what names of resources consist of besides.
+    /// A name of a resource.
     Name,
 }
 
-/// Those of S3, without `aws_` in front.
+/// Options of S3, without `aws_`.
 const S3: [(&str, Shape); 15] = [
     ("region", Shape::Region),
     ("default_region", Shape::Region),
@@ -43,36 +43,36 @@ const S3: [(&str, Shape); 15] = [
     ("sse_bucket_key_enabled", Shape::Flag),
 ];
 
-/// Those of Google Cloud Storage.
+/// Options of Google Cloud Storage.
 const GOOGLE: [(&str, Shape); 1] = [("skip_signature", Shape::Flag)];
 
-/// Those of Azure.
+/// Options of Azure.
 const MICROSOFT: [(&str, Shape); 3] = [
     ("storage_account_name", Shape::Account),
     ("account_name", Shape::Account),
     ("skip_signature", Shape::Flag),
 ];
 
-/// Why an option is not taken.
+/// Reason why an option is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotHarmless {
-    /// Whatever its value is.
+    /// The option is rejected with any value.
     #[error(
         "Option '{0}' is not taken here, since it could hold a secret or lead to somebody else: put it into \
          [credentials.NAME] of the server's configuration, and say 'credentials': 'NAME'"
     )]
     Option(String),
-    /// Not this value, which is not repeated.
+    /// The value is rejected. The error does not repeat it.
     #[error("Invalid value of option '{option}': expected {expected}")]
     Value {
-        /// The option.
+        /// Name of the option.
         option: String,
-        /// What its value has to be.
+        /// Expected form of the value.
         expected: &'static str,
     },
 }
 
-/// Refuses an option, for a store of this scheme, that may not be said over HTTP.
+/// Rejects an option of a store with this scheme that is not allowed over HTTP.
 pub fn check(scheme: &str, option: &str, value: &str) -> Result<(), NotHarmless> {
     let Some(shape) = shape(scheme, option) else {
         return Err(NotHarmless::Option(option.to_owned()));
@@ -93,7 +93,7 @@ pub fn check(scheme: &str, option: &str, value: &str) -> Result<(), NotHarmless>
     }
 }
 
-/// Whether an option of a store of this scheme may be said, and shown, over HTTP.
+/// Whether an option of a store with this scheme is allowed over HTTP, in requests and responses.
 pub fn is_harmless(scheme: &str, option: &str) -> bool {
     shape(scheme, option).is_some()
 }

@@ -1,23 +1,22 @@
-//! Rank 4: the warehouse's files.
+//! Layer 4: the files of warehouses.
 //!
-//! A [`location`] is the text that Iceberg metadata holds; [`warehouse_files`] resolves one to an
-//! object of a store, if the warehouse may use it. A [`metadata_file`] is written once, under a new
-//! name, put-if-absent. [`reachable`] tells which files a table's metadata leads to, and a
-//! [`directory`] what else there is. Of no file more is read than its [`content`] may have.
+//! [`warehouse_files`] resolves a [`location`] in Iceberg metadata to an object of a store, if the
+//! warehouse may use it. A [`metadata_file`] is written once, under a new name, with a conditional
+//! put. [`reachable`] lists the files that a table's metadata references, and a [`directory`] lists
+//! all files. [`content`] limits how much of a file is read.
 //!
-//! [`stores`] opens what a warehouse is kept in that is made at run time: whoever makes one says
-//! where, with [`harmless`] options alone, and a [`probe`] shows that it works. What they are told
-//! is [`scrub`]bed.
+//! [`stores`] opens the storage of warehouses that are created at run time. Requests may only set
+//! [`harmless`] options, and a [`probe`] tests the location. [`scrub`] removes secrets from
+//! messages.
 //!
-//! Buckets are opened so that a name is taken only where something is there ([`conditional`]).
-//! Whether a store keeps that up among many writers is what a [`race`] shows, and whether it is
-//! there at all [`reach`].
+//! [`conditional`] reports an existing object only if there is one. A [`race`] tests conditional
+//! puts of many writers, and [`reach`] whether a store responds.
 //!
-//! No location of a warehouse or a table may overlap with one that the catalog has [`reserved`] for
-//! itself.
+//! No location of a warehouse or table may overlap with a location that the catalog has
+//! [`reserved`].
 //!
-//! Clients go to the files of tables on their own: with credentials that a [`vend`]or gets for
-//! them, or with a signature for each request ([`sign`]).
+//! Clients access the files of tables directly: with credentials of a [`vend`]or, or with a
+//! signature for each request ([`sign`]).
 
 mod avro;
 mod cloud;

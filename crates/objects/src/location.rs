@@ -1,14 +1,14 @@
-//! Locations: the URLs that Iceberg metadata holds, and which of them lies below which.
+//! Locations: the URLs in Iceberg metadata, and their containment.
 //!
-//! A location is compared by its parts, never by its text, and one whose parts could be read in two
-//! ways (`..`, encoded slashes, empty segments, ...) is refused: so what lies below a warehouse in the
-//! eyes of slateberg lies below it in everybody's.
+//! Locations are compared by their segments, not as strings. A location that readers could
+//! interpret in two ways (`..`, encoded slashes, empty segments, ...) is rejected, so that a
+//! location within a warehouse is within it for every reader.
 
 use std::fmt;
 
 use percent_encoding::percent_decode_str;
 
-/// A location, taken apart.
+/// A parsed location.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Location {
     scheme: String,
@@ -16,7 +16,7 @@ pub struct Location {
     segments: Vec<String>,
 }
 
-/// Why a text is no location.
+/// Error for a string that is not a location.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Invalid location '{text}': {reason}")]
 pub struct InvalidLocation {
@@ -24,20 +24,20 @@ pub struct InvalidLocation {
     reason: &'static str,
 }
 
-/// The longest location, in bytes: what S3 takes for a key, and some for the bucket.
+/// Maximum length of a location in bytes: the limit of S3 keys, and room for the bucket.
 const LOCATION_BYTES_MAX: usize = 2048;
 
-/// Further schemes by which Hadoop names Azure's containers. No store is opened by them.
+/// Further schemes of Hadoop for Azure's containers. They open no store.
 const AZURE_OF_HADOOP: [&str; 2] = ["wasb", "wasbs"];
 
-/// The schemes of Azure's stores.
+/// Schemes of Azure's stores.
 pub const AZURE: [&str; 5] = ["az", "azure", "adl", "abfs", "abfss"];
 
-/// Encodings of a dot, a slash and a backslash, which some readers decode and others do not.
+/// Encodings of a dot, a slash and a backslash, which only some readers decode.
 const AMBIGUOUS: [&str; 3] = ["%2e", "%2f", "%5c"];
 
 impl Location {
-    /// Takes a location apart: `scheme://authority/path`, `file:/path` or an absolute path.
+    /// Parses a location: `scheme://authority/path`, `file:/path` or an absolute path.
     pub fn parse(text: &str) -> Result<Self, InvalidLocation> {
         let invalid = |reason| InvalidLocation { text: excerpt(text), reason };
         if text.len() > LOCATION_BYTES_MAX {
@@ -64,23 +64,23 @@ impl Location {
         Ok(Self { scheme, authority, segments })
     }
 
-    /// Whether this location is `root` or lies below it.
+    /// Whether this location is `root` or below it.
     pub fn is_within(&self, root: &Self) -> bool {
         self.scheme == root.scheme
             && self.authority == root.authority
             && self.segments.starts_with(&root.segments)
     }
 
-    /// The kind of store, the bucket in it, and the segments of the path: two locations overlap if the parts
-    /// of the one are the first parts of the other.
+    /// Returns the kind of store, the bucket, and the segments of the path. Two locations overlap
+    /// if the parts of one are a prefix of those of the other.
     pub fn parts(&self) -> Vec<String> {
         let (store, bucket) = self.place();
         [store.to_owned(), bucket].into_iter().chain(self.segments.iter().cloned()).collect()
     }
 
-    /// Returns the parts in each spelling that may name the same files: as they are written and, if that
-    /// differs, with percent-encoded characters decoded. Some clients decode a location and others do not,
-    /// so that locations overlap if any of their spellings do. All spellings have the same length.
+    /// Returns the parts in each spelling that may name the same files: as written and, if that
+    /// differs, with percent-encoded characters decoded. Only some clients decode a location, so
+    /// two locations overlap if any of their spellings do. All spellings have the same length.
     pub fn spellings(&self) -> Vec<Vec<String>> {
         let parts = self.parts();
         let decoded = |part: &String| percent_decode_str(part).decode_utf8_lossy().into_owned();
@@ -88,14 +88,14 @@ impl Location {
         if decoded == parts { vec![parts] } else { vec![decoded, parts] }
     }
 
-    /// Returns whether this location is `around` or lies below it in any spelling.
+    /// Whether this location is `around` or below it in any spelling.
     pub fn may_be_within(&self, around: &Self) -> bool {
         let around = around.spellings();
         self.spellings().iter().any(|parts| around.iter().any(|around| parts.starts_with(around)))
     }
 
-    /// The kind of store, and the bucket in it. Azure's schemes mean the same containers, and those of an
-    /// account are taken for those of any other.
+    /// Returns the kind of store and the bucket. Azure's schemes name the same containers, and
+    /// accounts are not distinguished.
     fn place(&self) -> (&str, String) {
         let split = self.authority.split_once('@');
         let (store, bucket) = match self.scheme.as_str() {
@@ -108,32 +108,32 @@ impl Location {
         (store, bucket.unwrap_or(&self.authority).to_ascii_lowercase())
     }
 
-    /// The scheme, in the one form that its synonyms have here.
+    /// The scheme in its canonical form.
     pub fn scheme(&self) -> &str {
         &self.scheme
     }
 
-    /// What stands between the scheme and the path: the bucket.
+    /// The part between the scheme and the path: the bucket.
     pub fn authority(&self) -> &str {
         &self.authority
     }
 
-    /// The length of the longest name in the path.
+    /// Length of the longest name in the path.
     pub fn part_bytes_max(&self) -> usize {
         self.segments.iter().map(String::len).max().unwrap_or(0)
     }
 
-    /// How many parts the path has.
+    /// Number of names in the path.
     pub fn depth(&self) -> usize {
         self.segments.len()
     }
 
-    /// The last name in the path; none for a bucket's or the file system's root.
+    /// The last name in the path. `None` for the root of a bucket or file system.
     pub fn name(&self) -> Option<&str> {
         self.segments.last().map(String::as_str)
     }
 
-    /// The path below the bucket's or the file system's root, without a leading slash.
+    /// The path below the root of the bucket or file system, without a leading slash.
     pub fn path(&self) -> String {
         self.segments.join("/")
     }
@@ -178,7 +178,7 @@ fn split(text: &str) -> Option<(String, String, &str)> {
     }
 }
 
-/// As much of a text as an error message should repeat.
+/// Shortens a string for an error message.
 fn excerpt(text: &str) -> String {
     const CHARS_MAX: usize = 200;
     text.chars().filter(|c| !c.is_control()).take(CHARS_MAX).collect()

@@ -1,4 +1,4 @@
-//! `Measured`: an object store whose requests are measured, by kind, with what went wrong.
+//! `Measured`: an object store with metrics of its requests, by kind and error.
 
 use std::fmt;
 use std::pin::Pin;
@@ -22,14 +22,14 @@ use super::open::{Opened, Opener};
 use slateberg_telemetry::requests::Requests;
 use slateberg_telemetry::traces::TARGET;
 
-/// An object store whose requests are measured.
+/// An object store with metrics.
 struct Measured {
     inner: Arc<dyn ObjectStore>,
     requests: Arc<Requests>,
     whom: &'static str,
 }
 
-/// A request under way.
+/// A request in progress.
 struct Asked {
     requests: Arc<Requests>,
     whom: &'static str,
@@ -38,7 +38,7 @@ struct Asked {
     span: Span,
 }
 
-/// The same store, whose requests are measured as those to `whom`.
+/// Wraps a store. Its requests are counted as requests to `whom`.
 pub fn measured(
     inner: Arc<dyn ObjectStore>,
     requests: &Arc<Requests>,
@@ -47,7 +47,7 @@ pub fn measured(
     Arc::new(Measured { inner, requests: Arc::clone(requests), whom })
 }
 
-/// The same opener, with the requests to all that it opens measured as those to `whom`.
+/// Wraps an opener. The requests to its stores are counted as requests to `whom`.
 pub fn measured_opener(inner: Opener, requests: Arc<Requests>, whom: &'static str) -> Opener {
     Arc::new(move |url, options| {
         let opened = inner(url, options)?;
@@ -75,7 +75,7 @@ impl Asked {
         Self { requests: Arc::clone(requests), whom, operation, began: Instant::now(), span }
     }
 
-    /// Waits for the response inside of its span, and takes note of how it ended.
+    /// Waits for the response inside the request's span, and records its outcome.
     async fn ended<T>(self, request: impl Future<Output = Result<T>>) -> Result<T> {
         let result = request.instrument(self.span.clone()).await;
         self.note(result.as_ref().err());
@@ -89,7 +89,7 @@ impl Asked {
     }
 }
 
-/// What kind of error it is. That something is there or is not is often what was to be found out.
+/// Returns the kind of an error. `NotFound` and `AlreadyExists` are often expected responses.
 fn kind_of(error: &Error) -> &'static str {
     match error {
         Error::NotFound { .. } => "not_found",
@@ -181,7 +181,7 @@ impl ObjectStore for Measured {
     }
 }
 
-/// An upload in parts, each of which is a request.
+/// A multipart upload. Each part is a request.
 #[derive(Debug)]
 struct MeasuredUpload {
     inner: Box<dyn MultipartUpload>,
@@ -213,7 +213,7 @@ impl MultipartUpload for MeasuredUpload {
     }
 }
 
-/// Many answers, of which the first says how long the store took.
+/// A stream of results. The time until the first one is the duration of the request.
 struct MeasuredStream<T> {
     inner: BoxStream<'static, Result<T>>,
     asked: Option<Asked>,

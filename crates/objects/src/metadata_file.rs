@@ -1,8 +1,8 @@
-//! Metadata files: their names, their compression, and reading them back.
+//! Metadata files: names, compression and content.
 //!
-//! Names are those of the table specification's "Naming": `NNNNN-<uuid>.metadata.json`, where the
-//! number grows by one with each file, and `.gz` stands in front of `.metadata.json` where the content
-//! is compressed.
+//! Names follow the table specification's "Naming": `NNNNN-<uuid>.metadata.json`. The number
+//! increases by one with each file, and `.gz` precedes `.metadata.json` if the content is
+//! compressed.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -19,26 +19,27 @@ use super::location::Location;
 use super::warehouse_files::Objects;
 use slateberg_model::text::Text;
 
-/// Where metadata files go, if not below the table's location.
+/// Property with the directory of metadata files. Defaults to `metadata` below the table's
+/// location.
 pub const PATH_PROPERTY: &str = "write.metadata.path";
-/// How metadata files are compressed.
+/// Property with the compression of metadata files.
 pub const CODEC_PROPERTY: &str = "write.metadata.compression-codec";
 
-/// Bytes that a metadata file may have beyond its text: compression never adds more than a thousandth.
+/// Maximum size of a metadata file beyond its JSON. Compression adds at most a thousandth.
 const FRAME_BYTES_MAX: u64 = 64 << 10;
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-/// How a metadata file is compressed.
+/// Compression of a metadata file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Codec {
-    /// Not at all.
+    /// No compression.
     None,
-    /// With gzip.
+    /// Gzip.
     Gzip,
 }
 
 impl Codec {
-    /// The codec that a table's properties ask for.
+    /// Returns the codec in a table's properties.
     pub fn of(properties: &BTreeMap<String, String>) -> Result<Self, Error> {
         match properties.get(CODEC_PROPERTY).map(|codec| codec.to_ascii_lowercase()).as_deref() {
             None | Some("none" | "") => Ok(Self::None),
@@ -56,7 +57,7 @@ impl Codec {
         }
     }
 
-    /// The codec that a file's name tells.
+    /// Returns the codec in a file's name.
     pub fn of_location(location: &str) -> Self {
         if location.ends_with(".gz.metadata.json") || location.ends_with(".metadata.json.gz") {
             Self::Gzip
@@ -65,7 +66,7 @@ impl Codec {
         }
     }
 
-    /// The file's content for this text, in parts.
+    /// Encodes JSON as the content of a file, in parts.
     pub fn encode(self, text: &Text) -> Vec<Bytes> {
         match self {
             Self::None => text.parts().cloned().collect(),
@@ -80,7 +81,7 @@ impl Codec {
     }
 }
 
-/// The location of the next metadata file of a table or view.
+/// Returns the location of the next metadata file of a table or view.
 pub fn next_location(
     table_location: &str,
     properties: &BTreeMap<String, String>,
@@ -96,21 +97,21 @@ pub fn next_location(
     Ok(format!("{directory}/{number:05}-{file_id}{}", codec.extension()))
 }
 
-/// The number at the head of a metadata file's name; none if the file was named by other rules.
+/// Returns the number at the beginning of a metadata file's name. `None` for other names.
 fn number_of(location: &str) -> Option<u32> {
     let (_, name) = location.rsplit_once('/')?;
     let (number, _) = name.split_once('-')?;
     number.parse().ok()
 }
 
-/// Whether a file is named as metadata files are.
+/// Whether a file has the name of a metadata file.
 pub fn is_named_so(location: &Location) -> bool {
     let endings = [".metadata.json", ".metadata.json.gz"];
     location.name().is_some_and(|name| endings.iter().any(|ending| name.ends_with(ending)))
 }
 
-/// Writes a new metadata file. That one with the same text is there already counts as written: an
-/// earlier try whose answer was lost.
+/// Creates a metadata file. Succeeds if the file exists with the same content, because an earlier
+/// attempt may have written it without a response.
 pub async fn create(
     objects: &Objects,
     warehouse: Uuid,
@@ -122,13 +123,13 @@ pub async fn create(
     let Error::Taken(taken) = error else { return Err(error) };
     match holds(objects, warehouse, location, text).await {
         Ok(true) => Ok(()),
-        // What cannot be read is something else for sure.
+        // An unreadable file has other content.
         Ok(false) | Err(Error::Unreadable { .. }) => Err(Error::Taken(taken)),
         Err(error) => Err(error),
     }
 }
 
-/// Writes a metadata file in place of whatever has its name: of a file that is damaged.
+/// Replaces a metadata file, which is damaged.
 pub async fn replace(
     objects: &Objects,
     warehouse: Uuid,
@@ -139,8 +140,8 @@ pub async fn replace(
     objects.replace(warehouse, location, content).await
 }
 
-/// Whether a metadata file has this text, whatever its compression. As much of it is read as the text takes,
-/// however long that is: a longer one has another text.
+/// Whether a metadata file contains this JSON, compressed or not. Reads at most the length of the
+/// JSON.
 pub async fn holds(
     objects: &Objects,
     warehouse: Uuid,
@@ -154,14 +155,14 @@ pub async fn holds(
     Ok(unfold(location, &content, text_bytes)?.is_some_and(|unfolded| *text == unfolded))
 }
 
-/// Reads a metadata file's text, whatever its compression.
+/// Reads a metadata file and decompresses it.
 pub async fn read(objects: &Objects, warehouse: Uuid, location: &str) -> Result<Content, Error> {
     let content = objects.read(warehouse, location).await?;
     if !content.starts_with(&GZIP_MAGIC) {
         return Ok(content);
     }
     let bytes_max = content.bytes_max();
-    // Only a file of several members, or one that lies about its length, is decompressed a second time.
+    // The second iteration is needed only for several gzip members, or a wrong length in the file.
     for bytes in [claimed_bytes(&content).min(bytes_max), bytes_max] {
         let room = objects.bounds().unfolding(bytes).await;
         if let Some(unfolded) = unfold(location, &content, bytes)? {
@@ -171,12 +172,12 @@ pub async fn read(objects: &Objects, warehouse: Uuid, location: &str) -> Result<
     Err(Error::unreadable(location, unfolds_too_far(bytes_max)))
 }
 
-/// The length of the decompressed content, as the last four bytes of a gzip member state it.
+/// Returns the decompressed length in the last four bytes of a gzip member.
 fn claimed_bytes(content: &Bytes) -> u64 {
     content.last_chunk().map_or(0, |length| u64::from(u32::from_le_bytes(*length)))
 }
 
-/// The text in a metadata file's content; none if it is compressed and unfolds to more than so many bytes.
+/// Decompresses a metadata file. `None` if the result has more than the maximum number of bytes.
 pub(super) fn unfold(
     location: &str,
     content: &Bytes,
@@ -199,7 +200,7 @@ mod tests {
     use crate::open::open_url;
     use crate::warehouse_files::Root;
 
-    /// A place of a warehouse, in memory.
+    /// Returns a location of a warehouse in memory.
     fn root(url: &str) -> Root {
         let opened = open_url(url, &Default::default()).expect("it opens");
         let location = Location::parse(url).expect("it is a location");
@@ -214,7 +215,7 @@ mod tests {
         for name in ["00000-x.metadata.json", "00000-x.gz.metadata.json"] {
             let location = &format!("memory:///goes/t/metadata/{name}");
             create(&objects, id, location, &Text::from("{}")).await.expect("the name is free");
-            // The answer to the first try was lost.
+            // The response to the first attempt was lost.
             for objects in [&objects, &objects.with(id, vec![stays.clone()])] {
                 create(objects, id, location, &Text::from("{}")).await.expect("it is there");
                 let other = create(objects, id, location, &Text::from("[]")).await;

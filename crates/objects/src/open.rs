@@ -1,4 +1,4 @@
-//! From a URL to an object store.
+//! Opens object stores by URL.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,17 +15,17 @@ use super::option_names::{forbidden_http, meant, option};
 /// An object store and a path in it.
 #[derive(Clone)]
 pub struct Opened {
-    /// The bucket, or the whole local file system.
+    /// The bucket, or the local file system.
     pub object_store: Arc<dyn ObjectStore>,
-    /// Where in it the URL points.
+    /// Path of the URL.
     pub path: Path,
-    /// Whether the store can replace an object on the condition that it is unchanged (`If-Match`).
+    /// Whether the store can replace an object if it is unchanged (`If-Match`).
     pub conditional_update: bool,
-    /// The directory on this machine that the URL means, if it means one.
+    /// Local directory of the URL, if it has one.
     pub directory: Option<PathBuf>,
 }
 
-/// Why a URL cannot be opened.
+/// Reason why a URL cannot be opened.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("cannot open {url}: {reason}{}", help.as_ref().map_or(String::new(), |it| format!(" ({it})")))]
 pub struct OpenError {
@@ -33,14 +33,14 @@ pub struct OpenError {
     pub url: String,
     /// The reason.
     pub reason: String,
-    /// The option that is wrong.
+    /// The invalid option.
     pub option: Option<String>,
-    /// What to do, if that is known.
+    /// Advice, if there is any.
     pub help: Option<String>,
 }
 
 impl OpenError {
-    /// This URL cannot be opened, for this reason.
+    /// Error for a URL, with a reason.
     pub fn new(url: &str, reason: String) -> Self {
         Self { url: url.to_owned(), reason, option: None, help: None }
     }
@@ -50,18 +50,18 @@ impl OpenError {
     }
 }
 
-/// Turns URLs into object stores. Tests put one in its place that injects faults.
+/// Opens URLs. Tests replace it to inject faults.
 pub type Opener =
     Arc<dyn Fn(&str, &BTreeMap<String, String>) -> Result<Opened, OpenError> + Send + Sync>;
 
-/// How long a request to an object store may take. The library's own 30 seconds let one lost answer
-/// stand in front of every commit behind it.
+/// Timeout of a request. With the library's default of 30 seconds, one lost response would delay
+/// all commits behind it.
 const REQUEST_TIMEOUT: &str = "5 seconds";
-/// How long a connection may take to come about.
+/// Timeout of a connection attempt.
 const CONNECT_TIMEOUT: &str = "2 seconds";
 
-/// Opens `file://`, `memory://`, `s3://`, `gs://`, `az://` and their synonyms. `options` are those of
-/// the `object_store` crate, such as `aws_endpoint` or `google_service_account`.
+/// Opens `file://`, `memory://`, `s3://`, `gs://`, `az://` and their synonyms. `options` are those
+/// of the `object_store` crate, such as `aws_endpoint` or `google_service_account`.
 pub fn open_url(url: &str, options: &BTreeMap<String, String>) -> Result<Opened, OpenError> {
     let failed = |reason: String| OpenError::new(url, reason);
     if let Some(option) = forbidden_http(url, options) {
@@ -77,7 +77,7 @@ pub fn open_url(url: &str, options: &BTreeMap<String, String>) -> Result<Opened,
                 .path(),
         )
         .map_err(|error| failed(error.to_string()))?;
-        // Without fsync an answered commit would not survive a power failure.
+        // Without fsync, an acknowledged commit would not survive a power failure.
         let object_store = Arc::new(LocalFileSystem::new().with_fsync(true));
         let directory = Some(PathBuf::from(format!("/{path}")));
         return Ok(Opened { object_store, path, conditional_update: false, directory });
@@ -99,7 +99,7 @@ pub fn open_url(url: &str, options: &BTreeMap<String, String>) -> Result<Opened,
     Ok(Opened { object_store, path, conditional_update: true, directory: None })
 }
 
-/// Refuses options that the URL's kind of store does not know.
+/// Rejects options that do not exist for the URL's kind of store.
 pub fn check_options(url: &str, options: &BTreeMap<String, String>) -> Result<(), OpenError> {
     match options.keys().find(|key| !is_known(url, key)) {
         None => Ok(()),
@@ -111,14 +111,13 @@ pub fn check_options(url: &str, options: &BTreeMap<String, String>) -> Result<()
     }
 }
 
-/// Those of `options` that the URL's kind of store knows.
+/// Returns the options that exist for the URL's kind of store.
 pub fn known_options(url: &str, options: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let known = options.iter().filter(|(key, _)| is_known(url, key));
     known.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
-/// The options of `base`, and over them those of `over`: an option may have several names, under all of
-/// which it is the same.
+/// Merges options: those of `over` replace those of `base`, under any of an option's names.
 pub fn laid_over(
     url: &str,
     base: BTreeMap<String, String>,
@@ -130,12 +129,12 @@ pub fn laid_over(
     all
 }
 
-/// How the names of the options of a store begin that has this one.
+/// Returns the prefix of the options of a store.
 fn prefix(option: &str) -> &'static str {
     if option.starts_with("aws_") { "aws_" } else { "" }
 }
 
-/// Whether two names are those of one option.
+/// Whether two names belong to one option.
 fn same_option(url: &str, one: &str, other: &str) -> bool {
     match (option(url, one), option(url, other)) {
         (Some(one), Some(other)) => one == other,
@@ -147,7 +146,7 @@ fn is_known(url: &str, key: &str) -> bool {
     option(url, key).is_some()
 }
 
-/// The opener that a server uses.
+/// Returns the opener of servers.
 pub fn opener() -> Opener {
     Arc::new(open_url)
 }

@@ -1,4 +1,5 @@
-//! Names of the options of object stores, for suggestions, and the option that unencrypted connections need.
+//! Names of the options of object stores, for suggestions, and the option that unencrypted
+//! connections need.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -60,7 +61,7 @@ const MICROSOFT: [&str; 13] = [
     "azure_use_azure_cli",
     "azure_skip_signature",
 ];
-/// Those of every store in a bucket.
+/// Options of every kind of bucket.
 const ANY: [&str; 6] = [
     "allow_http",
     "allow_invalid_certificates",
@@ -69,11 +70,11 @@ const ANY: [&str; 6] = [
     "proxy_url",
     "user_agent",
 ];
-/// Options with the URL of a store, by the one of their names that the library calls them by.
+/// Options with the URL of a store, by their canonical names.
 const ENDPOINTS: [&str; 4] =
     ["aws_endpoint", "aws_endpoint_url_s3", "azure_storage_endpoint", "google_base_url"];
 
-/// Returns the one name of an option of the URL's kind of store.
+/// Returns the canonical name of an option of the URL's kind of store.
 pub(super) fn option(url: &str, key: &str) -> Option<String> {
     match url.split_once("://").map(|(scheme, _)| scheme) {
         Some("s3" | "s3a") => {

@@ -1,9 +1,9 @@
-//! Trying a place out before anything is kept in it: a file of its own is written, as the real ones are, read
-//! back, found in a listing, and deleted.
+//! Tests a location before its first use: writes a file like the real ones, reads it back, finds it
+//! in a listing, and deletes it.
 //!
-//! A warehouse has to keep what was written once ([`probe`]). The catalog's state asks for more
-//! ([`probe_state`]): SlateDB tells by conditions of the store who the writer is, and by a mark on an object
-//! whether it was itself who has written it.
+//! A warehouse must keep written files ([`probe`]). The catalog's state requires more
+//! ([`probe_state`]): SlateDB depends on conditional writes to determine the writer, and on a mark
+//! of each object to recognize its own writes.
 
 use std::time::Duration;
 
@@ -24,37 +24,37 @@ use slateberg_base::ids::PROBES;
 
 const FILE: &str = "probe";
 const CONTENT: &[u8] = b"slateberg has tried whether it can write here; this file may be deleted\n";
-/// What a mark on an object is called. No store but takes letters alone.
+/// Name of the mark on an object. All stores support letters.
 const MARK: &str = "slatebergprobe";
-/// How long it may take to delete what a probe has left that did not succeed.
+/// Timeout for the clean-up after a failed probe.
 const CLEANING_MAX: Duration = Duration::from_secs(3);
 
-/// Why a place is no good.
+/// Reason why a location is unusable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot {step} a probe file: {reason}")]
 pub struct ProbeError {
-    /// What did not succeed.
+    /// The failed step.
     pub step: &'static str,
-    /// What the object store said.
+    /// Response of the object store.
     pub reason: String,
-    /// Whether a later try could succeed: the store was not there, and nothing is known of it.
+    /// Whether a retry may succeed, because the store did not respond.
     pub may_pass: bool,
 }
 
-/// What there is to know of a state's object store.
+/// Properties of the object store of a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Findings {
-    /// How long a small put took, over a connection that was there.
+    /// Duration of a small put on an open connection.
     pub put: Duration,
-    /// How long it took to ask what an object is.
+    /// Duration of a head request.
     pub head: Duration,
-    /// Milliseconds by which the store's clock is ahead of ours. Stores tell whole seconds: what is less than
-    /// that counts as nothing.
+    /// Milliseconds by which the store's clock is ahead of this machine's. Stores report whole
+    /// seconds, so a smaller difference is 0.
     pub clock_ahead_ms: i64,
 }
 
-/// Tries a warehouse's place out, for at most so long. `id` keeps two tries apart. Whatever goes wrong, the
-/// file that was written is deleted again as far as that can be done.
+/// Tests the location of a warehouse, for at most `at_most`. `id` separates concurrent probes.
+/// Tries to delete the file in every case.
 pub async fn probe(opened: &Opened, id: Uuid, at_most: Duration) -> Result<(), ProbeError> {
     let mut trial = Trial::new(opened, id);
     let outcome = tokio::time::timeout(at_most, async {
@@ -68,8 +68,8 @@ pub async fn probe(opened: &Opened, id: Uuid, at_most: Duration) -> Result<(), P
     trial.end(outcome, at_most).await
 }
 
-/// Tries out, for at most so long, whether the place of a catalog's state is safe, and measures it. Leaves
-/// nothing behind, as far as that can be done.
+/// Tests whether the location of a catalog's state is safe, for at most `at_most`, and measures it.
+/// Tries to leave no object.
 pub async fn probe_state(
     opened: &Opened,
     id: Uuid,
@@ -97,13 +97,13 @@ pub async fn probe_state(
     trial.end(outcome, at_most).await
 }
 
-/// Deletes what a try with this id may have left, as far as that can be done.
+/// Tries to delete the objects of a probe with this id.
 pub async fn remove(opened: &Opened, id: Uuid) {
     let trial = Trial::new(opened, id);
     let _ = tokio::time::timeout(CLEANING_MAX, trial.store.delete(&trial.file)).await;
 }
 
-/// One try at a place, step by step.
+/// One probe of a location, step by step.
 struct Trial<'a> {
     opened: &'a Opened,
     store: &'a dyn ObjectStore,
@@ -111,16 +111,16 @@ struct Trial<'a> {
     directory: Path,
     file: Path,
     mark: String,
-    /// What is being tried, as a word behind "cannot".
+    /// The current step, as a verb after "cannot".
     step: &'static str,
     put: Duration,
 }
 
-/// What a step finds wrong.
+/// Failure of a step.
 enum Wrong {
-    /// The store says so.
+    /// The store reports an error.
     Said(Error),
-    /// The store does what it must not.
+    /// The store violates its contract.
     Broken(String),
 }
 
@@ -157,7 +157,7 @@ impl<'a> Trial<'a> {
         let plain = PutOptions::from(mode);
         let marked = PutOptions { attributes: Attributes::from_iter([mark]), ..plain.clone() };
         let put = match self.store.put_opts(&self.file, payload.clone(), marked).await {
-            // Directories know no marks.
+            // Directories do not support marks.
             Err(Error::NotSupported { .. } | Error::NotImplemented { .. }) => {
                 self.store.put_opts(&self.file, payload, plain).await
             }
@@ -180,7 +180,7 @@ impl<'a> Trial<'a> {
         Ok(())
     }
 
-    /// Whether it cannot be written a second time.
+    /// Whether the store rejects a second creation.
     async fn is_protected(&mut self) -> Result<(), Wrong> {
         self.step = "protect";
         match self.put(PutMode::Create).await {
@@ -192,8 +192,8 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Whether what was written with it is told of it. Directories have no marks, and their answers are not
-    /// lost.
+    /// Whether the store returns the mark of an object. Directories have no marks, and lose no
+    /// responses.
     async fn is_marked(&mut self) -> Result<(), Wrong> {
         self.step = "tell of";
         let options = GetOptions { head: true, ..GetOptions::default() };
@@ -205,7 +205,8 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Whether it is replaced if it is unchanged, and only then. Returns how long a put took.
+    /// Whether the store replaces the object only if it is unchanged. Returns the duration of a
+    /// put.
     async fn is_replaced_on_condition(&mut self, seen: PutResult) -> Result<Duration, Wrong> {
         self.step = "replace";
         let unless_changed = PutMode::Update(UpdateVersion::from(seen));
@@ -240,13 +241,14 @@ impl<'a> Trial<'a> {
         Ok(self.store.delete(&self.file).await?)
     }
 
-    /// By how much the store's clock, which has just dated the file, is ahead of ours.
+    /// Returns the milliseconds by which the store's clock, which has just dated the file, is
+    /// ahead.
     async fn clock_ahead_ms(&mut self, clock: &dyn Clock) -> Result<i64, Wrong> {
         self.step = "ask for the date of";
         let now_ms = clock.now_ms();
         let dated_ms = self.store.head(&self.file).await?.last_modified.timestamp_millis();
         let put_ms = i64::try_from(self.put.as_millis()).unwrap_or(i64::MAX);
-        // The put was dated at some time while it was under way, and rounded to a whole second.
+        // The store dated the put during the request, rounded to a whole second.
         let (earliest, latest) = (now_ms.saturating_sub(put_ms).saturating_sub(1000), now_ms);
         Ok(match dated_ms {
             _ if dated_ms > latest + 1000 => dated_ms - latest,
@@ -255,7 +257,7 @@ impl<'a> Trial<'a> {
         })
     }
 
-    /// Deletes what a trial has left that did not succeed, and says why it did not.
+    /// Cleans up after a failed probe, and returns the reason of the failure.
     async fn end<T>(
         self,
         outcome: Result<Result<T, Wrong>, tokio::time::error::Elapsed>,
@@ -274,7 +276,7 @@ impl<'a> Trial<'a> {
             Err(_) => (format!("no answer within {:.1} s", at_most.as_secs_f64()), true),
         };
         let gone = tokio::time::timeout(CLEANING_MAX, self.store.delete(&self.file)).await;
-        // Of a store that could not be written, it is no news that nothing can be deleted there.
+        // If the write failed, a failed deletion gives no further information.
         let is_news = self.step != "write";
         if is_news && !matches!(gone, Ok(Ok(()) | Err(Error::NotFound { .. }))) {
             tracing::warn!(file = %self.file, "a probe file is left");
@@ -283,7 +285,7 @@ impl<'a> Trial<'a> {
         Err(ProbeError { step: self.step, reason, may_pass })
     }
 
-    /// Directories of a file system stay when they are empty. There may be none.
+    /// Removes the directory, which file systems keep when it is empty. It may not exist.
     fn remove_directory(&self) {
         if let Some(local) = &self.opened.directory {
             let _ = std::fs::remove_dir(local.join(&self.name));
@@ -291,7 +293,7 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// Whether an error could be of a store that is not there yet, and not of what was asked of it.
+/// Whether an error may come from an unavailable store, not from the request.
 fn may_pass(error: &Error) -> bool {
     matches!(error, Error::Generic { .. } | Error::JoinError { .. })
 }

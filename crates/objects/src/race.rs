@@ -1,9 +1,9 @@
-//! Many writers for one name: whether an object store lets exactly one of them win.
+//! Tests whether an object store lets exactly one of many concurrent writers win.
 //!
-//! SlateDB has nothing else to tell who the writer is. A store that lets two of them win, though it be once
-//! in a thousand times, loses commits that were answered, and a single client never notices: several stores
-//! that pass for S3 are like that. So each round lets all writers loose at once on a name that is not there
-//! (`If-None-Match`), and then on the object that one of them has written (`If-Match`).
+//! SlateDB relies on this to determine the writer. A store that lets two writers win, even once in
+//! a thousand times, loses acknowledged commits, and a single client never notices. Several
+//! S3-compatible stores do that. Each round starts all writers at the same time on a name that does
+//! not exist (`If-None-Match`), and then on the object of the winner (`If-Match`).
 
 use std::time::Duration;
 
@@ -15,37 +15,36 @@ use uuid::Uuid;
 
 use super::open::Opened;
 
-/// What the directory of a race is called, before its id.
+/// Prefix of the directory of a race. An id follows.
 const DIRECTORY: &str = ".slateberg-race-";
 
-/// How a race is run.
+/// Parameters of a race.
 #[derive(Debug, Clone, Copy)]
 pub struct Course {
-    /// Names that are raced for.
+    /// Number of rounds.
     pub rounds: usize,
-    /// Writers of each.
+    /// Writers in each round.
     pub writers: usize,
-    /// How long one put may take until its outcome counts as unknown.
+    /// Timeout of a put, after which its outcome is unknown.
     pub put_max: Duration,
 }
 
-/// How races went.
+/// Result of a race.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Names that were raced for.
+    /// Number of rounds.
     pub rounds: usize,
-    /// Puts that were sent.
+    /// Number of puts.
     pub puts: usize,
-    /// Puts whose outcome is not known: they failed for another reason than another writer.
+    /// Puts with an unknown outcome: they failed for another reason than a concurrent writer.
     pub unknown: usize,
-    /// Violations by the store; empty if it passed.
+    /// Violations by the store. Empty if it passed.
     pub broken: Vec<String>,
-    /// The longest time that a put took which won.
+    /// Duration of the slowest winning put.
     pub slowest: Duration,
 }
 
-/// Races for names below a place that nothing else is kept in, and deletes them again. `id` keeps two races
-/// apart.
+/// Runs races below an unused location, and deletes their objects. `id` separates concurrent runs.
 pub async fn race(opened: &Opened, id: Uuid, course: Course) -> Outcome {
     let directory = opened.path.clone().join(format!("{DIRECTORY}{}", id.simple()));
     let mut outcome = Outcome::default();
@@ -59,7 +58,7 @@ pub async fn race(opened: &Opened, id: Uuid, course: Course) -> Outcome {
             Err(error) => tracing::warn!(%path, %error, "a file of a race is left"),
         }
     }
-    // Directories of a file system stay when they are empty.
+    // File systems keep empty directories.
     if let Some(local) = &opened.directory {
         let _ = std::fs::remove_dir(local.join(format!("{DIRECTORY}{}", id.simple())));
     }
@@ -74,9 +73,9 @@ struct Track<'a> {
     round: usize,
 }
 
-/// What became of one writer's put.
+/// Outcome of one writer's put.
 enum Put {
-    /// It was acknowledged; the object is this version now.
+    /// The put was acknowledged, with this version of the object.
     Won(UpdateVersion),
     Lost,
     Unknown,
@@ -91,7 +90,7 @@ impl Track<'_> {
         }
     }
 
-    /// Lets all writers loose at once; returns the version of the one that won.
+    /// Starts all writers at the same time. Returns the version of the winner.
     async fn heat(
         &self,
         condition: &str,
@@ -121,7 +120,7 @@ impl Track<'_> {
         if winners.is_empty() && unknown.is_empty() {
             outcome.broken.push(format!("{at}: no writer won, and none was told of a failure"));
         }
-        // One whose outcome is unknown may have won; nobody else was told to have, then.
+        // A put with an unknown outcome may have won; then no other put may have been acknowledged.
         let expected: Vec<_> = match winners.as_slice() {
             [] => unknown,
             winners => winners.iter().map(|(writer, _)| *writer).collect(),
@@ -131,7 +130,7 @@ impl Track<'_> {
             Ok(content) => {
                 outcome.broken.push(format!("{at}: the object is not the winner's: {content:?}"));
             }
-            // Without a winner, nothing may be there.
+            // Without a winner, the object must not exist.
             Err(_) if winners.is_empty() => {}
             Err(error) => {
                 outcome.broken.push(format!("{at}: the winner's object is gone: {error}"))

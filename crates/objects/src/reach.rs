@@ -1,4 +1,4 @@
-//! Whether an object store is there at all.
+//! Checks whether an object store responds.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use object_store::{Error, ObjectStoreExt};
 use super::credentials::NoCredentials;
 use super::open::Opened;
 
-/// A name that nothing has.
+/// A name without an object.
 const NOTHING: &str = ".slateberg-nothing";
 
 /// Why an object store does not respond.
@@ -25,7 +25,7 @@ pub async fn check(opened: &Opened, at_most: Duration) -> Result<(), Unreached> 
     let path = opened.path.clone().join(NOTHING);
     let asked = tokio::time::timeout(at_most, opened.object_store.head(&path)).await;
     let (reason, may_pass) = match &asked {
-        // An error without a kind of its own comes from the way there, or from a store that cannot respond.
+        // An error without a specific kind comes from the network, or from an unavailable store.
         Ok(Err(error @ (Error::Generic { .. } | Error::JoinError { .. }))) => {
             (error.to_string(), true)
         }

@@ -1,9 +1,8 @@
-//! Which files a table's metadata leads to: manifest lists, manifests, data and delete files,
+//! Files that a table's metadata references: manifest lists, manifests, data and delete files,
 //! statistics, and older metadata files.
 //!
-//! Manifests are read as plain Avro, by the names of their fields, so that it does not matter which
-//! types the table's schema has or which format version wrote them. Tables say where their manifests are, so
-//! that anything may be there.
+//! Manifests are read as plain Avro, by the names of their fields, independent of the table's
+//! schema and format version. They are not trusted, because metadata can reference any file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,18 +13,18 @@ use super::avro::{self, Leaf};
 use super::content::Content;
 use super::error::Error;
 
-/// The files that a metadata document itself names.
+/// Files that a metadata document references directly.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Named {
     /// Manifest lists of its snapshots.
     pub manifest_lists: BTreeSet<String>,
-    /// Manifests that a snapshot of format version 1 names without a list.
+    /// Manifests that a snapshot of format version 1 references without a list.
     pub manifests: BTreeSet<String>,
-    /// Statistics of tables and of partitions, and older metadata files.
+    /// Statistics of tables and partitions, and older metadata files.
     pub others: BTreeSet<String>,
 }
 
-/// Takes the file names out of a table's metadata.
+/// Returns the files that a table's metadata references directly.
 pub fn named_by(metadata: &[u8]) -> Result<Named, serde_json::Error> {
     let metadata: Json = serde_json::from_slice(metadata)?;
     let mut named = Named::default();
@@ -51,32 +50,32 @@ fn text(json: &Json, key: &str) -> Option<String> {
     json.get(key).and_then(Json::as_str).map(ToOwned::to_owned)
 }
 
-/// How a manifest list calls the numbers of a manifest's files, in whatever format version.
+/// Field names of the file counts in a manifest list, in all format versions.
 const COUNTS: [[&str; 2]; 3] = [
     ["added_files_count", "added_data_files_count"],
     ["existing_files_count", "existing_data_files_count"],
     ["deleted_files_count", "deleted_data_files_count"],
 ];
 
-/// Bytes of memory that a name takes besides its own.
+/// Memory that a name takes in addition to its characters.
 const NAME_BYTES: u64 = 64;
 
-/// Bytes of memory that the name of a file takes.
+/// Returns the memory that the name of a file takes.
 pub fn name_bytes(location: &str) -> u64 {
     location.len() as u64 + NAME_BYTES
 }
 
-/// What is read of an entry.
+/// Parts of an entry that are read.
 #[derive(Default)]
 struct Entry {
-    /// The file that it is about.
+    /// Path of the file.
     path: Option<String>,
-    /// The numbers of [`COUNTS`].
+    /// Values of the fields in [`COUNTS`].
     counts: [Option<u64>; COUNTS.len()],
 }
 
-/// The manifests that a manifest list names, each with the number of files that it names, if the list says
-/// so.
+/// Returns the manifests in a manifest list, each with its number of files, if the list contains
+/// it.
 pub fn manifests_of(
     location: &str,
     list: &Content,
@@ -94,7 +93,7 @@ pub fn manifests_of(
     })
 }
 
-/// The data and delete files that a manifest names, those among them that it says are deleted.
+/// Returns the data and delete files in a manifest, including entries with the status *deleted*.
 pub fn files_of(location: &str, manifest: &Content) -> Result<BTreeSet<String>, Error> {
     let named = named_in(location, manifest, |entry, path, value| {
         if let (["data_file", "file_path"], Leaf::Text(path)) = (path, value) {
@@ -104,7 +103,7 @@ pub fn files_of(location: &str, manifest: &Content) -> Result<BTreeSet<String>, 
     Ok(named?.into_keys().collect())
 }
 
-/// The files that a file's entries are about, each with the sum of its numbers.
+/// Returns the paths in a file's entries, each with the sum of its counts.
 fn named_in(
     location: &str,
     content: &Content,
@@ -114,7 +113,7 @@ fn named_in(
     let (mut named, mut bytes_left) = (BTreeMap::new(), bytes_max);
     let take = |entry: Entry| {
         let path = entry.path.ok_or("an entry names no file")?;
-        // Names that are short take more memory than bytes in the file.
+        // Short names take more memory than bytes in the file.
         let left = bytes_left.checked_sub(name_bytes(&path));
         bytes_left =
             left.ok_or("names more files than are read of one (catalog.file_bytes_max)")?;
@@ -133,9 +132,9 @@ fn text_of(bytes: &[u8]) -> Option<String> {
     std::str::from_utf8(bytes).ok().map(ToOwned::to_owned)
 }
 
-/// A file's path in a form in which two names of one file are the same, however they are written: without
-/// what stands before the path, decoded, and with single slashes. Two files may come to the same here, so
-/// that it is good for nothing but to find out what has to stay.
+/// Normalizes a file's path, so that all spellings of one file are equal: without scheme and
+/// authority, decoded, and with single slashes. Different files may become equal, so use this only
+/// to find files to keep.
 pub fn comparable(location: &str) -> String {
     let path = match location.split_once("://") {
         Some((_, rest)) => rest.split_once('/').map_or("", |(_, path)| path),

@@ -1,20 +1,18 @@
-//! Locations that must not overlap: those that the catalog keeps for itself, and those of
-//! warehouses.
+//! Locations that must not overlap: those of the catalog itself, and those of warehouses.
 //!
-//! Locations are compared by everything that they may mean: as they are written, with
-//! percent-encoded characters decoded, and in the local file system by where symbolic links lead.
-//! Neither the endpoint of a bucket nor the account of a container counts, since one bucket may be
-//! reached in several ways.
+//! Locations are compared by all of their meanings: as written, with percent-encoded characters
+//! decoded, and in the local file system with symbolic links resolved. The endpoint of a bucket and
+//! the account of a container are ignored, because a bucket can be reached in several ways.
 
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use super::location::Location;
 
-/// Symbolic links that are followed on the way to a path that does not exist.
+/// Maximum number of symbolic links that are followed for a path that does not exist.
 const LINKS_MAX: usize = 40;
 
-/// All that a location may cover: its parts in each spelling by which it is compared.
+/// Everything that a location may include: its parts in each spelling.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Extent(Vec<Vec<String>>);
 
@@ -28,7 +26,7 @@ impl Extent {
         extent
     }
 
-    /// Returns the extent of a location without a look at the file system.
+    /// Returns the extent of a location without access to the file system.
     pub fn as_written(location: &Location) -> Self {
         Self(location.spellings())
     }
@@ -41,7 +39,7 @@ impl Extent {
         extent
     }
 
-    /// Returns whether one of the two lies within the other.
+    /// Whether one of the two is within the other.
     pub fn overlaps(&self, other: &Self) -> bool {
         let overlap = |one: &[String], two: &[String]| one.starts_with(two) || two.starts_with(one);
         self.0.iter().any(|one| other.0.iter().any(|two| overlap(one, two)))
@@ -54,37 +52,37 @@ impl Extent {
     }
 }
 
-/// A location that the catalog keeps for itself.
+/// A location that is reserved for the catalog.
 #[derive(Debug, Clone)]
 pub struct Reservation {
-    /// The setting that names it.
+    /// The setting with the location.
     pub setting: &'static str,
-    /// What is there, such as `the catalog's own state`.
+    /// Content of the location, such as `the catalog's own state`.
     pub what: &'static str,
-    /// Its URL or path, for messages.
+    /// URL or path, for messages.
     pub url: String,
-    /// What it covers.
+    /// Extent of the location.
     pub extent: Extent,
 }
 
-/// The locations that the catalog keeps for itself: no warehouse, table or deletion may touch them.
+/// Locations that are reserved for the catalog: no warehouse, table or deletion may touch them.
 #[derive(Debug, Clone, Default)]
 pub struct Reserved(Arc<[Reservation]>);
 
 impl Reserved {
-    /// Returns these and one more.
+    /// Adds a reservation.
     #[must_use]
     pub fn with(&self, reservation: Reservation) -> Self {
         Self(self.0.iter().cloned().chain([reservation]).collect())
     }
 
-    /// Returns the first reservation that overlaps with this.
+    /// Returns the first reservation that overlaps with `extent`.
     pub fn overlapping(&self, extent: &Extent) -> Option<&Reservation> {
         self.0.iter().find(|reservation| reservation.extent.overlaps(extent))
     }
 }
 
-/// The parts of a local path, in the form that [`Location::parts`] has.
+/// Returns the parts of a local path, in the form of [`Location::parts`].
 fn parts_on_disk(path: &Path) -> Vec<String> {
     let names = path.components().filter_map(|component| match component {
         Component::Normal(name) => Some(name.to_string_lossy().into_owned()),
@@ -93,7 +91,7 @@ fn parts_on_disk(path: &Path) -> Vec<String> {
     ["file".to_owned(), String::new()].into_iter().chain(names).collect()
 }
 
-/// Returns where an absolute path leads: symbolic links are resolved as far as the path exists.
+/// Resolves the symbolic links of an absolute path, as far as it exists.
 pub fn real_path(path: &Path) -> PathBuf {
     let mut at = path.to_owned();
     let mut missing = Vec::new();
@@ -106,7 +104,7 @@ pub fn real_path(path: &Path) -> PathBuf {
             return path.to_owned();
         };
         match at.read_link() {
-            // A link to what does not exist yet.
+            // A link to a path that does not exist.
             Ok(target) if links < LINKS_MAX => {
                 links += 1;
                 at = parent.join(target);
@@ -191,7 +189,7 @@ mod tests {
             url: url.to_owned(),
             extent: Extent::of(&parse(url)),
         };
-        // A start rejects a state or a log inside a warehouse: this is the check behind that one.
+        // This check is a safeguard: a start rejects a state or log inside a warehouse.
         let reserved = Reserved::default()
             .with(reserved("the catalog's own state", "s3://lake/w/the-state"))
             .with(reserved("the log of the catalog's own state", "s3a://lake/w/x/log"));

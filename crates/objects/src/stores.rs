@@ -1,8 +1,7 @@
-//! From the storage profile of a warehouse that is created at run time to open stores. Its creator
-//! is an administrator of the catalog and not of this machine, so that much is rejected that the
-//! configuration may say: other options than [`harmless`] ones, and directories that were not set
-//! aside for warehouses. The locations that the catalog has [`reserved`](super::reserved) for
-//! itself are rejected as well.
+//! Opens the stores of warehouses that are created at run time. Their creator is an administrator
+//! of the catalog, not of the machine, so profiles may contain less than the configuration: only
+//! [`harmless`] options, and only directories that are set aside for warehouses. The locations that
+//! the catalog has [`reserved`](super::reserved) are rejected as well.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,50 +19,50 @@ use slateberg_base::secret::Secret;
 use slateberg_model::members::brief;
 use slateberg_model::warehouse::StorageProfile;
 
-/// Options of object stores, secret ones among them.
+/// Options of object stores, including secret ones.
 pub type Credentials = BTreeMap<String, Secret>;
 
-/// Locations that one warehouse may have besides its own.
+/// Maximum number of further locations of a warehouse.
 const ALLOWED_LOCATIONS_MAX: usize = 100;
 
-/// One scheme of each kind of store.
+/// One scheme for each kind of store.
 const SCHEMES: [&str; 3] = ["s3", "gs", AZURE[0]];
-/// Shorter values in the environment, such as `true`, are no secrets.
+/// Shorter values in the environment, such as `true`, are not secrets.
 const AMBIENT_SECRET_BYTES_MIN: usize = 16;
 
-/// What stores are opened with.
+/// Settings for opening stores.
 #[derive(Clone)]
 pub struct Stores {
-    /// From URLs to object stores.
+    /// Opens URLs.
     pub opener: Opener,
-    /// Options that the environment holds, used where no credentials are named.
+    /// Options in the environment, used if a profile names no credentials.
     pub ambient_options: BTreeMap<String, String>,
-    /// The sets of credentials, by name.
+    /// Sets of credentials, by name.
     pub credentials: BTreeMap<String, Credentials>,
-    /// Directories of this machine below which warehouses may be.
+    /// Local directories that may contain warehouses.
     pub local_dirs: Vec<PathBuf>,
-    /// Whether warehouses may be in memory, where all is lost when the server stops.
+    /// Whether warehouses may be in memory, which is lost when the server stops.
     pub in_memory: bool,
-    /// What the catalog keeps for itself: no warehouse may be there.
+    /// Locations of the catalog, where no warehouse may be.
     pub reserved: Reserved,
 }
 
-/// The open stores of a warehouse, that of its own location first.
+/// Open stores of a warehouse, that of its own location first.
 #[derive(Clone)]
 pub struct Roots {
-    /// All of them.
+    /// All stores.
     pub all: Vec<Root>,
-    /// That of its own location, for trying it out.
+    /// The store of its own location, for the probe.
     own: Opened,
 }
 
-/// Why a storage profile is no good, for whoever asked for it. There is no secret in the text.
+/// Reason why a storage profile is rejected. The message is for the client and contains no secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BadStorage(pub String);
 
 impl Stores {
-    /// Checks a profile, and opens all of its locations. Makes no request.
+    /// Checks a profile, and opens all of its locations. Sends no request.
     pub fn open(&self, profile: &StorageProfile) -> Result<Roots, BadStorage> {
         let locations = locations(profile)?;
         let credentials = self.credentials(profile)?;
@@ -86,7 +85,7 @@ impl Stores {
         Ok(Roots { all, own })
     }
 
-    /// Tries a warehouse's own location out, for at most so long, and whether credentials can be
+    /// Probes a warehouse's own location, for at most `at_most`, and whether credentials can be
     /// vended.
     pub async fn probe(
         &self,
@@ -103,8 +102,7 @@ impl Stores {
         outcome.map_err(|error| wrong(&error.to_string()))?;
         match vendor {
             Some(vendor) if vendor.vends() => {
-                // A place of nobody's, at which nothing is: whether the provider makes credentials
-                // at all.
+                // An unused location, to test whether the provider issues credentials at all.
                 let place = format!("{location}/.slateberg-probe-{}", id.simple());
                 let place = Location::parse(&place).map_err(|error| wrong(&error.to_string()))?;
                 let rights = Rights { read: true, write: true, delete: true };
@@ -117,12 +115,12 @@ impl Stores {
         }
     }
 
-    /// A text without any secret that stores are opened with.
+    /// Removes the secrets of all stores from a string.
     fn scrubbed(&self, text: &str) -> String {
         scrub(text, &self.secrets())
     }
 
-    /// All secrets that stores are opened with.
+    /// Returns the secrets of all stores.
     pub fn secrets(&self) -> Vec<Secret> {
         let ambient = self.ambient_options.iter().filter(|(option, value)| {
             value.len() >= AMBIENT_SECRET_BYTES_MIN
@@ -141,8 +139,8 @@ impl Stores {
         })
     }
 
-    /// All options: those of the profile over those of the environment, and over both the
-    /// credentials. A set of credentials is not mixed with what the environment holds of others.
+    /// Merges options: those of the profile replace those of the environment, and the credentials
+    /// replace both. With a set of credentials, credentials of the environment are ignored.
     fn options(
         &self,
         url: &str,
@@ -162,7 +160,7 @@ impl Stores {
         open::laid_over(url, options, &revealed.collect())
     }
 
-    /// Refuses places that are not for warehouses.
+    /// Rejects locations that are not for warehouses.
     fn check_place(&self, url: &str, location: &Location) -> Result<(), BadStorage> {
         let refused =
             |reason: &str| Err(BadStorage(format!("Cannot use location '{location}': {reason}")));
@@ -193,7 +191,8 @@ impl Stores {
         }
     }
 
-    /// Whether a location lies below one of the directories for warehouses, on a way without links.
+    /// Whether a location is below one of the directories for warehouses, without symbolic links on
+    /// the way.
     fn is_below_local_dirs(&self, location: &Location) -> bool {
         let path = PathBuf::from(format!("/{}", location.path()));
         self.local_dirs.iter().any(|directory| {
@@ -203,8 +202,8 @@ impl Stores {
     }
 }
 
-/// Whether there is a symbolic link on the way from a directory to what lies below it, as far as
-/// that is there.
+/// Whether the path from a directory to a location below it contains a symbolic link, as far as it
+/// exists.
 fn has_link(directory: &Path, below: &Path) -> bool {
     let mut way = directory.to_owned();
     below.components().any(|component| {
@@ -213,7 +212,7 @@ fn has_link(directory: &Path, below: &Path) -> bool {
     })
 }
 
-/// The locations of a profile, its own first, and what they are.
+/// Returns the locations of a profile, its own first, and parses them.
 fn locations(profile: &StorageProfile) -> Result<Vec<(&str, Location)>, BadStorage> {
     if profile.allowed_locations.len() > ALLOWED_LOCATIONS_MAX {
         return Err(BadStorage(format!(

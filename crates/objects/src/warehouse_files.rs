@@ -1,4 +1,4 @@
-//! The files of every warehouse, and which of them may be touched.
+//! Files of all warehouses, and access to them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,83 +17,83 @@ use super::vend::Vendor;
 use slateberg_base::error_chain::{Cause, chain};
 use slateberg_base::secret::Secret;
 
-/// Bytes that a name may have in file systems, and in stores that keep their objects in one.
+/// Maximum length of a name in file systems, and in stores that use one.
 const FILE_NAME_BYTES_MAX: usize = 255;
-/// Bytes that a key may have in S3, GCS and Azure.
+/// Maximum length of a key in S3, GCS and Azure.
 const KEY_BYTES_MAX: usize = 1024;
 
-/// The object stores of all warehouses, and who lets clients in. Cheap to clone.
+/// The object stores of all warehouses, and their vendors. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Objects {
     warehouses: Arc<HashMap<Uuid, Arc<Access>>>,
-    /// What errors do not repeat, whatever an object store says.
+    /// Secrets that errors must not contain.
     secrets: Arc<[Secret]>,
-    /// How much of files is read.
+    /// Limits for content in memory.
     bounds: Bounds,
-    /// What no request and no job gets at, even if a table is there.
+    /// Locations that no request and no job may access, even if a table has them.
     reserved: Reserved,
 }
 
-/// What there is of a warehouse's stores.
+/// State of a warehouse's stores.
 enum Access {
-    /// They are open.
+    /// The stores are open.
     Open {
-        /// Below which places the warehouse may have files.
+        /// Locations of the warehouse.
         roots: Vec<Root>,
-        /// Below which it could have some since the server has started. What was accepted then
-        /// still gets there.
+        /// Locations that the warehouse had since the start of the server. Accepted files are still
+        /// written there.
         former: Vec<Root>,
     },
-    /// They cannot be opened, for this reason.
+    /// The stores cannot be opened, for this reason.
     Shut(String),
 }
 
-/// A place below which a warehouse may have files.
+/// A location that may contain files of a warehouse.
 #[derive(Clone)]
 pub struct Root {
-    /// Where it is.
+    /// The location.
     pub location: Location,
-    /// The store there.
+    /// The store of the location.
     pub object_store: Arc<dyn ObjectStore>,
-    /// Who lets clients in there, if anybody does.
+    /// Issues credentials and signatures for the location, if configured.
     pub vendor: Option<Arc<Vendor>>,
 }
 
-/// A file of a warehouse that may be touched.
+/// A file of a warehouse that may be accessed.
 struct Target<'a> {
     object_store: &'a Arc<dyn ObjectStore>,
     path: Path,
-    /// The place of the warehouse that it is in.
+    /// The location of the warehouse that contains the file.
     root: &'a Location,
 }
 
 impl Objects {
-    /// The stores of these warehouses: by id, each allowed location with what it opened to.
+    /// Creates the stores of these warehouses: for each id, the allowed locations with their
+    /// stores.
     pub fn new(warehouses: impl IntoIterator<Item = (Uuid, Vec<Root>)>) -> Self {
         let none = Self::default();
         warehouses.into_iter().fold(none, |all, (id, roots)| all.with(id, roots))
     }
 
-    /// These, whose errors repeat none of these secrets.
+    /// Removes these secrets from all errors.
     #[must_use]
     pub fn guarding(self, secrets: Vec<Secret>) -> Self {
         Self { secrets: secrets.into(), ..self }
     }
 
-    /// These, of whose files, and of what they unfold to, so many bytes are read at most.
+    /// Limits the size of files, compressed and decompressed.
     #[must_use]
     pub fn reading(self, file_bytes_max: u64) -> Self {
         Self { bounds: Bounds::new(file_bytes_max), ..self }
     }
 
-    /// These, of which no location may overlap with what the catalog keeps for itself.
+    /// Rejects locations that overlap with those of the catalog.
     #[must_use]
     pub fn reserving(self, reserved: Reserved) -> Self {
         Self { reserved, ..self }
     }
 
-    /// Rejects a location that overlaps with what the catalog keeps for itself. Follows symbolic
-    /// links.
+    /// Rejects a location that overlaps with one of the catalog. Resolves symbolic links.
     pub fn check_reserved(&self, location: &Location) -> Result<(), Error> {
         self.reject_reserved(location, &Extent::of(location))
     }
@@ -108,12 +108,12 @@ impl Objects {
         }
     }
 
-    /// How much of files is read.
+    /// Limits for content in memory.
     pub(super) fn bounds(&self) -> &Bounds {
         &self.bounds
     }
 
-    /// An object store's error about the file at `location`.
+    /// Converts an object store's error about the file at `location`.
     pub(super) fn failed(&self, location: &str, error: object_store::Error) -> Error {
         match Error::of(location, error) {
             Error::Unavailable { location, source } => {
@@ -135,7 +135,7 @@ impl Objects {
         }
     }
 
-    /// These and the stores of one more warehouse, or other ones of one that has some.
+    /// Adds the stores of a warehouse, or replaces them.
     #[must_use]
     pub fn with(&self, id: Uuid, roots: Vec<Root>) -> Self {
         let mut former = match self.warehouses.get(&id).map(AsRef::as_ref) {
@@ -146,13 +146,13 @@ impl Objects {
         self.changed(|all| all.insert(id, Arc::new(Access::Open { roots, former })))
     }
 
-    /// These and a warehouse whose stores cannot be opened, for this reason.
+    /// Adds a warehouse whose stores cannot be opened, for this reason.
     #[must_use]
     pub fn with_shut(&self, id: Uuid, reason: String) -> Self {
         self.changed(|all| all.insert(id, Arc::new(Access::Shut(reason))))
     }
 
-    /// These without those of a warehouse.
+    /// Removes the stores of a warehouse.
     #[must_use]
     pub fn without(&self, id: Uuid) -> Self {
         self.changed(|all| all.remove(&id))
@@ -164,8 +164,8 @@ impl Objects {
         Self { warehouses: Arc::new(warehouses), ..self.clone() }
     }
 
-    /// Who lets clients in at a location of a warehouse. Returns `None` where the warehouse may
-    /// have no files, for its locations as a whole, and for what the catalog keeps for itself.
+    /// Returns the vendor for a location of a warehouse. `None` outside of the warehouse, for its
+    /// locations as a whole, and for locations of the catalog.
     pub fn vendor(&self, warehouse: Uuid, location: &Location) -> Option<&Arc<Vendor>> {
         self.reject_reserved(location, &Extent::as_written(location)).ok()?;
         let Access::Open { roots, .. } = self.warehouses.get(&warehouse)?.as_ref() else {
@@ -176,7 +176,7 @@ impl Objects {
         root.vendor.as_ref().filter(|_| !is_root)
     }
 
-    /// The location of a warehouse, if it is open.
+    /// Returns the location of a warehouse, if it is open.
     pub fn location(&self, warehouse: Uuid) -> Option<&Location> {
         match self.warehouses.get(&warehouse)?.as_ref() {
             Access::Open { roots, .. } => roots.first().map(|root| &root.location),
@@ -184,8 +184,8 @@ impl Objects {
         }
     }
 
-    /// Returns whether a location is that of a warehouse, or around one that a warehouse may use.
-    /// An allowed location may be that of a single table.
+    /// Whether a location is that of a warehouse, or contains one that a warehouse may use. An
+    /// allowed location may be that of a single table.
     pub fn is_whole(&self, location: &Location) -> bool {
         let roots = |access: &Access| match access {
             Access::Open { roots, .. } => roots.iter().enumerate().any(|(number, root)| {
@@ -196,13 +196,13 @@ impl Objects {
         self.warehouses.values().any(|access| roots(access))
     }
 
-    /// A text without any secret that stores are opened with.
+    /// Removes the secrets of all stores from a string.
     pub fn scrubbed(&self, text: &str) -> String {
         scrub(text, self.secrets.iter())
     }
 
-    /// Refuses a location that the warehouse may not use for something new: also one that some
-    /// stores would not take, which do not say so before it is promised.
+    /// Rejects a location that the warehouse may not use for new files, including names that some
+    /// stores do not support.
     pub fn check(&self, warehouse: Uuid, location: &str) -> Result<(), Error> {
         let Target { path, .. } = self.target(warehouse, location)?;
         let part_bytes_max = path.parts().map(|part| part.as_ref().len()).max();
@@ -212,11 +212,10 @@ impl Objects {
         Ok(())
     }
 
-    /// Refuses a location that lies below a file: where objects are files, there can be nothing,
-    /// and the store does not say so before it is promised.
+    /// Rejects a location below an existing file, because file systems cannot store anything there.
     pub async fn check_above(&self, warehouse: Uuid, location: &str) -> Result<(), Error> {
         let Target { object_store, path, root } = self.target(warehouse, location)?;
-        // Directories of Azure's are found like files, and cannot be told from them.
+        // Azure lists directories like files, so they cannot be distinguished.
         if AZURE.contains(&root.scheme()) {
             return Ok(());
         }
@@ -237,8 +236,8 @@ impl Objects {
         Ok(())
     }
 
-    /// Writes a new file: these parts, one behind the other. What the warehouse could have when
-    /// this was promised it gets, even if its places have changed since.
+    /// Creates a file of these parts. Also accepts former locations of the warehouse, because the
+    /// write was accepted earlier.
     pub async fn create(
         &self,
         warehouse: Uuid,
@@ -248,7 +247,7 @@ impl Objects {
         self.put(warehouse, location, content, PutMode::Create).await
     }
 
-    /// Writes a file, in place of the one that has its name.
+    /// Writes a file, or replaces it.
     pub(super) async fn replace(
         &self,
         warehouse: Uuid,
@@ -277,8 +276,7 @@ impl Objects {
         }
     }
 
-    /// The content of a file, unless that is more than is read of one. Waits while too much of
-    /// others is being read.
+    /// Reads a file, unless it is too long. Waits while the files being read take too much memory.
     pub async fn read(&self, warehouse: Uuid, location: &str) -> Result<Content, Error> {
         let found = self.find(warehouse, location, false).await?;
         self.bounds.check(location, found.meta.size)?;
@@ -287,9 +285,8 @@ impl Objects {
         Ok(Content::new(bytes, self.bounds.file_bytes_max, room))
     }
 
-    /// The content of a file that should have about so many bytes, which whoever asks has in memory
-    /// as well. None if it has more. It may be where the warehouse could have files when this one
-    /// was promised.
+    /// Reads a file that should have about `bytes` bytes, as many as the caller has in memory.
+    /// `None` if it is longer. Also accepts former locations of the warehouse.
     pub(super) async fn read_of_size(
         &self,
         warehouse: Uuid,
@@ -314,7 +311,7 @@ impl Objects {
         found.map_err(|error| self.failed(location, error))
     }
 
-    /// Deletes a file. That it is gone already counts as deleted.
+    /// Deletes a file. Succeeds if it does not exist.
     pub async fn delete(&self, warehouse: Uuid, location: &str) -> Result<(), Error> {
         let target = self.target(warehouse, location)?;
         // A symbolic link below a table must not lead a deletion to the state.

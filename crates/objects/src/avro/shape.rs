@@ -4,37 +4,37 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value as Json};
 
-/// What a value looks like.
+/// Encoding of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// There is nothing of it.
+    /// No bytes.
     Nothing,
-    /// So many bytes.
+    /// A fixed number of bytes.
     Fixed(usize),
     /// A number of variable length.
     Number,
     /// A length, and as many bytes.
     Text,
-    /// Items.
+    /// Items of one type.
     Array(Box<Shape>),
-    /// Keys, which are texts, and values.
+    /// Strings as keys, and values of one type.
     Map(Box<Shape>),
-    /// A number that says which of these, and that.
+    /// The index of one of these types, and a value of that type.
     Union(Vec<Shape>),
-    /// A record: which one of the schema. It may hold itself.
+    /// A record, by its index in the schema. It may contain itself.
     Record(usize),
 }
 
 /// A schema.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Schema {
-    /// What an entry looks like.
+    /// Type of an entry.
     pub(super) root: Shape,
     records: Vec<Vec<(String, Shape)>>,
 }
 
 impl Schema {
-    /// Takes a schema, as the files have it, apart. How deep it may be is bounded by the JSON parser.
+    /// Parses a schema. The JSON parser limits its depth.
     pub(super) fn parse(json: &[u8]) -> Result<Self, String> {
         let wrong = |error: serde_json::Error| format!("has an invalid schema: {error}");
         let json: Json = serde_json::from_slice(json).map_err(wrong)?;
@@ -43,13 +43,13 @@ impl Schema {
         Ok(Self { root, records: names.records })
     }
 
-    /// The fields of a record, by their names.
+    /// Returns the fields of a record with their names.
     pub(super) fn fields(&self, record: usize) -> &[(String, Shape)] {
         self.records.get(record).map_or(&[], Vec::as_slice)
     }
 }
 
-/// What a schema has defined so far.
+/// Names that a schema has defined so far.
 #[derive(Default)]
 struct Names {
     records: Vec<Vec<(String, Shape)>>,
@@ -57,7 +57,7 @@ struct Names {
 }
 
 impl Names {
-    /// The shape of a type, in a namespace. Logical types look like what they are made of.
+    /// Parses a type in a namespace. Logical types have the encoding of their base types.
     fn shape(&mut self, json: &Json, namespace: &str) -> Result<Shape, String> {
         let object = match json {
             Json::String(name) => return self.named(name, namespace),
@@ -106,7 +106,7 @@ impl Names {
         Ok(Shape::Record(record))
     }
 
-    /// Keeps what a name stands for from now on.
+    /// Defines a name.
     fn define(
         &mut self,
         object: &Map<String, Json>,
@@ -134,7 +134,7 @@ impl Names {
     }
 }
 
-/// The name of a type, with its namespace.
+/// Returns the name of a type, with its namespace.
 fn full_name(object: &Map<String, Json>, namespace: &str) -> Result<String, String> {
     let text = |key: &str| object.get(key).and_then(Json::as_str);
     let name = text("name").ok_or("has a schema with a type that has no name")?;

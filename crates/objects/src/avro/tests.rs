@@ -1,4 +1,4 @@
-//! Files as engines write them, and as nobody does.
+//! Files of engines, and malformed files.
 
 use std::io::Write;
 
@@ -11,7 +11,7 @@ use flate2::write::DeflateEncoder;
 
 use super::*;
 
-/// A record with all that manifests have in them, and more.
+/// A record with all types that manifests use, and more.
 const MUCH: &str = r#"{"type":"record","name":"entry","namespace":"n","fields":[
     {"name":"status","type":"int"},
     {"name":"snapshot","type":["null","long"],"default":null},
@@ -28,7 +28,7 @@ const MUCH: &str = r#"{"type":"record","name":"entry","namespace":"n","fields":[
         {"name":"bounds","type":{"type":"map","values":"bytes"}}]}},
     {"name":"last","type":"long"}]}"#;
 
-/// What is kept of such an entry.
+/// Parts of an entry that the tests read.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Seen {
     path: Option<Vec<u8>>,
@@ -76,7 +76,7 @@ fn much(number: i64) -> Avro {
     ])
 }
 
-/// A file whose schema and blocks are these, each block with its count of entries.
+/// Builds a file with this schema and blocks, each with its count of entries.
 fn written(schema: &str, codec: &str, blocks: &[(i64, &[u8])]) -> Vec<u8> {
     let mut file = MAGIC.to_vec();
     long(&mut file, 2);
@@ -136,7 +136,7 @@ fn what_engines_write_is_read_whatever_its_compression() {
         }
         assert!(refused(&file, 1000).contains("unfolds to more than the 1000 bytes"), "{codec:?}");
         for end in (0..file.len()).step_by(997) {
-            // It ends behind a block, or too early.
+            // The file ends after a block, or within one.
             let _ = read(&file[..end], 1 << 20);
         }
         for at in (0..file.len()).step_by(101) {
@@ -154,7 +154,7 @@ fn a_block_unfolds_to_no_more_than_it_may() {
     encoder.write_all(&zeros).expect("it is written");
     let deflated = encoder.finish().expect("it is written");
     let zstandard = zstd::encode_all(zeros.as_slice(), 1).expect("it is written");
-    // What it says that it unfolds to is 4 GiB, and nothing is there.
+    // The stated length is 4 GiB, without content.
     let snappy = [255, 255, 255, 255, 15, 0, 0, 0, 0];
     for (codec, block) in
         [("deflate", &deflated[..]), ("zstandard", &zstandard), ("snappy", &snappy)]
@@ -212,7 +212,7 @@ fn records_that_hold_themselves_or_much_of_nothing_end() {
     assert!(refused(&deep, 1 << 20).contains("deep"));
     let bare = r#"{"type":"record","name":"r","fields":[{"name":"r","type":"r"}]}"#;
     assert!(refused(&written(bare, "null", &[(1, &[])]), 1 << 20).contains("deep"));
-    // Each holds the one before twice: 2 to the power of 40 values of no bytes.
+    // Each record contains the previous one twice: 2 to the power of 40 values without bytes.
     let mut doubled = r#""null""#.to_owned();
     for level in 0..40 {
         doubled = format!(

@@ -1,14 +1,14 @@
-//! How the blocks of an Avro file are compressed.
+//! Decompression of the blocks of an Avro file.
 
 use std::borrow::Cow;
 use std::io::Read;
 
 use flate2::read::DeflateDecoder;
 
-/// Bytes of the checksum behind a block of snappy's.
+/// Size of the checksum after a Snappy block.
 const CHECKSUM_BYTES: usize = 4;
 
-/// How blocks are compressed.
+/// Compression of blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Codec {
     None,
@@ -18,7 +18,7 @@ pub(super) enum Codec {
 }
 
 impl Codec {
-    /// The codec of this name, which a file need not say.
+    /// Returns the codec with this name. Defaults to no compression.
     pub(super) fn of(name: Option<&[u8]>) -> Result<Self, String> {
         match name {
             None | Some(b"null") => Ok(Self::None),
@@ -29,7 +29,7 @@ impl Codec {
         }
     }
 
-    /// What a block unfolds to; none if that is more than so many bytes.
+    /// Decompresses a block. `None` if the result has more than the maximum number of bytes.
     pub(super) fn unfold(
         self,
         block: &[u8],

@@ -1,4 +1,4 @@
-//! Puts that meet conflicts which are none, and those that meet another's object.
+//! Puts with spurious conflicts, and with real ones.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use object_store::{
 
 use super::{Conditional, TRIES_MAX};
 
-/// Memory that says of the next so many puts that their name is taken, whatever is there.
+/// An in-memory store that rejects the next puts as conflicts, whether or not the object exists.
 #[derive(Debug, Default)]
 struct Conflicting {
     inner: InMemory,
     conflicts: AtomicUsize,
-    /// Whether it answers questions.
+    /// Whether it fails requests for the object.
     is_mute: bool,
 }
 

@@ -1,9 +1,9 @@
-//! What may be signed: requests that engines send for the files of a table, and no others.
+//! Checks requests to sign: only requests that engines send for the files of a table.
 //!
-//! Everything is on a list of what is known to be harmless: hosts, methods with their query parameters, and
-//! headers that a store gives a meaning to. A key is decoded once, as S3 does, and has to lie below one of
-//! the table's places; if decoding it again would make `..` or the like of it, it is refused, too, for what
-//! stands between the client and the store may do so.
+//! Hosts, methods with their query parameters, and headers with a meaning for the store are on
+//! allow-lists. A key is decoded once, as S3 does, and must be below one of the table's locations.
+//! A key that further decoding would turn into `..` or similar is rejected, because a proxy between
+//! client and store may decode it again.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use url::Url;
@@ -13,59 +13,59 @@ use super::request::{Allowed, Headers, SignError, SignRequest};
 use crate::location::Location;
 use crate::vend::s3_store::S3Store;
 
-/// A request that may be signed, put together anew.
+/// A checked request in canonical form.
 #[derive(Debug)]
 pub struct Checked {
     pub(super) method: &'static str,
     pub(super) uri: String,
-    /// The headers that are signed, with names in lower case.
+    /// Signed headers, with names in lower case.
     pub(super) headers: Vec<(String, String)>,
     pub(super) payload: Payload,
     pub(super) cacheable: bool,
 }
 
-/// What is signed of a body.
+/// Signed part of a body.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Payload {
-    /// Nothing.
+    /// No part.
     Unsigned,
-    /// Nothing, and checksums follow it.
+    /// No part, with checksums after the body.
     UnsignedWithTrailer,
-    /// Its SHA-256, in hexadecimal, as the client says.
+    /// The SHA-256 that the client sends, in hexadecimal.
     Hash(String),
-    /// All of it.
+    /// The whole body.
     Text(String),
 }
 
-/// What a request does.
+/// Effect of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Act {
     Read,
     List,
     Write,
-    /// Deleting one.
+    /// Deletes one object.
     Delete,
-    /// Deleting several, whose keys are in the body.
+    /// Deletes several objects, whose keys are in the body.
     DeleteObjects,
 }
 
-/// A URI, taken apart.
+/// A parsed URI.
 struct Target {
-    /// Scheme and host, as they are sent.
+    /// Scheme and host, as sent.
     origin: String,
-    /// The path before the key: `/bucket/` or `/`.
+    /// Path before the key: `/bucket/` or `/`.
     base: String,
-    /// The object's key, decoded; none if the request is to the bucket.
+    /// Decoded key of the object. `None` for a request to the bucket.
     key: Option<String>,
-    /// The query's parameters, decoded.
+    /// Decoded parameters of the query.
     query: Vec<(String, String)>,
 }
 
-/// The longest URI that is looked at, in bytes: a key has 1024 at most, each of which may take three.
+/// Maximum length of a URI in bytes: a key has at most 1024, each of which may be encoded as three.
 const URI_BYTES_MAX: usize = 8 << 10;
-/// What is not encoded in the query of a signed request.
+/// Characters that are not encoded in the query of a signed request.
 const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
-/// What is not encoded in its path.
+/// Characters that are not encoded in its path.
 const PATH: &AsciiSet = &QUERY.remove(b'/');
 /// Parameters of a listing.
 const LISTING: [&str; 8] = [
@@ -78,7 +78,7 @@ const LISTING: [&str; 8] = [
     "encoding-type",
     "fetch-owner",
 ];
-/// What the parameter `x-id`, which only names the operation, may say.
+/// Values of the parameter `x-id`, which only names the operation.
 const OPERATIONS: [&str; 10] = [
     "GetObject",
     "HeadObject",
@@ -91,8 +91,8 @@ const OPERATIONS: [&str; 10] = [
     "AbortMultipartUpload",
     "ListParts",
 ];
-/// Headers of S3 that are signed. What is not here could copy an object from elsewhere, open it to others, or
-/// act in another's name.
+/// S3 headers that are signed. Other headers could copy an object from elsewhere, grant access to
+/// others, or act on behalf of another principal.
 const AMZ_HEADERS: [&str; 16] = [
     "x-amz-checksum-algorithm",
     "x-amz-checksum-mode",
@@ -111,13 +111,14 @@ const AMZ_HEADERS: [&str; 16] = [
     "x-amz-te",
     "x-amz-trailer",
 ];
-/// Metadata of objects is not among them: in some stores it says where else a file is unpacked.
+/// Metadata of objects is not included: some stores unpack a file into another location because of
+/// it.
 const AMZ_HEADER_PREFIXES: [&str; 2] =
     ["x-amz-checksum-", "x-amz-server-side-encryption-customer-"];
-/// Headers besides that are signed if they are there.
+/// Further headers that are signed if present.
 const OTHER_HEADERS: [&str; 2] = ["content-md5", "content-type"];
 
-/// Checks a request for a store's bucket against what is allowed.
+/// Checks a request for a store's bucket against the client's access.
 pub(super) fn check(
     store: &S3Store,
     request: &SignRequest,
@@ -162,7 +163,7 @@ pub(super) fn check(
             if !keys_of(body)?.iter().all(|key| within(key)) {
                 return refused("Not allowed: a key is outside of the table's location".into());
             }
-            // The client could send another body with a signature that is not for this one.
+            // Without a signed body, the client could send another one.
             payload = Payload::Text(body.clone());
         }
     }
@@ -186,7 +187,7 @@ fn method(word: &str) -> Result<&'static str, SignError> {
     })
 }
 
-/// Takes a URI apart, without any reading between the lines: libraries for URLs resolve `..`.
+/// Parses a URI literally. URL libraries resolve `..`.
 fn target(store: &S3Store, bucket: &str, uri: &str) -> Result<Target, SignError> {
     let plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'\\' | b'#');
     if uri.len() > URI_BYTES_MAX || !uri.bytes().all(plain) {
@@ -214,7 +215,7 @@ fn target(store: &S3Store, bucket: &str, uri: &str) -> Result<Target, SignError>
         .filter(|pair| !pair.is_empty())
         .map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            // Space is `+` to some; a `+` that means itself is encoded.
+            // Some clients encode a space as `+`. A literal `+` is encoded.
             Ok((decoded(name)?, decoded(&value.replace('+', "%20"))?))
         })
         .collect::<Result<Vec<_>, SignError>>()?;
@@ -226,10 +227,11 @@ enum Style {
     VirtualHosted,
 }
 
-/// Whether a host is that of the store, and in which way. S3 finds the bucket by the name of the host: a
-/// signature for another one is one for another bucket. AWS reads both ways alike; a store of one's own may
-/// know one of them alone, and take what the other says of the bucket for a part of the key, or the other way
-/// round. So only the way counts there that the store is set up for, which is what clients are told.
+/// Returns the addressing style of a host, if it is the store's. S3 finds the bucket by the host's
+/// name, so a signature for another host is one for another bucket. AWS treats both styles alike,
+/// but other stores may support only one, and read the bucket of the other style as a part of the
+/// key or vice versa. Only the configured style is accepted for them, which clients get in their
+/// configuration.
 fn style(
     store: &S3Store,
     bucket: &str,
@@ -253,7 +255,7 @@ fn style(
     if (asked.scheme(), asked.port_or_known_default()) != own {
         return Err(no());
     }
-    // A host may be written in several ways, of which one is signed.
+    // A host has several spellings, of which one is signed.
     let origin = asked.origin().ascii_serialization();
     for own in hosts {
         if by_path && host == own {
@@ -280,7 +282,7 @@ fn hosts_of_aws(region: &str) -> Vec<String> {
     hosts
 }
 
-/// A text decoded exactly once. What is left is a key, a name or a value, whatever it looks like.
+/// Decodes a string exactly once. The result is used literally.
 fn decoded(raw: &str) -> Result<String, SignError> {
     let wrong = || SignError::Invalid("Invalid URI: expected % and two digits, and UTF-8".into());
     let whole = raw
@@ -330,7 +332,7 @@ fn parameter<'a>(query: &'a [(String, String)], name: &str) -> Option<&'a str> {
     query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
 }
 
-/// Whether a key, or the beginning of one, lies below one of these places.
+/// Whether a key, or a prefix of keys, is below one of these locations.
 fn is_within(bucket: &str, key: &str, places: &[Location]) -> bool {
     let below = |place: &Location| {
         let path = place.path();
@@ -341,9 +343,9 @@ fn is_within(bucket: &str, key: &str, places: &[Location]) -> bool {
     places.iter().any(below) && is_plain(key)
 }
 
-/// Whether a key means itself, however often it is decoded.
+/// Whether a key stays the same when it is decoded repeatedly.
 fn is_plain(key: &str) -> bool {
-    /// Nobody encodes more often than that and means it.
+    /// No client encodes a key more often than that on purpose.
     const TIMES_MAX: usize = 4;
     let mut text = key.to_owned();
     for _ in 0..=TIMES_MAX {
@@ -365,7 +367,7 @@ fn is_plain(key: &str) -> bool {
     false
 }
 
-/// The headers that are signed, and what they say of the body.
+/// Returns the signed headers, and the payload that they describe.
 fn headers(
     given: &Headers,
     target: &Target,
@@ -393,7 +395,7 @@ fn headers(
             return invalid(format!("Invalid header {}: expected ASCII", excerpt(&name)));
         }
         match name.as_str() {
-            // There is a new one for each signature.
+            // Each signature has a new date.
             "x-amz-date" => {}
             "x-amz-content-sha256" => payload = payload_of(&value)?,
             _ if signed.iter().any(|(other, _)| *other == name) => {
@@ -427,7 +429,7 @@ fn excerpt(text: &str) -> String {
     text.chars().filter(char::is_ascii_graphic).take(CHARS_MAX).collect()
 }
 
-/// The URI in the one form in which it is signed.
+/// Formats the URI in the canonical form that is signed.
 fn written(target: &Target) -> String {
     let Target { origin, base, key, query } = target;
     let key = key.as_deref().unwrap_or_default();

@@ -1,14 +1,14 @@
-//! The body of `DeleteObjects`: which keys it names.
+//! Parses the body of `DeleteObjects`.
 
 use quick_xml::Reader;
 use quick_xml::events::Event;
 
 use super::request::SignError;
 
-/// Keys that one request may name, as at S3.
+/// Maximum number of keys in a request, as in S3.
 const KEYS_MAX: usize = 1000;
 
-/// The keys that a body names. One that says anything else than keys, such as a version, is refused.
+/// Returns the keys in a body. Rejects a body with anything except keys, such as a version.
 pub(super) fn keys_of(body: &str) -> Result<Vec<String>, SignError> {
     let wrong =
         || SignError::Invalid("Invalid body: expected Delete with an Object for each Key".into());
@@ -51,7 +51,7 @@ pub(super) fn keys_of(body: &str) -> Result<Vec<String>, SignError> {
     }
 }
 
-/// The character that a reference such as `&amp;` or `&#x2F;` stands for.
+/// Returns the character of a reference such as `&amp;` or `&#x2F;`.
 fn character(reference: &quick_xml::events::BytesRef<'_>) -> Option<char> {
     if let Some(c) = reference.resolve_char_ref().ok()? {
         return Some(c);

@@ -1,9 +1,9 @@
-//! Signatures for single requests to S3, for clients without credentials of their own.
+//! Signatures for single requests to S3, for clients without credentials.
 //!
-//! What a client wants to send is taken apart and checked (`check`), put together anew, and that is what is
-//! signed (Signature Version 4): a client that sends something else sends something without a signature.
-//! What a store takes besides is not for a signature to say, so that it is made with credentials that open no
-//! more than the table, or for stores that take nothing besides (`trial`).
+//! A client's request is parsed and checked (`check`), rebuilt in a canonical form, and this form
+//! is signed (Signature Version 4). If the client sends another request, the signature does not
+//! match. A signature cannot control unsigned headers, so it is made with credentials for the table
+//! only, or for stores that reject unsigned headers (`trial`).
 
 mod check;
 mod delete_objects;
@@ -29,31 +29,31 @@ use self::request::{Allowed, Headers, SignError, SignRequest};
 use super::vend::s3_store::S3Store;
 use slateberg_base::secret::Secret;
 
-/// What the client sends instead.
+/// The signed request.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Signed {
-    /// The URI.
+    /// URI to send.
     pub uri: String,
-    /// Headers that it sends with it.
+    /// Headers to send.
     pub headers: Headers,
-    /// Whether the same signature is good for the same request, sent again.
+    /// Whether the client may reuse the signature for the same request.
     pub cacheable: bool,
 }
 
 /// Signs requests to one bucket.
 pub struct Signer {
     store: S3Store,
-    /// Whether the store refuses headers that are not signed, once that was tried.
+    /// Whether the store rejects unsigned headers. Empty until this was tested.
     refuses_unsigned: OnceCell<bool>,
 }
 
 impl Signer {
-    /// Signs for this store.
+    /// Creates a signer for this store.
     pub fn new(store: S3Store) -> Self {
         Self { store, refuses_unsigned: OnceCell::new() }
     }
 
-    /// Refuses a request that does not stay within what is allowed.
+    /// Rejects a request beyond the client's access.
     pub fn check(
         &self,
         request: &SignRequest,
@@ -62,9 +62,9 @@ impl Signer {
         check::check(&self.store, request, allowed)
     }
 
-    /// Signs a request: with credentials that were vended for the table, where there are any, so that the
-    /// store itself keeps to them. Else with what the store is opened with, if it refuses headers that are
-    /// not signed.
+    /// Signs a request with credentials that were vended for the table, so that the store enforces
+    /// its limits. Without them, signs with the store's own credentials if it rejects unsigned
+    /// headers.
     pub async fn sign(
         &self,
         checked: &Checked,
@@ -73,7 +73,7 @@ impl Signer {
     ) -> Result<Signed, SignError> {
         let credentials = match vended {
             Some(config) => session(config)?,
-            // MinIO does not hold a body against its signed hash, and others may not.
+            // MinIO does not compare a body with its signed hash, and other stores may not.
             None if self.store.endpoint.is_some()
                 && matches!(checked.payload, Payload::Text(_)) =>
             {
@@ -100,7 +100,7 @@ impl Signer {
     }
 }
 
-/// Vended credentials, from the words in which clients are told them.
+/// Converts the configuration for clients to credentials.
 fn session(config: &BTreeMap<String, Secret>) -> Result<Credentials, SignError> {
     let word = |key: &str| {
         let found = config.get(key).map(|secret| secret.reveal().to_owned());

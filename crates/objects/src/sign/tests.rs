@@ -1,4 +1,4 @@
-//! What is signed, and what an attacker tries.
+//! Accepted requests, and attacks.
 
 use std::collections::BTreeMap;
 
@@ -54,7 +54,7 @@ async fn sign(
     signer.sign(&checked, Some(&vended()), 1_800_000_000_000).await
 }
 
-/// Credentials for the table alone.
+/// Returns credentials for the table only.
 fn vended() -> BTreeMap<String, Secret> {
     let all = [
         ("s3.access-key-id", "ASIAEXAMPLE"),
@@ -114,7 +114,7 @@ async fn what_engines_send_is_signed() {
         ("GET", format!("{o}/data/x?uploadId=abc"), WRITE),
         ("DELETE", format!("{o}/data/x?uploadId=abc"), WRITE),
         ("DELETE", format!("{o}/data/x"), WRITE),
-        // Values of partitions are encoded in the key itself.
+        // Values of partitions are encoded in the key.
         ("PUT", format!("{o}/data/ts=2020-01-01T00%253A00/a%252Fb"), WRITE),
         ("PUT", format!("{o}/data/a%20b%2Bc+%C3%BC"), WRITE),
     ] {
@@ -246,7 +246,8 @@ async fn several_are_deleted_by_a_body_that_is_signed() {
     let own = format!("<Delete><Object><Key>{OWN}/a</Key></Object></Delete>");
     let signed = sign(Some(MINIO), &with(Some(&own)), WRITE).await.expect("it is signed");
     assert_eq!(signed.headers["x-amz-content-sha256"][0].len(), 64, "it is that of the body");
-    // A store might not hold another body against the signature, so that it takes credentials for the table.
+    // A store might not compare the body with the signature, so this requires credentials for the
+    // table.
     let places = [Location::parse(&format!("s3://lake/{OWN}")).expect("a location")];
     let (minio, allowed) = (signer(Some(MINIO)), Allowed { places: &places, rights: WRITE });
     let checked = minio.check(&with(Some(&own)), &allowed).expect("it is good in itself");
@@ -285,10 +286,10 @@ async fn aws_is_known_by_the_names_of_its_hosts() {
 fn a_store_of_ones_own_is_asked_in_its_own_way_alone() {
     let by_path = signer(Some(OF_ITS_OWN));
     let by_host = [("aws_virtual_hosted_style_request", "true")];
-    // The endpoint may have the bucket in it already.
+    // The endpoint may include the bucket.
     let by_host = [OF_ITS_OWN, "http://lake.s3.corp"].map(|it| signer_with(Some(it), &by_host));
     let checks = |signer: &Signer, uri: &str| {
-        // A table whose place looks like a bucket, if the host does not tell.
+        // The location of the table looks like a bucket, unless the host distinguishes them.
         let places = [Location::parse("s3://lake/finance/x").expect("a location")];
         let allowed = Allowed { places: &places, rights: BOTH };
         match signer.check(&request("GET", uri), &allowed) {
@@ -300,7 +301,8 @@ fn a_store_of_ones_own_is_asked_in_its_own_way_alone() {
     for (uri, path, host) in [
         ("http://s3.corp/lake/finance/x/key", true, false),
         ("http://s3.corp/lake?list-type=2&prefix=finance/x/", true, false),
-        // By path, this is the key `x/key` of the bucket `finance`, and a list of all buckets.
+        // In path style, these are the key `x/key` of the bucket `finance`, and a list of all
+        // buckets.
         ("http://lake.s3.corp/finance/x/key", false, true),
         ("http://lake.s3.corp/?list-type=2&prefix=finance/x/", false, true),
         ("http://lake.s3.corp?list-type=2&prefix=finance/x/", false, true),

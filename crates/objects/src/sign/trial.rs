@@ -1,8 +1,8 @@
-//! Whether a store keeps to what was signed.
+//! Tests whether a store rejects unsigned headers.
 //!
-//! AWS refuses a request with a header of S3 that is not signed. Some stores take it: then whoever has a
-//! signature to write one object could add a header, and copy any object of the bucket into it. Nothing is
-//! signed for such a store with credentials that open more than one table.
+//! AWS rejects a request with an unsigned S3 header. Some stores accept it, so a client with a
+//! signature to write one object could add a header and copy any object of the bucket into it. For
+//! such stores, the server signs only with credentials for one table.
 
 use super::check::{Checked, Payload};
 use super::request::SignError;
@@ -10,12 +10,12 @@ use super::signed;
 use crate::vend::http::client;
 use crate::vend::s3_store::S3Store;
 
-/// A header that no store knows.
+/// A header that no store uses.
 const HEADER: &str = "x-amz-slateberg-probe";
-/// Lists what begins like nothing, one key at most.
+/// Lists at most one key with an unused prefix.
 const QUERY: &str = "list-type=2&max-keys=1&prefix=.slateberg-probe%2F";
 
-/// Whether a store refuses a header that was not signed: the same request is sent without one and with one.
+/// Whether a store rejects an unsigned header. Sends the same request without one and with one.
 pub(super) async fn refuses_unsigned_headers(
     store: &S3Store,
     now_ms: i64,
@@ -51,7 +51,7 @@ pub(super) async fn refuses_unsigned_headers(
     }
 }
 
-/// The URI of the bucket; none at AWS, of which it is known.
+/// URI of the bucket. `None` for AWS, whose behaviour is known.
 fn bucket_uri(store: &S3Store) -> Option<String> {
     let mut uri = store.endpoint.clone()?;
     if store.virtual_hosted {

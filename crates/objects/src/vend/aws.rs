@@ -1,5 +1,5 @@
-//! Credentials for S3 and what speaks like it: a role is assumed for each table, with a session policy that
-//! leaves of the role's rights what the table needs.
+//! Credentials for S3 and compatible stores: assumes a role for each table, with a session policy
+//! that limits the role's permissions to the table.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use slateberg_base::error_chain::Cause;
 use slateberg_base::secret::Secret;
 use slateberg_model::warehouse::FileAccess;
 
-/// What is assumed where nobody asks for the name of a role, as at `MinIO`.
+/// Placeholder for services that need no role name, such as `MinIO`.
 const NO_ROLE: &str = "arn:aws:iam::000000000000:role/slateberg";
-/// What a session policy may have, in characters.
+/// Maximum number of characters in a session policy.
 const POLICY_CHARS_MAX: usize = 2048;
 
 /// Assumes roles.
@@ -86,7 +86,7 @@ impl Aws {
     }
 }
 
-/// What is left of a role's rights: objects below the table's places, and listings of what is below them.
+/// Builds a session policy: objects below the table's locations, and listings of them.
 fn session_policy(
     files: &Files,
     partition: &str,
@@ -137,7 +137,7 @@ fn session_policy(
     }
 }
 
-/// A path in which no character stands for others.
+/// Escapes the wildcards of a path.
 fn literal(path: &str) -> String {
     let mut literal = String::with_capacity(path.len());
     for c in path.chars() {

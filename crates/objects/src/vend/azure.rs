@@ -1,5 +1,5 @@
-//! Credentials for Azure: a shared access signature for the table's directory, made with a user delegation
-//! key. Directories are there in accounts with a hierarchical namespace alone.
+//! Credentials for Azure: a shared access signature for the table's directory, signed with a user
+//! delegation key. Only accounts with a hierarchical namespace have directories.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -20,12 +20,12 @@ use slateberg_base::error_chain::Cause;
 use slateberg_base::rfc3339;
 use slateberg_base::secret::Secret;
 
-/// The version of the service that requests and signatures are written for.
+/// Version of the service for requests and signatures.
 const VERSION: &str = "2022-11-02";
-/// Clocks differ: a signature is good from so many seconds ago on.
+/// Seconds by which signatures begin earlier, because clocks differ.
 const EARLIER_SECONDS: i64 = 300;
 
-/// Makes shared access signatures.
+/// Creates shared access signatures.
 pub struct Azure {
     credentials: Arc<dyn CredentialProvider<Credential = AzureCredential>>,
     client: reqwest::Client,
@@ -34,7 +34,7 @@ pub struct Azure {
     endpoint: String,
 }
 
-/// A key that signatures are made with, as the service tells it.
+/// A key of the service for signatures.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct DelegationKey {
@@ -47,7 +47,7 @@ struct DelegationKey {
     value: String,
 }
 
-/// What a signature is for.
+/// Parameters of a signature.
 struct Grant<'a> {
     account: &'a str,
     container: &'a str,
@@ -150,12 +150,12 @@ fn key_info(start: &str, expiry: &str) -> String {
 }
 
 fn parse_key(xml: &str) -> Result<DelegationKey, VendError> {
-    // What stands in the answer is secret: the error repeats none of it.
+    // The response is secret, so the error does not contain it.
     quick_xml::de::from_str(xml.trim_start_matches('\u{feff}'))
         .map_err(|_| VendError(Cause::new("the answer is no user delegation key")))
 }
 
-/// What a signature says of rights, in the order in which the service wants them.
+/// Formats privileges in the order that the service requires.
 fn permissions(rights: Rights) -> &'static str {
     match (rights.read, rights.write, rights.write && rights.delete) {
         (true, true, true) => "racwdl",
@@ -167,7 +167,7 @@ fn permissions(rights: Rights) -> &'static str {
     }
 }
 
-/// A shared access signature for a directory and all below it.
+/// Creates a shared access signature for a directory and everything below it.
 fn signature(grant: &Grant<'_>, key: &DelegationKey) -> Result<String, VendError> {
     let Grant { account, container, directory, permissions, start, expiry } = grant;
     let resource = format!("/blob/{account}/{container}/{directory}");
@@ -191,7 +191,7 @@ fn signature(grant: &Grant<'_>, key: &DelegationKey) -> Result<String, VendError
         "https",
         VERSION,
         "d",
-        // Snapshot, encryption scope, and headers of the answer.
+        // Snapshot, encryption scope, and headers of the response.
         none,
         none,
         none,

@@ -79,8 +79,8 @@ impl VendCache {
         if let Some(kept) = slot.kept(now_ms) {
             return Ok(kept);
         }
-        // Another caller's request failed while this caller waited for the lock. Without this check,
-        // all waiting callers would repeat the failing request one after the other.
+        // Another caller's request failed while this caller waited for the lock. Without this
+        // check, all waiting callers would repeat the failing request one after the other.
         if slot.failures.load(Ordering::Acquire) != failures
             && let Some(error) = &*last_failure
         {

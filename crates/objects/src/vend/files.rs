@@ -13,7 +13,7 @@ use crate::location::Location;
 pub struct Rights {
     /// Reading and listing them.
     pub read: bool,
-    /// Writing files, and aborting or completing uploads.
+    /// Writing files; completing and aborting uploads, and listing their parts.
     pub write: bool,
     /// Deleting files. Granted together with writing, except in a clone.
     pub delete: bool,

@@ -1,4 +1,5 @@
-//! Credentials for Google Cloud Storage: the token of the store, downscoped by a credential access boundary.
+//! Credentials for Google Cloud Storage: the token of the store, downscoped by a credential access
+//! boundary.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -15,11 +16,11 @@ use crate::location::Location;
 use slateberg_base::error_chain::Cause;
 use slateberg_base::secret::Secret;
 
-/// Where tokens are exchanged.
+/// URL of the token exchange.
 const ENDPOINT: &str = "https://sts.googleapis.com/v1/token";
 const ACCESS_TOKEN: &str = "urn:ietf:params:oauth:token-type:access_token";
-/// How long a downscoped token is good for at least whose answer does not say it: it ends with the token that
-/// it comes from, which the library keeps for no longer than until five minutes before its end.
+/// Minimum lifetime of a downscoped token whose response has none. It ends with the original token,
+/// which the library caches until five minutes before its end.
 const LIFE_SECONDS_MIN: i64 = 300;
 
 /// Exchanges tokens.
@@ -28,7 +29,7 @@ pub struct Gcp {
     client: reqwest::Client,
 }
 
-/// What the exchange answers.
+/// Response of the exchange.
 #[derive(Deserialize)]
 struct Exchanged {
     access_token: String,
@@ -70,7 +71,7 @@ fn vended(token: String, expires_in: Option<i64>, now_ms: i64) -> Vended {
     Vended { config: Arc::new(config.into()), expires_at_ms }
 }
 
-/// The body of an exchange.
+/// Returns the body of an exchange.
 fn form(files: &Files, token: &str) -> String {
     url::form_urlencoded::Serializer::new(String::new())
         .append_pair("grant_type", "urn:ietf:params:oauth:grant-type:token-exchange")
@@ -81,7 +82,7 @@ fn form(files: &Files, token: &str) -> String {
         .finish()
 }
 
-/// What is left of the token's rights.
+/// Returns the access boundary of a table.
 fn boundary(files: &Files) -> String {
     let bucket = files.places.first().map_or("", Location::authority);
     let any = |what: &dyn Fn(&str) -> String| -> String {
@@ -114,7 +115,7 @@ fn boundary(files: &Files) -> String {
     json!({ "accessBoundary": { "accessBoundaryRules": rules } }).to_string()
 }
 
-/// A path within the quotes of an expression.
+/// Escapes a path within the quotes of an expression.
 fn literal(path: &str) -> String {
     path.replace('\\', "\\\\").replace('\'', "\\'")
 }

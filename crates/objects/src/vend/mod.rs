@@ -1,9 +1,8 @@
-//! Credentials for the files of one table: they end soon, and open nothing but the table's places, for
-//! reading, writing or both.
+//! Short-lived credentials for the files of one table, to read, write or both.
 //!
-//! A [`Vendor`] belongs to one location of a warehouse and has what its object store was opened with: who
-//! vends is who reads and writes the warehouse's own files. What is asked of a provider is in [`aws`],
-//! [`gcp`] and [`azure`]; what was got is kept by [`cache`].
+//! A [`Vendor`] belongs to one location of a warehouse, and has the options of its object store:
+//! credentials are derived from those with which the catalog accesses the warehouse. [`aws`],
+//! [`gcp`] and [`azure`] send requests to the providers, and [`cache`] stores the results.
 
 pub mod aws;
 pub mod azure;
@@ -24,14 +23,14 @@ use super::sign::Signer;
 use slateberg_base::error_chain::Cause;
 use slateberg_model::warehouse::{Delegation, FileAccess};
 
-/// What AWS takes for the life of an assumed role; the others are asked for no more.
+/// Lifetimes of an assumed role that AWS accepts. Other providers get the same limits.
 const SECONDS: std::ops::RangeInclusive<u32> = 900..=43_200;
 
-/// Hands out credentials and signatures for the files below one location of a warehouse.
+/// Issues credentials and signatures for the files below one location of a warehouse.
 pub struct Vendor {
     provider: Provider,
     access: FileAccess,
-    /// What clients have to know of the store, whatever they get in with. Nothing in it is secret.
+    /// Configuration of the store for clients, with every delegation mode. Contains no secret.
     client: Arc<BTreeMap<String, String>>,
 }
 
@@ -42,8 +41,8 @@ enum Provider {
 }
 
 impl Vendor {
-    /// The vendor for a location whose store is opened with these options; none if clients get nothing
-    /// through the catalog. Makes no request.
+    /// Returns the vendor for a location whose store has these options. `None` if clients get no
+    /// access through the catalog. Sends no request.
     pub fn open(
         location: &Location,
         options: &BTreeMap<String, String>,
@@ -66,17 +65,17 @@ impl Vendor {
         Ok(Some(Self { provider, access: access.clone(), client: Arc::new(client) }))
     }
 
-    /// The ways that clients may get at files, the preferred one first.
+    /// Delegation modes, the preferred one first.
     pub fn delegation(&self) -> &[Delegation] {
         &self.access.delegation
     }
 
-    /// What clients have to know of the store. Nothing in it is secret.
+    /// Configuration of the store for clients. Contains no secret.
     pub fn client_config(&self) -> &Arc<BTreeMap<String, String>> {
         &self.client
     }
 
-    /// What clients call the place where they get new credentials.
+    /// Property with the URL for new credentials.
     pub fn refresh_key(&self) -> &'static str {
         match &self.provider {
             Provider::S3 { .. } => "client.refresh-credentials-endpoint",
@@ -85,7 +84,7 @@ impl Vendor {
         }
     }
 
-    /// Asks the provider for credentials.
+    /// Requests credentials from the provider.
     pub async fn vend(&self, files: &Files, now_ms: i64) -> Result<Vended, VendError> {
         let seconds = self.access.credentials_seconds;
         let asked = async {
@@ -100,7 +99,7 @@ impl Vendor {
         tokio::time::timeout(ANSWER_MAX, asked).await.map_err(late)?
     }
 
-    /// Whether there are credentials for single tables, whether or not clients are handed any.
+    /// Whether the provider issues credentials for single tables, even if clients get none.
     pub fn vends(&self) -> bool {
         match &self.provider {
             Provider::S3 { .. } => {
@@ -110,7 +109,7 @@ impl Vendor {
         }
     }
 
-    /// Who signs requests; none for a kind of store that has no such requests.
+    /// Signer of requests. `None` for stores without signed requests.
     pub fn signer(&self) -> Option<&Signer> {
         match &self.provider {
             Provider::S3 { signer, .. } => Some(signer),
@@ -119,7 +118,7 @@ impl Vendor {
     }
 }
 
-/// Refuses what a kind of store has not.
+/// Rejects access that a kind of store does not support.
 fn check(location: &Location, access: &FileAccess) -> Result<(), VendError> {
     let refused =
         |reason: &str| Err(VendError(Cause::new(format!("Invalid access to files: {reason}"))));

@@ -1,4 +1,4 @@
-//! [`S3Store`]: a bucket as the catalog opens it, for credentials and signatures.
+//! [`S3Store`]: options of a bucket, for credentials and signatures.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -13,34 +13,34 @@ use super::files::VendError;
 use crate::location::Location;
 use slateberg_base::error_chain::Cause;
 
-/// The region of a store that has none.
+/// Region of a store without regions.
 const REGION_DEFAULT: &str = "us-east-1";
 
-/// A bucket, as its store was opened.
+/// A bucket with the options of its store.
 #[derive(Clone)]
 pub struct S3Store {
-    /// The bucket.
+    /// Name of the bucket.
     pub bucket: String,
-    /// Its region.
+    /// Region of the bucket.
     pub region: String,
-    /// Where the store is, if not at AWS; without a slash at its end.
+    /// URL of the store, without a trailing slash. `None` for AWS.
     pub endpoint: Option<Url>,
-    /// Whether the bucket stands in the host's name.
+    /// Whether the bucket is part of the host name.
     pub virtual_hosted: bool,
-    /// The key that objects are encrypted with, if the store is told one.
+    /// KMS key that encrypts objects, if configured.
     pub(super) kms_key: Option<String>,
     credentials: Arc<dyn CredentialProvider<Credential = AwsCredential>>,
 }
 
 impl S3Store {
-    /// The bucket of a location, whose store is opened with these options.
+    /// Returns the bucket of a location whose store has these options.
     pub fn open(
         location: &Location,
         options: &BTreeMap<String, String>,
     ) -> Result<Self, VendError> {
         let mut builder = AmazonS3Builder::new().with_bucket_name(location.authority());
         for (key, value) in options {
-            // Whatever is unknown was refused when the store was opened, or is the client's own.
+            // Unknown options were rejected at the opening of the store, or belong to the client.
             if let Ok(key) = AmazonS3ConfigKey::from_str(key) {
                 builder = builder.with_config(key, value);
             }
@@ -56,7 +56,7 @@ impl S3Store {
         let is_true =
             |value: Option<String>| value.is_some_and(|it| it.eq_ignore_ascii_case("true"));
         let virtual_hosted = is_true(value(AmazonS3ConfigKey::VirtualHostedStyleRequest));
-        // The library wants the bucket in such an endpoint; clients put it there themselves.
+        // The library requires the bucket in such an endpoint; clients add it themselves.
         let endpoint = endpoint.map(|url| without_bucket(url, location.authority()));
         let kms_key = options
             .iter()
@@ -73,7 +73,7 @@ impl S3Store {
         })
     }
 
-    /// What the store is opened with, as it is at this moment.
+    /// Returns the current credentials of the store.
     pub async fn credentials(&self) -> Result<Credentials, VendError> {
         let found = self.credentials.get_credential().await;
         let found = found.map_err(|error| VendError(Cause::new(error)))?;
@@ -81,7 +81,7 @@ impl S3Store {
         Ok(Credentials::new(key_id, secret_key, token.clone(), None, "object_store"))
     }
 
-    /// What clients have to know of the store.
+    /// Returns the configuration of the store for clients.
     pub fn client_config(&self) -> BTreeMap<String, String> {
         let mut config = BTreeMap::from([
             ("client.region".to_owned(), self.region.clone()),
@@ -110,7 +110,7 @@ impl S3Store {
     }
 }
 
-/// An endpoint without the bucket in front of its host.
+/// Removes the bucket from the host name of an endpoint.
 fn without_bucket(mut url: Url, bucket: &str) -> Url {
     let host = url.host_str().and_then(|host| host.strip_prefix(bucket)?.strip_prefix('.'));
     if let Some(host) = host.map(ToOwned::to_owned)
