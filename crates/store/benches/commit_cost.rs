@@ -1,5 +1,5 @@
-//! What a commit costs the processor before anything is sent: apply, render and encode, for tables of few
-//! snapshots and of many.
+//! CPU time of a commit before anything is written: apply, render and encode, for tables with few
+//! and many snapshots.
 //!
 //! `cargo bench -p slateberg-store --bench commit_cost`
 
@@ -17,21 +17,21 @@ use slateberg_model::table::TableMetadata;
 use slateberg_model::update::TableUpdate;
 use slateberg_store::codec::{Document, PieceText, Value};
 
-/// Commits that are measured together.
+/// Number of commits in one measurement.
 const ROUNDS: usize = 200;
-/// When the tables' first snapshots were made.
+/// Time of the tables' first snapshots.
 const CREATED_MS: i64 = 1_700_000_000_000;
 
 fn raw(value: &serde_json::Value) -> Box<RawValue> {
     to_raw_value(value).expect("a value is JSON")
 }
 
-/// Ids as writers draw them: in no order.
+/// Returns ids in random order, as writers create them.
 fn snapshot_id(number: i64) -> i64 {
     (number.wrapping_mul(0x5851_F42D_4C95_7F2D) ^ 0x1405_7B7E_F767_814F) & i64::MAX
 }
 
-/// A snapshot with the summary that Spark writes, some 700 bytes.
+/// Returns a snapshot with the summary of Spark, about 700 bytes.
 fn snapshot(number: i64) -> serde_json::Value {
     let id = snapshot_id(number);
     json!({
@@ -80,7 +80,7 @@ fn table(snapshots: i64) -> TableMetadata {
     TableMetadata::parse(document.to_string().as_bytes()).expect("a valid document")
 }
 
-/// An append of the next snapshot, as a client sends it.
+/// Returns the append of the next snapshot, as a client sends it.
 fn append(base: &TableMetadata) -> (Vec<TableRequirement>, Vec<TableUpdate>) {
     let number = base.last_sequence_number + 1;
     let id = snapshot_id(number);
@@ -99,7 +99,7 @@ fn append(base: &TableMetadata) -> (Vec<TableRequirement>, Vec<TableUpdate>) {
     (requirements.iter().map(requirement).collect(), updates.iter().map(update).collect())
 }
 
-/// How long the steps of a commit took.
+/// Durations of the steps of a commit.
 #[derive(Default)]
 struct Cost {
     apply: Duration,
@@ -202,7 +202,7 @@ fn once(mut work: impl FnMut()) -> f64 {
     times.min().unwrap_or_default().as_secs_f64() * 1e6
 }
 
-/// What a context of zstd costs that is made anew each time.
+/// Measures the cost of a new zstd context for each document.
 fn contexts() {
     let json = table(10).to_json();
     for size in [1_000, 5_000, 20_000] {

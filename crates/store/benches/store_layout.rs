@@ -1,5 +1,6 @@
-//! What block size and filters cost and bring for keys and values like the store's: bytes of a sorted run,
-//! requests and bytes of a cold read, time of a warm one, and blocks that are read for names that are free.
+//! Cost and benefit of block size and filters for keys and values like the store's: size of a
+//! sorted run, requests and bytes of a cold read, time of a warm read, and blocks that are read for
+//! missing names.
 //!
 //! `cargo bench -p slateberg-store --bench store_layout`
 
@@ -22,11 +23,11 @@ use slatedb::object_store::{
 };
 use slatedb::{BloomFilterPolicy, Db, DbBuilder};
 
-/// Tables of the catalog that is measured, and reads of each kind.
+/// Number of tables in the catalog, and number of reads of each kind.
 const TABLES: u32 = 20_000;
 const READS: u32 = 2_000;
 
-/// Counts what is read of sorted runs.
+/// Counts reads of sorted runs.
 #[derive(Debug)]
 struct Counting {
     bucket: InMemory,
@@ -84,7 +85,7 @@ impl ObjectStore for Counting {
     }
 }
 
-/// A number that looks drawn, as ids are.
+/// Returns a number that looks random, like an id.
 fn mixed(number: u32) -> u128 {
     let mut state = u64::from(number).wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let mut half = || {
@@ -105,7 +106,7 @@ fn by_name(number: u32) -> Vec<u8> {
     [&[0x30], mixed(number % 50).to_be_bytes().as_slice(), name.as_bytes()].concat()
 }
 
-/// A value of so many bytes that is as hard to compress as compressed ones are.
+/// Returns a value of this size that is as hard to compress as compressed data.
 fn value(number: u32, bytes: u32) -> Vec<u8> {
     (0..bytes.div_ceil(16)).flat_map(|part| mixed(number ^ (part << 20)).to_be_bytes()).collect()
 }
@@ -131,7 +132,7 @@ impl Layout {
             .with_filter_policies(vec![Arc::new(BloomFilterPolicy::new(self.bits))])
     }
 
-    /// A catalog in so many sorted runs.
+    /// Fills a catalog in this many sorted runs.
     async fn filled(&self, tables: u32, runs: u32) -> Arc<Counting> {
         let (requests, bytes) = Default::default();
         let bucket = Arc::new(Counting { bucket: InMemory::new(), requests, bytes });
@@ -151,8 +152,8 @@ impl Layout {
         bucket
     }
 
-    /// Opens it anew, with nothing cached, and reads: requests and bytes of each, and then microseconds of
-    /// each as they are read again.
+    /// Opens the catalog with empty caches and reads keys. Returns requests and bytes of each read,
+    /// and then microseconds of each repeated read.
     async fn read(&self, bucket: &Arc<Counting>, keys: &[Vec<u8>]) -> (f64, f64, f64) {
         let db = self.builder(bucket).build().await.expect("it opens");
         bucket.requests.store(0, Ordering::Relaxed);

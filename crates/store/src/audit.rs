@@ -1,5 +1,4 @@
-//! From the store to the audit log: a line for each change, once it is known how it ended, and for what was
-//! denied.
+//! Writes audit log lines for changes, once their outcome is known, and for denials.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,17 +13,17 @@ use slateberg_model::members::brief;
 use slateberg_model::principal::Principal;
 use slateberg_telemetry::audit::AuditLog;
 
-/// How a change ended.
+/// Outcome of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Outcome {
-    /// It is durable.
+    /// The change is durable.
     Done,
-    /// It may have happened or not.
+    /// The change may or may not have happened.
     Unknown,
 }
 
-/// A line.
+/// An audit log line of a change.
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
 struct Changed<'a> {
@@ -43,28 +42,28 @@ struct Changed<'a> {
     allowed: &'a Option<Allowed>,
 }
 
-/// A line of a denial.
+/// An audit log line of a denial.
 #[derive(Debug, Serialize)]
 pub struct Denial<'a> {
-    /// What the asker was told.
+    /// Response to the caller.
     pub answer: Answer,
-    /// What is not allowed.
+    /// The denied action.
     pub action: &'a str,
-    /// To what, as policies write it.
+    /// The resource, as in policies.
     pub resource: String,
-    /// To whom.
+    /// The principal.
     pub principal: &'a str,
-    /// Where the request came from.
+    /// Origin of the request.
     #[serde(flatten)]
     pub origin: &'a Origin,
-    /// The revision of the policies that were asked.
+    /// Revision of the evaluated policies.
     pub revision: Option<String>,
-    /// The policies that forbid it; none if no policy permits it.
+    /// Ids of the policies that forbid the request. Empty if no policy permits it.
     pub policies: &'a [String],
 }
 
 impl<'a> Denial<'a> {
-    /// What there is to tell of a decision against somebody.
+    /// Creates the line of a denial.
     pub fn of(
         answer: Answer,
         denied: &'a Denied,
@@ -85,25 +84,24 @@ impl<'a> Denial<'a> {
     }
 }
 
-/// What is told to somebody who may not do something.
+/// Response to a denied request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Answer {
-    /// That it is forbidden.
+    /// The response is that the request is forbidden.
     Forbidden,
-    /// That what it is to be done to is not there.
+    /// The response is that the resource does not exist.
     Hidden,
 }
 
 impl Store {
-    /// Tells the audit log of a denial.
+    /// Writes a denial to the audit log.
     pub fn audit_denial(&self, at_ms: i64, denial: &Denial<'_>) {
         self.audit.write(at_ms, "denial", denial);
     }
 }
 
-/// Changes of which the audit log does not know yet how they ended. Those that are given up have an unknown
-/// end.
+/// Changes with an outcome that is not in the audit log yet. Dropped ones get an unknown outcome.
 pub(super) struct Unaudited {
     audit: Arc<AuditLog>,
     changes: Mutex<Vec<Change>>,
@@ -114,7 +112,7 @@ impl Unaudited {
         Self { audit, changes: Mutex::new(changes) }
     }
 
-    /// Writes a line for each.
+    /// Writes a line for each change.
     pub(super) fn end(&self, outcome: Outcome) {
         for change in self.take() {
             let line = Changed {
@@ -133,7 +131,7 @@ impl Unaudited {
         }
     }
 
-    /// Writes nothing: there was no change.
+    /// Writes nothing, because there was no change.
     pub(super) fn forget(&self) {
         self.take();
     }

@@ -1,5 +1,5 @@
-//! SlateDB's caches of blocks, and of indexes and filters. They are moka's, like those that SlateDB
-//! brings along, which do not report their size.
+//! SlateDB's caches of blocks, and of indexes and filters. They use moka like SlateDB's own, which
+//! do not report their size.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::settings::Settings;
 use slateberg_telemetry::cache::CacheSize;
 use slateberg_telemetry::collection::Collection;
 
-/// Bytes that an entry takes beside its content: its key, and its nodes in moka's lists.
+/// Size of an entry beside its content: its key, and its nodes in moka's lists.
 const ENTRY_BYTES: usize = 256;
 
 /// The caches of one open store. Clones share them.
@@ -33,7 +33,7 @@ impl BlockCaches {
         }
     }
 
-    /// Both caches as the one that SlateDB takes.
+    /// Returns both caches in the form that SlateDB requires.
     pub(super) fn for_slatedb(&self) -> SplitCache {
         let shared = |cache: &SizedCache| Some(Arc::new(cache.clone()) as Arc<dyn DbCache>);
         SplitCache::new()
@@ -58,8 +58,8 @@ impl SizedCache {
     }
 
     fn size(&self) -> CacheSize {
-        // Insertions are counted when moka next tidies up. If another thread does it right now, the
-        // size is a moment old.
+        // Moka counts insertions at its next maintenance. If another thread is running it, the size
+        // is slightly out of date.
         let _ = self.0.run_pending_tasks().now_or_never();
         let bytes_max = self.0.policy().max_capacity().unwrap_or(u64::MAX);
         CacheSize { bytes: self.0.weighted_size(), bytes_max }

@@ -1,4 +1,4 @@
-//! How SlateDB is told to open the store for writing.
+//! Configures SlateDB to open the store for writing.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use super::settings::{FILTER_BITS_PER_KEY, Settings};
 use slateberg_kms::block_transformer::SealedBlocks;
 use slateberg_wal as journal;
 
-/// Seals blocks with the keys of a store.
+/// Encrypts blocks with the keys of a store.
 pub(super) fn sealed_blocks(unlocked: &Unlocked) -> Arc<dyn BlockTransformer> {
     let inherited = unlocked.inherited.as_ref().map(|inherited| Arc::clone(&inherited.keys));
     Arc::new(SealedBlocks::new(Arc::clone(&unlocked.keys), inherited))
 }
 
-/// How a store is opened for writing, wherever it is.
+/// Options for opening a store for writing, at any location.
 #[derive(Clone, Copy)]
 pub(super) struct How<'a> {
     pub(super) settings: &'a Settings,
@@ -29,11 +29,11 @@ pub(super) struct How<'a> {
     pub(super) caches: &'a BlockCaches,
 }
 
-/// What opens the store for writing, wherever its log is.
+/// Creates the builder that opens the store for writing.
 pub(super) fn builder(place: &Place, how: How<'_>) -> DbBuilder<String> {
     let How { settings, unlocked, metrics, caches } = how;
-    // By default the data blocks that a compaction writes are not cached, so that every hot key
-    // would be cold after each one.
+    // By default SlateDB does not cache the data blocks that a compaction writes, so each
+    // compaction would make every hot key cold.
     let keep_warm = slatedb::BlockCachePolicy::default().with_compaction_output_targets(&[
         CacheTarget::data::<&[u8], _>(..),
         CacheTarget::Index,

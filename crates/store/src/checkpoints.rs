@@ -1,12 +1,12 @@
-//! Checkpoints: states of the whole store that stay readable until somebody deletes them.
+//! Checkpoints: states of the whole store that stay readable until they are deleted.
 //!
-//! A checkpoint is an entry in SlateDB's manifest that pins an earlier manifest, and with it the sorted runs
-//! that this one names: nothing is copied, and garbage collection passes by what is pinned. Before one is
-//! made, everything that was accepted goes into sorted runs. So a checkpoint needs no log, neither SlateDB's
-//! nor the journal, and whoever reads one reads none.
+//! A checkpoint is an entry in SlateDB's manifest that pins an earlier manifest and its sorted
+//! runs: nothing is copied, and garbage collection skips pinned files. Before a checkpoint is
+//! created, all accepted writes are flushed to sorted runs. Therefore a checkpoint and its readers
+//! need no log, neither SlateDB's nor the journal.
 //!
-//! SlateDB has checkpoints of its own, such as those of a compaction under way. Ours are told from them by
-//! what their names begin with. One that keeps what a clone needs ([`super::clones`]) is a *pin*.
+//! SlateDB has its own checkpoints, such as those of a running compaction. A name prefix
+//! distinguishes ours. A checkpoint that keeps the files of a clone ([`super::clones`]) is a *pin*.
 
 use std::time::Duration;
 
@@ -24,33 +24,33 @@ use super::read::Offline;
 use slateberg_authz::action::Action;
 use slateberg_authz::permit::Permit;
 
-/// What the names of our checkpoints begin with in SlateDB's manifest.
+/// Prefix of our checkpoints' names in SlateDB's manifest.
 const OURS: &str = "slateberg/";
-/// What the names of those begin with there that keep what a clone needs.
+/// Prefix of the names of pins for clones.
 pub(super) const PINS: &str = "slateberg-clone/";
-/// So many may there be: every manifest that is written lists them all.
+/// Maximum number of checkpoints. Every manifest contains all of them.
 pub(super) const CHECKPOINTS_MAX: usize = 256;
-/// Whoever reads a checkpoint has no reason to look for newer manifests.
+/// Poll interval for readers of a checkpoint, which never need newer manifests.
 pub(super) const NEVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// A state of the store that is kept.
+/// A preserved state of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// Its identity.
+    /// Id of the checkpoint.
     pub id: Uuid,
     /// Unique name, if it has one.
     pub name: Option<String>,
-    /// When it was made.
+    /// Time of its creation.
     pub created_ms: i64,
-    /// From when on it may be forgotten, if ever.
+    /// Expiry. `None`: it does not expire.
     pub expires_ms: Option<i64>,
-    /// Whether it keeps what a clone needs. Its state is that of an earlier checkpoint then, and not that of
-    /// the time at which it was made.
+    /// Whether it keeps the files of a clone. Its state is then that of an earlier checkpoint, not
+    /// that at its creation.
     pub for_clone: bool,
 }
 
 impl Checkpoint {
-    /// One of ours; none for one of SlateDB's own.
+    /// Converts one of our checkpoints. `None` for one of SlateDB's own.
     fn of(pinned: &Pinned) -> Option<Self> {
         let told = pinned.name.as_deref()?;
         let pin = told.strip_prefix(PINS);
@@ -75,29 +75,29 @@ impl Checkpoint {
     }
 }
 
-/// A checkpoint that somebody wants.
+/// Parameters of a new checkpoint.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NewCheckpoint {
-    /// What it is to be called.
+    /// Name of the checkpoint.
     pub name: Option<String>,
-    /// How long it is kept; for ever if this says nothing.
+    /// Lifetime. `None`: it does not expire.
     pub lifetime: Option<Duration>,
 }
 
-/// What came of wanting one.
+/// Result of the creation of a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Made {
-    /// It is there.
+    /// The checkpoint was created.
     Checkpoint(Checkpoint),
-    /// Another has its name.
+    /// Another checkpoint has the name.
     Taken(Checkpoint),
-    /// There are as many as there may be.
+    /// The number of checkpoints is at its maximum.
     TooMany(usize),
 }
 
 impl Store {
-    /// Makes a checkpoint. It holds every change that was accepted before this was called, and so every one
-    /// that anybody was told of.
+    /// Creates a checkpoint. It contains every change that was accepted before this call, and
+    /// therefore every acknowledged one.
     pub async fn create_checkpoint<A: Action>(
         &self,
         _permit: &Permit<A>,
@@ -125,12 +125,13 @@ impl Store {
         found.map(Made::Checkpoint).ok_or_else(lost)
     }
 
-    /// The checkpoints that are kept at a time, from the oldest on.
+    /// Returns the unexpired checkpoints, the oldest first.
     pub async fn checkpoints(&self, now_ms: i64) -> Result<Vec<Checkpoint>, Error> {
         listed(&self.shared.place, now_ms).await
     }
 
-    /// Deletes a checkpoint. Data that only it references is garbage-collected. Returns whether it existed.
+    /// Deletes a checkpoint. Data that only it references is garbage-collected. Returns whether it
+    /// existed.
     pub async fn delete_checkpoint<A: Action>(
         &self,
         _permit: &Permit<A>,
@@ -144,7 +145,7 @@ impl Store {
         Ok(is_there)
     }
 
-    /// The state that a checkpoint has kept.
+    /// Opens the state of a checkpoint.
     pub async fn at_checkpoint(&self, id: Uuid) -> Result<Offline, Error> {
         read_at(&self.shared.place, self.shared.unlocked.as_ref(), id).await
     }
@@ -155,11 +156,11 @@ impl Store {
     }
 }
 
-/// The checkpoints of a store, as its newest manifest has them, from the oldest on. Those whose time is over
-/// are not told: they may go at any moment.
+/// Returns the checkpoints in the store's newest manifest, the oldest first, without expired ones,
+/// which may be deleted at any moment.
 pub(super) async fn listed(place: &Place, now_ms: i64) -> Result<Vec<Checkpoint>, Error> {
     let mut all = admin(place).list_checkpoints(None).await?;
-    // Of one second, the later one pins a later manifest.
+    // Times are whole seconds. Of equal ones, the later checkpoint pins a later manifest.
     all.sort_by_key(|pinned| (pinned.create_time, pinned.manifest_id));
     let mut ours: Vec<_> = all.iter().filter_map(Checkpoint::of).collect();
     ours.retain(|ours| ours.expires_ms.is_none_or(|at_ms| at_ms > now_ms));
@@ -191,8 +192,8 @@ pub(super) async fn read_at(
     Ok(Offline { reader: builder.build().await? })
 }
 
-/// Works on a store's manifest. The log's object store is named because SlateDB compares it with what the
-/// manifest says.
+/// Returns an administrator of a store's manifest. It needs the log's object store, because SlateDB
+/// compares it with the manifest.
 pub(super) fn admin(place: &Place) -> Admin {
     let builder = Admin::builder(place.path.clone(), place.object_store.clone());
     match &place.log {

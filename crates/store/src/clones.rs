@@ -1,24 +1,23 @@
-//! Clones: a second store that begins as a state of this one, and shares its sorted runs instead of copying
-//! them.
+//! Clones: a second store that starts with a state of this one, and shares its sorted runs instead
+//! of copying them.
 //!
-//! The two lie in one bucket, or on one machine. A clone's manifest names the sorted runs of its parent
-//! where they are. They stay there because the parent has a *pin*, which is a checkpoint of its own: as long
-//! as that is there, garbage collection of the parent passes by them. What either writes afterwards is its
-//! own.
+//! Both are in one bucket, or on one machine. A clone's manifest references the sorted runs of its
+//! parent. They exist as long as the parent has a *pin*, a checkpoint that makes the parent's
+//! garbage collection skip them. Each of the two stores owns its later writes.
 //!
-//! Making one, each step of which may be the last before a crash:
-//! 1. the state is pinned in the parent ([`Store::pin`]);
-//! 2. of an encrypted store, the clone gets a ring, with the parent's keys to read with and one of its own
-//!    to write with;
-//! 3. the clone gets a manifest ([`Store::share`]). It is a store from then on, and one that nobody but
-//!    whoever makes it opens: it shares objects, and does not say that it is a clone;
-//! 4. in one transaction, the clone becomes a catalog of its own that knows what it is
+//! Each step of the creation may be the last before a crash:
+//! 1. The state is pinned in the parent ([`Store::pin`]).
+//! 2. The clone of an encrypted store gets a ring, with the parent's keys to read and its own key
+//!    to write.
+//! 3. The clone gets a manifest ([`Store::share`]). It is then a store that shares objects but is
+//!    not marked as a clone, and only the command that creates it opens it.
+//! 4. One transaction makes the clone an independent catalog, with a record about its parent
 //!    ([`Store::become_clone`]).
 //!
-//! Done again, it goes on with whatever it finds ([`Store::begun_clone`]). Nothing of it changes a record of
-//! the parent, and nothing but the pin its manifest.
+//! A repeated creation continues after the completed steps ([`Store::begun_clone`]). No step
+//! changes a record of the parent, and only the pin changes its manifest.
 //!
-//! A state that is pinned is in sorted runs alone, so that no log is ever cloned.
+//! A pinned state is completely in sorted runs, so no log is ever cloned.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -52,17 +51,17 @@ use slateberg_base::ids::PROBES;
 use slateberg_kms::keys::Keys;
 use slateberg_kms::sealed_objects::{Access, SealedObjects};
 
-/// A clone's own place, as far as it was made.
+/// A clone as far as it was created.
 struct Half {
-    /// Where the clone is, read and written through its keys; the parent's objects through the parent's.
+    /// The clone's objects, through its keys, and the parent's objects through the parent's.
     object_store: Arc<dyn ObjectStore>,
-    /// What is there of it; none if it has no manifest yet.
+    /// Manifest of the clone. `None` if it has none yet.
     manifest: Option<VersionedManifest>,
 }
 
 impl Store {
-    /// The pin of a clone that was begun at `target` and not finished; none if it has not come so far, or was
-    /// never begun. Anything else that is there is refused, and so is a clone that is done. Reads only.
+    /// Returns the pin of an unfinished clone at `target`. `None` if it has no pin yet, or was
+    /// never started. Rejects a complete clone and anything else at `target`. Only reads.
     pub async fn begun_clone(parent: &Place, target: &Place) -> Result<Option<Uuid>, Error> {
         let (_, unlocked) = unlock(parent, Missing::Refuse).await?;
         let half = half(parent, unlocked.as_ref(), target).await?;
@@ -76,7 +75,7 @@ impl Store {
         source(&manifest, parent).map(|(pin, _)| Some(pin))
     }
 
-    /// Pins the state that a checkpoint has kept, for a clone. Beside whatever server runs.
+    /// Pins the state of a checkpoint for a clone. Works while a server runs.
     pub async fn pin(parent: &Place, of: Uuid, name: &str, now_ms: i64) -> Result<Made, Error> {
         let (parent, _) = unlock(parent, Missing::Refuse).await?;
         let known = listed(&parent, now_ms).await?;
@@ -97,7 +96,7 @@ impl Store {
         found.map(Made::Checkpoint).ok_or_else(lost)
     }
 
-    /// Whether two checkpoints are of one state.
+    /// Whether two checkpoints have the same state.
     pub async fn is_same_state(parent: &Place, one: Uuid, other: Uuid) -> Result<bool, Error> {
         let (parent, _) = unlock(parent, Missing::Refuse).await?;
         let pinned = admin(&parent).list_checkpoints(None).await?;
@@ -105,8 +104,8 @@ impl Store {
         Ok(state(one).is_some() && state(one) == state(other))
     }
 
-    /// Makes a store at `target` that begins with the state of a pin. What is there of it already is gone on
-    /// with; a pin that is gone is an error.
+    /// Creates a store at `target` with the state of a pin, or continues an earlier attempt. Errors
+    /// if the pin does not exist.
     pub async fn share(parent: &Place, pin: Uuid, target: &Place) -> Result<(), Error> {
         let plain = parent;
         let (parent, unlocked) = unlock(plain, Missing::Refuse).await?;
@@ -131,8 +130,8 @@ impl Store {
             };
             clone.create_clone_builder_from_source(source).build().await?;
         }
-        // SlateDB pins the same state once more, without a name. One pin, which people can see, is enough:
-        // a clone never takes that of SlateDB back by itself.
+        // SlateDB pins the same state again, without a name. One pin is enough, and users can see
+        // ours; a clone never deletes SlateDB's by itself.
         let manifest = clone.read_manifest(None).await?;
         let manifest = manifest.ok_or_else(|| Error::internal("the clone is gone"))?;
         if let (_, Some(second)) = source(&manifest, plain)? {
@@ -144,9 +143,10 @@ impl Store {
         Ok(())
     }
 
-    /// Makes a store that shares objects a catalog of its own, which knows that it is a clone. Rejects one
-    /// that knows already. [`CloneRule`] has the effect on each key space: what is left out are outcomes of
-    /// requests to the parent, and the keys of tokens, since their owner can sign tokens for the parent.
+    /// Makes a store with shared objects an independent catalog that is marked as a clone. Rejects
+    /// a store that is marked already. [`CloneRule`] has the effect on each key space: outcomes of
+    /// requests to the parent are left out, and so are token keys, because their holder can sign
+    /// tokens for the parent.
     pub async fn become_clone(
         &self,
         permit: &Permit<Maintain>,
@@ -154,14 +154,14 @@ impl Store {
         clone_of: &CloneOf,
         entry: &Change,
     ) -> Result<(), Error> {
-        // An encrypted store has got its id with its keys; this one is new in any case.
+        // An encrypted store got its id with its keys; this timeline is new in any case.
         let timeline = Some(catalog_id);
         let catalog_id = self.encrypted_catalog().unwrap_or(catalog_id);
         let (mut left_out, mut jobs) = (Vec::new(), Vec::new());
         for &space in KeySpace::ALL {
             let range = Range::all(space);
             match space.rules().clone {
-                // The transaction writes the store's record and the entry of the log.
+                // The transaction writes the store's record and the entry of the change log.
                 CloneRule::Share | CloneRule::NewIdentity | CloneRule::Append => {}
                 CloneRule::LeaveOut => {
                     let mut entries = self.latest().iterate(&range).await?;
@@ -199,19 +199,19 @@ impl Store {
         accepted.durable().await
     }
 
-    /// Whether a clone can name objects below a path. SlateDB writes paths twice over, so that those in which
-    /// a character has to be encoded come out wrong.
+    /// Whether a clone can reference objects below a path. SlateDB encodes paths twice, so paths
+    /// with encoded characters become wrong.
     pub fn can_share(path: &str) -> bool {
         !path.is_empty() && Path::from(path).as_ref() == path
     }
 
-    /// Whether this store needs objects of another one.
+    /// Whether this store references objects of another one.
     pub(super) fn shares_objects(&self) -> bool {
         !self.db.manifest().external_dbs().is_empty()
     }
 }
 
-/// What is there of a clone; none if nothing is there at all. What is none of this parent is refused.
+/// Opens an unfinished clone. `None` if nothing exists. Rejects a store of another parent.
 async fn half(
     parent: &Place,
     unlocked: Option<&Unlocked>,
@@ -243,7 +243,7 @@ async fn half(
             Err(error) => return Err(error),
         },
     };
-    // With a ring and nothing else, it is at its beginning.
+    // A store with only a ring is at the first step.
     let may_lack_manifest = keys.is_some();
     let half = half_with(parent, unlocked, target, keys).await?;
     match &half.manifest {
@@ -253,7 +253,7 @@ async fn half(
     }
 }
 
-/// The place of a clone with these keys, which are there if the parent's are.
+/// Opens a clone with these keys, which exist if the parent has keys.
 async fn half_with(
     parent: &Place,
     unlocked: Option<&Unlocked>,
@@ -273,7 +273,7 @@ async fn half_with(
     Ok(Half { object_store, manifest: admin.read_manifest(None).await? })
 }
 
-/// The pin that a clone of this parent was made from, and the one that SlateDB has made besides.
+/// Returns the pin from which a clone of this parent was created, and SlateDB's own pin.
 fn source(manifest: &VersionedManifest, parent: &Place) -> Result<(Uuid, Option<Uuid>), Error> {
     let path = Path::from(parent.path.as_str());
     match manifest.external_dbs().as_slice() {
@@ -284,7 +284,7 @@ fn source(manifest: &VersionedManifest, parent: &Place) -> Result<(Uuid, Option<
     }
 }
 
-/// The log of a clone: none, since what is pinned is in sorted runs.
+/// The empty log of a clone: a pinned state is completely in sorted runs.
 struct NoLog;
 
 #[async_trait]
@@ -319,7 +319,7 @@ impl WalAdmin for NoLog {
         _manifest: VersionedManifest,
         _to: &Path,
     ) -> Result<(u64, u64), WalError> {
-        // Nothing is replayed, and the first file that the clone writes is the first of all.
+        // Nothing is replayed, and the clone's first log file is the first of all.
         Ok((0, 0))
     }
 }

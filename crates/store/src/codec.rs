@@ -1,8 +1,8 @@
-//! How a record becomes bytes: one version byte, then the body.
+//! Encoding of records: one version byte, then the body.
 //!
-//! Small records have JSON for a body, so that a later version can add a field without a migration and
-//! a person can read one; table and view metadata is compressed with zstd. It is kept as a [`Head`],
-//! which each version writes anew, and pieces, which versions share.
+//! Small records are JSON, so that later versions can add fields without a migration, and people
+//! can read them. Metadata of tables and views is compressed with zstd. It is stored as a [`Head`],
+//! which each version writes, and chunks, which versions share.
 
 use std::collections::HashMap;
 
@@ -13,39 +13,39 @@ use serde::de::DeserializeOwned;
 use slateberg_base::error_chain::Cause;
 use slateberg_model::text::{Piece, PieceHash, Segment, Text};
 
-/// Why bytes are not the record they should be.
+/// Reason why a record cannot be decoded.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
-    /// There is nothing, or less than a record's head.
+    /// The bytes end within the record.
     #[error("truncated")]
     Truncated,
-    /// The version byte is one that this binary does not know.
+    /// The binary does not support the version byte.
     #[error("unknown record version {0}")]
     Version(u8),
-    /// The body is not what it should be.
+    /// The body is invalid.
     #[error(transparent)]
     Body(Cause),
 }
 
-/// A value that a key of the store can hold.
+/// A value of a key.
 pub trait Value: Clone + Send + Sync + 'static {
-    /// The bytes to store.
+    /// Encodes the value.
     fn encode(&self) -> Vec<u8>;
-    /// The value that was stored.
+    /// Decodes the value.
     fn decode(bytes: &[u8]) -> Result<Self, DecodeError>;
 }
 
-/// The current version of every JSON record.
+/// Current version of all JSON records.
 const JSON_VERSION: u8 = 1;
 
-/// Writes a JSON record.
+/// Encodes a JSON record.
 pub fn encode_json<T: Serialize>(value: &T) -> Vec<u8> {
     let mut bytes = vec![JSON_VERSION];
     serde_json::to_writer(&mut bytes, value).expect("records hold only what JSON can hold");
     bytes
 }
 
-/// Reads a JSON record.
+/// Decodes a JSON record.
 pub fn decode_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
     match bytes.split_first() {
         None => Err(DecodeError::Truncated),
@@ -56,31 +56,31 @@ pub fn decode_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> 
     }
 }
 
-/// A document that is whole: the version byte, the record's version, and its text compressed. What
-/// earlier binaries wrote.
+/// Version byte of a document in one part: the record's version, and the compressed JSON. Written
+/// by older binaries.
 const WHOLE_DOCUMENT_VERSION: u8 = 1;
-/// A document with pieces: the version byte, the record's version, the segments, and the inline ones
-/// compressed as one.
+/// Version byte of a document with chunks: the record's version, the segments, and the inline ones
+/// compressed together.
 const DOCUMENT_VERSION: u8 = 2;
-/// The version of every piece.
+/// Version byte of chunks.
 const PIECE_VERSION: u8 = 1;
-/// Level 1 halves the time of zstd's default for a few percent of size; metadata is written more often
-/// than it is read back from here.
+/// Level 1 takes half the time of zstd's default and a few percent more space. Metadata is written
+/// more often than it is read from here.
 const ZSTD_LEVEL: i32 = 1;
-/// The most bytes that a document may unfold to: bounds what a corrupt length can make us allocate.
+/// Maximum decompressed size of a document, which bounds the allocation for a corrupt length.
 const DOCUMENT_BYTES_MAX: usize = 1 << 30;
 
-/// The metadata of a table or view at one version of its record.
+/// Metadata of a table or view at one version of its record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document {
-    /// The version of the record that this is the metadata of.
+    /// Version of the record.
     pub version: u64,
-    /// The JSON text, exactly as the metadata file has it.
+    /// The JSON, exactly as in the metadata file.
     pub text: Text,
 }
 
 impl Document {
-    /// What is kept of it under its own key. Its pieces have keys of theirs.
+    /// Returns the part that is stored under the document's own key. Chunks have their own keys.
     pub fn head(&self) -> Head {
         let segment = |segment: &Segment| match segment {
             Segment::Inline(bytes) => HeadSegment::Inline(bytes.len()),
@@ -91,7 +91,7 @@ impl Document {
     }
 }
 
-/// A document without the texts of its pieces: nothing that could be shown to anybody.
+/// A document without the content of its chunks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
     version: u64,
@@ -114,17 +114,17 @@ impl HeadSegment {
     }
 }
 
-/// The marks of segments in a head.
+/// Tags of segments in a head.
 const INLINE_MARK: u8 = 0;
 const PIECE_MARK: u8 = 1;
 
 impl Head {
-    /// The same metadata, as that of another version of its record.
+    /// The same metadata at another version of its record.
     pub fn at_version(self, version: u64) -> Self {
         Self { version, ..self }
     }
 
-    /// The hashes of its pieces, in order. One that stands in it twice comes twice.
+    /// Returns the hashes of its chunks, in order, with repetitions.
     pub fn pieces(&self) -> impl Iterator<Item = PieceHash> {
         self.segments.iter().filter_map(|segment| match segment {
             HeadSegment::Inline(_) => None,
@@ -132,8 +132,8 @@ impl Head {
         })
     }
 
-    /// The document, with the pieces that were found; the hash of the first that is not among them, or
-    /// has another length, if there is one.
+    /// Completes the document with these chunks. Errors with the hash of the first chunk that is
+    /// missing or has another length.
     pub fn complete(&self, pieces: &HashMap<PieceHash, Bytes>) -> Result<Document, PieceHash> {
         let mut at = 0;
         let segment = |segment: &HeadSegment| match segment {
@@ -205,7 +205,7 @@ impl Value for Head {
     }
 }
 
-/// A piece of a document: its text, compressed. What it is known by is its key.
+/// Compressed content of a chunk. Its key contains its hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PieceText(pub Bytes);
 
@@ -225,7 +225,7 @@ impl Value for PieceText {
     }
 }
 
-/// Bytes that are being read.
+/// A reader of bytes.
 struct Input<'a>(&'a [u8]);
 
 impl Input<'_> {
@@ -251,12 +251,12 @@ impl Input<'_> {
     }
 }
 
-/// A length as it is kept.
+/// Encodes a length.
 fn length(length: usize) -> [u8; 4] {
     u32::try_from(length).expect("a document is shorter than 4 GiB").to_be_bytes()
 }
 
-/// The sum of lengths, if a document can be so long.
+/// Returns the sum of lengths, unless it exceeds the maximum size of a document.
 fn bounded(mut lengths: impl Iterator<Item = usize>) -> Result<usize, DecodeError> {
     let sum = lengths.try_fold(0_usize, |sum, len| {
         sum.checked_add(len).filter(|sum| *sum <= DOCUMENT_BYTES_MAX)

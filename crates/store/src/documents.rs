@@ -1,7 +1,8 @@
-//! Documents: a head that each version writes anew, and pieces that versions share.
+//! Documents: a head that each version writes, and chunks that versions share.
 //!
-//! A piece is there exactly as long as the head names it: both change in one batch. A reader that finds a
-//! head and not all of its pieces has met a commit between two reads, and reads the head again.
+//! A chunk exists exactly as long as the head references it: both change in one batch. A reader
+//! that finds a head without all of its chunks has met a commit between two reads, and reads the
+//! head again.
 
 use std::collections::HashSet;
 
@@ -15,8 +16,8 @@ use super::txn::Transaction;
 use slateberg_model::text::{Piece, PieceHash, Text};
 
 impl Transaction {
-    /// Writes a document. `before` is the text that it replaces, if there is one: exactly that of the
-    /// document that the store has, or pieces would be lost or left.
+    /// Writes a document. `before` is the JSON that it replaces, exactly as stored. Otherwise
+    /// chunks would be lost or left behind.
     pub fn put_document(
         &self,
         id: Uuid,
@@ -35,7 +36,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Removes a document with its pieces.
+    /// Removes a document with its chunks.
     pub async fn delete_document(&self, id: Uuid) -> Result<(), Error> {
         let Some(head) = self.get(&MetadataKey(id)).await? else { return Ok(()) };
         for hash in head.pieces() {
@@ -45,15 +46,14 @@ impl Transaction {
     }
 }
 
-/// What becomes of pieces when a text takes the place of another.
+/// Changes of chunks when one document replaces another.
 struct Changes<'a> {
     new: Vec<&'a Piece>,
     gone: HashSet<PieceHash>,
 }
 
 impl<'a> Changes<'a> {
-    /// Most pieces are the same from the beginning on, or from the end on, which is found without
-    /// looking any of them up.
+    /// Most chunks are equal at the beginning or at the end, which needs no lookup.
     fn between(before: Option<&Text>, after: &'a Text) -> Self {
         let old: Vec<PieceHash> =
             before.into_iter().flat_map(Text::pieces).map(Piece::hash).collect();

@@ -1,8 +1,8 @@
-//! The encryption of an open store: whether it is encrypted, with which keys, and how these change.
+//! Encryption of an open store: whether it is encrypted, with which keys, and changes of the keys.
 //!
-//! A store is encrypted from its first byte on or not at all: a ring is founded where no store is, and
-//! whoever opens a store says what it is. So nobody can make a server write plain text, or read it, by
-//! taking the ring away.
+//! A store is encrypted from its first byte on or not at all: a ring is created only for a new
+//! store, and the settings have to state whether the store is encrypted. So an attacker cannot make
+//! a server write or read plain text by removing the ring.
 
 use std::sync::Arc;
 
@@ -19,34 +19,34 @@ use slateberg_kms::ring::Ring;
 use slateberg_kms::sealed_objects::{Access, SealedObjects};
 use slateberg_kms::{self as kms, Kms};
 
-/// Tries of one change of the ring against others.
+/// Maximum number of attempts of a change of the ring.
 const CHANGE_ATTEMPTS_MAX: usize = 8;
 
-/// The keys of an open store, and where its ring is.
+/// Keys of an open store, and the location of its ring.
 pub(super) struct Unlocked {
     pub(super) encryption: Encryption,
     ring: RingPlace,
     pub(super) keys: Arc<Keys>,
-    /// What opens the objects that a clone shares with its parent.
+    /// Keys for the objects that a clone shares with its parent.
     pub(super) inherited: Option<Inherited>,
-    /// Held by whoever changes the ring.
+    /// Serializes changes of the ring.
     changing: tokio::sync::Mutex<()>,
 }
 
-/// The keys of the store that an open one is a clone of, and where its objects are.
+/// Keys of a clone's parent, and the location of its objects.
 pub(super) struct Inherited {
     pub(super) below: Path,
     pub(super) keys: Arc<Keys>,
 }
 
-/// What may be done about a store that is not there.
+/// Behaviour for a store that does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Missing {
     Found,
     Refuse,
 }
 
-/// A place, with its keys if it is encrypted: everything is read and written through it from now on.
+/// Returns a location that reads and writes through the keys, if the store is encrypted.
 pub(super) async fn unlock(
     place: &Place,
     missing: Missing,
@@ -54,7 +54,7 @@ pub(super) async fn unlock(
     let ring = RingPlace::of(place);
     let Some(encryption) = place.encryption.clone() else {
         return match ring.read().await {
-            // Even a ring that cannot be read says that the store is encrypted.
+            // Even an unreadable ring proves that the store is encrypted.
             Ok(None) => Ok((place.clone(), None)),
             Ok(Some(_)) | Err(Error::Encryption(_)) => Err(Error::Encrypted),
             Err(error) => Err(error),
@@ -82,7 +82,7 @@ pub(super) async fn unlock(
     Ok((place, Some(unlocked)))
 }
 
-/// The keys of a ring, and those of a clone's parent.
+/// Opens a ring: its keys, and those of a clone's parent.
 async fn open_ring(ring: &Ring, kms: &dyn Kms) -> Result<(Keys, Option<Inherited>), Error> {
     let keys = ring.unlock(kms).await?;
     let inherited = match (ring.inherited(), ring.unlock_inherited(kms).await?) {
@@ -95,7 +95,7 @@ async fn open_ring(ring: &Ring, kms: &dyn Kms) -> Result<(Keys, Option<Inherited
     Ok((keys, inherited))
 }
 
-/// Founds the ring of a store that is not there yet.
+/// Creates the ring of a new store.
 async fn found_ring(
     place: &Place,
     encryption: &Encryption,
@@ -113,7 +113,7 @@ async fn found_ring(
     let (founded, keys) = Ring::found(kms, encryption.ids.random(), now_ms).await?;
     match ring.create(&founded).await? {
         Written::Done => Ok(keys),
-        // Somebody else opens the same store at this moment, and has founded its ring.
+        // A concurrent start has created the ring.
         Written::Outrun => match ring.read().await? {
             Some(found) => Ok(found.ring.unlock(kms).await?),
             None => Err(Error::RingMissing),
@@ -121,7 +121,7 @@ async fn found_ring(
     }
 }
 
-/// The beginning of one of a store's manifests, as it lies in the bucket.
+/// Returns the beginning of a manifest of the store, as stored in the bucket.
 pub(super) async fn any_manifest(place: &Place) -> Result<Option<Vec<u8>>, Error> {
     let unavailable = |error: ObjectError| Error::unavailable(error);
     let prefix = Path::from(place.path.as_str()).join("manifest");
@@ -132,14 +132,14 @@ pub(super) async fn any_manifest(place: &Place) -> Result<Option<Vec<u8>>, Error
 }
 
 impl Unlocked {
-    /// The last thing that could not be opened.
+    /// Returns the last decryption failure.
     pub(super) fn failure(&self) -> Option<kms::Error> {
         let inherited = self.inherited.as_ref().and_then(|inherited| inherited.keys.failure());
         self.keys.failure().or(inherited)
     }
 
-    /// The keys of the clone of this store that is to be at `target`: those that an earlier try has left
-    /// there. None if there is no ring; one that is another's is refused.
+    /// Returns the keys of an unfinished clone at `target`. `None` if it has no ring. Rejects the
+    /// ring of another store.
     pub(super) async fn keys_of_clone(
         &self,
         path: &str,
@@ -156,7 +156,7 @@ impl Unlocked {
         Ok(Some(found.ring.unlock(self.encryption.kms.as_ref()).await?))
     }
 
-    /// Founds the ring of a clone of this store, which lies at `path`.
+    /// Creates the ring of a clone at `path`.
     pub(super) async fn found_clone(&self, path: &str, target: &Place) -> Result<Keys, Error> {
         let Encryption { kms, clock, ids } = &self.encryption;
         let own = self.read().await?.ring;
@@ -167,7 +167,7 @@ impl Unlocked {
         }
     }
 
-    /// Takes over what others have done to the ring. Says whether there was anything.
+    /// Reads changes of the ring by other processes. Returns whether there were any.
     pub(super) async fn refresh(&self) -> Result<bool, Error> {
         let found = self.read().await?;
         if found.ring.active() == self.keys.active() {
@@ -187,8 +187,8 @@ impl Unlocked {
         Ok(self.keys.take_over(&keys)?)
     }
 
-    /// Changes the ring, anew if somebody else was faster. The new ring is written before any key of it is
-    /// used, so that nothing is ever sealed with a key that a crash could lose.
+    /// Changes the ring, and retries after concurrent changes. The new ring is written before any
+    /// of its keys is used, so that a crash cannot lose a key that encrypted anything.
     pub(super) async fn change<C, F>(&self, change: C) -> Result<Ring, Error>
     where
         C: Fn(Ring) -> F,

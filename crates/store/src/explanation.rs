@@ -6,7 +6,7 @@ use super::files::damaged_root;
 use super::location::Place;
 use slateberg_kms::keys::looks_sealed;
 
-/// Why a place could not be opened, as far as its encryption or a damaged file is the reason.
+/// Explains why a store could not be opened, if its encryption or a damaged file is the reason.
 pub(super) async fn explained(
     place: &Place,
     unlocked: Option<&Unlocked>,
@@ -14,13 +14,13 @@ pub(super) async fn explained(
 ) -> Error {
     let error = error.into();
     if let Some(failure) = unlocked.and_then(Unlocked::failure) {
-        // SlateDB has words of its own for it, and the journal says where it is.
+        // SlateDB reports it with its own text, and the journal with its location.
         return match error.to_string().contains(&failure.to_string()) {
             true => error,
             false => failure.into(),
         };
     }
-    // Without a ring to say so, what is sealed looks like rubbish.
+    // Without a ring, encrypted objects look damaged.
     if unlocked.is_none()
         && let Ok(Some(manifest)) = any_manifest(place).await
         && looks_sealed(&manifest)
@@ -28,7 +28,7 @@ pub(super) async fn explained(
         return Error::RingMissing;
     }
     match error {
-        // SlateDB names no file, and takes an older manifest for the sign of another writer.
+        // SlateDB does not name the file, and reports an older manifest as a fence.
         Error::Damaged(_) | Error::Internal(_) | Error::Fenced => {
             damaged_root(place).await.map_or(error, Error::DamagedFile)
         }

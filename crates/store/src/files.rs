@@ -1,9 +1,9 @@
-//! Reads every file that a start needs, and names those that are missing or damaged.
+//! Reads every file that a start needs, and reports missing and damaged ones.
 //!
-//! SlateDB reports the first file that it cannot read, often without its name, and reads some of them only
-//! when a request needs them. So `fsck` reads them one by one: manifests, the lists of compactions, the
-//! boundaries of garbage collection, and every part of every sorted run that the newest manifest or a
-//! checkpoint names. An object of SlateDB's carries a checksum with each of its parts.
+//! SlateDB reports the first file that it cannot read, often without its name, and reads some files
+//! only when a request needs them. So `fsck` reads them one by one: manifests, the lists of
+//! compactions, the boundaries of garbage collection, and every part of every sorted run that the
+//! newest manifest or a checkpoint references. Each part of SlateDB's objects has a checksum.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
@@ -24,14 +24,14 @@ use slateberg_base::error_chain::one_line;
 use slateberg_base::progress::Progress;
 use slateberg_wal::{self as journal, DamagedFile, RESTORE};
 
-/// Bytes of data blocks that are read at once.
+/// Size of a read of data blocks.
 const READ_BYTES: u64 = 8 << 20;
-/// Bytes behind the description of a sorted run: its offset, and the version of the format.
+/// Size of a sorted run's footer behind its description: offset, and version of the format.
 const FOOTER: usize = 10;
-/// Bytes of a checksum.
+/// Size of a checksum.
 const CHECKSUM: usize = 4;
 
-/// Advice for files that are not needed.
+/// Advice for unneeded files.
 const MOVE_COMPACTIONS: &str =
     "Move this file away: it only lists compactions under way, and the next start does without it";
 const MOVE_BOUNDARY: &str = "Move this file away: garbage collection writes it again";
@@ -39,25 +39,25 @@ const MOVE_BOUNDARY: &str = "Move this file away: garbage collection writes it a
 const FORGET_CHECKPOINT: &str =
     "Put this file back from a copy, or delete the checkpoints that need it";
 
-/// The files of a store, and which of them cannot be read.
+/// The files of a store, and the damaged ones.
 #[derive(Debug, Default)]
 pub struct CheckedFiles {
-    /// Files that were read.
+    /// Number of files that were read.
     pub count: usize,
-    /// Those that are missing or damaged.
+    /// Missing or damaged files.
     pub damaged: Vec<DamagedFile>,
-    /// Whether the records cannot be read because of that.
+    /// Whether the damage makes the records unreadable.
     pub hides_records: bool,
 }
 
-/// The files that lead to all others.
+/// The files that reference all others.
 #[derive(Default)]
 struct Roots {
     manifests: BTreeMap<u64, VersionedManifest>,
     files: CheckedFiles,
 }
 
-/// Reads every file of a store, without writing. An error is a store that cannot be asked.
+/// Reads every file of a store, without writing. Errors if the store does not respond.
 pub async fn check_files(place: &Place, progress: &Progress) -> Result<CheckedFiles, Error> {
     let (place, unlocked) = unlock(place, Missing::Refuse).await?;
     let Roots { manifests, mut files } = Roots::read(&place).await?;
@@ -89,12 +89,12 @@ pub async fn check_files(place: &Place, progress: &Progress) -> Result<CheckedFi
     Ok(files)
 }
 
-/// Refuses a store whose newest manifest is missing. Only before a start writes manifests of its own can that
-/// be found out.
+/// Rejects a store whose newest manifest is missing. This is only detectable before a start writes
+/// its own manifests.
 pub(super) async fn refuse_older_manifest(place: &Place) -> Result<(), Error> {
     let admin = admin(place);
     let compactions = admin.read_compactions(None).await;
-    // What cannot be read is left to the start, which reports it.
+    // The start reports unreadable files.
     match (compactions, admin.read_manifest(None).await) {
         (Ok(Some(compactions)), Ok(Some(newest))) => {
             missing_manifest(&compactions, &newest).map_or(Ok(()), |it| Err(Error::DamagedFile(it)))
@@ -103,8 +103,8 @@ pub(super) async fn refuse_older_manifest(place: &Place) -> Result<(), Error> {
     }
 }
 
-/// The manifest that is missing, if a list of compactions is newer than the newest one. A compactor changes
-/// the manifest first.
+/// Returns the missing manifest, if a list of compactions is newer than the newest manifest. A
+/// compactor changes the manifest first.
 fn missing_manifest(
     compactions: &VersionedCompactions,
     newest: &VersionedManifest,
@@ -116,15 +116,16 @@ fn missing_manifest(
     })
 }
 
-/// The file because of which a store could not be opened, if it is one of those that lead to all others.
+/// Returns the file because of which a store could not be opened, if it is one of those that
+/// reference all others.
 pub(super) async fn damaged_root(place: &Place) -> Option<DamagedFile> {
     let (place, _) = unlock(place, Missing::Refuse).await.ok()?;
     let roots = Roots::read(&place).await.ok()?;
     roots.files.damaged.into_iter().next()
 }
 
-/// Checks that the log of objects has no gap behind the last one that is in sorted runs. Its content is read
-/// when the store is opened; an object that fences another writer is empty.
+/// Checks that the log of objects has no gap after the last one in sorted runs. Opening the store
+/// reads its content. An object that fences another writer is empty.
 async fn check_log(place: &Place, after: u64, files: &mut CheckedFiles) -> Result<(), Error> {
     let log = place.log.as_ref().map(|log| Place { object_store: log.store(), ..place.clone() });
     let place = log.as_ref().unwrap_or(place);
@@ -147,7 +148,7 @@ impl Roots {
     async fn read(place: &Place) -> Result<Self, Error> {
         let mut roots = Self::default();
         roots.boundaries(place).await?;
-        // Read in this order, the manifest is never behind what a running compactor has changed.
+        // In this order, the manifest is never older than the changes of a running compactor.
         let compactions = roots.compactions(place).await?;
         roots.manifests(place).await?;
         let newest = roots.manifests.values().next_back();
@@ -219,19 +220,19 @@ impl Roots {
     }
 }
 
-/// The content of a file, or of a part of it.
+/// Content of a file, or of a part of it.
 enum Content<T> {
-    /// It was read.
+    /// The content is readable.
     Sound(T),
-    /// It cannot be what was written, for this reason.
+    /// The content is damaged, for this reason.
     Damaged(String),
 }
 
-/// A sorted run that is read.
+/// A sorted run.
 struct Run {
     path: Path,
     handle: SsTableHandle,
-    /// Whether the newest manifest names it: the others are those of checkpoints.
+    /// Whether the newest manifest references it. Otherwise a checkpoint does.
     is_newest: bool,
 }
 
@@ -239,7 +240,7 @@ struct Run {
 struct Runs;
 
 impl Runs {
-    /// Those that the newest manifest and the checkpoints name.
+    /// Returns the sorted runs that the newest manifest and the checkpoints reference.
     fn of(
         place: &Place,
         manifests: &BTreeMap<u64, VersionedManifest>,
@@ -274,7 +275,7 @@ impl Runs {
 }
 
 impl Run {
-    /// What is wrong with it, if anything is.
+    /// Returns the damage of a sorted run, if it has any.
     async fn check(
         &self,
         place: &Place,
@@ -316,7 +317,7 @@ impl Run {
         self.check_blocks(place, unlocked, begin).await
     }
 
-    /// Whether it is still needed: a server beside this may have merged it, and deleted it then.
+    /// Whether the run is still needed. A running server may have merged and deleted it.
     async fn is_needed(&self, place: &Place) -> Result<bool, Error> {
         if !self.is_newest {
             return Ok(true);
@@ -334,7 +335,7 @@ impl Run {
         unlocked: Option<&Unlocked>,
         end: u64,
     ) -> Result<Option<String>, Error> {
-        // A reader finds sorted runs below the store that it is of: a clone's may be its parent's.
+        // Readers expect a sorted run below its own store. A clone's run may belong to its parent.
         let parts: Vec<_> = self.path.parts().collect();
         let root = Path::from_iter(parts[..parts.len().saturating_sub(2)].iter().cloned());
         let store = place.object_store.clone();
@@ -366,7 +367,7 @@ impl Run {
         Ok(None)
     }
 
-    /// Reads a part, or returns why it cannot be what was written.
+    /// Reads a part, or returns the reason why it is damaged.
     async fn read(&self, place: &Place, range: Range<u64>) -> Result<Content<Bytes>, Error> {
         match place.object_store.get_range(&self.path, range).await {
             Ok(bytes) => Ok(Content::Sound(bytes)),
@@ -378,14 +379,14 @@ impl Run {
     }
 }
 
-/// Whether the checksum at the end of a part is that of the rest.
+/// Whether the checksum at the end of a part matches.
 fn is_sound(part: &[u8]) -> bool {
     let Some(split) = part.len().checked_sub(CHECKSUM) else { return false };
     let (content, mut sum) = part.split_at(split);
     sum.get_u32() == crc32fast::hash(content)
 }
 
-/// Whether the description of a sorted run is whole, whose last bytes, from `begin` on, are `tail`.
+/// Whether the description of a sorted run is complete. `tail` has its last bytes, from `begin` on.
 fn has_sound_description(tail: &[u8], begin: u64) -> bool {
     let Some(split) = tail.len().checked_sub(FOOTER) else { return false };
     let (before, mut footer) = tail.split_at(split);
@@ -393,7 +394,7 @@ fn has_sound_description(tail: &[u8], begin: u64) -> bool {
     from.and_then(|from| before.get(from..)).is_some_and(is_sound)
 }
 
-/// The objects in a directory of the store, in the order of their names.
+/// Returns the objects in a directory of the store, ordered by name.
 async fn listed(place: &Place, directory: &str) -> Result<Vec<Path>, Error> {
     let prefix = Path::from(place.path.as_str()).join(directory);
     let objects = place.object_store.list(Some(&prefix)).map_ok(|object| object.location);
@@ -402,19 +403,19 @@ async fn listed(place: &Place, directory: &str) -> Result<Vec<Path>, Error> {
     Ok(paths)
 }
 
-/// The number in a file's name.
+/// Returns the number in a file's name.
 fn number(path: &Path) -> Option<u64> {
     path.filename()?.split_once('.')?.0.parse().ok()
 }
 
-/// How messages name a file.
+/// Returns the name of a file in messages.
 fn name(place: &Place, path: &Path) -> String {
     let below = path.prefix_match(&Path::from(place.path.as_str()));
     let below = below.map(|parts| Path::from_iter(parts).to_string());
     below.filter(|below| !below.is_empty()).unwrap_or_else(|| format!("/{path}"))
 }
 
-/// Returns what was read. Errors if the store does not respond.
+/// Converts the result of a read. Errors if the store does not respond.
 fn content<T>(read: Result<T, slatedb::Error>) -> Result<Content<T>, Error> {
     match read {
         Ok(read) => Ok(Content::Sound(read)),

@@ -1,13 +1,13 @@
 //! Group commit: one flush of the write-ahead log at a time, each for everything that was accepted
-//! while the one before it was under way.
+//! during the previous one.
 //!
-//! A flush starts as soon as something waits and none is in flight, so that a lone commit waits for
-//! nobody. What is accepted meanwhile gathers in a **group** of its own, and the end of one flush starts
-//! the next. What is about to be accepted anyway comes along instead of waiting for a whole flush
-//! ([`Pace`]).
+//! A flush starts as soon as something waits and none is in progress, so a lone commit does not
+//! wait. Transactions that are accepted during a flush form the next **group**, whose flush starts
+//! when the current one ends. A group waits for transactions that are about to be accepted, so that
+//! they need not wait for a whole flush ([`Pace`]).
 //!
-//! SlateDB could flush on a timer instead; that costs a lone commit half a period, and an idle process
-//! a wake-up for each.
+//! SlateDB can flush on a timer instead, but then a lone commit waits for half a period on average,
+//! and an idle process wakes up in every period.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -21,10 +21,10 @@ use super::metrics::Metrics;
 use slateberg_base::error_chain::Cause;
 use slateberg_base::pace::Pace;
 
-/// How the flush of a group ended; none while it has not.
+/// Result of a group's flush. `None` until it has ended.
 type Flushed = Option<Result<(), Error>>;
 
-/// Flushes the write-ahead log whenever something waits for it. Ends with the last handle to it.
+/// Flushes the write-ahead log whenever a transaction waits for it. Ends with its last handle.
 pub(super) struct Flusher {
     shared: Arc<Shared>,
     task: AbortHandle,
@@ -35,7 +35,7 @@ struct Shared {
     wanted: Notify,
 }
 
-/// The group that the next flush will be for.
+/// The group of the next flush.
 struct Gathering {
     members: usize,
     flushed: watch::Sender<Flushed>,
@@ -47,19 +47,19 @@ impl Default for Gathering {
     }
 }
 
-/// Membership in a group: tells when everything that was accepted before it was joined is durable.
+/// Membership in a group: reports when everything that was accepted before joining is durable.
 #[derive(Clone)]
 pub(super) struct Membership(watch::Receiver<Flushed>);
 
 impl Flusher {
-    /// Starts flushing the log of `db`.
+    /// Starts to flush the log of `db`.
     pub(super) fn start(db: Db, metrics: Metrics) -> Self {
         let shared = Arc::new(Shared { gathering: Mutex::default(), wanted: Notify::new() });
         let task = tokio::spawn(run(db, Arc::clone(&shared), metrics)).abort_handle();
         Self { shared, task }
     }
 
-    /// Joins the group that gathers now, and has it flushed.
+    /// Joins the current group, and requests its flush.
     pub(super) fn join(&self) -> Membership {
         let flushed = {
             let mut gathering = self.shared.gathering();
@@ -78,7 +78,7 @@ impl Drop for Flusher {
 }
 
 impl Membership {
-    /// Waits until the group is durable. If it never was, its outcome is unknown.
+    /// Waits until the group is durable. If the flush fails, the outcome of the group is unknown.
     pub(super) async fn durable(&self) -> Result<(), Error> {
         let mut flushed = self.0.clone();
         match flushed.wait_for(Option::is_some).await {
@@ -107,12 +107,12 @@ async fn run(db: Db, shared: Arc<Shared>, metrics: Metrics) {
         metrics.flushed(group.members);
         let flushed = flush(&db).await;
         pace.ended(group.members, shared.gathering().members, began);
-        // Nobody needs to listen any more: whoever does not is served all the same.
+        // Members that stopped waiting need no result.
         group.flushed.send_replace(Some(flushed));
     }
 }
 
-/// Flushes what has been accepted so far, and returns when readers of durable state see it.
+/// Flushes everything that has been accepted. Returns when readers of durable state see it.
 async fn flush(db: &Db) -> Result<(), Error> {
     let unknown = |error: slatedb::Error| Error::Unknown(Cause::new(error));
     let accepted = db.snapshot().map_err(unknown)?.seq();

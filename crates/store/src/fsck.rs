@@ -1,4 +1,4 @@
-//! Walks every record and checks every invariant, without writing a byte.
+//! Reads every record and checks every invariant, without writing.
 
 mod report;
 
@@ -29,10 +29,10 @@ use slateberg_model::text::PieceHash;
 
 pub use report::{Published, Report};
 
-/// Records that are read at once.
+/// Number of records to read at once.
 const PAGE: usize = 10_000;
 
-/// Checks every record. Errors if the store cannot be read; the report has what is wrong in it.
+/// Checks every record. The report has the damage. Errors if the store cannot be read.
 pub async fn walk(store: &impl Read, progress: &Progress) -> Result<Report, Error> {
     let mut walk = Walk {
         store,
@@ -49,7 +49,7 @@ pub async fn walk(store: &impl Read, progress: &Progress) -> Result<Report, Erro
     Ok(walk.report)
 }
 
-/// The id of a warehouse by its name, if the store knows it.
+/// Returns the id of the warehouse with this name.
 pub async fn warehouse_id(store: &impl Read, name: &str) -> Result<Option<Uuid>, Error> {
     Ok(store.get(&WarehouseKey(name.to_owned())).await?.map(|record| record.id))
 }
@@ -57,7 +57,7 @@ pub async fn warehouse_id(store: &impl Read, name: &str) -> Result<Option<Uuid>,
 struct Walk<'a, R> {
     store: &'a R,
     report: Report,
-    /// The format of the store: what a newer one has besides is not missed.
+    /// Format of the store. Records that only newer formats have are not missing.
     format_version: u32,
     phase: Phase,
     known: Known,
@@ -204,8 +204,8 @@ impl<R: Read> Walk<'_, R> {
         for (id, record) in &self.known.tabulars {
             let found = places.get(id).copied().unwrap_or_default();
             let locations = || record.further_paths.iter().chain([&record.location]);
-            // A location with percent-encoded characters has a second key, for its decoded spelling,
-            // unless an older version has written it.
+            // A location with percent-encoded characters has a second key, for its decoded
+            // spelling, unless an older version has written it.
             let encoded = locations().filter(|location| location.contains('%')).count();
             let least = locations().count();
             if !(least..=least + encoded).contains(&found) {
@@ -311,7 +311,8 @@ impl<R: Read> Walk<'_, R> {
         Ok(())
     }
 
-    /// The documents, none for one that is not whole: every piece that is named is there, and no other.
+    /// Returns the documents, with `None` for incomplete ones, and checks that every referenced
+    /// chunk exists, and no other.
     async fn documents(&mut self) -> Result<Vec<(Uuid, Option<Document>)>, Error> {
         let mut pieces: HashMap<Uuid, HashMap<PieceHash, Bytes>> = HashMap::new();
         for (key, PieceText(text)) in self.all::<PieceKey>(KeySpace::MetadataPieces).await? {

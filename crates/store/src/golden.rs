@@ -1,6 +1,6 @@
-//! Records as they are stored: bytes that were once written are read, and written again as they were.
+//! Golden tests of the stored format: old bytes are decoded, and encoded to the same bytes.
 //!
-//! What is here is never adapted to the code. A record that gets another form keeps its old one here, beside
+//! Never adapt these bytes to the code. If a record gets another form, keep the old one here beside
 //! the new one.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -24,7 +24,7 @@ const RECORDS: &[(&str, &str)] = &[
         "01",
         r#"{"format_version":6,"catalog_id":"0197a000-0000-7000-8000-000000000001","created_ms":1700000000000,"clone_of":{"parent_url":"s3://bucket/state","parent_catalog":"0197a000-0000-7000-8000-000000000002","pin":"0197a000-0000-7000-8000-000000000003","pin_name":"clone","checkpoint":"nightly","as_of_ms":1700000000001,"cloned_ms":1700000000002},"timeline":"0197a000-0000-7000-8000-000000000004"}"#,
     ),
-    // The warehouse "prod": of the configuration, and made at run time.
+    // The warehouse "prod": of the configuration, and created at run time.
     (
         "1070726f64",
         r#"{"id":"0197a000-0000-7000-8000-000000000010","location":"file:///data","created_ms":1700000000000}"#,
@@ -33,7 +33,7 @@ const RECORDS: &[(&str, &str)] = &[
         "1070726f64",
         r#"{"id":"0197a000-0000-7000-8000-000000000010","location":"s3://bucket/data","created_ms":1700000000000,"definition":{"version":2,"created_by":"admin","changed_ms":1700000000001,"changed_by":"ops","allowed_locations":["s3://other/data"],"options":{"region":"eu-central-1"},"credentials":"main","client_defaults":{"a":"b"},"client_overrides":{"c":"d"},"access":{"delegation":["vended-credentials","remote-signing"],"role_arn":"arn:aws:iam::1:role/r","external_id":"e","sts_endpoint":"https://sts","credentials_seconds":900}}}"#,
     ),
-    // The namespace "ns" and what is in it.
+    // The namespace "ns" and its contents.
     (
         "200197a000000070008000000000000010\
          6e73",
@@ -57,7 +57,7 @@ const RECORDS: &[(&str, &str)] = &[
         "320197a000000070008000000000000031",
         r#"{"id":"0197a000-0000-7000-8000-000000000031","kind":"view","warehouse":"0197a000-0000-7000-8000-000000000010","namespace":"0197a000-0000-7000-8000-000000000020","name":"v","uuid":"0197a000-0000-7000-8000-000000000041","location":"file:///data/ns/v","metadata_location":"file:///data/ns/v/metadata/00000.metadata.json","version":1,"created_ms":1700000000000,"updated_ms":1700000000000}"#,
     ),
-    // The place file:///data/t, whose parts are "file", "data" and "t", and a UUID.
+    // The location file:///data/t, whose parts are "file", "data" and "t", and a UUID.
     (
         "3566696c65006461746100740001\
          0197a000000070008000000000000030",
@@ -83,7 +83,7 @@ const RECORDS: &[(&str, &str)] = &[
         "420197a000000070008000000000000052",
         r#"{"warehouse":"0197a000-0000-7000-8000-000000000010","files":{"orphans":{"dry_run":true,"age_seconds":86400}},"created_ms":1700000000000,"progress":{"started_ms":1700000000001,"done":1,"total":1,"kept":0,"bytes":3,"position":null,"cutoff_ms":1699000000000,"found":["f"]},"failures":0,"next_try_ms":0,"ended":{"how":"cancelled","at_ms":1700000000009}}"#,
     ),
-    // The outcomes of requests of "etl".
+    // Outcomes of requests of "etl".
     (
         "500197a00000007000800000000000006065746c",
         r#"{"fingerprint":"00ff","outcome":"done","expires_ms":1700000000000}"#,
@@ -139,7 +139,7 @@ const RECORDS: &[(&str, &str)] = &[
     ),
 ];
 
-/// `{"a":[`, the piece `1,` and `2]}`, as version 7.
+/// `{"a":[`, the chunk `1,` and `2]}`, as version 7.
 const HEAD: &str = "0200000000000000070000000300000000060100000002e9586b616536950f82cad86972b68f4f000000000328b52ffd20094900007b2261223a5b325d7d";
 const PIECE_KEY: &str = "340197a000000070008000000000000030e9586b616536950f82cad86972b68f4f";
 const PIECE: &str = "0128b52ffd2002110000312c";
@@ -161,7 +161,7 @@ fn key<K: Key>(key: &[u8]) -> K {
     decoded
 }
 
-/// One stored record of each kind.
+/// Returns one stored record of each kind.
 pub(super) fn examples() -> BTreeMap<KeySpace, (Vec<u8>, Vec<u8>)> {
     let json = RECORDS.iter().map(|(key, json)| (bytes(key), [b"\x01", json.as_bytes()].concat()));
     let metadata =
@@ -209,7 +209,7 @@ fn every_key_space_has_an_example() {
     assert_eq!(found, KeySpace::ALL.iter().copied().collect());
 }
 
-/// A stored entry, whose key and record come back as they were.
+/// Decodes and encodes a stored entry.
 struct RoundTrip {
     key: Vec<u8>,
     value: Vec<u8>,

@@ -1,4 +1,4 @@
-//! The open store, as all of its users share it.
+//! The handle of the open store.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,26 +28,26 @@ pub struct Store {
     pub(super) audit: Arc<AuditLog>,
 }
 
-/// What all clones of a [`Store`] have in common.
+/// State that all clones of a [`Store`] share.
 pub(super) struct Shared {
     pub(super) settings: Settings,
     pub(super) next_change: AtomicU64,
     pub(super) landed: Landed,
     pub(super) flusher: Flusher,
     pub(super) recent: Recent,
-    /// Where the store is, read and written through its keys if it is encrypted.
+    /// Location of the store. Reads and writes go through its keys if it is encrypted.
     pub(super) place: Place,
     pub(super) metrics: Metrics,
     pub(super) caches: BlockCaches,
-    /// The keys, if the store is encrypted.
+    /// Keys of an encrypted store.
     pub(super) unlocked: Option<Unlocked>,
-    /// Held by whoever makes or deletes a checkpoint.
+    /// Serializes creation and deletion of checkpoints.
     pub(super) checkpointing: tokio::sync::Mutex<()>,
-    /// Keeps the journal ours until the store is closed.
+    /// Holds the lock of the journal until the store is closed.
     pub(super) journal: Mutex<Option<Hold>>,
 }
 
-/// Markers of publications that have landed and wait for a batch to take them along.
+/// Markers of completed publications, which the next batch removes.
 #[derive(Default)]
 pub(super) struct Landed(Mutex<Vec<PublicationKey>>);
 
@@ -66,33 +66,33 @@ impl Landed {
 }
 
 impl Store {
-    /// The same store, whose changes are told to this audit log, too.
+    /// Writes changes to this audit log as well.
     #[must_use]
     pub fn audited(self, audit: Arc<AuditLog>) -> Self {
         Self { audit, ..self }
     }
 
-    /// The audit log.
+    /// Returns the audit log.
     pub fn audit(&self) -> &AuditLog {
         &self.audit
     }
 
-    /// The sequence number that the next entry of the change log will get.
+    /// Sequence number of the next entry in the change log.
     pub fn next_change(&self) -> u64 {
         self.shared.next_change.load(Ordering::Relaxed)
     }
 
-    /// How the records that are kept in process are used.
+    /// Usage of the record cache.
     pub fn record_cache_usage(&self) -> CacheUsage {
         self.shared.recent.record_usage()
     }
 
-    /// How the pages of names that are kept in process are used.
+    /// Usage of the page cache.
     pub fn page_cache_usage(&self) -> CacheUsage {
         self.shared.recent.page_usage()
     }
 
-    /// Reports what is measured.
+    /// Reports the metrics.
     pub fn collect(&self, into: &mut Collection) {
         self.shared.metrics.collect(into);
         self.shared.caches.collect(into);
@@ -101,17 +101,17 @@ impl Store {
         self.page_cache_usage().collect(into, "page", "Pages of names");
     }
 
-    /// Whether the store accepts writes at this moment, or why not.
+    /// Errors if the store currently rejects writes.
     pub fn check_writable(&self) -> Result<(), Error> {
         Ok(self.shared.place.storage.journal().check_writable()?)
     }
 
-    /// From now on, what fails for want of space is waited for no longer: the store is about to be closed.
+    /// Stops waiting for disk space, because the store is about to be closed.
     pub fn give_up_on_space(&self) {
         self.shared.place.storage.give_up_on_space();
     }
 
-    /// Whether the store still answers, or why not.
+    /// Errors if the store is closed.
     pub fn check_open(&self) -> Result<(), Error> {
         match self.db.status().close_reason {
             None => Ok(()),
@@ -120,7 +120,7 @@ impl Store {
         }
     }
 
-    /// Returns when the store has shut, whoever shut it.
+    /// Waits until the store is closed for any reason. Returns the reason.
     pub async fn closed(&self) -> Error {
         let mut status = self.db.subscribe();
         loop {
@@ -133,21 +133,21 @@ impl Store {
         }
     }
 
-    /// Turns the log into a file of level 0, so that the next open has little to replay.
+    /// Flushes the log to a file of level 0, so that the next start has little to replay.
     pub async fn flush(&self) -> Result<(), Error> {
         let options = slatedb::config::FlushOptions { flush_type: FlushType::MemTable };
         Ok(self.db.flush_with_options(options).await?)
     }
 
-    /// Closes the store in order: everything accepted is durable before this returns. One that has failed
-    /// is closed as well, and says so: its log keeps what it holds.
+    /// Closes the store in order: everything that was accepted is durable when this returns. A
+    /// failed store is closed as well, and returns an error; its log keeps the newest records.
     pub async fn close(&self) -> Result<(), Error> {
         self.give_up_on_space();
         let closed = close_in_order(&self.db).await;
-        // Whatever became of it, nothing writes any more, and the directory is free.
+        // In every case, nothing writes now, and the directory is free.
         let journal = self.shared.journal.lock().unwrap_or_else(PoisonError::into_inner).take();
         closed?;
-        // Checkpoints that are not ours may need what stands in the journal.
+        // SlateDB's own checkpoints may need the journal.
         if let Some(journal) = journal
             && !self.is_log_pinned()
             && let Err(error) = journal.discard(self.db.manifest().replay_after_wal_id())
@@ -158,13 +158,13 @@ impl Store {
     }
 }
 
-/// Closes with everything in sorted runs, and nothing left in the log that is needed. Only what this has
-/// closed may lose its log: a database that has failed writes nothing at its end, and SlateDB calls that a
-/// success.
+/// Closes the store with all records in sorted runs, so that the log is not needed. Only a
+/// successful return permits to delete the log: SlateDB also reports success for a failed database,
+/// which writes nothing at its end.
 pub(super) async fn close_in_order(db: &Db) -> Result<(), Error> {
     let options = CloseOptions { flush_type: Some(FlushType::MemTable) };
     let closed = db.close_with_options(options).await;
-    // It may have failed at any moment until it was told to close: the first reason stands.
+    // The database may have failed at any moment before the close. The first reason is decisive.
     match db.status().close_reason {
         Some(CloseReason::Clean) => Ok(closed?),
         Some(CloseReason::Fenced) => Err(Error::Fenced),

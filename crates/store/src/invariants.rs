@@ -1,5 +1,5 @@
-//! What is always true of the records: plain functions, run before each commit on what it is about to
-//! write, and by `fsck` on everything that was written.
+//! Invariants of records: pure functions that run before each commit on its records, and in `fsck`
+//! on all records.
 
 use super::codec::Document;
 use super::keys::{NamespaceNameKey, PublicationKey, TabularNameKey};
@@ -8,10 +8,10 @@ use slateberg_model::ident::TabularKind;
 use slateberg_model::table::TableMetadata;
 use slateberg_model::view::ViewMetadata;
 
-/// A broken invariant, in words.
+/// Description of a violated invariant.
 pub type Broken = String;
 
-/// A namespace's record and the name that leads to it say the same.
+/// A namespace's record and its name entry agree.
 pub fn namespace_name(
     key: &NamespaceNameKey,
     entry: &NameEntry,
@@ -25,7 +25,7 @@ pub fn namespace_name(
     })
 }
 
-/// A table's or view's record and the name that leads to it say the same.
+/// A table's or view's record and its name entry agree.
 pub fn tabular_name(
     key: &TabularNameKey,
     entry: &NameEntry,
@@ -41,7 +41,7 @@ pub fn tabular_name(
     holds(same, || format!("the name {:?} points to {}, which has another", key.name, entry.id))
 }
 
-/// No table and no view share a name.
+/// No table and view share a name.
 pub fn one_kind_per_name(
     key: &TabularNameKey,
     same_name_of_other_kind: Option<&NameEntry>,
@@ -51,7 +51,7 @@ pub fn one_kind_per_name(
     })
 }
 
-/// A change of a namespace keeps what makes it that namespace.
+/// A change keeps the identity of a namespace.
 pub fn namespace_change(
     before: Option<&NamespaceRecord>,
     after: &NamespaceRecord,
@@ -65,7 +65,7 @@ pub fn namespace_change(
     holds(after.version == before.version + 1, || "a namespace's version grows by one".to_owned())
 }
 
-/// A change of a table or view keeps what makes it that one, and its version tells its metadata.
+/// A change keeps the identity of a table or view, and increases the version with the metadata.
 pub fn tabular_change(before: Option<&TabularRecord>, after: &TabularRecord) -> Result<(), Broken> {
     let Some(before) = before else {
         return holds(after.version == 1, || "a new table or view has version 1".to_owned());
@@ -81,8 +81,8 @@ pub fn tabular_change(before: Option<&TabularRecord>, after: &TabularRecord) -> 
     holds(after.version == before.version + 1, || "a table's version grows by one".to_owned())
 }
 
-/// What a marker says of the record that it belongs to: the same location at the same version, or an
-/// earlier version, or nothing because the table is gone.
+/// A marker has the location of its record's version. It may belong to an earlier version, or to a
+/// dropped table.
 pub fn publication(
     key: &PublicationKey,
     marker: &Publication,
@@ -98,7 +98,7 @@ pub fn publication(
     )
 }
 
-/// Metadata is that of its record: at the same version, with the same UUID and location.
+/// Metadata matches its record: version, UUID and location.
 pub fn metadata(record: &TabularRecord, document: &Document) -> Result<(), Broken> {
     let id = record.id;
     if document.version != record.version {

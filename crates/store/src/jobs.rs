@@ -1,4 +1,4 @@
-//! The records of background jobs, which delete files.
+//! Records of background jobs, which delete files.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -6,106 +6,106 @@ use uuid::Uuid;
 /// A background job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
-    /// The warehouse that the files are in.
+    /// Warehouse of the files.
     pub warehouse: Uuid,
-    /// What is to be deleted. Until format 5 a job was this, its warehouse and its time.
+    /// Files to delete. Before format 5, a job consisted of this, its warehouse and its time.
     #[serde(rename = "files")]
     pub work: Work,
-    /// When the job was made.
+    /// Time of creation.
     pub created_ms: i64,
-    /// By whom; none for one that a commit has left, and for one that an older binary has made.
+    /// Id of the creator. `None` for jobs of commits, and of older binaries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_by: Option<String>,
-    /// Whose files they are; none for a job that an older binary has made.
+    /// Table of the files. `None` for jobs of older binaries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub table: Option<JobTable>,
-    /// How far it has come.
+    /// Progress of the job.
     #[serde(default)]
     pub progress: Progress,
-    /// How often in a row it has failed since it last got on.
+    /// Number of consecutive failures without progress.
     #[serde(default)]
     pub failures: u32,
-    /// Why it failed last, for whoever may see it.
+    /// Last error, for principals that may see the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
-    /// Not before then is it tried again.
+    /// Earliest time of the next attempt.
     #[serde(default)]
     pub next_try_ms: i64,
-    /// How it ended, if it has.
+    /// End of the job. `None` while it is active.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Ended>,
 }
 
-/// The table that a job is about.
+/// Table of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobTable {
-    /// Its id.
+    /// Id of the table.
     pub id: Uuid,
     /// Its `table-uuid`.
     pub uuid: Uuid,
-    /// Its name when the job was made, as `table:prod/sales/orders`; none where that was not looked up.
+    /// Name at the creation of the job, as `table:prod/sales/orders`. `None` if it was not looked
+    /// up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<String>,
-    /// Where its files were then.
+    /// Locations of its files at that time.
     pub places: Vec<String>,
 }
 
-/// What a job does.
+/// Task of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Work {
-    /// Deletes these metadata files, which a table's log does not name any more.
+    /// Deletes these metadata files, which a table's log no longer references.
     Listed(Vec<String>),
-    /// Deletes everything that a purged table's last metadata leads to, and the metadata files themselves.
-    /// The metadata record outlives the table's until the job has ended, and goes with it.
+    /// Deletes everything that a purged table's last metadata references, and the metadata files
+    /// themselves. The metadata record exists until the job ends.
     ReachableFrom {
-        /// The id that the table had.
+        /// Id of the dropped table.
         id: Uuid,
-        /// Where its last metadata file is.
+        /// Location of its last metadata file.
         metadata_location: String,
     },
-    /// Deletes files at the table's location that no metadata leads to.
+    /// Deletes unreferenced files at the table's location.
     Orphans {
-        /// Whether it only tells what it would delete.
+        /// Whether it only reports the files.
         dry_run: bool,
-        /// Files stay that are younger than this.
+        /// Minimum age of deleted files.
         age_seconds: u64,
     },
 }
 
-/// How far a job has come.
+/// Progress of a job.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Progress {
-    /// When it was first taken up.
+    /// Time of the first attempt.
     pub started_ms: Option<i64>,
-    /// Files that it has deleted, or would.
+    /// Files that were deleted, or would be.
     pub done: u64,
-    /// All that it is going to delete or leave, as soon as that is known.
+    /// Total number of files, once it is known.
     pub total: Option<u64>,
-    /// Files that it has left where they are: another table needs them, or the warehouse may not touch
-    /// them.
+    /// Files that were not deleted: another table needs them, or the warehouse may not access them.
     pub kept: u64,
-    /// Bytes of the files that it has deleted or would, where a listing told.
+    /// Size of the files that were deleted or would be, if a listing contains it.
     pub bytes: u64,
-    /// Up to where it need not look again.
+    /// Position to continue from.
     pub position: Option<Position>,
-    /// Files younger than this stay, by the clock of the object store.
+    /// Deletes only files that are older, by the clock of the object store.
     pub cutoff_ms: Option<i64>,
-    /// The first of those that it would delete.
+    /// The first files that a dry run would delete.
     pub found: Vec<String>,
 }
 
-/// A place in the work of a purge.
+/// Position in the work of a purge.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Position {
-    /// What it is deleting.
+    /// Current phase.
     pub phase: Phase,
-    /// The last location that is done with; a manifest in the first phase.
+    /// The last completed location. A manifest in the first phase.
     pub after: String,
 }
 
-/// The phases of a purge: as long as anything is left, what leads to it is left, too.
+/// Phases of a purge, ordered so that every remaining file is still referenced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
@@ -121,29 +121,29 @@ pub enum Phase {
     Metadata,
 }
 
-/// How a job ended, and when.
+/// End of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
-    /// How.
+    /// Kind of the end.
     pub how: Ending,
-    /// When.
+    /// Time of the end.
     pub at_ms: i64,
 }
 
-/// The ends that a job can come to.
+/// Kinds of ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ending {
-    /// All of it is done.
+    /// The job is complete.
     Done,
-    /// It cannot be done.
+    /// The job failed permanently.
     Failed,
-    /// Somebody did not want it any more.
+    /// A client cancelled the job.
     Cancelled,
 }
 
 impl Job {
-    /// A job that nobody has taken up yet.
+    /// Creates a job.
     pub fn new(warehouse: Uuid, work: Work, table: Option<JobTable>, created_ms: i64) -> Self {
         Self {
             warehouse,

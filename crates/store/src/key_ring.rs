@@ -1,8 +1,8 @@
-//! Where the key ring of a store is kept: an object below its path, of the form that `kms::ring` knows.
+//! Stores the key ring of a store: an object below its path, in the format of `kms::ring`.
 //!
-//! In a bucket it is replaced on the condition that it is unchanged. A local directory cannot do that,
-//! but is locked: there it is written beside, synced, and renamed. At each moment one whole ring is
-//! there.
+//! In a bucket, it is replaced by a conditional put. A local directory has no conditional put but a
+//! lock, so the ring is written to a new file, synced, and renamed. At each moment there is one
+//! complete ring.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -19,37 +19,37 @@ use super::location::Place;
 use slateberg_base::error_chain::Cause;
 use slateberg_kms::ring::Ring;
 
-/// Below the store's path.
+/// Directory below the store's path.
 const DIRECTORY: &str = "encryption";
 const FILE: &str = "ring.json";
-/// A ring on its way.
+/// File name during a write.
 const NEW_FILE: &str = "ring.json.new";
-/// A ring of thousands of data keys is shorter.
+/// Maximum size, more than that of a ring with thousands of data keys.
 const BYTES_MAX: u64 = 16 << 20;
 
-/// Where the ring of a store is.
+/// Location of a store's ring.
 pub(super) enum RingPlace {
     Directory(PathBuf),
     Bucket { object_store: Arc<dyn ObjectStore>, path: Path },
 }
 
-/// A ring as it was found.
+/// A stored ring.
 pub(super) struct Found {
     pub(super) ring: Ring,
-    /// What has to be there still when it is replaced; none in a directory.
+    /// Version that must be unchanged when it is replaced. `None` in a directory.
     version: Option<UpdateVersion>,
 }
 
-/// How a write of a ring has ended.
+/// Result of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Written {
     Done,
-    /// Another writer was faster; nothing was written.
+    /// Another writer was faster. Nothing was written.
     Outrun,
 }
 
 impl RingPlace {
-    /// Of a store.
+    /// Returns the location of a store's ring.
     pub(super) fn of(place: &Place) -> Self {
         match &place.directory {
             Some(directory) => Self::Directory(directory.join(DIRECTORY)),
@@ -60,7 +60,7 @@ impl RingPlace {
         }
     }
 
-    /// The ring, if there is one.
+    /// Reads the ring, if it exists.
     pub(super) async fn read(&self) -> Result<Option<Found>, Error> {
         let (bytes, version) = match self {
             Self::Directory(directory) => {
@@ -88,7 +88,7 @@ impl RingPlace {
         Ok(Some(Found { ring: Ring::from_bytes(&bytes)?, version }))
     }
 
-    /// Writes the first ring of a store.
+    /// Creates the ring of a store.
     pub(super) async fn create(&self, ring: &Ring) -> Result<Written, Error> {
         let bytes = ring.to_bytes()?;
         match self {
@@ -99,7 +99,7 @@ impl RingPlace {
         }
     }
 
-    /// Puts a ring in the place of the one that was found.
+    /// Replaces a ring, unless it has changed since it was read.
     pub(super) async fn replace(&self, found: &Found, ring: &Ring) -> Result<Written, Error> {
         let bytes = ring.to_bytes()?;
         match (self, &found.version) {

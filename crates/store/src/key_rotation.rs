@@ -1,4 +1,4 @@
-//! Changes of the keys of an open store.
+//! Key changes of an open store.
 
 use uuid::Uuid;
 
@@ -9,12 +9,12 @@ use slateberg_authz::permit::Permit;
 use slateberg_kms::ring::Ring;
 
 impl Store {
-    /// The catalog's id that an encrypted store is bound to.
+    /// Id of the catalog that an encrypted store is bound to.
     pub fn encrypted_catalog(&self) -> Option<Uuid> {
         self.shared.unlocked.as_ref().map(|unlocked| unlocked.keys.catalog())
     }
 
-    /// The key ring, as it is kept at this moment; none of a store that is not encrypted.
+    /// Reads the current key ring. `None` for an unencrypted store.
     pub async fn key_ring(
         &self,
         _permit: &Permit<ManageEncryption>,
@@ -25,7 +25,7 @@ impl Store {
         }
     }
 
-    /// Seals what is written from now on with a new data key. None for a store that is not encrypted.
+    /// Creates a new data key, which encrypts all later writes. `None` for an unencrypted store.
     pub async fn rotate_data_key(
         &self,
         _permit: &Permit<ManageEncryption>,
@@ -40,8 +40,8 @@ impl Store {
         rotated.await.map(Some)
     }
 
-    /// Has all data keys wrapped anew: by this wrapping key, or by the one of the settings. None for a
-    /// store that is not encrypted.
+    /// Wraps all data keys again, with this wrapping key or with the one in the settings. `None`
+    /// for an unencrypted store.
     pub async fn rewrap_data_keys(
         &self,
         _permit: &Permit<ManageEncryption>,

@@ -1,9 +1,11 @@
-//! Registry of the key spaces: the records of each, and what every operation on a whole store does with them.
+//! Registry of the key spaces: the records of each, and their treatment in operations on whole
+//! stores.
 //!
-//! A new kind of record begins with a variant of [`KeySpace`]. It compiles once its [`Rules`] and its key
-//! type ([`visit`](super::key_visitor::visit)) are there, and passes the tests once it has an example. The
-//! operations follow the rules: `fsck`, restore, clone, export, the cache and the removal of old records
-//! have no lists of their own. The tables of keys in `docs/storage-layout.md` are written from it.
+//! A new kind of record starts with a variant of [`KeySpace`]. It compiles once its [`Rules`] and
+//! its key type ([`visit`](super::key_visitor::visit)) exist, and passes the tests once it has an
+//! example. The operations follow the rules: `fsck`, restore, clone, export, the cache and the
+//! removal of old records have no other lists. The tables of keys in `docs/storage-layout.md` are
+//! generated from it.
 
 mod rules;
 mod table;
@@ -26,7 +28,7 @@ macro_rules! key_spaces {
             /// Every key space, in the order of the keys.
             pub const ALL: &[Self] = &[$(Self::$name),+];
 
-            /// Returns the key space with this leading byte. Returns `None` if there is none.
+            /// Returns the key space with this leading byte. `None` for an unknown byte.
             pub const fn of_byte(byte: u8) -> Option<Self> {
                 match byte {
                     $($byte => Some(Self::$name),)+

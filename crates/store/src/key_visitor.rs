@@ -1,4 +1,4 @@
-//! From a key space to the type of its keys.
+//! Maps key spaces to the types of their keys.
 
 use super::key_space::KeySpace;
 use super::keys::{
@@ -10,13 +10,13 @@ use super::keys::{
 
 /// A computation that is generic over the type of a key.
 pub trait Visitor {
-    /// Its result.
+    /// Result of the computation.
     type Output;
     /// Computes the result for keys of this type.
     fn visit<K: Key>(self) -> Self::Output;
 }
 
-/// Runs a computation with the type of a space's keys.
+/// Runs a computation for the key type of a space.
 pub fn visit<V: Visitor>(space: KeySpace, visitor: V) -> V::Output {
     match space {
         KeySpace::Store => visitor.visit::<StoreKey>(),

@@ -1,9 +1,9 @@
-//! Every key of the store: one leading byte for its space, then the parts of an order-preserving tuple.
-//! The key spaces are in [`KeySpace`], their table in `docs/storage-layout.md`.
+//! Keys of the store: one byte for the key space, then the parts of an order-preserving tuple. The
+//! key spaces are in [`KeySpace`], their table in `docs/storage-layout.md`.
 //!
-//! An id is 16 bytes and a name is always the last part. So no two tuples have the same key, whatever the
-//! names hold, and the names below one parent are next to each other in their own order. The parent of a
-//! top-level namespace is its warehouse.
+//! An id has 16 bytes, and a name is always the last part. Therefore different tuples have
+//! different keys for all names, and the names below one parent are adjacent and in order. The
+//! parent of a top-level namespace is its warehouse.
 
 use uuid::Uuid;
 
@@ -19,13 +19,13 @@ use super::records::{
 use slateberg_model::ident::TabularKind;
 use slateberg_model::text::PieceHash;
 
-/// A key, and the record that it holds.
+/// A key of a record.
 pub trait Key: Sized + Send + Sync {
-    /// What the key holds.
+    /// Type of the record.
     type Value: Value;
-    /// The key's bytes.
+    /// Encodes the key.
     fn encode(&self) -> Vec<u8>;
-    /// The key with these bytes, if they are one of this space.
+    /// Decodes a key. `None` if the bytes are not a key of this space.
     fn decode(bytes: &[u8]) -> Option<Self>;
 }
 
@@ -61,7 +61,7 @@ pub mod space {
 
 const ID_BYTES: usize = 16;
 
-/// Bytes of a name's key before the name: the space and the parent's id.
+/// Size of a name's key before the name: the space and the parent's id.
 pub(super) const NAME_PARENT_BYTES: usize = 1 + ID_BYTES;
 
 fn tuple(space: KeySpace, id: Uuid, rest: &[u8]) -> Vec<u8> {
@@ -72,7 +72,7 @@ fn tuple(space: KeySpace, id: Uuid, rest: &[u8]) -> Vec<u8> {
     key
 }
 
-/// Returns the part of a key behind the byte of its space. Returns `None` if the key is of another space.
+/// Returns the part of a key after the byte of its space. `None` if the key is of another space.
 fn rest_of(bytes: &[u8], space: KeySpace) -> Option<&[u8]> {
     let (&first, rest) = bytes.split_first()?;
     (first == space.byte()).then_some(rest)
@@ -83,11 +83,11 @@ fn split_tuple(bytes: &[u8], space: KeySpace) -> Option<(Uuid, &[u8])> {
     Some((Uuid::from_slice(id).ok()?, rest))
 }
 
-/// The only key of the store's own record.
+/// Key of the store's own record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoreKey;
 
-/// The only key of the head of the policy log.
+/// Key of the head of the policy log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PolicyHeadKey;
 
@@ -114,11 +114,11 @@ fn text(bytes: &[u8]) -> Option<String> {
     String::from_utf8(bytes.to_vec()).ok()
 }
 
-/// A warehouse, by its name.
+/// A warehouse, by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WarehouseKey(pub String);
 
-/// A policy that was made at run time, by its id.
+/// A policy that was created at run time, by id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyKey(pub String);
 
@@ -146,9 +146,9 @@ text_key!(PolicyKey, KeySpace::Policies, PolicyRecord);
 /// A namespace's name below its parent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamespaceNameKey {
-    /// The parent namespace's id, or the warehouse's.
+    /// Id of the parent namespace, or of the warehouse.
     pub parent: Uuid,
-    /// The namespace's own level.
+    /// Last level of the namespace.
     pub name: String,
 }
 
@@ -165,39 +165,39 @@ impl Key for NamespaceNameKey {
     }
 }
 
-/// A namespace, by its id.
+/// A namespace, by id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NamespaceKey(pub Uuid);
 
-/// A table or view, by its id.
+/// A table or view, by id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TabularKey(pub Uuid);
 
-/// The metadata of a table or view, by its id. `Read::document` puts it together with its pieces.
+/// Head of the metadata of a table or view, by id. `Read::document` adds the chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MetadataKey(pub Uuid);
 
-/// A background job, by its (time-ordered) id.
+/// A background job, by its time-ordered id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JobKey(pub Uuid);
 
-/// A background job that has ended, by its (time-ordered) id.
+/// A completed background job, by its time-ordered id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EndedJobKey(pub Uuid);
 
-/// A grant, by its (time-ordered) id.
+/// A grant, by its time-ordered id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GrantKey(pub Uuid);
 
-/// An API key, by its (time-ordered) id.
+/// An API key, by its time-ordered id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ApiKeyKey(pub Uuid);
 
-/// A revoked API key, by its (time-ordered) id.
+/// A revoked API key, by its time-ordered id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RevokedKeyKey(pub Uuid);
 
-/// A key that slateberg signs its own tokens with, by its (time-ordered) id.
+/// A key that signs slateberg's own tokens, by its time-ordered id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SigningKeyKey(pub Uuid);
 
@@ -228,12 +228,12 @@ id_key!(ApiKeyKey, KeySpace::ApiKeys, ApiKeyRecord);
 id_key!(SigningKeyKey, KeySpace::SigningKeys, SigningKeyRecord);
 id_key!(RevokedKeyKey, KeySpace::RevokedKeys, RevokedKeyRecord);
 
-/// A piece of the metadata of a table or view.
+/// A chunk of the metadata of a table or view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PieceKey {
-    /// The table's or view's id.
+    /// Id of the table or view.
     pub id: Uuid,
-    /// What the piece is known by.
+    /// Hash of the chunk.
     pub hash: PieceHash,
 }
 
@@ -250,19 +250,19 @@ impl Key for PieceKey {
     }
 }
 
-/// The name of a table or view in its namespace. Each kind has a space of its own, so that a page of
-/// tables costs no view; that no table and no view share a name is an invariant.
+/// The name of a table or view in its namespace. Each kind has its own space, so that a page of
+/// tables reads no views. An invariant ensures that no table and view share a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TabularNameKey {
-    /// Which of the two spaces.
+    /// Kind, which determines the space.
     pub kind: TabularKind,
-    /// The namespace's id.
+    /// Id of the namespace.
     pub namespace: Uuid,
-    /// The name.
+    /// Name in the namespace.
     pub name: String,
 }
 
-/// Returns the leading byte of the names of one kind.
+/// Returns the first byte of the keys of a kind.
 pub fn tabular_names(kind: TabularKind) -> u8 {
     name_space(kind).byte()
 }
@@ -292,24 +292,24 @@ impl Key for TabularNameKey {
     }
 }
 
-/// A place where a table or view has files. The parts of a location follow each other, each with a zero byte
-/// behind it, which none of them holds: so that whatever lies below a place has keys that begin with its
-/// parts, and whatever is at the place itself has a mark behind them that begins no part.
+/// A location with files of a table or view. A zero byte ends each part of the location. Parts
+/// contain no zero byte, so all keys below a location start with its parts. The end of a location
+/// has another byte, which starts no part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlaceKey {
-    /// The store, the bucket in it, and the segments of the path.
+    /// The store, the bucket, and the segments of the path.
     pub parts: Vec<String>,
-    /// The table's or view's id.
+    /// Id of the table or view.
     pub id: Uuid,
 }
 
-/// Ends each part of a place.
+/// End of each part of a location.
 const PART_END: u8 = 0x00;
-/// Stands behind the last part, before the id.
+/// End of the last part, before the id.
 const PLACE_END: u8 = 0x01;
 
 impl PlaceKey {
-    /// What the keys of all begin with that are at this place or below it.
+    /// Returns the prefix of all keys at this location or below it.
     pub fn below(parts: &[String]) -> Vec<u8> {
         let mut key = vec![KeySpace::Places.byte()];
         for part in parts {
@@ -319,7 +319,7 @@ impl PlaceKey {
         key
     }
 
-    /// What the keys of all begin with that are at just this place.
+    /// Returns the prefix of all keys at exactly this location.
     pub fn at(parts: &[String]) -> Vec<u8> {
         let mut key = Self::below(parts);
         key.push(PLACE_END);
@@ -347,12 +347,12 @@ impl Key for PlaceKey {
     }
 }
 
-/// A UUID that a table or view has in its metadata: those that are registered twice share theirs.
+/// A UUID in the metadata of a table or view. Several registrations of one metadata file share it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UuidKey {
     /// The `table-uuid` or `view-uuid`.
     pub uuid: Uuid,
-    /// The table's or view's id.
+    /// Id of the table or view.
     pub id: Uuid,
 }
 
@@ -382,12 +382,12 @@ impl Key for PublicationKey {
     }
 }
 
-/// An `Idempotency-Key`, and whose it is: nobody is answered with another's result.
+/// An `Idempotency-Key` and its principal. No principal gets another's response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdempotencyKey {
-    /// The header's value.
+    /// Value of the header.
     pub key: Uuid,
-    /// The principal's id.
+    /// Id of the principal.
     pub principal: String,
 }
 
@@ -404,7 +404,7 @@ impl Key for IdempotencyKey {
     }
 }
 
-/// An entry of the change log, by its sequence number: growing, with gaps.
+/// An entry of the change log, by its sequence number: increasing, with gaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChangeKey(pub u64);
 

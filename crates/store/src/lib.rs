@@ -1,27 +1,30 @@
-//! Rank 4: the catalog's records, typed and transactional, on SlateDB. The only room that knows a key.
+//! Layer 4: the catalog's records, typed and transactional, on SlateDB. Only this crate knows the
+//! keys.
 //!
-//! Nouns, in the order in which they build on each other:
-//! - a **key space** is a range of keys ([`keys`]) with one leading byte. Each holds one kind of **record**
-//!   ([`records`]), written with a version byte in front ([`codec`]). The registry of them has the rules for
-//!   restore, clone, export, the cache and expiry ([`key_space`]);
-//! - a **document** is the metadata of a table or view: a **head**, and **pieces** that its versions share
-//!   ([`codec::Document`]); only whole ones are read and written;
-//! - a **read** sees durable state only ([`read`]), from memory where it was read lately and has not been
-//!   written since (`recent`); a **transaction** ([`txn`]) sees everything accepted
-//!   so far and is serializable;
-//! - a transaction that committed is **accepted**: visible to later transactions, not yet durable. It is
-//!   **durable** once its write-ahead log object is in the bucket. Durability is ordered: what is durable
-//!   has all its predecessors durable;
-//! - a **publication** says that a metadata file may still be missing from the warehouse
-//!   ([`records::Publication`]); it is **landed** when both the log and the file are there, and its
-//!   marker goes with a later batch;
-//! - a **checkpoint** ([`checkpoints`]) is a state of the store that stays readable until it is deleted;
-//! - a **clone** ([`clones`]) is another store that begins with such a state, and shares its sorted runs;
-//! - the log of a bucket may be in another one, which is faster ([`separate_log`]): the two are a pair;
-//! - the **policy book** is what was made of policies and grants at run time ([`policy_book`]), and the
-//!   **policy log** all its **revisions**, which only grows.
+//! Terms, in the order in which they build on each other:
+//! - A **key space** is a range of keys ([`keys`]) with one leading byte. It contains one kind of
+//!   **record** ([`records`]), encoded with a version byte ([`codec`]). The registry of the key
+//!   spaces has the rules for restore, clone, export, the cache and expiry ([`key_space`]).
+//! - A **document** is the metadata of a table or view: a **head**, and **chunks** that its
+//!   versions share ([`codec::Document`]). Only complete ones are read and written.
+//! - A **read** sees only durable state ([`read`]), from the record cache if the record was not
+//!   written since. A **transaction** ([`txn`]) sees everything that has been accepted, and is
+//!   serializable.
+//! - A committed transaction is **accepted**: visible to later transactions, but not durable yet.
+//!   It is **durable** once its write-ahead log object is in the bucket. Durability is ordered:
+//!   everything before a durable transaction is durable.
+//! - A **publication** is the record of a metadata file that may be missing in the warehouse
+//!   ([`records::Publication`]). It is complete when both the log and the file are written. A later
+//!   batch removes its marker.
+//! - A **checkpoint** ([`checkpoints`]) is a state of the store that stays readable until it is
+//!   deleted.
+//! - A **clone** ([`clones`]) is another store that starts with such a state, and shares its sorted
+//!   runs.
+//! - The log of a bucket may be in another, faster one ([`separate_log`]). The two are a pair.
+//! - The **policy book** contains the policies and grants that were created at run time
+//!   ([`policy_book`]), and the append-only **policy log** contains all its **revisions**.
 //!
-//! The store knows no principal: who wants to begin a transaction shows a permit.
+//! The store knows no principals: a transaction requires a permit.
 
 pub mod audit;
 mod block_cache;

@@ -13,59 +13,59 @@ use slateberg_base::clock::Clock;
 use slateberg_base::ids::Ids;
 use slateberg_kms::Kms;
 
-/// Where the store is.
+/// Location of a store.
 #[derive(Clone)]
 pub struct Place {
     /// The bucket or directory.
     pub object_store: Arc<dyn ObjectStore>,
-    /// The path below its root.
+    /// Path below its root.
     pub path: String,
-    /// Whether the object store can replace an object on the condition that it is unchanged (`If-Match`).
+    /// Whether the object store can replace an object if it is unchanged (`If-Match`).
     pub conditional_update: bool,
-    /// The directory on this machine that it is, if it is one: its log goes to a journal then.
+    /// Local directory, if the store is in one. Its log is then a journal.
     pub directory: Option<PathBuf>,
-    /// Where its log is, if that is another object store.
+    /// Location of the log, if it is in another object store.
     pub log: Option<Log>,
-    /// With what the store is encrypted; none for a plain one.
+    /// Encryption. `None` for an unencrypted store.
     pub encryption: Option<Encryption>,
-    /// Records what fails there.
+    /// Records failures of requests.
     pub storage: Storage,
 }
 
-/// A log that is not where the store is.
+/// A log outside of the store.
 #[derive(Clone)]
 pub struct Log {
     /// The bucket or directory.
     pub object_store: Arc<dyn ObjectStore>,
-    /// The path below its root.
+    /// Path below its root.
     pub path: Path,
-    /// How messages name it.
+    /// Name of the log in messages.
     pub url: String,
-    /// How messages name the store that it belongs to.
+    /// Name of its store in messages.
     pub state_url: String,
-    /// What the pair is told by from others, should it be new.
+    /// Id of the pair, if it is new.
     pub id: Uuid,
 }
 
 impl Log {
-    /// The object store that SlateDB gets: it names log files as if they were beside the rest.
+    /// Returns the object store for SlateDB, which expects log files in the store.
     pub(super) fn store(&self) -> Arc<dyn ObjectStore> {
         Arc::new(PrefixStore::new(Arc::clone(&self.object_store), self.path.clone()))
     }
 
-    /// The same log, read and written through an object store around the one that SlateDB would get.
+    /// Returns the same log, accessed through a wrapper of the object store.
     pub(super) fn within(&self, store: Arc<dyn ObjectStore>) -> Self {
         Self { object_store: store, path: Path::default(), ..self.clone() }
     }
 }
 
-/// With what a store is encrypted.
+/// Encryption of a store.
 #[derive(Clone)]
 pub struct Encryption {
-    /// Where the wrapping keys are.
+    /// KMS with the wrapping keys.
     pub kms: Arc<dyn Kms>,
-    /// The time, for the age of keys.
+    /// Clock, for the age of keys.
     pub clock: Arc<dyn Clock>,
-    /// The id of a new catalog.
+    /// Source of the id of a new catalog.
     pub ids: Arc<dyn Ids>,
 }

@@ -1,4 +1,4 @@
-//! Accepting a loss: the way out for an operator who has no copy of the end of a journal.
+//! Accepts the loss of changes, for an operator who has no copy of the end of a journal.
 
 use super::checkpoints::admin;
 use super::encryption::{Missing, unlock};
@@ -7,17 +7,19 @@ use super::handle::Store;
 use super::location::Place;
 use slateberg_wal::{self as journal, Journal};
 
-/// A loss that was accepted.
+/// An accepted loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AcceptedLoss {
-    /// The last frame that was acknowledged. `None` if the mark of the journal was damaged or missing.
+    /// The last frame that was acknowledged. `None` if the mark of the journal was damaged or
+    /// missing.
     pub acknowledged: Option<u64>,
-    /// The last frame that is left.
+    /// The last remaining frame.
     pub left: u64,
 }
 
 impl Store {
-    /// Returns why the journal of a store cannot be started over, without writing. `None` if it can.
+    /// Returns the reason why the journal of a store cannot be used, without writing. `None` if it
+    /// can.
     pub async fn find_loss(place: &Place) -> Result<Option<String>, Error> {
         let (place, unlocked) = unlock(place, Missing::Refuse).await?;
         let keys = unlocked.as_ref().map(|unlocked| unlocked.keys.as_ref());
@@ -26,8 +28,8 @@ impl Store {
         Ok(checked.damaged.map(|file| file.to_string()))
     }
 
-    /// Gives up the acknowledged changes that are missing at the end of the journal of a store, so that the
-    /// next start serves what is left. Damage in front of the end is an error: it is not accepted.
+    /// Gives up the acknowledged changes that are missing at the end of a store's journal, so that
+    /// the next start serves the rest. Errors for damage before the end.
     pub async fn accept_loss(place: &Place) -> Result<AcceptedLoss, Error> {
         let (place, unlocked) = unlock(place, Missing::Refuse).await?;
         let keys = unlocked.as_ref().map(|unlocked| unlocked.keys.as_ref());
@@ -38,7 +40,7 @@ impl Store {
     }
 }
 
-/// The last frame whose records are in sorted runs.
+/// Returns the last frame whose records are in sorted runs.
 pub(super) async fn replayed(place: &Place) -> Result<u64, Error> {
     let manifest = admin(place).read_manifest(None).await?;
     Ok(manifest.map_or(0, |manifest| manifest.replay_after_wal_id()))

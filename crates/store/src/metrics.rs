@@ -1,4 +1,4 @@
-//! What the store measures: SlateDB's own metrics, taken up as it registers them, and ours.
+//! Metrics of the store: SlateDB's own, and ours.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -12,16 +12,16 @@ use slateberg_telemetry::instruments::{Counters, Histograms, SIZES};
 use slateberg_telemetry::stripes::Stripes;
 
 const CONFLICTS: &str = "slateberg.store.transaction.conflicts";
-/// The description of metrics that neither SlateDB nor [`slatedb_help`] describes.
+/// Description of metrics that neither SlateDB nor [`slatedb_help`] describes.
 const UNDESCRIBED: &str = "A metric of SlateDB without a description.";
 const FLUSHES: &str = "slateberg.store.flush.group.size";
 
-/// What the store measures. Cheap to clone.
+/// Metrics of the store. Cheap to clone.
 #[derive(Clone, Default)]
 pub(super) struct Metrics(Arc<Inner>);
 
 struct Inner {
-    /// SlateDB's, by name and labels.
+    /// SlateDB's metrics, by name and labels.
     slatedb: Mutex<HashMap<(String, Labels), Registered>>,
     conflicts: Counters<&'static str>,
     flushes: Histograms<()>,
@@ -34,11 +34,11 @@ struct Registered {
     handle: Handle,
 }
 
-/// What SlateDB counts with. It does so on the path of reads, on all cores.
+/// A metric of SlateDB, which all cores update in reads.
 #[derive(Clone)]
 enum Handle {
     Counter(Arc<Striped<AtomicU64>>),
-    /// What is set to a value, or moved up and down.
+    /// A gauge.
     Gauge(Arc<Level>),
     Histogram(Arc<Sizes>),
 }
@@ -62,22 +62,22 @@ impl Default for Inner {
 }
 
 impl Metrics {
-    /// Who takes up what SlateDB registers.
+    /// Returns the recorder that SlateDB registers its metrics with.
     pub(super) fn recorder(&self) -> Arc<dyn MetricsRecorder> {
         Arc::new(self.clone())
     }
 
-    /// Takes note of a transaction that met another.
+    /// Counts a transaction conflict.
     pub(super) fn conflict(&self, transaction: &'static str) {
         self.0.conflicts.add(transaction, 1);
     }
 
-    /// Takes note of a flush of the log for so many transactions.
+    /// Counts a flush of the log for this many transactions.
     pub(super) fn flushed(&self, transactions: usize) {
         self.0.flushes.record((), transactions as f64);
     }
 
-    /// Tells it.
+    /// Reports the metrics.
     pub(super) fn collect(&self, into: &mut Collection) {
         let help = "Transactions that were retried after a conflict.";
         into.declare_counter(CONFLICTS, "{conflict}", help);
@@ -109,7 +109,7 @@ impl Metrics {
         }
     }
 
-    /// What was registered before under this name and these labels, or what is made now.
+    /// Returns the metric with this name and these labels, or registers it.
     fn register(
         &self,
         (name, help): (&str, &str),
@@ -137,7 +137,7 @@ impl MetricsRecorder for Metrics {
         let new = || Handle::Counter(Arc::default());
         match self.register((name, description), labels, new) {
             Handle::Counter(counter) => counter,
-            // Of another kind under the same name: it is counted, and not told.
+            // A metric with the same name and another kind is counted, but not reported.
             _ => Arc::new(Striped::<AtomicU64>::default()),
         }
     }
@@ -233,7 +233,7 @@ mod tests {
         recorder.register_gauge("slatedb.db.l0", "Files.", &[]).set(7);
         recorder.register_up_down_counter("slatedb.db.open", "Open.", &[]).increment(-1);
         recorder.register_histogram("slatedb.db.took", "Took.", &[], &[1.0]).record(0.5);
-        // Of another kind: taken, and not mixed up with the first.
+        // A metric of another kind: accepted, but not mixed with the first.
         recorder.register_gauge("slatedb.db.took", "Took.", &[]).set(3);
         let mut collection = Collection::default();
         metrics.collect(&mut collection);

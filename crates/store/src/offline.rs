@@ -1,4 +1,4 @@
-//! Reading a store that is not opened for writing: as it is at this moment, or as a checkpoint has kept it.
+//! Reads a store without opening it for writing: its current state, or a checkpoint.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use super::separate_log;
 use slateberg_wal as journal;
 
 impl Store {
-    /// Opens the store for reading alone, without writing a byte. What is read is the state of this moment.
+    /// Opens the current state of the store for reading. Writes nothing.
     pub async fn open_offline(place: &Place) -> Result<Offline, Error> {
         let (plain, (place, unlocked)) = (place, unlock(place, Missing::Refuse).await?);
         let keys = unlocked.as_ref().map(|unlocked| &unlocked.keys);
@@ -50,13 +50,13 @@ impl Store {
         }
     }
 
-    /// The checkpoints of a store that need not be opened, from the oldest on.
+    /// Returns the checkpoints of a store without opening it, the oldest first.
     pub async fn checkpoints_offline(place: &Place, now_ms: i64) -> Result<Vec<Checkpoint>, Error> {
         let (place, _) = unlock(place, Missing::Refuse).await?;
         checkpoints::listed(&place, now_ms).await
     }
 
-    /// Opens a checkpoint for reading, beside whatever server runs.
+    /// Opens a checkpoint for reading. Works while a server runs.
     pub async fn open_checkpoint(place: &Place, id: Uuid) -> Result<Offline, Error> {
         let (plain, (place, unlocked)) = (place, unlock(place, Missing::Refuse).await?);
         match checkpoints::read_at(&place, unlocked.as_ref(), id).await {

@@ -33,8 +33,8 @@ use slateberg_kms as kms;
 use slateberg_wal::{self as journal, Hold, Journal};
 
 impl Store {
-    /// Opens the store for writing. Any other process that has it open is fenced; one that has it open
-    /// in a local directory makes this fail.
+    /// Opens the store for writing. Fences any other process that has it open. Errors if another
+    /// process has opened it in a local directory.
     pub async fn open(place: &Place, settings: Settings) -> Result<Self, Error> {
         let (metrics, caches) = (Metrics::default(), BlockCaches::new(&settings));
         let (db, place, unlocked, journal) = match &place.directory {
@@ -44,7 +44,7 @@ impl Store {
                 (db, place, unlocked, None)
             }
             Some(directory) => {
-                // The lock of the journal is the ring's lock, too.
+                // The lock of the journal also protects the ring.
                 let journal = Journal::open(directory)?;
                 let (plain, (place, unlocked)) = (place, unlock(place, Missing::Found).await?);
                 let how = How {
@@ -78,13 +78,13 @@ impl Store {
         Ok(store)
     }
 
-    /// The format that the store has now; none if it is new.
+    /// Returns the format of the store. `None` if it is new.
     pub async fn format_version(&self) -> Result<Option<u32>, Error> {
         Ok(self.latest().get(&StoreKey).await?.map(|format| format.format_version))
     }
 
-    /// Brings a new store into being, or refuses one that a newer binary has written. One that an older
-    /// binary has written gets this binary's format: from now on, the older one would misread it.
+    /// Initializes a new store, and rejects a newer format. A store with an older format gets this
+    /// binary's, because the older binary would misread it from now on.
     pub async fn ensure_format(
         &self,
         permit: &Permit<Maintain>,
@@ -122,8 +122,7 @@ impl Store {
         Ok(format)
     }
 
-    /// Begins a timeline: the versions that come from now on are not those that came elsewhere after the same
-    /// state.
+    /// Starts a timeline: later versions differ from versions elsewhere that follow the same state.
     pub async fn begin_timeline(
         &self,
         permit: &Permit<Maintain>,
@@ -140,8 +139,8 @@ impl Store {
         accepted.durable().await
     }
 
-    /// The record of a configured warehouse, made if it is new, and taken over if it was made at run time.
-    /// `id` becomes a new one's identity.
+    /// Creates the record of a configured warehouse with `id`, or returns the existing one.
+    /// Converts a warehouse that was created at run time.
     pub async fn ensure_warehouse(
         &self,
         permit: &Permit<Maintain>,
@@ -180,7 +179,7 @@ impl Store {
     }
 }
 
-/// Opens a store whose log is in its bucket.
+/// Opens a store with its log in its bucket.
 async fn open_bucket(
     place: &Place,
     settings: &Settings,
@@ -193,7 +192,7 @@ async fn open_bucket(
     let how = How { settings, unlocked: unlocked.as_ref(), metrics, caches };
     let open = async || builder(&place, how).build().await;
     let db = match (open().await, &unlocked) {
-        // The writer before this one may have changed the data key since the ring was read.
+        // The previous writer may have changed the data key after the ring was read.
         (Err(error), Some(some)) => match some.refresh().await? {
             true => open().await,
             false => Err(error),
@@ -204,7 +203,7 @@ async fn open_bucket(
         Ok(db) => db,
         Err(error) => return Err(explained(plain, unlocked.as_ref(), error).await),
     };
-    // From here on it is fenced: what it has written is known, and so is the last key that it used.
+    // The previous writer is fenced from here on: all its writes are known, and so is its last key.
     if let Some(unlocked) = &unlocked {
         unlocked.refresh().await?;
     }
@@ -212,7 +211,7 @@ async fn open_bucket(
     Ok((db, place, unlocked))
 }
 
-/// Opens a store whose log is a journal.
+/// Opens a store with a journal.
 async fn open_directory(
     place: &Place,
     how: How<'_>,
@@ -231,7 +230,7 @@ async fn open_directory(
     Ok((db, hold))
 }
 
-/// Refuses a store that was a local directory and is not one now, while its journal holds anything.
+/// Rejects a former local directory with records in its journal.
 async fn refuse_left_journal(place: &Place) -> Result<(), Error> {
     let prefix = Path::from(place.path.as_str()).join(journal::DIRECTORY);
     let mut left = place.object_store.list(Some(&prefix));
@@ -244,7 +243,8 @@ async fn refuse_left_journal(place: &Place) -> Result<(), Error> {
     Ok(())
 }
 
-/// Refuses a store whose journal is empty and should not be, before SlateDB writes a manifest.
+/// Rejects a store with a journal that is empty but should not be, before SlateDB writes a
+/// manifest.
 async fn refuse_loss(place: &Place, how: How<'_>) -> Result<(), Error> {
     let Some(directory) = &place.directory else { return Ok(()) };
     let keys = how.unlocked.map(|unlocked| unlocked.keys.as_ref());
@@ -252,8 +252,8 @@ async fn refuse_loss(place: &Place, how: How<'_>) -> Result<(), Error> {
     checked.damaged.map_or(Ok(()), |file| Err(Error::DamagedFile(file)))
 }
 
-/// Turns what a log of objects still holds into sorted runs: a directory that comes from a bucket, or from
-/// a slateberg that had no journal.
+/// Flushes a log of objects to sorted runs: in a directory from a bucket, or from a slateberg
+/// without journals.
 async fn take_over_log(place: &Place, how: How<'_>) -> Result<(), Error> {
     let with_log = place.directory.as_ref().filter(|directory| journal::has_object_log(directory));
     let Some(log) = with_log.map(|directory| directory.join("wal")) else { return Ok(()) };

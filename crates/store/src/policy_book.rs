@@ -1,7 +1,8 @@
-//! The policy book: the policies and grants that were made at run time, and its revisions.
+//! The policy book: the policies and grants that were created at run time, and its revisions.
 //!
-//! What is in the book is kept as records of its own, and each change of it as a revision that holds both
-//! sides of the change. So the book at any revision is the present one with the later revisions taken back.
+//! The contents of the book are separate records, and each change is a revision with the state
+//! before and after it. The book at an earlier revision is the current one with the later revisions
+//! undone.
 
 use std::collections::BTreeMap;
 
@@ -17,19 +18,19 @@ use super::records::{
 };
 use super::txn::Transaction;
 
-/// What was made at run time, as of one revision.
+/// Policies and grants that were created at run time, at one revision.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PolicyBook {
-    /// The revision's number; 0 before there was any.
+    /// Number of the revision. 0 before the first one.
     pub number: u64,
-    /// The policies, by id.
+    /// Policies, by id.
     pub policies: BTreeMap<String, PolicyRecord>,
-    /// The grants, by id.
+    /// Grants, by id.
     pub grants: BTreeMap<Uuid, GrantRecord>,
 }
 
 impl PolicyBook {
-    /// The book as it is now. While it is being changed, its parts may be of two revisions.
+    /// Reads the current book. During a concurrent change, its parts may belong to two revisions.
     pub async fn read(store: &impl Read) -> Result<Self, Error> {
         let head = store.get(&PolicyHeadKey).await?;
         let policies = store.scan::<PolicyKey>(&Range::all(KeySpace::Policies), None).await?;
@@ -41,7 +42,7 @@ impl PolicyBook {
         })
     }
 
-    /// What has to become of policies and grants to get from here to there.
+    /// Returns the changes of policies and grants from this book to `there`.
     pub fn changes_to(&self, there: &Self) -> PolicyChanges {
         let ids = self.policies.keys().chain(there.policies.keys());
         let edit = |id: &String| {
@@ -57,7 +58,7 @@ impl PolicyBook {
         }
     }
 
-    /// The book after a revision. What the revision says was before has to be so.
+    /// Applies a revision. Its state before must match.
     pub fn apply(&mut self, revision: &PolicyRevision) -> Result<(), Broken> {
         let broken = |what: &str| Err(format!("policy revision {}: {what}", revision.number));
         if revision.number != self.number + 1 {
@@ -80,7 +81,7 @@ impl PolicyBook {
         Ok(())
     }
 
-    /// The book before a revision, if it is the one after it.
+    /// Undoes a revision. The book must be at that revision.
     pub fn undo(&mut self, revision: &PolicyRevision) {
         let PolicyChanges { policies, granted, revoked } = &revision.changes;
         self.number = revision.number.saturating_sub(1);
@@ -107,13 +108,13 @@ impl PolicyBook {
 }
 
 impl PolicyChanges {
-    /// Whether everything is as it was.
+    /// Whether there are no changes.
     pub fn is_empty(&self) -> bool {
         self.policies.is_empty() && self.granted.is_empty() && self.revoked.is_empty()
     }
 }
 
-/// The grants in `there` that are not in `here`.
+/// Returns the grants in `there` that are not in `here`.
 fn missing_from(
     here: &BTreeMap<Uuid, GrantRecord>,
     there: &BTreeMap<Uuid, GrantRecord>,
@@ -121,7 +122,7 @@ fn missing_from(
     there.iter().filter(|(id, _)| !here.contains_key(id)).map(|(_, grant)| grant.clone()).collect()
 }
 
-/// The revisions behind `after`, in order: at most `limit`, if there is one.
+/// Returns at most `limit` revisions after `after`, in order.
 pub async fn revisions(
     store: &impl Read,
     after: u64,
@@ -134,7 +135,7 @@ pub async fn revisions(
 }
 
 impl Transaction {
-    /// Adds a revision to the log, and brings the book up to it. The log has to end just before it.
+    /// Appends a revision to the log, and changes the book. The log must end directly before it.
     pub async fn revise_policies(&self, revision: &PolicyRevision) -> Result<(), Error> {
         let head = self.get(&PolicyHeadKey).await?.map_or(0, |head| head.number);
         if revision.number != head + 1 {
@@ -161,7 +162,7 @@ impl Transaction {
     }
 }
 
-/// What is wrong with a book, whose log is this from the beginning.
+/// Checks a book against its complete log. Returns all violations.
 pub fn check<'a>(
     book: &PolicyBook,
     log: impl Iterator<Item = (u64, &'a PolicyRevision)>,

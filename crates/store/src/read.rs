@@ -1,4 +1,4 @@
-//! Reading records: of durable state only, or inside a transaction.
+//! Reads of records: of durable state, or inside a transaction.
 
 use std::collections::{HashMap, HashSet};
 use std::future::Future;
@@ -23,44 +23,45 @@ use slateberg_model::page::Names;
 use slateberg_model::text::PieceHash;
 use slateberg_telemetry::traces::current_trace_id;
 
-/// Bytes that a scan fetches at once: SlateDB's default is one block, which costs a request each.
+/// Bytes that a scan fetches at once. SlateDB's default is one block, which costs a request each.
 const SCAN_READ_AHEAD_BYTES: usize = 1 << 20;
-/// Fetches that a scan keeps under way.
+/// Maximum number of concurrent fetches of a scan.
 const SCAN_FETCHES_MAX: usize = 4;
 
-/// How often a document is read anew because a commit came in between.
+/// Maximum number of attempts to read a document that concurrent commits change.
 const READ_ATTEMPTS_MAX: u32 = 16;
-/// Up to so many pieces are read one by one, at the same time; more of them with one scan.
+/// Maximum number of chunks that are read individually and concurrently. More are read with one
+/// scan.
 const PIECES_GOT_MAX: usize = 8;
 
-/// A part of a key space, in ascending order.
+/// A range of keys, in ascending order.
 #[derive(Debug, Clone)]
 pub struct Range {
-    /// The bytes that every key begins with.
+    /// Prefix of all keys.
     pub prefix: Vec<u8>,
-    /// Only keys that sort strictly behind these bytes.
+    /// Only keys after these bytes, exclusively.
     pub after: Option<Vec<u8>>,
 }
 
 impl Range {
-    /// Every key that begins with `prefix`.
+    /// Returns the range of all keys with this prefix.
     pub fn prefix(prefix: impl Into<Vec<u8>>) -> Self {
         Self { prefix: prefix.into(), after: None }
     }
 
-    /// Every key of a space.
+    /// Returns the range of a key space.
     pub fn all(space: KeySpace) -> Self {
         Self::prefix([space.byte()])
     }
 
-    /// Every key of a space that begins with this id: what lies below it.
+    /// Returns the range of all keys of a space that start with this id.
     pub fn below(space: u8, id: Uuid) -> Self {
         let mut prefix = vec![space];
         prefix.extend_from_slice(id.as_bytes());
         Self::prefix(prefix)
     }
 
-    /// Leaves out the keys up to and including `key`.
+    /// Excludes the keys up to and including `key`.
     pub fn behind(mut self, key: Option<Vec<u8>>) -> Self {
         self.after = key;
         self
@@ -75,7 +76,7 @@ impl Range {
     }
 }
 
-/// The first key behind all those that begin with `prefix`.
+/// Returns the first key after all keys with this prefix.
 fn successor(prefix: &[u8]) -> Bound<Vec<u8>> {
     let mut end = prefix.to_vec();
     while let Some(last) = end.pop() {
@@ -87,15 +88,15 @@ fn successor(prefix: &[u8]) -> Bound<Vec<u8>> {
     Bound::Unbounded
 }
 
-/// A view of the store that can be read.
+/// A readable view of the store.
 pub trait Read: Sync {
-    /// The bytes at a key.
+    /// Returns the bytes at a key.
     fn get_bytes(&self, key: &[u8]) -> impl Future<Output = Result<Option<Bytes>, Error>> + Send;
 
-    /// The entries of a range, in order.
+    /// Iterates over the entries of a range, in order.
     fn iterate(&self, range: &Range) -> impl Future<Output = Result<DbIterator, Error>> + Send;
 
-    /// The record at a key.
+    /// Returns the record at a key.
     fn get<K: Key>(&self, key: &K) -> impl Future<Output = Result<Option<K::Value>, Error>> + Send {
         async move {
             let key = key.encode();
@@ -103,7 +104,7 @@ pub trait Read: Sync {
         }
     }
 
-    /// The record at a key, shared with whoever else reads it.
+    /// Returns the record at a key, shared with other readers.
     fn get_shared<K: Key>(
         &self,
         key: &K,
@@ -111,7 +112,7 @@ pub trait Read: Sync {
         async move { Ok(self.get(key).await?.map(Arc::new)) }
     }
 
-    /// The records of a range in the order of their keys: at most `limit`, if there is one.
+    /// Returns at most `limit` records of a range, in the order of their keys.
     fn scan<K: Key>(
         &self,
         range: &Range,
@@ -136,12 +137,12 @@ pub trait Read: Sync {
         }
     }
 
-    /// The metadata of a table or view, whole.
+    /// Returns the complete metadata of a table or view.
     fn document(&self, id: Uuid) -> impl Future<Output = Result<Option<Document>, Error>> + Send {
         document(self, id)
     }
 
-    /// Whether a range holds any key at all.
+    /// Whether a range contains any key.
     fn any(&self, range: &Range) -> impl Future<Output = Result<bool, Error>> + Send {
         async move {
             let mut iterator = self.iterate(range).await?;
@@ -150,17 +151,17 @@ pub trait Read: Sync {
     }
 }
 
-/// The record at a key that holds these bytes, if it holds any.
+/// Decodes the record at a key.
 fn decoded<K: Key>(key: &[u8], bytes: Option<&[u8]>) -> Result<Option<K::Value>, Error> {
     bytes.map(|bytes| decode_value::<K>(key, bytes)).transpose()
 }
 
-/// A record from its bytes, or an error that names the key.
+/// Decodes a record. The error names the key.
 pub(super) fn decode_value<K: Key>(key: &[u8], bytes: &[u8]) -> Result<K::Value, Error> {
     K::Value::decode(bytes).map_err(|error| corrupt(key, error))
 }
 
-/// The document of a table or view, whole; none if there is none.
+/// Reads the complete document of a table or view. `None` if it does not exist.
 async fn document(store: &(impl Read + ?Sized), id: Uuid) -> Result<Option<Document>, Error> {
     let key = MetadataKey(id).encode();
     let mut found = store.get_bytes(&key).await?;
@@ -182,7 +183,7 @@ async fn document(store: &(impl Read + ?Sized), id: Uuid) -> Result<Option<Docum
     Err(Error::Contended { name: "read_document", attempts: READ_ATTEMPTS_MAX })
 }
 
-/// Those pieces of a document that are there.
+/// Reads the existing chunks of a document.
 async fn pieces_of(
     store: &(impl Read + ?Sized),
     id: Uuid,
@@ -205,7 +206,7 @@ async fn pieces_of(
     Ok(pieces.into_iter().map(|(key, PieceText(text))| (key.hash, text)).collect())
 }
 
-/// A record that is not what it should be.
+/// Error for a record that cannot be decoded.
 pub(super) fn corrupt(
     key: &[u8],
     cause: impl Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -218,7 +219,7 @@ pub(super) fn corrupt(
     Error::Corrupt { key: hex, source: Cause::new(cause) }
 }
 
-/// Returns the options of every read of one key. SlateDB creates spans for reads that name a trace.
+/// Returns the options of reads of one key. SlateDB creates spans for reads in a trace.
 pub(super) fn read_options(durability: DurabilityLevel) -> ReadOptions {
     ReadOptions {
         durability_filter: durability,
@@ -227,7 +228,7 @@ pub(super) fn read_options(durability: DurabilityLevel) -> ReadOptions {
     }
 }
 
-/// Options of every scan, with the given durability.
+/// Returns the options of scans with this durability.
 pub(super) fn scan_options(durability: DurabilityLevel) -> ScanOptions {
     ScanOptions {
         durability_filter: durability,
@@ -239,8 +240,7 @@ pub(super) fn scan_options(durability: DurabilityLevel) -> ScanOptions {
     }
 }
 
-/// What is durable: what may be told to anyone. Small records and names come from memory where they were
-/// read lately.
+/// Durable state, the only state for responses to clients. Uses the record cache.
 #[derive(Clone, Copy)]
 pub struct Durable<'a> {
     pub(super) db: &'a Db,
@@ -248,7 +248,7 @@ pub struct Durable<'a> {
 }
 
 impl Durable<'_> {
-    /// The names below a parent in a space of names, in order: those behind `after`, at most `limit`.
+    /// Returns at most `limit` names below a parent after `after`, in order.
     pub async fn names(
         &self,
         space: u8,
@@ -281,13 +281,13 @@ impl Durable<'_> {
         Ok(names)
     }
 
-    /// Takes note that a record is about to be read, so that it can be asked later whether what was read
-    /// then still holds. None if it was written just now, and may change again before it is durable.
+    /// Prepares to check later whether a record has changed since this read. `None` if a write is
+    /// in progress, so that the record may change before the write is durable.
     pub fn reading<K: Key>(&self, key: &K) -> Option<Reading> {
         self.shared.recent.reading(&key.encode())
     }
 
-    /// Which of these reads, by their places, no longer show what is so.
+    /// Returns the indexes of the reads that are out of date.
     pub fn overtaken(&self, readings: &[Option<Reading>]) -> Vec<usize> {
         self.shared.recent.overtaken(readings)
     }
@@ -312,8 +312,8 @@ impl Read for Durable<'_> {
     }
 }
 
-/// The record at a key: from memory, where what was read lately still holds, or else from the store. What
-/// holds is both durable and the newest there is, so that views of either kind may go by it.
+/// Returns the record at a key, from the cache or from the store. A valid cache entry is both
+/// durable and the newest version, so views of both kinds can use it.
 async fn get_recent<K: Key>(
     view: &impl Read,
     recent: &Recent,
@@ -335,7 +335,7 @@ async fn get_recent<K: Key>(
     Ok(record)
 }
 
-/// What has been accepted, durable or not: for judging a change that will itself wait until everything
+/// Accepted state, durable or not: for evaluating a change that itself waits until everything
 /// before it is durable.
 #[derive(Clone, Copy)]
 pub struct Latest<'a> {
@@ -362,7 +362,7 @@ impl Read for Latest<'_> {
     }
 }
 
-/// A store that is read without being opened for writing, as `fsck` does.
+/// A store that is only opened for reading, for `fsck` and similar commands.
 pub struct Offline {
     pub(super) reader: DbReader,
 }
@@ -379,12 +379,12 @@ impl Read for Offline {
 }
 
 impl Store {
-    /// The durable state.
+    /// Returns the durable state.
     pub fn durable(&self) -> Durable<'_> {
         Durable { db: &self.db, shared: &self.shared }
     }
 
-    /// The accepted state.
+    /// Returns the accepted state.
     pub fn latest(&self) -> Latest<'_> {
         Latest { db: &self.db, shared: &self.shared }
     }

@@ -1,13 +1,13 @@
-//! [`Recent`]: small records and pages of names that were read lately, typed and ready, bounded in bytes.
+//! [`Recent`]: cache of decoded small records and pages of names, bounded in bytes.
 //!
-//! Only durable state is kept, each entry as of the sequence number up to which everything was durable when
-//! it was read. [`WriteMarks`] tell whether it still holds: this process is the only writer of its store, and
-//! marks what a transaction writes before it is handed over. So an entry is not served from the moment on in
-//! which a newer write may be accepted, and not before that either: while a write is under way, and until it
-//! is durable, its keys are read from the store, which knows what is durable to the letter. A read that was
-//! overtaken by a write is kept in vain, and shown to nobody.
+//! It contains only durable state. Each entry has the sequence number up to which everything was
+//! durable at its read. [`WriteMarks`] determine whether an entry is valid: this process is the
+//! only writer of its store, and marks the keys of a transaction before it commits. An entry
+//! becomes invalid before a newer write can be accepted. While a write is in progress and not
+//! durable, reads of its keys go to the store, which knows exactly what is durable. A read that
+//! overlaps with a write does not create a valid entry.
 //!
-//! That a name or record is not there is kept like any other answer.
+//! The absence of a name or record is cached as well.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -22,11 +22,11 @@ use super::write_marks::{Mark, WriteMarks, Writing};
 use slateberg_model::page::Names;
 use slateberg_telemetry::cache::{ByteCache, CacheUsage};
 
-/// Bytes that an entry takes beside its key and its record.
+/// Size of an entry without its key and record.
 const ENTRY_BYTES: usize = 128;
-/// What a record takes in memory, in multiples of what it takes in the store.
+/// Ratio of a record's size in memory to its size in the store.
 const RECORD_FACTOR: usize = 2;
-/// Bytes of a record and of a page, as the caches expect them.
+/// Typical size of a record and of a page, for the capacity of the caches.
 const TYPICAL_RECORD_BYTES: u64 = 512;
 const TYPICAL_PAGE_BYTES: u64 = 16 << 10;
 
@@ -34,12 +34,12 @@ fn cache_rule(key: &[u8]) -> CacheRule {
     KeySpace::of(key).map_or(CacheRule::None, |space| space.rules().cache)
 }
 
-/// Returns whether the record at a key is cached.
+/// Whether the record at a key is cached.
 pub(super) fn is_cached(key: &[u8]) -> bool {
     cache_rule(key) != CacheRule::None
 }
 
-/// What was read lately.
+/// Cache of records and pages.
 pub(super) struct Recent {
     records: ByteCache<Box<[u8]>, Kept<Record>>,
     pages: ByteCache<PageKey, Kept<Arc<Names>>>,
@@ -47,7 +47,7 @@ pub(super) struct Recent {
     status: watch::Receiver<DbStatus>,
 }
 
-/// A page of names: of what, below which parent, behind which name, and how many at most.
+/// Key of a page of names: kind, parent, start, and maximum length.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct PageKey {
     pub(super) space: u8,
@@ -56,20 +56,20 @@ pub(super) struct PageKey {
     pub(super) limit: Option<usize>,
 }
 
-/// A record of whatever type its key says; none if there is none.
+/// A record of the type that its key determines. `None` if it does not exist.
 type Record = Option<Arc<dyn Any + Send + Sync>>;
 
-/// What the cache knows of the record at a key.
+/// Result of a cache lookup.
 pub(super) enum Known<V> {
-    /// Nothing: the store has to be read.
+    /// The cache has no valid entry.
     Unknown,
-    /// There is no record.
+    /// The record does not exist.
     Absent,
-    /// This is the record.
+    /// The record.
     Present(Arc<V>),
 }
 
-/// Something that was read, and what it takes for it to hold still.
+/// A cached value, and the condition of its validity.
 #[derive(Clone)]
 struct Kept<T> {
     value: T,
@@ -77,8 +77,8 @@ struct Kept<T> {
     as_of: u64,
 }
 
-/// A read that is about to begin, and will show at least everything up to a sequence number: it can be
-/// asked later whether what is read was written since.
+/// A read that starts now and shows at least everything up to a sequence number. Later checks use
+/// it to detect writes since then.
 #[derive(Debug, Clone, Copy)]
 pub struct Reading {
     mark: Mark,
@@ -86,7 +86,7 @@ pub struct Reading {
 }
 
 impl Recent {
-    /// Keeps at most so many bytes of records, and of pages, of `db`.
+    /// Creates caches with these sizes for records and pages of `db`.
     pub(super) fn new(db: &Db, records_bytes_max: u64, pages_bytes_max: u64) -> Self {
         Self {
             records: ByteCache::new(records_bytes_max, TYPICAL_RECORD_BYTES),
@@ -96,7 +96,7 @@ impl Recent {
         }
     }
 
-    /// Returns what the cache knows of the current record at a key.
+    /// Looks up the current record at a key.
     pub(super) fn record<V: Send + Sync + 'static>(&self, key: &[u8]) -> Known<V> {
         match self.records.get_if(key, |kept| self.holds(kept.mark, kept.as_of)) {
             None => Known::Unknown,
@@ -107,7 +107,8 @@ impl Recent {
         }
     }
 
-    /// Keeps what a read that began before found at a key, `bytes` long in the store.
+    /// Caches the result of a read that `reading` precedes. The record has `bytes` bytes in the
+    /// store.
     pub(super) fn keep_record<V: Send + Sync + 'static>(
         &self,
         reading: Option<Reading>,
@@ -121,31 +122,31 @@ impl Recent {
         self.records.insert(key.into_boxed_slice(), Kept { value, mark, as_of }, bytes);
     }
 
-    /// What is known to stand on a page now; none if the store has to be asked.
+    /// Looks up the current names of a page.
     pub(super) fn page(&self, key: &PageKey) -> Option<Arc<Names>> {
         let kept = self.pages.get_if(key, |kept| self.holds(kept.mark, kept.as_of));
         kept.map(|kept| kept.value)
     }
 
-    /// Keeps what a read that began before found on a page.
+    /// Caches the names of a page, read after `reading`.
     pub(super) fn keep_page(&self, reading: Option<Reading>, key: PageKey, names: &Arc<Names>) {
         let Some(Reading { mark, as_of }) = reading else { return };
         let bytes = key.after.as_ref().map_or(0, String::len) + names.bytes() + ENTRY_BYTES;
         self.pages.insert(key, Kept { value: Arc::clone(names), mark, as_of }, bytes);
     }
 
-    /// Takes note that a key, or all keys with these bytes in front, are about to be read. None if what is
-    /// read will not be worth keeping.
+    /// Prepares a read of a key, or of all keys with this prefix. `None` if the result cannot be
+    /// cached.
     pub(super) fn reading(&self, key: &[u8]) -> Option<Reading> {
         let mark = self.marks.of(key);
-        // In this order. What is durable by now was marked before; so that, where nothing is under way,
-        // the store shows all of it to whoever reads from now on.
+        // In this order: everything durable was marked before, so if no write is in progress, later
+        // reads of the store show all of it.
         let as_of = self.status.borrow().durable_seq;
         self.marks.hold(mark, as_of).then_some(Reading { mark, as_of })
     }
 
-    /// Which of these reads, by their places, no longer show what is so. Those that were not worth keeping
-    /// never do, and none does once the store has shut.
+    /// Returns the indexes of the reads that are out of date. Uncacheable reads always are, and all
+    /// reads once the store is closed.
     pub(super) fn overtaken(&self, readings: &[Option<Reading>]) -> Vec<usize> {
         let shut = self.status.borrow().close_reason.is_some();
         let holds = |reading: &Option<Reading>| {
@@ -155,12 +156,12 @@ impl Recent {
         readings.filter(|(_, reading)| !holds(reading)).map(|(at, _)| at).collect()
     }
 
-    /// Whether something that was read then is still so. A store that has shut answers nothing any more.
+    /// Whether a cached value is valid. No value is valid after the store is closed.
     fn holds(&self, mark: Mark, as_of: u64) -> bool {
         self.status.borrow().close_reason.is_none() && self.marks.hold(mark, as_of)
     }
 
-    /// The marks of a key that is written: its own, and that of the pages that show its name.
+    /// Returns the marks of a written key: its own, and that of the pages with its name.
     pub(super) fn written(&self, key: &[u8]) -> impl Iterator<Item = Mark> {
         let page = match cache_rule(key) {
             CacheRule::RecordsAndPages => key.get(..NAME_PARENT_BYTES),
@@ -169,17 +170,17 @@ impl Recent {
         [Some(key), page].into_iter().flatten().map(|key| self.marks.of(key))
     }
 
-    /// Announces a transaction that is about to be handed to the store.
+    /// Marks the keys of a transaction before it commits.
     pub(super) fn begin(&self, written: Vec<Mark>) -> Writing<'_> {
         self.marks.begin(written)
     }
 
-    /// How the records are used.
+    /// Usage of the record cache.
     pub(super) fn record_usage(&self) -> CacheUsage {
         self.records.usage()
     }
 
-    /// How the pages are used.
+    /// Usage of the page cache.
     pub(super) fn page_usage(&self) -> CacheUsage {
         self.pages.usage()
     }

@@ -1,4 +1,4 @@
-//! The records: what the catalog keeps of each thing.
+//! Records of the catalog.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,135 +48,135 @@ json_records!(
     SigningKeyRecord
 );
 
-/// The newest format of the store that this binary reads and writes. Since 2, metadata has pieces;
-/// since 3, the log of a store in a local directory is a journal; since 4, the places of tables and views
-/// have keys of their own; since 5, their UUIDs have, and jobs know how far they have come.
+/// Newest supported format of the store. 2: metadata has chunks. 3: the log in a local directory is
+/// a journal. 4: locations of tables and views have keys. 5: their UUIDs have keys, and jobs record
+/// their progress.
 pub const FORMAT_VERSION: u32 = 5;
-/// The format of clones: the same as [`FORMAT_VERSION`], and binaries that would delete the files of a
-/// clone's tables, because they know of no clones, refuse it.
+/// Format of clones. It equals [`FORMAT_VERSION`], but older binaries reject it, which would delete
+/// the files of a clone's tables because they do not know clones.
 pub const FORMAT_OF_CLONES: u32 = 6;
-/// Since this one, the places of tables and views have keys.
+/// First format with keys for the locations of tables and views.
 pub const FORMAT_WITH_PLACES: u32 = 4;
-/// Since this one, their UUIDs have.
+/// First format with keys for UUIDs.
 pub const FORMAT_WITH_UUIDS: u32 = 5;
 
 /// The store's own record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreFormat {
-    /// The format of the records and keys; an older binary refuses a newer one.
+    /// Format of the records and keys. Older binaries reject a newer one.
     pub format_version: u32,
-    /// The identity of this catalog, minted when the store was made.
+    /// Id of the catalog, generated at the creation of the store.
     pub catalog_id: Uuid,
-    /// When that was.
+    /// Time of creation.
     pub created_ms: i64,
-    /// Of what this store is a clone; none if it is none.
+    /// Parent of the clone. `None` if the store is not a clone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clone_of: Option<CloneOf>,
-    /// What tells versions from those of the same tables that another run of time has counted; none if there
-    /// was only one so far. Each restore, each import and each clone begins a new one.
+    /// Timeline, which distinguishes versions of the same tables in different copies. `None` for
+    /// the first one. Each restore, import and clone starts a new one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<Uuid>,
 }
 
 impl StoreFormat {
-    /// The newest format that this binary knows of such a store.
+    /// Returns the newest supported format of such a store.
     pub fn newest(&self) -> u32 {
         if self.clone_of.is_some() { FORMAT_OF_CLONES } else { FORMAT_VERSION }
     }
 
-    /// Refuses what a newer binary has written.
+    /// Rejects newer formats.
     pub fn check(&self) -> Result<(), Error> {
         let (found, known) = (self.format_version, self.newest());
         if found > known { Err(Error::NewerFormat { found, known }) } else { Ok(()) }
     }
 }
 
-/// Of what a store is a clone. As long as this stands in a store, no file of a table is deleted for it: the
-/// parent, or the clone, may need it.
+/// Parent of a clone. While a store has this record, it deletes no file of a table, because the
+/// parent or the clone may need it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CloneOf {
-    /// The URL of the parent's state. There is no secret in it.
+    /// URL of the parent's state, without secrets.
     pub parent_url: String,
-    /// The identity of the parent's catalog.
+    /// Id of the parent's catalog.
     pub parent_catalog: Uuid,
-    /// The checkpoint in the parent that keeps what the clone shares with it.
+    /// Checkpoint in the parent that keeps the shared files.
     pub pin: Uuid,
-    /// What that is called there.
+    /// Name of that checkpoint.
     pub pin_name: String,
-    /// The checkpoint that was cloned, by its name or else its id; none if none was named.
+    /// Name or id of the cloned checkpoint. `None` if the current state was cloned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<String>,
-    /// When the state was made that was cloned.
+    /// Time of the cloned state.
     pub as_of_ms: i64,
-    /// When the clone was made.
+    /// Time of the clone's creation.
     pub cloned_ms: i64,
 }
 
-/// A warehouse that the catalog has served.
+/// A warehouse.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WarehouseRecord {
-    /// Its identity, minted when it was first configured or made.
+    /// Id, generated when the warehouse was first configured or created.
     pub id: Uuid,
-    /// The location that it was made with, or last configured with.
+    /// Location at its creation, or in the last configuration.
     pub location: String,
-    /// When it was first configured or made.
+    /// Time of its creation, or of its first configuration.
     pub created_ms: i64,
-    /// All the rest, if it was made at run time; none for one of the configuration, which says it then.
+    /// Definition of a warehouse that was created at run time. `None` for one of the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub definition: Option<WarehouseDefinition>,
 }
 
-/// What a warehouse is that was made at run time. There is no secret in it.
+/// Definition of a warehouse that was created at run time. Contains no secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WarehouseDefinition {
-    /// Grows by one with each change.
+    /// Version, which increases by one with each change.
     pub version: u64,
-    /// By whom it was made.
+    /// Id of the creator.
     pub created_by: String,
-    /// When it became what it is.
+    /// Time of the last change.
     pub changed_ms: i64,
-    /// By whom.
+    /// Id of the principal of the last change.
     pub changed_by: String,
-    /// Further URLs below which tables may lie.
+    /// Further URLs that may contain tables.
     pub allowed_locations: Vec<String>,
     /// Options of its object store.
     pub options: BTreeMap<String, String>,
-    /// The name of a set of further options in the configuration.
+    /// Name of a set of further options in the configuration.
     pub credentials: Option<String>,
-    /// What `GET /v1/config` hands to clients as defaults.
+    /// Defaults for clients in `GET /v1/config`.
     pub client_defaults: BTreeMap<String, String>,
-    /// What `GET /v1/config` hands to clients as overrides.
+    /// Overrides for clients in `GET /v1/config`.
     pub client_overrides: BTreeMap<String, String>,
-    /// How clients get at the files of tables.
+    /// Access of clients to the files of tables.
     #[serde(default)]
     pub access: FileAccess,
 }
 
-/// What a name points to.
+/// Target of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NameEntry {
-    /// The id of the namespace, table or view.
+    /// Id of the namespace, table or view.
     pub id: Uuid,
 }
 
 /// A namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamespaceRecord {
-    /// Its identity.
+    /// Id of the namespace.
     pub id: Uuid,
-    /// The warehouse that it is in.
+    /// Warehouse of the namespace.
     pub warehouse: Uuid,
-    /// The parent namespace, or the warehouse for a top-level one.
+    /// Id of the parent namespace, or of the warehouse for a top-level namespace.
     pub parent: Uuid,
-    /// Its own level.
+    /// Last level of its name.
     pub name: String,
-    /// Its properties.
+    /// Properties.
     pub properties: BTreeMap<String, String>,
-    /// Grows by one with each change.
+    /// Version, which increases by one with each change.
     pub version: u64,
-    /// When it was made.
+    /// Time of creation.
     pub created_ms: i64,
-    /// The principal who made it; none if that is not known.
+    /// Id of the creator. `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
 }
@@ -184,133 +184,133 @@ pub struct NamespaceRecord {
 /// A table or view, without its metadata.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TabularRecord {
-    /// Its identity in the catalog, which a rename keeps. Not the `table-uuid`, which a table shares
-    /// with every other registration of the same metadata.
+    /// Id in the catalog, which survives renames. Not the `table-uuid`, which several registrations
+    /// of the same metadata share.
     pub id: Uuid,
     /// Table or view.
     pub kind: TabularKind,
-    /// The warehouse that it is in.
+    /// Warehouse of the table or view.
     pub warehouse: Uuid,
-    /// The namespace that it is in.
+    /// Namespace of the table or view.
     pub namespace: Uuid,
-    /// Its name there.
+    /// Name in the namespace.
     pub name: String,
     /// The `table-uuid` or `view-uuid` of its metadata.
     pub uuid: Uuid,
     /// The `location` of its metadata.
     pub location: String,
-    /// Where its properties put files that do not go below `location`.
+    /// Locations outside of `location` where its properties put files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub further_paths: Vec<String>,
-    /// Where the metadata file of this version is.
+    /// Location of this version's metadata file.
     pub metadata_location: String,
-    /// Grows by one with each new metadata.
+    /// Version, which increases by one with each change of metadata.
     pub version: u64,
-    /// When it came into the catalog.
+    /// Time of creation in the catalog.
     pub created_ms: i64,
-    /// When its metadata last changed.
+    /// Time of the last change of metadata.
     pub updated_ms: i64,
-    /// The principal who made it; none if that is not known.
+    /// Id of the creator. `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
 }
 
-/// A metadata file that may be missing in the warehouse. The transaction that writes its record writes
-/// this; a later one removes it when the file is there. The next start writes the files of those that are
-/// left.
+/// Marker of a metadata file that may be missing in the warehouse. The transaction that writes its
+/// record writes the marker, and a later one removes it after the file is written. A start writes
+/// the files of remaining markers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Publication {
-    /// Where the file belongs.
+    /// Location of the file.
     pub metadata_location: String,
 }
 
-/// A publication of a version of a table or view.
+/// Key of a marker: a version of a table or view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PublicationKey {
-    /// The table's or view's id.
+    /// Id of the table or view.
     pub id: Uuid,
-    /// The record's version.
+    /// Version of the record.
     pub version: u64,
 }
 
-/// How a request with an `Idempotency-Key` ended, to be told again.
+/// Outcome of a request with an `Idempotency-Key`, to replay the response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdempotencyRecord {
-    /// SHA-256 over the request's method, path and body, in hexadecimal: the same key for another
-    /// request is an error.
+    /// SHA-256 of the request's method, path and body, in hexadecimal. A different request with the
+    /// same key is an error.
     pub fingerprint: String,
-    /// How it ended.
+    /// Outcome of the request.
     pub outcome: Outcome,
-    /// The versions whose metadata files have to be there before that is told, where the outcome itself does
-    /// not say so: those of a transaction.
+    /// Versions whose metadata files must exist before the response, in addition to that of the
+    /// outcome: those of a transaction.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub publications: Vec<PublicationKey>,
-    /// From when on the record counts for nothing.
+    /// Time from which on the record is ignored.
     pub expires_ms: i64,
 }
 
-/// The end of a mutation.
+/// Outcome of a mutation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// Done, and there is nothing to say.
+    /// Success, with an empty response.
     Done,
-    /// Done; the answer's body, which is small.
+    /// Success, with this small response body.
     Body(serde_json::Value),
-    /// Done; the answer is the state of a table or view.
+    /// Success, with the state of a table or view as the response.
     Tabular {
-        /// Which.
+        /// Id of the table or view.
         id: Uuid,
-        /// Where the metadata was that the answer held, should the table be gone by now.
+        /// Location of the metadata in the first response, in case the table is dropped.
         metadata_location: String,
     },
-    /// Refused for good.
+    /// Permanent rejection.
     Refused {
-        /// The specification's name of the exception.
+        /// Code of the rejection.
         kind: String,
-        /// What the client was told.
+        /// Message of the rejection.
         message: String,
     },
 }
 
-/// An entry of the change log, written in the batch of the change itself.
+/// An entry of the change log, written in the batch of its change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// When.
+    /// Time of the change.
     pub at_ms: i64,
-    /// The transaction's name, such as `commit_table`.
+    /// Name of the transaction, such as `commit_table`.
     pub action: String,
-    /// Who.
+    /// Id of the principal.
     pub principal: String,
-    /// The warehouse's id.
+    /// Id of the warehouse.
     pub warehouse: Uuid,
-    /// The id of the namespace, table or view.
+    /// Id of the namespace, table or view.
     pub subject: Uuid,
-    /// Its dotted name after the change.
+    /// Dotted name after the change.
     pub name: String,
-    /// The record's version before, if it was there.
+    /// Version of the record before, if it existed.
     pub version_before: Option<u64>,
-    /// The record's version after, if it still is.
+    /// Version of the record after, if it exists.
     pub version_after: Option<u64>,
-    /// The decision that allowed it; none where no policy was asked.
+    /// The decision that allowed it. `None` if no policy was evaluated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed: Option<Allowed>,
-    /// The request that it came with; none for what no request has asked for.
+    /// Origin of the request. `None` for background tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
 }
 
-/// Where a change came from.
+/// Origin of a change.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Origin {
-    /// The name of the principal, which an API key's id does not contain.
+    /// Name of the principal. The id of an API key does not contain it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub principal_name: Option<String>,
-    /// How the principal has proven who they are.
+    /// Kind of the principal's credential.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
-    /// The address that the request came from.
+    /// IP address of the client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_address: Option<String>,
     /// The request's `X-Request-Id`.
@@ -318,12 +318,12 @@ pub struct Origin {
     pub request_id: Option<String>,
 }
 
-/// By which policies something was allowed.
+/// Policies that allowed a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Allowed {
-    /// The revision of the policies.
+    /// Revision of the policies.
     pub revision: String,
-    /// The ids of those that allowed it.
+    /// Ids of the matching policies.
     pub policies: Vec<String>,
 }
 
@@ -333,111 +333,111 @@ impl From<&Decision> for Allowed {
     }
 }
 
-/// Where the policy log ends.
+/// Head of the policy log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyHead {
-    /// The number of the newest revision.
+    /// Number of the newest revision.
     pub number: u64,
 }
 
-/// A revision of the policy log: a change of what was made at run time. It says what was before and what
-/// is after, so that every earlier state can be told from the present one.
+/// A revision of the policy log, with the state before and after a change, so that every earlier
+/// state can be computed from the current one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyRevision {
-    /// Its number.
+    /// Number of the revision.
     pub number: u64,
-    /// When.
+    /// Time of the change.
     pub at_ms: i64,
-    /// By whom.
+    /// Id of the principal.
     pub by: String,
-    /// The transaction's name, such as `put_policy`.
+    /// Name of the transaction, such as `put_policy`.
     pub action: String,
-    /// What whoever made it had to say.
+    /// Comment of the principal.
     pub comment: Option<String>,
-    /// Which set of policies came into force with it: files, policies and grants together.
+    /// Revision of the whole set of policies: files, policies and grants.
     pub in_force: String,
-    /// The revision that it goes back to, if it does.
+    /// Target revision of a rollback.
     pub rolled_back_to: Option<u64>,
-    /// What became of policies and grants.
+    /// Changes of policies and grants.
     pub changes: PolicyChanges,
 }
 
-/// What became of policies and grants from one state to another.
+/// Changes of policies and grants between two states.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyChanges {
-    /// The policies that are others now, by id.
+    /// Changed policies, by id.
     pub policies: BTreeMap<String, PolicyEdit>,
-    /// The grants that were added.
+    /// Added grants.
     pub granted: Vec<GrantRecord>,
-    /// The grants that were taken back.
+    /// Removed grants.
     pub revoked: Vec<GrantRecord>,
 }
 
-/// What became of a policy.
+/// Change of a policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyEdit {
-    /// What it was, if it was there.
+    /// Policy before, if it existed.
     pub before: Option<PolicyRecord>,
-    /// What it is, if it still is there.
+    /// Policy after, if it exists.
     pub after: Option<PolicyRecord>,
 }
 
-/// A policy that was made at run time.
+/// A policy that was created at run time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyRecord {
-    /// Its id.
+    /// Id of the policy.
     pub id: String,
-    /// Its text, in Cedar's language.
+    /// Source, in Cedar's language.
     pub text: String,
-    /// When it got this text.
+    /// Time of the last change.
     pub changed_ms: i64,
-    /// From whom.
+    /// Id of the principal of the last change.
     pub changed_by: String,
 }
 
 /// A grant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GrantRecord {
-    /// Its identity.
+    /// Id of the grant.
     pub id: Uuid,
-    /// The id of the template that it fills in.
+    /// Id of its template.
     pub template: String,
-    /// To whom, such as `role:analysts`.
+    /// Principal, such as `role:analysts`.
     pub grantee: String,
-    /// On what, such as `table:prod/sales/orders`.
+    /// Resource, such as `table:prod/sales/orders`.
     pub resource: String,
-    /// When it was made.
+    /// Time of creation.
     pub created_ms: i64,
-    /// By whom.
+    /// Id of the creator.
     pub created_by: String,
 }
 
-/// An API key, without its text: nobody who reads the store can use it.
+/// An API key with the hash of its secret, so that a reader of the store cannot use it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApiKeyRecord {
-    /// Its identity.
+    /// Id of the key.
     pub id: Uuid,
     /// Display name.
     pub name: String,
-    /// SHA-256 of its text, in hexadecimal.
+    /// SHA-256 of the key, in hexadecimal.
     pub hash: String,
-    /// The roles that it has.
+    /// Roles of the key.
     pub roles: BTreeSet<String>,
     /// Warehouses that the key is limited to; `None` for all.
     pub warehouses: Option<BTreeSet<String>>,
-    /// When it was made.
+    /// Time of creation.
     pub created_ms: i64,
-    /// By whom.
+    /// Id of the creator.
     pub created_by: String,
-    /// From when on it is good no more, if ever.
+    /// Expiry. `None`: the key does not expire.
     pub expires_ms: Option<i64>,
 }
 
-/// An API key that was revoked. It has a key space of its own, so that an older binary, which does not know
-/// of revoked keys, does not accept it.
+/// A revoked API key. It has its own key space, so that older binaries, which do not know revoked
+/// keys, reject it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RevokedKeyRecord {
-    /// The key as it was.
+    /// The key before its revocation.
     pub key: ApiKeyRecord,
     /// Time of the revocation.
     pub revoked_ms: i64,
@@ -448,11 +448,11 @@ pub struct RevokedKeyRecord {
 /// A key that slateberg signs its own tokens with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SigningKeyRecord {
-    /// Its identity, which tokens name as `kid`.
+    /// Id, the `kid` of tokens.
     pub id: Uuid,
-    /// The 32 bytes that an Ed25519 key grows from, in base 64.
+    /// The 32-byte seed of an Ed25519 key, in base 64.
     pub seed: Secret,
-    /// When it was made.
+    /// Time of creation.
     pub created_ms: i64,
 }
 

@@ -1,11 +1,11 @@
-//! Restoring: the difference between what is and what was, written in one batch.
+//! Restore: writes the difference between the current and an earlier state in one batch.
 //!
-//! Nothing of SlateDB is turned back: not its manifest, its log, or the order of its writers. What was is
-//! written as a change of what is, like any other: all of it or nothing, under the same fence, with the same
-//! keys, and with every checkpoint still there. So a restore can be undone by another one.
+//! SlateDB's manifest, log and order of writers stay as they are. The earlier state is written as a
+//! change of the current one: atomic, under the same fence, with the same keys, and with all
+//! checkpoints. Another restore can therefore undo it.
 //!
-//! [`RestoreRule`] has the effect on each key space. No file is deleted because of a restore, and what was
-//! revoked stays revoked.
+//! [`RestoreRule`] has the effect on each key space. A restore deletes no file, and revoked keys
+//! stay revoked.
 
 mod differences;
 mod objects;
@@ -50,7 +50,7 @@ pub struct Counts {
     pub removed: usize,
 }
 
-/// The changes of a restore.
+/// Summary of a restore.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Told {
     /// Warehouses.
@@ -61,7 +61,7 @@ pub struct Told {
     pub tables: Counts,
     /// Views.
     pub views: Counts,
-    /// Policies that were made at run time.
+    /// Policies that were created at run time.
     pub policies: Counts,
     /// Grants.
     pub grants: Counts,
@@ -72,22 +72,22 @@ pub struct Told {
     pub objects: Objects,
 }
 
-/// A restore that was thought out and is not done.
+/// A planned restore.
 pub struct Plan {
     puts: Vec<(Vec<u8>, Vec<u8>)>,
     deletes: Vec<Vec<u8>>,
-    /// The store's own record as it was.
+    /// The store's own record at the earlier state.
     format: Option<StoreFormat>,
-    /// What it changes.
+    /// Summary of the changes.
     pub told: Told,
     found: Vec<Found>,
-    /// Tables and views that go or get new metadata.
+    /// Tables and views that are removed or get new metadata.
     touched: HashSet<Uuid>,
-    /// The new versions of those with new metadata.
+    /// New versions of tables and views with new metadata.
     versions: HashMap<Uuid, u64>,
-    /// The policies and grants as they were.
+    /// Policies and grants of the earlier state.
     pub book: PolicyBook,
-    /// What becomes of policies and grants.
+    /// Changes of policies and grants.
     pub policy_changes: PolicyChanges,
 }
 
@@ -106,7 +106,7 @@ impl Counts {
 }
 
 impl Told {
-    /// Whether nothing changes that anybody could see.
+    /// Whether no visible object changes.
     pub fn is_empty(&self) -> bool {
         let Self { warehouses, namespaces, tables, views, policies, grants, .. } = self;
         [warehouses, namespaces, tables, views, policies, grants].into_iter().all(Counts::is_empty)
@@ -114,7 +114,7 @@ impl Told {
 }
 
 impl Plan {
-    /// Thinks out how what is becomes what was.
+    /// Plans the changes from the current to an earlier state.
     pub async fn between(
         now: &impl Read,
         then: &impl Read,
@@ -151,7 +151,7 @@ impl Plan {
         phase: &Phase,
     ) -> Result<(), Error> {
         match space.rules().restore {
-            // `Store::restore` writes those that are not kept.
+            // `Store::restore` writes those that change.
             RestoreRule::Keep
             | RestoreRule::NewTimeline
             | RestoreRule::Revise
@@ -243,7 +243,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Tables and views. Those with new metadata get a version and a marker.
+    /// Plans tables and views. Those with new metadata get a version and a marker.
     async fn tabulars(&mut self, now: &impl Read, different: Vec<Difference>) -> Result<(), Error> {
         let mut known = LastVersions::default();
         if different.iter().any(|different| different.now.is_none()) {
@@ -269,7 +269,7 @@ impl Plan {
             };
             self.told.purged += usize::from(before.is_none() && known.purged.contains(&id));
             let version = match &before {
-                // Only its name, or its owner, is another.
+                // Only its name or its owner differs.
                 Some(before) if is_same_metadata(before, &after) => after.version,
                 Some(before) => before.version.max(after.version) + 1,
                 None => known.of(id).max(after.version) + 1,
@@ -294,10 +294,10 @@ impl Plan {
         Ok(())
     }
 
-    /// Heads of metadata, at the versions of their records. Metadata that a purge has kept has no record,
-    /// and does not come back.
+    /// Plans heads of metadata, at the versions of their records. Metadata that exists only for a
+    /// purge has no record, and is not restored.
     async fn heads(&mut self, then: &impl Read, different: Vec<Difference>) -> Result<(), Error> {
-        // The same bytes are there while a purge is under way. They get the new version, too.
+        // Equal bytes may exist because of a running purge. They get the new version as well.
         let versions = std::mem::take(&mut self.versions);
         for (id, version) in &versions {
             let head = then.get(&MetadataKey(*id)).await?;
@@ -322,7 +322,7 @@ impl Plan {
         Ok(())
     }
 
-    /// A part of metadata becomes what it was if its table or view was there, and goes otherwise.
+    /// Restores a part of metadata if its table or view existed then, and removes it otherwise.
     async fn follow(
         &mut self,
         then: &impl Read,
@@ -338,9 +338,9 @@ impl Plan {
         Ok(())
     }
 
-    /// A job may be about to delete what is needed again: an outdated metadata file, or a purged table's.
-    /// With the jobs goes the metadata that was kept for them alone. Jobs that have ended are history, and
-    /// stay.
+    /// Removes jobs, which may be about to delete files that are needed again: outdated metadata
+    /// files, or those of a purged table. Also removes metadata that exists only for them.
+    /// Completed jobs are history, and stay.
     async fn forget_jobs(&mut self, now: &impl Read, space: KeySpace) -> Result<(), Error> {
         for (key, job) in now.scan::<JobKey>(&Range::all(space), None).await? {
             self.deletes.push(key.encode());
@@ -353,7 +353,8 @@ impl Plan {
         Ok(())
     }
 
-    /// The metadata of what goes goes whole: a purge under way has kept it on the other side, too.
+    /// Removes all metadata of a table or view, because the earlier state may also contain metadata
+    /// of a running purge.
     async fn forget_metadata(&mut self, now: &impl Read, id: Uuid) -> Result<(), Error> {
         self.deletes.push(MetadataKey(id).encode());
         let pieces = Range::below(KeySpace::MetadataPieces.byte(), id);
@@ -365,9 +366,9 @@ impl Plan {
 }
 
 impl Store {
-    /// Carries a plan out, with this entry in the change log and, if policies or grants change, this
-    /// revision of theirs. A new timeline begins with it: nobody knows for sure what versions those tables
-    /// had that are gone by now. It is durable when this returns, and nothing of it is there before.
+    /// Executes a plan, with this entry in the change log and, if policies or grants change, this
+    /// revision. Starts a new timeline, because the versions of dropped tables are unknown. The
+    /// result is durable and atomic.
     pub async fn restore(
         &self,
         permit: &Permit<Maintain>,
@@ -378,7 +379,7 @@ impl Store {
     ) -> Result<(), Error> {
         let ((), accepted) = self
             .transact("restore", permit, |t| async move {
-                // What is deleted and put is put.
+                // A put after a deletion of the same key wins.
                 plan.deletes.iter().try_for_each(|key| t.delete_at(key.clone()))?;
                 plan.puts.iter().try_for_each(|(key, value)| t.put_at(key.clone(), value))?;
                 if let Some(format) = plan.format.clone() {
@@ -394,7 +395,7 @@ impl Store {
     }
 }
 
-/// What the change log knows of tables and views that are gone.
+/// Last versions of dropped tables and views in the change log.
 #[derive(Default)]
 struct LastVersions {
     versions: HashMap<Uuid, u64>,

@@ -1,13 +1,14 @@
-//! A write-ahead log in another object store than the rest, and how the two are kept together.
+//! A write-ahead log in another object store than the rest of the store, and the link between the
+//! two.
 //!
-//! What is in the log alone is lost to whoever opens the store without it, and to whoever opens it with
-//! another one. So each side has an object that names the other by an id that no other pair has. They are
-//! made before the store is, the log's first, and never changed: where the log is, is decided when a store is
-//! made. SlateDB itself keeps no record of it.
+//! A process that opens the store without its log, or with another one, loses the records that are
+//! only in the log. Each side therefore has an object that names the other by a unique id. Both are
+//! created before the store, the log's first, and never change, because the location of the log is
+//! fixed when a store is created. SlateDB itself has no record of it.
 //!
-//! Two first starts at once could disagree. Whoever opens without such a log leaves a file of the log beside
-//! the rest before it looks for the pair once more; whoever has made the pair looks for such files then. So
-//! one of them sees the other, and ends.
+//! Two concurrent first starts could disagree. A start without a separate log writes a log file in
+//! the store before it checks for the pair again; a start that creates the pair checks for such
+//! files afterwards. So at least one of them detects the other, and fails.
 
 use std::sync::Arc;
 
@@ -26,10 +27,10 @@ pub use super::location::Log;
 use super::location::Place;
 use slateberg_base::error_chain::Cause;
 
-/// The object, on either side.
+/// Name of the object on both sides.
 const FILE: &str = "log-pair.json";
 
-/// What the objects hold: both the same.
+/// Content of the objects, equal on both sides.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Pair {
     id: Uuid,
@@ -37,8 +38,8 @@ struct Pair {
     log_url: String,
 }
 
-/// Refuses to open a store with another log than its own, or without its own. Reads only. Whoever has opened
-/// the store for writing has to ask once more.
+/// Rejects a store with another log than its own, or without its own. Only reads. A writer has to
+/// check again after it has opened the store.
 pub(super) async fn check(place: &Place) -> Result<(), Error> {
     match (read(&place.object_store, place).await?, &place.log) {
         (None, None) => Ok(()),
@@ -55,7 +56,7 @@ pub(super) async fn check(place: &Place) -> Result<(), Error> {
     }
 }
 
-/// The same for whoever is about to write; makes the pair of a store that is new.
+/// Checks the log before a write. Creates the pair of a new store.
 pub(super) async fn settle(place: &Place) -> Result<(), Error> {
     let Some(log) = &place.log else { return check(place).await };
     if read(&place.object_store, place).await?.is_none() {
@@ -67,7 +68,7 @@ pub(super) async fn settle(place: &Place) -> Result<(), Error> {
     check(place).await
 }
 
-/// Makes both objects, or takes over what an earlier try has made of them.
+/// Creates both objects, or completes an earlier attempt.
 async fn make(place: &Place, log: &Log) -> Result<(), Error> {
     let wanted = Pair { id: log.id, state_url: log.state_url.clone(), log_url: log.url.clone() };
     let theirs = create(&log.store(), place, &wanted).await?;
@@ -99,7 +100,7 @@ async fn read(store: &Arc<dyn ObjectStore>, place: &Place) -> Result<Option<Pair
         .map_err(|error| Error::Corrupt { key: path.to_string(), source: Cause::new(error) })
 }
 
-/// Writes the object, unless it is there; returns what is there.
+/// Creates the object, unless it exists. Returns the existing one.
 async fn create(store: &Arc<dyn ObjectStore>, place: &Place, pair: &Pair) -> Result<Pair, Error> {
     let json = serde_json::to_vec(pair).map_err(Error::internal)?;
     let payload = PutPayload::from(Bytes::from(json));
@@ -112,14 +113,14 @@ async fn create(store: &Arc<dyn ObjectStore>, place: &Place, pair: &Pair) -> Res
     found.ok_or_else(|| Error::unavailable(format!("{} came and went", file(place))))
 }
 
-/// Whether there are log files here that a store has written. Each opening writes one that stays.
+/// Whether a store has written log files here. Each opening writes one that stays.
 async fn has_log(store: &Arc<dyn ObjectStore>, place: &Place) -> Result<bool, Error> {
     let files = Path::from(place.path.as_str()).join("wal");
     let first = store.list(Some(&files)).try_next().await;
     Ok(first.map_err(Error::unavailable)?.is_some())
 }
 
-/// Whether there is a store.
+/// Whether a store exists.
 async fn is_made(place: &Place) -> Result<bool, Error> {
     let admin = Admin::builder(place.path.clone(), Arc::clone(&place.object_store)).build();
     Ok(admin.read_manifest(None).await?.is_some())

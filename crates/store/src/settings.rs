@@ -1,4 +1,4 @@
-//! How the store is opened.
+//! Settings of the store.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,55 +6,57 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use slatedb::config::{GarbageCollectorOptions, ObjectStoreCacheOptions};
 
-/// Between two looks at the manifest of a bucket: each is two requests.
+/// Interval between reads of the manifest in a bucket. Each takes two requests.
 const BUCKET_POLL: Duration = Duration::from_secs(2);
-/// The same in a local directory, which is locked: nobody else can have become the writer, so that only the
-/// results of compactions are looked for.
+/// Interval in a local directory. Its lock excludes other writers, so that only results of
+/// compactions are new.
 const DIRECTORY_POLL: Duration = Duration::from_secs(5);
 
-/// What is copied to the local disk at once. SlateDB's 4 MiB would make the first read of a record as slow
-/// as a download of a thousand others.
+/// Size of a copied part on the local disk. With SlateDB's 4 MiB, the first read of a record would
+/// be as slow as a download of a thousand others.
 const CACHED_PART_BYTES: usize = 256 << 10;
 
-/// Bytes that may wait to be flushed in a store without a memory budget.
+/// Bytes that may wait for a flush in a store without a memory budget.
 const UNFLUSHED_BYTES_MAX: usize = 64 << 20;
 
-/// Sorted runs of so many keys have a filter. The flush of a quiet half minute is as short as this, and there
-/// may be eight of them: without filters, a name that is free is looked for in all.
+/// Minimum number of keys of a sorted run with a filter. The flush after half a minute with few
+/// writes can be as short, and there may be eight such runs: without filters, a lookup of a missing
+/// name reads all of them.
 const FILTERED_KEYS_MIN: u32 = 16;
 
-/// Bits of a filter for each key. With the 10 that are SlateDB's own, one in a hundred looks into a run for
-/// a name that is free reads a block for nothing, and there are up to a dozen runs.
+/// Bits per key of a filter. With SlateDB's default of 10, one in a hundred lookups of a missing
+/// name in a run reads a block in vain, and there are up to a dozen runs.
 pub(super) const FILTER_BITS_PER_KEY: u32 = 14;
 
-/// Settings of the store; each field's default stands in `config/default.toml`.
+/// Settings of the store. `config/default.toml` documents the defaults.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Bytes of memory for cached blocks of sorted runs; 0, here and below, for a share of
+    /// Bytes of memory for cached blocks of sorted runs. 0, here and below: a share of
     /// `memory_bytes_max`.
     pub block_cache_bytes: u64,
     /// Bytes of memory for cached indexes and filters.
     pub meta_cache_bytes: u64,
-    /// Bytes of memory for names, namespaces and the records of tables and views that were read lately.
+    /// Bytes of memory for cached names, namespaces, and records of tables and views.
     pub record_cache_bytes: u64,
-    /// Bytes of memory for pages of names that were listed lately.
+    /// Bytes of memory for cached pages of names.
     pub page_cache_bytes: u64,
-    /// Bytes at which a memtable becomes a file of level 0, if they are at most half of
+    /// Size at which a memtable becomes a file of level 0, limited to half of
     /// `unflushed_bytes_max`.
     pub l0_sst_bytes: usize,
-    /// Bytes that may wait to be flushed before writers are held back; 0 for a share of `memory_bytes_max`.
+    /// Bytes that may wait for a flush before writers are blocked. 0: a share of
+    /// `memory_bytes_max`.
     pub unflushed_bytes_max: usize,
-    /// Milliseconds between two looks for a newer writer's manifest: the longest time for which an
-    /// idle deposed writer still answers; 0 for what fits the kind of store.
+    /// Milliseconds between checks for a newer writer's manifest: the maximum time for which an
+    /// idle fenced writer still responds. 0: a default for the kind of store.
     pub manifest_poll_ms: u64,
-    /// Directory on this machine for copies of sorted runs; empty for none.
+    /// Local directory for copies of sorted runs. Empty: no copies.
     pub object_cache_dir: PathBuf,
-    /// Bytes that those copies may take.
+    /// Maximum size of the copies in bytes.
     pub object_cache_bytes: usize,
-    /// Seconds that the warm-up of a bucket may go on beside the server; 0 for none.
+    /// Maximum duration of the warm-up of a bucket, in seconds. 0: no warm-up.
     pub warm_up_seconds_max: u64,
-    /// Tries of one transaction against others that touch the same records.
+    /// Maximum number of attempts of a transaction that conflicts with others.
     pub transaction_attempts_max: u32,
 }
 
@@ -77,10 +79,10 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// How garbage is collected. `conditional_update` says whether the object store can replace an
-    /// object on the condition that it is unchanged, which a local directory cannot: garbage
-    /// collection then works without its boundary files. A clone never takes back what keeps its parent's
-    /// objects: that would write to the parent, which a clone does not.
+    /// Options of garbage collection. `conditional_update`: whether the object store can replace an
+    /// object if it is unchanged. A local directory cannot, so garbage collection works without its
+    /// boundary files. A clone never removes the pin of its parent's objects, because that would
+    /// write to the parent.
     pub(super) fn garbage_collector(&self, conditional_update: bool) -> GarbageCollectorOptions {
         GarbageCollectorOptions {
             boundary_files_enabled: conditional_update,
@@ -89,7 +91,7 @@ impl Settings {
         }
     }
 
-    /// How often the manifest is looked at.
+    /// Interval between reads of the manifest.
     fn manifest_poll(&self, is_directory: bool) -> Duration {
         match self.manifest_poll_ms {
             0 if is_directory => DIRECTORY_POLL,
@@ -98,12 +100,13 @@ impl Settings {
         }
     }
 
-    /// Whether copies of sorted runs are kept on this machine's disk.
+    /// Whether sorted runs are copied to the local disk.
     pub fn has_object_cache(&self) -> bool {
         !self.object_cache_dir.as_os_str().is_empty()
     }
 
-    /// What is kept on this machine's disk, if anything is: sorted runs as they are written and read.
+    /// Options of the copies of sorted runs on the local disk, which are made when runs are written
+    /// and read.
     fn object_cache(&self) -> ObjectStoreCacheOptions {
         ObjectStoreCacheOptions {
             root_folder: self.has_object_cache().then(|| self.object_cache_dir.clone()),
@@ -115,8 +118,8 @@ impl Settings {
         }
     }
 
-    /// Bytes that may wait to be flushed. With 0, which is left where there is no memory budget,
-    /// SlateDB would block the first write.
+    /// Bytes that may wait for a flush. With 0, which remains without a memory budget, SlateDB
+    /// would block the first write.
     fn unflushed_bytes(&self) -> usize {
         match self.unflushed_bytes_max {
             0 => UNFLUSHED_BYTES_MAX,
@@ -124,10 +127,10 @@ impl Settings {
         }
     }
 
-    /// SlateDB's view of these settings, but for garbage collection.
+    /// SlateDB's settings, without garbage collection.
     pub(super) fn for_slatedb(&self, is_directory: bool) -> slatedb::Settings {
         slatedb::Settings {
-            // No timer flushes the log: the flusher does, as soon as something waits.
+            // The flusher flushes the log as soon as a transaction waits, without a timer.
             flush_interval: None,
             manifest_poll_interval: self.manifest_poll(is_directory),
             object_store_cache_options: self.object_cache(),
@@ -136,8 +139,8 @@ impl Settings {
             l0_sst_size_bytes: self.l0_sst_bytes.min(self.unflushed_bytes() / 2),
             max_unflushed_bytes: self.unflushed_bytes(),
             garbage_collector_options: None,
-            // Without end: SlateDB closes itself for ever when it gives up on a put, and each caller
-            // has a deadline of its own.
+            // Unlimited: SlateDB closes itself permanently when it gives up on a put, and each
+            // caller has its own deadline.
             object_store_max_retries: None,
             ..Default::default()
         }

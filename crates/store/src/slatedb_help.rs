@@ -1,6 +1,6 @@
-//! Descriptions of SlateDB's metrics, which registers most of them without one.
+//! Descriptions of SlateDB's metrics, most of which SlateDB registers without one.
 
-/// The description of a metric, by SlateDB's name for it.
+/// Returns the description of a metric by SlateDB's name.
 pub(super) fn help(name: &str) -> Option<&'static str> {
     let (_, help) = HELP.iter().find(|(known, _)| name.strip_prefix("slatedb.") == Some(known))?;
     Some(help)

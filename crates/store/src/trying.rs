@@ -1,5 +1,5 @@
-//! What the tests of the store share: places, a record to tell states apart by, and what time brings to a
-//! store, brought at once.
+//! Test support for the store: locations, a record that distinguishes states, and immediate
+//! compactions and garbage collections.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,10 +20,10 @@ use super::settings::Settings;
 use slateberg_authz::action::Maintain;
 use slateberg_authz::permit::{Permit, Task};
 
-/// How long a compaction is waited for.
+/// Timeout of a compaction.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A place in a bucket.
+/// Returns a location in a bucket.
 pub(super) fn place(bucket: &Arc<InMemory>, path: &str) -> Place {
     Place {
         object_store: Arc::clone(bucket) as _,
@@ -36,12 +36,12 @@ pub(super) fn place(bucket: &Arc<InMemory>, path: &str) -> Place {
     }
 }
 
-/// A place in a bucket of its own.
+/// Returns a location in a new bucket.
 pub(crate) fn in_memory() -> Place {
     place(&Arc::new(InMemory::new()), "state")
 }
 
-/// A place in a directory, with a journal.
+/// Returns a location in a directory, with a journal.
 pub(super) fn in_directory(directory: &TempDir) -> Place {
     let path = directory.path().join("state");
     Place {
@@ -53,12 +53,12 @@ pub(super) fn in_directory(directory: &TempDir) -> Place {
     }
 }
 
-/// The permit of a test.
+/// Returns the permit of tests.
 pub(crate) fn permit() -> Permit<Maintain> {
     Permit::for_task(Task::Restore)
 }
 
-/// The store at a place.
+/// Opens the store at a location.
 pub(crate) async fn open(place: &Place) -> Store {
     Store::open(place, Settings::default()).await.expect("the store opens")
 }
@@ -69,25 +69,25 @@ pub(super) async fn write(store: &Store, name: &str) {
     written.expect("it is durable");
 }
 
-/// Whether the record with this name is there.
+/// Whether the record with this name exists.
 pub(super) async fn has(store: &impl Read, name: &str) -> bool {
     store.get(&WarehouseKey(name.to_owned())).await.expect("it is read").is_some()
 }
 
-/// Whether the records with these names are there.
+/// Asserts that the records with these names exist.
 pub(super) async fn assert_holds(store: &impl Read, names: &[&str]) {
     for name in names {
         assert!(has(store, name).await, "{name} is lost");
     }
 }
 
-/// Stops as a crash does: what is in the log is in no sorted run.
+/// Stops like a crash: the log is not flushed to sorted runs.
 pub(super) async fn crash(store: Store) {
     let options = CloseOptions { flush_type: None };
     store.db.close_with_options(options).await.expect("it closes");
 }
 
-/// Writes until a compaction has written all sorted runs anew: records `run-0` to `run-7`.
+/// Writes the records `run-0` to `run-7` until a compaction has merged all sorted runs.
 pub(super) async fn compact(store: &Store) {
     for run in 0..8 {
         write(store, &format!("run-{run}")).await;
@@ -100,7 +100,7 @@ pub(super) async fn compact(store: &Store) {
     }
 }
 
-/// Collects all garbage, whatever its age, and what a compaction has pinned for a while.
+/// Collects all garbage, regardless of its age, including files that compactions pin.
 pub(super) async fn collect(place: &Place) {
     let (place, _) = &unlock(place, Missing::Refuse).await.expect("its keys are there");
     for pinned in admin(place).list_checkpoints(None).await.expect("they are listed") {

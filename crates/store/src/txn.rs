@@ -1,5 +1,5 @@
-//! Transactions: serializable, named, tried again a bounded number of times, never held open across IO
-//! on the warehouse.
+//! Transactions: serializable, named, retried a bounded number of times, and never open during
+//! requests to the warehouse.
 
 use std::future::Future;
 use std::sync::atomic::Ordering;
@@ -22,19 +22,19 @@ use super::write_marks::Mark;
 use slateberg_authz::action::{Action, Maintain};
 use slateberg_authz::permit::Permit;
 
-/// The records that a transaction writes about the requests that it serves. A transaction of a request
+/// Records that a transaction writes for the requests that it serves. The transaction of a request
 /// cannot commit without them.
 #[derive(Debug, Default)]
 #[must_use = "a change without its entry in the change log cannot be audited"]
 pub struct RequestRecords {
-    /// The entries of the change log: one for each thing that changes.
+    /// Entries of the change log, one for each changed object.
     pub changes: Vec<Change>,
-    /// The responses that later requests with the same `Idempotency-Key` get.
+    /// Responses for later requests with the same `Idempotency-Key`.
     pub responses: Vec<(IdempotencyKey, IdempotencyRecord)>,
 }
 
 impl RequestRecords {
-    /// The records of a change that no `Idempotency-Key` can repeat.
+    /// Records of a change without an `Idempotency-Key`.
     pub fn change(change: Change) -> Self {
         Self { changes: vec![change], responses: Vec::new() }
     }
@@ -51,13 +51,13 @@ impl RequestRecords {
     }
 }
 
-/// A transaction under way. What it reads and scans must still be so when it commits.
+/// A transaction in progress. Everything that it reads must be unchanged when it commits.
 pub struct Transaction {
     pub(super) inner: DbTransaction,
     store: Store,
-    /// The marks of what it writes of the records that are kept in process.
+    /// Marks of the cached records that it writes.
     written: Mutex<Vec<Mark>>,
-    /// Its entries in the change log, if they are to be audited.
+    /// Entries of the change log for the audit log.
     changes: Mutex<Vec<Change>>,
 }
 
@@ -82,13 +82,13 @@ impl Transaction {
         Ok(self.inner.put_with_options(key, value, &PutOptions::default())?)
     }
 
-    /// Removes what stands at a key.
+    /// Removes the record at a key.
     pub(super) fn delete_at(&self, key: Vec<u8>) -> Result<(), Error> {
         self.mark(&key);
         Ok(self.inner.delete(key)?)
     }
 
-    /// Takes note that a key is written: before it is, so that nothing is ever written without a mark.
+    /// Marks a key before it is written, so that no write is without a mark.
     fn mark(&self, key: &[u8]) {
         if is_cached(key) {
             let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
@@ -117,7 +117,7 @@ impl Read for Transaction {
     }
 }
 
-/// A transaction that has committed: later ones see it, and it is not yet durable.
+/// A committed transaction: visible to later ones, but not durable yet.
 #[must_use = "what was accepted may be told to nobody before it is durable"]
 pub struct Accepted {
     membership: Membership,
@@ -125,7 +125,7 @@ pub struct Accepted {
 }
 
 impl Accepted {
-    /// Waits until the transaction and all that went before it are in the bucket. If the store shuts
+    /// Waits until the transaction and everything before it is in the bucket. If the store closes
     /// first, the outcome is unknown.
     pub async fn durable(&self) -> Result<(), Error> {
         let durable = self.membership.durable().await;
@@ -135,10 +135,11 @@ impl Accepted {
 }
 
 impl Store {
-    /// Runs `work` in a serializable transaction for a request: writes what it does together with its
-    /// entries of the change log and the responses that its `Idempotency-Key`s replay.
+    /// Runs `work` in a serializable transaction for a request: writes its changes together with
+    /// its entries of the change log and the responses that its `Idempotency-Key`s replay.
     ///
-    /// Retries as [`transact`](Self::transact) does. An error of `work` ends the transaction without a write.
+    /// Retries like [`transact`](Self::transact). An error of `work` ends the transaction without a
+    /// write.
     pub async fn transact_for_request<A, T, E, F, W>(
         &self,
         name: &'static str,
@@ -162,9 +163,9 @@ impl Store {
         self.retry(name, run).await
     }
 
-    /// Runs `work` of a background task in a serializable transaction and commits it; runs it again, from a
-    /// new snapshot, when another transaction changed what it read. `name` says in logs and metrics what the
-    /// transaction is for.
+    /// Runs `work` of a background task in a serializable transaction and commits it. Runs it
+    /// again, on a new snapshot, if another transaction changed what it read. `name` identifies the
+    /// transaction in logs and metrics.
     ///
     /// An error of `work` ends the transaction without a write.
     pub async fn transact<T, E, F, W>(
@@ -212,7 +213,7 @@ impl Store {
         Ok(Transaction { inner, store: self.clone(), written, changes })
     }
 
-    /// Commits, and takes the markers of landed publications along. None is a conflict.
+    /// Commits, and removes the markers of completed publications. `None` is a conflict.
     async fn commit(&self, transaction: Transaction) -> Result<Option<Accepted>, Error> {
         let landed = self.shared.landed.take();
         let outcome = self.commit_with(transaction, &landed).await;
@@ -232,11 +233,11 @@ impl Store {
         }
         let written = transaction.written.into_inner().unwrap_or_else(PoisonError::into_inner);
         let changes = transaction.changes.into_inner().unwrap_or_else(PoisonError::into_inner);
-        // Until it is known to have done nothing, its changes may have happened.
+        // Until the commit is known to have failed, its changes may have happened.
         let unaudited = Unaudited::new(Arc::clone(&self.audit), changes);
         let writing = self.shared.recent.begin(written);
         let committed = transaction.inner.commit().await;
-        // Where the end is not known, the marks stay blocked.
+        // After an unknown outcome, the marks stay blocked.
         match &committed {
             Ok(Some(accepted)) => writing.accepted(accepted.seqnum()),
             Ok(None) => writing.refused(),
@@ -244,7 +245,7 @@ impl Store {
             Err(_) => drop(writing),
         }
         match committed {
-            // One that wrote nothing waits too: what it has read may not be durable yet.
+            // A transaction without writes waits as well, because its reads may not be durable yet.
             Ok(_) => Ok(Some(Accepted { membership: self.shared.flusher.join(), unaudited })),
             Err(error) if error.kind() == ErrorKind::Transaction => {
                 unaudited.forget();
@@ -254,10 +255,10 @@ impl Store {
         }
     }
 
-    /// Waits until everything that has been accepted so far is durable. A refusal that was judged by
-    /// state which is not durable yet waits for this: a crash must not make it a lie.
+    /// Waits until everything that has been accepted is durable. A rejection based on state that is
+    /// not durable yet waits for this, because a crash must not make it wrong.
     pub async fn settled(&self) -> Result<(), Error> {
-        // A snapshot sees everything that anybody can have been judged by until now.
+        // A snapshot contains everything that an evaluation can have seen so far.
         let accepted = self.db.snapshot()?.seq();
         if self.db.status().durable_seq >= accepted {
             return Ok(());
@@ -265,7 +266,7 @@ impl Store {
         self.shared.flusher.join().durable().await
     }
 
-    /// Says that a publication has landed: its marker goes with the next transaction that commits.
+    /// Reports a completed publication: the next transaction that commits removes its marker.
     pub fn landed(&self, key: PublicationKey) {
         self.shared.landed.add(key);
     }

@@ -1,9 +1,9 @@
-//! Warming up: what every read of a bucket needs is fetched before anybody has to wait for it.
+//! Warm-up: fetches the parts of a bucket that every read needs, before the first reads.
 //!
-//! That is the index and the filters of each sorted run, and the blocks of level 0, which has what was
-//! written last. Without them, the first read of a name asks the bucket three times, one after the other. It
-//! goes on beside the server, which is ready already, and it may be left unfinished: it changes how long a
-//! read takes, and nothing else.
+//! These are the index and filters of each sorted run, and the blocks of level 0, which contain the
+//! newest writes. Without them, the first read of a name sends three sequential requests to the
+//! bucket. The warm-up runs while the server serves requests, and need not complete: it only
+//! changes the duration of reads.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -14,23 +14,23 @@ use tokio::time::{Instant, timeout_at};
 
 use super::handle::Store;
 
-/// Files that are asked for at the same time.
+/// Maximum number of concurrent requests.
 const SIDE_BY_SIDE: usize = 8;
-/// How often progress is told.
+/// Interval between progress logs.
 const TELL_EVERY: Duration = Duration::from_secs(5);
 
-/// How far a warm-up got.
+/// Result of a warm-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Warmed {
-    /// Files whose part is in memory now.
+    /// Files with cached parts.
     pub files: usize,
-    /// Files that there were.
+    /// Number of all files.
     pub of: usize,
 }
 
 impl Store {
-    /// Fetches what reads need, the newest first, for at most so long. A file that cannot be fetched is left
-    /// to whoever reads it.
+    /// Fetches the parts that reads need, the newest first, for at most `at_most`. Reads fetch the
+    /// files that fail here.
     pub async fn warm_up(&self, at_most: Duration) -> Warmed {
         let (began, deadline) = (Instant::now(), Instant::now() + at_most);
         let manifest = self.db.manifest();

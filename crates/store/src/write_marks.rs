@@ -1,25 +1,25 @@
-//! [`WriteMarks`]: whether what was read of a key, at some time, is still what the key holds.
+//! [`WriteMarks`]: determine whether a value that was read earlier is still current.
 //!
-//! Each key falls on one of a fixed number of marks, by its hash. A mark holds the sequence number of the
-//! newest write to any of its keys, and how many transactions that write to them are being committed at
-//! this moment. Who has read a key *as of* a sequence number may go by that for as long as the mark shows
-//! no newer write and nothing under way: then nobody has written the key since, and what was read is both
-//! durable and the newest there is.
+//! The hash of a key determines one of a fixed number of marks. A mark has the sequence number of
+//! the newest write to any of its keys, and the number of transactions in progress that write to
+//! them. A value that was read *as of* a sequence number is current as long as its mark has no
+//! newer write and no transaction in progress: then no writer has changed the key since, and the
+//! value is both durable and the newest one.
 //!
-//! Keys that share a mark with one that was written are read once more than they had to be, and nothing
-//! worse. Nothing is ever registered, counted or forgotten for a single key.
+//! A write to a key invalidates the cached values of all keys with the same mark, which only costs
+//! an additional read. There is no state per key.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How many marks there are: 8 bytes each. A power of two.
+/// Number of marks, 8 bytes each. A power of two.
 const MARKS: usize = 1 << 15;
-/// The bits of a mark that hold a sequence number. At a million writes in a second they last for years.
+/// Bits of a mark for the sequence number. At a million writes per second, they last for years.
 const SEQUENCE_BITS: u32 = 48;
 const SEQUENCE_MASK: u64 = (1 << SEQUENCE_BITS) - 1;
-/// One transaction under way.
+/// One transaction in progress.
 const UNDER_WAY: u64 = 1 << SEQUENCE_BITS;
-/// The bit of a mark for which the end of some transaction was never heard of: nothing goes by it again.
+/// Bit of a mark after a transaction with an unknown outcome. Its keys are never cached again.
 const LOST: u64 = 1 << 63;
 
 /// The marks of all keys.
@@ -28,12 +28,12 @@ pub(super) struct WriteMarks {
     hasher: RandomState,
 }
 
-/// Which mark a key falls on.
+/// The mark of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Mark(u32);
 
-/// A transaction that is being committed. Whatever it writes is known to nobody but the store until it is
-/// told how it ended; dropped before that, it leaves its marks unusable, which is slow and never wrong.
+/// A transaction in progress. If it is dropped before its outcome is known, its marks become
+/// unusable, which is slow but never wrong.
 #[must_use = "the marks are blocked until the transaction has ended"]
 pub(super) struct Writing<'a> {
     marks: &'a WriteMarks,
@@ -47,20 +47,20 @@ impl Default for WriteMarks {
 }
 
 impl WriteMarks {
-    /// The mark of a key, or of whatever else is written and read as one.
+    /// Returns the mark of a key.
     pub(super) fn of(&self, key: &[u8]) -> Mark {
         // The remainder of a division by MARKS fits.
         Mark((self.hasher.hash_one(key) % MARKS as u64) as u32)
     }
 
-    /// Whether a read as of this sequence number shows what the mark's keys hold now.
+    /// Whether a read as of this sequence number is current for the mark's keys.
     pub(super) fn hold(&self, mark: Mark, as_of: u64) -> bool {
         let state = self.at(mark).load(Ordering::SeqCst);
-        // Anything under way stands above the bits of the sequence number.
+        // Transactions in progress use the bits above the sequence number.
         state <= as_of.min(SEQUENCE_MASK)
     }
 
-    /// Announces a transaction that is about to be handed to the store, and what it writes.
+    /// Marks the keys of a transaction before it commits.
     pub(super) fn begin(&self, mut written: Vec<Mark>) -> Writing<'_> {
         written.sort_unstable();
         written.dedup();
@@ -76,12 +76,12 @@ impl WriteMarks {
 }
 
 impl Writing<'_> {
-    /// The transaction was accepted under this sequence number.
+    /// Records that the transaction was accepted with this sequence number.
     pub(super) fn accepted(mut self, sequence: u64) {
         self.end(sequence);
     }
 
-    /// The transaction was refused: nothing was written, and nothing will be.
+    /// Records that the transaction was rejected: nothing was written.
     pub(super) fn refused(mut self) {
         self.end(0);
     }
@@ -92,7 +92,7 @@ impl Writing<'_> {
                 let newest = (state & SEQUENCE_MASK).max(sequence & SEQUENCE_MASK);
                 Some(((state & !SEQUENCE_MASK) - UNDER_WAY) | newest)
             };
-            // The closure refuses nothing, so that there is no error.
+            // The closure always returns a value, so there is no error.
             let _ = self.marks.at(mark).fetch_update(Ordering::SeqCst, Ordering::SeqCst, ended);
         }
     }

@@ -1,4 +1,4 @@
-//! Checkpoints beside garbage collection, compactions and the journal.
+//! Checkpoints with garbage collection, compactions and the journal.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ async fn garbage_collection_passes_by_what_a_checkpoint_needs() {
     let then = store.at_checkpoint(kept.id).await.expect("it is there");
     assert!(has(&then, "before").await && !has(&then, "run-0").await);
     assert!(has(&store.durable(), "run-0").await);
-    // It survives the store, too.
+    // It also survives closing the store.
     store.close().await.expect("it closes");
     let store = open(&place).await;
     collect(&place).await;
@@ -45,7 +45,7 @@ async fn a_checkpoint_needs_no_journal() {
     write(&store, "before").await;
     let kept = keep(&store, "mine").await;
     write(&store, "after").await;
-    // Beside the writer, which has the journal.
+    // The open writer holds the journal.
     let then = Store::open_checkpoint(&place, kept.id).await.expect("it opens");
     assert!(has(&then, "before").await && !has(&then, "after").await);
     store.close().await.expect("it closes");

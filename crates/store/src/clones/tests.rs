@@ -1,4 +1,4 @@
-//! Clones beside garbage collection and compactions, and objects that are put where they do not belong.
+//! Clones with garbage collection and compactions, and objects in wrong places.
 
 use std::io::Write;
 
@@ -16,13 +16,13 @@ use slateberg_base::clock::SystemClock;
 use slateberg_base::ids::RandomIds;
 use slateberg_kms::local::LocalKms;
 
-/// Places for a parent and its clone.
+/// Returns locations for a parent and its clone.
 fn places() -> (Place, Place) {
     let bucket = Arc::new(InMemory::new());
     (place(&bucket, "parent"), place(&bucket, "clone"))
 }
 
-/// The same for encrypted ones, with the file of their wrapping key.
+/// Returns the locations of encrypted stores, with the file of their wrapping key.
 fn encrypted_places() -> (Place, Place, NamedTempFile) {
     let mut file = NamedTempFile::new().expect("there is room");
     writeln!(file, "{}=", "A".repeat(43)).expect("there is room");
@@ -36,7 +36,7 @@ fn encrypted_places() -> (Place, Place, NamedTempFile) {
     (sealed(parent), sealed(clone), file)
 }
 
-/// A store with a record, and the checkpoint of it.
+/// Creates a store with a record, and a checkpoint of it.
 async fn parent(place: &Place) -> (Store, Uuid) {
     let store = open(place).await;
     store.ensure_format(&permit(), Uuid::nil(), 0).await.expect("it is written");
@@ -86,7 +86,7 @@ async fn finish(clone: &Store, pin: Uuid) -> Result<(), Error> {
     clone.become_clone(&permit(), Uuid::max(), &clone_of(pin), &entry()).await
 }
 
-/// A clone of a state that is pinned.
+/// Creates a clone of a pinned state.
 async fn cloned(parent: &Place, pin: Uuid, target: &Place) -> Store {
     Store::share(parent, pin, target).await.expect("it is shared");
     let clone = open(target).await;
@@ -125,7 +125,7 @@ async fn garbage_collection_passes_by_what_a_clone_needs_until_its_pin_goes() {
     let clone = open(&clones).await;
     assert!(has(&clone.latest(), "before").await && has(&clone.latest(), "of-the-clone").await);
     assert!(!has(&clone.latest(), "run-0").await && !has(&store.latest(), "of-the-clone").await);
-    // The clone's own collection leaves the parent's objects, and its pin, alone.
+    // The clone's garbage collection skips the parent's objects, and its pin.
     compact(&clone).await;
     collect(&clones).await;
     assert_eq!(paths(&parents, "compacted").await, after);
@@ -133,7 +133,7 @@ async fn garbage_collection_passes_by_what_a_clone_needs_until_its_pin_goes() {
     assert_eq!(known.iter().map(|known| known.id).collect::<Vec<_>>(), [pin]);
     assert!(known[0].for_clone && known[0].is_called("clone-1"));
 
-    // Without its pin, nothing keeps what the clone alone still needs.
+    // Without the pin, the parent deletes objects that only the clone needs.
     assert!(store.delete_checkpoint(&permit(), pin).await.expect("it is deleted"));
     collect(&parents).await;
     assert!(paths(&parents, "compacted").await.len() < after.len());
@@ -243,7 +243,7 @@ async fn an_encrypted_clone_writes_with_a_key_of_its_own() {
     collect(&parents).await;
     let clone = open(&clones).await;
     assert!(has(&clone.latest(), "before").await && has(&clone.latest(), "of-the-clone").await);
-    // Neither reads what the other has written since.
+    // Neither sees later writes of the other.
     let numbers = |store: &Store| store.shared.unlocked.as_ref().map(|it| it.keys.active());
     assert_eq!((numbers(&store), numbers(&clone)), (Some(1), Some(2)));
     let of_clone = paths(&clones, "manifest").await.pop().expect("there is one");
@@ -258,10 +258,10 @@ async fn an_object_of_the_parent_does_not_pass_for_one_of_the_clone() {
     let pin = pinned(&parents, checkpoint).await;
     let clone = cloned(&parents, pin, &clones).await;
     clone.close().await.expect("it closes");
-    // So that the parent has manifests of all the names that the clone has.
+    // Gives the parent manifests with all the names that the clone has.
     compact(&store).await;
     store.close().await.expect("it closes");
-    // The same name below the store, keys that the clone has, and what the parent has really written there.
+    // The same name below the store, the clone's keys, and a real object of the parent.
     let newest = paths(&clones, "manifest").await.pop().expect("there is one");
     let name = newest.strip_prefix("clone/").expect("it is the clone's");
     let theirs = Path::from(format!("parent/{name}"));

@@ -1,10 +1,10 @@
-//! Documents come back as they went in, and broken bytes are an error.
+//! Documents survive a round trip, and corrupt bytes are errors.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// A document whose segments are the parts, every other one a piece.
+/// Builds a document of these segments, every other one a chunk.
 fn document(version: u64, parts: &[Vec<u8>]) -> Document {
     let segment = |(at, part): (usize, &Vec<u8>)| {
         let bytes = Bytes::copy_from_slice(part);
@@ -13,7 +13,7 @@ fn document(version: u64, parts: &[Vec<u8>]) -> Document {
     Document { version, text: Text::new(parts.iter().enumerate().map(segment).collect()) }
 }
 
-/// What the store would have of it.
+/// Returns the stored form of a document.
 fn kept(document: &Document) -> (Vec<u8>, HashMap<PieceHash, Bytes>) {
     let pieces = document.text.pieces().map(|piece| {
         let text = PieceText(piece.text().clone()).encode();

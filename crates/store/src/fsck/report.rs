@@ -1,4 +1,4 @@
-//! What a walk through the records reports.
+//! Report of a check of all records.
 
 use serde::Serialize;
 use uuid::Uuid;
@@ -7,27 +7,27 @@ use crate::codec::Document;
 use crate::invariants::Broken;
 use slateberg_base::numbers::count;
 
-/// What a walk through the store has found.
+/// Result of a check of all records.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Report {
-    /// Namespaces, tables, views, and records of every kind together.
+    /// Number of namespaces.
     pub namespaces: usize,
-    /// Tables.
+    /// Number of tables.
     pub tables: usize,
-    /// Views.
+    /// Number of views.
     pub views: usize,
-    /// All records.
+    /// Number of records.
     pub records: usize,
-    /// Every broken invariant, in words.
+    /// Descriptions of all violated invariants.
     pub broken: Vec<Broken>,
-    /// Where each live metadata file should be, and the content that it should have.
+    /// Location and expected content of each current metadata file.
     #[serde(skip)]
     pub published: Vec<Published>,
 }
 
 impl Report {
-    /// What was found, in one line.
+    /// Returns a summary in one line.
     pub fn summary(&self) -> String {
         let Self { records, namespaces, tables, views, broken, .. } = self;
         format!(
@@ -41,15 +41,15 @@ impl Report {
     }
 }
 
-/// A metadata file that a record says is in the warehouse.
+/// A metadata file that should be in the warehouse.
 #[derive(Debug)]
 pub struct Published {
-    /// The warehouse's id.
+    /// Id of the warehouse.
     pub warehouse: Uuid,
-    /// Where it is.
+    /// Location of the file.
     pub metadata_location: String,
-    /// What it holds.
+    /// Expected content.
     pub document: Document,
-    /// Whether its publication is still under way: the next start finishes it.
+    /// Whether its publication is pending. The next start completes it.
     pub is_pending: bool,
 }

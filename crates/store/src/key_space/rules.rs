@@ -1,6 +1,6 @@
-//! Answers that each key space gives.
+//! Rules of key spaces.
 
-/// What a key space holds, and what operations on whole stores do with its records.
+/// Contents of a key space, and their treatment in operations on whole stores.
 #[derive(Debug)]
 pub struct Rules {
     /// Name in messages and documentation.
@@ -23,8 +23,8 @@ pub struct Rules {
     pub removal: Removal,
 }
 
-/// Checks of `fsck`, in their order: later ones use what earlier ones have read. Every check decodes all
-/// keys and records.
+/// Checks of `fsck`, in their order: later ones use what earlier ones have read. Every check
+/// decodes all keys and records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Check {
     /// The format is one that this binary knows.
@@ -97,8 +97,8 @@ pub enum CloneRule {
     Append,
     /// The records are removed: only one of two catalogs may have them.
     LeaveOut,
-    /// Jobs are removed, with the metadata that was kept for them: they delete files that the parent may
-    /// need.
+    /// Jobs are removed, together with metadata that exists only for them, because they delete
+    /// files that the parent may need.
     Cancel,
 }
 

@@ -1,4 +1,5 @@
-//! The tables of the documentation, and restores, clones and checks by the rules of every key space.
+//! The tables of the documentation, and restores, clones and checks by the rules of every key
+//! space.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -1,4 +1,4 @@
-//! Keys are decoded as they were encoded, keep their order, and are unique.
+//! Keys survive a round trip, keep their order, and are unique.
 
 use proptest::prelude::*;
 

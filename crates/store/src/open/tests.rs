@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::settings::Settings;
 use crate::trying::{assert_holds, crash, in_directory, in_memory, open, permit, write};
 
-/// A directory, as a place with a journal and as one without.
+/// Returns a directory as a location with a journal, and as one without.
 fn places(directory: &TempDir) -> (Place, Place) {
     let with_journal = in_directory(directory);
     let without = Place { directory: None, ..with_journal.clone() };
@@ -89,12 +89,12 @@ async fn a_journal_is_not_left_behind() {
     store.close().await.expect("it closes");
 }
 
-/// A store that holds `a`, durable in the journal alone, and whose journal then could not be written.
+/// Creates a store with the record `a` only in the journal, whose journal then fails.
 async fn failed(directory: &TempDir) -> Store {
     let (place, _) = places(directory);
     let store = open(&place).await;
     write(&store, "a").await;
-    // Everybody's first write makes a segment of its own: this one finds no directory for it.
+    // The first write creates a segment, which has no directory here.
     crash(store).await;
     let store = open(&place).await;
     let (journal, gone) = (directory.path().join("state/journal"), directory.path().join("gone"));
@@ -127,7 +127,7 @@ async fn a_store_that_has_failed_keeps_its_journal_when_it_is_closed() {
     assert_eq!(segments(&directory), 0);
 }
 
-/// A log of objects is removed when it was taken over, and its database might fail before that.
+/// A log of objects is removed after it was flushed, and the database may fail before that.
 #[tokio::test]
 async fn a_database_that_was_fenced_was_not_closed_in_order() {
     let place = in_memory();

@@ -1,4 +1,4 @@
-//! The book and its log tell the same.
+//! The book and its log agree.
 
 use proptest::prelude::*;
 

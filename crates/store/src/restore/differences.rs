@@ -1,4 +1,4 @@
-//! The differences between two states of the store, key by key.
+//! Differences between two states of the store, key by key.
 
 use std::cmp::Ordering;
 
@@ -11,14 +11,14 @@ use crate::keys::Key;
 use crate::read::{Range, Read, corrupt, decode_value};
 use slateberg_base::progress::Phase;
 
-/// A key whose values in two states differ.
+/// A key with different values in two states.
 pub(super) struct Difference {
     pub(super) key: Bytes,
     pub(super) now: Option<Bytes>,
     pub(super) then: Option<Bytes>,
 }
 
-/// The records of a key in the two states.
+/// Records of a key in the two states.
 pub(super) type Records<K> = (Option<<K as Key>::Value>, Option<<K as Key>::Value>);
 
 impl Difference {
@@ -26,7 +26,7 @@ impl Difference {
         K::decode(&self.key).ok_or_else(|| corrupt(&self.key, "not a key of its space"))
     }
 
-    /// Decodes the records of both states.
+    /// Decodes both records.
     pub(super) fn records<K: Key>(&self) -> Result<Records<K>, Error> {
         let decode = |bytes: &Option<Bytes>| {
             bytes.as_ref().map(|bytes| decode_value::<K>(&self.key, bytes)).transpose()
@@ -72,7 +72,7 @@ pub(super) async fn differences(
     }
 }
 
-/// The next entry, copied: what an iterator hands out keeps a whole block in memory.
+/// Copies the next entry, because entries of an iterator hold a whole block in memory.
 async fn next(entries: &mut DbIterator) -> Result<Option<(Bytes, Bytes)>, Error> {
     let copied = |bytes: &Bytes| Bytes::copy_from_slice(bytes);
     Ok(entries.next().await?.map(|entry| (copied(&entry.key), copied(&entry.value))))

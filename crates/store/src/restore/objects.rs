@@ -1,4 +1,4 @@
-//! The names of the warehouses, namespaces, tables and views that a restore changes.
+//! Names of the warehouses, namespaces, tables and views that a restore changes.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use crate::keys::{NamespaceKey, WarehouseKey};
 use crate::read::{Range, Read};
 use slateberg_model::ident::TabularKind;
 
-/// The kind of an object.
+/// Kind of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ObjectKind {
@@ -28,15 +28,15 @@ pub enum ObjectKind {
 /// An object that a restore changes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Object {
-    /// Its kind.
+    /// Kind of the object.
     pub kind: ObjectKind,
-    /// The warehouse, the levels of the namespace, and the name.
+    /// Warehouse, levels of the namespace, and name.
     pub name: Vec<String>,
-    /// The present name, if the restore renames the object.
+    /// Current name, if the restore renames the object.
     pub renamed_from: Option<Vec<String>>,
 }
 
-/// The objects that a restore changes, in the order of their kinds and names.
+/// Objects that a restore changes, ordered by kind and name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Objects {
     /// Objects that do not exist now.
@@ -47,17 +47,17 @@ pub struct Objects {
     pub removed: Vec<Object>,
 }
 
-/// A parent and a name in it. A warehouse has no parent.
+/// Parent and name. A warehouse has no parent.
 pub(super) type NameIn = (Option<Uuid>, String);
 
-/// An object whose parents have no names yet.
+/// An object whose full name is not resolved yet.
 pub(super) struct Found {
     pub(super) kind: ObjectKind,
     pub(super) now: Option<NameIn>,
     pub(super) then: Option<NameIn>,
 }
 
-/// The names of the warehouses and namespaces of one state.
+/// Names of the warehouses and namespaces of one state.
 struct Names {
     warehouses: HashMap<Uuid, String>,
     namespaces: HashMap<Uuid, (Uuid, String)>,
@@ -73,7 +73,7 @@ impl From<TabularKind> for ObjectKind {
 }
 
 impl Objects {
-    /// Names the objects of a plan.
+    /// Resolves the names of the objects of a plan.
     pub(super) async fn named(
         found: Vec<Found>,
         now: &impl Read,

@@ -1,4 +1,4 @@
-//! Stores whose log is in another bucket, opened rightly and wrongly.
+//! Stores with a log in another bucket, opened with right and wrong settings.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ fn bucket() -> Arc<dyn ObjectStore> {
     Arc::new(InMemory::new())
 }
 
-/// The store in a bucket, with its log in another one.
+/// Returns the store in a bucket, with its log in another one.
 fn place(bucket: &Arc<dyn ObjectStore>, log: Option<(&Arc<dyn ObjectStore>, u128)>) -> Place {
     Place {
         object_store: Arc::clone(bucket),
@@ -46,7 +46,7 @@ async fn open(place: &Place) -> Result<Store, Error> {
 #[tokio::test]
 async fn a_crash_loses_nothing_of_a_log_in_another_bucket() {
     let (bucket, log) = (bucket(), bucket());
-    // Each start brings another id: the first one's stays.
+    // Each start proposes another id. The first one is used.
     for (start, name) in ["a", "b", "c", "d"].into_iter().enumerate() {
         let place = place(&bucket, Some((&log, start as u128)));
         let store = open(&place).await.expect("it opens");
@@ -106,7 +106,7 @@ async fn two_stores_do_not_share_a_log() {
     let (first, second, log) = (bucket(), bucket(), bucket());
     let store = open(&place(&first, Some((&log, 1)))).await.expect("it opens");
     write(&store, "a").await;
-    // The same path in another bucket: its log files would have the same names.
+    // The same path in another bucket, where the log files would have the same names.
     let refused = open(&place(&second, Some((&log, 2)))).await.err();
     assert!(matches!(refused, Some(Error::LogOfAnother { .. })), "{refused:?}");
     write(&store, "b").await;
@@ -131,8 +131,8 @@ async fn a_pair_that_was_half_made_is_made_whole() {
     }
 }
 
-/// Somebody without such a log made the store while the pair was being made: the one who comes second sees
-/// the other, whoever it is.
+/// A start without a separate log has created the store while the pair was created. The second of
+/// both detects the other.
 #[tokio::test]
 async fn a_store_that_was_made_without_a_log_meanwhile_is_not_opened_with_one() {
     let (bucket, log) = (bucket(), bucket());

@@ -1,10 +1,12 @@
-//! Storage: the files or objects under SlateDB, with a record of what fails there at this moment.
+//! Storage: the files or objects of SlateDB, with a record of current failures.
 //!
-//! SlateDB retries most failures forever, and logs that at a level that is off by default. All its requests
-//! pass through `watched`, which logs failures as warnings and ends those at once that no retry can change.
+//! SlateDB retries most failures forever, and logs them at a level that is off by default. All its
+//! requests pass through `watched`, which logs failures as warnings and ends requests that no retry
+//! can fix.
 //!
-//! What a full disk means depends on who asks. A start and a subcommand end with the reason. A server goes on
-//! ([`Storage::wait_for_space`]): it serves reads, and its writes wait for space.
+//! The effect of a full disk depends on the caller. A start and a subcommand fail with the reason.
+//! A server continues ([`Storage::wait_for_space`]): it serves reads, and its writes wait for
+//! space.
 
 mod watched;
 
@@ -18,19 +20,19 @@ use slatedb_common::retry::NonRetryable;
 use slateberg_telemetry::collection::Collection;
 use slateberg_wal::JournalState;
 
-/// Between two warnings about one file.
+/// Minimum interval between warnings about one file.
 const WARN_EVERY: Duration = Duration::from_secs(10);
-/// After this time without another try, a failure is no current one.
+/// Time without another attempt after which a failure is not current.
 const CURRENT: Duration = Duration::from_secs(30);
 
-/// What fails at this moment in a store's files or objects. Cheap to clone; clones share it.
+/// Current failures of a store's files or objects. Cheap to clone; clones share them.
 #[derive(Clone, Default)]
 pub struct Storage(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
     failures: Mutex<HashMap<Request, Failure>>,
-    /// Whether there are any, so that a success costs no lock.
+    /// Whether there are failures, so that a success needs no lock.
     fails: AtomicBool,
     journal: JournalState,
 }
@@ -42,7 +44,7 @@ struct Request {
     file: String,
 }
 
-/// What is done with a file or object.
+/// Kind of an operation on a file or object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Operation {
     Read,
@@ -61,7 +63,7 @@ struct Failure {
     is_full: bool,
 }
 
-/// A failure of a file or object that no retry changes.
+/// A failure of a file or object that no retry can fix.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot {operation} {file}: {reason}")]
 pub struct StorageError {
@@ -72,12 +74,12 @@ pub struct StorageError {
 }
 
 impl StorageError {
-    /// Whether the file is damaged, and not just out of reach.
+    /// Whether the file is damaged, not only unreachable.
     pub fn is_damage(&self) -> bool {
         self.is_damage
     }
 
-    /// Finds a failure of a file or object among an error and its sources.
+    /// Returns the failure of a file or object among the causes of an error.
     pub(super) fn find<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Self> {
         NonRetryable::find(error)?.0.downcast_ref()
     }
@@ -96,12 +98,12 @@ impl Operation {
 }
 
 impl Storage {
-    /// From now on, writes that fail for a while, as to a full disk, are retried until they succeed.
+    /// Retries writes that fail temporarily, as on a full disk, until they succeed.
     pub fn wait_for_space(&self) {
         self.0.journal.wait_for_space();
     }
 
-    /// From now on, the next failure of such a write is final.
+    /// Stops these retries: the next failure of such a write is final.
     pub fn give_up_on_space(&self) {
         self.0.journal.give_up_on_space();
     }
@@ -111,12 +113,12 @@ impl Storage {
         self.0.journal.waits_for_space()
     }
 
-    /// Returns the error of the read, write or listing that has failed without a success for at least this
-    /// time, if there is one.
+    /// Returns the error of the read, write or listing that has failed for at least this time
+    /// without a success.
     pub fn failing_for(&self, at_least: Duration) -> Option<String> {
         let failures = self.failures();
         let failing = failures.iter().find(|(request, failure)| {
-            // Garbage that cannot be deleted keeps nothing from working.
+            // A failed deletion of garbage has no other effect.
             request.operation != Operation::Delete
                 && failure.since.elapsed() >= at_least
                 && failure.last.elapsed() < CURRENT

@@ -1,4 +1,4 @@
-//! Failures of files: which of them end at once, and what is recorded of the others.
+//! Failures of files: failures that end a request at once, and records of the others.
 
 use slatedb::object_store::local::LocalFileSystem;
 use slatedb::object_store::memory::InMemory;
@@ -11,7 +11,7 @@ fn final_error(error: &Error) -> &StorageError {
     StorageError::find(error).unwrap_or_else(|| panic!("{error:?} is retried"))
 }
 
-/// A directory with a file of 10 bytes, `x`.
+/// Creates a directory with `x`, a file of 10 bytes.
 fn directory() -> (tempfile::TempDir, Arc<dyn ObjectStore>) {
     let directory = tempfile::tempdir().expect("there is room");
     std::fs::write(directory.path().join("x"), b"0123456789").expect("there is room");

@@ -1,4 +1,4 @@
-//! [`Watched`]: an object store whose failures are recorded, and end retries that cannot succeed.
+//! [`Watched`]: an object store that records failures, and ends retries that cannot succeed.
 
 use std::fmt;
 use std::ops::Range;
@@ -22,13 +22,13 @@ use slateberg_base::io_failure::{IoFailure, io_error};
 /// The name of this store in errors.
 const STORE: &str = "storage";
 
-/// An object store whose failures are recorded.
+/// An object store that records failures.
 struct Watched {
     inner: Arc<dyn ObjectStore>,
     watch: Watch,
 }
 
-/// How failures are recorded.
+/// Recorder of failures.
 #[derive(Clone)]
 struct Watch {
     storage: Storage,
@@ -36,8 +36,8 @@ struct Watch {
 }
 
 impl Storage {
-    /// Returns the same object store, whose failures are recorded here. `is_local` is for directories, where
-    /// an error says by its kind whether a retry can change it.
+    /// Wraps an object store, and records its failures here. `is_local` is for directories, where
+    /// the kind of an error determines whether a retry can succeed.
     pub fn watch(&self, inner: Arc<dyn ObjectStore>, is_local: bool) -> Arc<dyn ObjectStore> {
         Arc::new(Watched::new(inner, self.clone(), is_local))
     }
@@ -54,7 +54,7 @@ impl Watched {
         if is_head || !self.watch.is_local {
             return Ok(result);
         }
-        // A file is read only when its content is taken: it is taken here, where an error is classified.
+        // The file is read only when its content is. It is read here, where errors are classified.
         let (meta, range) = (result.meta.clone(), result.range.clone());
         let (attributes, extensions) = (result.attributes.clone(), result.extensions.clone());
         let content = result.bytes().await?;
@@ -63,7 +63,7 @@ impl Watched {
         Ok(GetResult { payload, meta, range, attributes, extensions })
     }
 
-    /// Returns why a range of an object can never be read: the object ends before it.
+    /// Returns the reason if a range of an object can never be read because the object is shorter.
     async fn beyond_end(&self, location: &Path, range: &GetRange) -> Option<String> {
         let size = self.inner.head(location).await.ok()?.size;
         let first = match range {
@@ -78,7 +78,7 @@ impl Watched {
         })
     }
 
-    /// Ends a read of ranges.
+    /// Completes a read of ranges.
     async fn ended_read<T>(
         &self,
         location: &Path,
@@ -103,7 +103,7 @@ impl Watch {
 
     fn ended<T>(&self, operation: Operation, location: &str, result: Result<T>) -> Result<T> {
         let error = match result {
-            // The runtime ends, and with it whoever asked.
+            // The runtime is shutting down, and with it the caller.
             Err(error @ Error::JoinError { .. }) => return Err(error),
             Err(error) if is_failure(&error) => error,
             answered => {
@@ -120,7 +120,7 @@ impl Watch {
         Err(error)
     }
 
-    /// Whether no retry can change an error. Buckets recover from most of what they answer.
+    /// Whether no retry can fix an error. Buckets recover from most errors.
     fn is_final(&self, error: &Error) -> bool {
         if !self.is_local {
             return false;
@@ -128,7 +128,7 @@ impl Watch {
         match io_error(error).map(IoFailure::of) {
             Some(IoFailure::Full) => !self.storage.waits_for_space(),
             Some(IoFailure::Transient) => false,
-            // Without an error of the system, it is a request that no file can meet.
+            // Without an error of the system, the request cannot be satisfied by any file.
             Some(IoFailure::Final) | None => true,
         }
     }
@@ -149,7 +149,7 @@ impl Watch {
     }
 }
 
-/// Whether an error is a failure that SlateDB would retry, and not an answer about the object.
+/// Whether an error is a failure that SlateDB would retry, not a fact about the object.
 fn is_failure(error: &Error) -> bool {
     slatedb_common::retry::should_retry(error)
 }
@@ -218,7 +218,7 @@ impl ObjectStore for Watched {
         locations: BoxStream<'static, Result<Path>>,
     ) -> BoxStream<'static, Result<Path>> {
         let watch = self.watch.clone();
-        // An error does not say for which of the locations it is; its reason does, in a directory.
+        // An error does not contain its location. In a directory, its reason does.
         let deleted = self.inner.delete_stream(locations);
         deleted.map(move |deleted| watch.ended(Operation::Delete, "", deleted)).boxed()
     }
@@ -257,7 +257,7 @@ impl Watched {
     }
 }
 
-/// An upload in parts.
+/// A multipart upload.
 #[derive(Debug)]
 struct WatchedUpload {
     inner: Box<dyn MultipartUpload>,
