@@ -1,5 +1,5 @@
-//! Appending to a table as a client does: on what it knows, again from what is there if that has moved,
-//! and never blindly again when it cannot know whether it came about.
+//! Appends to a table as a client does: on the state that it knows, reloads after a conflict, and
+//! looks for its snapshot after an unknown outcome before it retries.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,25 +12,25 @@ use super::prepare::snapshot_id;
 use super::target::{CONFLICT, Target, TargetError};
 use slateberg_base::clock::{Clock, SystemClock};
 
-/// What became of the appends to one table.
+/// Outcomes of the appends to one table.
 #[derive(Debug, Default)]
 pub struct Journal {
-    /// Snapshots of which the server said that they are there.
+    /// Snapshots that the server acknowledged.
     acknowledged: Vec<i64>,
-    /// Snapshots of which it said that they are not.
+    /// Snapshots that the server rejected.
     refused: Vec<i64>,
-    /// Commits that were sent.
+    /// Number of commits sent.
     attempts: u64,
-    /// Answers that left it open.
+    /// Number of responses with an unknown outcome.
     unknown: u64,
-    /// Appends that were found after such an answer.
+    /// Number of appends that were found after such a response.
     found: u64,
 }
 
-/// A journal that all clients of a table write.
+/// A journal shared by all clients of a table.
 pub type SharedJournal = Arc<Mutex<Journal>>;
 
-/// One client that appends to a table.
+/// A client that appends to a table.
 pub struct Appender {
     path: String,
     head: Head,
@@ -38,20 +38,20 @@ pub struct Appender {
     journal: SharedJournal,
 }
 
-/// What an appender waits for.
+/// Next step of an appender.
 enum Step {
-    /// Nothing: it commits next.
+    /// It sends a commit.
     Commit,
-    /// The answer to a commit, after which the table would stand here.
+    /// It waits for the response to a commit, after which `then` is the head of the table.
     Committing { id: i64, then: Head },
-    /// The table as it is now.
+    /// It waits for the current table.
     Loading,
-    /// The same, to see whether this came about.
+    /// It waits for the current table, to check whether this snapshot exists.
     Looking { id: i64 },
 }
 
 impl Appender {
-    /// A client that knows where the table at this path stands.
+    /// Creates a client that knows the head of the table at this path.
     pub fn new(path: String, head: Head, journal: SharedJournal) -> Self {
         Self { path, head, step: Step::Commit, journal }
     }
@@ -152,8 +152,8 @@ impl Caller for Appender {
     }
 }
 
-/// Reads a table back: every append that was acknowledged is on its main branch, and none that was
-/// refused is in it at all.
+/// Loads a table and checks it: every acknowledged append is on its main branch, and no rejected
+/// one is in its history.
 pub async fn check(
     target: &Target,
     path: &str,
@@ -212,7 +212,7 @@ mod tests {
         Answer { status, headers: HeaderMap::new(), body: body.into() }
     }
 
-    /// An appender that has just sent a commit, and the id that it sent.
+    /// Returns an appender that has just sent a commit, and its id.
     fn committing() -> (Appender, i64) {
         let head = Head::read(&loaded(&[])).expect("valid");
         let mut appender = Appender::new("/t".to_owned(), head, SharedJournal::default());

@@ -1,4 +1,4 @@
-//! The limit of commits: one bare put of as many bytes to the same object store, one after the other.
+//! The limit of commits: bare puts of as many bytes to the same object store, one after the other.
 
 use std::time::Instant;
 
@@ -8,18 +8,17 @@ use object_store::{ObjectStoreExt, PutMode, PutPayload};
 use super::load::{Measured, Stopwatch};
 use slateberg_objects::open::Opened;
 
-/// Puts that are not measured.
+/// Number of puts before the measurement.
 const WARM_UP: u64 = 10;
 
-/// Puts so many objects of that many bytes, each under a new name and only if it is not there, and then
-/// removes them.
+/// Creates `iterations` objects with a conditional put each, and then deletes them.
 pub async fn bare_put(
     opened: &Opened,
     run: &str,
     bytes: usize,
     iterations: u64,
 ) -> Result<Measured, object_store::Error> {
-    // Bytes that no file system or link can shrink.
+    // Bytes that no file system or link can compress.
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let content: Vec<u8> = std::iter::repeat_with(|| {
         state ^= state << 13;

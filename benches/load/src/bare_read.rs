@@ -1,5 +1,5 @@
-//! The limit of reads: a handler that does nothing but answer with bytes in memory, on the HTTP
-//! library and the allocator of the server.
+//! The limit of reads: a handler that only returns bytes in memory, with the HTTP library and the
+//! allocator of the server.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -18,24 +18,24 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::connection::{Call, Connection};
 use super::target::{Target, TargetError, split_url};
 
-/// What stands in front of the address in the line that the process prints.
+/// Prefix of the address in the line that the process prints.
 const LISTENING: &str = "listening on http://";
 
-/// What every `GET` is answered.
+/// Response to every `GET`.
 struct Kept {
     body: Bytes,
     content_type: HeaderValue,
     etag: Option<HeaderValue>,
 }
 
-/// A handler that is bound and not serving yet.
+/// A handler with a bound address that does not serve yet.
 pub struct BareRead {
     listener: TcpListener,
     kept: Arc<Kept>,
 }
 
 impl BareRead {
-    /// Fetches what is to be answered, and binds the address.
+    /// Fetches the response, and binds the address.
     pub async fn bind(
         listen: SocketAddr,
         like: &str,
@@ -60,12 +60,12 @@ impl BareRead {
         Ok(Self { listener, kept })
     }
 
-    /// The line that tells where it listens.
+    /// Returns the line with the address.
     pub fn announcement(&self) -> std::io::Result<String> {
         Ok(format!("{LISTENING}{}\n", self.listener.local_addr()?))
     }
 
-    /// Serves until it is told to stop.
+    /// Serves until a signal arrives.
     pub async fn serve(self) -> std::io::Result<()> {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
@@ -94,16 +94,16 @@ async fn answer(State(kept): State<Arc<Kept>>, headers: HeaderMap) -> Response {
     (headers, kept.body.clone()).into_response()
 }
 
-/// A bare handler in a process of its own, so that its CPU time can be told from ours. It ends when this
-/// is dropped.
+/// A bare handler in a separate process, whose CPU time is separate from ours. It is killed when
+/// this is dropped.
 pub struct BareProcess {
     child: Child,
-    /// Where it listens: `host:port`.
+    /// Address: `host:port`.
     pub address: String,
 }
 
 impl BareProcess {
-    /// Starts one that answers with what the server has at this path.
+    /// Starts a handler with the server's response to this path.
     pub fn start(like: &Target, path: &str) -> Result<Self, TargetError> {
         let lacks = |what: &str| TargetError::Lacks(format!("no bare handler: {what}"));
         let program = std::env::current_exe().map_err(|error| lacks(&error.to_string()))?;
@@ -127,7 +127,7 @@ impl BareProcess {
         Ok(process)
     }
 
-    /// Its process.
+    /// Id of its process.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -135,7 +135,7 @@ impl BareProcess {
 
 impl Drop for BareProcess {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! What is sent, and what is read of the answers.
+//! Bodies of requests, and parts of responses.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 
 use super::target::TargetError;
 
-/// The body that makes a namespace.
+/// Returns the body that creates a namespace.
 pub fn namespace(name: &str) -> Bytes {
     json!({ "namespace": [name], "properties": {} }).to_string().into()
 }
 
-/// The body that makes a table of so many columns.
+/// Returns the body that creates a table with this number of columns.
 pub fn table(name: &str, columns: usize) -> Bytes {
     let field =
         |id| format!(r#"{{"id":{id},"name":"column_{id}","required":false,"type":"string"}}"#);
@@ -25,7 +25,7 @@ pub fn table(name: &str, columns: usize) -> Bytes {
     .into()
 }
 
-/// The commit that sets a property.
+/// Returns the commit that sets a property.
 pub fn set_property(n: u64) -> Bytes {
     format!(
         r#"{{"requirements":[],"updates":[{{"action":"set-properties","updates":{{"bench":"{n}"}}}}]}}"#
@@ -33,7 +33,7 @@ pub fn set_property(n: u64) -> Bytes {
     .into()
 }
 
-/// The transaction that sets a property of several tables of one namespace.
+/// Returns the transaction that sets a property of several tables of one namespace.
 pub fn set_property_of_all(namespace: &str, tables: &[&str], n: u64) -> Bytes {
     let updates = json!({ "bench": n.to_string() });
     let change = |table: &&str| {
@@ -47,18 +47,18 @@ pub fn set_property_of_all(namespace: &str, tables: &[&str], n: u64) -> Bytes {
     json!({ "table-changes": changes }).to_string().into()
 }
 
-/// The body that renames a table within a namespace.
+/// Returns the body that renames a table within a namespace.
 pub fn rename(namespace: &str, from: &str, to: &str) -> Bytes {
     let ident = |name| json!({ "namespace": [namespace], "name": name });
     json!({ "source": ident(from), "destination": ident(to) }).to_string().into()
 }
 
-/// The body that sets a property of a namespace.
+/// Returns the body that sets a property of a namespace.
 pub fn set_namespace_property(key: &str, value: &str) -> Bytes {
     json!({ "removals": [], "updates": { key: value } }).to_string().into()
 }
 
-/// Where a table's main branch stands, as far as the next append has to know.
+/// Head of a table's main branch, as far as the next append needs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
     /// The table's location.
@@ -67,7 +67,7 @@ pub struct Head {
     pub snapshot_id: Option<i64>,
     /// The last sequence number.
     pub sequence_number: i64,
-    /// When the table was changed last.
+    /// Time of the table's last change.
     pub timestamp_ms: i64,
 }
 
@@ -108,13 +108,13 @@ fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, TargetError> {
     Ok(loaded.metadata)
 }
 
-/// A snapshot id, where -1 stands for none.
+/// Converts a snapshot id, where -1 means none.
 fn present(id: Option<i64>) -> Option<i64> {
     id.filter(|id| *id >= 0)
 }
 
 impl Head {
-    /// Reads it from a table that was loaded.
+    /// Reads the head from the response to a load.
     pub fn read(body: &[u8]) -> Result<Self, TargetError> {
         let metadata: HeadMetadata = parse(body)?;
         Ok(Self {
@@ -125,8 +125,8 @@ impl Head {
         })
     }
 
-    /// The commit that appends these snapshots to `main`, on the condition that it stands here, and
-    /// where it stands then.
+    /// Returns the commit that appends these snapshots to `main` with this head, and the head after
+    /// it.
     pub fn append(&self, ids: &[i64], now_ms: i64) -> (Bytes, Self) {
         let mut head = self.clone();
         let mut updates = Vec::new();
@@ -146,7 +146,7 @@ impl Head {
         (body.into(), head)
     }
 
-    /// Puts a snapshot on top.
+    /// Adds a snapshot.
     fn add(&mut self, id: i64, now_ms: i64) -> String {
         self.sequence_number += 1;
         self.timestamp_ms = now_ms.max(self.timestamp_ms + 1);
@@ -167,7 +167,7 @@ pub struct History {
 }
 
 impl History {
-    /// Reads it from a table that was loaded.
+    /// Reads the history from the response to a load.
     pub fn read(body: &[u8]) -> Result<Self, TargetError> {
         let metadata: HistoryMetadata = parse(body)?;
         let parents = metadata.snapshots.iter().map(|it| (it.snapshot_id, it.parent_snapshot_id));
@@ -179,7 +179,7 @@ impl History {
         self.parents.contains_key(&id)
     }
 
-    /// How many snapshots there are.
+    /// Number of snapshots.
     pub fn len(&self) -> usize {
         self.parents.len()
     }
@@ -189,7 +189,7 @@ impl History {
         self.parents.is_empty()
     }
 
-    /// What `main` was made of: the current snapshot, the one before it, and so on.
+    /// Returns the snapshots of `main`: the current one, its parent, and so on.
     pub fn main(&self) -> Vec<i64> {
         let mut line = Vec::new();
         let mut next = self.current;
@@ -201,7 +201,7 @@ impl History {
     }
 }
 
-/// How many names a page of a listing holds.
+/// Number of names on a page of a listing.
 pub fn names_on(body: &[u8]) -> usize {
     let page: Value = serde_json::from_slice(body).unwrap_or_default();
     ["identifiers", "namespaces"].iter().find_map(|it| page[it].as_array()).map_or(0, Vec::len)

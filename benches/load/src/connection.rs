@@ -1,7 +1,7 @@
-//! One connection that is kept alive: HTTP/1.1, as little between the caller and the socket as can be.
+//! A persistent HTTP/1.1 connection with minimal overhead.
 //!
-//! Whoever awaits the answer drives the connection too. A task of its own for the connection, as it is
-//! usually done, costs two more wake-ups for each request.
+//! The task that awaits the response also drives the connection. A separate task for the
+//! connection, the usual way, costs two more wake-ups per request.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -20,59 +20,59 @@ use tokio::net::TcpStream;
 /// A request to a catalog.
 #[derive(Debug, Clone)]
 pub struct Call {
-    /// Its method.
+    /// HTTP method.
     pub method: Method,
     /// Path and query.
     pub path: String,
-    /// Its body; empty for none.
+    /// Body. Empty for none.
     pub body: Bytes,
-    /// The `If-None-Match` header, if it has one.
+    /// Value of the `If-None-Match` header.
     pub if_none_match: Option<HeaderValue>,
-    /// Whether the body of a good answer is kept. Otherwise it is read, and left.
+    /// Whether the body of a successful response is returned. Otherwise it is read and dropped.
     pub keeps_body: bool,
 }
 
 impl Call {
-    /// A request without a body.
+    /// Creates a request without a body.
     pub fn new(method: Method, path: impl Into<String>) -> Self {
         let (path, body) = (path.into(), Bytes::new());
         Self { method, path, body, if_none_match: None, keeps_body: false }
     }
 
-    /// A `GET`.
+    /// Creates a `GET`.
     pub fn get(path: impl Into<String>) -> Self {
         Self::new(Method::GET, path)
     }
 
-    /// A `POST` of this JSON.
+    /// Creates a `POST` of this JSON.
     pub fn post(path: impl Into<String>, json: impl Into<Bytes>) -> Self {
         Self { body: json.into(), ..Self::new(Method::POST, path) }
     }
 
-    /// The same, for someone who reads the answer's body.
+    /// Makes the call return the response's body.
     pub fn keeping_body(self) -> Self {
         Self { keeps_body: true, ..self }
     }
 }
 
-/// What a call was answered.
+/// Response to a call.
 #[derive(Debug, Clone)]
 pub struct Answer {
     /// The status.
     pub status: u16,
     /// The headers.
     pub headers: HeaderMap,
-    /// The body, if it was to be kept or tells why the call failed.
+    /// The body, if it was requested or explains a failure.
     pub body: Bytes,
 }
 
 impl Answer {
-    /// Whether the call did what it was meant to do.
+    /// Whether the call succeeded.
     pub fn is_good(&self) -> bool {
         is_good(self.status)
     }
 
-    /// The beginning of the body.
+    /// Beginning of the body.
     pub fn beginning(&self) -> String {
         const BYTES_MAX: usize = 300;
         String::from_utf8_lossy(&self.body[..self.body.len().min(BYTES_MAX)]).into_owned()
@@ -83,31 +83,31 @@ fn is_good(status: u16) -> bool {
     (200..300).contains(&status) || status == 304
 }
 
-/// Why a call was not answered.
+/// Reason why a call got no response.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
     /// The server cannot be reached.
     #[error("cannot connect: {0}")]
     Connect(#[from] std::io::Error),
-    /// The connection broke, or what came over it was no HTTP.
+    /// The connection broke, or the response was not HTTP.
     #[error("the connection failed: {0}")]
     Connection(#[from] hyper::Error),
-    /// The request cannot be written down.
+    /// The request is invalid.
     #[error("not a request: {0}")]
     Request(#[from] hyper::http::Error),
-    /// The server took too long.
+    /// The response took too long.
     #[error("no answer within {} s", ANSWER_MAX.as_secs())]
     Late,
 }
 
-/// How long an answer may take.
+/// Timeout of a response.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 
-/// The bytes on their way, which have to be polled for anything to move.
+/// The connection's state machine, which has to be polled.
 struct Wire(Option<http1::Connection<TokioIo<TcpStream>, Full<Bytes>>>);
 
 impl Wire {
-    /// Awaits something that comes over this wire.
+    /// Awaits a future while it drives the connection.
     async fn carry<F: Future>(&mut self, coming: F) -> F::Output {
         let mut coming = pin!(coming);
         poll_fn(|cx| {
@@ -117,7 +117,7 @@ impl Wire {
             if let Some(connection) = &mut self.0
                 && Pin::new(connection).poll(cx).is_ready()
             {
-                // Why it ended, the request is told.
+                // The request's own future returns the reason.
                 self.0 = None;
             }
             coming.as_mut().poll(cx)
@@ -126,7 +126,7 @@ impl Wire {
     }
 }
 
-/// A connection to a server. It is opened anew when the server closes it.
+/// A connection to a server. It is reopened after the server closes it.
 pub struct Connection {
     wire: Wire,
     sender: SendRequest<Full<Bytes>>,
@@ -147,13 +147,13 @@ impl Connection {
         Ok(Self { wire, sender, address, authorization: authorization.cloned() })
     }
 
-    /// Opens it anew.
+    /// Reopens the connection.
     pub async fn reopen(&mut self) -> Result<(), CallError> {
         *self = Self::open(&self.address, self.authorization.as_ref()).await?;
         Ok(())
     }
 
-    /// Sends a request and reads its whole answer.
+    /// Sends a request and reads its complete response.
     pub async fn call(&mut self, call: &Call) -> Result<Answer, CallError> {
         tokio::time::timeout(ANSWER_MAX, self.send(call)).await.unwrap_or(Err(CallError::Late))
     }
@@ -164,7 +164,7 @@ impl Connection {
         }
         let sending = self.sender.send_request(self.request(call)?);
         let response = match self.wire.carry(sending).await {
-            // The server closed the connection before it saw the request: nothing has happened.
+            // The server closed the connection before it saw the request, so nothing has happened.
             Err(error) if error.is_canceled() => {
                 self.reopen().await?;
                 let sending = self.sender.send_request(self.request(call)?);

@@ -1,5 +1,4 @@
-//! Object stores that are as slow as they are told to be: what a bucket far away does to a server, on
-//! any machine.
+//! Object stores with additional latency: the effect of a distant bucket, on any machine.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +10,7 @@ use object_store::throttle::{ThrottleConfig, ThrottledStore};
 use slateberg_objects::location::Location;
 use slateberg_objects::open::{OpenError, Opened, Opener};
 
-/// The same, with each request to the object store taking that much longer.
+/// Adds latency to each request.
 pub fn slow(opened: Opened, latency: Duration) -> Opened {
     if latency.is_zero() {
         return opened;
@@ -25,16 +24,16 @@ pub fn slow(opened: Opened, latency: Duration) -> Opened {
         ..ThrottleConfig::default()
     };
     let object_store = Arc::new(ThrottledStore::new(opened.object_store, config));
-    // A journal would go past it.
+    // A journal would bypass it.
     Opened { object_store, directory: None, ..opened }
 }
 
-/// Opens whatever another opener does, slowly.
+/// Adds latency to everything that an opener opens.
 pub fn slow_opener(inner: Opener, latency: Duration) -> Opener {
     Arc::new(move |url, options| Ok(slow(inner(url, options)?, latency)))
 }
 
-/// Opens every URL in one bucket that is memory.
+/// Opens every URL in one bucket in memory.
 pub fn memory_opener() -> Opener {
     let bucket: Arc<InMemory> = Arc::new(InMemory::new());
     Arc::new(move |url, _| {

@@ -1,4 +1,4 @@
-//! Driving callers, and measuring what they see.
+//! Runs callers, and measures their requests.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,77 +10,77 @@ use super::connection::{Answer, Call, CallError, Connection};
 use super::process::{self, Usage};
 use super::target::Target;
 
-/// One client: says what it sends next, and is shown what it was answered.
+/// One client: decides its next request, and evaluates the response.
 pub trait Caller: Send + 'static {
-    /// The next request; none if it has nothing more to do.
+    /// Returns the next request. `None` if the caller is done.
     fn next(&mut self) -> Option<Call>;
 
-    /// Takes note of an answer.
+    /// Evaluates a response.
     fn seen(&mut self, answer: &Answer) -> Verdict {
         if answer.is_good() { Verdict::Done } else { Verdict::Failed }
     }
 
-    /// Takes note that there was no answer.
+    /// Evaluates a request without a response.
     fn lost(&mut self) -> Verdict {
         Verdict::Failed
     }
 }
 
-/// Any number of clients.
+/// Callers of a measurement.
 pub type Callers = Vec<Box<dyn Caller>>;
 
-/// What an answer means to a caller.
+/// Meaning of a response for a caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It has what it wanted.
+    /// The operation succeeded.
     Done,
-    /// It goes on with its next request, which belongs to the same wish.
+    /// The operation continues with the next request.
     Again,
-    /// It did not get what it wanted.
+    /// The operation failed.
     Failed,
 }
 
-/// How long to drive.
+/// Length of a measurement.
 #[derive(Debug, Clone, Copy)]
 pub enum Length {
-    /// So many wishes of each caller.
+    /// Number of operations of each caller.
     Requests(u64),
-    /// So much time.
+    /// Duration.
     Time(Duration),
-    /// Until no caller has anything more to do.
+    /// Until no caller has a further request.
     Exhaustion,
 }
 
-/// What was measured.
+/// Results of a measurement.
 #[derive(Debug, Clone)]
 pub struct Measured {
-    /// Latencies of what was done, in nanoseconds.
+    /// Latencies of successful operations, in nanoseconds.
     pub latencies: Histogram<u64>,
-    /// What was not done, by the status of the answer; 0 for none.
+    /// Failed operations, by the status of the response. 0 for no response.
     pub failures: BTreeMap<u16, u64>,
-    /// The first words of the first failure.
+    /// Beginning of the first failed response.
     pub first_failure: Option<String>,
-    /// From the first request to the last answer.
+    /// Time from the first request to the last response.
     pub elapsed: Duration,
-    /// What the server used, before and after, if its processes are known.
+    /// Usage of the server's processes before and after, if they are known.
     pub server: Option<(Usage, Usage)>,
-    /// CPU seconds that driving took.
+    /// CPU seconds of the load generator.
     pub generator_cpu_seconds: f64,
 }
 
 impl Measured {
-    /// How many requests did what they were meant to do.
+    /// Number of successful operations.
     pub fn done(&self) -> u64 {
         self.latencies.len()
     }
 
-    /// How many did not.
+    /// Number of failed operations.
     pub fn failed(&self) -> u64 {
         self.failures.values().sum()
     }
 }
 
-/// What all connections of a measurement add to.
+/// Results that all connections of a measurement add to.
 #[derive(Clone)]
 struct Tally {
     latencies: Histogram<u64>,
@@ -88,7 +88,7 @@ struct Tally {
     first_failure: Option<String>,
 }
 
-/// Digits of a latency that are kept.
+/// Significant digits of latencies.
 const SIGNIFICANT_DIGITS: u8 = 3;
 
 impl Tally {
@@ -108,7 +108,7 @@ impl Tally {
     }
 }
 
-/// A measurement that is under way.
+/// A measurement in progress.
 pub struct Stopwatch {
     tally: Tally,
     pids: Vec<u32>,
@@ -118,19 +118,19 @@ pub struct Stopwatch {
 }
 
 impl Stopwatch {
-    /// Begins, and from now on measures these processes of a server as well.
+    /// Starts a measurement that includes these processes of a server.
     pub fn start(pids: &[u32]) -> Self {
         process::reset_peaks(pids);
         let (server, own) = (process::usage(pids), process::own_usage());
         Self { tally: Tally::new(), pids: pids.to_vec(), server, own, start: Instant::now() }
     }
 
-    /// Something was done, and took so long.
+    /// Records a successful operation.
     pub fn done(&mut self, latency: Duration) {
         self.tally.done(latency);
     }
 
-    /// Ends.
+    /// Ends the measurement.
     pub fn stop(self) -> Measured {
         let elapsed = self.start.elapsed();
         let generator_cpu_seconds = process::own_usage().cpu_seconds_since(&self.own);
@@ -140,7 +140,7 @@ impl Stopwatch {
     }
 }
 
-/// A connection and the callers that share it, each in turn.
+/// A connection and the callers that share it in turn.
 struct Lane {
     connection: Connection,
     callers: Callers,
@@ -148,8 +148,9 @@ struct Lane {
     tally: Arc<Mutex<Tally>>,
 }
 
-/// Drives all callers side by side, over so many connections that are open before the clock starts.
-/// Callers that share a connection take turns on it, and their latencies hold the wait for it.
+/// Runs all callers concurrently, over `connections` connections that are open before the
+/// measurement starts. Callers that share a connection take turns, and their latencies include the
+/// wait for it.
 pub async fn drive(
     target: &Target,
     callers: Callers,
@@ -193,12 +194,13 @@ impl Lane {
         }
     }
 
-    /// Fulfills one wish of a caller. False if there is no more to do on this connection.
+    /// Runs one operation of a caller. Returns `false` if this connection has no further operation.
     async fn wish(&mut self, number: usize, ready: &mut Instant, start: Instant) -> bool {
         let mut since = (self.callers.len() > 1).then_some(*ready);
         loop {
             let Some(call) = self.callers[number].next() else { return false };
-            // The time that a caller alone on its connection takes to think is not the server's.
+            // The latency does not include the time that a caller without competitors takes to
+            // decide.
             let since = *since.get_or_insert_with(Instant::now);
             let answer = self.connection.call(&call).await;
             let now = Instant::now();
@@ -253,7 +255,7 @@ impl Lane {
     }
 }
 
-/// A caller that makes its requests out of a growing number.
+/// A caller whose requests depend on an increasing number.
 struct Numbered<F> {
     next: u64,
     make: F,
@@ -267,12 +269,12 @@ impl<F: FnMut(u64) -> Call + Send + 'static> Caller for Numbered<F> {
     }
 }
 
-/// A caller that makes its requests out of a number that grows from 0.
+/// Returns a caller whose requests depend on a number that starts at 0.
 pub fn numbered(make: impl FnMut(u64) -> Call + Send + 'static) -> Box<dyn Caller> {
     Box::new(Numbered { next: 0, make })
 }
 
-/// A caller that sends the same again and again.
+/// Returns a caller that repeats one request.
 pub fn repeated(call: Call) -> Box<dyn Caller> {
     numbered(move |_| call.clone())
 }

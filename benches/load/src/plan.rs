@@ -1,4 +1,4 @@
-//! Steps: what is measured, one thing after another, on every server in turn.
+//! Steps: measurements, each on every server in turn.
 
 use std::fmt;
 use std::future::Future;
@@ -13,9 +13,9 @@ use super::target::{Target, TargetError};
 /// A turn of a server in a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Round {
-    /// The one that does not count.
+    /// The warm-up, which is not measured.
     WarmUp,
-    /// The first, the second, ...
+    /// A measured round, by its index.
     Number(usize),
 }
 
@@ -28,17 +28,17 @@ impl fmt::Display for Round {
     }
 }
 
-/// Who drives in a round, and what is to be said of it besides.
+/// Callers of a round, and additional results.
 pub struct Cast {
     /// The clients.
     pub callers: Callers,
-    /// For the report.
+    /// Additional figures for the report.
     pub extra: Value,
-    /// What is looked at when the round is over, for the report as well.
+    /// Check after the round, whose result is reported as well.
     pub finish: Option<Finish>,
 }
 
-/// Looks, after so many failures, at what came of a round.
+/// Checks a round with this number of failures.
 pub type Finish =
     Box<dyn FnOnce(u64) -> BoxFuture<'static, Result<Value, TargetError>> + Send + 'static>;
 
@@ -52,27 +52,27 @@ impl From<Callers> for Cast {
 type Casting =
     Box<dyn Fn(Target, Round) -> BoxFuture<'static, Result<Cast, TargetError>> + Send + Sync>;
 
-/// Something that is measured on every server, so many rounds.
+/// A measurement, with several rounds on every server.
 pub struct Step {
-    /// The scenario that it belongs to.
+    /// Scenario of the step.
     pub scenario: &'static str,
-    /// What is done and how: `operation`, and whatever else tells this step from others.
+    /// Parameters: `operation`, and everything else that distinguishes steps.
     pub parameter: Value,
-    /// Clients at once.
+    /// Number of concurrent clients.
     pub clients: usize,
-    /// Connections that they share.
+    /// Number of connections.
     pub connections: usize,
-    /// How long each round is.
+    /// Length of each round.
     pub length: Length,
-    /// How long the round before the first is; none if nothing can be warmed up.
+    /// Length of the warm-up. `None`: no warm-up.
     pub warm_up: Option<Length>,
-    /// The path whose answer a bare handler can give as well.
+    /// Path of a response that a bare handler can return as well.
     pub bare: Option<fn(&Step, &Target) -> String>,
     cast: Casting,
 }
 
 impl Step {
-    /// A step of one client.
+    /// Creates a step with one client.
     pub fn new<F, C>(
         scenario: &'static str,
         parameter: Value,
@@ -88,22 +88,22 @@ impl Step {
         Self { scenario, parameter, clients, connections, length, warm_up, bare, cast }
     }
 
-    /// The same with so many clients, each with a connection of its own.
+    /// Sets the number of clients, each with its own connection.
     pub fn by(self, clients: usize) -> Self {
         Self { clients, connections: clients, ..self }
     }
 
-    /// The same with so many connections.
+    /// Sets the number of connections.
     pub fn over(self, connections: usize) -> Self {
         Self { connections, ..self }
     }
 
-    /// The same, as something that can be done once only.
+    /// Omits the warm-up and repetitions, for a step that can only be done once.
     pub fn once(self) -> Self {
         Self { warm_up: None, ..self }
     }
 
-    /// The same, as something that a bare handler can do as well.
+    /// Adds a bare handler to the servers.
     pub fn with_bare(self, path: fn(&Step, &Target) -> String) -> Self {
         Self { bare: Some(path), ..self }
     }
@@ -113,7 +113,7 @@ impl Step {
         (self.cast)(target.clone(), round).await
     }
 
-    /// What tells this step from others, for people.
+    /// Title of the step.
     pub fn title(&self) -> String {
         let members = self.parameter.as_object().into_iter().flatten();
         let shown = members.map(|(name, value)| match value {

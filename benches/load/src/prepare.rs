@@ -1,5 +1,4 @@
-//! What scenarios need before they begin. Everything may be there already: preparing is idempotent, and
-//! what was prepared once in a run is not asked for again.
+//! Prepares the data of scenarios. Preparation is idempotent, and done once per run.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,13 +11,12 @@ use super::target::{CONFLICT, Target, TargetError};
 use slateberg_base::clock::{Clock, SystemClock};
 use slateberg_base::ids::{Ids, RandomIds};
 
-/// Connections that prepare side by side.
+/// Number of connections for the preparation.
 const CONNECTIONS: usize = 16;
-/// Snapshots that one commit of the preparation adds.
+/// Number of snapshots in one commit of the preparation.
 const SNAPSHOTS_PER_COMMIT: usize = 500;
 
-/// Makes requests out of the numbers of a range that many of its kind share. What is there already is
-/// fine.
+/// Callers that share a range of numbers. An object that exists already is a success.
 struct Shared<F> {
     next: Arc<AtomicU64>,
     end: u64,
@@ -37,7 +35,7 @@ impl<F: Fn(u64) -> Call + Send + Sync + 'static> Caller for Shared<F> {
     }
 }
 
-/// So many callers that share the work of a range.
+/// Returns callers that share a range.
 pub fn sharing(
     clients: usize,
     numbers: Range<usize>,
@@ -49,7 +47,7 @@ pub fn sharing(
     (0..clients).map(|_| Box::new(shared()) as Box<dyn Caller>).collect()
 }
 
-/// Sends what a range of numbers makes, many at a time, and wants all of it to be there then.
+/// Sends the requests for a range of numbers concurrently. Errors if one fails.
 pub async fn make_all(
     target: &Target,
     numbers: Range<usize>,
@@ -62,7 +60,7 @@ pub async fn make_all(
     }
 }
 
-/// The same for as many of `what` as are missing, and takes note that they are there.
+/// Sends the requests for missing objects of a kind, and records their number.
 async fn make_up_to(
     target: &Target,
     what: &str,
@@ -75,7 +73,7 @@ async fn make_up_to(
     Ok(())
 }
 
-/// Wants that nothing failed.
+/// Errors if an operation failed.
 pub fn succeeded(measured: &Measured) -> Result<(), TargetError> {
     match (measured.failures.first_key_value(), &measured.first_failure) {
         (Some((status, _)), why) => Err(TargetError::Refused {
@@ -87,7 +85,7 @@ pub fn succeeded(measured: &Measured) -> Result<(), TargetError> {
     }
 }
 
-/// Makes a namespace.
+/// Creates a namespace.
 pub async fn namespace(target: &Target, name: &str) -> Result<(), TargetError> {
     if target.prepared(name) == 0 {
         target.make(Call::post(target.namespaces(), bodies::namespace(name))).await?;
@@ -96,7 +94,7 @@ pub async fn namespace(target: &Target, name: &str) -> Result<(), TargetError> {
     Ok(())
 }
 
-/// Makes namespaces `NAME_0`, `NAME_1`, ...
+/// Creates the namespaces `NAME_0`, `NAME_1`, ...
 pub async fn namespaces(target: &Target, name: &str, count: usize) -> Result<(), TargetError> {
     let what = format!("{name}_*");
     let (path, name) = (target.namespaces(), name.to_owned());
@@ -106,7 +104,7 @@ pub async fn namespaces(target: &Target, name: &str, count: usize) -> Result<(),
     .await
 }
 
-/// Makes a table.
+/// Creates a table.
 pub async fn table(
     target: &Target,
     namespace: &str,
@@ -122,7 +120,7 @@ pub async fn table(
     Ok(())
 }
 
-/// Makes a namespace and in it the tables `t_0`, `t_1`, ...
+/// Creates a namespace with the tables `t_0`, `t_1`, ...
 pub async fn tables(
     target: &Target,
     name: &str,
@@ -138,7 +136,7 @@ pub async fn tables(
     .await
 }
 
-/// Makes a namespace and in it a table with so many snapshots; returns the table's path.
+/// Creates a namespace with a table that has this number of snapshots. Returns the table's path.
 pub async fn table_with_snapshots(
     target: &Target,
     in_namespace: &str,
@@ -168,7 +166,7 @@ pub async fn table_with_snapshots(
     Ok(path)
 }
 
-/// A new snapshot id: positive, as Iceberg's own are.
+/// Returns a new snapshot id: positive, like those of Iceberg's writers.
 pub fn snapshot_id() -> i64 {
     let (high, _) = RandomIds.random().as_u64_pair();
     i64::try_from(high >> 1).unwrap_or(i64::MAX)

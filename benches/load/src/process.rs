@@ -1,36 +1,36 @@
-//! What a server's processes have used, as Linux counts it.
+//! Resource usage of a server's processes, from Linux.
 //!
-//! A server is one or more processes with all that descend from them: a database that works for the
-//! server, with a process for each connection, is a part of what it costs.
+//! A server consists of one or more processes and all of their descendants. A database of the
+//! server, with a process per connection, is included.
 
 use std::collections::BTreeMap;
 use std::fs;
 
-/// Clock ticks of a second in `/proc`: 100 on every Linux that there is.
+/// Clock ticks per second in `/proc`: 100 on all supported systems.
 const TICKS_PER_SECOND: f64 = 100.0;
-/// What may be lost of the ticks by rounding, at both ends of a measurement.
+/// Maximum rounding error of ticks, at both ends of a measurement.
 const TICKS_LOST_SECONDS: f64 = 2.0 / TICKS_PER_SECOND;
-/// Fields of `/proc/PID/stat`, counted from behind the command's name.
+/// Fields of `/proc/PID/stat`, counted after the command's name.
 const PARENT_FIELD: usize = 1;
 const UTIME_FIELD: usize = 11;
-/// `utime`, `stime`, and those of children that have ended and were waited for.
+/// `utime`, `stime`, and those of terminated children.
 const TIME_FIELDS: usize = 4;
 
-/// The state of some processes at one moment.
+/// Usage of some processes at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Usage {
-    /// Seconds of CPU time in ticks, user and system, since they began.
+    /// CPU time in ticks, user and system, since the start of the processes, in seconds.
     ticks_seconds: f64,
-    /// Nanoseconds of CPU time of each thread.
+    /// CPU time of each thread, in nanoseconds.
     threads_ns: BTreeMap<u32, u64>,
     /// Resident memory, in MiB.
     pub rss_mib: f64,
-    /// The most resident memory that each process had since its peak was reset, added up, in MiB.
+    /// Sum of the processes' peaks of resident memory since the reset, in MiB.
     pub peak_mib: f64,
 }
 
 impl Usage {
-    /// Seconds of CPU time since `earlier`.
+    /// CPU seconds since `earlier`.
     pub fn cpu_seconds_since(&self, earlier: &Self) -> f64 {
         let ticks = self.ticks_seconds - earlier.ticks_seconds;
         if !earlier.threads_ns.keys().all(|thread| self.threads_ns.contains_key(thread)) {
@@ -39,12 +39,12 @@ impl Usage {
         let before: u64 = earlier.threads_ns.values().sum();
         let after: u64 = self.threads_ns.values().sum();
         let exact = after.saturating_sub(before) as f64 / 1e9;
-        // Threads that came and went in between are in the ticks alone.
+        // Threads that started and ended in between are only in the ticks.
         exact.max(ticks - TICKS_LOST_SECONDS)
     }
 }
 
-/// Reads the usage of these processes and their descendants; none if there is none of them, or no `/proc`.
+/// Reads the usage of these processes and their descendants. `None` without processes or `/proc`.
 pub fn usage(pids: &[u32]) -> Option<Usage> {
     let mut usage = Usage::default();
     for pid in family(pids) {
@@ -53,20 +53,20 @@ pub fn usage(pids: &[u32]) -> Option<Usage> {
     (!usage.threads_ns.is_empty()).then_some(usage)
 }
 
-/// Lets the peaks of memory begin anew, where that is allowed.
+/// Resets the peaks of memory, if permitted.
 pub fn reset_peaks(pids: &[u32]) {
     for pid in family(pids) {
-        // Without it the peak is that of the process's whole life.
+        // Otherwise the peak is that of the process's whole life.
         let _ = fs::write(format!("/proc/{pid}/clear_refs"), "5");
     }
 }
 
-/// The usage of this very process.
+/// Returns the usage of this process.
 pub fn own_usage() -> Usage {
     usage(&[std::process::id()]).unwrap_or_default()
 }
 
-/// How many files this process may have open.
+/// Maximum number of open files of this process.
 pub fn open_files_max() -> Option<usize> {
     let limits = fs::read_to_string("/proc/self/limits").ok()?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
@@ -97,7 +97,8 @@ fn add_process(pid: u32, usage: &mut Usage) -> Option<()> {
 
 fn stat_fields(pid: u32) -> Option<Vec<String>> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The command's name stands in parentheses and may hold anything, so the fields count from behind it.
+    // The command's name is in parentheses and may contain anything, so the fields are counted
+    // after it.
     let (_, fields) = stat.rsplit_once(") ")?;
     Some(fields.split_whitespace().map(ToOwned::to_owned).collect())
 }
@@ -108,7 +109,7 @@ fn status_mib(status: &str, name: &str) -> f64 {
     kib.unwrap_or_default() / 1024.0
 }
 
-/// These processes and all that descend from them.
+/// Returns these processes and all of their descendants.
 fn family(pids: &[u32]) -> Vec<u32> {
     if pids.is_empty() {
         return Vec::new();

@@ -1,5 +1,5 @@
-//! What was measured, for people and for programs: a line for each round, and in the end, for each step,
-//! the medians of its rounds and how each server compares to the first.
+//! Reports for people and programs: a line for each round, and finally, for each step, the medians
+//! of its rounds and a comparison of the servers with the first.
 
 use std::fmt::Write;
 
@@ -8,39 +8,39 @@ use serde_json::{Value, json};
 
 use super::load::Measured;
 
-/// The figures of a round, or the medians of some.
+/// Figures of a round, or medians of several.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Figures {
-    /// Requests that were answered or lost.
+    /// Requests with or without a response.
     pub requests: f64,
-    /// Those that did not do what they were meant to do.
+    /// Failed requests.
     pub failures: f64,
-    /// Seconds from the first request to the last answer.
+    /// Seconds from the first request to the last response.
     pub elapsed_s: f64,
-    /// Requests in a second that did what they were meant to do.
+    /// Successful requests per second.
     pub throughput: f64,
-    /// Mean latency of these, in microseconds.
+    /// Mean latency of successful requests, in microseconds.
     pub mean_us: f64,
-    /// Their median.
+    /// Median latency.
     pub p50_us: f64,
-    /// 95 of 100 were quicker.
+    /// 95th percentile of the latency.
     pub p95_us: f64,
-    /// 99 of 100 were quicker.
+    /// 99th percentile of the latency.
     pub p99_us: f64,
-    /// The slowest.
+    /// Maximum latency.
     pub max_us: f64,
-    /// CPU time of the server for each of these, in microseconds.
+    /// CPU time of the server per successful request, in microseconds.
     pub cpu_us_per_request: Option<f64>,
-    /// The same for a thousand, in seconds.
+    /// CPU time of the server per thousand successful requests, in seconds.
     pub cpu_seconds_per_1000: Option<f64>,
     /// Resident memory of the server after the round.
     pub rss_mib: Option<f64>,
-    /// The most that it had during the round.
+    /// Peak of the resident memory during the round.
     pub peak_mib: Option<f64>,
 }
 
 impl Figures {
-    /// The figures of a measurement.
+    /// Returns the figures of a measurement.
     pub fn of(measured: &Measured) -> Self {
         let done = measured.done() as f64;
         let micros = |nanos: u64| nanos as f64 / 1e3;
@@ -65,7 +65,7 @@ impl Figures {
         }
     }
 
-    /// The median of each figure; of failures, the sum.
+    /// Returns the median of each figure, and the sum of failures.
     pub fn medians(rounds: &[&Self]) -> Self {
         let of = |figure: fn(&Self) -> f64| median(rounds.iter().map(|it| figure(it)).collect());
         let known = |figure: fn(&Self) -> Option<f64>| {
@@ -90,7 +90,7 @@ impl Figures {
     }
 }
 
-/// The median; the mean of both where two are in the middle, 0 of nothing.
+/// Returns the median, or the mean of the two middle values. 0 without values.
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
@@ -101,18 +101,18 @@ fn median(mut values: Vec<f64>) -> f64 {
     }
 }
 
-/// How many times the reference this is.
+/// Returns the ratio to the reference.
 fn ratio(value: Option<f64>, reference: Option<f64>) -> Option<f64> {
     let reference = reference.filter(|reference| *reference > 0.0)?;
     value.map(|value| value / reference)
 }
 
-/// What came of a server's turn in a step.
+/// Result of a server's turn in a step.
 #[derive(Debug, Clone)]
 pub enum Outcome {
-    /// It was measured.
+    /// Figures, and additional ones.
     Measured(Figures, Value),
-    /// It cannot do this, for this reason.
+    /// The server does not support the step, for this reason.
     NotSupported(String),
 }
 
@@ -123,22 +123,22 @@ pub struct Record {
     pub server: String,
     /// The scenario.
     pub scenario: &'static str,
-    /// What tells the step from others of its scenario.
+    /// Parameters that distinguish the step within its scenario.
     pub parameter: Value,
-    /// The step, for people.
+    /// Title of the step.
     pub title: String,
-    /// Clients at once.
+    /// Number of concurrent clients.
     pub clients: usize,
-    /// Connections that they shared.
+    /// Number of shared connections.
     pub connections: usize,
-    /// Which of the server's turns it was.
+    /// Index of the server's turn.
     pub round: usize,
-    /// What came of it.
+    /// Result of the turn.
     pub outcome: Outcome,
 }
 
 impl Record {
-    /// A line of JSON.
+    /// Formats the record as a line of JSON.
     pub fn json_line(&self) -> String {
         let mut line = json!({
             "server": self.server,
@@ -161,7 +161,7 @@ impl Record {
         format!("{line}\n")
     }
 
-    /// A line for people, while the run goes on.
+    /// Formats the record as a line of progress.
     pub fn progress_line(&self) -> String {
         let head = format!("{:<14} {:<58} #{}", self.server, self.title, self.round);
         match &self.outcome {
@@ -178,21 +178,21 @@ impl Record {
         }
     }
 
-    /// Whether the server said something of a commit that was not so.
+    /// Whether the server reported the outcome of a commit incorrectly.
     pub fn is_untrue(&self) -> bool {
         let Outcome::Measured(_, extra) = &self.outcome else { return false };
         ["lost", "untrue_refusals"].iter().any(|it| extra[it].as_u64().is_some_and(|n| n > 0))
     }
 }
 
-/// Puts the members of one object into another.
+/// Merges the members of one object into another.
 pub fn merge(into: &mut Value, from: Value) {
     if let (Value::Object(into), Value::Object(from)) = (into, from) {
         into.extend(from);
     }
 }
 
-/// The tables of a whole run: one for each step, with a row for each server.
+/// Formats the tables of a run: one for each step, with a row for each server.
 pub fn summary(records: &[Record]) -> String {
     let mut text = String::new();
     let mut titles: Vec<&str> = Vec::new();
@@ -251,7 +251,8 @@ fn table(records: &[&Record]) -> String {
             continue;
         }
         let medians = Figures::medians(&rounds);
-        // The first server is the reference; where it cannot do this, there is none.
+        // The first server is the reference. If it does not support the step, there is no
+        // reference.
         let first = records.first().is_some_and(|first| first.server == server);
         if first {
             reference = Some(medians.clone());

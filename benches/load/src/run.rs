@@ -1,5 +1,5 @@
-//! A run: step by step, every server is prepared and warmed up, and then they take turns, so that
-//! whatever the machine does besides meets all of them alike.
+//! A run: for each step, every server is prepared and warmed up, and then they take turns, so that
+//! other load on the machine affects all of them alike.
 
 use serde_json::json;
 
@@ -9,20 +9,20 @@ use super::plan::{Round, Step};
 use super::report::{Figures, Outcome, Record, merge};
 use super::target::{BARE_NAME, Target, TargetError};
 
-/// How a run goes.
+/// Parameters of a run.
 pub struct Run<'a> {
-    /// The servers; the first is what the others are compared to.
+    /// The servers. The others are compared with the first.
     pub targets: Vec<Target>,
-    /// Rounds of each step.
+    /// Number of rounds of each step.
     pub rounds: usize,
-    /// Whether a bare handler takes part where it can.
+    /// Whether to compare with a bare handler, if possible.
     pub with_bare: bool,
-    /// Is shown every record as it comes.
+    /// Called with every record as it is measured.
     pub done: &'a mut (dyn FnMut(&Record) + Send),
 }
 
 impl Run<'_> {
-    /// Takes all steps, and returns all records.
+    /// Runs all steps. Returns all records.
     pub async fn take(mut self, steps: &[Step]) -> Vec<Record> {
         let mut records = Vec::new();
         for step in steps {
@@ -39,7 +39,7 @@ impl Run<'_> {
                 Err(why) => self.note(step, &target.name, 0, unsupported(why), records),
             }
         }
-        // It lives as long as the step does.
+        // It is kept alive until the end of the step.
         let mut _bare = None;
         if let Some(like) = self.targets.first().filter(|_| self.with_bare && step.bare.is_some()) {
             match with_bare(step, &like.clone()).await {
@@ -88,7 +88,7 @@ fn unsupported(why: TargetError) -> Outcome {
     Outcome::NotSupported(why.to_string())
 }
 
-/// Starts a bare handler that answers like a server, and warms it up.
+/// Starts a bare handler with the responses of a server, and warms it up.
 async fn with_bare(step: &Step, like: &Target) -> Result<(Target, BareProcess), TargetError> {
     let path = step.bare.map(|path| path(step, like)).unwrap_or_default();
     let process = BareProcess::start(like, &path)?;
@@ -97,7 +97,7 @@ async fn with_bare(step: &Step, like: &Target) -> Result<(Target, BareProcess), 
     Ok((target, process))
 }
 
-/// Prepares a server and warms it up. A server that does nothing of what it is asked cannot do it.
+/// Prepares a server and warms it up. A server that fails every request does not support the step.
 async fn warm_up(step: &Step, target: &Target) -> Result<(), TargetError> {
     let Some(length) = step.warm_up else { return Ok(()) };
     let cast = step.cast(target, Round::WarmUp).await?;
@@ -123,7 +123,7 @@ async fn measure(step: &Step, target: &Target, round: usize) -> Result<Outcome, 
     Ok(Outcome::Measured(Figures::of(&measured), extra))
 }
 
-/// What there is to say of a measurement besides its figures.
+/// Returns the additional figures of a measurement.
 fn besides(measured: &Measured) -> serde_json::Value {
     let requests = (measured.done() + measured.failed()) as f64;
     let mut extra = json!({

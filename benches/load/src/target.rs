@@ -1,4 +1,4 @@
-//! The server that is measured: where it is, and the paths that it wants.
+//! The measured server: its address, and the paths of its API.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -10,18 +10,18 @@ use serde_json::Value;
 
 use super::connection::{Answer, Call, CallError, Connection};
 
-/// A server, as the command line names it: `NAME=URL[,pid=PID][,warehouse=W][,token=T]`.
+/// A server of the command line: `NAME=URL[,pid=PID][,warehouse=W][,token=T]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Server {
-    /// Its name in reports.
+    /// Name in reports.
     pub name: String,
-    /// The catalog's URL, as clients are given it.
+    /// URL of the catalog.
     pub url: String,
     /// Its processes, if they run on this machine.
     pub pids: Vec<u32>,
-    /// The warehouse to ask for.
+    /// Warehouse to use.
     pub warehouse: Option<String>,
-    /// The bearer token to send.
+    /// Bearer token.
     pub token: Option<String>,
 }
 
@@ -52,50 +52,50 @@ impl FromStr for Server {
 /// A catalog under load.
 #[derive(Debug, Clone)]
 pub struct Target {
-    /// A name for reports.
+    /// Name in reports.
     pub name: String,
-    /// What the names of everything that a run makes begin with.
+    /// Prefix of all names that a run creates.
     pub run: String,
     /// `host:port`.
     pub address: String,
-    /// What stands in front of `/namespaces`: `/v1`, a base path, a prefix.
+    /// Path before `/namespaces`: `/v1`, a base path, a prefix.
     pub base: String,
-    /// The `Authorization` header.
+    /// Value of the `Authorization` header.
     pub authorization: Option<HeaderValue>,
     /// The server's processes, if they run on this machine.
     pub pids: Vec<u32>,
-    /// Whether it is no catalog, but the bare handler, which can only answer `GET`.
+    /// Whether it is the bare handler, which only supports `GET`.
     pub is_bare: bool,
-    /// What has been prepared on it, and how much of it.
+    /// Kinds of prepared objects, with their numbers.
     prepared: Arc<Mutex<BTreeMap<String, usize>>>,
 }
 
-/// Why a target cannot be used.
+/// Reason why a target cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
     /// The URL is not `http://host[:port][/base]`.
     #[error("expected http://host[:port][/base], got {0}")]
     Url(String),
-    /// It does not answer.
+    /// The server does not respond.
     #[error("{0}")]
     Call(#[from] CallError),
-    /// It answers with something else than what was asked for.
+    /// The response has an unexpected status.
     #[error("{what} was answered {status}: {body}")]
     Refused {
-        /// The request.
+        /// Method and path of the request.
         what: String,
-        /// The status.
+        /// Status of the response.
         status: u16,
-        /// The beginning of the body.
+        /// Beginning of the body.
         body: String,
     },
-    /// It lacks something.
+    /// The server does not support something.
     #[error("{0}")]
     Lacks(String),
 }
 
 impl Target {
-    /// Asks a server for its configuration, and with that where its namespaces are.
+    /// Reads a server's configuration, which determines the paths of its namespaces.
     pub async fn discover(server: &Server, run: String) -> Result<Self, TargetError> {
         let wrong = || TargetError::Url(server.url.clone());
         let (address, base) = split_url(&server.url).ok_or_else(wrong)?;
@@ -125,7 +125,7 @@ impl Target {
         Ok(target)
     }
 
-    /// The bare handler at this address, which stands in for a catalog.
+    /// Returns a target for the bare handler at this address, in place of a catalog.
     pub fn bare(like: &Self, address: String, pid: u32) -> Self {
         Self {
             name: BARE_NAME.to_owned(),
@@ -137,18 +137,18 @@ impl Target {
         }
     }
 
-    /// A new connection.
+    /// Opens a connection.
     pub async fn connect(&self) -> Result<Connection, CallError> {
         Connection::open(&self.address, self.authorization.as_ref()).await
     }
 
-    /// Sends one request over a connection of its own, and wants success.
+    /// Sends one request over a new connection. Errors unless it succeeds.
     pub async fn ask(&self, call: Call) -> Result<Answer, TargetError> {
         let answer = self.send(call.clone()).await?;
         if answer.is_good() { Ok(answer) } else { Err(refused(&call, &answer)) }
     }
 
-    /// Makes something that may be there already.
+    /// Creates an object that may exist.
     pub async fn make(&self, call: Call) -> Result<(), TargetError> {
         let answer = self.send(call.clone()).await?;
         let there = answer.is_good() || answer.status == CONFLICT;
@@ -159,47 +159,47 @@ impl Target {
         Ok(self.connect().await?.call(&call.keeping_body()).await?)
     }
 
-    /// How much there is already of what was prepared under this name.
+    /// Number of prepared objects of this kind.
     pub fn prepared(&self, what: &str) -> usize {
         let prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
         prepared.get(what).copied().unwrap_or_default()
     }
 
-    /// Notes how much there is of something.
+    /// Records the number of prepared objects of a kind.
     pub fn set_prepared(&self, what: &str, how_much: usize) {
         let mut prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
         prepared.insert(what.to_owned(), how_much);
     }
 
-    /// A name that only this run has.
+    /// Returns a name that is unique to this run.
     pub fn named(&self, name: &str) -> String {
         format!("{}_{name}", self.run)
     }
 
-    /// The path of the namespaces.
+    /// Path of the namespaces.
     pub fn namespaces(&self) -> String {
         format!("{}/namespaces", self.base)
     }
 
-    /// The path of a namespace.
+    /// Path of a namespace.
     pub fn namespace(&self, namespace: &str) -> String {
         format!("{}/namespaces/{namespace}", self.base)
     }
 
-    /// The path of a namespace's tables.
+    /// Path of a namespace's tables.
     pub fn tables(&self, namespace: &str) -> String {
         format!("{}/namespaces/{namespace}/tables", self.base)
     }
 
-    /// The path of a table.
+    /// Path of a table.
     pub fn table(&self, namespace: &str, table: &str) -> String {
         format!("{}/namespaces/{namespace}/tables/{table}", self.base)
     }
 }
 
-/// What the bare handler is called in reports.
+/// Name of the bare handler in reports.
 pub const BARE_NAME: &str = "bare handler";
-/// The status of what is there already.
+/// Status for objects that exist.
 pub const CONFLICT: u16 = 409;
 
 fn refused(call: &Call, answer: &Answer) -> TargetError {
@@ -214,7 +214,7 @@ fn describe(method: &Method, path: &str) -> String {
     format!("{method} {path}")
 }
 
-/// Takes `http://host[:port][/path]` apart: `host:port`, and the path without a slash at its end.
+/// Splits `http://host[:port][/path]` into `host:port`, and the path without a trailing slash.
 pub fn split_url(url: &str) -> Option<(String, String)> {
     let rest = url.strip_prefix("http://")?.trim_end_matches('/');
     let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));

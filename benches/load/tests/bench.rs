@@ -1,5 +1,5 @@
-//! The load generator as a program: every scenario with small numbers, against a server on memory and against
-//! a server that is no catalog.
+//! Tests of the load generator: every scenario with small numbers, against a server in memory and
+//! against a server that is not a catalog.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
-/// Numbers that keep every step short.
+/// Sizes that keep every step short.
 const TINY: &str = "--iterations 5 --slow-iterations 2 --rounds 2 --seconds 0.01 \
      --warm-up-seconds 0.005 --connections 2 --clients 3 --snapshots 4 --load-snapshots 2 \
      --append-snapshots 3 --tables 7,9 --page 4 --keys 20 --columns 3";
@@ -19,7 +19,7 @@ fn bench(arguments: &str) -> Command {
     command
 }
 
-/// A process that serves, and is killed when this is dropped.
+/// A server process, which is killed when this is dropped.
 struct Serving {
     child: Child,
     url: String,
@@ -44,7 +44,7 @@ impl Drop for Serving {
     }
 }
 
-/// Runs a subcommand that writes lines of JSON, and reads them.
+/// Runs a subcommand that writes lines of JSON, and parses them.
 fn measured(arguments: &str, directory: &Path) -> (Vec<Value>, String) {
     let file = directory.join("results.json");
     let output = bench(arguments).arg("--json").arg(&file).output().expect("it can be started");
@@ -60,7 +60,7 @@ fn every_scenario_is_measured_on_every_server() {
     let directory = tempfile::tempdir().expect("there is room");
     let ours =
         Serving::start("serve --memory --latency-ms 1 --listen 127.0.0.1:0 --insecure-no-auth");
-    // It has a configuration, and knows nothing else.
+    // It has a configuration, and no other endpoint.
     let none = Serving::start(&format!("bare-read --like {}/v1/config", ours.url));
     let scenarios =
         ["operations", "load-table", "commit", "commit-one", "append-one", "kv", "scale"];

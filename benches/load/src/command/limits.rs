@@ -19,13 +19,13 @@ use slateberg_base::clock::{Clock, SystemClock};
 use slateberg_config::Sources;
 use slateberg_objects::open::{check_options, known_options, laid_over, open_url};
 
-/// Answer every GET with what another URL answers.
+/// Respond to every GET with the response of another URL.
 #[derive(Debug, Args)]
 pub(super) struct BareRead {
-    /// Address and port to listen on; port 0 takes a free one
+    /// Address and port to listen on; port 0 is a free one
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0")]
     listen: SocketAddr,
-    /// URL whose answer is fetched once and then given for ever
+    /// URL whose response is fetched once and returned to every request
     #[arg(long, value_name = "URL")]
     like: String,
     /// Authorization header to fetch it with
@@ -34,7 +34,7 @@ pub(super) struct BareRead {
 }
 
 impl BareRead {
-    /// Serves until a signal stops it.
+    /// Serves until a signal arrives.
     pub(super) fn run(self) -> Ended {
         Runtime::new()?.block_on(self.serve())?;
         Ok(ExitCode::SUCCESS)
@@ -48,7 +48,7 @@ impl BareRead {
     }
 }
 
-/// Put objects of a size, one after the other.
+/// Put objects of one size, one after the other.
 #[derive(Debug, Args)]
 pub(super) struct BarePut {
     /// URL of a directory or bucket, such as `file:///tmp/x` or `s3://bucket/path`
@@ -66,19 +66,19 @@ pub(super) struct BarePut {
     /// Rounds
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Milliseconds that each request to the store takes longer
+    /// Additional milliseconds of each request to the store
     #[arg(long, default_value_t = 0)]
     latency_ms: u64,
     /// Name in the report
     #[arg(long, value_name = "NAME", default_value = "bare put")]
     name: String,
-    /// File that gets the results, a line of JSON for each round
+    /// File to append the results to, a line of JSON for each round
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
 impl BarePut {
-    /// Puts, and prints what it took.
+    /// Writes the objects, and prints the durations.
     pub(super) fn run(self) -> Ended {
         Runtime::new()?.block_on(self.put())?;
         Ok(ExitCode::SUCCESS)

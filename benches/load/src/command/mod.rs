@@ -1,4 +1,5 @@
-//! The command line: the load generator, the limits that it compares with, and servers on slow buckets.
+//! The command line: the load generator, the limits that it compares with, and servers on slow
+//! buckets.
 
 mod limits;
 mod run;
@@ -12,7 +13,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// The exit code of a subcommand, or why it failed.
+/// The exit code of a subcommand, or the reason of its failure.
 type Outcome = Result<ExitCode, Box<dyn Error>>;
 
 /// Measure Iceberg REST catalogs.
@@ -27,9 +28,9 @@ pub struct Bench {
 enum Command {
     /// Measure one or more servers in turn, and compare them
     Run(Box<run::Run>),
-    /// Answer every GET with the response of another URL: the limit for reads
+    /// Respond to every GET with the response of another URL: the limit for reads
     BareRead(limits::BareRead),
-    /// Put objects of a size, one after the other: the limit for commits
+    /// Put objects of one size, one after the other: the limit for commits
     BarePut(limits::BarePut),
     /// Serve the catalog from a slow bucket, or from memory
     Serve(serve::ServeSlowly),
@@ -40,7 +41,7 @@ impl Bench {
     ///
     /// # Errors
     ///
-    /// Returns why a measurement failed, or that a server reported a commit wrongly.
+    /// Errors if a measurement fails, or if a server reported the outcome of a commit incorrectly.
     pub fn run(self) -> Outcome {
         match self.command {
             Command::Run(run) => run.run(),
@@ -51,13 +52,13 @@ impl Bench {
     }
 }
 
-/// Prints on standard output; a reader that has gone away is no failure.
+/// Prints on standard output. A closed pipe is not an error.
 fn print(text: &str) {
     let mut out = std::io::stdout();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-/// A file that gets lines at its end, if there is one, and the first error that it met.
+/// A file to which lines are appended, if there is one, and its first error.
 struct Lines {
     file: Option<File>,
     error: Option<std::io::Error>,

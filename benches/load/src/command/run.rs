@@ -16,20 +16,20 @@ use crate::scenarios::{Sizes, appends, commits, kv, load_table, operations, scal
 use crate::target::{Server, Target};
 use slateberg_base::clock::{Clock, SystemClock};
 
-/// Drive one or more servers in turn, and compare them.
+/// Measure one or more servers in turn, and compare them.
 #[derive(Debug, Args)]
 pub(super) struct Run {
-    /// Server to measure: `NAME=URL[,pid=PID][,warehouse=W][,token=T]`. The first is what the others are
-    /// compared to. With its PID, or several, CPU time and memory are measured, descendants included
+    /// Server to measure: `NAME=URL[,pid=PID][,warehouse=W][,token=T]`. The others are compared
+    /// with the first. With PIDs, CPU time and memory are measured, including those of descendants
     #[arg(long, value_name = "SERVER", required = true)]
     server: Vec<Server>,
-    /// What to measure [default: everything but scale]
+    /// Scenarios to measure [default: all except scale]
     #[arg(long, value_enum)]
     scenario: Vec<Scenario>,
     /// Requests of each operation
     #[arg(long, default_value_t = 1000)]
     iterations: u64,
-    /// Requests of each operation that takes long
+    /// Requests of each slow operation
     #[arg(long, default_value_t = 200)]
     slow_iterations: u64,
     /// Turns of each server in each step
@@ -38,13 +38,13 @@ pub(super) struct Run {
     /// Seconds of each throughput measurement
     #[arg(long, default_value_t = 5.0)]
     seconds: f64,
-    /// Seconds before it that do not count
+    /// Seconds of the warm-up before it
     #[arg(long, default_value_t = 1.0)]
     warm_up_seconds: f64,
-    /// Connections at once, for reads
+    /// Concurrent connections, for reads
     #[arg(long, value_delimiter = ',', default_value = "1,10,50,100,200")]
     connections: Vec<usize>,
-    /// Clients at once, for commits
+    /// Concurrent clients, for commits
     #[arg(long, value_delimiter = ',', default_value = "1,10,50,100,1000")]
     clients: Vec<usize>,
     /// Snapshots of the table that load-table loads
@@ -56,30 +56,30 @@ pub(super) struct Run {
     /// Snapshots that tables have before operations append to them
     #[arg(long, value_delimiter = ',', default_value = "1000,10000")]
     append_snapshots: Vec<usize>,
-    /// Tables of the catalog as scale makes it grow
+    /// Numbers of tables of the growing catalog of scale
     #[arg(long, value_delimiter = ',', default_value = "1000,100000,1000000")]
     tables: Vec<usize>,
     /// Tables of the namespace that operations list, and of each namespace of scale
     #[arg(long, default_value_t = 1000)]
     page: usize,
-    /// Namespaces that kv puts and gets
+    /// Namespaces that kv updates and loads
     #[arg(long, default_value_t = 1000)]
     keys: usize,
     /// Columns of each table
     #[arg(long, default_value_t = 30)]
     columns: usize,
-    /// Let a bare handler that answers the same bytes as the first server take part in reads
+    /// Compare reads with a bare handler that returns the same bytes as the first server
     #[arg(long)]
     bare: bool,
-    /// Threads that drive
+    /// Threads of the load generator
     #[arg(long, default_value_t = 1)]
     threads: usize,
-    /// File that gets the results, a line of JSON for each round
+    /// File to append the results to, a line of JSON for each round
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
-/// What can be measured.
+/// A group of measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Scenario {
     /// Each operation of a catalog, by one client
@@ -90,15 +90,15 @@ enum Scenario {
     Commit,
     /// Commits of properties, by many clients on one table
     CommitOne,
-    /// Appends, by many clients on one table, who try again after a conflict
+    /// Appends, by many clients on one table, which retry after conflicts
     AppendOne,
-    /// Puts and gets, as key-value stores are measured
+    /// Puts and gets, as in benchmarks of key-value stores
     Kv,
-    /// Reads and commits, as the catalog grows to very many tables
+    /// Reads and commits, while the catalog grows to many tables
     Scale,
 }
 
-/// Files that are open besides connections.
+/// Number of open files besides connections.
 const OTHER_FILES: usize = 64;
 
 impl Run {
@@ -121,7 +121,7 @@ impl Run {
     }
 
     async fn measure(&self) -> Result<Vec<Record>, Box<dyn Error>> {
-        // Names of their own for each run and server, so that none meet.
+        // Unique names for each run and server.
         let now_ms = SystemClock.now_ms();
         let mut targets = Vec::new();
         for (number, server) in self.server.iter().enumerate() {

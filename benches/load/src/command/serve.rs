@@ -1,4 +1,4 @@
-//! `slateberg-bench serve`: the real server on a bucket that is slow, or memory.
+//! `slateberg-bench serve`: the server on a slow bucket, or in memory.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub(super) struct ServeSlowly {
 }
 
 impl ServeSlowly {
-    /// Serves until a signal stops it.
+    /// Serves until a signal arrives.
     pub(super) fn run(self) -> ExitCode {
         let mut seams = Seams::default();
         if self.memory {
@@ -40,7 +40,7 @@ impl ServeSlowly {
     }
 }
 
-/// Gives everything a URL, so that no directory is used.
+/// Sets URLs for all data, so that no directory is used.
 fn keep_in_memory(settings: &mut Settings) {
     settings.state.url = "memory:///state".to_owned();
     for (name, warehouse) in &mut settings.warehouses {

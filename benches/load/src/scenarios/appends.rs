@@ -1,7 +1,7 @@
-//! Appends, by many clients to one table: who meets a conflict looks at what is there and tries again.
+//! Appends by many clients to one table. After a conflict, a client reloads the table and retries.
 //!
-//! Each round has a table of its own, so that all begin with the same. When a round is over the table
-//! is read back, and what the server said is held against it.
+//! Each round has a new table, so that all rounds start with the same state. After a round, the
+//! table is loaded and compared with the server's responses.
 
 use futures::FutureExt;
 use serde_json::json;
@@ -15,7 +15,7 @@ use crate::plan::{Cast, Step};
 use crate::prepare;
 use crate::target::{Target, TargetError};
 
-/// Each number of clients.
+/// Returns a step for each number of clients.
 pub fn steps(sizes: &Sizes) -> Vec<Step> {
     let (time, columns) = (sizes.timed(), sizes.columns);
     let steps = sizes.clients.iter().map(|&clients| {
@@ -29,7 +29,7 @@ pub fn steps(sizes: &Sizes) -> Vec<Step> {
     steps.collect()
 }
 
-/// So many clients that append to a table which has so many snapshots before the first of them does.
+/// Returns `clients` clients that append to a table with this number of snapshots.
 pub(super) async fn cast(
     target: Target,
     namespace: String,

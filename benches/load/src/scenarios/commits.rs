@@ -1,4 +1,4 @@
-//! Commits of properties, by many clients: each on a table of its own, or all on one.
+//! Commits of properties by many clients, to one table each, or all to the same table.
 
 use serde_json::json;
 
@@ -9,12 +9,12 @@ use crate::load::numbered;
 use crate::plan::{Cast, Step};
 use crate::prepare;
 
-/// Each client on a table of its own.
+/// Returns the steps with one table per client.
 pub fn distinct(sizes: &Sizes) -> Vec<Step> {
     steps(sizes, "commit", false)
 }
 
-/// All clients on one table.
+/// Returns the steps with one table.
 pub fn one(sizes: &Sizes) -> Vec<Step> {
     steps(sizes, "commit-one", true)
 }

@@ -1,5 +1,5 @@
-//! What a key-value store is measured with: a put is an update of a namespace's property, a get loads a
-//! namespace. The steps are those of etcd's own benchmark tool; each worker has keys of its own.
+//! Steps of etcd's own benchmark tool: a put updates a property of a namespace, a get loads a
+//! namespace. Each worker has its own keys.
 
 use hyper::Method;
 use serde_json::json;
@@ -13,17 +13,17 @@ use crate::prepare;
 use crate::target::Target;
 
 const SCENARIO: &str = "kv";
-/// Workers that put and get side by side.
+/// Number of concurrent workers.
 const WORKERS: usize = 16;
-/// The most clients, and the connections that they share.
+/// Maximum number of clients, and number of their connections.
 const CLIENTS: usize = 1000;
 const CONNECTIONS: usize = 100;
-/// Bytes of a value.
+/// Size of a value.
 const VALUE_BYTES: usize = 256;
-/// Namespaces on the page that is listed.
+/// Number of namespaces on a page.
 const PAGE: usize = 100;
 
-/// All of them.
+/// Returns the steps.
 pub fn steps(sizes: &Sizes) -> Vec<Step> {
     let many = CLIENTS.min(sizes.keys);
     vec![
@@ -38,7 +38,7 @@ pub fn steps(sizes: &Sizes) -> Vec<Step> {
     ]
 }
 
-/// What a worker does.
+/// Operations of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mix {
     Put,
@@ -57,7 +57,7 @@ fn step(sizes: &Sizes, operation: &str, workers: usize, mix: Mix) -> Step {
     step.by(workers)
 }
 
-/// A worker of many, with every so-many-th of all keys.
+/// Returns a worker with its share of the keys.
 fn worker(
     target: &Target,
     number: usize,

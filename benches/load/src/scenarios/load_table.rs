@@ -1,4 +1,5 @@
-//! Reads of one table, by many clients: the whole answer, and 304 for those who have it already.
+//! Reads of one table by many clients: complete responses, and 304 for clients with the current
+//! version.
 
 use serde_json::{Value, json};
 
@@ -9,7 +10,7 @@ use crate::plan::{Cast, Step};
 use crate::prepare;
 use crate::target::{Target, TargetError};
 
-/// Each number of snapshots with each number of connections.
+/// Returns a step for each number of snapshots and connections.
 pub fn steps(sizes: &Sizes) -> Vec<Step> {
     let (time, columns) = (sizes.timed(), sizes.columns);
     let mut steps = Vec::new();
@@ -27,13 +28,13 @@ pub fn steps(sizes: &Sizes) -> Vec<Step> {
     steps
 }
 
-/// What tells these steps apart.
+/// Parameters that distinguish the steps.
 pub(super) fn parameter(snapshots: usize, conditional: bool) -> Value {
     let operation = if conditional { "load_304" } else { "load_table" };
     json!({ "operation": operation, "snapshots": snapshots })
 }
 
-/// The table that a step of these parameters loads.
+/// Returns the path of the table that a step with these parameters loads.
 pub(super) fn path_of(step: &Step, target: &Target) -> String {
     let snapshots = step.parameter["snapshots"].as_u64().unwrap_or_default();
     target.table(&namespace(target), &name(snapshots))
@@ -47,7 +48,7 @@ fn name(snapshots: impl std::fmt::Display) -> String {
     format!("with_{snapshots}")
 }
 
-/// Clients that load one table again and again.
+/// Returns clients that load one table repeatedly.
 pub(super) async fn repeated_load(
     target: Target,
     snapshots: usize,

@@ -1,4 +1,4 @@
-//! The scenarios: which steps they have, in an order in which each finds what it needs.
+//! Scenarios: groups of steps, ordered so that each finds its data.
 
 pub mod appends;
 pub mod commits;
@@ -11,20 +11,20 @@ use std::time::Duration;
 
 use super::load::Length;
 
-/// How much is done.
+/// Sizes of the steps.
 #[derive(Debug, Clone)]
 pub struct Sizes {
-    /// Requests of each operation.
+    /// Number of requests of each operation.
     pub iterations: u64,
-    /// Requests of each operation that takes long.
+    /// Number of requests of each slow operation.
     pub slow_iterations: u64,
-    /// Time of each throughput measurement.
+    /// Duration of each throughput measurement.
     pub time: Duration,
-    /// Time before it.
+    /// Duration of its warm-up.
     pub warm_up: Duration,
-    /// Connections that load a table.
+    /// Numbers of connections that load a table.
     pub connections: Vec<usize>,
-    /// Clients that commit.
+    /// Numbers of clients that commit.
     pub clients: Vec<usize>,
     /// Snapshots of the table that many connections load.
     pub snapshots: Vec<usize>,
@@ -32,27 +32,27 @@ pub struct Sizes {
     pub loaded_snapshots: Vec<usize>,
     /// Snapshots of the tables that one client appends to.
     pub appended_snapshots: Vec<usize>,
-    /// Tables of the namespace that is listed, and of each namespace of a growing catalog.
+    /// Number of tables of the listed namespace, and of each namespace of a growing catalog.
     pub page: usize,
-    /// Tables of the catalog as it grows.
+    /// Numbers of tables of the growing catalog.
     pub tables: Vec<usize>,
-    /// Keys that are written and read like those of a key-value store.
+    /// Number of keys of the key-value steps.
     pub keys: usize,
-    /// Columns of each table.
+    /// Number of columns of each table.
     pub columns: usize,
 }
 
-/// Requests that warm an operation up.
+/// Maximum number of requests in a warm-up.
 const WARM_UP_REQUESTS_MAX: u64 = 100;
 
 impl Sizes {
-    /// So many requests, and fewer to warm up.
+    /// Returns the length of a step with this number of requests, and of its warm-up.
     fn requests(&self, requests: u64) -> (Length, Length) {
         let warm_up = (requests / 10).clamp(1, WARM_UP_REQUESTS_MAX);
         (Length::Requests(requests), Length::Requests(warm_up))
     }
 
-    /// So much time, and less to warm up.
+    /// Returns the length of a timed step, and of its warm-up.
     fn timed(&self) -> (Length, Length) {
         (Length::Time(self.time), Length::Time(self.warm_up))
     }

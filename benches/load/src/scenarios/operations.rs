@@ -1,4 +1,4 @@
-//! The operations of a catalog, each so many times by one client.
+//! Operations of a catalog by one client.
 
 use hyper::Method;
 use serde_json::json;
@@ -13,10 +13,10 @@ use crate::prepare;
 use crate::target::{Target, TargetError};
 
 const SCENARIO: &str = "operations";
-/// Names on a page of namespaces.
+/// Number of names on a page of namespaces.
 const NAMESPACES_PAGE: usize = 100;
 
-/// All of them.
+/// Returns the steps.
 pub fn steps(sizes: &Sizes) -> Vec<Step> {
     let mut steps = namespaces(sizes);
     steps.extend(tables(sizes));
@@ -25,7 +25,7 @@ pub fn steps(sizes: &Sizes) -> Vec<Step> {
     steps
 }
 
-/// A step whose requests need nothing but their number.
+/// Returns a step whose requests only depend on their number.
 fn simple(
     sizes: &Sizes,
     operation: &str,
@@ -56,7 +56,7 @@ fn namespaces(sizes: &Sizes) -> Vec<Step> {
     ]
 }
 
-/// The namespace of all tables of these steps.
+/// Returns the namespace of all tables of these steps.
 fn outer(target: &Target) -> String {
     target.named("operations")
 }
@@ -93,7 +93,7 @@ fn tables(sizes: &Sizes) -> Vec<Step> {
     ]
 }
 
-/// Listing a page, of which the names that came are counted.
+/// Returns a step that lists a page and counts its names.
 fn listing(
     sizes: &Sizes,
     operation: &str,
@@ -116,7 +116,7 @@ fn listing(
     })
 }
 
-/// Renaming a table again and again.
+/// Returns a step that renames a table repeatedly.
 fn renaming(sizes: &Sizes) -> Step {
     let (requests, columns) = (sizes.requests(sizes.iterations), sizes.columns);
     let parameter = json!({ "operation": "rename_table" });
@@ -166,7 +166,7 @@ fn commits(sizes: &Sizes) -> Vec<Step> {
     ]
 }
 
-/// What depends on how many snapshots a table has.
+/// Returns the steps that depend on the number of a table's snapshots.
 fn histories(sizes: &Sizes) -> Vec<Step> {
     let (columns, requests) = (sizes.columns, sizes.requests(sizes.iterations));
     let mut steps = Vec::new();

@@ -1,7 +1,7 @@
-//! The same reads and commits while the catalog grows to very many tables.
+//! The same reads and commits while the catalog grows to many tables.
 //!
-//! The tables have the same names in every run, and the namespace that counts them tells how far an
-//! earlier run got, so that a large catalog is made once.
+//! The tables have the same names in every run, and a property of a namespace counts them, so that
+//! a large catalog is created only once.
 
 use futures::FutureExt;
 use serde_json::{Value, json};
@@ -15,16 +15,16 @@ use crate::prepare;
 use crate::target::{Target, TargetError};
 
 const SCENARIO: &str = "scale";
-/// Clients that make tables, and that measure.
+/// Number of clients that create tables, and of clients in a measurement.
 const CLIENTS: usize = 100;
-/// Tables that are read and changed.
+/// Number of tables that are read and changed.
 const HOT: usize = 100;
 /// The namespace that counts the tables.
 const MARKER: &str = "scale_marker";
-/// Its property.
+/// Property with the number.
 const COUNT: &str = "tables";
 
-/// At each size.
+/// Returns the steps for each size.
 pub fn steps(sizes: &Sizes) -> Vec<Step> {
     let mut sizes = sizes.clone();
     sizes.tables.sort_unstable();
@@ -49,12 +49,12 @@ fn parameter(operation: &str, tables: usize) -> Value {
     json!({ "operation": operation, "tables": tables })
 }
 
-/// The namespace and the name of the table of this number.
+/// Returns the namespace and the name of a table by its number.
 fn place(number: usize, page: usize) -> (String, String) {
     (format!("scale_{}", number / page), format!("t_{}", number % page))
 }
 
-/// Makes the tables that are missing.
+/// Returns the step that creates the missing tables.
 fn grow(sizes: &Sizes, tables: usize) -> Step {
     let (columns, page) = (sizes.columns, sizes.page);
     let length = (Length::Exhaustion, Length::Exhaustion);
@@ -84,7 +84,7 @@ fn grow(sizes: &Sizes, tables: usize) -> Step {
     step.by(CLIENTS).once()
 }
 
-/// How many tables an earlier run has made.
+/// Returns the number of tables of earlier runs.
 async fn count(target: &Target) -> Result<usize, TargetError> {
     target.make(Call::post(target.namespaces(), bodies::namespace(MARKER))).await?;
     let marker = target.ask(Call::get(target.namespace(MARKER))).await?;
@@ -99,7 +99,7 @@ async fn set_count(target: &Target, count: usize) -> Result<(), TargetError> {
     target.ask(Call::post(path, body)).await.map(|_| ())
 }
 
-/// Reads or commits, on tables that lie far apart.
+/// Returns a step with reads or commits on tables that are far apart.
 fn hot(sizes: &Sizes, tables: usize, clients: usize, operation: &'static str) -> Step {
     let page = sizes.page;
     let time = sizes.timed();
