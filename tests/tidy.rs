@@ -8,6 +8,10 @@
 mod cycles;
 #[path = "tidy/figures.rs"]
 mod figures;
+#[path = "tidy/literals.rs"]
+mod literals;
+#[path = "tidy/prose.rs"]
+mod prose;
 
 use std::collections::BTreeMap;
 use std::fs;

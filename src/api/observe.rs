@@ -45,7 +45,7 @@ impl Observer {
     ) -> Self {
         let mut routes = Router::new();
         for (number, template) in templates.iter().enumerate() {
-            let number = u16::try_from(number).expect("there are not so many routes");
+            let number = u16::try_from(number).expect("there are fewer routes");
             routes.insert(template.as_str(), number).expect("axum has taken it as well");
         }
         Self { metrics, traced, routes, access_log }

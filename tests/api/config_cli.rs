@@ -242,7 +242,7 @@ async fn a_warehouse_that_was_taken_out_is_told_of_if_anything_is_in_it() {
     };
     let has_told = || {
         let log = fs::read_to_string(directory.path().join("log")).expect("there is a log");
-        log.contains("is not in the settings any more")
+        log.contains("is missing from the settings")
     };
     let lake = "default_warehouse = \"lake\"\n[warehouses.lake]\n";
     start("").stop();

@@ -171,10 +171,7 @@ async fn snapshots_and_references_that_cannot_be_are_refused() {
     };
     let cases = [
         (append(1, Some(2), 3), "Snapshot already exists for id: 1"),
-        (
-            snapshot(&|s| s["snapshot-id"] = json!(-1)),
-            "Invalid snapshot id: -1 (stands for no snapshot)",
-        ),
+        (snapshot(&|s| s["snapshot-id"] = json!(-1)), "Invalid snapshot id: -1 (reserved)"),
         (
             snapshot(&|s| s["sequence-number"] = json!(-3)),
             "Invalid sequence number (cannot be negative): -3",

@@ -93,7 +93,7 @@ const SIGNIFICANT_DIGITS: u8 = 3;
 
 impl Tally {
     fn new() -> Self {
-        let latencies = Histogram::new(SIGNIFICANT_DIGITS).expect("so many digits are allowed");
+        let latencies = Histogram::new(SIGNIFICANT_DIGITS).expect("the number of digits is valid");
         Self { latencies, failures: BTreeMap::new(), first_failure: None }
     }
 

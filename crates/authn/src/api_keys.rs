@@ -108,7 +108,7 @@ impl ApiKeys {
             let id = record.id;
             KnownKey::new(record).ok_or_else(|| store::Error::Corrupt {
                 key: id.to_string(),
-                source: Cause::new("the hash of an API key is none"),
+                source: Cause::new("the hash of the API key is invalid"),
             })
         });
         let known = known.collect::<std::result::Result<Vec<_>, _>>()?;

@@ -83,7 +83,7 @@ impl Snapshot {
     fn check(&self, has_manifests: bool) -> Result<(), Refusal> {
         let refuse = |text: String| Err(Refusal::invalid(text));
         if self.snapshot_id == -1 {
-            return refuse("Invalid snapshot id: -1 (stands for no snapshot)".to_owned());
+            return refuse("Invalid snapshot id: -1 (reserved)".to_owned());
         }
         if self.sequence_number < 0 {
             let number = self.sequence_number;

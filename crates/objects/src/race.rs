@@ -115,10 +115,12 @@ impl Track<'_> {
         outcome.unknown += unknown.len();
         let at = format!("round {}, {condition}", self.round);
         if winners.len() > 1 {
-            outcome.broken.push(format!("{at}: {} writers were told that they won", winners.len()));
+            outcome
+                .broken
+                .push(format!("{at}: {} writers were reported as winners", winners.len()));
         }
         if winners.is_empty() && unknown.is_empty() {
-            outcome.broken.push(format!("{at}: no writer won, and none was told of a failure"));
+            outcome.broken.push(format!("{at}: no writer won, and none got an error"));
         }
         // A put with an unknown outcome may have won; then no other put may have been acknowledged.
         let expected: Vec<_> = match winners.as_slice() {

@@ -283,8 +283,8 @@ fn tell(url: &str, found: &Findings) {
         tracing::warn!(
             url,
             clock_ahead_ms,
-            "the clocks of the object store and of this machine differ: garbage is told by its age, and from \
-             15 minutes on S3 refuses every request"
+            "the clocks of the object store and of this machine differ: garbage collection depends on ages, and \
+             S3 rejects every request from a difference of 15 minutes on"
         );
     }
 }

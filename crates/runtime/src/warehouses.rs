@@ -172,7 +172,7 @@ async fn warn_if_left_out(
         tracing::warn!(
             warehouse = name,
             location = record.location,
-            "the warehouse is not in the settings any more, and not served: if its tables are wanted, add \
+            "the warehouse is missing from the settings, and not served: to serve its tables, add \
              [warehouses.{name}] with this location"
         );
     }

@@ -81,7 +81,5 @@ async fn change(
     edit: Edit,
 ) -> Result<WarehouseInfo> {
     let told = state.catalog.warehouses().change_warehouse(operation, name, edit).await?;
-    told.ok_or_else(|| {
-        ApiError::from(catalog::Error::internal("a warehouse that was made is told"))
-    })
+    told.ok_or_else(|| ApiError::from(catalog::Error::internal("a created warehouse is returned")))
 }

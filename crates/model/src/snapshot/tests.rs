@@ -50,7 +50,7 @@ fn a_snapshot_that_is_wrong_is_refused_by_the_member_that_is() {
     let table = [
         ("snapshot-id", json!("5"), "Cannot parse to a long value: snapshot-id: \"5\""),
         ("snapshot-id", json!(null), "Cannot parse missing long: snapshot-id"),
-        ("snapshot-id", json!(-1), "Invalid snapshot id: -1 (stands for no snapshot)"),
+        ("snapshot-id", json!(-1), "Invalid snapshot id: -1 (reserved)"),
         ("snapshot-id", json!(1.5), "Cannot parse to a long value: snapshot-id: 1.5"),
         (
             "snapshot-id",

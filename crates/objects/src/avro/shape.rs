@@ -128,7 +128,7 @@ impl Names {
             name => {
                 let known = self.known.get(&within(namespace, name));
                 let known = known.or_else(|| self.known.get(name)).cloned();
-                known.ok_or("has a schema with a name that stands for nothing")?
+                known.ok_or("has a schema with an undefined name")?
             }
         })
     }
