@@ -1,4 +1,4 @@
-//! The `slateberg` program: parse, dispatch, exit code.
+//! The `slateberg` program: runs the command line and returns its exit code.
 
 use std::process::ExitCode;
 

@@ -59,7 +59,7 @@ fn apply(base: &TableMetadata, changes: &Value) -> iceberg::Result<CrateMetadata
     Ok(builder.build()?.metadata)
 }
 
-/// Returns the parts on which both must agree: everything except the order of lists and the time.
+/// Returns the parts in which both must agree: everything except the order of lists and the times.
 fn essence(metadata: &CrateMetadata, step: &Step) -> Value {
     let mut json = serde_json::to_value(metadata).expect("JSON");
     let members = json.as_object_mut().expect("an object");
@@ -101,7 +101,7 @@ proptest! {
     #![proptest_config(config(60))]
 
     #[test]
-    fn the_crate_reads_what_is_written_and_agrees_about_updates(
+    fn iceberg_crate_reads_our_metadata_and_applies_updates_equally(
         version in 1_u8..4,
         steps in prop::collection::vec(any_step(), 1..30),
     ) {
@@ -118,7 +118,7 @@ proptest! {
                     prop_assert_eq!(ours, essence(theirs, step), "{:?}", step);
                 }
                 (Err(refusal), Ok(_)) => {
-                    prop_assert!(crate_is_lenient(step), "only we refuse {:?}: {}", step, refusal);
+                    prop_assert!(crate_is_lenient(step), "only we reject {:?}: {}", step, refusal);
                 }
                 _ => {}
             }
@@ -132,7 +132,7 @@ proptest! {
 }
 
 #[test]
-fn the_crate_sees_the_same_snapshots_and_references() {
+fn iceberg_crate_reads_the_same_snapshots_and_references() {
     for version in 1..=3 {
         let ours = table_with_snapshots(version, 5);
         let theirs = read(&ours);

@@ -10,6 +10,8 @@ mod cycles;
 mod figures;
 #[path = "tidy/literals.rs"]
 mod literals;
+#[path = "tidy/messages.rs"]
+mod messages;
 #[path = "tidy/prose.rs"]
 mod prose;
 
@@ -23,8 +25,8 @@ const RANKS: [(&str, u8); 3] = [("cli", 9), ("app", 8), ("api", 7)];
 
 /// Files and modules that may use an external crate, where the manifest allows it for more than
 /// these.
-const FENCES: [(&str, &[&str]); 31] = [
-    // SlateDB's own caches, which do not report their size.
+const CRATE_USERS: [(&str, &[&str]); 31] = [
+    // Replaces SlateDB's own caches, which do not report their size.
     ("moka", &["store/block_cache.rs"]),
     ("slatedb_common", &["kms/sealed_objects.rs", "store/storage/", "store/metrics.rs"]),
     ("slatedb", &["store/", "wal/", "kms/block_transformer.rs", "kms/sealed_objects.rs"]),
@@ -35,11 +37,11 @@ const FENCES: [(&str, &[&str]); 31] = [
     ("object_store", &["objects/", "store/open.rs", "load/bare_put.rs", "load/latency.rs"]),
     // Tests write manifests with it. The server reads them without trusting them.
     ("apache_avro", &[]),
-    ("snap", &["objects/avro/unfold.rs"]),
+    ("snap", &["objects/avro/decompress.rs"]),
     // Metadata files, manifests, and responses.
-    ("flate2", &["objects/metadata_file.rs", "objects/avro/unfold.rs", "api/coding.rs"]),
-    ("zstd", &["store/codec.rs", "objects/avro/unfold.rs", "api/coding.rs"]),
-    ("crc32fast", &["wal/", "store/files.rs", "authn/", "objects/avro/unfold.rs"]),
+    ("flate2", &["objects/metadata_file.rs", "objects/avro/decompress.rs", "api/coding.rs"]),
+    ("zstd", &["store/codec.rs", "objects/avro/decompress.rs", "api/coding.rs"]),
+    ("crc32fast", &["wal/", "store/files/sorted_runs.rs", "authn/", "objects/avro/decompress.rs"]),
     // Credentials for the files of tables, and signatures for requests.
     ("aws_sdk_sts", &["objects/vend/aws.rs", "objects/vend/s3_store.rs", "objects/sign/"]),
     ("aws_sigv4", &["objects/sign/"]),
@@ -50,9 +52,9 @@ const FENCES: [(&str, &[&str]); 31] = [
         "sha2",
         &[
             "api/",
-            "embedded/asked.rs",
+            "embedded/fingerprint.rs",
             "authn/",
-            "model/text.rs",
+            "model/segmented_json.rs",
             "model/read_restrictions.rs",
             "authz/policy_set.rs",
             "objects/vend/azure.rs",
@@ -66,7 +68,7 @@ const FENCES: [(&str, &[&str]); 31] = [
             "cli/client.rs",
             "cli/migrate/",
             "objects/vend/",
-            "objects/sign/trial.rs",
+            "objects/sign/check.rs",
             "telemetry/otlp/",
         ],
     ),
@@ -99,7 +101,7 @@ const FENCES: [(&str, &[&str]); 31] = [
 ];
 
 /// Words that the code of a module may not contain, with the reason.
-const ABSENT: [(&str, &[&str], &str); 5] = [
+const FORBIDDEN: [(&str, &[&str], &str); 5] = [
     // The manifest of the model excludes waiting, I/O and logging.
     ("model/", &["async fn", ".await"], "the model is pure"),
     ("authz/", &["async fn", "tokio::", "tracing::", ".await"], "decisions are pure"),
@@ -107,7 +109,7 @@ const ABSENT: [(&str, &[&str], &str); 5] = [
     (
         "api/",
         &["slateberg_authz", "slateberg_store"],
-        "handlers authorize nothing and know no record",
+        "handlers do not authorize requests and do not use records",
     ),
     ("", &["static mut", "LazyLock", "OnceLock", "lazy_static"], "there are no globals"),
 ];
@@ -127,11 +129,11 @@ fn modules_of_the_server_import_only_lower_ranks() {
     let ranks = BTreeMap::from(RANKS);
     let mut broken = Vec::new();
     for file in files_below("src") {
-        let Some(room) = file.room() else { continue };
-        let rank = ranks.get(room).unwrap_or_else(|| panic!("{room} has no rank"));
-        for imported in file.imported_rooms() {
+        let Some(module) = file.module() else { continue };
+        let rank = ranks.get(module).unwrap_or_else(|| panic!("{module} has no rank"));
+        for imported in file.imported_modules() {
             let other = ranks.get(imported.as_str());
-            if imported != room && other.is_none_or(|other| other >= rank) {
+            if imported != module && other.is_none_or(|other| other >= rank) {
                 broken.push(format!("{} imports {imported}", file.name));
             }
         }
@@ -140,14 +142,14 @@ fn modules_of_the_server_import_only_lower_ranks() {
 }
 
 #[test]
-fn an_outside_crate_is_named_only_where_the_list_permits_it() {
+fn external_crates_are_used_only_where_the_list_permits() {
     let mut broken = Vec::new();
     for file in sources() {
-        for (name, rooms) in FENCES {
+        for (name, modules) in CRATE_USERS {
             let names_it = [format!("{name}::"), format!("use {name};")]
                 .iter()
                 .any(|mention| file.mentions(mention));
-            if names_it && !rooms.iter().any(|room| file.name.starts_with(room)) {
+            if names_it && !modules.iter().any(|module| file.name.starts_with(module)) {
                 broken.push(format!("{} names {name}", file.name));
             }
         }
@@ -156,11 +158,11 @@ fn an_outside_crate_is_named_only_where_the_list_permits_it() {
 }
 
 #[test]
-fn what_is_absent_stays_absent() {
+fn forbidden_code_does_not_occur() {
     let mut broken = Vec::new();
     for file in sources() {
-        for (room, words, reason) in ABSENT {
-            for word in words.iter().filter(|_| file.name.starts_with(room)) {
+        for (module, words, reason) in FORBIDDEN {
+            for word in words.iter().filter(|_| file.name.starts_with(module)) {
                 if file.mentions(word) {
                     broken.push(format!("{}: {word} ({reason})", file.name));
                 }
@@ -171,7 +173,7 @@ fn what_is_absent_stays_absent() {
 }
 
 #[test]
-fn every_file_says_what_it_is_for_and_keeps_its_measure() {
+fn every_file_has_a_summary_and_keeps_the_size_limits() {
     let mut broken = Vec::new();
     for file in sources() {
         if !file.text.starts_with("//!") {
@@ -201,7 +203,7 @@ fn every_file_says_what_it_is_for_and_keeps_its_measure() {
 }
 
 #[test]
-fn no_file_carries_leftovers() {
+fn no_file_contains_leftovers() {
     // Composed here, so that this file does not contain the words.
     let words = [["TO", "DO"].concat(), ["FIX", "ME"].concat(), ["XX", "X"].concat()];
     let mut broken = Vec::new();
@@ -216,10 +218,10 @@ fn no_file_carries_leftovers() {
 }
 
 #[test]
-fn the_documents_name_every_room() {
+fn documents_name_every_module() {
     let map = fs::read_to_string(root().join("docs/architecture.md")).expect("it is there");
     for name in RANKS.into_iter().map(|(module, _)| module.to_owned()).chain(crate_names()) {
-        assert!(map.contains(&format!("`{name}`")), "docs/architecture.md does not know {name}");
+        assert!(map.contains(&format!("`{name}`")), "docs/architecture.md does not mention {name}");
     }
 }
 
@@ -232,8 +234,8 @@ struct Source {
 
 impl Source {
     /// Returns its module. `None`: it is `lib.rs` or `main.rs`.
-    fn room(&self) -> Option<&str> {
-        self.name.split_once('/').map(|(room, _)| room)
+    fn module(&self) -> Option<&str> {
+        self.name.split_once('/').map(|(module, _)| module)
     }
 
     /// Returns its lines without comments and test items.
@@ -266,26 +268,26 @@ impl Source {
         !is_test_file(&self.name) && self.code().any(|line| mentions(line, word))
     }
 
-    fn imported_rooms(&self) -> Vec<String> {
-        let mut rooms = Vec::new();
+    fn imported_modules(&self) -> Vec<String> {
+        let mut modules = Vec::new();
         for line in self.code() {
             for (at, found) in line.match_indices("crate::") {
                 let rest = &line[at + found.len()..];
-                let room: String =
+                let module: String =
                     rest.chars().take_while(|c| c.is_ascii_lowercase() || *c == '_').collect();
-                if !room.is_empty() {
-                    rooms.push(room);
+                if !module.is_empty() {
+                    modules.push(module);
                 }
                 // `use crate::{api, store};`
                 let list = rest.strip_prefix('{').and_then(|rest| rest.split_once('}'));
-                rooms.extend(
+                modules.extend(
                     list.into_iter()
                         .flat_map(|(list, _)| list.split(','))
                         .map(|item| item.trim().split("::").next().unwrap_or_default().to_owned()),
                 );
             }
         }
-        rooms
+        modules
     }
 
     /// Returns the functions with their lengths, by the formatter's indentation.

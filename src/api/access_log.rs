@@ -11,7 +11,7 @@ use super::peer::source;
 use slateberg_catalog::operation::RequestId;
 use slateberg_telemetry::settings::Settings;
 
-/// Health probes and scrapes. The access log omits their successes.
+/// Paths of health probes and metrics scrapes. The access log omits successful requests for them.
 const PROBES: [&str; 3] = ["/health", "/ready", "/metrics"];
 /// Status of a request whose client closed the connection before the response, as in nginx.
 const CLIENT_CLOSED: u16 = 499;
@@ -36,7 +36,7 @@ pub struct Entry {
     outcome: Option<(u16, Option<AccessPrincipal>)>,
 }
 
-/// The caller's id, which the guard attaches to the response for the access log.
+/// The caller's id. `service` attaches it to the response for the access log.
 #[derive(Debug, Clone)]
 pub struct AccessPrincipal(pub String);
 
@@ -52,8 +52,8 @@ impl AccessLog {
         self.all || self.slow.is_some()
     }
 
-    /// Starts the entry of a request. All fields are shared or small, because most entries write no
-    /// line.
+    /// Starts the entry of a request. The fields are cheap to clone: most entries are dropped
+    /// without writing a line.
     pub fn begin(self, request: &Request, id: &RequestId) -> Option<Entry> {
         self.is_on().then(|| Entry {
             log: self,

@@ -1,7 +1,7 @@
 //! Admission: bounds on concurrent requests.
 //!
 //! A request takes a permit before any work is done. Its body takes memory only after
-//! authentication, so that unauthenticated requests cannot block those of clients.
+//! authentication, so that unauthenticated requests cannot block those of authenticated clients.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,8 +16,9 @@ use slateberg_config::server::Settings;
 /// Bodies are counted in units of this many bytes.
 const UNIT_BYTES: usize = 1024;
 
-/// Divisor for the share of requests that may be unauthenticated and wait for their body.
-const STRANGERS_PART: usize = 8;
+/// Divides the maximum number of requests to derive the maximum number of unauthenticated requests
+/// whose body has not arrived yet.
+const UNAUTHENTICATED_DIVISOR: usize = 8;
 
 /// The permits for requests and for the memory of their bodies.
 pub struct Admission {
@@ -25,24 +26,24 @@ pub struct Admission {
     requests: AtomicUsize,
     requests_max: usize,
     /// Permits for unauthenticated requests whose body has not arrived yet.
-    strangers: Arc<Semaphore>,
+    unauthenticated: Arc<Semaphore>,
     body_units: Arc<Semaphore>,
 }
 
 /// The permit of one request. Dropping it releases the permit.
-pub struct Place<'a>(&'a AtomicUsize);
+pub struct RequestPermit<'a>(&'a AtomicUsize);
 
 /// All permits are taken.
 #[derive(Debug)]
-pub struct Full;
+pub struct AtCapacity;
 
-impl Drop for Place<'_> {
+impl Drop for RequestPermit<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl From<TryAcquireError> for Full {
+impl From<TryAcquireError> for AtCapacity {
     fn from(_: TryAcquireError) -> Self {
         Self
     }
@@ -55,36 +56,40 @@ impl Admission {
         // succeed.
         let bodies_bytes = settings.bodies_bytes_max.max(settings.body_bytes_max);
         let body_units = (bodies_bytes / UNIT_BYTES + 1).min(Semaphore::MAX_PERMITS);
-        let strangers_max = settings.requests_in_flight_max.div_ceil(STRANGERS_PART);
+        let unauthenticated_max = settings.requests_in_flight_max.div_ceil(UNAUTHENTICATED_DIVISOR);
         Self {
             requests: AtomicUsize::new(0),
             requests_max: settings.requests_in_flight_max,
-            strangers: Arc::new(Semaphore::new(strangers_max.min(Semaphore::MAX_PERMITS))),
+            unauthenticated: Arc::new(Semaphore::new(
+                unauthenticated_max.min(Semaphore::MAX_PERMITS),
+            )),
             body_units: Arc::new(Semaphore::new(body_units)),
         }
     }
 
     /// Takes the permit of a request. The caller holds it until the handler has responded.
-    pub fn admit(&self) -> Result<Place<'_>, Full> {
-        let place = Place(&self.requests);
+    pub fn admit(&self) -> Result<RequestPermit<'_>, AtCapacity> {
+        let permit = RequestPermit(&self.requests);
         let before = self.requests.fetch_add(1, Ordering::Relaxed);
-        if before < self.requests_max { Ok(place) } else { Err(Full) }
+        if before < self.requests_max { Ok(permit) } else { Err(AtCapacity) }
     }
 
-    /// Takes the additional permit of an unauthenticated request, held until its body has arrived.
-    /// It bounds the number of such requests, so that the others are still served.
-    pub fn stranger(&self) -> Result<OwnedSemaphorePermit, Full> {
-        Ok(Arc::clone(&self.strangers).try_acquire_owned()?)
+    /// Takes the additional permit of an unauthenticated request, which the caller holds until the
+    /// body has arrived. These permits bound the number of such requests, so that authenticated
+    /// requests are still served.
+    pub fn admit_unauthenticated(&self) -> Result<OwnedSemaphorePermit, AtCapacity> {
+        Ok(Arc::clone(&self.unauthenticated).try_acquire_owned()?)
     }
 
     /// Reserves memory for a request's body, of which at most `bytes_max` are read. The caller
-    /// holds it while any part of the body is in use.
+    /// holds the reservation while any part of the body is in use.
     pub fn body(
         &self,
         request: &Request,
         bytes_max: usize,
-    ) -> Result<Arc<OwnedSemaphorePermit>, Full> {
-        let bytes = announced(request.headers()).map_or(bytes_max, |length| length.min(bytes_max));
+    ) -> Result<Arc<OwnedSemaphorePermit>, AtCapacity> {
+        let bytes =
+            content_length(request.headers()).map_or(bytes_max, |length| length.min(bytes_max));
         let units = u32::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX);
         Ok(Arc::new(Arc::clone(&self.body_units).try_acquire_many_owned(units)?))
     }
@@ -92,11 +97,11 @@ impl Admission {
 
 /// Whether a request has a body that the server reads.
 pub fn has_body(request: &Request) -> bool {
-    let asks = matches!(*request.method(), Method::GET | Method::HEAD);
-    !asks && !request.body().is_end_stream()
+    let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+    !is_read && !request.body().is_end_stream()
 }
 
 /// The length of a request's body, if its header announces one.
-pub fn announced(headers: &HeaderMap) -> Option<usize> {
+pub fn content_length(headers: &HeaderMap) -> Option<usize> {
     headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }

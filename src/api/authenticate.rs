@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, HeaderName, header};
 use super::error::ApiError;
 use super::peer::Peer;
 use super::state::ApiState;
-use slateberg_authn::error::Refused;
+use slateberg_authn::error::RejectionReason;
 use slateberg_catalog::operation::RequestId;
 use slateberg_model::principal::Principal;
 
@@ -26,7 +26,7 @@ pub async fn authenticate(
     peer: Option<&Peer>,
     request_id: &RequestId,
 ) -> Result<Principal, ApiError> {
-    if state.authn.lets_everybody_in() {
+    if state.authn.is_open() {
         return Ok(Principal::Anonymous);
     }
     let principal = match credential(headers) {
@@ -35,61 +35,66 @@ pub async fn authenticate(
             Some(presented) => state.authn.certified(presented),
             None => return Err(ApiError::unauthorized(CHALLENGE)),
         },
-        Err(refused) => Err(refused),
+        Err(rejection) => Err(rejection),
     };
     match principal {
         Ok(principal) => Ok(principal),
-        Err(refused) => {
+        Err(rejection) => {
             let source = peer.map(|peer| peer.address.ip());
-            failed(state, refused, source, &request_id.to_string()).await?;
+            record_failure(state, rejection, source, &request_id.to_string()).await?;
             Err(ApiError::unauthorized(INVALID))
         }
     }
 }
 
-/// Counts an invalid credential. Delays the response if its source fails often.
-pub async fn failed(
+/// Counts an invalid credential. Delays the response if its source often sends invalid ones.
+pub async fn record_failure(
     state: &ApiState,
-    refused: Refused,
+    rejection: RejectionReason,
     source: Option<IpAddr>,
     request_id: &str,
 ) -> Result<(), ApiError> {
-    state.catalog.access().audit_refused_credential(source, request_id, refused.0);
+    state.catalog.access().audit_rejected_credential(source, request_id, rejection.0);
     state.counters.authentication_failures.add(1);
-    state.rejections.log(source, request_id, refused.0);
+    state.rejections.log(source, request_id, rejection.0);
     state.authn.note_failure(source).await.map_err(|_| ApiError::too_many_failures())
 }
 
-/// Returns the single credential of a request. Two different ones are rejected, because an
-/// intermediary may have checked the other one.
-fn credential(headers: &HeaderMap) -> Result<Option<&str>, Refused> {
+/// Returns the credential of a request. Rejects a request with two different credentials, because
+/// an intermediary may have checked only the one that the server would ignore.
+fn credential(headers: &HeaderMap) -> Result<Option<&str>, RejectionReason> {
     let bearer = single(headers, &header::AUTHORIZATION)?.map(bearer).transpose()?;
     let api_key = single(headers, &API_KEY)?;
     match (bearer, api_key) {
-        (Some(bearer), Some(api_key)) if bearer != api_key => Err(Refused("two credentials")),
+        (Some(bearer), Some(api_key)) if bearer != api_key => {
+            Err(RejectionReason("two credentials"))
+        }
         (bearer, api_key) => Ok(bearer.or(api_key)),
     }
 }
 
-fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, Refused> {
+fn single<'a>(
+    headers: &'a HeaderMap,
+    name: &HeaderName,
+) -> Result<Option<&'a str>, RejectionReason> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
         (None, _) => Ok(None),
         (Some(value), None) => {
-            value.to_str().map(Some).map_err(|_| Refused("a header that is not text"))
+            value.to_str().map(Some).map_err(|_| RejectionReason("a header that is not text"))
         }
-        (Some(_), Some(_)) => Err(Refused("a header that occurs more than once")),
+        (Some(_), Some(_)) => Err(RejectionReason("a header that occurs more than once")),
     }
 }
 
-fn bearer(value: &str) -> Result<&str, Refused> {
+fn bearer(value: &str) -> Result<&str, RejectionReason> {
     let (scheme, rest) =
-        value.split_once(' ').ok_or(Refused("an Authorization header without a scheme"))?;
+        value.split_once(' ').ok_or(RejectionReason("an Authorization header without a scheme"))?;
     scheme
         .eq_ignore_ascii_case("bearer")
         .then(|| rest.trim_matches(' '))
         .filter(|token| !token.is_empty())
-        .ok_or(Refused("an Authorization scheme other than Bearer"))
+        .ok_or(RejectionReason("an Authorization scheme other than Bearer"))
 }
 
 #[cfg(test)]
@@ -98,28 +103,28 @@ mod tests {
 
     use super::*;
 
-    fn found(pairs: &[(&'static str, &'static str)]) -> Result<Option<String>, Refused> {
+    fn parsed(pairs: &[(&'static str, &'static str)]) -> Result<Option<String>, RejectionReason> {
         let mut headers = HeaderMap::new();
         for (name, value) in pairs {
             headers.append(HeaderName::from_static(name), HeaderValue::from_static(value));
         }
-        credential(&headers).map(|found| found.map(str::to_owned))
+        credential(&headers).map(|parsed| parsed.map(str::to_owned))
     }
 
     #[test]
-    fn a_request_has_one_credential() {
-        assert_eq!(found(&[]), Ok(None));
+    fn request_with_two_credentials_is_rejected() {
+        assert_eq!(parsed(&[]), Ok(None));
         for value in ["Bearer x", "bearer x", "BEARER  x "] {
-            assert_eq!(found(&[("authorization", value)]), Ok(Some("x".to_owned())), "{value}");
+            assert_eq!(parsed(&[("authorization", value)]), Ok(Some("x".to_owned())), "{value}");
         }
-        assert_eq!(found(&[("x-api-key", "x")]), Ok(Some("x".to_owned())));
+        assert_eq!(parsed(&[("x-api-key", "x")]), Ok(Some("x".to_owned())));
         let both = [("authorization", "Bearer x"), ("x-api-key", "x")];
-        assert_eq!(found(&both), Ok(Some("x".to_owned())));
+        assert_eq!(parsed(&both), Ok(Some("x".to_owned())));
         for wrong in ["", "Bearer", "Bearer ", "Basic eDp5", "x", " Bearer x"] {
-            assert!(found(&[("authorization", wrong)]).is_err(), "{wrong}");
+            assert!(parsed(&[("authorization", wrong)]).is_err(), "{wrong}");
         }
-        assert!(found(&[("authorization", "Bearer x"), ("x-api-key", "y")]).is_err());
-        assert!(found(&[("authorization", "Bearer x"), ("authorization", "Bearer x")]).is_err());
-        assert!(found(&[("x-api-key", "x"), ("x-api-key", "x")]).is_err());
+        assert!(parsed(&[("authorization", "Bearer x"), ("x-api-key", "y")]).is_err());
+        assert!(parsed(&[("authorization", "Bearer x"), ("authorization", "Bearer x")]).is_err());
+        assert!(parsed(&[("x-api-key", "x"), ("x-api-key", "x")]).is_err());
     }
 }

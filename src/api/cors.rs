@@ -2,7 +2,7 @@
 //! call the server.
 //!
 //! Pages send their credential in a header, as all clients do. `cross_origin` checks requests of
-//! pages that send none, so that a page cannot use a caller's identity without a key.
+//! pages without a credential, so that no page can use an identity that the browser supplies.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -45,9 +45,9 @@ impl Cors {
         Some(Self(layer))
     }
 
-    /// Answers a preflight request, or has the server respond and adds the CORS headers to the
-    /// response.
-    pub(super) fn answer<S>(&self, server: S, request: Request) -> BoxFuture<'static, Response>
+    /// Answers a preflight request. Passes any other request to the server, and adds the CORS
+    /// headers to the response.
+    pub(super) fn handle<S>(&self, server: S, request: Request) -> BoxFuture<'static, Response>
     where
         S: Service<Request, Response = Response, Error = Infallible>,
         S::Future: Send + 'static,

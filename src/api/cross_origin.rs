@@ -1,9 +1,11 @@
-//! Rejects changes that pages of other origins request with the identity of the browser's user.
+//! Protects against cross-site request forgery: rejects changes requested by pages of other origins
+//! if the browser itself supplies the identity of its user.
 //!
 //! A page must send its credential in a header, which no browser adds on its own. Browsers do
 //! present installed client certificates, and a server without authentication needs no credential
 //! at all. Such a request names the page's origin, and the server rejects it unless that origin is
-//! allowed. `host` verifies before that the request names the server's own host.
+//! allowed. Before this check, the module `host` has verified that the request names the server's
+//! own host.
 
 use axum::extract::Request;
 use axum::http::{HeaderName, Method, StatusCode, header};
@@ -21,25 +23,25 @@ pub fn check(
     principal: &Principal,
     allowed: &CorsSettings,
 ) -> Result<(), ApiError> {
-    let brings_nothing = match principal {
+    let is_ambient = match principal {
         Principal::Anonymous => true,
         Principal::Identified(identity) => identity.method == principal::Method::Mtls,
         Principal::Task(_) => false,
     };
-    // The browser hides the responses of reads from the page.
-    let asks = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-    if !brings_nothing || asks || is_welcome(request, principal, allowed) {
+    // Reads are harmless: the browser hides their responses from the page.
+    let is_read = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+    if !is_ambient || is_read || is_allowed(request, principal, allowed) {
         return Ok(());
     }
     Err(ApiError::new(
         StatusCode::FORBIDDEN,
         "ForbiddenException",
-        "Pages of other origins may not do this (server.cors.allowed_origins)",
+        "Pages of other origins may not request changes (see server.cors.allowed_origins)",
     ))
 }
 
 /// Whether a request comes from an allowed page, or from a client other than a page.
-fn is_welcome(request: &Request, principal: &Principal, allowed: &CorsSettings) -> bool {
+fn is_allowed(request: &Request, principal: &Principal, allowed: &CorsSettings) -> bool {
     let headers = request.headers();
     // Pages cannot forge this header. It is checked first because a proxy may have changed the host
     // that the request names.
@@ -51,7 +53,8 @@ fn is_welcome(request: &Request, principal: &Principal, allowed: &CorsSettings) 
         return site.is_none_or(|site| site != "cross-site");
     };
     let Ok(origin) = origin.to_str() else { return false };
-    // Allowing all origins does not allow them to use a client certificate's identity.
+    // A setting that allows all origins does not allow them to use the identity of a client
+    // certificate.
     let any = allowed.allows_any() && *principal == Principal::Anonymous;
     any || allowed.allowed_origins.iter().any(|it| it == origin) || is_own(origin, request)
 }
@@ -85,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_of_another_origin_changes_nothing_unless_it_may() {
+    fn change_from_a_page_of_another_origin_is_rejected_unless_allowed() {
         let evil: &[_] = &[("origin", "https://evil.example.com")];
         assert_eq!(status(Method::POST, evil, &[]), 403);
         assert_eq!(status(Method::DELETE, evil, &[]), 403);
@@ -98,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_and_its_own_pages_are_not_asked() {
+    fn changes_from_programs_and_own_pages_are_allowed() {
         assert_eq!(status(Method::POST, &[], &[]), 200);
         assert_eq!(status(Method::POST, &[("origin", "http://catalog:8181")], &[]), 200);
         assert_eq!(status(Method::POST, &[("sec-fetch-site", "same-origin")], &[]), 200);

@@ -1,4 +1,4 @@
-//! HTTP responses of all errors, and the only table of status codes.
+//! Converts all errors to HTTP responses. Contains the only table of status codes.
 //!
 //! Clients switch on the `code` and `type` of the specification's `ErrorModel`. Java's
 //! compatibility kit asserts some messages, which come from the catalog unchanged.
@@ -8,7 +8,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
-use super::rate_limits::TooSoon;
+use super::rate_limits::RateLimited;
 use slateberg_authn as authn;
 use slateberg_base::error_chain::chain;
 use slateberg_catalog as catalog;
@@ -64,8 +64,8 @@ impl ApiError {
     /// 401: the request has no valid credential. The message does not reveal the reason.
     pub fn unauthorized(challenge: &'static str) -> Self {
         let message = "Not authorized: send a valid API key or token as Authorization: Bearer";
-        let answer = Self::new(StatusCode::UNAUTHORIZED, "NotAuthorizedException", message);
-        Self { challenge: Some(HeaderValue::from_static(challenge)), ..answer }
+        let api_error = Self::new(StatusCode::UNAUTHORIZED, "NotAuthorizedException", message);
+        Self { challenge: Some(HeaderValue::from_static(challenge)), ..api_error }
     }
 
     /// 429: too many requests with invalid credentials.
@@ -75,11 +75,11 @@ impl ApiError {
     }
 
     /// 429: a rate limit is exceeded.
-    pub fn too_soon(too_soon: TooSoon) -> Self {
-        let TooSoon { retry_after_seconds } = too_soon;
+    pub fn rate_limited(rate_limited: RateLimited) -> Self {
+        let RateLimited { retry_after_seconds } = rate_limited;
         let message = format!("Too many requests: try again in {retry_after_seconds} s");
-        let answer = Self::new(StatusCode::TOO_MANY_REQUESTS, "SlowDownException", message);
-        Self { retry_after_seconds, ..answer }
+        let api_error = Self::new(StatusCode::TOO_MANY_REQUESTS, "SlowDownException", message);
+        Self { retry_after_seconds, ..api_error }
     }
 }
 
@@ -143,7 +143,8 @@ impl IntoResponse for ApiError {
             "error": { "message": message, "type": kind, "code": status.as_u16() }
         });
         let mut response = (status, Json(body)).into_response();
-        // The response includes the request id, by which a client can refer to this log line.
+        // `observe` logs these details with the request id. The response contains the id as well,
+        // so that a client can refer to the log line.
         if let Some(causes) = causes {
             let details = FailureDetails { exception: kind, message, causes };
             response.extensions_mut().insert(details);
@@ -152,7 +153,7 @@ impl IntoResponse for ApiError {
         if let Some(challenge) = challenge {
             headers.insert(header::WWW_AUTHENTICATE, challenge);
         }
-        // Names the supported encoding (RFC 9110, section 15.5.16).
+        // The response names the supported encoding (RFC 9110, section 15.5.16).
         if status == StatusCode::UNSUPPORTED_MEDIA_TYPE {
             headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }

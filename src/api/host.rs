@@ -1,10 +1,10 @@
-//! Validates the host that a request names. Where no credential is required, it must be the
-//! server's own.
+//! Validates the host that a request names. If the server requires no credential, the host must be
+//! the server's own.
 //!
-//! A web page can let its own name resolve to the server's address (DNS rebinding). The browser
-//! then assigns the server to the origin of that page, which may read and change everything that is
-//! not protected by a credential. Such requests name the host of the page. A page cannot make them
-//! name an IP address or `localhost`.
+//! The owner of a web page can let the page's host name resolve to the server's address (DNS
+//! rebinding). The browser then assigns the server to the origin of that page, so that the page can
+//! read and change everything that is not protected by a credential. Requests of the page name the
+//! page's host. The page cannot make them name an IP address or `localhost`.
 
 use std::net::IpAddr;
 
@@ -37,7 +37,7 @@ pub fn check(request: &Request, own: Option<&[String]>) -> Result<(), ApiError> 
     // The request target, and the authority of HTTP/2, take precedence over the `Host` header.
     let host = request.uri().authority().map(|authority| authority.host()).or(in_header);
     match (host, own) {
-        (Some(host), Some(own)) if !is_own(host, own) => Err(not_own(host)),
+        (Some(host), Some(own)) if !is_own(host, own) => Err(unknown_host(host)),
         _ => Ok(()),
     }
 }
@@ -53,7 +53,7 @@ fn is_own(host: &str, names: &[String]) -> bool {
         || names.iter().any(|name| name == "*" || name.eq_ignore_ascii_case(host))
 }
 
-fn not_own(host: &str) -> ApiError {
+fn unknown_host(host: &str) -> ApiError {
     let message = format!(
         "Unknown host name '{host}': without authentication, this server accepts its IP addresses, localhost, and \
          the names in server.host_names (SLATEBERG__SERVER__HOST_NAMES='[\"{host}\"]'), so that no web page can \
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_this_machine_and_configured_names_are_the_own_host() {
+    fn own_hosts_are_addresses_localhost_and_configured_names() {
         let names = ["Catalog.example.com".to_owned()];
         for own in [
             "127.0.0.1",

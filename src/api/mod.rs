@@ -1,24 +1,23 @@
 //! Rank 7: HTTP. Status codes, headers, paths and the shapes of bodies occur only here.
 //!
 //! A handler extracts its input, calls the catalog, and renders the response. All routes are in
-//! [`router`], all errors in [`error`], and all shapes in [`wire`], with the names of the
-//! specification.
+//! [`router`], all errors in [`error`], and all shapes of bodies in [`wire`], under the names that
+//! the specification gives them.
 
 pub mod access_log;
 pub mod admission;
-pub mod answers;
 pub mod authenticate;
+pub mod body_drain;
 pub mod coding;
 pub mod cors;
 pub mod cross_origin;
+pub mod delegation;
 pub mod endpoints;
 pub mod error;
+pub mod etag;
 pub mod extract;
-pub mod files;
-pub mod guard;
 pub mod host;
 pub mod iceberg;
-pub mod leaving;
 pub mod management;
 pub mod oauth;
 pub mod observe;
@@ -28,8 +27,9 @@ pub mod rate_limits;
 pub mod rejection_log;
 pub mod request_id;
 pub mod respond;
+pub mod response_cache;
 pub mod router;
+pub mod service;
+pub mod shutdown;
 pub mod state;
-pub mod tag;
-pub mod unread;
 pub mod wire;

@@ -1,5 +1,5 @@
-//! Per-request telemetry: latency metric, trace span (if sampled), access log, and an error log
-//! line.
+//! Telemetry of each request: the latency metric, the trace span (if sampled), the line in the
+//! access log, and the log line of a failure.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::access_log::{AccessLog, AccessPrincipal, Entry};
 use super::error::FailureDetails;
 use super::peer::source;
 use slateberg_catalog::operation::RequestId;
-use slateberg_telemetry::http::{Active, HttpMetrics, Method};
+use slateberg_telemetry::http::{ActiveRequest, HttpMetrics, Method};
 use slateberg_telemetry::settings::Ratio;
 use slateberg_telemetry::traces::{RequestSpan, TRACEPARENT, TRACESTATE, TraceHeaders};
 
@@ -23,14 +23,14 @@ pub struct Observer {
     metrics: Arc<HttpMetrics>,
     /// The fraction of requests that are traced, if traces are exported.
     traced: Option<Ratio>,
-    /// The index of each route, matched in the same way as axum does.
+    /// The index of each route. Paths are matched in the same way as by axum.
     routes: Router<u16>,
     access_log: AccessLog,
 }
 
 /// Telemetry of a request in progress.
-pub struct Observed<'a> {
-    active: Active<'a>,
+pub struct RequestTelemetry<'a> {
+    active: ActiveRequest<'a>,
     span: Option<RequestSpan>,
     entry: Option<Entry>,
 }
@@ -46,19 +46,19 @@ impl Observer {
         let mut routes = Router::new();
         for (number, template) in templates.iter().enumerate() {
             let number = u16::try_from(number).expect("there are fewer routes");
-            routes.insert(template.as_str(), number).expect("axum has taken it as well");
+            routes.insert(template.as_str(), number).expect("axum has accepted the same template");
         }
         Self { metrics, traced, routes, access_log }
     }
 
     /// Starts to record a request.
-    pub fn begin(&self, request: &Request, id: &RequestId) -> Observed<'_> {
-        let route = self.routes.at(request.uri().path()).ok().map(|found| *found.value);
-        let method = Method::named(request.method().as_str());
+    pub fn begin(&self, request: &Request, id: &RequestId) -> RequestTelemetry<'_> {
+        let route = self.routes.at(request.uri().path()).ok().map(|matched| *matched.value);
+        let method = Method::from_name(request.method().as_str());
         let active = self.metrics.begin(method, route);
         let span = self.traced.and_then(|ratio| self.span(ratio, request, method, route, id));
         let entry = self.access_log.begin(request, id);
-        Observed { active, span, entry }
+        RequestTelemetry { active, span, entry }
     }
 
     fn span(
@@ -93,19 +93,19 @@ impl Observer {
     }
 }
 
-impl Observed<'_> {
+impl RequestTelemetry<'_> {
     /// Returns the span in which the request is handled.
     pub fn span(&self) -> Span {
         self.span.as_ref().map_or_else(Span::none, |span| span.span().clone())
     }
 
-    /// Records the response. Logs its details for the operator, if it has any.
-    pub fn answered(mut self, response: &mut Response, id: &RequestId) {
+    /// Records the response. If the request failed with details for the operator, logs them.
+    pub fn finish(mut self, response: &mut Response, id: &RequestId) {
         let status = response.status().as_u16();
         if let Some(details) = response.extensions_mut().remove::<FailureDetails>() {
             let FailureDetails { exception, message, causes } = details;
             let span = self.span();
-            let _inside = span.enter();
+            let _guard = span.enter();
             tracing::error!(status, exception, response = message, error = causes, request_id = %id, "request failed");
         }
         if let Some(span) = &self.span {
@@ -118,11 +118,11 @@ impl Observed<'_> {
         if let Some(entry) = self.entry.take() {
             entry.complete(status, response.extensions_mut().remove::<AccessPrincipal>());
         }
-        self.active.answered(status);
+        self.active.set_status(status);
     }
 }
 
-/// Returns the trace headers. A request with two parents gets none.
+/// Returns the trace headers. If a request has several parents, ignores all of them.
 fn trace_headers(headers: &HeaderMap) -> TraceHeaders<'_> {
     let mut parents = headers.get_all(TRACEPARENT).iter();
     let parent = match (parents.next(), parents.next()) {

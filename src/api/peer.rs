@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::extract::ConnectInfo;
 use axum::http::Extensions;
-use slateberg_authn::client_certificates::Presented;
+use slateberg_authn::client_certificates::PresentedCertificate;
 
 /// The client of a connection. Each request on the connection has it as an extension.
 #[derive(Debug, Clone)]
@@ -13,7 +13,7 @@ pub struct Peer {
     /// The client's address.
     pub address: SocketAddr,
     /// The client's certificate, if it presented one.
-    pub certificate: Option<Arc<Presented>>,
+    pub certificate: Option<Arc<PresentedCertificate>>,
 }
 
 /// The address of a request's client. `None` without a connection.

@@ -38,7 +38,7 @@ impl Clock for Uptime {
     }
 }
 
-/// The limits of a server with at least one.
+/// The rate limits of a server. At least one of them is configured.
 pub struct RateLimits<C: Clock = Uptime> {
     by_address: Option<Buckets<IpAddr, C>>,
     by_principal: Option<Buckets<String, C>>,
@@ -46,7 +46,7 @@ pub struct RateLimits<C: Clock = Uptime> {
 
 /// A request exceeded a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TooSoon {
+pub struct RateLimited {
     /// Whole seconds after which a further request is accepted.
     pub retry_after_seconds: u64,
 }
@@ -77,8 +77,8 @@ impl<C: Clock + Clone> RateLimits<C> {
         (limits.by_address.is_some() || limits.by_principal.is_some()).then_some(limits)
     }
 
-    /// Takes a token of an address. Requests without a connection have no limit.
-    pub fn take_of_address(&self, address: Option<IpAddr>) -> Result<(), TooSoon> {
+    /// Takes a token from the bucket of an address. A request without an address is not limited.
+    pub fn take_for_address(&self, address: Option<IpAddr>) -> Result<(), RateLimited> {
         match (&self.by_address, address) {
             (Some(buckets), Some(address)) => {
                 let address = network(address);
@@ -88,8 +88,8 @@ impl<C: Clock + Clone> RateLimits<C> {
         }
     }
 
-    /// Takes a token of the principal with this id.
-    pub fn take_of_principal(&self, id: &str) -> Result<(), TooSoon> {
+    /// Takes a token from the bucket of the principal with this id.
+    pub fn take_for_principal(&self, id: &str) -> Result<(), RateLimited> {
         match &self.by_principal {
             Some(buckets) => buckets.take(id, || id.to_owned()),
             None => Ok(()),
@@ -120,7 +120,7 @@ impl<K: Eq + Hash, C: Clock + Clone> Buckets<K, C> {
         &self,
         key: &Q,
         owned: impl FnOnce() -> K,
-    ) -> Result<(), TooSoon> {
+    ) -> Result<(), RateLimited> {
         let bucket = self.by_key.get(key).unwrap_or_else(|| {
             let full = RateLimiter::direct_with_clock(self.quota, self.clock.clone());
             let full = Arc::new(full);
@@ -130,7 +130,7 @@ impl<K: Eq + Hash, C: Clock + Clone> Buckets<K, C> {
         bucket.check().map_err(|not_until| {
             let wait: Duration = not_until.wait_time_from(self.clock.now());
             let whole = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
-            TooSoon { retry_after_seconds: whole.max(1) }
+            RateLimited { retry_after_seconds: whole.max(1) }
         })
     }
 }
@@ -156,39 +156,39 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_is_let_in_and_then_one_at_a_time() {
+    fn burst_is_admitted_then_one_request_per_interval() {
         let clock = FakeRelativeClock::default();
         let limits = RateLimits::with_clock(&settings(), &clock).expect("there are some");
         let (one, other) = (address("192.0.2.1"), address("192.0.2.2"));
-        let taken: Vec<_> = (0..5).map(|_| limits.take_of_address(one).is_ok()).collect();
+        let taken: Vec<_> = (0..5).map(|_| limits.take_for_address(one).is_ok()).collect();
         assert_eq!(taken, [true, true, true, false, false]);
-        assert_eq!(limits.take_of_address(other), Ok(()));
-        assert_eq!(limits.take_of_address(one), Err(TooSoon { retry_after_seconds: 1 }));
+        assert_eq!(limits.take_for_address(other), Ok(()));
+        assert_eq!(limits.take_for_address(one), Err(RateLimited { retry_after_seconds: 1 }));
         clock.advance(Duration::from_secs(1));
-        assert_eq!(limits.take_of_address(one), Ok(()));
-        assert!(limits.take_of_address(one).is_err());
-        assert_eq!(limits.take_of_address(None), Ok(()), "nobody is at the other end");
+        assert_eq!(limits.take_for_address(one), Ok(()));
+        assert!(limits.take_for_address(one).is_err());
+        assert_eq!(limits.take_for_address(None), Ok(()), "nobody is at the other end");
     }
 
     #[test]
-    fn principals_have_buckets_of_their_own() {
+    fn each_principal_has_its_own_bucket() {
         let clock = FakeRelativeClock::default();
         let limits = RateLimits::with_clock(&settings(), &clock).expect("there are some");
-        let taken: Vec<_> = (0..3).map(|_| limits.take_of_principal("a").is_ok()).collect();
+        let taken: Vec<_> = (0..3).map(|_| limits.take_for_principal("a").is_ok()).collect();
         assert_eq!(taken, [true, true, false]);
-        assert_eq!(limits.take_of_principal("b"), Ok(()));
+        assert_eq!(limits.take_for_principal("b"), Ok(()));
     }
 
     #[test]
-    fn a_network_is_one_address_and_memory_is_bounded() {
+    fn network_shares_one_bucket_and_memory_is_bounded() {
         let clock = FakeRelativeClock::default();
         let limits = RateLimits::with_clock(&settings(), &clock).expect("there are some");
         for host in 1..=3 {
-            assert_eq!(limits.take_of_address(address(&format!("2001:db8::{host}"))), Ok(()));
+            assert_eq!(limits.take_for_address(address(&format!("2001:db8::{host}"))), Ok(()));
         }
-        assert!(limits.take_of_address(address("2001:db8::4")).is_err());
+        assert!(limits.take_for_address(address("2001:db8::4")).is_err());
         for n in 0..10_000_u32 {
-            assert!(limits.take_of_address(Some(IpAddr::V4(n.into()))).is_ok());
+            assert!(limits.take_for_address(Some(IpAddr::V4(n.into()))).is_ok());
         }
         assert!(limits.by_address.expect("addresses are limited").by_key.len() <= 64);
     }

@@ -1,5 +1,5 @@
-//! Responses with metadata. They are assembled from stored JSON without parsing it, and long ones
-//! without copying it.
+//! Renders responses with the metadata of tables and views. They are assembled from stored JSON
+//! without parsing it, and long ones also without copying it.
 
 use std::convert::Infallible;
 
@@ -10,8 +10,8 @@ use bytes::Bytes;
 use futures::stream;
 use uuid::Uuid;
 
-use super::files::FilesTold;
-use super::tag::{Shown, SnapshotMode, Tag};
+use super::delegation::DelegationConfig;
+use super::etag::{ETag, Representation, SnapshotMode};
 use slateberg_catalog::TabularState;
 use slateberg_catalog::{ReadAccess, ReadVersion, Readable};
 
@@ -32,27 +32,27 @@ const HEAD_BYTES: usize = 512;
 const COPIED_BYTES_MAX: usize = 64 << 10;
 
 /// A new, uncompressed response.
-pub struct Fresh {
+pub struct RenderedResponse {
     /// The consecutive parts of the body.
     pub parts: Vec<Bytes>,
     /// The ETag. `None` for a response with file access, which must not be cached.
-    pub tag: Option<Tag>,
+    pub tag: Option<ETag>,
 }
 
-impl Fresh {
+impl RenderedResponse {
     pub(super) fn len(&self) -> usize {
         self.parts.iter().map(Bytes::len).sum()
     }
 }
 
 /// The ETag of the unrestricted state with all snapshots.
-pub fn tag_of(timeline: Option<Uuid>, state: &TabularState) -> Tag {
+pub fn unrestricted_etag(timeline: Option<Uuid>, state: &TabularState) -> ETag {
     let version = ReadVersion { id: state.id, version: state.version, rules: None };
-    Tag::new(Shown { timeline, version, mode: SnapshotMode::All })
+    ETag::new(Representation { timeline, version, mode: SnapshotMode::All })
 }
 
 /// Responds with 304 and the client's tag.
-pub fn not_modified(tag: &Tag) -> Response {
+pub fn not_modified(tag: &ETag) -> Response {
     let mut response = StatusCode::NOT_MODIFIED.into_response();
     response.headers_mut().insert(header::ETAG, tag.value().clone());
     response
@@ -60,34 +60,49 @@ pub fn not_modified(tag: &Tag) -> Response {
 
 /// A `LoadTableResult` for the creator of a table. A staged table and a response with file access
 /// have no tag.
-pub fn made_result(timeline: Option<Uuid>, made: &Readable, files: Option<FilesTold>) -> Response {
-    if let Some(files) = files {
-        return (NO_STORE, in_parts(parts(&made.state, files.tail), None)).into_response();
+pub fn create_result(
+    timeline: Option<Uuid>,
+    created: &Readable,
+    delegation: Option<DelegationConfig>,
+) -> Response {
+    if let Some(delegation) = delegation {
+        return (NO_STORE, response_from_parts(parts(&created.state, delegation.tail), None))
+            .into_response();
     }
-    let published = made.state.metadata_location.is_some();
-    let shown = Shown { timeline, version: made.version(), mode: SnapshotMode::All };
-    let tag = published.then(|| Tag::new(shown));
-    in_parts(parts(&made.state, load_tail(&made.access)), tag.as_ref())
+    let published = created.state.metadata_location.is_some();
+    let representation =
+        Representation { timeline, version: created.version(), mode: SnapshotMode::All };
+    let tag = published.then(|| ETag::new(representation));
+    response_from_parts(parts(&created.state, load_tail(&created.access)), tag.as_ref())
 }
 
 /// The parts of a `LoadTableResult`, for the cache.
-pub fn fresh_load_result(loaded: &Readable, shown: Shown, files: Option<FilesTold>) -> Fresh {
-    match files {
-        Some(files) => Fresh { parts: parts(&loaded.state, files.tail), tag: None },
+pub fn load_result(
+    loaded: &Readable,
+    representation: Representation,
+    delegation: Option<DelegationConfig>,
+) -> RenderedResponse {
+    match delegation {
+        Some(delegation) => {
+            RenderedResponse { parts: parts(&loaded.state, delegation.tail), tag: None }
+        }
         None => {
             let tail = load_tail(&loaded.access);
-            Fresh { parts: parts(&loaded.state, tail), tag: Some(Tag::new(shown)) }
+            RenderedResponse {
+                parts: parts(&loaded.state, tail),
+                tag: Some(ETag::new(representation)),
+            }
         }
     }
 }
 
 /// A `LoadViewResult`.
 pub fn view_result(state: &TabularState) -> Response {
-    metadata_answer(state, LOAD_TAIL, None)
+    metadata_response(state, LOAD_TAIL, None)
 }
 
-/// The end of a `LoadTableResult` without file access, which includes every result with read
-/// restrictions. [`super::files`] renders the others.
+/// Renders the end of a `LoadTableResult` without file access. Results with read restrictions never
+/// have file access. [`super::delegation`] renders the end of results with file access.
 fn load_tail(access: &ReadAccess) -> Bytes {
     match access {
         ReadAccess::Whole => Bytes::from_static(LOAD_TAIL),
@@ -99,12 +114,12 @@ fn load_tail(access: &ReadAccess) -> Bytes {
 }
 
 /// A `CommitTableResponse` or an `UnregisterTableResult`.
-pub fn commit_result(state: &TabularState, tag: Option<&Tag>) -> Response {
-    metadata_answer(state, b"}", tag)
+pub fn commit_result(state: &TabularState, tag: Option<&ETag>) -> Response {
+    metadata_response(state, b"}", tag)
 }
 
 /// Responds with 200, JSON, and the tag if there is one.
-pub fn tagged_json(body: Body, tag: Option<&Tag>) -> Response {
+pub fn tagged_json(body: Body, tag: Option<&ETag>) -> Response {
     let mut response = Response::new(body);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, JSON);
@@ -137,12 +152,12 @@ fn parts(state: &TabularState, tail: Bytes) -> Vec<Bytes> {
 }
 
 /// A response with the metadata location, the metadata, and `tail`.
-fn metadata_answer(state: &TabularState, tail: &'static [u8], tag: Option<&Tag>) -> Response {
-    in_parts(parts(state, Bytes::from_static(tail)), tag)
+fn metadata_response(state: &TabularState, tail: &'static [u8], tag: Option<&ETag>) -> Response {
+    response_from_parts(parts(state, Bytes::from_static(tail)), tag)
 }
 
 /// Responds with 200, these consecutive parts of JSON, and the tag if there is one.
-pub fn in_parts(parts: Vec<Bytes>, tag: Option<&Tag>) -> Response {
+pub fn response_from_parts(parts: Vec<Bytes>, tag: Option<&ETag>) -> Response {
     let length: usize = parts.iter().map(Bytes::len).sum();
     if length <= COPIED_BYTES_MAX {
         return tagged_json(parts.concat().into(), tag);
@@ -156,23 +171,23 @@ pub fn in_parts(parts: Vec<Bytes>, tag: Option<&Tag>) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use slateberg_model::text::{Piece, Segment, Text};
+    use slateberg_model::segmented_json::{Chunk, Segment, SegmentedJson};
 
     #[tokio::test]
-    async fn a_long_text_is_answered_in_its_parts_and_says_its_length() {
+    async fn long_metadata_is_sent_in_parts_with_its_content_length() {
         let long = "7,".repeat(COPIED_BYTES_MAX);
         let version = ReadVersion { id: Uuid::nil(), version: 1, rules: None };
-        let tag = Tag::new(Shown { timeline: None, version, mode: SnapshotMode::All });
+        let tag = ETag::new(Representation { timeline: None, version, mode: SnapshotMode::All });
         for list in ["", "1,", long.as_str()] {
-            let segments = [("[", false), (list, true), ("2]", false)].map(|(part, is_piece)| {
+            let segments = [("[", false), (list, true), ("2]", false)].map(|(part, is_chunk)| {
                 let bytes = Bytes::copy_from_slice(part.as_bytes());
-                if is_piece { Segment::Piece(Piece::new(bytes)) } else { Segment::Inline(bytes) }
+                if is_chunk { Segment::Chunk(Chunk::new(bytes)) } else { Segment::Inline(bytes) }
             });
             let state = TabularState {
                 id: Uuid::nil(),
                 version: 1,
                 metadata_location: Some("s3://b/\"m\"".to_owned()),
-                text: Text::new(segments.into()),
+                text: SegmentedJson::new(segments.into()),
             };
             let response = commit_result(&state, Some(&tag));
             let expected =

@@ -9,7 +9,6 @@ use axum::routing::{MethodRouter, get, post};
 use super::admission::Admission;
 use super::cors::Cors;
 use super::error::ApiError;
-use super::guard::{Door, Guarded};
 use super::iceberg::{
     config, files, metrics, namespaces, table_commit, tables, transactions, views,
 };
@@ -19,20 +18,21 @@ use super::management::{
 };
 use super::oauth;
 use super::observe::Observer;
-use super::ops::about::About;
+use super::ops::root::RootDocument;
 use super::ops::{health, metrics as counters};
 use super::rate_limits::RateLimits;
+use super::service::{AuthLayer, PortService};
 use super::state::ApiState;
 use slateberg_telemetry::http::HttpMetrics;
 
 /// Paths for operators that are exempt from admission.
-const ALWAYS_OPEN: [&str; 3] = ["/health", "/ready", "/metrics"];
+const UNLIMITED_PATHS: [&str; 3] = ["/health", "/ready", "/metrics"];
 
 /// Paths without authentication. `/metrics` is added if the settings allow it.
-const FOR_EVERYBODY: [&str; 6] =
+const PUBLIC_PATHS: [&str; 6] =
     ["/", "/health", "/ready", "/v1/oauth/tokens", "/v1/oauth/jwks", "/management/v1/openapi.json"];
 
-/// The prefixes of a warehouse's routes: with its name, and without for the default warehouse.
+/// The prefixes of a warehouse's routes: without a name for the default warehouse, and with a name.
 const PREFIXES: [&str; 2] = ["/v1", "/v1/{prefix}"];
 /// The prefix of the management API.
 const MANAGEMENT: &str = "/management/v1";
@@ -40,9 +40,9 @@ const MANAGEMENT: &str = "/management/v1";
 /// The routers of the server's ports.
 pub struct Routers {
     /// The port for clients.
-    pub clients: Guarded,
+    pub clients: PortService,
     /// The port for operators, if it is separate.
-    pub operators: Option<Guarded>,
+    pub operators: Option<PortService>,
 }
 
 /// Paths and their handlers.
@@ -55,44 +55,48 @@ pub fn routers(state: ApiState) -> Routers {
     let limits = RateLimits::new(&settings.rate_limits).map(Arc::new);
     let cors = Cors::new(&settings.cors).map(Arc::new);
     let observer = Arc::new(observer(&state));
-    let guarded = |about: About, routes: Routes| {
-        let all = for_both(about).into_iter().chain(routes);
+    let service = |document: RootDocument, routes: Routes| {
+        let all = shared_routes(document).into_iter().chain(routes);
         let routes = all.fold(Router::new(), |router, (path, route)| router.route(&path, route));
         let routes = routes
             .fallback(no_such_route)
             .method_not_allowed_fallback(no_such_method)
             .with_state(state.clone());
-        let door = Door::new(state.clone(), Arc::clone(&observer), limits.clone(), &FOR_EVERYBODY);
+        let auth =
+            AuthLayer::new(state.clone(), Arc::clone(&observer), limits.clone(), &PUBLIC_PATHS);
         let admission = Admission::new(settings);
-        Guarded::new(routes, admission, &ALWAYS_OPEN, Some(door)).with_cors(cors.clone())
+        PortService::new(routes, admission, &UNLIMITED_PATHS, Some(auth)).with_cors(cors.clone())
     };
     match settings.management.listen {
         None => {
-            let mut everything = for_clients();
-            everything.extend(for_operators());
-            Routers { clients: guarded(About::port(true, true), everything), operators: None }
+            let mut all_routes = client_routes();
+            all_routes.extend(operator_routes());
+            Routers {
+                clients: service(RootDocument::for_port(true, true), all_routes),
+                operators: None,
+            }
         }
         Some(_) => Routers {
-            clients: guarded(About::port(true, false), for_clients()),
-            operators: Some(guarded(About::port(false, true), for_operators())),
+            clients: service(RootDocument::for_port(true, false), client_routes()),
+            operators: Some(service(RootDocument::for_port(false, true), operator_routes())),
         },
     }
 }
 
 /// Creates the observer with the path templates of all routes.
 fn observer(state: &ApiState) -> Observer {
-    let both = for_both(About::port(true, true));
-    let routes = [both, for_clients(), for_operators()].into_iter().flatten();
+    let both = shared_routes(RootDocument::for_port(true, true));
+    let routes = [both, client_routes(), operator_routes()].into_iter().flatten();
     let templates: Vec<_> = routes.map(|(path, _)| path).collect();
     let metrics = Arc::new(HttpMetrics::new(state.scheme, templates.clone()));
-    let told = Arc::clone(&metrics);
-    state.registry.register("http", move |into| told.collect(into));
+    let source = Arc::clone(&metrics);
+    state.registry.register("http", move |into| source.collect(into));
     Observer::new(metrics, &templates, state.traced, state.access_log)
 }
 
 /// The routes of every port.
-fn for_both(about: About) -> Routes {
-    let root = get(move |headers: HeaderMap| async move { about.respond(&headers) });
+fn shared_routes(document: RootDocument) -> Routes {
+    let root = get(move |headers: HeaderMap| async move { document.respond(&headers) });
     vec![
         ("/".to_owned(), root),
         ("/health".to_owned(), get(health::health)),
@@ -101,25 +105,25 @@ fn for_both(about: About) -> Routes {
 }
 
 /// The routes for clients.
-fn for_clients() -> Routes {
+fn client_routes() -> Routes {
     let mut routes = vec![
         ("/v1/config".to_owned(), get(config::get_config)),
         ("/v1/oauth/tokens".to_owned(), post(oauth::tokens::get_token)),
         ("/v1/oauth/jwks".to_owned(), get(oauth::jwks::get_jwks)),
     ];
     for prefix in PREFIXES {
-        let served = catalog_routes().into_iter();
-        routes.extend(served.map(|(path, route)| (format!("{prefix}{path}"), route)));
+        let per_warehouse = catalog_routes().into_iter();
+        routes.extend(per_warehouse.map(|(path, route)| (format!("{prefix}{path}"), route)));
     }
     routes
 }
 
 /// The routes for operators.
-fn for_operators() -> Routes {
-    let managing = management_routes().into_iter();
-    let managing = managing.map(|(path, route)| (format!("{MANAGEMENT}{path}"), route));
+fn operator_routes() -> Routes {
+    let management = management_routes().into_iter();
+    let management = management.map(|(path, route)| (format!("{MANAGEMENT}{path}"), route));
     let metrics = ("/metrics".to_owned(), get(counters::metrics));
-    std::iter::once(metrics).chain(managing).collect()
+    std::iter::once(metrics).chain(management).collect()
 }
 
 /// The routes of a warehouse, relative to its prefix.
@@ -190,7 +194,7 @@ fn management_routes() -> [(&'static str, MethodRouter<ApiState>); 25] {
 async fn no_such_route(method: Method, uri: Uri) -> ApiError {
     let path = uri.path();
     let is_api = path.starts_with("/v1/") || path.starts_with("/management/");
-    // Other paths are probably a person's guess in a browser.
+    // Other paths were probably guessed by a person with a browser.
     let hint = if is_api { "" } else { ". GET / describes this server" };
     let message = format!("No route for request: {method} {path}{hint}");
     ApiError::new(StatusCode::NOT_FOUND, "NotFoundException", message)

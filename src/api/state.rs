@@ -4,10 +4,10 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::access_log::AccessLog;
-use super::answers::Answers;
-use super::files::FilesKept;
-use super::leaving::Leaving;
+use super::delegation::DelegationCache;
 use super::rejection_log::RejectionLog;
+use super::response_cache::ResponseCache;
+use super::shutdown::ShutdownFlag;
 use slateberg_authn::Authenticator;
 use slateberg_catalog::Catalog;
 use slateberg_config::server::Settings;
@@ -28,9 +28,9 @@ pub struct Parts {
     /// The settings of the server.
     pub settings: Settings,
     /// The cache of complete responses.
-    pub answers: Arc<Answers>,
+    pub response_cache: Arc<ResponseCache>,
     /// The cache of file-access configurations.
-    pub files: FilesKept,
+    pub delegation: DelegationCache,
     /// The access log.
     pub access_log: AccessLog,
     /// The log of rejected credentials.
@@ -42,7 +42,7 @@ pub struct Parts {
     /// The fraction of requests that are traced, if traces are exported.
     pub traced: Option<Ratio>,
     /// Whether the server is shutting down.
-    pub leaving: Arc<Leaving>,
+    pub shutdown: Arc<ShutdownFlag>,
     /// The URL scheme of the client port.
     pub scheme: &'static str,
 }

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::App;
-use super::run::Bound;
+use super::run::BoundPorts;
 use slateberg_base::rfc3339;
 use slateberg_base::version::VERSION;
 use slateberg_store::records::CloneOf;
 
 /// Renders the banner for people.
-pub fn banner(app: &App, bound: &Bound) -> String {
+pub fn banner(app: &App, bound: &BoundPorts) -> String {
     let uri = bound.url();
     let warehouse = &app.runtime.settings.default_warehouse;
     let served = app.runtime.catalog.warehouses().served();
@@ -22,7 +22,7 @@ pub fn banner(app: &App, bound: &Bound) -> String {
             format!("  warehouse   {:<12} {}", warehouse.name, warehouse.storage.location)
         })
         .collect();
-    let access = Access::of(app);
+    let access = AccessInfo::of(app);
     format!(
         r#"slateberg {version} is ready at {uri}
   state       {state}
@@ -58,7 +58,7 @@ Spark
 }
 
 /// Renders the banner for machines as one line of JSON, with the admin key of a first start.
-pub fn banner_line(app: &App, bound: &Bound) -> String {
+pub fn banner_line(app: &App, bound: &BoundPorts) -> String {
     let served = app.runtime.catalog.warehouses().served();
     let warehouses: BTreeMap<_, _> = served
         .all()
@@ -102,15 +102,15 @@ fn log_line(wal_url: &str) -> String {
 }
 
 /// The authentication of clients, for the line of the banner and the arguments of the snippets.
-struct Access {
+struct AccessInfo {
     line: String,
     python: String,
     spark: String,
 }
 
-impl Access {
+impl AccessInfo {
     fn of(app: &App) -> Self {
-        if app.runtime.authn.lets_everybody_in() {
+        if app.runtime.authn.is_open() {
             let line = "none: anyone who can reach the port has full access (insecure-no-auth)";
             return Self { line: line.to_owned(), python: String::new(), spark: String::new() };
         }
@@ -123,8 +123,8 @@ impl Access {
                 ("the admin key is the bootstrap key of the settings".to_owned(), "YOUR_KEY")
             }
             None => {
-                let how = "an admin key was shown on the first start; lost it? --new-admin-key";
-                (how.to_owned(), "YOUR_KEY")
+                let line = "the first start printed an admin key; if it is lost: --new-admin-key";
+                (line.to_owned(), "YOUR_KEY")
             }
         };
         Self {

@@ -11,13 +11,13 @@ use slateberg_config::Settings;
 use slateberg_kms::local::LocalKms;
 use slateberg_kms::settings::KmsKind;
 use slateberg_runtime::build::check_object_cache;
+use slateberg_runtime::dependencies::Dependencies;
 use slateberg_runtime::error::BuildError;
 use slateberg_runtime::issuers::read_file;
 use slateberg_runtime::locations;
 use slateberg_runtime::policies;
-use slateberg_runtime::seams::Seams;
 use slateberg_runtime::state::State;
-use slateberg_runtime::warehouses::{self, Configured};
+use slateberg_runtime::warehouses::{self, ConfiguredLocations};
 use slateberg_telemetry::otlp;
 use slateberg_telemetry::settings::AuditTo;
 
@@ -26,34 +26,34 @@ use slateberg_telemetry::settings::AuditTo;
 pub struct Findings {
     /// Invalid settings.
     pub problems: Vec<InvalidSetting>,
-    /// Whether one of the settings is wrong in itself, and not only a file that it names. A retry
-    /// cannot help then.
+    /// Whether one of the settings is wrong in itself, and not only a file that it names. If so, a
+    /// retry cannot help.
     pub is_of_settings: bool,
     /// The effective configuration, as label and value, for operators.
     pub summary: Vec<(&'static str, String)>,
 }
 
 impl Findings {
-    /// Records an error about a setting, or returns the success.
-    fn note<T>(&mut self, about: &str, checked: Result<T, BuildError>) -> Option<T> {
-        let error = match checked {
-            Ok(good) => return Some(good),
+    /// Returns the value of a success. Records an error about a setting and returns `None`.
+    fn record<T>(&mut self, setting: &str, result: Result<T, BuildError>) -> Option<T> {
+        let error = match result {
+            Ok(value) => return Some(value),
             Err(error) => error,
         };
         self.is_of_settings |= error.is_of_settings();
         match error {
             BuildError::Invalid(problems) => problems.into_iter().for_each(|it| self.add(it)),
-            other => self.add(parsed(&other.to_string(), about)),
+            other => self.add(parse_error(&other.to_string(), setting)),
         }
         None
     }
 
-    /// Records an error about a setting's file, or returns the success.
-    fn note_file<T>(&mut self, about: &str, checked: Result<T, impl ToString>) -> Option<T> {
-        match checked {
-            Ok(good) => Some(good),
+    /// Returns the value of a success. Records an error about a setting's file and returns `None`.
+    fn record_file<T>(&mut self, setting: &str, result: Result<T, impl ToString>) -> Option<T> {
+        match result {
+            Ok(value) => Some(value),
             Err(error) => {
-                self.add(parsed(&error.to_string(), about));
+                self.add(parse_error(&error.to_string(), setting));
                 None
             }
         }
@@ -65,161 +65,179 @@ impl Findings {
         }
     }
 
-    fn tell(&mut self, what: &'static str, how: impl Into<String>) {
-        self.summary.push((what, how.into()));
+    fn summarize(&mut self, label: &'static str, value: impl Into<String>) {
+        self.summary.push((label, value.into()));
     }
 }
 
-/// Splits an error into key and message. An error without a key of this section gets the key
-/// `about`.
-fn parsed(error: &str, about: &str) -> InvalidSetting {
+/// Splits an error into key and message. If the error does not begin with a key in the section of
+/// `setting`, its key is `setting`.
+fn parse_error(error: &str, setting: &str) -> InvalidSetting {
     match error.split_once(": ") {
-        Some((key, message)) if is_key_of(key, about) => InvalidSetting::new(key, message),
-        _ => InvalidSetting::new(about, error),
+        Some((key, message)) if is_key_in_section_of(key, setting) => {
+            InvalidSetting::new(key, message)
+        }
+        _ => InvalidSetting::new(setting, error),
     }
 }
 
 /// Whether a string can be the key of a setting in the same section as another.
-fn is_key_of(text: &str, other: &str) -> bool {
+fn is_key_in_section_of(text: &str, other: &str) -> bool {
     let section = |key: &str| key.split('.').next().map(str::to_owned);
     let part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
     section(text) == section(other) && text.chars().all(part)
 }
 
 /// Validates all settings.
-pub fn check(settings: &Settings, seams: &Seams) -> Findings {
-    let mut found = Findings { problems: settings.problems(), ..Findings::default() };
-    found.is_of_settings = !found.problems.is_empty();
-    memory(settings, &mut found);
-    listeners(settings, &mut found);
-    let has_state = state(settings, seams, &mut found);
-    all_warehouses(settings, seams, has_state, &mut found);
-    access(settings, &mut found);
+pub fn check(settings: &Settings, dependencies: &Dependencies) -> Findings {
+    let mut findings = Findings { problems: settings.problems(), ..Findings::default() };
+    findings.is_of_settings = !findings.problems.is_empty();
+    memory(settings, &mut findings);
+    listeners(settings, &mut findings);
+    let has_state = state(settings, dependencies, &mut findings);
+    all_warehouses(settings, dependencies, has_state, &mut findings);
+    access(settings, &mut findings);
     if settings.encryption.kms == KmsKind::Local && settings.encryption.problem().is_none() {
         let file = &settings.encryption.local_key_file;
-        found.note("encryption.local_key_file", LocalKms::open(file).map_err(BuildError::from));
+        findings
+            .record("encryption.local_key_file", LocalKms::open(file).map_err(BuildError::from));
     }
     let kms = format!("{:?}", settings.encryption.kms).to_lowercase();
-    found.tell("encryption", kms);
-    audit(settings, &mut found);
-    found.note("telemetry.otlp", otlp::check(&settings.telemetry.otlp).map_err(BuildError::from));
-    found
+    findings.summarize("encryption", kms);
+    audit(settings, &mut findings);
+    findings
+        .record("telemetry.otlp", otlp::check(&settings.telemetry.otlp).map_err(BuildError::from));
+    findings
 }
 
-fn memory(settings: &Settings, found: &mut Findings) {
-    found.note("memory_bytes_max", settings.check_memory().map_err(BuildError::Setting));
+fn memory(settings: &Settings, findings: &mut Findings) {
+    findings.record("memory_bytes_max", settings.check_memory().map_err(BuildError::Setting));
     let shared = settings.clone().with_memory_shares();
-    found.tell(
+    findings.summarize(
         "memory",
         format!("{} MiB for caches, bodies and jobs", shared.memory_bytes_max >> 20),
     );
     if let Some(warning) = settings.memory_warning() {
-        found.tell("warning", warning);
+        findings.summarize("warning", warning);
     }
 }
 
-fn listeners(settings: &Settings, found: &mut Findings) {
+fn listeners(settings: &Settings, findings: &mut Findings) {
     let server = &settings.server;
     for (name, file) in server.tls.files() {
         let read = std::fs::read(file).map_err(|error| format!("{}: {error}", file.display()));
-        found.note_file(&format!("server.tls.{name}"), read);
+        findings.record_file(&format!("server.tls.{name}"), read);
     }
     let is_wrong = |it: &InvalidSetting| it.key.starts_with("server.tls");
-    if !found.problems.iter().any(is_wrong) {
+    if !findings.problems.iter().any(is_wrong) {
         match Tls::open(settings) {
             Err(TlsError::Settings(error)) => {
-                found.note::<()>("server.tls", Err(BuildError::Setting(error)));
+                findings.record::<()>("server.tls", Err(BuildError::Setting(error)));
             }
             opened => {
-                found.note_file("server.tls", opened);
+                findings.record_file("server.tls", opened);
             }
         }
     }
     let is_on = server.tls.is_on();
     let scheme = |plain: bool| if is_on && !plain { "https" } else { "http" };
-    found.tell("listens", format!("{}://{}", scheme(false), server.listen));
+    findings.summarize("listens", format!("{}://{}", scheme(false), server.listen));
     if let Some(address) = server.management.listen {
-        found.tell("management", format!("{}://{address}", scheme(server.management.plain_http)));
+        findings.summarize(
+            "management",
+            format!("{}://{address}", scheme(server.management.plain_http)),
+        );
     }
 }
 
 /// Validates the state's settings and returns whether the state can be opened.
-fn state(settings: &Settings, seams: &Seams, found: &mut Findings) -> bool {
-    let Some(state) = found.note("state.url", State::of(settings, seams)) else { return false };
-    found.note("store.object_cache_dir", check_object_cache(settings, &state.place));
+fn state(settings: &Settings, dependencies: &Dependencies, findings: &mut Findings) -> bool {
+    let Some(state) = findings.record("state.url", State::of(settings, dependencies)) else {
+        return false;
+    };
+    findings.record("store.object_cache_dir", check_object_cache(settings, &state.location));
     if settings.state.url.is_empty() {
-        found.note("data_dir", directory_or_none(&settings.data_dir));
+        findings.record("data_dir", check_directory(&settings.data_dir));
     }
-    let stores = warehouses::stores(settings, &seams.opener, &state.url, &None);
+    let stores = warehouses::stores(settings, &dependencies.opener, &state.url, &None);
     if locations::reserved(settings, &state.url).is_ok() {
-        found.note("catalog.local_warehouse_dirs", stores);
+        findings.record("catalog.local_warehouse_dirs", stores);
     }
     for problem in locations::problems(settings, &state.url) {
         let text = problem.to_string();
-        let about = text.split_once(": ").map_or("state.url", |(key, _)| key);
-        found.note::<()>(about, Err(problem));
+        let setting = text.split_once(": ").map_or("state.url", |(key, _)| key);
+        findings.record::<()>(setting, Err(problem));
     }
-    found.tell("state", state.url.clone());
-    if let Some(log) = &state.place.log {
-        found.tell("log", log.url.clone());
+    findings.summarize("state", state.url.clone());
+    if let Some(log) = &state.location.log {
+        findings.summarize("log", log.url.clone());
     }
     true
 }
 
-fn all_warehouses(settings: &Settings, seams: &Seams, has_state: bool, found: &mut Findings) {
+fn all_warehouses(
+    settings: &Settings,
+    dependencies: &Dependencies,
+    has_state: bool,
+    findings: &mut Findings,
+) {
     for (name, warehouse) in &settings.warehouses {
         // A warehouse without a location uses the state's store, whose problem is already recorded.
         if warehouse.location.is_empty() && !has_state {
             continue;
         }
-        let configured = Configured::new(settings, name, warehouse, None, &seams.opener);
-        if let Some(configured) = found.note(&format!("warehouses.{name}"), configured) {
-            found.tell("warehouse", format!("{name} at {}", configured.location));
+        let configured =
+            ConfiguredLocations::new(settings, name, warehouse, None, &dependencies.opener);
+        if let Some(configured) = findings.record(&format!("warehouses.{name}"), configured) {
+            findings.summarize("warehouse", format!("{name} at {}", configured.location));
         }
     }
 }
 
-fn access(settings: &Settings, found: &mut Findings) {
+fn access(settings: &Settings, findings: &mut Findings) {
     let bootstrap_key = settings.authn.bootstrap_key().map_err(BuildError::Setting);
-    found.note("authn.bootstrap_key", bootstrap_key);
+    findings.record("authn.bootstrap_key", bootstrap_key);
     if let Ok(issuers) = Issuers::new(&settings.authn.issuers) {
         for issuer in issuers.all() {
-            found.note("authn.issuers", read_file(issuer).map_err(BuildError::Setting));
+            findings.record("authn.issuers", read_file(issuer).map_err(BuildError::Setting));
         }
     }
     let issuers: Vec<_> = settings.authn.issuers.keys().map(String::as_str).collect();
-    let how = match (settings.authn.insecure_no_auth, issuers.is_empty()) {
+    let value = match (settings.authn.insecure_no_auth, issuers.is_empty()) {
         (true, _) => "none: anyone who can reach the port has full access".to_owned(),
         (false, true) => "API keys".to_owned(),
         (false, false) => format!("API keys, tokens of {}", issuers.join(", ")),
     };
-    found.tell("access", how);
+    findings.summarize("access", value);
     let read = policies::read(&settings.authz.policy_paths);
-    let Some(files) = found.note_file("authz.policy_paths", read) else { return };
+    let Some(files) = findings.record_file("authz.policy_paths", read) else { return };
     match policies::build(&files, &[]) {
-        Ok(set) => found.tell("policies", format!("{} in {} files", set.len(), files.len())),
+        Ok(set) => {
+            findings.summarize("policies", format!("{} in {} files", set.len(), files.len()))
+        }
         Err(problems) => problems.iter().for_each(|problem| {
-            found.note_file::<()>("authz.policy_paths", Err(problem));
+            findings.record_file::<()>("authz.policy_paths", Err(problem));
         }),
     }
 }
 
-fn audit(settings: &Settings, found: &mut Findings) {
+fn audit(settings: &Settings, findings: &mut Findings) {
     let file = &settings.audit.file;
     if settings.audit.to != AuditTo::File || file.as_os_str().is_empty() {
         return;
     }
-    let above = file.parent().filter(|above| !above.as_os_str().is_empty());
+    let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
     if file.is_dir() {
-        found.note_file::<()>("audit.file", Err(format!("{}: is a directory", file.display())));
-    } else if above.is_some_and(|above| !above.is_dir()) {
+        findings
+            .record_file::<()>("audit.file", Err(format!("{}: is a directory", file.display())));
+    } else if parent.is_some_and(|parent| !parent.is_dir()) {
         let message = format!("{}: there is no such directory", file.display());
-        found.note_file::<()>("audit.file", Err(message));
+        findings.record_file::<()>("audit.file", Err(message));
     }
 }
 
-/// Rejects anything but a directory. A missing one is created by a start.
-fn directory_or_none(path: &Path) -> Result<(), BuildError> {
+/// Rejects a path that is not a directory. If nothing exists there, a start creates the directory.
+fn check_directory(path: &Path) -> Result<(), BuildError> {
     match path.exists() && !path.is_dir() {
         true => Err(BuildError::Setting(format!("data_dir: {}: not a directory", path.display()))),
         false => Ok(()),

@@ -3,47 +3,47 @@
 use std::sync::Arc;
 
 use crate::api::access_log::AccessLog;
-use crate::api::answers::Answers;
-use crate::api::files::FilesKept;
-use crate::api::guard::Guarded;
-use crate::api::leaving::Leaving;
+use crate::api::delegation::DelegationCache;
 use crate::api::rejection_log::RejectionLog;
+use crate::api::response_cache::ResponseCache;
 use crate::api::router::{Routers, routers};
+use crate::api::service::PortService;
+use crate::api::shutdown::ShutdownFlag;
 use crate::api::state::{self, ApiState};
 use slateberg_base::version::VERSION;
 use slateberg_config::Settings;
 use slateberg_runtime::Runtime;
+use slateberg_runtime::dependencies::Dependencies;
 use slateberg_runtime::error::BuildError;
-use slateberg_runtime::seams::Seams;
 use slateberg_telemetry::collection::{Collection, attributes};
 
 /// The commit from which the server program was built, set by `build.rs`.
 pub const COMMIT: &str = env!("SLATEBERG_COMMIT");
 
-/// A catalog, ready to serve.
+/// An open catalog with the state that its HTTP routes share.
 pub struct App {
     /// The open catalog and its background components.
     pub runtime: Runtime,
-    answers: Arc<Answers>,
+    response_cache: Arc<ResponseCache>,
     /// Whether the server is shutting down.
-    pub(super) leaving: Arc<Leaving>,
+    pub(super) shutdown: Arc<ShutdownFlag>,
 }
 
 impl App {
     /// Opens the catalog of these settings (see [`Runtime::open`]).
-    pub async fn build(settings: Settings, seams: Seams) -> Result<Self, BuildError> {
-        let runtime = Runtime::open(settings, seams).await?;
-        let answers = Arc::new(Answers::new(&runtime.settings.server));
-        let cached = Arc::clone(&answers);
+    pub async fn build(settings: Settings, dependencies: Dependencies) -> Result<Self, BuildError> {
+        let runtime = Runtime::open(settings, dependencies).await?;
+        let response_cache = Arc::new(ResponseCache::new(&runtime.settings.server));
+        let source = Arc::clone(&response_cache);
         runtime.measures.registry.register("answers", move |into| {
-            cached.usage().collect(into, "answer", "Answers to loadTable");
+            source.usage().collect(into, "answer", "Answers to loadTable");
         });
         runtime.measures.registry.register("build", collect_build);
-        Ok(Self { runtime, answers, leaving: Arc::default() })
+        Ok(Self { runtime, response_cache, shutdown: Arc::default() })
     }
 
     /// The routes of the port for clients: all routes, if there is no management port.
-    pub fn router(&self) -> Guarded {
+    pub fn router(&self) -> PortService {
         self.routers().clients
     }
 
@@ -53,8 +53,8 @@ impl App {
         let otlp = &settings.telemetry.otlp;
         routers(ApiState::new(state::Parts {
             catalog: catalog.clone(),
-            answers: Arc::clone(&self.answers),
-            files: FilesKept::default(),
+            response_cache: Arc::clone(&self.response_cache),
+            delegation: DelegationCache::default(),
             authn: authn.clone(),
             settings: settings.server.clone(),
             access_log: AccessLog::new(&settings.log),
@@ -62,7 +62,7 @@ impl App {
             counters: Arc::clone(&measures.counters),
             registry: Arc::clone(&measures.registry),
             traced: otlp.traces_url().map(|_| otlp.sample_ratio),
-            leaving: Arc::clone(&self.leaving),
+            shutdown: Arc::clone(&self.shutdown),
             scheme: if settings.server.tls.is_on() { "https" } else { "http" },
         }))
     }

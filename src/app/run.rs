@@ -17,14 +17,14 @@ use super::connections::{self, KEEPALIVE_AFTER, Limits};
 use super::stop_signals::StopSignals;
 use super::tls::Tls;
 use super::tls::files::TlsError;
-use crate::api::guard::Guarded;
+use crate::api::service::PortService;
 use slateberg_config::Settings;
 use slateberg_runtime::background::Background;
 use slateberg_store as store;
 
 /// Timeout for binding an address in use: the system frees the address of a killed server with a
 /// delay.
-const ADDRESS_PATIENCE: Duration = Duration::from_secs(2);
+const ADDRESS_TIMEOUT: Duration = Duration::from_secs(2);
 const ADDRESS_PAUSE: Duration = Duration::from_millis(100);
 
 /// Reasons why a server ended without a stop signal.
@@ -48,7 +48,7 @@ pub enum RunError {
     #[error("the server stopped because {0}")]
     StoreClosed(store::Error),
     /// Closing the store failed. Acknowledged commits are durable in its write-ahead log.
-    #[error("the store did not close in order: {0}")]
+    #[error("the store could not be closed cleanly: {0}")]
     Close(store::Error),
 }
 
@@ -62,7 +62,7 @@ impl RunError {
 }
 
 /// A server whose ports are bound. It does not accept connections yet.
-pub struct Bound {
+pub struct BoundPorts {
     clients: Port,
     operators: Option<Port>,
     tls: Option<Arc<Tls>>,
@@ -77,7 +77,7 @@ struct Port {
     address: SocketAddr,
 }
 
-impl Bound {
+impl BoundPorts {
     /// The URL for clients.
     pub fn url(&self) -> String {
         self.clients.url()
@@ -93,8 +93,8 @@ impl Port {
     async fn bind(address: SocketAddr, tls: Option<Arc<Tls>>) -> Result<Self, RunError> {
         let failed = |source| RunError::Listen { address, source };
         let listener = listen(address).await.map_err(failed)?;
-        // Connections inherit this from the listener. Without it, connections of peers that
-        // vanished would stay open forever.
+        // Connections inherit keepalive from the listener. Without keepalive, connections of peers
+        // that vanished would stay open forever.
         let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_AFTER);
         SockRef::from(&listener).set_tcp_keepalive(&keepalive).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
@@ -108,7 +108,7 @@ impl Port {
 
     fn serve(
         self,
-        routes: Guarded,
+        routes: PortService,
         limits: Limits,
         stopping: &watch::Receiver<bool>,
     ) -> JoinHandle<()> {
@@ -118,7 +118,7 @@ impl Port {
 
 /// Binds an address. Retries for a moment while the address is in use.
 async fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let deadline = Instant::now() + ADDRESS_PATIENCE;
+    let deadline = Instant::now() + ADDRESS_TIMEOUT;
     loop {
         match TcpListener::bind(address).await {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < deadline => {
@@ -143,7 +143,7 @@ fn hint(error: &io::Error) -> &'static str {
 /// Binds the configured addresses and loads the certificates. This runs before the store is opened:
 /// a server that cannot listen must not fence the running server, and must not create an admin key
 /// that is never printed.
-pub async fn bind(settings: &Settings) -> Result<Bound, RunError> {
+pub async fn bind(settings: &Settings) -> Result<BoundPorts, RunError> {
     let tls = Tls::open(settings)?;
     let clients = Port::bind(settings.server.listen, tls.clone()).await?;
     let management = &settings.server.management;
@@ -155,18 +155,26 @@ pub async fn bind(settings: &Settings) -> Result<Bound, RunError> {
         None => None,
     };
     let address = clients.address;
-    Ok(Bound { clients, operators, tls, address })
+    Ok(BoundPorts { clients, operators, tls, address })
 }
 
 /// Registers the metrics of the certificates and reloads their files until the server stops.
-pub fn attend(app: &App, tls: &Arc<Tls>, stopping: watch::Receiver<bool>) -> JoinHandle<()> {
-    let told = Arc::clone(tls);
-    app.runtime.measures.registry.register("tls", move |into| told.collect(into));
+pub fn watch_certificates(
+    app: &App,
+    tls: &Arc<Tls>,
+    stopping: watch::Receiver<bool>,
+) -> JoinHandle<()> {
+    let source = Arc::clone(tls);
+    app.runtime.measures.registry.register("tls", move |into| source.collect(into));
     tokio::spawn(Arc::clone(tls).watch(stopping))
 }
 
 /// Serves until a signal arrives or the store closes, then drains requests and closes the store.
-pub async fn run(mut app: App, bound: Bound, signals: &mut StopSignals) -> Result<(), RunError> {
+pub async fn run(
+    mut app: App,
+    bound: BoundPorts,
+    signals: &mut StopSignals,
+) -> Result<(), RunError> {
     let mut background = Background::start(&mut app.runtime);
     let ended = serve_until_stopped(&app, bound, signals, &mut background).await;
     background.finish().await;
@@ -175,39 +183,39 @@ pub async fn run(mut app: App, bound: Bound, signals: &mut StopSignals) -> Resul
 
 async fn serve_until_stopped(
     app: &App,
-    bound: Bound,
+    bound: BoundPorts,
     signals: &mut StopSignals,
     background: &mut Background,
 ) -> Result<(), RunError> {
     let stopping = background.stopping();
     if let Some(tls) = &bound.tls {
-        background.add(attend(app, tls, stopping.clone()));
+        background.add(watch_certificates(app, tls, stopping.clone()));
     }
     let routers = app.routers();
-    let limits = Limits::of_clients(app);
-    let mut serving = vec![bound.clients.serve(routers.clients, limits, &stopping)];
+    let limits = Limits::for_clients(app);
+    let mut tasks = vec![bound.clients.serve(routers.clients, limits, &stopping)];
     if let (Some(port), Some(routes)) = (bound.operators, routers.operators) {
-        serving.push(port.serve(routes, Limits::of_operators(app), &stopping));
+        tasks.push(port.serve(routes, Limits::for_operators(app), &stopping));
     }
-    let lost = tokio::select! {
-        () = signals.told() => None,
-        lost = app.runtime.catalog.store_closed() => Some(lost),
-        (ended, ..) = select_all(serving.iter_mut()) => {
+    let store_error = tokio::select! {
+        () = signals.wait() => None,
+        store_error = app.runtime.catalog.store_closed() => Some(store_error),
+        (ended, ..) = select_all(tasks.iter_mut()) => {
             return ended.map_err(|panic| RunError::Serve(io::Error::other(panic)));
         }
     };
     tracing::info!("shutting down: draining requests in flight");
-    app.leaving.begin();
+    app.shutdown.begin();
     background.stop();
     let drain_max = Duration::from_secs(app.runtime.settings.server.drain_seconds_max);
-    if tokio::time::timeout(drain_max, join_all(&mut serving)).await.is_err() {
+    if tokio::time::timeout(drain_max, join_all(&mut tasks)).await.is_err() {
         tracing::warn!(seconds = drain_max.as_secs(), "some requests did not complete in time");
     }
     // A background task may wait for free disk space.
     app.runtime.catalog.give_up_on_space();
     background.ended().await;
-    match lost {
-        Some(lost) => Err(RunError::StoreClosed(lost)),
+    match store_error {
+        Some(store_error) => Err(RunError::StoreClosed(store_error)),
         None => app.runtime.catalog.close().await.map_err(RunError::Close),
     }
 }

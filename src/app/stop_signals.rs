@@ -3,31 +3,31 @@
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Receives the stop signals that arrive after its creation. A server creates it first: process 1
-/// of a container ignores signals without a handler, so a stop during the start would wait for the
-/// start to end.
+/// of a container ignores signals that have no handler, so that a stop during the start would
+/// otherwise wait for the end of the start.
 pub struct StopSignals {
-    listening: Option<(Signal, Signal)>,
+    signals: Option<(Signal, Signal)>,
     /// Whether a signal has arrived.
-    told: bool,
+    received: bool,
 }
 
 impl StopSignals {
     /// Installs the signal handlers.
     pub fn listen() -> Self {
-        let listening = signal(SignalKind::terminate())
+        let signals = signal(SignalKind::terminate())
             .and_then(|terminate| Ok((terminate, signal(SignalKind::interrupt())?)));
-        let unheard = |error: &std::io::Error| {
-            tracing::error!(%error, "cannot listen to signals: only SIGKILL will stop this server");
+        let warn = |error: &std::io::Error| {
+            tracing::error!(%error, "cannot listen for signals: only SIGKILL will stop this server");
         };
-        Self { listening: listening.inspect_err(unheard).ok(), told: false }
+        Self { signals: signals.inspect_err(warn).ok(), received: false }
     }
 
     /// Waits for a stop signal. Returns immediately if one has arrived before.
-    pub async fn told(&mut self) {
-        if self.told {
+    pub async fn wait(&mut self) {
+        if self.received {
             return;
         }
-        match &mut self.listening {
+        match &mut self.signals {
             Some((terminate, interrupt)) => {
                 tokio::select! {
                     _ = terminate.recv() => {}
@@ -36,6 +36,6 @@ impl StopSignals {
             }
             None => std::future::pending().await,
         }
-        self.told = true;
+        self.received = true;
     }
 }

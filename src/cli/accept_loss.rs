@@ -9,8 +9,8 @@ use super::arguments::Common;
 use super::exit::{Exit, Failure, Outcome};
 use super::output::print;
 use super::output::{GLOBAL, OUTPUT_HELP, Output, print_json};
+use slateberg_runtime::dependencies::Dependencies;
 use slateberg_runtime::loss::{Loss, accept_loss};
-use slateberg_runtime::seams::Seams;
 use slateberg_store::loss::AcceptedLoss;
 
 #[derive(Debug, Args)]
@@ -27,8 +27,8 @@ pub(super) struct AcceptLoss {
 impl AcceptLoss {
     /// Prints the loss. Accepts it if the operator has passed `--yes`.
     pub(super) fn run(self) -> Outcome {
-        self.common.work(async |settings| {
-            match accept_loss(settings, &Seams::default(), self.yes).await? {
+        self.common.run_offline(async |settings| {
+            match accept_loss(settings, &Dependencies::default(), self.yes).await? {
                 Loss::Nothing => self.print(None),
                 Loss::Accepted(accepted) => self.print(Some(accepted)),
                 Loss::Unconfirmed(damage) => {

@@ -15,7 +15,7 @@ pub(super) struct Common {
     /// Directory for the state and the default warehouse [default: slateberg-data]
     #[arg(long, value_name = "DIR", help_heading = "Settings")]
     data_dir: Option<PathBuf>,
-    /// Settings file (TOML) [default: every config/*.toml except examples]
+    /// Settings file (TOML) [default: all files config/*.toml except *.example.toml]
     #[arg(long, value_name = "FILE", help_heading = "Settings")]
     config: Option<PathBuf>,
 }
@@ -38,7 +38,7 @@ impl Common {
     }
 
     /// Runs work that needs the settings but no server.
-    pub(super) fn work<E: Into<Failure>>(
+    pub(super) fn run_offline<E: Into<Failure>>(
         &self,
         work: impl AsyncFnOnce(&Settings) -> Result<ExitCode, E>,
     ) -> Outcome {

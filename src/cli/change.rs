@@ -1,4 +1,4 @@
-//! The options that all subcommands share which change policies or grants of a running server.
+//! The options shared by all subcommands that change policies or grants of a running server.
 
 use clap::Args;
 use serde::Serialize;
@@ -12,7 +12,7 @@ pub(super) struct Change {
     /// Comment recorded in the history
     #[arg(long, value_name = "TEXT")]
     comment: Option<String>,
-    /// Fail unless REVISION is still the latest
+    /// Fail unless REVISION is still the latest revision of policies and grants
     #[arg(long, value_name = "REVISION")]
     expect: Option<u64>,
     /// Check the change and print it, without making it

@@ -8,8 +8,8 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::arguments::Common;
-use super::client::ask_server;
-use super::client::{ClientError, Connection, below, body, parse};
+use super::client::run_online;
+use super::client::{ClientError, Connection, body, child_path, parse};
 use super::duration::{duration, hours};
 use super::exit::Outcome;
 use super::output::print;
@@ -18,8 +18,8 @@ use slateberg_config::Settings;
 use slateberg_management::checkpoints::{
     Checkpoint as CheckpointInfo, CheckpointList, CreateCheckpointRequest,
 };
-use slateberg_runtime::seams::Seams;
-use slateberg_runtime::stopped::{StoppedCatalog, StoppedError};
+use slateberg_runtime::dependencies::Dependencies;
+use slateberg_runtime::offline_writer::{OfflineError, OfflineWriter};
 use slateberg_store::checkpoints::Checkpoint as Kept;
 
 const PATH: &str = "/management/v1/checkpoints";
@@ -45,8 +45,8 @@ enum Command {
 
 /// The catalog to work on: a running server, or the store.
 #[derive(Debug, Args)]
-struct Whom {
-    /// Work on the store itself while no server uses it, instead of on a running server
+struct Target {
+    /// Open the store directly (no server may use it), instead of calling a running server
     #[arg(long, conflicts_with_all = ["url", "api_key", "ca_cert", "client_cert"])]
     offline: bool,
     #[command(flatten)]
@@ -65,13 +65,13 @@ struct Create {
     #[arg(long, hide = true, conflicts_with = "expires_in", value_parser = hours)]
     expires_in_hours: Option<Duration>,
     #[command(flatten)]
-    whom: Whom,
+    target: Target,
 }
 
 #[derive(Debug, Args)]
 struct List {
     #[command(flatten)]
-    whom: Whom,
+    target: Target,
 }
 
 #[derive(Debug, Args)]
@@ -79,85 +79,85 @@ struct Delete {
     /// Name or ID, as `list` prints them
     checkpoint: String,
     #[command(flatten)]
-    whom: Whom,
+    target: Target,
 }
 
 impl Checkpoint {
     /// Runs the subcommand and prints the result.
     pub fn run(self) -> Outcome {
-        let whom = match &self.command {
-            Command::Create(create) => &create.whom,
-            Command::List(list) => &list.whom,
-            Command::Delete(delete) => &delete.whom,
+        let target = match &self.command {
+            Command::Create(create) => &create.target,
+            Command::List(list) => &list.target,
+            Command::Delete(delete) => &delete.target,
         };
-        if !whom.offline {
-            return ask_server(self.ask());
+        if !target.offline {
+            return run_online(self.send_request());
         }
-        whom.common.work(async |settings| {
-            print(&self.work(settings).await?);
-            Ok::<_, StoppedError>(ExitCode::SUCCESS)
+        target.common.run_offline(async |settings| {
+            print(&self.run_offline(settings).await?);
+            Ok::<_, OfflineError>(ExitCode::SUCCESS)
         })
     }
 
-    /// Works on a running server.
-    async fn ask(self) -> Result<String, ClientError> {
+    /// Calls a running server.
+    async fn send_request(self) -> Result<String, ClientError> {
         match self.command {
-            Command::Create(Create { name, expires_in, expires_in_hours, whom }) => {
+            Command::Create(Create { name, expires_in, expires_in_hours, target }) => {
                 let lifetime_seconds = expires_in.or(expires_in_hours).map(|it| it.as_secs());
                 let request = CreateCheckpointRequest { name, lifetime_seconds };
-                let created = whom.connection.send("POST", PATH, &body(&request)?).await?;
-                match whom.connection.output {
+                let created = target.connection.send("POST", PATH, &body(&request)?).await?;
+                match target.connection.output {
                     Output::Json => Ok(json_text(&created)),
                     Output::Table => Ok(created_line(&parse(created)?)),
                 }
             }
-            Command::List(List { whom }) => {
-                let listed = whom.connection.send("GET", PATH, &Value::Null).await?;
-                match whom.connection.output {
+            Command::List(List { target }) => {
+                let listed = target.connection.send("GET", PATH, &Value::Null).await?;
+                match target.connection.output {
                     Output::Json => Ok(json_text(&listed)),
                     Output::Table => Ok(rows(&parse(listed)?)),
                 }
             }
-            Command::Delete(Delete { checkpoint, whom }) => {
-                let path = below(PATH, &checkpoint);
-                whom.connection.send("DELETE", &path, &Value::Null).await?;
-                Ok(told_deleted(&whom.connection, &checkpoint))
+            Command::Delete(Delete { checkpoint, target }) => {
+                let path = child_path(PATH, &checkpoint);
+                target.connection.send("DELETE", &path, &Value::Null).await?;
+                Ok(deleted_line(&target.connection, &checkpoint))
             }
         }
     }
 
-    /// Works on the store.
-    async fn work(&self, settings: &Settings) -> Result<String, StoppedError> {
-        let seams = Seams::default();
-        let catalog = StoppedCatalog::open(settings, &seams).await?;
-        let done = match &self.command {
-            Command::Create(Create { name, expires_in, expires_in_hours, whom }) => {
+    /// Opens the store and works on it directly.
+    async fn run_offline(&self, settings: &Settings) -> Result<String, OfflineError> {
+        let dependencies = Dependencies::default();
+        let catalog = OfflineWriter::open(settings, &dependencies).await?;
+        let result = match &self.command {
+            Command::Create(Create { name, expires_in, expires_in_hours, target }) => {
                 let seconds = expires_in.or(*expires_in_hours).map(|lifetime| lifetime.as_secs());
-                let made = catalog.create_checkpoint(name.clone(), seconds).await;
-                made.map(|made| match whom.connection.output {
-                    Output::Json => json_text(&json!(info(made))),
-                    Output::Table => created_line(&info(made)),
+                let created = catalog.create_checkpoint(name.clone(), seconds).await;
+                created.map(|created| match target.connection.output {
+                    Output::Json => json_text(&json!(info(created))),
+                    Output::Table => created_line(&info(created)),
                 })
             }
-            Command::List(List { whom }) => catalog.checkpoints().await.map(|all| {
+            Command::List(List { target }) => catalog.checkpoints().await.map(|all| {
                 let listed = CheckpointList { checkpoints: all.into_iter().map(info).collect() };
-                match whom.connection.output {
+                match target.connection.output {
                     Output::Json => json_text(&json!(listed)),
                     Output::Table => rows(&listed),
                 }
             }),
-            Command::Delete(Delete { checkpoint, whom }) => {
+            Command::Delete(Delete { checkpoint, target }) => {
                 let deleted = catalog.delete_checkpoint(checkpoint).await;
-                deleted.map(|()| told_deleted(&whom.connection, checkpoint))
+                deleted.map(|()| deleted_line(&target.connection, checkpoint))
             }
         };
         let closed = catalog.close().await;
-        let done = done?;
-        closed.map(|()| done)
+        let result = result?;
+        closed.map(|()| result)
     }
 }
 
-/// Returns a checkpoint as the server does.
+/// Returns a checkpoint in the form of the server's response.
 fn info(checkpoint: Kept) -> CheckpointInfo {
     CheckpointInfo {
         id: checkpoint.id,
@@ -177,10 +177,10 @@ fn rows(listed: &CheckpointList) -> String {
     table(["ID", "NAME", "CREATED", "EXPIRES"], &rows)
 }
 
-fn told_deleted(connection: &Connection, word: &str) -> String {
+fn deleted_line(connection: &Connection, name: &str) -> String {
     match connection.output {
-        Output::Json => json_text(&json!({ "deleted": word })),
-        Output::Table => format!("deleted {word}\n"),
+        Output::Json => json_text(&json!({ "deleted": name })),
+        Output::Table => format!("deleted {name}\n"),
     }
 }
 

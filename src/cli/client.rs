@@ -30,12 +30,12 @@ const CLIENT_CERT_HELP: &str =
     "PEM file with a client certificate and its key [env: SLATEBERG_CLIENT_CERT]";
 
 /// Timeout for connecting to the server.
-const CONNECT_MAX: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout for the next bytes from a connected server. Some requests test an object store before
 /// the response.
-const SILENCE_MAX: Duration = Duration::from_secs(120);
+const READ_TIMEOUT: Duration = Duration::from_secs(120);
 /// Characters to print of a response that is not JSON.
-const SHOWN_MAX: usize = 200;
+const ERROR_TEXT_CHARS_MAX: usize = 200;
 
 /// The address of the server and the credentials for it.
 #[derive(Debug, Args)]
@@ -73,7 +73,7 @@ pub(super) enum ClientError {
     Input(String),
     /// The server rejected the request.
     #[error("{message} ({kind}, {status}){hint}")]
-    Refused {
+    Rejected {
         /// The HTTP status.
         status: u16,
         /// The exception's name.
@@ -97,9 +97,9 @@ impl ClientError {
         match self {
             Self::Unreachable(_) => Exit::Unreachable,
             Self::Address(_) => Exit::Usage,
-            Self::Refused { status: 401 | 403, .. } => Exit::Denied,
-            Self::Refused { status: 502..=504, .. } => Exit::Unreachable,
-            Self::Http(_) | Self::Input(_) | Self::Refused { .. } => Exit::Failed,
+            Self::Rejected { status: 401 | 403, .. } => Exit::Denied,
+            Self::Rejected { status: 502..=504, .. } => Exit::Unreachable,
+            Self::Http(_) | Self::Input(_) | Self::Rejected { .. } => Exit::Failed,
         }
     }
 
@@ -132,8 +132,8 @@ impl ClientError {
         } else if base.starts_with("http://") {
             "If the server uses TLS, begin the URL with https://"
         } else {
-            "The connection broke. If the server requires client certificates, name the file of one with \
-             --client-cert or SLATEBERG_CLIENT_CERT; otherwise look at the log of the server"
+            "The connection broke. If the server requires a client certificate, name its file with \
+             --client-cert or SLATEBERG_CLIENT_CERT; otherwise, see the server's log"
         };
         Self::Unreachable(format!("cannot connect to {base}: {cause}. {advice}"))
     }
@@ -154,37 +154,37 @@ fn cause(error: &reqwest::Error) -> String {
 }
 
 /// Validates an HTTP URL and removes the slash at its end. `name` is the option or variable that
-/// contains it.
-fn checked_address(name: &str, address: &str) -> Result<String, ClientError> {
-    let wrong = |reason: &str| ClientError::Address(format!("{name} {reason}"));
+/// contains the URL.
+fn validate_address(name: &str, address: &str) -> Result<String, ClientError> {
+    let invalid = |reason: &str| ClientError::Address(format!("{name} {reason}"));
     if !address.starts_with("http://") && !address.starts_with("https://") {
         let example = match address.split_once("://") {
             Some((_, rest)) => rest,
             None => address,
         };
-        return Err(wrong(&format!(
+        return Err(invalid(&format!(
             "must begin with http:// or https://: got '{address}'. Did you mean http://{example}?"
         )));
     }
     match Url::parse(address) {
         Ok(_) => Ok(address.trim_end_matches('/').to_owned()),
-        Err(error) => Err(wrong(&format!("is not a URL: '{address}': {error}"))),
+        Err(error) => Err(invalid(&format!("is not a URL: '{address}': {error}"))),
     }
 }
 
 impl Connection {
     /// Returns the URL of the server, without a slash at its end.
     pub(super) fn base(&self) -> Result<String, ClientError> {
-        match (&self.url, environment::said_url()) {
-            (Some(url), _) => checked_address("--url", url),
-            (None, Some(url)) => checked_address(environment::URL, &url),
+        match (&self.url, environment::server_url()) {
+            (Some(url), _) => validate_address("--url", url),
+            (None, Some(url)) => validate_address(environment::URL, &url),
             (None, None) => Ok(environment::URL_DEFAULT.to_owned()),
         }
     }
 
     /// Whether the option or the variable names a server.
-    pub(super) fn is_said(&self) -> bool {
-        self.url.is_some() || environment::said_url().is_some()
+    pub(super) fn is_configured(&self) -> bool {
+        self.url.is_some() || environment::server_url().is_some()
     }
 
     /// Returns the bearer token, if there is one.
@@ -194,16 +194,19 @@ impl Connection {
 
     /// Returns the HTTP client for the server.
     pub(super) fn client(&self) -> Result<Client, ClientError> {
-        let mut client = Client::builder().connect_timeout(CONNECT_MAX).read_timeout(SILENCE_MAX);
+        let mut client =
+            Client::builder().connect_timeout(CONNECT_TIMEOUT).read_timeout(READ_TIMEOUT);
         if let Some(file) = self.ca_cert.clone().or_else(environment::ca_cert) {
             let certificates = Certificate::from_pem_bundle(&read(&file)?);
             let certificates = certificates.ok().filter(|all| !all.is_empty());
-            let certificates = certificates.ok_or_else(|| no_good(&file, "no PEM certificates"))?;
+            let certificates =
+                certificates.ok_or_else(|| file_error(&file, "no PEM certificates"))?;
             client = client.tls_certs_merge(certificates);
         }
         if let Some(file) = self.client_cert.clone().or_else(environment::client_cert) {
             let identity = Identity::from_pem(&read(&file)?);
-            let identity = identity.map_err(|_| no_good(&file, "no PEM certificate with a key"))?;
+            let identity =
+                identity.map_err(|_| file_error(&file, "no PEM certificate with a key"))?;
             client = client.identity(identity);
         }
         client.build().map_err(|error| ClientError::Http(cause(&error)))
@@ -230,16 +233,16 @@ impl Connection {
         let response = request.send().await.map_err(failed)?;
         let status = response.status();
         let text = response.text().await.map_err(failed)?;
-        let answer: Value = serde_json::from_str(&text).unwrap_or_default();
+        let value: Value = serde_json::from_str(&text).unwrap_or_default();
         if status.is_success() {
-            return Ok(answer);
+            return Ok(value);
         }
-        let error = serde_json::from_value::<ErrorResponse>(answer).ok().map(|it| it.error);
+        let error = serde_json::from_value::<ErrorResponse>(value).ok().map(|it| it.error);
         let (kind, message) = error.map(|error| (error.kind, error.message)).unzip();
-        Err(ClientError::Refused {
+        Err(ClientError::Rejected {
             status: status.as_u16(),
             kind: kind.unwrap_or_else(|| "not a response of slateberg".to_owned()),
-            message: message.unwrap_or_else(|| text.chars().take(SHOWN_MAX).collect()),
+            message: message.unwrap_or_else(|| text.chars().take(ERROR_TEXT_CHARS_MAX).collect()),
             hint: self.hint(status.as_u16()),
         })
     }
@@ -266,10 +269,10 @@ impl Connection {
 }
 
 fn read(file: &Path) -> Result<Vec<u8>, ClientError> {
-    std::fs::read(file).map_err(|error| no_good(file, error))
+    std::fs::read(file).map_err(|error| file_error(file, error))
 }
 
-fn no_good(file: &Path, error: impl Display) -> ClientError {
+fn file_error(file: &Path, error: impl Display) -> ClientError {
     ClientError::Input(format!("{}: {error}", file.display()))
 }
 
@@ -285,8 +288,8 @@ pub(super) fn body(request: &impl Serialize) -> Result<Value, ClientError> {
         .map_err(|error| ClientError::Http(format!("cannot write the request: {error}")))
 }
 
-/// Appends a segment to a path, percent-encoded.
-pub(super) fn below(path: &str, segment: &str) -> String {
+/// Percent-encodes a segment and appends it to a path.
+pub(super) fn child_path(path: &str, segment: &str) -> String {
     format!("{path}/{}", encoded(segment))
 }
 
@@ -297,7 +300,7 @@ pub(super) fn encoded(text: &str) -> String {
     encoded.replace('+', "%20")
 }
 
-/// Returns the query string of the pairs that have a value. Empty if none has.
+/// Returns the query string of the pairs that have a value. It is empty if no pair has one.
 pub(super) fn query(pairs: &[(&str, Option<String>)]) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
     for (name, value) in pairs {
@@ -312,7 +315,7 @@ pub(super) fn query(pairs: &[(&str, Option<String>)]) -> String {
 }
 
 /// Sends requests to a running server and prints the result.
-pub(super) fn ask_server(asking: impl Future<Output = Result<String, ClientError>>) -> Outcome {
-    print(&runtime()?.block_on(asking)?);
+pub(super) fn run_online(request: impl Future<Output = Result<String, ClientError>>) -> Outcome {
+    print(&runtime()?.block_on(request)?);
     Ok(ExitCode::SUCCESS)
 }

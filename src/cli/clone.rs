@@ -1,29 +1,30 @@
-//! `slateberg clone`: creates a second catalog that shares the objects of this one.
+//! `slateberg clone`: creates a second catalog that shares the stored objects of its parent.
 
 use clap::Args;
 use serde_json::json;
 
 use super::arguments::Common;
 use super::exit::Outcome;
-use super::exit::walked;
+use super::exit::walk_outcome;
 use super::output::print;
 use super::output::{GLOBAL, OUTPUT_HELP, Output, print_json};
 use super::progress::progress;
 use slateberg_base::rfc3339;
 use slateberg_runtime::clone::{Cloned, clone_catalog};
-use slateberg_runtime::seams::Seams;
-use slateberg_runtime::stopped::Wanted;
+use slateberg_runtime::dependencies::Dependencies;
+use slateberg_runtime::offline_writer::RestoreTarget;
 use slateberg_store::records::CloneOf;
 
 /// Clone the catalog without copying it, to try something out. Both catalogs then change
 /// independently.
 #[derive(Debug, Args)]
-pub struct Clone {
+pub struct CloneCommand {
     /// Data directory or state URL of the clone, in the same bucket or on the same machine
     #[arg(long, value_name = "DIR|URL")]
     to: String,
-    /// Checkpoint (name or id) or time to clone, also while a server runs [default: the present
-    /// state of a local directory that no server uses]
+    /// Checkpoint to clone: its name or id, or a time for the newest checkpoint up to then. Works
+    /// while a server runs. [default: the present state, only for a local directory that no server
+    /// uses]
     #[arg(long, value_name = "CHECKPOINT|TIME")]
     checkpoint: Option<String>,
     #[command(flatten)]
@@ -32,32 +33,33 @@ pub struct Clone {
     output: Output,
 }
 
-impl Clone {
+impl CloneCommand {
     /// Creates the clone and prints how to serve and how to delete it.
     pub fn run(self) -> Outcome {
-        self.common.work(async |settings| {
-            let wanted = self.checkpoint.as_deref().map(Wanted::parse);
-            let seams = Seams::default();
-            let done =
-                clone_catalog(settings, &seams, wanted.as_ref(), &self.to, &progress()).await?;
+        self.common.run_offline(async |settings| {
+            let selector = self.checkpoint.as_deref().map(RestoreTarget::parse);
+            let dependencies = Dependencies::default();
+            let cloned =
+                clone_catalog(settings, &dependencies, selector.as_ref(), &self.to, &progress())
+                    .await?;
             match self.output {
-                Output::Json => print_json(&shown(&done)),
-                Output::Table => print(&text(&done)),
+                Output::Json => print_json(&clone_json(&cloned)),
+                Output::Table => print(&text(&cloned)),
             }
-            walked(&done.report)
+            walk_outcome(&cloned.report)
         })
     }
 }
 
 /// Describes the parent of a clone and the cloned state.
-pub(super) fn told(clone: &CloneOf) -> String {
+pub(super) fn describe_origin(clone: &CloneOf) -> String {
     let as_of = rfc3339::format(clone.as_of_ms);
     let checkpoint = clone.checkpoint.as_ref().map(|name| format!(", checkpoint {name}"));
     format!("of {} as of {as_of}{}", clone.parent_url, checkpoint.unwrap_or_default())
 }
 
-fn shown(done: &Cloned) -> serde_json::Value {
-    let Cloned { url, data_dir, of, report } = done;
+fn clone_json(cloned: &Cloned) -> serde_json::Value {
+    let Cloned { url, data_dir, of, report } = cloned;
     json!({
         "state": url,
         "data-dir": data_dir,
@@ -71,8 +73,8 @@ fn shown(done: &Cloned) -> serde_json::Value {
     })
 }
 
-fn text(done: &Cloned) -> String {
-    let Cloned { url, data_dir, of, report } = done;
+fn text(cloned: &Cloned) -> String {
+    let Cloned { url, data_dir, of, report } = cloned;
     let broken: String = report.broken.iter().map(|it| format!("broken: {it}\n")).collect();
     let (serve, delete) = match data_dir {
         Some(directory) => {
@@ -95,7 +97,7 @@ fn text(done: &Cloned) -> String {
          A clone never deletes table files. Checkpoint {} of the parent keeps the shared data.\n\
          To serve it:   {serve}\n\
          To delete it:  stop its server, {delete}, and then, in the parent, slateberg checkpoint delete {}\n",
-        told(of),
+        describe_origin(of),
         report.summary(),
         of.pin_name,
         of.pin_name,

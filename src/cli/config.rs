@@ -6,13 +6,13 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::arguments::Common;
-use super::checked::{Checked, add_place};
 use super::exit::{Exit, Failure, Outcome};
 use super::output::print;
 use super::output::{GLOBAL, OUTPUT_HELP, Output, print_json, table};
 use super::runtime::runtime;
+use super::settings_check::{SettingsCheck, add_source};
 use slateberg_config::read;
-use slateberg_runtime::seams::Seams;
+use slateberg_runtime::dependencies::Dependencies;
 
 /// Validate or print the effective settings.
 #[derive(Debug, Args)]
@@ -23,14 +23,15 @@ pub struct Config {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Check files and environment as `serve` would read them, without a start
-    Check(Reading),
+    /// Check the settings files and environment variables that `serve` would use, without starting
+    /// the server
+    Check(ConfigArgs),
     /// Print every effective setting and its source. Secrets are hidden
-    Show(Reading),
+    Show(ConfigArgs),
 }
 
 #[derive(Debug, Args)]
-struct Reading {
+struct ConfigArgs {
     #[command(flatten)]
     common: Common,
     #[arg(long, value_enum, default_value = "table", help = OUTPUT_HELP, help_heading = GLOBAL)]
@@ -41,23 +42,27 @@ impl Config {
     /// Runs the subcommand and prints the result.
     pub fn run(self) -> Outcome {
         match self.command {
-            Command::Check(reading) => reading.check(),
-            Command::Show(reading) => reading.show(),
+            Command::Check(arguments) => arguments.check(),
+            Command::Show(arguments) => arguments.show(),
         }
     }
 }
 
-impl Reading {
+impl ConfigArgs {
     fn check(self) -> Outcome {
         let sources = self.common.sources();
         let checked = runtime()?.block_on(async {
-            Checked::new(&sources, |settings| self.common.change(settings), &Seams::default())
+            SettingsCheck::new(
+                &sources,
+                |settings| self.common.change(settings),
+                &Dependencies::default(),
+            )
         });
         let is_valid = checked.problems.is_empty();
         match self.output {
             Output::Table if is_valid => {
                 let summary = checked.findings.summary.iter();
-                let rows = summary.map(|(what, how)| format!("  {what:<12}{how}\n"));
+                let rows = summary.map(|(label, text)| format!("  {label:<12}{text}\n"));
                 let (sources, warnings) = (checked.sources(), checked.warnings());
                 print(&format!("ok: {sources}\n{}{warnings}", rows.collect::<String>()));
             }
@@ -78,22 +83,24 @@ impl Reading {
             return Err(Failure::new(Exit::Settings, texts.join("\n")));
         }
         self.common.change(&mut read.settings);
-        let settings = read.settings_with_places();
+        let settings = read.settings_with_sources();
         match self.output {
             Output::Table => {
                 let row = |it: &slateberg_config::show::Setting| {
-                    [it.key.clone(), it.value.to_string(), it.place.to_string()]
+                    [it.key.clone(), it.value.to_string(), it.source.to_string()]
                 };
                 let rows: Vec<_> = settings.iter().map(row).collect();
                 print(&table(["KEY", "VALUE", "FROM"], &rows));
             }
             Output::Json => {
-                let one = |it: &slateberg_config::show::Setting| {
-                    let mut shown = json!({ "key": it.key, "value": it.value });
-                    add_place(&mut shown, &it.place);
-                    shown
+                let setting_json = |it: &slateberg_config::show::Setting| {
+                    let mut value = json!({ "key": it.key, "value": it.value });
+                    add_source(&mut value, &it.source);
+                    value
                 };
-                print_json(&json!({ "settings": settings.iter().map(one).collect::<Vec<_>>() }));
+                print_json(
+                    &json!({ "settings": settings.iter().map(setting_json).collect::<Vec<_>>() }),
+                );
             }
         }
         Ok(ExitCode::SUCCESS)

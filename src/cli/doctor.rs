@@ -6,13 +6,13 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::arguments::Common;
-use super::checked::Checked;
 use super::exit::{Exit, Failure, Outcome};
 use super::output::print;
 use super::output::{GLOBAL, OUTPUT_HELP, Output, print_json};
 use super::runtime::runtime;
+use super::settings_check::SettingsCheck;
 use crate::app::doctor::{Check, Severity, examine};
-use slateberg_runtime::seams::Seams;
+use slateberg_runtime::dependencies::Dependencies;
 
 /// Test buckets, KMS, issuers, clocks, ports and files of a configuration.
 #[derive(Debug, Args)]
@@ -27,9 +27,13 @@ impl Doctor {
     /// Runs all checks.
     pub fn run(self) -> Outcome {
         runtime()?.block_on(async {
-            let seams = Seams::default();
+            let dependencies = Dependencies::default();
             let sources = self.common.sources();
-            let checked = Checked::new(&sources, |settings| self.common.change(settings), &seams);
+            let checked = SettingsCheck::new(
+                &sources,
+                |settings| self.common.change(settings),
+                &dependencies,
+            );
             if !checked.problems.is_empty() {
                 match self.output {
                     Output::Table => print(&checked.report()),
@@ -40,7 +44,7 @@ impl Doctor {
                     "the settings are wrong, nothing was tested: see the output",
                 ));
             }
-            let checks = Box::pin(examine(&checked.read.settings, &seams)).await;
+            let checks = Box::pin(examine(&checked.read.settings, &dependencies)).await;
             match self.output {
                 Output::Table => print(&(lines(&checks) + &checked.warnings())),
                 Output::Json => print_json(&report(&checks)),

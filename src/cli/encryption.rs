@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
-use super::client::ask_server;
+use super::client::run_online;
 use super::client::{ClientError, Connection, body, parse};
 use super::exit::Outcome;
 use super::output::{Output, json_text, table, time};
@@ -21,22 +21,23 @@ pub struct Encryption {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Show whether the catalog is encrypted, and with which keys
-    Status(Ask),
+    Status(StatusArgs),
     /// Encrypt new data with a new data key. Existing data stays readable
-    Rotate(Ask),
-    /// Wrap all data keys again, with the wrapping key of the settings or with another one
+    Rotate(StatusArgs),
+    /// Wrap all data keys again, with the wrapping key in the settings or with another one
     Rewrap(Rewrap),
 }
 
 #[derive(Debug, Args)]
-struct Ask {
+struct StatusArgs {
     #[command(flatten)]
     connection: Connection,
 }
 
 #[derive(Debug, Args)]
 struct Rewrap {
-    /// Wrapping key by its name in the KMS, such as an ARN [default: that of the server's settings]
+    /// Name of the wrapping key in the KMS, such as an ARN [default: the one in the server's
+    /// settings]
     #[arg(long, value_name = "KEY")]
     wrapping_key: Option<String>,
     #[command(flatten)]
@@ -46,13 +47,13 @@ struct Rewrap {
 impl Encryption {
     /// Runs the subcommand and prints the result.
     pub fn run(self) -> Outcome {
-        ask_server(async {
+        run_online(async {
             match self.command {
-                Command::Status(Ask { connection }) => {
+                Command::Status(StatusArgs { connection }) => {
                     let status = connection.send("GET", PATH, &Value::Null).await?;
-                    shown(&connection, status)
+                    render(&connection, status)
                 }
-                Command::Rotate(Ask { connection }) => {
+                Command::Rotate(StatusArgs { connection }) => {
                     change(&connection, "rotate", &Value::Null).await
                 }
                 Command::Rewrap(Rewrap { wrapping_key, connection }) => {
@@ -63,12 +64,16 @@ impl Encryption {
     }
 }
 
-async fn change(connection: &Connection, what: &str, body: &Value) -> Result<String, ClientError> {
-    let changed = connection.send("POST", &format!("{PATH}/{what}"), body).await?;
-    shown(connection, changed)
+async fn change(
+    connection: &Connection,
+    action: &str,
+    body: &Value,
+) -> Result<String, ClientError> {
+    let changed = connection.send("POST", &format!("{PATH}/{action}"), body).await?;
+    render(connection, changed)
 }
 
-fn shown(connection: &Connection, status: Value) -> Result<String, ClientError> {
+fn render(connection: &Connection, status: Value) -> Result<String, ClientError> {
     if connection.output == Output::Json {
         return Ok(json_text(&status));
     }

@@ -12,11 +12,12 @@ use slateberg_catalog::transfer;
 use slateberg_kms as kms;
 use slateberg_runtime::error::BuildError;
 use slateberg_runtime::lock::LockError;
-use slateberg_runtime::stopped::StoppedError;
+use slateberg_runtime::offline_writer::OfflineError;
 use slateberg_store as store;
 use slateberg_store::fsck::Report;
 
-/// Exit codes of failures. The values are those of `sysexits.h` where it defines one.
+/// Exit codes of failures. The values are those of `sysexits.h` where that header defines a
+/// suitable one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Exit {
     /// Any other failure.
@@ -82,7 +83,7 @@ impl Failure {
 }
 
 /// Returns the outcome of a subcommand that has checked the records and printed the findings.
-pub(super) fn walked(report: &Report) -> Outcome {
+pub(super) fn walk_outcome(report: &Report) -> Outcome {
     match report.broken.len() {
         0 => Ok(ExitCode::SUCCESS),
         1 => Err(Failure::new(Exit::Damaged, "1 record is damaged: see the output")),
@@ -92,7 +93,7 @@ pub(super) fn walked(report: &Report) -> Outcome {
     }
 }
 
-fn of_store(error: &store::Error) -> Exit {
+fn store_exit(error: &store::Error) -> Exit {
     match error {
         store::Error::Corrupt { .. }
         | store::Error::DamagedFile(_)
@@ -102,14 +103,15 @@ fn of_store(error: &store::Error) -> Exit {
         store::Error::InUse(_) | store::Error::Fenced => Exit::InUse,
         store::Error::Unavailable(_) => Exit::Unreachable,
         store::Error::NoJournal => Exit::Settings,
-        // The setting is valid but the key in the named file is not. A replaced file can succeed.
+        // The setting is valid, but the key in the file that it names is not. A retry can succeed
+        // after the file was replaced.
         store::Error::Encryption(kms::Error::Setting(_)) => Exit::Failed,
-        store::Error::Encryption(error) => of_encryption(error),
+        store::Error::Encryption(error) => encryption_exit(error),
         _ => Exit::Failed,
     }
 }
 
-fn of_encryption(error: &kms::Error) -> Exit {
+fn encryption_exit(error: &kms::Error) -> Exit {
     match error {
         kms::Error::Setting(_) => Exit::Settings,
         kms::Error::Unavailable(_) => Exit::Unreachable,
@@ -119,33 +121,33 @@ fn of_encryption(error: &kms::Error) -> Exit {
     }
 }
 
-fn of_build(error: &BuildError) -> Exit {
+fn build_exit(error: &BuildError) -> Exit {
     match error {
         error if error.is_of_settings() => Exit::Settings,
         BuildError::Lock(LockError::InUse(_)) => Exit::InUse,
         BuildError::Unreachable { .. } | BuildError::Silent { .. } => Exit::Unreachable,
-        BuildError::Encryption(error) => of_encryption(error),
+        BuildError::Encryption(error) => encryption_exit(error),
         BuildError::Store { source, .. }
-        | BuildError::PolicyBook(source)
-        | BuildError::Warehouses(source) => of_store(source),
+        | BuildError::PolicySnapshot(source)
+        | BuildError::Warehouses(source) => store_exit(source),
         _ => Exit::Failed,
     }
 }
 
 impl From<BuildError> for Failure {
     fn from(error: BuildError) -> Self {
-        Self::new(of_build(&error), error)
+        Self::new(build_exit(&error), error)
     }
 }
 
-impl From<StoppedError> for Failure {
-    fn from(error: StoppedError) -> Self {
+impl From<OfflineError> for Failure {
+    fn from(error: OfflineError) -> Self {
         let exit = match &error {
-            StoppedError::Build(error) => of_build(error),
-            StoppedError::Store(error) | StoppedError::Transfer(transfer::Error::Store(error)) => {
-                of_store(error)
+            OfflineError::Build(error) => build_exit(error),
+            OfflineError::Store(error) | OfflineError::Transfer(transfer::Error::Store(error)) => {
+                store_exit(error)
             }
-            StoppedError::Transfer(transfer::Error::Line { .. }) => Exit::Damaged,
+            OfflineError::Transfer(transfer::Error::Line { .. }) => Exit::Damaged,
             _ => Exit::Failed,
         };
         Self::new(exit, error)
@@ -159,7 +161,7 @@ impl From<RunError> for Failure {
             RunError::Listen { source, .. } if source.kind() == io::ErrorKind::AddrInUse => {
                 Exit::InUse
             }
-            RunError::StoreClosed(error) | RunError::Close(error) => of_store(error),
+            RunError::StoreClosed(error) | RunError::Close(error) => store_exit(error),
             _ => Exit::Failed,
         };
         Self::new(exit, error)

@@ -1,4 +1,5 @@
-//! `slateberg fsck`: exit code 0 if all files and records are sound, 65 if some are damaged.
+//! `slateberg fsck`: checks all files and records of a catalog. The exit code is 0 if all are
+//! sound, and 65 if some are damaged.
 
 use std::process::ExitCode;
 
@@ -6,13 +7,13 @@ use clap::Args;
 use serde_json::json;
 
 use super::arguments::Common;
-use super::clone::told;
+use super::clone::describe_origin;
 use super::exit::{Exit, Failure, Outcome};
 use super::output::print;
 use super::output::{GLOBAL, OUTPUT_HELP, Output, print_json};
 use super::progress::progress;
+use slateberg_runtime::dependencies::Dependencies;
 use slateberg_runtime::fsck::{FsckReport, fsck};
-use slateberg_runtime::seams::Seams;
 
 /// Check every file and record of a catalog, without writing, while no server runs on it.
 #[derive(Debug, Args)]
@@ -26,11 +27,11 @@ pub struct Fsck {
 impl Fsck {
     /// Checks the catalog and prints what is damaged.
     pub fn run(self) -> Outcome {
-        self.common.work(async |settings| {
-            let report = fsck(settings, &Seams::default(), &progress()).await?;
+        self.common.run_offline(async |settings| {
+            let report = fsck(settings, &Dependencies::default(), &progress()).await?;
             match self.output {
                 Output::Table => print(&text(&report)),
-                Output::Json => print_json(&value(&report)),
+                Output::Json => print_json(&report_json(&report)),
             }
             if report.is_sound() {
                 Ok(ExitCode::SUCCESS)
@@ -43,16 +44,18 @@ impl Fsck {
 
 fn text(report: &FsckReport) -> String {
     let mut lines = vec![format!("checked {}", report.state_url)];
-    lines.extend(report.clone_of.as_ref().map(|clone| format!("a clone {}", told(clone))));
+    lines.extend(
+        report.clone_of.as_ref().map(|clone| format!("a clone {}", describe_origin(clone))),
+    );
     if report.is_unlocked {
-        lines.push("without a lock: the directory cannot be written".to_owned());
+        lines.push("checked without a lock: the directory is not writable".to_owned());
     }
     lines.extend(report.findings().iter().map(|finding| format!("broken: {finding}")));
     lines.push(report.summary());
     lines.join("\n") + "\n"
 }
 
-fn value(report: &FsckReport) -> serde_json::Value {
+fn report_json(report: &FsckReport) -> serde_json::Value {
     let records = report.records.as_ref();
     json!({
         "state": report.state_url,

@@ -4,8 +4,8 @@ use clap::Args;
 use serde_json::Value;
 
 use super::change::Change;
-use super::client::ask_server;
-use super::client::{ClientError, Connection, below, parse, query};
+use super::client::run_online;
+use super::client::{ClientError, Connection, child_path, parse, query};
 use super::exit::Outcome;
 use super::output::{Output, json_text, principal, print_warnings, table};
 use slateberg_management::grants::{
@@ -17,7 +17,7 @@ const PATH: &str = "/management/v1/grants";
 /// Grant a privilege on a warehouse, namespace, table or view, and everything below it.
 #[derive(Debug, Args)]
 pub struct Grant {
-    /// Privilege: read, write, own, browse, or the id of another template
+    /// Privilege to grant: read, write, own, browse, or the id of a policy template
     template: String,
     /// Grantee: user:ID, service-account:ID, service-account:NAME-OF-KEY, role:NAME or group:NAME
     #[arg(long, value_name = "GRANTEE")]
@@ -33,7 +33,8 @@ pub struct Grant {
 /// Revoke a grant.
 #[derive(Debug, Args)]
 pub struct Revoke {
-    /// Privilege: read, write, own, browse, or the id of another template; or the id of a grant
+    /// Privilege to grant: read, write, own, browse, or the id of a policy template; or the id of a
+    /// grant
     #[arg(value_name = "TEMPLATE|ID")]
     grant: String,
     /// Grantee: user:ID, service-account:ID, role:NAME or group:NAME
@@ -63,10 +64,11 @@ pub struct Grants {
 impl Grant {
     /// Runs the subcommand and prints the result.
     pub fn run(self) -> Outcome {
-        ask_server(async move {
+        run_online(async move {
             let Self { template, to, on, change } = self;
+            let requested = template.clone();
             let request = |comment, expected_revision| CreateGrantRequest {
-                template,
+                template: requested,
                 grantee: to.clone(),
                 resource: on.clone(),
                 comment,
@@ -78,10 +80,9 @@ impl Grant {
             if change.connection.output == Output::Json {
                 return Ok(json_text(&response));
             }
-            // If the response contains no grant, the output repeats the grantee of the command
-            // line.
+            // If the response contains no grant, the output repeats the command line.
             let grant = created.grant.as_ref();
-            let template = grant.map(privilege).unwrap_or_default();
+            let template = grant.map_or(template, privilege);
             let id = grant.map(|it| it.id.as_str()).unwrap_or_default();
             let to = grant.map_or(to, grantee);
             let nothing_new = created.change.changes.granted.is_empty();
@@ -110,11 +111,11 @@ pub(super) fn grantee(grant: &wire::Grant) -> String {
 impl Revoke {
     /// Runs the subcommand and prints the result.
     pub fn run(self) -> Outcome {
-        ask_server(async move {
+        run_online(async move {
             let id = self.id().await?;
-            let done = self.change.delete(&below(PATH, &id)).await?;
+            let response = self.change.delete(&child_path(PATH, &id)).await?;
             Ok(match (self.change.connection.output, self.change.dry_run) {
-                (Output::Json, _) => json_text(&done),
+                (Output::Json, _) => json_text(&response),
                 (Output::Table, true) => format!("{id} would be revoked\n"),
                 (Output::Table, false) => format!("revoked {id}\n"),
             })
@@ -127,11 +128,11 @@ impl Revoke {
         let filter = [("grantee", Some(from.clone())), ("resource", Some(on.clone()))];
         let path = format!("{PATH}{}", query(&filter));
         let listed = self.change.connection.send("GET", &path, &Value::Null).await?;
-        let whole = format!("grant-{}", self.grant);
-        let meant = |template: &str| template == self.grant || template == whole;
+        let full_name = format!("grant-{}", self.grant);
+        let is_match = |template: &str| template == self.grant || template == full_name;
         let mut grants = parse::<GrantList>(listed)?.grants.into_iter();
-        let found = grants.find(|found| meant(&found.grant.template));
-        found.map(|found| found.grant.id).ok_or_else(|| {
+        let entry = grants.find(|entry| is_match(&entry.grant.template));
+        entry.map(|entry| entry.grant.id).ok_or_else(|| {
             ClientError::Input(format!("{} was not granted to {from} on {on}", self.grant))
         })
     }
@@ -140,7 +141,7 @@ impl Revoke {
 impl Grants {
     /// Prints the grants.
     pub fn run(self) -> Outcome {
-        ask_server(async move {
+        run_online(async move {
             let Self { to, on, connection } = self;
             let path = format!("{PATH}{}", query(&[("grantee", to), ("resource", on)]));
             let listed = connection.send("GET", &path, &Value::Null).await?;

@@ -23,15 +23,15 @@ const GROUPS: [(&str, &[&str]); 6] = [
         &["key", "grant", "revoke", "grants", "policy"],
     ),
     (
-        "Data protection, on the data itself (checkpoint: on a running server)",
+        "Data protection, directly on the state (checkpoint: through a running server)",
         &["checkpoint", "restore", "clone", "export", "import"],
     ),
-    ("Diagnostics, on the data itself", &["doctor", "fsck", "store"]),
+    ("Diagnostics, directly on the state", &["doctor", "fsck", "store"]),
     ("Other", &["completions", "man"]),
 ];
 
 const EXIT_CODES: &str = "  0   success
-  1   another failure
+  1   any other failure
   2   wrong command line
   3   policy explain: the request would be denied
   65  damaged records or files
@@ -72,14 +72,14 @@ pub(super) fn command() -> Command {
 fn groups(command: &Command) -> String {
     let styles = command.get_styles();
     let (heading, literal) = (styles.get_header(), styles.get_literal());
-    let known = |name: &str| GROUPS.iter().any(|(_, names)| names.contains(&name));
+    let is_grouped = |name: &str| GROUPS.iter().any(|(_, names)| names.contains(&name));
     let all = || command.get_subcommands().filter(|it| !it.is_hide_set());
     let width = all().map(|it| it.get_name().len()).max().unwrap_or_default();
     let mut text = String::new();
     for (number, (title, names)) in GROUPS.iter().enumerate() {
         text += &format!("{heading}{title}:{heading:#}\n");
         let named = names.iter().filter_map(|name| command.find_subcommand(name));
-        let others = all().filter(|it| number + 1 == GROUPS.len() && !known(it.get_name()));
+        let others = all().filter(|it| number + 1 == GROUPS.len() && !is_grouped(it.get_name()));
         for subcommand in named.chain(others) {
             let name = subcommand.get_name();
             let about = subcommand.get_about().map(StyledStr::to_string).unwrap_or_default();
@@ -116,11 +116,11 @@ mod tests {
     use super::*;
 
     /// Collects the paths of all subcommands that have no subcommands of their own.
-    fn leaves(command: &Command, path: &str, found: &mut Vec<String>) {
+    fn leaf_paths(command: &Command, path: &str, found: &mut Vec<String>) {
         for subcommand in command.get_subcommands() {
             let path = format!("{path} {}", subcommand.get_name()).trim_start().to_owned();
             if subcommand.has_subcommands() {
-                leaves(subcommand, &path, found)
+                leaf_paths(subcommand, &path, found)
             } else {
                 found.push(path)
             }
@@ -128,14 +128,14 @@ mod tests {
     }
 
     #[test]
-    fn the_definition_of_the_command_line_is_consistent() {
+    fn command_line_definition_is_consistent() {
         command().debug_assert();
     }
 
     #[test]
     fn every_subcommand_without_subcommands_has_examples() {
         let mut found = Vec::new();
-        leaves(&Cli::command(), "", &mut found);
+        leaf_paths(&Cli::command(), "", &mut found);
         found.retain(|path| section(path).is_none());
         assert_eq!(found, Vec::<String>::new());
     }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
-use super::client::ask_server;
-use super::client::{ClientError, Connection, below, body, parse};
+use super::client::run_online;
+use super::client::{ClientError, Connection, body, child_path, parse};
 use super::duration::{duration, seconds};
 use super::exit::Outcome;
 use super::output::{Output, json_text, lines_of, principal, table, time};
@@ -26,12 +26,12 @@ enum Command {
     /// List the jobs that you may see, unfinished ones first
     #[command(visible_alias = "ls")]
     List(List),
-    /// Show a job and the findings of a dry run
-    Show(One),
-    /// List files under a table's location that no metadata references
+    /// Show a job, and the files that a dry run found
+    Show(JobArgs),
+    /// Find files at a table's location that no metadata references; --delete deletes them
     RemoveOrphans(RemoveOrphans),
     /// Cancel a job. Files already deleted stay deleted
-    Cancel(One),
+    Cancel(JobArgs),
 }
 
 #[derive(Debug, Args)]
@@ -41,7 +41,7 @@ struct List {
 }
 
 #[derive(Debug, Args)]
-struct One {
+struct JobArgs {
     /// ID of the job, as `list` prints it
     id: String,
     #[command(flatten)]
@@ -68,12 +68,12 @@ struct RemoveOrphans {
 impl Job {
     /// Runs the subcommand and prints the result.
     pub fn run(self) -> Outcome {
-        ask_server(async {
+        run_online(async {
             match self.command {
                 Command::List(list) => list.run().await,
-                Command::Show(one) => one.show().await,
-                Command::RemoveOrphans(wanted) => wanted.run().await,
-                Command::Cancel(one) => one.cancel().await,
+                Command::Show(arguments) => arguments.show().await,
+                Command::RemoveOrphans(removal) => removal.run().await,
+                Command::Cancel(arguments) => arguments.cancel().await,
             }
         })
     }
@@ -112,10 +112,10 @@ fn files(job: &wire::Job) -> String {
     }
 }
 
-impl One {
+impl JobArgs {
     async fn show(self) -> Result<String, ClientError> {
         let Self { id, connection } = self;
-        let job = connection.send("GET", &below(PATH, &id), &Value::Null).await?;
+        let job = connection.send("GET", &child_path(PATH, &id), &Value::Null).await?;
         Ok(match connection.output {
             Output::Json => json_text(&job),
             Output::Table => lines(&parse(job)?),
@@ -124,7 +124,7 @@ impl One {
 
     async fn cancel(self) -> Result<String, ClientError> {
         let Self { id, connection } = self;
-        let path = format!("{}/cancel", below(PATH, &id));
+        let path = format!("{}/cancel", child_path(PATH, &id));
         let job = connection.send("POST", &path, &Value::Null).await?;
         Ok(match connection.output {
             Output::Json => json_text(&job),

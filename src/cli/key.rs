@@ -7,8 +7,8 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::client::ask_server;
-use super::client::{ClientError, Connection, below, body, parse, query};
+use super::client::run_online;
+use super::client::{ClientError, Connection, body, child_path, parse, query};
 use super::duration::{days, duration};
 use super::exit::Outcome;
 use super::output::{Output, json_text, principal, print_warnings, table, time};
@@ -72,10 +72,10 @@ struct List {
 
 #[derive(Debug, Args)]
 struct Revoke {
-    /// Id of the key, or its name if no other valid key has it
+    /// Id of the key, or its name if no other valid key has the same name
     #[arg(value_name = "ID|NAME")]
     key: String,
-    /// Revoke the key even if no other API key may manage API keys
+    /// Revoke the key even if it is the last one that is allowed to manage API keys
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -85,7 +85,7 @@ struct Revoke {
 impl Key {
     /// Runs the subcommand and prints the result.
     pub fn run(self) -> Outcome {
-        ask_server(async {
+        run_online(async {
             match self.command {
                 // A bootstrap key is created locally, without a server.
                 Command::Generate => Ok(format!("{}\n", key_text::mint().reveal())),
@@ -118,13 +118,13 @@ impl Create {
                 let id = details.id;
                 let roles = if request.roles.is_empty() {
                     format!(
-                        "It has no role, and may do nothing until something is granted to it:\n  \
+                        "The key has no role, and no permissions until a privilege is granted to it:\n  \
                          slateberg grant read --to service-account:{id} --on warehouse:NAME\n"
                     )
                 } else {
                     String::new()
                 };
-                format!("id   {id}\nkey  {key}\n\nKeep it: it is not shown again.\n{roles}")
+                format!("id   {id}\nkey  {key}\n\nSave the key: it is not shown again.\n{roles}")
             }
         })
     }
@@ -158,7 +158,7 @@ impl Revoke {
     async fn run(self) -> Result<String, ClientError> {
         let forced = query(&[("force", self.force.then(|| "true".to_owned()))]);
         let id = self.id().await?;
-        let path = format!("{}{forced}", below(PATH, &id));
+        let path = format!("{}{forced}", child_path(PATH, &id));
         self.connection.send("DELETE", &path, &Value::Null).await?;
         Ok(match self.connection.output {
             Output::Json => json_text(&json!({ "revoked": id })),
@@ -180,15 +180,15 @@ impl Revoke {
         match named.as_slice() {
             [id] => Ok(id.clone()),
             [] => {
-                let meant = nearest(name, valid.iter().map(|key| key.name.as_str()));
-                let hint = meant.map(|meant| format!(". Did you mean '{meant}'?"));
+                let suggestion = nearest(name, valid.iter().map(|key| key.name.as_str()));
+                let hint = suggestion.map(|suggestion| format!(". Did you mean '{suggestion}'?"));
                 let hint = hint.unwrap_or_default();
                 Err(ClientError::Input(format!("no valid API key has the name '{name}'{hint}")))
             }
             ids => {
                 let (count, ids) = (ids.len(), ids.join(", "));
-                let what = format!("{count} API keys have the name '{name}'");
-                Err(ClientError::Input(format!("{what}. Write the id of one: {ids}")))
+                let problem = format!("{count} API keys have the name '{name}'");
+                Err(ClientError::Input(format!("{problem}. Write the id of one: {ids}")))
             }
         }
     }

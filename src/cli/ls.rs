@@ -6,7 +6,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::client::ask_server;
+use super::client::run_online;
 use super::client::{ClientError, Connection, encoded, parse, query};
 use super::exit::Outcome;
 use super::output::{Output, json_text, table};
@@ -21,7 +21,7 @@ pub struct Ls {
     /// Warehouse or namespace, as WAREHOUSE or WAREHOUSE/LEVEL... [default: the default warehouse]
     #[arg(value_name = "NAMESPACE")]
     path: Option<String>,
-    /// List everything below it
+    /// List everything below the warehouse or namespace
     #[arg(long, short)]
     recursive: bool,
     #[command(flatten)]
@@ -70,7 +70,7 @@ struct Entry {
 impl Ls {
     /// Prints the list.
     pub fn run(self) -> Outcome {
-        ask_server(async move {
+        run_online(async move {
             let levels = self.path.as_deref().map(split).unwrap_or_default();
             let (name, levels) = match levels.split_first() {
                 Some((name, levels)) => (Some(name.as_str()), levels.to_vec()),
@@ -100,7 +100,7 @@ pub(super) fn joined<'n>(names: impl IntoIterator<Item = &'n String>) -> String 
 }
 
 impl<'a> Warehouse<'a> {
-    /// Requests the configuration of a warehouse, or of the default one.
+    /// Requests the client configuration of a warehouse, or of the default warehouse.
     pub(super) async fn open(
         connection: &'a Connection,
         name: Option<&str>,
@@ -123,12 +123,12 @@ impl<'a> Warehouse<'a> {
     /// Lists a namespace, or the namespaces of the warehouse if there are no levels.
     async fn list(&self, levels: Vec<String>, recursive: bool) -> Result<Vec<Entry>, ClientError> {
         let mut entries = Vec::new();
-        let mut waiting = VecDeque::from([levels]);
-        while let Some(levels) = waiting.pop_front() {
+        let mut pending = VecDeque::from([levels]);
+        while let Some(levels) = pending.pop_front() {
             for namespace in self.namespaces(&levels).await? {
                 entries.push(self.entry("namespace", &namespace));
                 if recursive {
-                    waiting.push_back(namespace);
+                    pending.push_back(namespace);
                 }
             }
             if levels.is_empty() {
@@ -137,9 +137,9 @@ impl<'a> Warehouse<'a> {
             for (kind, member) in [("table", "tables"), ("view", "views")] {
                 let path = self.path(&levels, member);
                 for page in self.pages(&path, None).await? {
-                    entries.extend(page.identifiers.into_iter().map(|mut found| {
-                        found.namespace.push(found.name);
-                        self.entry(kind, &found.namespace)
+                    entries.extend(page.identifiers.into_iter().map(|mut identifier| {
+                        identifier.namespace.push(identifier.name);
+                        self.entry(kind, &identifier.namespace)
                     }));
                 }
             }

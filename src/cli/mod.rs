@@ -11,7 +11,6 @@ use output::{GLOBAL, OUTPUT_HELP, Output};
 mod accept_loss;
 mod arguments;
 mod change;
-mod checked;
 pub mod checkpoint;
 mod client;
 pub mod clone;
@@ -34,6 +33,7 @@ mod progress;
 pub mod restore;
 mod runtime;
 pub mod serve;
+mod settings_check;
 pub mod store;
 pub mod table;
 pub mod transfer;
@@ -64,14 +64,14 @@ enum Command {
     /// Restore the catalog to a checkpoint
     Restore(restore::Restore),
     /// Clone the catalog without copying it, to try something out
-    Clone(clone::Clone),
+    Clone(clone::CloneCommand),
     /// Write the catalog to a file of JSON lines
     Export(transfer::Export),
     /// Read an export into an empty catalog, while no server uses it
     Import(transfer::Import),
     /// Register the tables and views of another catalog, or of a directory
     Migrate(Box<migrate::Migrate>),
-    /// Test whether an object store honors conditional writes
+    /// Test an object store, or accept the loss of changes in a damaged journal
     Store(store::Store),
     /// List namespaces, tables and views
     Ls(ls::Ls),
@@ -122,11 +122,11 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 /// Reports a failure on standard error and returns the exit code, for programs that run a
 /// subcommand.
-pub fn end(outcome: Outcome) -> ExitCode {
+pub fn exit_code(outcome: Outcome) -> ExitCode {
     outcome.unwrap_or_else(|failure| failure.report(Output::Table))
 }
 
-/// Whether a command line that cannot be parsed asks for JSON.
+/// Whether a command line that cannot be parsed requests JSON as output.
 fn wants_json(arguments: &[OsString]) -> bool {
     let pairs = arguments.windows(2).any(|pair| pair[0] == "--output" && pair[1] == "json");
     pairs || arguments.iter().any(|argument| argument == "--output=json")

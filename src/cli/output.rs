@@ -94,7 +94,8 @@ pub(super) fn table<const N: usize>(headings: [&str; N], rows: &[[String; N]]) -
     std::iter::once(line(headings)).chain(rows).collect()
 }
 
-/// Characters of an id beside a name. Ids of the same minute share the first 8.
+/// Number of characters of an id that are shown beside a name. Ids that were created in the same
+/// minute share the first 8.
 const SHORT_ID_CHARS: usize = 13;
 
 /// Formats a principal with its name, if the server returned one, such as `bootstrap

@@ -22,29 +22,29 @@ const LINE_INTERVAL: Duration = Duration::from_secs(10);
 /// Creates a progress display on standard error.
 pub(super) fn progress() -> Progress {
     let is_terminal = std::io::stderr().is_terminal();
-    Progress::new(Arc::new(Screen { is_terminal, running: Mutex::new(None) }))
+    Progress::new(Arc::new(TerminalProgress { is_terminal, running: Mutex::new(None) }))
 }
 
-struct Screen {
+struct TerminalProgress {
     is_terminal: bool,
-    running: Mutex<Option<Running>>,
+    running: Mutex<Option<RunningPhase>>,
 }
 
 /// The current phase.
-struct Running {
+struct RunningPhase {
     bar: ProgressBar,
     failed: Arc<AtomicU64>,
     /// Stops the printing thread when dropped.
     _lines: Option<mpsc::Sender<()>>,
 }
 
-impl Screen {
-    fn change(&self, change: impl FnOnce(&mut Option<Running>)) {
+impl TerminalProgress {
+    fn change(&self, change: impl FnOnce(&mut Option<RunningPhase>)) {
         change(&mut self.running.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }
 
-impl ProgressSink for Screen {
+impl ProgressSink for TerminalProgress {
     fn begin(&self, phase: &str, total: Option<u64>) {
         let target = if self.is_terminal {
             ProgressDrawTarget::stderr()
@@ -60,7 +60,7 @@ impl ProgressSink for Screen {
         } else {
             print_lines(bar.clone(), Arc::clone(&failed))
         };
-        self.change(|running| *running = Some(Running { bar, failed, _lines: lines }));
+        self.change(|running| *running = Some(RunningPhase { bar, failed, _lines: lines }));
     }
 
     fn advance(&self, by: u64) {
@@ -88,10 +88,10 @@ impl ProgressSink for Screen {
     }
 }
 
-/// Shows the same text on a terminal as in separate lines.
+/// Returns the style of the line on a terminal. It shows the same text as the separate lines.
 fn style(failed: Arc<AtomicU64>) -> ProgressStyle {
-    let words = move |state: &ProgressState, out: &mut dyn std::fmt::Write| {
-        let words = words(&At {
+    let status = move |state: &ProgressState, out: &mut dyn std::fmt::Write| {
+        let status = progress_text(&ProgressSnapshot {
             done: state.pos(),
             total: state.len(),
             failed: failed.load(Ordering::Relaxed),
@@ -100,10 +100,10 @@ fn style(failed: Arc<AtomicU64>) -> ProgressStyle {
             remaining: state.eta(),
         });
         // If drawing fails, the next tick draws the line again.
-        let _ = out.write_str(&words);
+        let _ = out.write_str(&status);
     };
-    let style = ProgressStyle::with_template("{spinner} {msg}: {words}");
-    style.unwrap_or_else(|_| ProgressStyle::default_bar()).with_key("words", words)
+    let style = ProgressStyle::with_template("{spinner} {msg}: {status}");
+    style.unwrap_or_else(|_| ProgressStyle::default_bar()).with_key("status", status)
 }
 
 /// Prints a line at intervals until the sender is dropped. Returns `None` if the thread cannot be
@@ -112,7 +112,7 @@ fn print_lines(bar: ProgressBar, failed: Arc<AtomicU64>) -> Option<mpsc::Sender<
     let (stop, stopped) = mpsc::channel::<()>();
     let print = move || {
         while stopped.recv_timeout(LINE_INTERVAL) == Err(RecvTimeoutError::Timeout) {
-            let words = words(&At {
+            let status = progress_text(&ProgressSnapshot {
                 done: bar.position(),
                 total: bar.length(),
                 failed: failed.load(Ordering::Relaxed),
@@ -121,7 +121,7 @@ fn print_lines(bar: ProgressBar, failed: Arc<AtomicU64>) -> Option<mpsc::Sender<
                 remaining: bar.eta(),
             });
             // Standard error may be closed.
-            let _ = writeln!(std::io::stderr(), "{}: {words}", bar.message());
+            let _ = writeln!(std::io::stderr(), "{}: {status}", bar.message());
         }
     };
     thread::Builder::new().name("progress".to_owned()).spawn(print).is_ok().then_some(stop)
@@ -129,7 +129,7 @@ fn print_lines(bar: ProgressBar, failed: Arc<AtomicU64>) -> Option<mpsc::Sender<
 
 /// The state of a phase.
 #[derive(Clone, Copy)]
-struct At {
+struct ProgressSnapshot {
     done: u64,
     total: Option<u64>,
     failed: u64,
@@ -139,24 +139,24 @@ struct At {
 }
 
 /// Describes the state of a phase.
-fn words(at: &At) -> String {
-    let At { done, total, failed, per_second, elapsed, remaining } = *at;
+fn progress_text(snapshot: &ProgressSnapshot) -> String {
+    let ProgressSnapshot { done, total, failed, per_second, elapsed, remaining } = *snapshot;
     if done == 0 && total.is_none() {
         return time(elapsed);
     }
-    let mut words = grouped(done);
+    let mut status = grouped(done);
     if let Some(total) = total {
         let percent = done.saturating_mul(100).checked_div(total).unwrap_or(100);
-        let _ = write!(words, " of {} ({percent} %)", grouped(total));
+        let _ = write!(status, " of {} ({percent} %)", grouped(total));
     }
     if failed > 0 {
-        let _ = write!(words, ", {} failed", grouped(failed));
+        let _ = write!(status, ", {} failed", grouped(failed));
     }
-    let _ = write!(words, ", {}/s", grouped(per_second as u64));
+    let _ = write!(status, ", {}/s", grouped(per_second as u64));
     if total.is_some_and(|total| total > done) && per_second > 0.0 {
-        let _ = write!(words, ", {} left", time(remaining));
+        let _ = write!(status, ", {} left", time(remaining));
     }
-    words
+    status
 }
 
 fn time(time: Duration) -> String {
@@ -172,7 +172,7 @@ fn time(time: Duration) -> String {
 mod tests {
     use super::*;
 
-    const AT: At = At {
+    const SNAPSHOT: ProgressSnapshot = ProgressSnapshot {
         done: 12_345,
         total: Some(100_000),
         failed: 0,
@@ -182,31 +182,41 @@ mod tests {
     };
 
     #[test]
-    fn a_known_total_comes_with_a_percentage_a_rate_and_the_remaining_time() {
-        let of = |done, seconds| words(&At { done, remaining: Duration::from_secs(seconds), ..AT });
-        assert_eq!(of(12_345, 27), "12,345 of 100,000 (12 %), 3,200/s, 27 s left");
-        assert_eq!(of(12_345, 127), "12,345 of 100,000 (12 %), 3,200/s, 2 min 7 s left");
-        assert_eq!(of(12_345, 7380), "12,345 of 100,000 (12 %), 3,200/s, 2 h 3 min left");
-        assert_eq!(of(100_000, 0), "100,000 of 100,000 (100 %), 3,200/s");
+    fn known_total_shows_percentage_rate_and_remaining_time() {
+        let text = |done, seconds| {
+            progress_text(&ProgressSnapshot {
+                done,
+                remaining: Duration::from_secs(seconds),
+                ..SNAPSHOT
+            })
+        };
+        assert_eq!(text(12_345, 27), "12,345 of 100,000 (12 %), 3,200/s, 27 s left");
+        assert_eq!(text(12_345, 127), "12,345 of 100,000 (12 %), 3,200/s, 2 min 7 s left");
+        assert_eq!(text(12_345, 7380), "12,345 of 100,000 (12 %), 3,200/s, 2 h 3 min left");
+        assert_eq!(text(100_000, 0), "100,000 of 100,000 (100 %), 3,200/s");
     }
 
     #[test]
-    fn an_unknown_total_comes_with_the_rate_alone() {
-        assert_eq!(words(&At { done: 1_000, total: None, ..AT }), "1,000, 3,200/s");
-        let empty = At { done: 0, total: Some(0), per_second: 0.0, ..AT };
-        assert_eq!(words(&empty), "0 of 0 (100 %), 0/s");
+    fn unknown_total_shows_the_rate_alone() {
+        assert_eq!(
+            progress_text(&ProgressSnapshot { done: 1_000, total: None, ..SNAPSHOT }),
+            "1,000, 3,200/s"
+        );
+        let empty = ProgressSnapshot { done: 0, total: Some(0), per_second: 0.0, ..SNAPSHOT };
+        assert_eq!(progress_text(&empty), "0 of 0 (100 %), 0/s");
     }
 
     #[test]
-    fn work_that_cannot_be_counted_comes_with_its_elapsed_time() {
+    fn uncountable_work_shows_its_elapsed_time() {
         let elapsed = Duration::from_secs(64);
-        let opening = At { done: 0, total: None, per_second: 0.0, elapsed, ..AT };
-        assert_eq!(words(&opening), "1 min 4 s");
+        let opening =
+            ProgressSnapshot { done: 0, total: None, per_second: 0.0, elapsed, ..SNAPSHOT };
+        assert_eq!(progress_text(&opening), "1 min 4 s");
     }
 
     #[test]
-    fn failures_are_counted() {
-        let words = words(&At { failed: 3, ..AT });
-        assert_eq!(words, "12,345 of 100,000 (12 %), 3 failed, 3,200/s, 27 s left");
+    fn failures_are_shown() {
+        let status = progress_text(&ProgressSnapshot { failed: 3, ..SNAPSHOT });
+        assert_eq!(status, "12,345 of 100,000 (12 %), 3 failed, 3,200/s, 27 s left");
     }
 }

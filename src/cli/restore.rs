@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::arguments::Common;
 use super::exit::Outcome;
-use super::exit::walked;
+use super::exit::walk_outcome;
 use super::ls::joined;
 use super::output::print;
 use super::output::{GLOBAL, OUTPUT_HELP, Output, grouped, json_text, table};
@@ -15,13 +15,13 @@ use super::progress::progress;
 use slateberg_base::progress::Progress;
 use slateberg_base::rfc3339;
 use slateberg_config::Settings;
+use slateberg_runtime::dependencies::Dependencies;
+use slateberg_runtime::offline_writer::{OfflineError, OfflineWriter, RestoreTarget, Restored};
 use slateberg_runtime::preview::{check_unused, preview};
-use slateberg_runtime::seams::Seams;
-use slateberg_runtime::stopped::{Restored, StoppedCatalog, StoppedError, Wanted};
 use slateberg_store::checkpoints::Checkpoint;
-use slateberg_store::restore::{Counts, Object, Objects, Told};
+use slateberg_store::restore::{Counts, Object, Objects, RestoreSummary};
 
-/// Maximum number of objects per kind of change in the table. JSON contains all of them.
+/// Maximum number of objects per kind of change in the printed table. JSON contains all objects.
 const NAMES_MAX: usize = 50;
 
 /// Restore the catalog to a checkpoint. Without --yes, only print the changes, also while a server
@@ -32,7 +32,7 @@ pub struct Restore {
     /// to then
     #[arg(long, value_name = "CHECKPOINT|TIME")]
     to: String,
-    /// Apply the changes. No server may run
+    /// Apply the changes instead of only printing them. The server must be stopped
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
@@ -44,54 +44,55 @@ pub struct Restore {
 impl Restore {
     /// Restores the catalog and prints the changes. Without `--yes`, only prints them.
     pub fn run(self) -> Outcome {
-        self.common.work(async |settings| self.work(settings).await)
+        self.common.run_offline(async |settings| self.run_offline(settings).await)
     }
 
-    async fn work(&self, settings: &Settings) -> Outcome {
-        let wanted = Wanted::parse(&self.to);
+    async fn run_offline(&self, settings: &Settings) -> Outcome {
+        let selector = RestoreTarget::parse(&self.to);
         let progress = progress();
         if self.yes {
             check_unused(settings)?;
         }
         // Opening a store in a bucket fences its server. Therefore look for the checkpoint first,
         // and report a missing one.
-        let (to, told) = preview(settings, &Seams::default(), &wanted, &progress).await?;
+        let (to, summary) =
+            preview(settings, &Dependencies::default(), &selector, &progress).await?;
         if !self.yes {
-            print(&self.foretold(&to, &told));
+            print(&self.preview_text(&to, &summary));
             return Ok(ExitCode::SUCCESS);
         }
-        let done = restore(settings, &wanted, &progress).await?;
-        print(&self.told(&done));
-        walked(&done.report)
+        let restored = restore(settings, &selector, &progress).await?;
+        print(&self.result_text(&restored));
+        walk_outcome(&restored.report)
     }
 
-    fn foretold(&self, to: &Checkpoint, told: &Told) -> String {
+    fn preview_text(&self, to: &Checkpoint, summary: &RestoreSummary) -> String {
         if self.output == Output::Json {
-            let told = json!({ "done": false, "to": shown(to), "changes": changes_json(told) });
-            return json_text(&told);
+            let text = json!({ "done": false, "to": checkpoint_json(to), "changes": changes_json(summary) });
+            return json_text(&text);
         }
         format!(
             "checkpoint {}\n\n{}\nDry run: nothing was changed. Stop the server and add --yes to apply the changes.\n",
-            called(to),
-            changes(told)
+            checkpoint_label(to),
+            changes(summary)
         )
     }
 
-    fn told(&self, done: &Restored) -> String {
-        let Restored { to, undo, told, report } = done;
+    fn result_text(&self, restored: &Restored) -> String {
+        let Restored { to, undo, summary, report } = restored;
         if self.output == Output::Json {
-            let told = json!({
-                "done": true, "to": shown(to), "undo": shown(undo), "changes": changes_json(told),
+            let text = json!({
+                "done": true, "to": checkpoint_json(to), "undo": checkpoint_json(undo), "changes": changes_json(summary),
                 "broken": report.broken,
             });
-            return json_text(&told);
+            return json_text(&text);
         }
         let broken: String = report.broken.iter().map(|it| format!("broken: {it}\n")).collect();
         format!(
             "restored to checkpoint {}\n\n{}\n{broken}{}\n\
              To undo the restore: slateberg restore --yes --to {}\n",
-            called(to),
-            changes(told),
+            checkpoint_label(to),
+            changes(summary),
             report.summary(),
             undo.name.as_deref().unwrap_or_default()
         )
@@ -100,19 +101,19 @@ impl Restore {
 
 async fn restore(
     settings: &Settings,
-    wanted: &Wanted,
+    selector: &RestoreTarget,
     progress: &Progress,
-) -> Result<Restored, StoppedError> {
+) -> Result<Restored, OfflineError> {
     let opening = progress.phase("opening the store", None);
-    let catalog = StoppedCatalog::open(settings, &Seams::default()).await?;
+    let catalog = OfflineWriter::open(settings, &Dependencies::default()).await?;
     drop(opening);
-    let done = catalog.restore(wanted, progress).await;
+    let restored = catalog.restore(selector, progress).await;
     let closed = catalog.close().await;
-    let done = done?;
-    closed.map(|()| done)
+    let restored = restored?;
+    closed.map(|()| restored)
 }
 
-fn shown(checkpoint: &Checkpoint) -> Value {
+fn checkpoint_json(checkpoint: &Checkpoint) -> Value {
     json!({
         "id": checkpoint.id,
         "name": checkpoint.name,
@@ -120,14 +121,14 @@ fn shown(checkpoint: &Checkpoint) -> Value {
     })
 }
 
-fn called(checkpoint: &Checkpoint) -> String {
-    let name = checkpoint.called();
+fn checkpoint_label(checkpoint: &Checkpoint) -> String {
+    let name = checkpoint.name_or_id();
     format!("{name} of {}", rfc3339::format(checkpoint.created_ms))
 }
 
 /// Renders counts per kind and the names of all objects as JSON.
-fn changes_json(told: &Told) -> Value {
-    let mut changes = json!(told);
+fn changes_json(summary: &RestoreSummary) -> Value {
+    let mut changes = json!(summary);
     let named = |objects: &[Object]| -> Vec<Value> {
         let object = |object: &Object| {
             let mut value = json!({ "kind": object.kind, "name": joined(&object.name) });
@@ -138,7 +139,7 @@ fn changes_json(told: &Told) -> Value {
         };
         objects.iter().map(object).collect()
     };
-    let Objects { restored, changed, removed } = &told.objects;
+    let Objects { restored, changed, removed } = &summary.objects;
     changes["objects"] = json!({
         "restored": named(restored), "changed": named(changed), "removed": named(removed),
     });
@@ -146,32 +147,32 @@ fn changes_json(told: &Told) -> Value {
 }
 
 /// Formats counts per kind, and the first names per kind of change.
-fn changes(told: &Told) -> String {
+fn changes(summary: &RestoreSummary) -> String {
     let row = |what: &str, counts: Counts| {
         let counts = [counts.restored, counts.changed, counts.removed];
         let [restored, changed, removed] = counts.map(|count| grouped(count as u64));
         [what.to_owned(), restored, changed, removed]
     };
     let rows = [
-        row("warehouses", told.warehouses),
-        row("namespaces", told.namespaces),
-        row("tables", told.tables),
-        row("views", told.views),
-        row("policies", told.policies),
-        row("grants", told.grants),
+        row("warehouses", summary.warehouses),
+        row("namespaces", summary.namespaces),
+        row("tables", summary.tables),
+        row("views", summary.views),
+        row("policies", summary.policies),
+        row("grants", summary.grants),
     ];
     let mut text = table(["", "RESTORED", "CHANGED", "REMOVED"], &rows);
-    let Objects { restored, changed, removed } = &told.objects;
+    let Objects { restored, changed, removed } = &summary.objects;
     for (heading, objects) in [("RESTORED", restored), ("CHANGED", changed), ("REMOVED", removed)] {
         text += &names(heading, objects);
     }
-    if told.purged > 0 {
+    if summary.purged > 0 {
         text += &format!(
-            "\nPurged since, of the restored tables: {}. Their data files may be gone.\n",
-            grouped(told.purged as u64)
+            "\nRestored tables that were purged after the checkpoint: {}. Their data files may be missing.\n",
+            grouped(summary.purged as u64)
         );
     }
-    if told.is_empty() {
+    if summary.is_empty() {
         text += "\nNo changes.\n";
     }
     text

@@ -1,4 +1,4 @@
-//! `slateberg serve`.
+//! `slateberg serve`: serves the catalog over HTTP until a stop signal arrives.
 
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -8,28 +8,29 @@ use std::time::Duration;
 use clap::Args;
 
 use super::arguments::Common;
-use super::checked::Checked;
 use super::exit::{Exit, Failure, Outcome};
 use super::output::print;
 use super::runtime::runtime;
+use super::settings_check::SettingsCheck;
 use crate::app::banner::{banner, banner_line};
 use crate::app::stop_signals::StopSignals;
 use crate::app::{App, run};
 use slateberg_base::descriptors;
-use slateberg_config::place::Place;
-use slateberg_config::{Read, Settings};
-use slateberg_runtime::seams::Seams;
+use slateberg_config::setting_source::SettingSource;
+use slateberg_config::{LoadedSettings, Settings};
+use slateberg_runtime::dependencies::Dependencies;
 use slateberg_telemetry::logs;
 use slateberg_telemetry::otlp::Traces;
 use slateberg_telemetry::settings::Format;
 
-/// Time for a start to complete after a stop signal.
-const LAST_STEPS_MAX: Duration = Duration::from_secs(3);
+/// Time that a start still gets to complete after a stop signal.
+const START_GRACE: Duration = Duration::from_secs(3);
 
 /// Serve the catalog over HTTP.
 #[derive(Debug, Args)]
 pub struct Serve {
-    /// Address and port to listen on. Port 0 takes a free one [default: 127.0.0.1:8181]
+    /// Address and port to listen on. With port 0, the system chooses a free port [default:
+    /// 127.0.0.1:8181]
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<SocketAddr>,
     /// Disable authentication: anyone who can reach the port has full access
@@ -48,36 +49,40 @@ pub struct Serve {
 impl Serve {
     /// Serves until a signal stops it.
     pub fn run(self) -> Outcome {
-        self.run_with(Seams::default(), |_| {})
+        self.run_with(Dependencies::default(), |_| {})
     }
 
     /// Serves with these components, after `change` has changed the settings.
-    pub fn run_with(self, seams: Seams, change: impl FnOnce(&mut Settings)) -> Outcome {
+    pub fn run_with(
+        self,
+        dependencies: Dependencies,
+        change: impl FnOnce(&mut Settings),
+    ) -> Outcome {
         runtime()?.block_on(async {
             let sources = self.common.sources();
             let change = |settings: &mut Settings| {
                 self.change(settings);
                 change(settings);
             };
-            let checked = Checked::new(&sources, change, &seams);
+            let checked = SettingsCheck::new(&sources, change, &dependencies);
             if !checked.problems.is_empty() {
                 let message = format!("cannot start\n\n{}", checked.report());
                 return Err(Failure::new(checked.exit(), message.trim_end()));
             }
-            let Read { settings, warnings, .. } = checked.read;
+            let LoadedSettings { settings, warnings, .. } = checked.read;
             let traces = Traces::new(&settings.telemetry.otlp);
             let traces = traces.map_err(|error| Failure::new(Exit::Settings, error))?;
-            let begun = logs::init(&settings.log, traces.as_ref());
-            begun.map_err(|error| Failure::new(Exit::Settings, error))?;
+            let initialized = logs::init(&settings.log, traces.as_ref());
+            initialized.map_err(|error| Failure::new(Exit::Settings, error))?;
             for warning in warnings {
-                let variable = match warning.place {
-                    Place::Variable(name) => name,
+                let variable = match warning.source {
+                    SettingSource::Variable(name) => name,
                     other => other.to_string(),
                 };
                 let help = warning.help;
                 tracing::warn!(variable, help, "unknown environment variable");
             }
-            serve(settings, seams, traces).await
+            serve(settings, dependencies, traces).await
         })
     }
 
@@ -95,29 +100,30 @@ impl Serve {
 
 /// Runs `work` until a stop signal arrives. Work that completes shortly after the signal still
 /// counts, because a first start has an admin key to print.
-async fn unless_told<T>(signals: &mut StopSignals, work: impl Future<Output = T>) -> Option<T> {
+async fn until_stopped<T>(signals: &mut StopSignals, work: impl Future<Output = T>) -> Option<T> {
     let mut work = pin!(work);
     tokio::select! {
         biased;
         done = &mut work => Some(done),
-        () = signals.told() => tokio::time::timeout(LAST_STEPS_MAX, work).await.ok(),
+        () = signals.wait() => tokio::time::timeout(START_GRACE, work).await.ok(),
     }
 }
 
-async fn serve(settings: Settings, seams: Seams, traces: Option<Traces>) -> Outcome {
+async fn serve(settings: Settings, dependencies: Dependencies, traces: Option<Traces>) -> Outcome {
     // Raise the limit before any file is opened: connections and the store share it.
     match descriptors::raise_limit() {
         Ok(()) => tracing::debug!(open_files_max = descriptors::limit(), "limit of open files"),
         Err(error) => tracing::warn!(%error, "cannot raise the limit of open files"),
     }
-    // Handle signals from here on: the start may wait for its bucket, or replay a long log.
+    // Handle stop signals from here on: the start may take long, for example to wait for its bucket
+    // or to replay a long log.
     let mut signals = StopSignals::listen();
     let bound = run::bind(&settings).await?;
-    let Some(built) = unless_told(&mut signals, App::build(settings, seams)).await else {
-        tracing::info!("shutting down: the start was not complete");
+    let Some(opened) = until_stopped(&mut signals, App::build(settings, dependencies)).await else {
+        tracing::info!("shutting down before the start was complete");
         return Ok(ExitCode::SUCCESS);
     };
-    let mut app = built?;
+    let mut app = opened?;
     if let Some(traces) = traces {
         app.runtime.take_traces(traces);
     }

@@ -1,5 +1,5 @@
 //! `slateberg store check`: tests whether an object store honors conditional writes. The exit code
-//! is 0 if it does, and another one if it does not or if the check cannot finish.
+//! is 0 only if the check finishes and finds no violation.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -16,11 +16,11 @@ use super::exit::{Exit, Failure, Outcome};
 use super::output::print;
 use super::output::{GLOBAL, OUTPUT_HELP, Output, print_json};
 use slateberg_config::Settings;
+use slateberg_objects::conditional_put_test::{Course, Outcome as Races, race};
 use slateberg_objects::open::Opened;
 use slateberg_objects::probe::{Findings, ProbeError, probe_state};
-use slateberg_objects::race::{Course, Outcome as Races, race};
+use slateberg_runtime::dependencies::Dependencies;
 use slateberg_runtime::error::BuildError;
-use slateberg_runtime::seams::Seams;
 use slateberg_runtime::state;
 
 /// Timeouts of the probe and of one put of a race.
@@ -29,7 +29,7 @@ const PUT_MAX: Duration = Duration::from_secs(30);
 /// Maximum number of printed findings per store.
 const PRINTED_MAX: usize = 10;
 
-/// Test whether an object store honors conditional writes.
+/// Test an object store, or accept the loss of changes in a damaged journal.
 #[derive(Debug, Args)]
 pub struct Store {
     #[command(subcommand)]
@@ -38,7 +38,7 @@ pub struct Store {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Let many writers compete for the same names, and check that exactly one wins each time
+    /// Let many writers create the same objects, and check that exactly one wins each time
     Check(Check),
     /// Accept that acknowledged changes at the end of the journal are lost, so that the server
     /// starts again
@@ -47,16 +47,16 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct Check {
-    /// URL to write below, which nothing else uses [default: the store of the state, and of its
-    /// log]
+    /// URL of an unused path, below which the check writes [default: the object stores of the state
+    /// and of its write-ahead log]
     url: Option<String>,
     /// Option of the URL's object store, such as `aws_endpoint=http://127.0.0.1:9000`
     #[arg(long = "option", value_name = "KEY=VALUE", value_parser = key_value, requires = "url")]
     options: Vec<(String, String)>,
-    /// Names to compete for
+    /// Number of objects that the writers compete for
     #[arg(long, default_value_t = 100, value_name = "N")]
     rounds: usize,
-    /// Writers per name
+    /// Number of writers per object
     #[arg(long, default_value_t = 32, value_name = "N")]
     writers: usize,
     #[command(flatten)]
@@ -66,7 +66,7 @@ struct Check {
 }
 
 /// The result of the check of one store.
-struct Checked {
+struct StoreCheck {
     url: String,
     probe: Result<Findings, ProbeError>,
     races: Option<Races>,
@@ -79,24 +79,24 @@ impl Store {
             Command::Check(check) => check,
             Command::AcceptLoss(accept) => return accept.run(),
         };
-        check.common.work(async |settings| {
-            let seams = Seams::default();
+        check.common.run_offline(async |settings| {
+            let dependencies = Dependencies::default();
             let mut all = Vec::new();
-            for (url, opened) in check.stores(settings, &seams)? {
+            for (url, opened) in check.stores(settings, &dependencies)? {
                 if check.output == Output::Table {
                     print(&format!("checking {url}\n"));
                 }
-                let checked = check.check(url, &opened, &seams).await;
+                let checked = check.check(url, &opened, &dependencies).await;
                 if check.output == Output::Table {
                     print(&checked.text());
                 }
                 all.push(checked);
             }
             if check.output == Output::Json {
-                let stores: Vec<_> = all.iter().map(Checked::json).collect();
+                let stores: Vec<_> = all.iter().map(StoreCheck::json).collect();
                 print_json(&json!({ "stores": stores }));
             }
-            match all.iter().find_map(Checked::failure) {
+            match all.iter().find_map(StoreCheck::failure) {
                 Some(failure) => Err(failure),
                 None => Ok(ExitCode::SUCCESS),
             }
@@ -108,26 +108,26 @@ impl Check {
     fn stores(
         &self,
         settings: &Settings,
-        seams: &Seams,
+        dependencies: &Dependencies,
     ) -> Result<Vec<(String, Opened)>, BuildError> {
-        let Some(url) = &self.url else { return state::stores(settings, seams) };
+        let Some(url) = &self.url else { return state::stores(settings, dependencies) };
         let options: BTreeMap<_, _> = self.options.iter().cloned().collect();
-        Ok(vec![(url.clone(), state::store_at(url, &options, settings, seams)?)])
+        Ok(vec![(url.clone(), state::store_at(url, &options, settings, dependencies)?)])
     }
 
-    async fn check(&self, url: String, opened: &Opened, seams: &Seams) -> Checked {
-        let id = seams.ids.random();
-        let probe = probe_state(opened, id, seams.clock.as_ref(), PROBE_MAX).await;
+    async fn check(&self, url: String, opened: &Opened, dependencies: &Dependencies) -> StoreCheck {
+        let id = dependencies.ids.random();
+        let probe = probe_state(opened, id, dependencies.clock.as_ref(), PROBE_MAX).await;
         let course = Course { rounds: self.rounds, writers: self.writers, put_max: PUT_MAX };
         let races = match probe {
             Ok(_) => Some(race(opened, id, course).await),
             Err(_) => None,
         };
-        Checked { url, probe, races }
+        StoreCheck { url, probe, races }
     }
 }
 
-impl Checked {
+impl StoreCheck {
     fn failure(&self) -> Option<Failure> {
         let Self { url, probe, races } = self;
         match (probe, races) {
@@ -145,12 +145,12 @@ impl Checked {
 
     fn text(&self) -> String {
         let mut text = String::new();
-        if let Ok(found) = &self.probe {
+        if let Ok(findings) = &self.probe {
             text += &format!(
                 "probe: put {:.1} ms, head {:.1} ms, clock {:+.1} s\n",
-                milliseconds(found.put),
-                milliseconds(found.head),
-                found.clock_ahead_ms as f64 / 1e3,
+                milliseconds(findings.put),
+                milliseconds(findings.head),
+                findings.clock_ahead_ms as f64 / 1e3,
             );
         }
         let Some(races) = &self.races else { return text };
@@ -174,10 +174,10 @@ impl Checked {
     fn json(&self) -> Value {
         let Self { url, probe, races } = self;
         let probe = match probe {
-            Ok(found) => json!({
-                "put-ms": milliseconds(found.put),
-                "head-ms": milliseconds(found.head),
-                "clock-ahead-ms": found.clock_ahead_ms,
+            Ok(findings) => json!({
+                "put-ms": milliseconds(findings.put),
+                "head-ms": milliseconds(findings.head),
+                "clock-ahead-ms": findings.clock_ahead_ms,
             }),
             Err(error) => json!({ "error": error.to_string() }),
         };

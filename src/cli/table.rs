@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::client::ask_server;
+use super::client::run_online;
 use super::client::{ClientError, Connection, encoded, parse};
 use super::exit::Outcome;
 use super::ls::{Warehouse, joined, split};
@@ -51,7 +51,7 @@ struct Show {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
-struct Loaded {
+struct LoadResponse {
     metadata_location: Option<String>,
     metadata: Metadata,
 }
@@ -114,7 +114,7 @@ struct Snapshot {
 /// The numbers of a snapshot's summary; `None` if its writer did not record them.
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
-struct Write {
+struct SnapshotWrite {
     snapshot_id: i64,
     at_ms: i64,
     operation: Option<String>,
@@ -130,7 +130,7 @@ impl Table {
     /// Runs the subcommand and prints the result.
     pub fn run(self) -> Outcome {
         let Command::Show(show) = self.command;
-        ask_server(show.run())
+        run_online(show.run())
     }
 }
 
@@ -145,7 +145,7 @@ impl Show {
         };
         let warehouse = Warehouse::open(&self.connection, Some(warehouse)).await?;
         let path = format!("{}/{}", warehouse.path(levels, "tables"), encoded(name));
-        let loaded: Loaded = parse(self.connection.send("GET", &path, &Value::Null).await?)?;
+        let loaded: LoadResponse = parse(self.connection.send("GET", &path, &Value::Null).await?)?;
         Ok(match self.connection.output {
             Output::Json => json_text(&loaded.json(&joined(&names))),
             Output::Table => loaded.text(&joined(&names)),
@@ -154,10 +154,10 @@ impl Show {
 }
 
 impl Snapshot {
-    fn write(&self) -> Write {
+    fn write(&self) -> SnapshotWrite {
         let number = |name: &str| self.summary.get(name)?.parse().ok();
         let writer = WRITERS.iter().filter_map(|name| self.summary.get_key_value(*name));
-        Write {
+        SnapshotWrite {
             snapshot_id: self.snapshot_id,
             at_ms: self.timestamp_ms,
             operation: self.summary.get("operation").cloned(),
@@ -171,7 +171,7 @@ impl Snapshot {
 }
 
 impl Metadata {
-    fn current(&self) -> Option<Write> {
+    fn current(&self) -> Option<SnapshotWrite> {
         let is_current = |it: &&Snapshot| Some(it.snapshot_id) == self.current_snapshot_id;
         self.snapshots.iter().find(is_current).map(Snapshot::write)
     }
@@ -187,12 +187,12 @@ impl Metadata {
     }
 }
 
-impl Loaded {
+impl LoadResponse {
     fn json(&self, name: &str) -> Value {
         let metadata = &self.metadata;
         let current = metadata.current();
         // A table without snapshots is empty, so that its totals are known to be 0.
-        let total = |of: fn(&Write) -> Option<u64>| current.as_ref().map_or(Some(0), of);
+        let total = |of: fn(&SnapshotWrite) -> Option<u64>| current.as_ref().map_or(Some(0), of);
         json!({
             "name": name,
             "uuid": metadata.table_uuid,
@@ -228,7 +228,10 @@ impl Loaded {
             Some(write) => {
                 let at = rfc3339::format_seconds(write.at_ms);
                 let operation = write.operation.clone().unwrap_or_default();
-                rows.push(row("last write", format!("{at} {operation} by {}", write.by())));
+                rows.push(row(
+                    "last write",
+                    format!("{at} {operation} by {}", write.writer_text()),
+                ));
                 rows.push(row("rows", number(write.rows)));
                 rows.push(row("size", write.bytes.map_or("unknown".to_owned(), bytes)));
                 rows.push(row("data files", number(write.data_files)));
@@ -259,7 +262,7 @@ impl Loaded {
                 write.operation.clone().unwrap_or_default(),
                 number(write.rows),
                 write.bytes.map_or("unknown".to_owned(), bytes),
-                write.by(),
+                write.writer_text(),
             ]
         };
         let mut newest: Vec<_> = all.iter().collect();
@@ -274,11 +277,11 @@ impl Loaded {
     }
 }
 
-impl Write {
+impl SnapshotWrite {
     /// Formats the writer, as far as the snapshot's summary names it.
-    fn by(&self) -> String {
-        let known = self.writer.iter().map(|(name, value)| format!("{name}={value}"));
-        match known.collect::<Vec<_>>().join(", ") {
+    fn writer_text(&self) -> String {
+        let pairs = self.writer.iter().map(|(name, value)| format!("{name}={value}"));
+        match pairs.collect::<Vec<_>>().join(", ") {
             text if text.is_empty() => "an unknown writer".to_owned(),
             text => text,
         }

@@ -10,15 +10,15 @@ use serde_json::json;
 
 use super::arguments::Common;
 use super::exit::Outcome;
-use super::exit::walked;
+use super::exit::walk_outcome;
 use super::output::print;
 use super::output::{GLOBAL, OUTPUT_HELP, Output, count, print_json};
 use super::progress::progress;
 use slateberg_base::progress::Progress;
 use slateberg_catalog::transfer::export::Counts;
 use slateberg_config::Settings;
-use slateberg_runtime::seams::Seams;
-use slateberg_runtime::stopped::{StoppedCatalog, StoppedError, Wanted, export_lines};
+use slateberg_runtime::dependencies::Dependencies;
+use slateberg_runtime::offline_writer::{OfflineError, OfflineWriter, RestoreTarget, export_lines};
 use slateberg_store::fsck::Report;
 
 /// Write the catalog to a file of JSON lines, without secrets.
@@ -26,8 +26,8 @@ use slateberg_store::fsck::Report;
 pub struct Export {
     /// File to write, which must not exist; `-` for standard output
     file: PathBuf,
-    /// Checkpoint (name or id) or time to export, also while a server runs [default: the present
-    /// state, while no server runs]
+    /// Checkpoint to export: its name or id, or a time for the newest checkpoint up to then. Works
+    /// while a server runs. [default: the present state; the server must be stopped]
     #[arg(long, value_name = "CHECKPOINT|TIME")]
     checkpoint: Option<String>,
     #[command(flatten)]
@@ -50,37 +50,38 @@ pub struct Import {
 impl Export {
     /// Writes the lines. Prints their number on standard error.
     pub fn run(self) -> Outcome {
-        self.common.work(async |settings| {
+        self.common.run_offline(async |settings| {
             let counts = self.write(settings).await?;
             match self.output {
-                Output::Table => say(&counted("exported", &counts)),
+                Output::Table => print_stderr(&counts_line("exported", &counts)),
                 // Standard output may contain the export itself.
                 Output::Json if self.file.as_os_str() == "-" => {
-                    say(&format!("{}\n", json!({ "exported": counts })));
+                    print_stderr(&format!("{}\n", json!({ "exported": counts })));
                 }
                 Output::Json => print_json(&json!({ "exported": counts })),
             }
-            Ok::<_, StoppedError>(ExitCode::SUCCESS)
+            Ok::<_, OfflineError>(ExitCode::SUCCESS)
         })
     }
 
-    async fn write(&self, settings: &Settings) -> Result<Counts, StoppedError> {
-        let wanted = self.checkpoint.as_deref().map(Wanted::parse);
-        let (seams, wanted) = (Seams::default(), wanted.as_ref());
+    async fn write(&self, settings: &Settings) -> Result<Counts, OfflineError> {
+        let selector = self.checkpoint.as_deref().map(RestoreTarget::parse);
+        let (dependencies, selector) = (Dependencies::default(), selector.as_ref());
         if self.file.as_os_str() == "-" {
             let mut out = BufWriter::new(io::stdout());
             // Progress would mix with the lines on the same terminal.
             let progress =
                 if io::stdout().is_terminal() { Progress::default() } else { progress() };
-            return export_lines(settings, &seams, wanted, &mut out, &progress).await;
+            return export_lines(settings, &dependencies, selector, &mut out, &progress).await;
         }
-        let shown = self.file.display();
-        let failed = |error: io::Error| StoppedError::Refused(format!("{shown}: {error}"));
+        let path = self.file.display();
+        let failed = |error: io::Error| OfflineError::Refused(format!("{path}: {error}"));
         let file = OpenOptions::new().write(true).create_new(true).open(&self.file);
         let file = file.map_err(failed)?;
         let written = async {
             let mut out = BufWriter::new(&file);
-            let counts = export_lines(settings, &seams, wanted, &mut out, &progress()).await?;
+            let counts =
+                export_lines(settings, &dependencies, selector, &mut out, &progress()).await?;
             drop(out);
             file.sync_all().map_err(failed)?;
             Ok(counts)
@@ -97,13 +98,13 @@ impl Export {
 impl Import {
     /// Imports the lines and prints their number.
     pub fn run(self) -> Outcome {
-        self.common.work(async |settings| {
+        self.common.run_offline(async |settings| {
             let (counts, report) = import(settings, &self.file).await?;
-            self.tell(&counts, &report)
+            self.report_outcome(&counts, &report)
         })
     }
 
-    fn tell(&self, counts: &Counts, report: &Report) -> Outcome {
+    fn report_outcome(&self, counts: &Counts, report: &Report) -> Outcome {
         match self.output {
             Output::Json => {
                 print_json(&json!({ "imported": counts, "broken": report.broken }));
@@ -112,23 +113,23 @@ impl Import {
                 for broken in &report.broken {
                     print(&format!("broken: {broken}\n"));
                 }
-                print(&counted("imported", counts));
+                print(&counts_line("imported", counts));
             }
         }
-        walked(report)
+        walk_outcome(report)
     }
 }
 
-async fn import(settings: &Settings, file: &Path) -> Result<(Counts, Report), StoppedError> {
+async fn import(settings: &Settings, file: &Path) -> Result<(Counts, Report), OfflineError> {
     let progress = progress();
     let opening = progress.phase("opening the store", None);
-    let catalog = StoppedCatalog::open_or_make(settings, &Seams::default()).await?;
+    let catalog = OfflineWriter::open_or_make(settings, &Dependencies::default()).await?;
     drop(opening);
     let open = || File::open(file).map(BufReader::new);
     let done = async {
         let bytes = file.metadata().ok().map(|metadata| metadata.len());
         let counts = catalog.import(open, bytes, &progress).await?;
-        Ok::<_, StoppedError>((counts, catalog.walk(&progress).await?))
+        Ok::<_, OfflineError>((counts, catalog.walk(&progress).await?))
     };
     let done = done.await;
     let closed = catalog.close().await;
@@ -136,7 +137,7 @@ async fn import(settings: &Settings, file: &Path) -> Result<(Counts, Report), St
     closed.map(|()| done)
 }
 
-fn counted(what: &str, counts: &Counts) -> String {
+fn counts_line(what: &str, counts: &Counts) -> String {
     let parts = [
         count(counts.warehouses, "warehouse", "warehouses"),
         count(counts.namespaces, "namespace", "namespaces"),
@@ -150,6 +151,6 @@ fn counted(what: &str, counts: &Counts) -> String {
 }
 
 /// Writes to standard error, which may be closed.
-fn say(text: &str) {
+fn print_stderr(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }

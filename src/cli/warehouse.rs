@@ -7,8 +7,8 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::arguments::key_value;
-use super::client::ask_server;
-use super::client::{ClientError, Connection, below, body, parse};
+use super::client::run_online;
+use super::client::{ClientError, Connection, body, child_path, parse};
 use super::duration::{duration, seconds};
 use super::exit::Outcome;
 use super::output::{Output, json_text, lines_of, principal, table};
@@ -38,6 +38,8 @@ enum Command {
     /// Create a warehouse (its location is tested first)
     Create(Create),
     /// Change a warehouse that was created at run time. Omitted options keep their values
+    ///
+    /// If a repeatable option is given, its values replace all present ones.
     Update(Update),
     /// Delete an empty warehouse that was created at run time. Its files stay
     #[command(visible_alias = "rm")]
@@ -76,7 +78,7 @@ struct Update {
     name: String,
     #[command(flatten)]
     settings: Settings,
-    /// Stop using a set of credentials
+    /// Stop using the credentials of a section [credentials.NAME]
     #[arg(long, conflicts_with = "credentials")]
     no_credentials: bool,
     #[command(flatten)]
@@ -94,19 +96,22 @@ struct Delete {
 /// The settings of a warehouse. An update replaces all values of a repeatable option.
 #[derive(Debug, Args)]
 struct Settings {
-    /// Another URL below which tables may be located. Repeatable
+    /// URL besides the location below which tables may be located. Repeatable; an update
+    /// replaces all of them
     #[arg(long = "allowed-location", value_name = "URL")]
     allowed_locations: Vec<String>,
     /// Option of the object store, such as aws_region=eu-central-1. Not a secret. Repeatable
     #[arg(long = "option", value_name = "KEY=VALUE", value_parser = key_value)]
     options: Vec<(String, String)>,
-    /// Name of a set of [credentials.NAME] in the server's settings, for access to the store
+    /// Name of the section [credentials.NAME] in the server's settings with the credentials for the
+    /// warehouse's object store
     #[arg(long, value_name = "NAME")]
     credentials: Option<String>,
-    /// Access of clients to files. Repeatable, preferred one first
+    /// How clients get access to files. Repeatable, the preferred way first
     #[arg(long = "delegation", value_name = "MODE", value_parser = delegation_mode())]
     delegation: Vec<DelegationMode>,
-    /// Role to assume for a table, as `arn:aws:iam::ACCOUNT:role/NAME`
+    /// AWS role that the server assumes for credentials that are limited to one table, as
+    /// `arn:aws:iam::ACCOUNT:role/NAME`
     #[arg(long, value_name = "ARN")]
     role_arn: Option<String>,
     /// External ID that the role's trust policy requires
@@ -138,7 +143,7 @@ fn delegation_mode() -> impl TypedValueParser<Value = DelegationMode> {
 
 impl Settings {
     /// Sets the given options in a request.
-    fn put_into(
+    fn apply_to(
         self,
         storage: &mut StorageRequest,
         client_defaults: &mut Option<Properties>,
@@ -165,7 +170,7 @@ impl Settings {
     }
 }
 
-/// Replaces a member by the value of an option, if the option was given.
+/// Replaces a member with the value of an option, if the option was given.
 fn set<T>(member: &mut Option<T>, value: Option<T>) {
     if value.is_some() {
         *member = value;
@@ -175,7 +180,7 @@ fn set<T>(member: &mut Option<T>, value: Option<T>) {
 impl Warehouse {
     /// Runs the subcommand and prints the result.
     pub fn run(self) -> Outcome {
-        ask_server(async {
+        run_online(async {
             match self.command {
                 Command::List(list) => list.run().await,
                 Command::Show(show) => show.run().await,
@@ -212,10 +217,10 @@ fn row(warehouse: &wire::Warehouse) -> [String; 4] {
 impl Show {
     async fn run(self) -> Result<String, ClientError> {
         let Self { name, connection } = self;
-        let found = connection.send("GET", &below(PATH, &name), &Value::Null).await?;
+        let current = connection.send("GET", &child_path(PATH, &name), &Value::Null).await?;
         Ok(match connection.output {
-            Output::Json => json_text(&found),
-            Output::Table => lines(&parse(found)?),
+            Output::Json => json_text(&current),
+            Output::Table => lines(&parse(current)?),
         })
     }
 }
@@ -266,7 +271,7 @@ impl Create {
             client_defaults: None,
             client_overrides: None,
         };
-        settings.put_into(
+        settings.apply_to(
             &mut request.storage,
             &mut request.client_defaults,
             &mut request.client_overrides,
@@ -286,25 +291,25 @@ impl Create {
 impl Update {
     async fn run(self) -> Result<String, ClientError> {
         let Self { name, settings, no_credentials, connection } = self;
-        let path = below(PATH, &name);
-        let found = connection.send("GET", &path, &Value::Null).await?;
-        let found: wire::Warehouse = parse(found)?;
-        let Some(details) = found.details else {
+        let path = child_path(PATH, &name);
+        let current = connection.send("GET", &path, &Value::Null).await?;
+        let current: wire::Warehouse = parse(current)?;
+        let Some(details) = current.details else {
             return Err(ClientError::Input(format!(
-                "the warehouse {name} cannot be changed with this credential: it may not see its storage settings"
+                "the warehouse {name} cannot be changed with this credential, which cannot read its storage settings"
             )));
         };
         // The server rejects the update if another client changes the warehouse in between.
         let mut request = UpdateWarehouseRequest {
             storage: details.storage.into(),
-            client_defaults: Some(found.client_defaults),
-            client_overrides: Some(found.client_overrides),
+            client_defaults: Some(current.client_defaults),
+            client_overrides: Some(current.client_overrides),
             expected_version: details.version,
         };
         if no_credentials {
             request.storage.credentials = None;
         }
-        settings.put_into(
+        settings.apply_to(
             &mut request.storage,
             &mut request.client_defaults,
             &mut request.client_overrides,
@@ -324,7 +329,7 @@ impl Update {
 impl Delete {
     async fn run(self) -> Result<String, ClientError> {
         let Self { name, connection } = self;
-        connection.send("DELETE", &below(PATH, &name), &Value::Null).await?;
+        connection.send("DELETE", &child_path(PATH, &name), &Value::Null).await?;
         Ok(match connection.output {
             Output::Json => json_text(&json!({ "deleted": name })),
             Output::Table => format!("deleted warehouse {name}\n"),

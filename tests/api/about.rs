@@ -1,4 +1,4 @@
-//! `GET /`: the page for a person who only knows the address.
+//! `GET /`: the page for a person who knows only the address of the server.
 
 use axum::http::Method;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::support::app::TestApp;
 
 #[tokio::test]
-async fn the_root_describes_the_server_to_everybody_and_links_to_routes_that_exist() {
+async fn root_describes_the_server_without_a_credential_and_links_to_existing_routes() {
     let app = TestApp::secured().await;
     let about = app.get_as("", "/").await.expect(200);
     assert_eq!(about.body["name"], "slateberg");
@@ -20,7 +20,7 @@ async fn the_root_describes_the_server_to_everybody_and_links_to_routes_that_exi
 }
 
 #[tokio::test]
-async fn the_root_is_a_page_for_browsers() {
+async fn root_is_html_for_browsers() {
     let app = TestApp::secured().await;
     let accept = [("accept", "text/html,application/xhtml+xml,*/*;q=0.8")];
     let page = app.request(Method::GET, "/", &accept, &Value::Null).await.expect(200);
@@ -30,14 +30,14 @@ async fn the_root_is_a_page_for_browsers() {
 }
 
 #[tokio::test]
-async fn the_root_of_each_port_links_to_what_that_port_serves() {
+async fn root_of_each_port_links_to_its_own_routes() {
     let mut app = TestApp::with_settings(|settings| {
         settings.authn.insecure_no_auth = false;
         settings.server.management.listen = Some(([127, 0, 0, 1], 0).into());
     })
     .await;
     let routers = app.app.routers();
-    for router in [routers.clients, routers.operators.expect("they have a port")] {
+    for router in [routers.clients, routers.operators.expect("operators have a port")] {
         app.router = router;
         let about = app.get("/").await.expect(200);
         for link in about.body["links"].as_array().expect("a list") {

@@ -21,28 +21,28 @@ fn warnings(body: &Value) -> Vec<&str> {
 #[tokio::test]
 async fn a_key_with_a_role_that_no_policy_mentions_is_created_with_a_warning() {
     let app = TestApp::secured().await;
-    let made = app.post(KEYS, json!({ "name": "bob", "roles": ["writter"] })).await.expect(201);
+    let created = app.post(KEYS, json!({ "name": "bob", "roles": ["writter"] })).await.expect(201);
     let expected = "no policy in force mentions the role 'writter'. Did you mean 'writer'?";
-    assert_eq!(warnings(&made.body), [expected]);
-    let made = app.post(KEYS, json!({ "name": "ann", "roles": ["qqq"] })).await.expect(201);
+    assert_eq!(warnings(&created.body), [expected]);
+    let created = app.post(KEYS, json!({ "name": "ann", "roles": ["qqq"] })).await.expect(201);
     let expected = "no policy in force mentions the role 'qqq'. \
                     Known roles: admin, auditor, reader, writer";
-    assert_eq!(warnings(&made.body), [expected]);
-    let made = app.post(KEYS, json!({ "name": "eve", "roles": ["writer"] })).await.expect(201);
-    assert!(warnings(&made.body).is_empty());
-    // A grant makes a role known.
+    assert_eq!(warnings(&created.body), [expected]);
+    let created = app.post(KEYS, json!({ "name": "eve", "roles": ["writer"] })).await.expect(201);
+    assert!(warnings(&created.body).is_empty());
+    // A role that a grant mentions is known.
     app.post(GRANTS, grant_to("role:analysts")).await.expect(201);
-    let made = app.post(KEYS, json!({ "name": "dan", "roles": ["analysts"] })).await.expect(201);
-    assert!(warnings(&made.body).is_empty());
+    let created = app.post(KEYS, json!({ "name": "dan", "roles": ["analysts"] })).await.expect(201);
+    assert!(warnings(&created.body).is_empty());
 }
 
 #[tokio::test]
-async fn a_role_in_the_condition_of_a_policy_is_known() {
+async fn key_with_a_role_in_the_condition_of_a_policy_is_created_without_a_warning() {
     let policy = r#"@id("team") permit (principal, action in Action::"Read", resource)
                     when { principal in Role::"team" };"#;
     let app = TestApp::with_policies(policy, |_| {}).await;
-    let made = app.post(KEYS, json!({ "name": "bob", "roles": ["team"] })).await.expect(201);
-    assert!(warnings(&made.body).is_empty());
+    let created = app.post(KEYS, json!({ "name": "bob", "roles": ["team"] })).await.expect(201);
+    assert!(warnings(&created.body).is_empty());
 }
 
 #[tokio::test]
@@ -55,9 +55,9 @@ async fn a_grant_to_the_name_of_one_key_is_a_grant_to_its_id() {
     app.get_as(&key, "/v1/namespaces").await.expect(200);
     let listed = app.get(&format!("{GRANTS}?grantee=service-account:dashboard")).await.expect(200);
     assert_eq!(listed.body["grants"].as_array().expect("a list").len(), 1);
-    let asked = json!({ "principal": { "key": "dashboard" }, "action": "ReadConfig",
+    let request = json!({ "principal": { "key": "dashboard" }, "action": "ReadConfig",
                         "resource": "warehouse:default" });
-    let explained = app.post("/management/v1/authorize", asked).await.expect(200).body;
+    let explained = app.post("/management/v1/authorize", request).await.expect(200).body;
     assert_eq!(
         (&explained["decision"], &explained["principal"]["id"]),
         (&json!("allow"), &json!(id))
@@ -69,10 +69,10 @@ async fn a_grant_to_the_name_of_two_keys_is_rejected_with_their_ids() {
     let app = TestApp::secured().await;
     let (first, _) = app.make_key(json!({ "name": "dashboard" })).await;
     let (second, _) = app.make_key(json!({ "name": "dashboard" })).await;
-    let refused = app.refused(GRANTS, grant_to("service-account:dashboard")).await;
-    let refused = refused.expect_error(400, "BadRequestException");
+    let response = app.post_rejected(GRANTS, grant_to("service-account:dashboard")).await;
+    let response = response.expect_error(400, "BadRequestException");
     assert_eq!(
-        refused.message(),
+        response.message(),
         format!("2 API keys have the name 'dashboard'. Write the id of one: {first}, {second}")
     );
     // Only one of the two remains a candidate.
@@ -82,7 +82,7 @@ async fn a_grant_to_the_name_of_two_keys_is_rejected_with_their_ids() {
 }
 
 #[tokio::test]
-async fn a_grant_to_a_principal_that_does_not_exist_is_made_with_a_warning() {
+async fn grant_to_a_principal_that_does_not_exist_is_created_with_a_warning() {
     let issuer = |settings: &mut Settings| {
         let issuer = slateberg_authn::settings::IssuerSettings {
             issuer: "https://id.example.com".to_owned(),
@@ -122,7 +122,7 @@ async fn a_grant_to_a_principal_that_does_not_exist_is_made_with_a_warning() {
 }
 
 #[tokio::test]
-async fn whoever_may_grant_but_not_list_keys_learns_no_names_of_keys() {
+async fn grantor_who_may_not_list_keys_learns_no_names_of_keys() {
     let app = TestApp::secured().await;
     app.make_key(json!({ "name": "dashboard" })).await;
     let (owner_id, owner) = app.make_key(json!({ "name": "owner" })).await;

@@ -34,7 +34,7 @@ fn about(line: &Value, members: &[&str]) -> Value {
 }
 
 #[tokio::test]
-async fn a_change_is_told_with_who_what_and_by_which_policies() {
+async fn audit_of_a_change_contains_principal_action_and_deciding_policies() {
     let directory = tempfile::tempdir().expect("there is room");
     let app = audited(directory.path()).await;
     let (id, key) = app.make_key(json!({ "name": "etl", "roles": ["writer"] })).await;
@@ -46,8 +46,8 @@ async fn a_change_is_told_with_who_what_and_by_which_policies() {
     send("/v1/default/namespaces", json!({ "namespace": ["ns"] })).await;
     send("/v1/default/namespaces/ns/tables", create_table("t")).await;
     let change = json!({ "requirements": [], "updates": [set_property("password", "hunter2")] });
-    let answer = send(TABLE, change.clone()).await;
-    assert_eq!(answer.header("x-request-id"), "req-7");
+    let response = send(TABLE, change.clone()).await;
+    assert_eq!(response.header("x-request-id"), "req-7");
     // A change without effect is not logged.
     send(TABLE, change).await;
 
@@ -84,7 +84,7 @@ async fn a_change_is_told_with_who_what_and_by_which_policies() {
 }
 
 #[tokio::test]
-async fn a_denial_is_told_whether_it_was_said_or_hidden() {
+async fn audit_of_a_denial_records_whether_it_was_hidden() {
     let directory = tempfile::tempdir().expect("there is room");
     let app = audited(directory.path()).await;
     app.post("/v1/default/namespaces", json!({ "namespace": ["ns"] })).await.expect(200);
@@ -132,12 +132,12 @@ async fn a_denial_is_told_whether_it_was_said_or_hidden() {
 }
 
 #[tokio::test]
-async fn a_request_has_an_id_that_is_fit_for_a_log() {
+async fn request_id_is_safe_for_a_log() {
     let app = TestApp::new().await;
     let id = async |sent: &str| {
         let headers = [("x-request-id", sent)];
-        let answer = app.request(Method::GET, "/v1/config", &headers, &Value::Null).await;
-        answer.header("x-request-id").to_owned()
+        let response = app.request(Method::GET, "/v1/config", &headers, &Value::Null).await;
+        response.header("x-request-id").to_owned()
     };
     assert_eq!(id("abc-1").await, "abc-1");
     for unfit in ["", "a b", &"x".repeat(129)] {
@@ -147,19 +147,22 @@ async fn a_request_has_an_id_that_is_fit_for_a_log() {
 }
 
 #[tokio::test]
-async fn a_file_that_cannot_be_written_stops_the_start() {
+async fn audit_file_that_cannot_be_written_fails_the_start() {
     let directory = tempfile::tempdir().expect("there is room");
     let mut settings = crate::support::app::memory_settings();
     settings.audit.to = slateberg_telemetry::settings::AuditTo::File;
     settings.audit.file = directory.path().to_owned();
-    let opened =
-        slateberg::app::App::build(settings, slateberg_runtime::seams::Seams::default()).await;
+    let opened = slateberg::app::App::build(
+        settings,
+        slateberg_runtime::dependencies::Dependencies::default(),
+    )
+    .await;
     let error = opened.err().expect("it does not start").to_string();
     assert!(error.starts_with("audit.file: "), "{error}");
 }
 
 #[tokio::test]
-async fn lines_go_to_a_new_file_once_the_old_one_is_moved_away() {
+async fn audit_log_reopens_its_file_after_it_was_moved() {
     let directory = tempfile::tempdir().expect("there is room");
     let app = audited(directory.path()).await;
     app.get_as("sb_nonsense", TABLE).await.expect(401);

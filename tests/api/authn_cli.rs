@@ -1,10 +1,10 @@
-//! The program: output of a first start, and `slateberg key` against it.
+//! The program: the output of a first start, and `slateberg key` against the started server.
 
 use serde_json::Value;
 
 use crate::support::certificates::{TestCa, TlsFiles};
 use crate::support::program::slateberg;
-pub(crate) use crate::support::program::{Server, said};
+pub(crate) use crate::support::program::{Server, output_text};
 
 #[test]
 fn a_first_start_prints_a_key_that_works_and_the_command_line_manages_others() {
@@ -12,21 +12,24 @@ fn a_first_start_prints_a_key_that_works_and_the_command_line_manages_others() {
     let at = directory.path();
     let server = Server::start(at, &[]);
     let keys = server.keys();
-    // The banner contains the key once to be stored, and in both snippets, which work without
-    // changes.
+    // The banner contains the key three times: once for the operator to store, and in both
+    // snippets, which can be run unchanged.
     assert_eq!(keys.len(), 3, "{}", server.banner);
     assert!(keys.iter().all(|key| *key == keys[0]));
     assert!(server.banner.contains(&format!("token=\"{}\"", keys[0])));
     let admin = keys[0].as_str();
 
-    let made = server.run(
+    let process_output = server.run(
         at,
         admin,
         &["key", "create", "etl", "--role", "writer", "--warehouse", "default", "--output", "json"],
     );
-    let made: Value = serde_json::from_str(&said(made)).expect("JSON");
-    let (id, key) = (made["id"].as_str().expect("an id"), made["key"].as_str().expect("a key"));
-    let listed = said(server.run(at, key, &["key", "list", "--api-key", admin]));
+    let process_output: Value = serde_json::from_str(&output_text(process_output)).expect("JSON");
+    let (id, key) = (
+        process_output["id"].as_str().expect("an id"),
+        process_output["key"].as_str().expect("a key"),
+    );
+    let listed = output_text(server.run(at, key, &["key", "list", "--api-key", admin]));
     let rows: Vec<Vec<&str>> =
         listed.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(rows.len(), 3, "{listed}");
@@ -35,56 +38,59 @@ fn a_first_start_prints_a_key_that_works_and_the_command_line_manages_others() {
     assert!(listed.contains(" bootstrap ("), "{listed}");
     assert!(!listed.contains("sb_"), "{listed}");
 
-    let refused = server.run(at, key, &["key", "list"]);
-    assert_eq!(refused.status.code(), Some(77));
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("ForbiddenException"));
+    let output = server.run(at, key, &["key", "list"]);
+    assert_eq!(output.status.code(), Some(77));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("ForbiddenException"));
     let misspelled = server.run(at, admin, &["key", "revoke", "elt"]);
     let error = String::from_utf8_lossy(&misspelled.stderr).into_owned();
     assert!(error.contains("no valid API key has the name 'elt'"), "{error}");
     let last = server.run(at, admin, &["key", "revoke", "bootstrap"]);
     let error = String::from_utf8_lossy(&last.stderr).into_owned();
     assert!(error.contains("repeat the request with ?force=true"), "{error}");
-    assert_eq!(said(server.run(at, admin, &["key", "revoke", "etl"])), format!("revoked {id}\n"));
-    let listed = said(server.run(at, admin, &["key", "list"]));
+    assert_eq!(
+        output_text(server.run(at, admin, &["key", "revoke", "etl"])),
+        format!("revoked {id}\n")
+    );
+    let listed = output_text(server.run(at, admin, &["key", "list"]));
     let revoked = listed.lines().find(|line| line.contains(id)).expect("a revoked key is listed");
     assert!(revoked.contains(" revoked ") && revoked.contains("Z by bootstrap ("), "{listed}");
-    assert!(!said(server.run(at, admin, &["key", "list", "--active"])).contains(id));
-    let made = server.run(at, admin, &["key", "create", "bob", "--role", "writter"]);
-    let warned = String::from_utf8_lossy(&made.stderr).into_owned();
+    assert!(!output_text(server.run(at, admin, &["key", "list", "--active"])).contains(id));
+    let process_output = server.run(at, admin, &["key", "create", "bob", "--role", "writter"]);
+    let warned = String::from_utf8_lossy(&process_output.stderr).into_owned();
     assert!(warned.contains("warning: no policy in force mentions the role 'writter'"), "{warned}");
-    said(made);
-    said(server.run(at, admin, &["key", "revoke", "bob"]));
-    let refused = server.run(at, key, &["key", "list"]);
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("NotAuthorizedException"));
+    output_text(process_output);
+    output_text(server.run(at, admin, &["key", "revoke", "bob"]));
+    let output = server.run(at, key, &["key", "list"]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("NotAuthorizedException"));
     let again = server.run(at, admin, &["key", "revoke", id]);
     assert!(String::from_utf8_lossy(&again.stderr).contains("does not exist"));
     drop(server);
 
     let later = Server::start(at, &[]);
-    assert_eq!(later.keys(), Vec::<String>::new(), "it is not shown again: {}", later.banner);
-    said(later.run(at, admin, &["key", "list"]));
+    assert_eq!(later.keys(), Vec::<String>::new(), "a second start prints a key: {}", later.banner);
+    output_text(later.run(at, admin, &["key", "list"]));
     drop(later);
 
     let further = Server::start(at, &["--new-admin-key"]);
     let keys = further.keys();
     assert_eq!(keys.len(), 3, "{}", further.banner);
     for key in [admin, keys[0].as_str()] {
-        said(further.run(at, key, &["key", "list"]));
+        output_text(further.run(at, key, &["key", "list"]));
     }
 }
 
 #[test]
-fn letting_everybody_in_is_said_in_the_banner_and_twice_on_public_addresses() {
+fn disabled_authentication_is_in_the_banner_and_needs_a_second_flag_on_public_addresses() {
     let directory = tempfile::tempdir().expect("there is room");
     let server = Server::start(directory.path(), &["--insecure-no-auth"]);
     assert!(server.banner.contains("insecure-no-auth") && server.keys().is_empty());
     assert!(!server.banner.contains("token="), "{}", server.banner);
     drop(server);
     let public = ["serve", "--listen", "0.0.0.0:0", "--data-dir", "data", "--insecure-no-auth"];
-    let refused = slateberg(directory.path(), &public).output().expect("it runs");
-    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(!refused.status.success());
-    assert!(told.contains("--insecure-no-auth-on-public-address"), "{told}");
+    let process_output = slateberg(directory.path(), &public).output().expect("it runs");
+    let error_output = String::from_utf8_lossy(&process_output.stderr).into_owned();
+    assert!(!process_output.status.success());
+    assert!(error_output.contains("--insecure-no-auth-on-public-address"), "{error_output}");
 }
 
 #[test]
@@ -117,10 +123,11 @@ fn the_command_line_shows_a_client_certificate() {
         command.env("SLATEBERG_URL", &server.uri).env("SLATEBERG_CA_CERT", files.path("ca.pem"));
         command
     };
-    let shown = list().arg("--client-cert").arg(files.path("ops.pem")).output().expect("it runs");
-    assert!(said(shown).contains("bootstrap"));
-    let shown = list().env("SLATEBERG_CLIENT_CERT", files.path("ops.pem")).output();
-    assert!(said(shown.expect("it runs")).contains("bootstrap"));
+    let process_output =
+        list().arg("--client-cert").arg(files.path("ops.pem")).output().expect("it runs");
+    assert!(output_text(process_output).contains("bootstrap"));
+    let process_output = list().env("SLATEBERG_CLIENT_CERT", files.path("ops.pem")).output();
+    assert!(output_text(process_output.expect("it runs")).contains("bootstrap"));
     let without = list().output().expect("it runs");
     let error = String::from_utf8_lossy(&without.stderr).into_owned();
     assert_eq!(without.status.code(), Some(69), "{error}");
@@ -131,7 +138,7 @@ fn the_command_line_shows_a_client_certificate() {
 }
 
 #[test]
-fn an_encrypted_server_says_so_and_is_managed_as_well() {
+fn server_with_tls_prints_an_https_url_and_is_managed_over_it() {
     let directory = tempfile::tempdir().expect("there is room");
     let at = directory.path();
     let ca = TestCa::new();
@@ -154,7 +161,7 @@ fn an_encrypted_server_says_so_and_is_managed_as_well() {
         command
     };
     let trusting = list().env("SSL_CERT_FILE", files.path("ca.pem")).output().expect("it runs");
-    assert!(said(trusting).contains("bootstrap"));
+    assert!(output_text(trusting).contains("bootstrap"));
     let untrusted = list().output().expect("it runs");
     let error = String::from_utf8_lossy(&untrusted.stderr).into_owned();
     assert_eq!(untrusted.status.code(), Some(69), "{error}");
@@ -162,10 +169,12 @@ fn an_encrypted_server_says_so_and_is_managed_as_well() {
     let plain = list().env("SLATEBERG_URL", server.uri.replace("https", "http")).output();
     let error = String::from_utf8_lossy(&plain.expect("it runs").stderr).into_owned();
     assert!(error.contains("begin the URL with https://"), "{error}");
-    let told = list().arg("--ca-cert").arg(files.path("ca.pem")).output().expect("it runs");
-    assert!(said(told).contains("bootstrap"));
-    let told = list().env("SLATEBERG_CA_CERT", files.path("key.pem")).output().expect("it runs");
-    let error = String::from_utf8_lossy(&told.stderr).into_owned();
+    let process_output =
+        list().arg("--ca-cert").arg(files.path("ca.pem")).output().expect("it runs");
+    assert!(output_text(process_output).contains("bootstrap"));
+    let process_output =
+        list().env("SLATEBERG_CA_CERT", files.path("key.pem")).output().expect("it runs");
+    let error = String::from_utf8_lossy(&process_output.stderr).into_owned();
     assert!(error.contains("key.pem: no PEM certificates"), "{error}");
 
     // A start with invalid files fails at once and names the file.

@@ -6,24 +6,24 @@ use proptest::test_runner::{Config, TestRunner};
 use serde_json::json;
 
 use crate::support::app::TestApp;
-use crate::support::served::Served;
+use crate::support::served_app::ServedApp;
 
 #[tokio::test]
-async fn wrong_and_unknown_and_revoked_sound_alike() {
+async fn wrong_unknown_and_revoked_credentials_get_the_same_response() {
     let app = TestApp::secured().await;
     let (revoked_id, revoked) = app.make_key(json!({ "name": "gone" })).await;
     app.delete(&format!("/management/v1/api-keys/{revoked_id}")).await.expect(204);
     let elsewhere = TestApp::secured().await;
     let unknown = elsewhere.credential();
     let long = "x".repeat(20_000);
-    let answers = [unknown, revoked.as_str(), "sb_", "nonsense", "a.b.c", long.as_str()];
+    let responses = [unknown, revoked.as_str(), "sb_", "nonsense", "a.b.c", long.as_str()];
     let mut texts = Vec::new();
-    for credential in answers {
-        let answer = app.get_as(credential, "/v1/config").await;
+    for credential in responses {
+        let response = app.get_as(credential, "/v1/config").await;
         texts.push((
-            answer.error().0,
-            answer.body.clone(),
-            answer.header("www-authenticate").to_owned(),
+            response.error().0,
+            response.body.clone(),
+            response.header("www-authenticate").to_owned(),
         ));
     }
     texts.dedup();
@@ -48,13 +48,13 @@ fn credentials(good: &str) -> impl Strategy<Value = Vec<u8>> + use<> {
 }
 
 #[test]
-fn no_forged_header_lets_anybody_in_or_breaks_anything() {
+fn forged_headers_are_rejected() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.expect("a runtime");
     let app = runtime.block_on(TestApp::secured());
     let mut runner = TestRunner::new(Config { cases: 2000, ..Config::default() });
     let names = prop_oneof![Just("authorization"), Just("x-api-key")];
-    let tried = runner.run(&(names, credentials(app.credential())), |(name, value)| {
+    let output = runner.run(&(names, credentials(app.credential())), |(name, value)| {
         let Ok(value) = HeaderValue::from_bytes(&value) else { return Ok(()) };
         for path in ["/v1/config", "/v1/oauth/tokens"] {
             let is_tokens = path.ends_with("tokens");
@@ -67,23 +67,23 @@ fn no_forged_header_lets_anybody_in_or_breaks_anything() {
                 .header(header::CONTENT_LENGTH, body.len())
                 .body(body.into())
                 .expect("a request");
-            let answer = runtime.block_on(app.send(request));
-            prop_assert_eq!(answer.status.as_u16(), 401, "{} {:?}", path, &value);
+            let response = runtime.block_on(app.send(request));
+            prop_assert_eq!(response.status.as_u16(), 401, "{} {:?}", path, &value);
         }
         Ok(())
     });
-    tried.expect("nobody is let in");
+    output.expect("forged headers are rejected");
 }
 
 #[tokio::test]
-async fn failures_are_counted_and_hold_nobody_else_back() {
+async fn failures_of_one_address_are_counted_and_delay_no_other() {
     let app = TestApp::with_settings(|settings| {
         settings.authn.insecure_no_auth = false;
         settings.authn.failures_before_delay = 1;
         settings.authn.failure_delay_ms_max = 50;
     })
     .await;
-    let server = Served::start(app).await;
+    let server = ServedApp::start(app).await;
     let key = server.app.credential().to_owned();
     let failing = futures::future::join_all((0..8).map(|_| server.status("nonsense")));
     let (failed, good) = futures::join!(failing, server.status(&key));

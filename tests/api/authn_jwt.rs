@@ -1,4 +1,4 @@
-//! Tokens of external issuers, with real key sets over HTTP: accepted and rejected ones.
+//! Accepted and rejected tokens of external issuers, whose key sets are served over HTTP.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use crate::support::app::{TestApp, memory_settings};
 use crate::support::bucket::bucket;
 use crate::support::clock::HandClock;
 use crate::support::issuer::{TestIssuer, TestKey};
-use crate::support::served::Served;
+use crate::support::served_app::ServedApp;
 
 /// A catalog that trusts these issuers.
-async fn trusting(issuers: &[(&str, IssuerSettings)]) -> Served {
+async fn trusting(issuers: &[(&str, IssuerSettings)]) -> ServedApp {
     let app = TestApp::with_settings(|settings| {
         settings.authn.insecure_no_auth = false;
         settings.authn.issuers =
@@ -25,7 +25,7 @@ async fn trusting(issuers: &[(&str, IssuerSettings)]) -> Served {
         settings.authn.failures_before_delay = u32::MAX;
     })
     .await;
-    Served::start(app).await
+    ServedApp::start(app).await
 }
 
 fn part(value: &Value) -> String {
@@ -33,7 +33,7 @@ fn part(value: &Value) -> String {
 }
 
 #[tokio::test]
-async fn a_token_of_a_trusted_issuer_lets_its_subject_in() {
+async fn token_of_a_trusted_issuer_authenticates_its_subject() {
     let (ec, ed) = (TestKey::es256("ec"), TestKey::eddsa("ed"));
     let issuer = TestIssuer::start(&[&ec, &ed]).await;
     let server = trusting(&[("corp", issuer.settings())]).await;
@@ -55,7 +55,7 @@ async fn a_token_of_a_trusted_issuer_lets_its_subject_in() {
 }
 
 #[tokio::test]
-async fn two_issuers_do_not_speak_for_each_other() {
+async fn token_of_one_issuer_is_not_valid_for_another() {
     let (one, two) = (TestKey::es256("k"), TestKey::es256("k"));
     let (first, second) = (TestIssuer::start(&[&one]).await, TestIssuer::start(&[&two]).await);
     let by_url = IssuerSettings { jwks_url: format!("{}/keys", second.iss), ..second.settings() };
@@ -67,23 +67,23 @@ async fn two_issuers_do_not_speak_for_each_other() {
 }
 
 #[tokio::test]
-async fn clients_are_told_where_their_issuer_gives_tokens() {
+async fn config_contains_the_token_url_of_the_callers_issuer() {
     let key = TestKey::es256("k");
     let issuer = TestIssuer::start(&[&key]).await;
     let server = trusting(&[("corp", issuer.settings())]).await;
-    let told = async |credential: &str| {
+    let found = async |credential: &str| {
         let config = server.get("/v1/config").bearer_auth(credential).send().await;
         let config: Value = config.expect("it answers").json().await.expect("JSON");
         config["defaults"]["oauth2-server-uri"].clone()
     };
     let token_url = json!(format!("{}/token", issuer.iss));
-    assert_eq!(told(&key.sign(&issuer.claims("a"))).await, token_url);
+    assert_eq!(found(&key.sign(&issuer.claims("a"))).await, token_url);
     // The server itself issues tokens to holders of API keys, at the default path of clients.
-    assert_eq!(told(server.app.credential()).await, Value::Null);
+    assert_eq!(found(server.app.credential()).await, Value::Null);
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_token_is_not_told() {
+async fn rejection_of_a_token_does_not_reveal_the_reason() {
     let key = TestKey::es256("k");
     let issuer = TestIssuer::start(&[&key]).await;
     let server = trusting(&[("corp", issuer.settings())]).await;
@@ -136,11 +136,11 @@ async fn what_is_wrong_with_a_token_is_not_told() {
     let challenge = refusal.headers()["www-authenticate"].clone();
     let refusal: Value = refusal.json().await.expect("JSON");
     for token in wrong {
-        let answer = server.get("/v1/config").bearer_auth(&token).send().await.expect("answers");
+        let response = server.get("/v1/config").bearer_auth(&token).send().await.expect("answers");
         let short: String = token.chars().take(300).collect();
-        assert_eq!(answer.status(), 401, "{short}");
-        assert_eq!(answer.headers()["www-authenticate"], challenge, "{short}");
-        assert_eq!(answer.json::<Value>().await.expect("JSON"), refusal, "{short}");
+        assert_eq!(response.status(), 401, "{short}");
+        assert_eq!(response.headers()["www-authenticate"], challenge, "{short}");
+        assert_eq!(response.json::<Value>().await.expect("JSON"), refusal, "{short}");
     }
 }
 
@@ -151,7 +151,7 @@ fn with_claim(claims: &Value, name: &str, value: Value) -> Value {
 }
 
 #[tokio::test]
-async fn the_issuer_says_how_it_signs_and_not_the_token() {
+async fn signature_algorithm_comes_from_the_issuer_and_not_from_the_token() {
     let key = TestKey::es256("k");
     let issuer = TestIssuer::start(&[&key]).await;
     let server = trusting(&[("corp", issuer.settings())]).await;
@@ -163,7 +163,7 @@ async fn the_issuer_says_how_it_signs_and_not_the_token() {
         forged.push(format!("{header}.{payload}."));
         forged.push(format!("{header}.{payload}.{}", BASE64_URL_SAFE_NO_PAD.encode([0; 64])));
     }
-    // The public key is not a secret: a signature that uses it as an HMAC key is rejected.
+    // The public key is not a secret, so a signature that uses it as an HMAC key is rejected.
     let public = key.public();
     let member = |name: &str| public[name].as_str().expect("a member").to_owned();
     let raw = |name: &str| BASE64_URL_SAFE_NO_PAD.decode(member(name)).expect("base 64");
@@ -177,7 +177,7 @@ async fn the_issuer_says_how_it_signs_and_not_the_token() {
             forged.push(encode(&header, &claims, &secret).expect("it signs"));
         }
     }
-    // Keys that the token contains or refers to.
+    // Tokens whose header contains the key to verify them, refers to it, or has critical members.
     let own = TestKey::es256("k");
     for (name, value) in [
         ("jwk", own.public()),
@@ -202,7 +202,7 @@ async fn the_issuer_says_how_it_signs_and_not_the_token() {
 }
 
 #[tokio::test]
-async fn an_algorithm_that_is_not_the_issuers_is_refused() {
+async fn token_with_an_algorithm_other_than_the_issuers_is_rejected() {
     let (ec, ed) = (TestKey::es256("ec"), TestKey::eddsa("ed"));
     let issuer = TestIssuer::start(&[&ec, &ed]).await;
     let only_ec = IssuerSettings { algorithms: vec!["ES256".to_owned()], ..issuer.settings() };
@@ -212,7 +212,7 @@ async fn an_algorithm_that_is_not_the_issuers_is_refused() {
 }
 
 #[tokio::test]
-async fn rsa_keys_sign_by_the_algorithms_that_are_set() {
+async fn rsa_keys_verify_only_configured_algorithms() {
     let (rs, ps) = (TestKey::rsa("rs", Algorithm::RS256), TestKey::rsa("ps", Algorithm::PS256));
     // Some issuers do not publish the algorithm of a key.
     let any = TestKey::rsa("any", Algorithm::RS256);
@@ -235,17 +235,17 @@ async fn rsa_keys_sign_by_the_algorithms_that_are_set() {
         // Algorithms that are not configured are rejected, even if the key supports them.
         (any.by(Algorithm::RS384), 401, 401),
         (any.by(Algorithm::PS512), 401, 401),
-        // A key is only accepted for the algorithm that it is published for.
+        // A key is accepted only for the algorithm with which the issuer publishes it.
         (rs.by(Algorithm::PS256), 401, 401),
         (ps.by(Algorithm::RS256), 401, 401),
         (TestKey::rsa("rs", Algorithm::RS256), 401, 401),
     ] {
         let token = key.sign(&claims);
-        let shown = format!("{} {:?}", key.kid, key.algorithm);
-        assert_eq!(both.status(&token).await, with_both, "{shown}");
-        assert_eq!(one.status(&token).await, with_one, "{shown}");
+        let message = format!("{} {:?}", key.kid, key.algorithm);
+        assert_eq!(both.status(&token).await, with_both, "{message}");
+        assert_eq!(one.status(&token).await, with_one, "{message}");
     }
-    // The classic attack: the public key as a shared secret.
+    // The classic attack signs with the public key as a shared secret.
     let modulus = rs.public()["n"].as_str().expect("a member").to_owned();
     let raw = BASE64_URL_SAFE_NO_PAD.decode(&modulus).expect("base 64");
     for secret in [modulus.into_bytes(), raw, rs.public().to_string().into_bytes()] {
@@ -258,7 +258,7 @@ async fn rsa_keys_sign_by_the_algorithms_that_are_set() {
 }
 
 #[tokio::test]
-async fn keys_that_are_no_good_do_not_spoil_the_set() {
+async fn unusable_keys_in_a_jwks_are_ignored() {
     let (key, secret) = (TestKey::es256("k"), b"a secret that is shared with everybody");
     let issuer = TestIssuer::start(&[]).await;
     issuer.publish_raw(vec![
@@ -278,7 +278,7 @@ async fn keys_that_are_no_good_do_not_spoil_the_set() {
 }
 
 #[tokio::test]
-async fn keys_are_rotated_without_a_request_that_fails() {
+async fn rotation_of_issuer_keys_fails_no_request() {
     let old = TestKey::es256("2026-1");
     let issuer = TestIssuer::start(&[&old]).await;
     let server = trusting(&[("corp", issuer.settings())]).await;
@@ -287,7 +287,7 @@ async fn keys_are_rotated_without_a_request_that_fails() {
 
     let new = TestKey::eddsa("2026-2");
     issuer.publish(&[&old, &new]);
-    // Many concurrent requests, the first of which triggers the fetch.
+    // Of these concurrent requests, the first one triggers the fetch of the new keys.
     let token = new.sign(&claims);
     let statuses = futures::future::join_all((0..20).map(|_| server.status(&token))).await;
     assert_eq!(statuses, vec![200; 20]);
@@ -295,20 +295,20 @@ async fn keys_are_rotated_without_a_request_that_fails() {
 }
 
 #[tokio::test]
-async fn a_key_that_an_issuer_has_taken_back_is_good_no_more() {
+async fn key_withdrawn_by_its_issuer_is_rejected() {
     let (stolen, new) = (TestKey::es256("stolen"), TestKey::es256("new"));
     let issuer = TestIssuer::start(&[&stolen]).await;
     let server = trusting(&[("corp", issuer.settings())]).await;
     let token = stolen.sign(&issuer.claims("thief"));
     assert_eq!(server.status(&token).await, 200);
     issuer.publish(&[&new]);
-    // The key is no longer in the set, and cached tokens are dropped with the set.
+    // The unknown key id triggers a fetch, which discards the cached tokens of the old key set.
     assert_eq!(server.status(&new.sign(&issuer.claims("a"))).await, 200);
     assert_eq!(server.status(&token).await, 401);
 }
 
 #[tokio::test]
-async fn an_issuer_that_is_down_keeps_its_keys() {
+async fn keys_of_an_unavailable_issuer_stay_valid() {
     let key = TestKey::es256("k");
     let issuer = TestIssuer::start(&[&key]).await;
     let server = trusting(&[("corp", issuer.settings())]).await;
@@ -319,7 +319,7 @@ async fn an_issuer_that_is_down_keeps_its_keys() {
 }
 
 #[tokio::test]
-async fn a_flood_of_unknown_keys_makes_few_fetches() {
+async fn flood_of_unknown_key_ids_causes_few_fetches() {
     let key = TestKey::es256("k");
     let issuer = TestIssuer::start(&[&key]).await;
     let server = trusting(&[("corp", issuer.settings())]).await;
@@ -335,7 +335,7 @@ async fn a_flood_of_unknown_keys_makes_few_fetches() {
 }
 
 #[tokio::test]
-async fn a_token_that_was_remembered_expires_all_the_same() {
+async fn cached_token_expires() {
     let key = TestKey::eddsa("k");
     let directory = tempfile::tempdir().expect("there is room");
     let file = directory.path().join("keys.json");
@@ -364,13 +364,13 @@ async fn a_token_that_was_remembered_expires_all_the_same() {
 }
 
 #[tokio::test]
-async fn settings_that_would_trust_too_much_are_refused() {
+async fn issuer_settings_that_trust_too_much_are_rejected() {
     let good = IssuerSettings {
         issuer: "https://id.example.com".to_owned(),
         audiences: vec!["slateberg".to_owned()],
         ..IssuerSettings::default()
     };
-    let refused = async |change: &dyn Fn(&mut IssuerSettings)| {
+    let rejection = async |change: &dyn Fn(&mut IssuerSettings)| {
         let mut issuer = good.clone();
         change(&mut issuer);
         let mut settings = memory_settings();
@@ -378,23 +378,23 @@ async fn settings_that_would_trust_too_much_are_refused() {
         let built = slateberg::app::App::build(settings, Default::default()).await;
         built.err().map(|error| error.to_string()).unwrap_or_default()
     };
-    assert_eq!(refused(&|_| {}).await, "");
+    assert_eq!(rejection(&|_| {}).await, "");
     for algorithm in ["none", "HS256", "HS512", "rs256", ""] {
-        let error = refused(&|issuer| issuer.algorithms = vec![algorithm.to_owned()]).await;
+        let error = rejection(&|issuer| issuer.algorithms = vec![algorithm.to_owned()]).await;
         assert!(error.contains("authn.issuers.corp.algorithms"), "{error}");
     }
-    let error = refused(&|issuer| issuer.algorithms.clear()).await;
+    let error = rejection(&|issuer| issuer.algorithms.clear()).await;
     assert!(error.contains("algorithms"), "{error}");
-    let error = refused(&|issuer| issuer.audiences.clear()).await;
+    let error = rejection(&|issuer| issuer.audiences.clear()).await;
     assert!(error.contains("audiences"), "{error}");
-    let error = refused(&|issuer| issuer.issuer.clear()).await;
+    let error = rejection(&|issuer| issuer.issuer.clear()).await;
     assert!(error.contains("iss"), "{error}");
-    let error = refused(&|issuer| issuer.jwks_file = "/no/such/file".into()).await;
+    let error = rejection(&|issuer| issuer.jwks_file = "/no/such/file".into()).await;
     assert!(error.contains("/no/such/file"), "{error}");
 }
 
 #[tokio::test]
-async fn an_issuer_that_comes_up_later_is_found() {
+async fn issuer_that_starts_later_is_fetched() {
     let key = TestKey::es256("k");
     let issuer = TestIssuer::start(&[&key]).await;
     issuer.set_down(true);

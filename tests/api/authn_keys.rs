@@ -7,7 +7,7 @@ use futures::TryStreamExt;
 use object_store::{ObjectStore, ObjectStoreExt};
 use serde_json::{Value, json};
 use slateberg::app::App;
-use slateberg_runtime::seams::Seams;
+use slateberg_runtime::dependencies::Dependencies;
 
 use crate::support::app::{TestApp, bucket_opener, memory_settings};
 use crate::support::bucket::bucket;
@@ -59,17 +59,17 @@ async fn closed_routes(app: &TestApp) -> Vec<(Method, String)> {
 }
 
 #[tokio::test]
-async fn without_a_credential_nothing_is_served_but_health() {
+async fn without_a_credential_only_health_is_served() {
     let app = TestApp::secured().await;
     let before = app.dump().await;
     for (method, path) in closed_routes(&app).await {
         for credential in ["", "sb_wrong", "x.y.z"] {
-            let answer = app.request_as(credential, method.clone(), &path, &json!({})).await;
-            assert_eq!(answer.status, 401, "{method} {path}");
-            assert!(answer.header("www-authenticate").starts_with("Bearer realm=\"slateberg\""));
+            let response = app.request_as(credential, method.clone(), &path, &json!({})).await;
+            assert_eq!(response.status, 401, "{method} {path}");
+            assert!(response.header("www-authenticate").starts_with("Bearer realm=\"slateberg\""));
             if method != Method::HEAD {
-                assert_eq!(answer.error_type(), "NotAuthorizedException", "{method} {path}");
-                assert!(answer.is_error_model(), "{}", answer.body);
+                assert_eq!(response.error_type(), "NotAuthorizedException", "{method} {path}");
+                assert!(response.is_error_model(), "{}", response.body);
             }
         }
     }
@@ -80,7 +80,7 @@ async fn without_a_credential_nothing_is_served_but_health() {
 }
 
 #[tokio::test]
-async fn metrics_can_ask_for_a_credential_too() {
+async fn metrics_need_a_credential_if_configured() {
     let app = TestApp::with_settings(|settings| {
         settings.authn.insecure_no_auth = false;
         settings.authn.metrics_need_credential = true;
@@ -91,7 +91,7 @@ async fn metrics_can_ask_for_a_credential_too() {
 }
 
 #[tokio::test]
-async fn the_first_start_mints_an_admin_key_and_later_ones_do_not() {
+async fn only_the_first_start_creates_an_admin_key() {
     let app = TestApp::secured().await;
     let key = app.credential().to_owned();
     let whoami = app.get("/management/v1/whoami").await.expect(200).body;
@@ -102,7 +102,7 @@ async fn the_first_start_mints_an_admin_key_and_later_ones_do_not() {
     let app = app.restart().await;
     assert!(app.app.runtime.minted_key.is_none());
     app.get_as(&key, "/v1/config").await.expect(200);
-    // A start after the forced revocation of all keys creates none either.
+    // A start does not create one either after the forced revocation of all keys.
     let id = whoami["id"].as_str().expect("an id").to_owned();
     app.delete(&format!("{KEYS}/{id}?force=true")).await.expect(204);
     let app = app.restart().await;
@@ -111,7 +111,7 @@ async fn the_first_start_mints_an_admin_key_and_later_ones_do_not() {
 }
 
 #[tokio::test]
-async fn a_start_can_be_asked_for_a_further_admin_key() {
+async fn start_with_new_admin_key_creates_another_admin_key() {
     let app = TestApp::secured().await;
     let first = app.credential().to_owned();
     app.app.runtime.catalog.close().await.expect("the catalog closes");
@@ -119,8 +119,7 @@ async fn a_start_can_be_asked_for_a_further_admin_key() {
     settings.authn.insecure_no_auth = false;
     settings.authn.new_admin_key = true;
     let app = TestApp::with(Arc::clone(&app.bucket), settings).await;
-    let further =
-        app.app.runtime.minted_key.as_ref().expect("it was asked for").reveal().to_owned();
+    let further = app.app.runtime.minted_key.as_ref().expect("a new admin key").reveal().to_owned();
     assert_ne!(first, further);
     for key in [first, further] {
         app.get_as(&key, KEYS).await.expect(200);
@@ -128,7 +127,7 @@ async fn a_start_can_be_asked_for_a_further_admin_key() {
 }
 
 #[tokio::test]
-async fn no_key_is_in_the_bucket() {
+async fn bucket_contains_no_api_key() {
     let app = TestApp::secured().await;
     let (_, made) = app.make_key(json!({ "name": "etl" })).await;
     app.app.runtime.catalog.flush().await.expect("it is flushed");
@@ -144,13 +143,13 @@ async fn no_key_is_in_the_bucket() {
 }
 
 #[tokio::test]
-async fn a_key_is_made_shown_once_listed_and_revoked() {
+async fn api_key_is_created_shown_once_listed_and_revoked() {
     let app = TestApp::secured().await;
-    let wanted = json!({ "name": "etl", "roles": ["writer"], "warehouses": ["default"] });
-    let made = app.post(KEYS, wanted).await.expect(201);
-    assert_eq!(made.header("cache-control"), "no-store");
-    let key = made.body["key"].as_str().expect("a key").to_owned();
-    let id = made.body["id"].as_str().expect("an id").to_owned();
+    let request = json!({ "name": "etl", "roles": ["writer"], "warehouses": ["default"] });
+    let response = app.post(KEYS, request).await.expect(201);
+    assert_eq!(response.header("cache-control"), "no-store");
+    let key = response.body["key"].as_str().expect("a key").to_owned();
+    let id = response.body["id"].as_str().expect("an id").to_owned();
     assert!(key.starts_with("sb_") && key.len() == 52, "{key}");
 
     let whoami = app.get_as(&key, "/management/v1/whoami").await.expect(200).body;
@@ -178,7 +177,7 @@ async fn a_key_is_made_shown_once_listed_and_revoked() {
 }
 
 #[tokio::test]
-async fn keys_survive_a_restart_with_their_scope() {
+async fn api_keys_keep_their_scope_after_a_restart() {
     let app = TestApp::secured().await;
     let (_, key) = app.make_key(json!({ "name": "etl", "warehouses": ["default"] })).await;
     let before = app.get_as(&key, "/management/v1/whoami").await.expect(200).body;
@@ -189,7 +188,7 @@ async fn keys_survive_a_restart_with_their_scope() {
 }
 
 #[tokio::test]
-async fn a_key_expires() {
+async fn api_key_expires() {
     let clock = Arc::new(HandClock::default());
     let mut settings = memory_settings();
     settings.authn.insecure_no_auth = false;
@@ -205,7 +204,7 @@ async fn a_key_expires() {
 }
 
 #[tokio::test]
-async fn a_key_is_sent_as_bearer_or_as_x_api_key() {
+async fn api_key_is_accepted_as_bearer_and_as_x_api_key() {
     let app = TestApp::secured().await;
     let key = app.credential().to_owned();
     let bearer = format!("Bearer {key}");
@@ -226,7 +225,7 @@ async fn a_key_is_sent_as_bearer_or_as_x_api_key() {
 }
 
 #[tokio::test]
-async fn a_key_for_one_warehouse_does_not_see_the_others() {
+async fn api_key_for_one_warehouse_does_not_see_the_others() {
     let mut settings = memory_settings();
     settings.authn.insecure_no_auth = false;
     let lake = slateberg_config::WarehouseSettings {
@@ -245,7 +244,7 @@ async fn a_key_for_one_warehouse_does_not_see_the_others() {
     app.get_as(&key, "/v1/lake/namespaces/ns/tables/t").await.expect(200);
     app.get_as(&key, "/v1/config?warehouse=lake").await.expect(200);
 
-    // Responses for a warehouse outside of the key's limit equal those for a missing one.
+    // The response for a warehouse that the key does not include is that for a missing warehouse.
     let (absent, there) = ("/v1/nope/namespaces/ns", "/v1/default/namespaces/ns");
     for below in ["", "/tables", "/tables/t", "/tables/u"] {
         for method in [Method::GET, Method::POST, Method::DELETE] {
@@ -254,14 +253,14 @@ async fn a_key_for_one_warehouse_does_not_see_the_others() {
             };
             let (absent, there) = (ask(absent).await, ask(there).await);
             assert_eq!(absent.status, there.status, "{method} {below}");
-            let told = |message: &str| message.replace("nope", "W").replace("default", "W");
-            assert_eq!(told(absent.message()), told(there.message()), "{method} {below}");
+            let found = |message: &str| message.replace("nope", "W").replace("default", "W");
+            assert_eq!(found(absent.message()), found(there.message()), "{method} {below}");
         }
     }
     for path in ["/v1/namespaces", "/v1/config", "/v1/config?warehouse=default"] {
-        let answer = app.get_as(&key, path).await;
+        let response = app.get_as(&key, path).await;
         assert_eq!(
-            answer.error(),
+            response.error(),
             (404, "NoSuchWarehouseException", "Warehouse does not exist: default"),
             "{path}"
         );
@@ -269,7 +268,7 @@ async fn a_key_for_one_warehouse_does_not_see_the_others() {
 }
 
 #[tokio::test]
-async fn keys_are_managed_by_admins_of_everything_alone() {
+async fn only_admins_of_the_whole_catalog_manage_api_keys() {
     let app = TestApp::secured().await;
     let (_, writer) = app.make_key(json!({ "name": "writer", "roles": ["writer"] })).await;
     let bound = json!({ "name": "bound", "roles": ["admin"], "warehouses": ["default"] });
@@ -283,15 +282,15 @@ async fn keys_are_managed_by_admins_of_everything_alone() {
             (Method::DELETE, format!("{KEYS}/{bound_id}"), Value::Null),
             (Method::DELETE, format!("{KEYS}/nope"), Value::Null),
         ] {
-            let answer = app.request_as(key, method.clone(), &path, &body).await;
-            answer.expect_error(403, "ForbiddenException");
+            let response = app.request_as(key, method.clone(), &path, &body).await;
+            response.expect_error(403, "ForbiddenException");
         }
     }
     assert_eq!(app.get(KEYS).await.body["api-keys"].as_array().expect("a list").len(), 3);
 }
 
 #[tokio::test]
-async fn a_key_that_cannot_be_is_refused() {
+async fn invalid_api_key_request_is_rejected() {
     let app = TestApp::secured().await;
     let long = "x".repeat(257);
     let many: Vec<_> = (0..257).map(|n| format!("r{n}")).collect();
@@ -308,55 +307,58 @@ async fn a_key_that_cannot_be_is_refused() {
         json!({ "name": "x", "warehouses": [] }),
         json!({ "name": "x", "expires-at-ms": "tomorrow" }),
         json!({ "name": "x", "expires-at-ms": 0 }),
-        // If ignored, it would create a key for all warehouses.
+        // If the server ignored the misspelled member, the key would be for all warehouses.
         json!({ "name": "x", "warehouse": ["default"] }),
     ] {
-        let answer = app.refused(KEYS, wanted.clone()).await;
-        assert_eq!(answer.error_type(), "BadRequestException", "{wanted}");
+        let response = app.post_rejected(KEYS, wanted.clone()).await;
+        assert_eq!(response.error_type(), "BadRequestException", "{wanted}");
     }
     let elsewhere = json!({ "name": "x", "warehouses": ["nope"] });
-    app.refused(KEYS, elsewhere).await.expect_error(404, "NoSuchWarehouseException");
+    app.post_rejected(KEYS, elsewhere).await.expect_error(404, "NoSuchWarehouseException");
 }
 
 #[tokio::test]
-async fn there_are_so_many_keys_and_no_more() {
+async fn api_keys_beyond_the_maximum_are_rejected() {
     let app = TestApp::with_settings(|settings| {
         settings.authn.insecure_no_auth = false;
         settings.authn.api_keys_max = 2;
     })
     .await;
     app.make_key(json!({ "name": "second" })).await;
-    app.refused(KEYS, json!({ "name": "third" })).await.expect_error(400, "BadRequestException");
+    app.post_rejected(KEYS, json!({ "name": "third" }))
+        .await
+        .expect_error(400, "BadRequestException");
 }
 
 #[tokio::test]
-async fn a_server_that_lets_everybody_in_makes_no_keys() {
+async fn server_without_authentication_creates_no_api_keys() {
     let app = TestApp::new().await;
     assert!(app.app.runtime.minted_key.is_none());
     let whoami = app.get("/management/v1/whoami").await.expect(200).body;
     assert_eq!((&whoami["kind"], &whoami["method"]), (&json!("anonymous"), &json!("none")));
-    // The key would be valid once the server requires credentials.
-    app.refused(KEYS, json!({ "name": "x" })).await.expect_error(403, "ForbiddenException");
+    // Otherwise, the key would be valid as soon as the server requires credentials.
+    app.post_rejected(KEYS, json!({ "name": "x" })).await.expect_error(403, "ForbiddenException");
     // Credentials of clients are ignored.
     app.get_as("sb_whatever", "/v1/config").await.expect(200);
 }
 
 #[tokio::test]
-async fn letting_everybody_in_on_a_public_address_has_to_be_said_twice() {
+async fn disabled_authentication_on_a_public_address_needs_a_second_setting() {
     let built = async |address: &str, twice: bool| {
         let mut settings = memory_settings();
         settings.server.listen = address.parse().expect("an address");
         settings.authn.insecure_no_auth_on_public_address = twice;
         let bucket = bucket();
-        let seams = Seams { opener: bucket_opener(bucket), ..Seams::default() };
-        App::build(settings, seams).await.map(|_| ()).map_err(|error| error.to_string())
+        let dependencies =
+            Dependencies { opener: bucket_opener(bucket), ..Dependencies::default() };
+        App::build(settings, dependencies).await.map(|_| ()).map_err(|error| error.to_string())
     };
     for loopback in ["127.0.0.1:0", "127.8.8.8:1", "[::1]:0", "[::ffff:127.0.0.1]:0"] {
         assert_eq!(built(loopback, false).await, Ok(()), "{loopback}");
     }
     for public in ["0.0.0.0:0", "[::]:0", "192.0.2.1:8181"] {
-        let refused = built(public, false).await.expect_err("it is refused");
-        assert!(refused.contains("--insecure-no-auth-on-public-address"), "{refused}");
+        let failure = built(public, false).await.expect_err("the start is rejected");
+        assert!(failure.contains("--insecure-no-auth-on-public-address"), "{failure}");
         assert_eq!(built(public, true).await, Ok(()), "{public}");
     }
 }

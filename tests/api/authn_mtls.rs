@@ -1,4 +1,5 @@
-//! Client certificates: their principals, other credentials beside them, and reloads.
+//! Client certificates: the principals in them, requests that also have another credential, and
+//! reloads of the certificate files.
 
 use std::time::Duration;
 
@@ -11,11 +12,11 @@ use slateberg_config::server::tls::{ClientCertificates, TlsSettings};
 
 use crate::support::app::TestApp;
 use crate::support::certificates::{TestCa, TestCertificate, TlsFiles};
-use crate::support::served::Served;
+use crate::support::served_app::ServedApp;
 
 /// A server that requests certificates of `clients`, and its own CA.
 struct Scene {
-    server: Served,
+    server: ServedApp,
     own: TestCa,
     clients: TestCa,
     files: TlsFiles,
@@ -43,11 +44,11 @@ impl Scene {
             change(settings);
         })
         .await;
-        Self { server: Served::start(app).await, own, clients, files }
+        Self { server: ServedApp::start(app).await, own, clients, files }
     }
 
     fn client(&self, shows: Option<&TestCertificate>) -> Client {
-        Served::client(&self.own, shows)
+        ServedApp::client(&self.own, shows)
     }
 
     /// Returns the response of `whoami` over a connection of this client. `None`: the connection
@@ -71,7 +72,7 @@ impl Scene {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(20), waiting).await.expect("the files are read");
+        tokio::time::timeout(Duration::from_secs(20), waiting).await.expect("a reload in time");
     }
 }
 
@@ -83,7 +84,7 @@ fn subject(roles: &[&str]) -> SubjectSettings {
 }
 
 #[tokio::test]
-async fn a_certificate_says_who_it_is_and_the_settings_what_they_are() {
+async fn identity_comes_from_the_certificate_and_roles_from_the_settings() {
     let scene = Scene::start(ClientCertificates::Optional, |settings| {
         let subjects = &mut settings.authn.client_certificates.subjects;
         subjects.insert("root".to_owned(), subject(&["admin"]));
@@ -97,8 +98,8 @@ async fn a_certificate_says_who_it_is_and_the_settings_what_they_are() {
     })
     .await;
     let who = async |name: &str| {
-        let shown = scene.clients.client(name);
-        scene.whoami(&shown).await.expect("there is a connection")
+        let output = scene.clients.client(name);
+        scene.whoami(&output).await.expect("there is a connection")
     };
     assert_eq!(
         who("alice").await,
@@ -134,14 +135,14 @@ async fn a_certificate_says_who_it_is_and_the_settings_what_they_are() {
     };
     assert_eq!(creates("root").await, 200);
     assert_eq!(creates("alice").await, 403);
-    // A principal without permissions gets a 403 with this reason.
+    // The certificate of a principal without permissions is accepted, but its request gets 403.
     assert_eq!(creates("etl").await, 403);
     assert_eq!(keys("root").await, 200);
     assert_eq!(keys("etl").await, 403);
 }
 
 #[tokio::test]
-async fn names_are_where_the_settings_look_for_them() {
+async fn identity_comes_from_the_configured_certificate_field() {
     let dns = |name: &str| SanType::DnsName(name.try_into().expect("a name"));
     let uri = |name: &str| SanType::URI(name.try_into().expect("a name"));
     let with = |params: &mut CertificateParams, names: Vec<SanType>| {
@@ -158,7 +159,7 @@ async fn names_are_where_the_settings_look_for_them() {
         })
         .await;
         let two_uris = vec![dns("A.example.com"), uri(spiffe), uri("spiffe://example.com/b")];
-        let shown = [
+        let output = [
             scene.clients.client("cn"),
             scene.clients.client_with("cn", 3, |params| with(params, vec![dns("a.example.com")])),
             scene.clients.client_with("cn", 4, |params| {
@@ -170,17 +171,17 @@ async fn names_are_where_the_settings_look_for_them() {
                 params.distinguished_name.push(DnType::OrganizationName, "nobody");
             }),
         ];
-        for (shown, expected) in shown.iter().zip(expected) {
-            let (status, who) = scene.whoami(shown).await.expect("there is a connection");
-            let wanted = if expected.is_empty() { 401 } else { 200 };
-            assert_eq!(status, wanted, "{name_from:?} {expected}: {who}");
+        for (output, expected) in output.iter().zip(expected) {
+            let (status, who) = scene.whoami(output).await.expect("there is a connection");
+            let requested = if expected.is_empty() { 401 } else { 200 };
+            assert_eq!(status, requested, "{name_from:?} {expected}: {who}");
             assert_eq!(who["id"].as_str().unwrap_or_default(), expected, "{name_from:?}");
         }
     }
 }
 
 #[tokio::test]
-async fn what_a_request_says_itself_comes_before_its_connection() {
+async fn credential_of_a_request_takes_precedence_over_the_certificate() {
     let scene = Scene::start(ClientCertificates::Optional, |_| {}).await;
     let certified = scene.client(Some(&scene.clients.client("etl")));
     let bare = scene.client(None);
@@ -202,7 +203,7 @@ async fn what_a_request_says_itself_comes_before_its_connection() {
 }
 
 #[tokio::test]
-async fn where_certificates_are_required_nobody_gets_through_without_one() {
+async fn connection_without_a_required_certificate_is_rejected() {
     let scene = Scene::start(ClientCertificates::Required, |_| {}).await;
     let key = scene.server.app.credential();
     assert_eq!(scene.whoami_with(&scene.client(None), key).await, None);
@@ -210,7 +211,7 @@ async fn where_certificates_are_required_nobody_gets_through_without_one() {
 }
 
 #[tokio::test]
-async fn certificates_that_are_no_good_end_in_the_handshake() {
+async fn invalid_certificates_fail_the_handshake() {
     let scene = Scene::start(ClientCertificates::Optional, |_| {}).await;
     let of_its_time = |from: i32, to: i32| {
         scene.clients.client_with("etl", 3, |params| {
@@ -230,28 +231,28 @@ async fn certificates_that_are_no_good_end_in_the_handshake() {
 }
 
 #[tokio::test]
-async fn who_is_trusted_no_more_is_so_on_connections_that_are_there() {
+async fn revoked_trust_applies_to_open_connections() {
     let scene = Scene::start(ClientCertificates::Optional, |_| {}).await;
-    let shown = scene.clients.client("etl");
-    let client = scene.client(Some(&shown));
+    let output = scene.clients.client("etl");
+    let client = scene.client(Some(&output));
     scene.soon(&client, 200).await;
     let other = TestCa::new();
     scene.files.write("clients.pem", &other.pem());
     scene.soon(&client, 401).await;
-    assert_eq!(scene.whoami(&shown).await, None, "a new connection does not come about");
+    assert_eq!(scene.whoami(&output).await, None, "a new connection is rejected");
     assert!(scene.whoami(&other.client("etl")).await.is_some());
     // An invalid file changes nothing.
     scene.files.write("clients.pem", "");
     tokio::time::sleep(Duration::from_millis(1500)).await;
     assert!(scene.whoami(&other.client("etl")).await.is_some());
-    // With both CAs, clients of the old one are accepted again.
+    // With both CAs in the file, clients of the old CA are accepted again.
     scene.files.write("clients.pem", &(other.pem() + &scene.clients.pem()));
     scene.soon(&client, 200).await;
     assert!(scene.whoami(&other.client("etl")).await.is_some());
 }
 
 #[tokio::test]
-async fn certificates_are_revoked_one_by_one() {
+async fn certificate_in_the_crl_is_rejected_and_others_are_not() {
     let (own, clients) = (TestCa::new(), TestCa::new());
     let files = TlsFiles::of(&own.server());
     files.write("revoked.pem", &clients.revoke(&[]));
@@ -273,7 +274,7 @@ async fn certificates_are_revoked_one_by_one() {
 }
 
 #[tokio::test]
-async fn a_page_does_nothing_in_the_name_of_who_has_a_certificate_in_the_browser() {
+async fn page_of_another_origin_cannot_use_the_browsers_certificate() {
     let scene = Scene::start(ClientCertificates::Optional, |settings| {
         let admin = subject(&["admin"]);
         settings.authn.client_certificates.subjects.insert("admin".to_owned(), admin);
@@ -282,7 +283,7 @@ async fn a_page_does_nothing_in_the_name_of_who_has_a_certificate_in_the_browser
     let client = scene.client(Some(&scene.clients.client("admin")));
     let create = async |name: &str, origin: Option<&str>| {
         let url = format!("{}/v1/namespaces", scene.server.uri);
-        // Like a page without a CORS preflight: plain text, and no custom header.
+        // Plain text without a custom header: a page may send this without a CORS preflight.
         let mut request = client.post(url).header("content-type", "text/plain");
         if let Some(origin) = origin {
             request = request.header("origin", origin);
@@ -294,5 +295,5 @@ async fn a_page_does_nothing_in_the_name_of_who_has_a_certificate_in_the_browser
     for origin in ["https://evil.example.com", "null"] {
         assert_eq!(create("b", Some(origin)).await, 403, "{origin}");
     }
-    assert_eq!(create("b", Some(&scene.server.uri)).await, 200, "its own pages may");
+    assert_eq!(create("b", Some(&scene.server.uri)).await, 200, "a page of the server itself");
 }

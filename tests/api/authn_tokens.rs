@@ -10,7 +10,7 @@ use jsonwebtoken::jwk::JwkSet;
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
 use serde_json::{Value, json};
 
-use crate::support::app::{Answer, TestApp, memory_settings};
+use crate::support::app::{TestApp, TestResponse, memory_settings};
 use crate::support::bucket::bucket;
 use crate::support::clock::HandClock;
 use crate::support::issuer::TestKey;
@@ -18,7 +18,7 @@ use crate::support::issuer::TestKey;
 const EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
 const ACCESS_TOKEN: &str = "urn:ietf:params:oauth:token-type:access_token";
 
-async fn ask(app: &TestApp, authorization: Option<&str>, form: &[(&str, &str)]) -> Answer {
+async fn ask(app: &TestApp, authorization: Option<&str>, form: &[(&str, &str)]) -> TestResponse {
     let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(form).finish();
     let mut request = Request::post("/v1/oauth/tokens")
         .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
@@ -30,7 +30,7 @@ async fn ask(app: &TestApp, authorization: Option<&str>, form: &[(&str, &str)]) 
 }
 
 /// Sends the request of PyIceberg, Spark and Trino with `credential=id:secret`.
-async fn by_credential(app: &TestApp, id: &str, secret: &str) -> Answer {
+async fn by_credential(app: &TestApp, id: &str, secret: &str) -> TestResponse {
     let form = [
         ("grant_type", "client_credentials"),
         ("client_id", id),
@@ -40,8 +40,8 @@ async fn by_credential(app: &TestApp, id: &str, secret: &str) -> Answer {
     ask(app, None, &form).await
 }
 
-fn token(answer: &Answer) -> String {
-    answer.body["access_token"].as_str().expect("a token").to_owned()
+fn token(response: &TestResponse) -> String {
+    response.body["access_token"].as_str().expect("a token").to_owned()
 }
 
 fn basic(id: &str, secret: &str) -> String {
@@ -56,7 +56,7 @@ async fn by_hand() -> (TestApp, Arc<HandClock>) {
 }
 
 #[tokio::test]
-async fn a_key_gets_a_token_that_speaks_for_it() {
+async fn api_key_is_exchanged_for_a_token_with_its_identity() {
     let app = TestApp::secured().await;
     let (id, key) = app.make_key(json!({ "name": "etl", "roles": ["writer"] })).await;
     let given = by_credential(&app, &id, &key).await.expect(200);
@@ -78,7 +78,7 @@ async fn a_key_gets_a_token_that_speaks_for_it() {
 }
 
 #[tokio::test]
-async fn a_client_that_is_not_known_is_told_so_as_oauth_has_it() {
+async fn unknown_client_gets_the_oauth_error_invalid_client() {
     let app = TestApp::secured().await;
     let (id, key) = app.make_key(json!({ "name": "one" })).await;
     let (other_id, _) = app.make_key(json!({ "name": "two" })).await;
@@ -94,23 +94,23 @@ async fn a_client_that_is_not_known_is_told_so_as_oauth_has_it() {
         ("nobody", key.as_str()),
         (id.as_str(), ""),
     ] {
-        let answer = by_credential(&app, id, secret).await.expect(401);
-        assert_eq!(answer.body, invalid, "{id}:{secret}");
-        assert_eq!(answer.header("www-authenticate"), "");
+        let response = by_credential(&app, id, secret).await.expect(401);
+        assert_eq!(response.body, invalid, "{id}:{secret}");
+        assert_eq!(response.header("www-authenticate"), "");
         let grant = [("grant_type", "client_credentials")];
-        let answer = ask(&app, Some(&basic(id, secret)), &grant).await.expect(401);
-        assert_eq!(answer.body, invalid, "{id}:{secret}");
-        assert_eq!(answer.header("www-authenticate"), "Basic realm=\"slateberg\"");
+        let response = ask(&app, Some(&basic(id, secret)), &grant).await.expect(401);
+        assert_eq!(response.body, invalid, "{id}:{secret}");
+        assert_eq!(response.header("www-authenticate"), "Basic realm=\"slateberg\"");
     }
     let grant = [("grant_type", "client_credentials")];
     for broken in ["Basic", "Basic !", "Basic eA==", "Basic /w==", "Bearer x"] {
-        let answer = ask(&app, Some(broken), &grant).await.expect(401);
-        assert_eq!(answer.body, invalid, "{broken}");
+        let response = ask(&app, Some(broken), &grant).await.expect(401);
+        assert_eq!(response.body, invalid, "{broken}");
     }
 }
 
 #[tokio::test]
-async fn a_request_that_is_none_is_told_so_as_oauth_has_it() {
+async fn malformed_token_request_gets_an_oauth_error() {
     let app = TestApp::secured().await;
     let key = app.credential().to_owned();
     let secret = ("client_secret", key.as_str());
@@ -139,19 +139,19 @@ async fn a_request_that_is_none_is_told_so_as_oauth_has_it() {
         ),
     ];
     for (form, error) in cases {
-        let answer = ask(&app, None, form).await.expect(400);
-        assert_eq!(answer.body["error"], *error, "{form:?}: {}", answer.body);
-        assert_eq!(answer.header("cache-control"), "no-store");
+        let response = ask(&app, None, form).await.expect(400);
+        assert_eq!(response.body["error"], *error, "{form:?}: {}", response.body);
+        assert_eq!(response.header("cache-control"), "no-store");
     }
     let twice = [("grant_type", "client_credentials"), secret];
-    let answer = ask(&app, Some(&basic("", &key)), &twice).await.expect(400);
-    assert_eq!(answer.body["error"], "invalid_request");
+    let response = ask(&app, Some(&basic("", &key)), &twice).await.expect(400);
+    assert_eq!(response.body["error"], "invalid_request");
     let long = "x".repeat(70_000);
     ask(&app, None, &[("grant_type", &long)]).await.expect(413);
 }
 
 #[tokio::test]
-async fn a_revoked_keys_tokens_die_with_it() {
+async fn tokens_of_a_revoked_key_are_rejected() {
     let app = TestApp::secured().await;
     let (id, key) = app.make_key(json!({ "name": "etl" })).await;
     let remembered = token(&by_credential(&app, &id, &key).await.expect(200));
@@ -167,7 +167,7 @@ async fn a_revoked_keys_tokens_die_with_it() {
 }
 
 #[tokio::test]
-async fn a_token_is_good_for_an_hour_and_no_longer_than_its_key() {
+async fn token_expires_after_an_hour_or_with_its_key() {
     let (app, clock) = by_hand().await;
     let soon = json!({ "name": "short", "expires-at-ms": 1_800_000_600_000_i64 });
     let (short_id, short) = app.make_key(soon).await;
@@ -175,8 +175,8 @@ async fn a_token_is_good_for_an_hour_and_no_longer_than_its_key() {
     let short = by_credential(&app, &short_id, &short).await.expect(200);
     let long = by_credential(&app, &long_id, &long).await.expect(200);
     assert_eq!((&short.body["expires_in"], &long.body["expires_in"]), (&json!(600), &json!(3600)));
-    let status = async |answer: &Answer| {
-        app.get_as(&token(answer), "/management/v1/whoami").await.status.as_u16()
+    let status = async |response: &TestResponse| {
+        app.get_as(&token(response), "/management/v1/whoami").await.status.as_u16()
     };
     clock.advance_seconds(599);
     assert_eq!((status(&short).await, status(&long).await), (200, 200));
@@ -189,7 +189,7 @@ async fn a_token_is_good_for_an_hour_and_no_longer_than_its_key() {
 }
 
 #[tokio::test]
-async fn a_token_is_exchanged_for_a_newer_one() {
+async fn token_is_exchanged_for_a_newer_one() {
     let (app, clock) = by_hand().await;
     let (id, key) = app.make_key(json!({ "name": "etl" })).await;
     let first = token(&by_credential(&app, &id, &key).await.expect(200));
@@ -210,7 +210,7 @@ async fn a_token_is_exchanged_for_a_newer_one() {
     clock.advance_seconds(1000);
     app.get_as(&second, "/management/v1/whoami").await.expect(200);
     app.get_as(&first, "/management/v1/whoami").await.expect_error(401, "NotAuthorizedException");
-    // The token has expired: a newer one requires the API key too.
+    // An expired token alone is not enough to get a newer one: the API key is required too.
     assert_eq!(exchange(&first, None).await.expect(400).body["error"], "invalid_grant");
     exchange(&first, Some(&basic(&id, &key))).await.expect(200);
 }
@@ -221,7 +221,7 @@ async fn signing_keys_are_published_and_rotated() {
     let (id, key) = app.make_key(json!({ "name": "etl" })).await;
     let published = async || {
         let keys = app.get_as("", "/v1/oauth/jwks").await.expect(200).body;
-        assert!(!keys.to_string().contains("\"d\""), "no private half: {keys}");
+        assert!(!keys.to_string().contains("\"d\""), "a private key is published: {keys}");
         serde_json::from_value::<JwkSet>(keys).expect("a key set")
     };
     let rotate = async || app.app.runtime.authn.own_tokens().rotate().await.expect("it rotates");
@@ -257,7 +257,7 @@ async fn signing_keys_are_published_and_rotated() {
 }
 
 #[tokio::test]
-async fn a_token_of_another_catalog_or_signer_is_no_good() {
+async fn token_of_another_catalog_or_signer_is_rejected() {
     let (app, other) = (TestApp::secured().await, TestApp::secured().await);
     let elsewhere = token(&by_credential(&other, "", other.credential()).await.expect(200));
     app.get_as(&elsewhere, "/management/v1/whoami")
@@ -279,7 +279,7 @@ async fn a_token_of_another_catalog_or_signer_is_no_good() {
 }
 
 #[tokio::test]
-async fn a_server_that_lets_everybody_in_gives_no_tokens() {
+async fn server_without_authentication_issues_no_tokens() {
     let app = TestApp::new().await;
     by_credential(&app, "x", "y").await.expect(401);
     assert_eq!(app.get("/v1/oauth/jwks").await.expect(200).body, json!({ "keys": [] }));

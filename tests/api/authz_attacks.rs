@@ -4,7 +4,7 @@ use axum::http::{HeaderMap, Method};
 use futures::future::join_all;
 use serde_json::{Value, json};
 
-use crate::support::app::{Answer, TestApp};
+use crate::support::app::{TestApp, TestResponse};
 use crate::support::path;
 use crate::support::table::{append, create_table, set_property};
 use crate::support::view::create_view;
@@ -14,8 +14,8 @@ const SALES: &str = "/v1/default/namespaces/sales";
 const ONCE: &str = "0190b6ad-1c2d-7000-8000-000000000001";
 const HR: &str = "/v1/default/namespaces/hr";
 
-/// Role `team` may do in sales the same as writers, and may see that hr exists. Role `appender` may
-/// append in sales.
+/// In `sales`, role `team` has the permissions of a writer, and role `appender` may append to
+/// tables. Role `team` may also see that `hr` exists.
 const POLICIES: &str = r#"
 @id("team") permit (
   principal in Role::"team",
@@ -63,7 +63,7 @@ fn changing(namespace: &str, updates: Vec<Value>) -> Value {
     })
 }
 
-async fn post_as(app: &TestApp, key: &str, path: &str, body: Value) -> Answer {
+async fn post_as(app: &TestApp, key: &str, path: &str, body: Value) -> TestResponse {
     app.request_as(key, Method::POST, path, &body).await
 }
 
@@ -72,7 +72,7 @@ async fn metadata(app: &TestApp, namespace: &str) -> Value {
 }
 
 #[tokio::test]
-async fn an_update_is_not_smuggled_in_under_a_weaker_action() {
+async fn commit_needs_the_permission_of_each_of_its_updates() {
     let app = app().await;
     let key = app.key_with_role("appender").await;
     let table = format!("{SALES}/tables/t");
@@ -101,16 +101,16 @@ async fn an_update_is_not_smuggled_in_under_a_weaker_action() {
             commit(updates).await.expect_error(403, "ForbiddenException");
         }
     }
-    // Moves a branch together with its snapshot.
+    // The commit moves a branch, and removes the new snapshot of the branch.
     let mut updates = append(2, Some(1), 2);
     updates.push(json!({ "action": "remove-snapshots", "snapshot-ids": [2] }));
     commit(updates).await.expect_error(403, "ForbiddenException");
-    assert_eq!(metadata(&app, SALES).await, before, "nothing has come of it");
+    assert_eq!(metadata(&app, SALES).await, before, "a rejected commit changed the table");
     commit(append(2, Some(1), 2)).await.expect(200);
 }
 
 #[tokio::test]
-async fn one_forbidden_table_stops_a_transaction_and_tells_nothing_of_the_others() {
+async fn transaction_with_a_forbidden_table_fails_and_reveals_nothing_about_the_others() {
     let app = app().await;
     let key = app.key_with_role("team").await;
     let commit = async |changes: Vec<Value>| {
@@ -136,7 +136,7 @@ async fn one_forbidden_table_stops_a_transaction_and_tells_nothing_of_the_others
 }
 
 #[tokio::test]
-async fn nothing_is_renamed_into_or_out_of_a_namespace_that_one_may_not_write() {
+async fn rename_needs_write_permission_on_both_namespaces() {
     let app = app().await;
     let key = app.key_with_role("team").await;
     let rename = async |from: &str, to: &str| {
@@ -214,18 +214,22 @@ async fn answers(app: &TestApp, key: &str, names: [(&str, &str); 3]) -> Vec<Stri
     let mut all = Vec::new();
     for (method, path, body) in requests() {
         let body = serde_json::from_str(&fill(&body.to_string())).expect("it is still JSON");
-        let answer = app.request_as(key, method.clone(), &fill(path), &body).await;
-        let told = answer.body.to_string();
+        let response = app.request_as(key, method.clone(), &fill(path), &body).await;
+        let message = response.body.to_string();
         let [(space, hr), (table, t), _] = names;
-        let told = told.replace(&format!(" {hr}"), space).replace(&format!(".{t}\""), table);
-        let told = told.replace(&format!("/{t}\\"), table);
-        all.push(format!("{method} {path}: {} {:?} {told}", answer.status, plain(&answer.headers)));
+        let message = message.replace(&format!(" {hr}"), space).replace(&format!(".{t}\""), table);
+        let message = message.replace(&format!("/{t}\\"), table);
+        all.push(format!(
+            "{method} {path}: {} {:?} {message}",
+            response.status,
+            plain(&response.headers)
+        ));
     }
     all
 }
 
 #[tokio::test]
-async fn what_one_may_not_see_is_answered_as_what_is_not_there() {
+async fn hidden_resource_gets_the_same_response_as_a_missing_one() {
     let app = app().await;
     let table = app.get(&format!("{HR}/tables/t")).await;
     let file = table.body["metadata-location"].as_str().expect("a file");
@@ -244,8 +248,9 @@ async fn what_one_may_not_see_is_answered_as_what_is_not_there() {
 
     let (bearer, etag) = (format!("Bearer {team}"), table.header("etag"));
     let headers = [("authorization", bearer.as_str()), ("if-none-match", etag)];
-    let answer = app.request(Method::GET, &format!("{HR}/tables/t"), &headers, &Value::Null).await;
-    answer.expect_error(404, "NoSuchTableException");
+    let response =
+        app.request(Method::GET, &format!("{HR}/tables/t"), &headers, &Value::Null).await;
+    response.expect_error(404, "NoSuchTableException");
     app.get(&format!("{HR}/tables/t")).await.expect(200);
 }
 
@@ -259,7 +264,7 @@ fn plain(headers: &HeaderMap) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_policy_for_a_namespace_is_not_widened_by_the_spelling_of_another() {
+async fn policy_for_a_namespace_does_not_apply_to_similar_spellings() {
     let app = app().await;
     let key = app.key_with_role("team").await;
     let beside: [&[&str]; 9] = [
@@ -283,23 +288,24 @@ async fn a_policy_for_a_namespace_is_not_widened_by_the_spelling_of_another() {
     let inside = json!({ "namespace": ["sales", "eu"] });
     post_as(&app, &key, "/v1/default/namespaces", inside).await.expect(200);
     for name in ["../hr", "x/../../hr/t", "%2e%2e"] {
-        let made =
+        let created =
             post_as(&app, &key, &format!("{SALES}/tables"), create_table(name)).await.expect(200);
-        let location = made.body["metadata"]["location"].as_str().expect("a location").to_owned();
+        let location =
+            created.body["metadata"]["location"].as_str().expect("a location").to_owned();
         assert!(!location.contains("/hr/"), "{location}");
     }
 }
 
 #[tokio::test]
-async fn a_table_that_policies_close_while_commits_wait_takes_none_of_them() {
+async fn commits_waiting_for_a_table_fail_once_policies_forbid_them() {
     let app = app().await;
     let key = app.key_with_role("team").await;
     let table = format!("{SALES}/tables/t");
     let commit = async |number: usize| {
         let name = if number == 20 { "frozen".to_owned() } else { format!("p{number}") };
         let body = json!({ "requirements": [], "updates": [set_property(&name, "yes")] });
-        let answer = post_as(&app, &key, &table, body).await;
-        (name, answer.status.as_u16())
+        let response = post_as(&app, &key, &table, body).await;
+        (name, response.status.as_u16())
     };
     let ended = join_all((0..40).map(commit)).await;
     let properties = metadata(&app, SALES).await["properties"].clone();
@@ -321,7 +327,7 @@ async fn a_table_that_policies_close_while_commits_wait_takes_none_of_them() {
 }
 
 #[tokio::test]
-async fn an_answer_is_not_repeated_to_whoever_may_not_see_it_any_more() {
+async fn idempotent_response_is_not_replayed_after_its_permission_is_lost() {
     let app = app().await;
     let key = app.key_with_role("team").await;
     let (bearer, once) = (format!("Bearer {key}"), ONCE);
@@ -337,7 +343,7 @@ async fn an_answer_is_not_repeated_to_whoever_may_not_see_it_any_more() {
 }
 
 #[tokio::test]
-async fn a_refusal_for_want_of_a_permit_is_not_remembered() {
+async fn denied_request_can_be_retried_with_its_idempotency_key() {
     let app = app().await;
     let key = app.key_with_role("team").await;
     let (bearer, once) = (format!("Bearer {key}"), ONCE);

@@ -7,7 +7,7 @@ use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
 
 use crate::support::app::TestApp;
-use crate::support::knobs::{knob, seed};
+use crate::support::env_numbers::{number_from_env, seed};
 use crate::support::path;
 use crate::support::table::create_table;
 use crate::support::view::create_view;
@@ -94,9 +94,9 @@ async fn listed(app: &TestApp, key: &str, path: &str, member: &str, size: usize)
         let page = format!("{path}{joint}pageSize={size}&pageToken={token}");
         let page = app.get_as(key, &page).await.expect(200).body;
         let names = page[member].as_array().expect("a list").clone();
-        assert!(names.len() <= size, "a page is not too long");
+        assert!(names.len() <= size, "a page has more than {size} names");
         let next = page["next-page-token"].as_str().map(ToOwned::to_owned);
-        assert!(next.is_none() || names.len() == size, "only the last page is short");
+        assert!(next.is_none() || names.len() == size, "a page before the last is short");
         all.extend(names);
         match next {
             Some(next) => token = next,
@@ -105,7 +105,7 @@ async fn listed(app: &TestApp, key: &str, path: &str, member: &str, size: usize)
     }
 }
 
-/// Returns those of the names that can be loaded.
+/// Returns the names whose resources can be loaded.
 async fn loaded(app: &TestApp, key: &str, names: Vec<Value>, what: &str) -> Vec<Value> {
     let mut seen = Vec::new();
     for name in names {
@@ -126,10 +126,10 @@ async fn loaded(app: &TestApp, key: &str, names: Vec<Value>, what: &str) -> Vec<
 }
 
 #[tokio::test]
-async fn a_listing_shows_exactly_what_a_load_allows() {
+async fn listing_contains_exactly_the_loadable_names() {
     let seed = seed("LISTS_SEED");
     let mut random = StdRng::seed_from_u64(seed);
-    for round in 0..knob("LISTS_ROUNDS", 12) {
+    for round in 0..number_from_env("LISTS_ROUNDS", 12) {
         let policies = policies(&mut random);
         let app = TestApp::with_policies(&policies, |_| {}).await;
         let key = app.key_with_role("team").await;
@@ -206,7 +206,7 @@ async fn change_something(app: &TestApp, random: &mut StdRng) {
 }
 
 #[tokio::test]
-async fn a_listing_goes_by_what_policies_ask_of_at_that_moment() {
+async fn listing_evaluates_current_attributes() {
     let seed = seed("LISTS_SEED");
     let mut random = StdRng::seed_from_u64(seed);
     let app = TestApp::with_policies(&format!("{EVERYBODY}{BY_TAG}"), |_| {}).await;
@@ -219,7 +219,7 @@ async fn a_listing_goes_by_what_policies_ask_of_at_that_moment() {
     let tables = ("/v1/default/namespaces/a/tables", "identifiers", "tables");
     let namespaces = ("/v1/default/namespaces?parent=a", "namespaces", "namespaces");
     let (mut shown, mut hidden) = (0, 0);
-    for step in 0..knob("LISTS_STEPS", 60) {
+    for step in 0..number_from_env("LISTS_STEPS", 60) {
         change_something(&app, &mut random).await;
         for (path, member, kind) in [tables, namespaces] {
             let all = listed(&app, app.credential(), path, member, 100).await;
@@ -230,5 +230,5 @@ async fn a_listing_goes_by_what_policies_ask_of_at_that_moment() {
             hidden += all.len() - seen.len();
         }
     }
-    assert!(shown > 0 && hidden > 0, "both are there: {shown} and {hidden}");
+    assert!(shown > 0 && hidden > 0, "{shown} names were shown and {hidden} hidden");
 }

@@ -1,18 +1,18 @@
-//! Invalid names from callers without permissions: rejected before any policy is evaluated, because
-//! the evaluation would process all levels.
+//! Invalid names from callers without permissions. They are rejected before any policy is
+//! evaluated, because an evaluation would process all levels of a name.
 
 use std::time::{Duration, Instant};
 
 use axum::http::Method;
 use serde_json::{Value, json};
 
-use crate::support::app::{Answer, TestApp};
+use crate::support::app::{TestApp, TestResponse};
 use crate::support::path;
 use crate::support::table::{create_table, set_property};
 use crate::support::view::create_view;
 
 /// Role `guest` sees that the warehouse exists, but not its contents. A policy depends on
-/// attributes of namespaces, so that those of each level are read.
+/// attributes of namespaces, so an evaluation reads the attributes of each level.
 const POLICIES: &str = r#"
 @id("way-in") permit (
   principal in Role::"guest",
@@ -64,7 +64,7 @@ fn in_bodies(levels: usize) -> Vec<(Method, String, Value)> {
     cases.map(|(path, body)| (Method::POST, path.to_owned(), body)).into()
 }
 
-/// Requests with such a namespace in the path.
+/// Requests with a namespace of this many levels in the path.
 fn in_paths(levels: usize) -> Vec<(Method, String, Value)> {
     let deep = vec!["a"; levels];
     let (joined, word) = (path::namespace(&deep), deep.join("/"));
@@ -109,11 +109,11 @@ fn in_paths(levels: usize) -> Vec<(Method, String, Value)> {
 }
 
 /// Sends a request that must be rejected quickly.
-async fn refused(
+async fn rejection(
     app: &TestApp,
     key: &str,
     (method, path, body): &(Method, String, Value),
-) -> Answer {
+) -> TestResponse {
     let begun = Instant::now();
     let answer = app.request_as(key, method.clone(), path, body).await;
     let took = begun.elapsed();
@@ -129,28 +129,28 @@ async fn refused(
 }
 
 #[tokio::test]
-async fn a_name_of_a_hundred_thousand_levels_is_put_to_no_policy() {
+async fn name_with_a_hundred_thousand_levels_is_rejected_before_policies() {
     let app = app().await;
     let (nobody, guest) = (app.key_with_role("nobody").await, app.key_with_role("guest").await);
     // Paths are limited by the maximum length of a URI.
     let requests = [in_bodies(100_000), in_paths(10_000)].concat();
     for request in &requests {
         for key in [&nobody, &guest] {
-            refused(&app, key, request).await;
+            rejection(&app, key, request).await;
         }
     }
     app.get("/v1/default/namespaces/ns/tables/t").await.expect(200);
 }
 
 #[tokio::test]
-async fn a_name_that_cannot_be_is_answered_alike_to_those_with_rights_and_without() {
+async fn invalid_name_gets_the_same_response_with_and_without_permissions() {
     let app = app().await;
     let guest = app.key_with_role("guest").await;
-    // One level too many for a table, whose namespace is the rest of the notation.
+    // In the notation of a table, 33 of the 34 levels are its namespace, which is one too many.
     for request in [in_bodies(34), in_paths(34)].concat() {
         let (with, without) = (
-            refused(&app, app.credential(), &request).await,
-            refused(&app, &guest, &request).await,
+            rejection(&app, app.credential(), &request).await,
+            rejection(&app, &guest, &request).await,
         );
         let (method, path, _) = &request;
         assert_eq!((with.status, with.body), (without.status, without.body), "{method} {path}");
@@ -158,7 +158,7 @@ async fn a_name_that_cannot_be_is_answered_alike_to_those_with_rights_and_withou
 }
 
 #[tokio::test]
-async fn what_cannot_be_made_is_refused_before_anybody_is_asked() {
+async fn invalid_creation_is_rejected_before_policies_are_evaluated() {
     let app = app().await;
     let guest = app.key_with_role("guest").await;
     let long = "x".repeat(513);
@@ -175,7 +175,7 @@ async fn what_cannot_be_made_is_refused_before_anybody_is_asked() {
         let answer = app.request_as(&guest, Method::POST, &path, &body).await;
         answer.expect_error(400, "IllegalArgumentException");
     }
-    // Valid names get the same response as before.
+    // The same request with valid names is rejected by the policies.
     let fits = json!({ "namespace": ["x"], "properties": { "a": "b" } });
     let answer = app.request_as(&guest, Method::POST, spaces, &fits).await;
     answer.expect_error(403, "ForbiddenException");

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::{Value, json};
 
 use crate::support::app::TestApp;
-use crate::support::knobs::knob;
+use crate::support::env_numbers::number_from_env;
 use crate::support::table::create_table;
 
 const OPEN_UNLESS_PII: &str = r#"
@@ -38,7 +38,7 @@ async fn rename(app: &TestApp, from: &str, to: &str) {
     app.post("/v1/default/tables/rename", body).await.expect(204);
 }
 
-/// Closes an open table in each possible way, and opens it again.
+/// Hides the table `t` from the team in each possible way, and makes it visible again.
 async fn open_and_close(app: &TestApp) {
     set_pii(app, true).await;
     set_pii(app, false).await;
@@ -51,7 +51,7 @@ async fn open_and_close(app: &TestApp) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_table_is_shown_by_a_decision_about_itself() {
+async fn loaded_table_is_the_one_that_policies_permitted() {
     let app = Arc::new(TestApp::with_policies(OPEN_UNLESS_PII, |_| {}).await);
     let team = app.key_with_role("team").await;
     app.post("/v1/default/namespaces", json!({ "namespace": ["ns"] })).await.expect(200);
@@ -62,28 +62,28 @@ async fn a_table_is_shown_by_a_decision_about_itself() {
         .map(|_| {
             let (app, team, done) = (Arc::clone(&app), team.clone(), Arc::clone(&done));
             tokio::spawn(async move {
-                let mut shown = 0_u64;
+                let mut output = 0_u64;
                 while !done.load(Ordering::Relaxed) {
                     // A load from the cache never yields, and would block its thread for other
                     // tasks.
                     tokio::task::yield_now().await;
-                    let answer = app.get_as(&team, TABLE).await;
-                    if answer.status.as_u16() == 404 {
+                    let response = app.get_as(&team, TABLE).await;
+                    if response.status.as_u16() == 404 {
                         continue;
                     }
-                    let pii = &answer.expect(200).body["metadata"]["properties"]["pii"];
-                    assert_eq!(pii, &Value::Null, "what is closed was shown");
-                    shown += 1;
+                    let pii = &response.expect(200).body["metadata"]["properties"]["pii"];
+                    assert_eq!(pii, &Value::Null, "a load returned a table that is forbidden");
+                    output += 1;
                 }
-                shown
+                output
             })
         })
         .collect();
-    for _ in 0..knob("RACES_ROUNDS", 100) {
+    for _ in 0..number_from_env("RACES_ROUNDS", 100) {
         open_and_close(&app).await;
     }
     done.store(true, Ordering::Relaxed);
     for reader in readers {
-        assert!(reader.await.expect("nothing closed was shown") > 0, "it was open now and then");
+        assert!(reader.await.expect("no forbidden table was loaded") > 0, "no load succeeded");
     }
 }

@@ -17,12 +17,12 @@ use crate::support::app::TestApp;
 use crate::support::table::{append, create_table, schema, set_property};
 use crate::support::view::{create_view, replace_query};
 
-const INTRODUCTION: &str = "\
-# What everybody gets from every route, as the status of the answer.
+const HEADER: &str = "\
+# The status of the response to every request in every role.
 #
-# admin, writer, reader, auditor: those roles. team: may read and write in the namespace sales, where all
-# this happens. others: the same in another namespace. browser: sees names. nobody: no role. elsewhere: a
-# writer whose key is good for another warehouse. stranger: no credential.
+# admin, writer, reader, auditor: the default roles. team: may read and write in the namespace sales,
+# which the requests concern. others: the same in another namespace. browser: sees names. nobody: no role.
+# elsewhere: a writer whose key is limited to another warehouse. stranger: no credential.
 ";
 
 /// Permissions in addition to those of the default roles.
@@ -139,14 +139,15 @@ const ROUTES: [(&str, &str); 83] = [
 /// Id of a resource that does not exist.
 const ID: &str = "0190b6ad-0000-7000-8000-000000000000";
 
-/// The resources for one request, created for it alone so that requests do not affect each other.
-struct Place {
+/// The resources for one request. Each request has its own, so that requests do not affect each
+/// other.
+struct RouteResources {
     number: usize,
     table: String,
     view: String,
 }
 
-impl Place {
+impl RouteResources {
     async fn prepare(app: &TestApp, number: usize) -> Self {
         let sales = "/v1/default/namespaces/sales";
         let namespace = json!({ "namespace": ["sales", format!("empty{number}")] });
@@ -161,7 +162,7 @@ impl Place {
         Self { number, table: file(&table.body), view: file(&view.body) }
     }
 
-    /// Returns the request that tests a route here.
+    /// Returns the request that tests a route with these resources.
     fn request(&self, route: &str, variant: &str) -> (Method, String, Value) {
         let (method, template) = route.split_once(' ').expect("a method and a path");
         let n = self.number;
@@ -235,7 +236,7 @@ impl Place {
             "views" => create_view(&format!("newview{n}")),
             "{table}" => commit(variant),
             "{view}" => json!({ "requirements": [], "updates": replace_query("SELECT 2") }),
-            // The warehouse is in memory, so nothing is signed even for permitted callers.
+            // The warehouse is in memory, so the server signs nothing even for permitted callers.
             "sign" => json!({
                 "method": "GET", "region": "r", "uri": "http://h/b/k", "headers": {},
             }),
@@ -319,11 +320,11 @@ fn commit(variant: &str) -> Value {
 }
 
 #[tokio::test]
-async fn everybody_gets_from_every_route_what_the_matrix_says() {
+async fn every_route_responds_to_every_role_as_in_the_matrix() {
     let lake = WarehouseSettings { location: "memory:///lake".to_owned(), ..Default::default() };
     let app = TestApp::with_policies(POLICIES, |settings| {
         settings.warehouses.insert("lake".to_owned(), lake);
-        // All roles send each request for the same location.
+        // The requests of all roles set the same location.
         settings.catalog.overlapping_locations = true;
     })
     .await;
@@ -340,17 +341,18 @@ async fn everybody_gets_from_every_route_what_the_matrix_says() {
     everybody.push(("stranger", String::new()));
 
     let names: Vec<_> = everybody.iter().map(|(name, _)| format!("{name:>9}")).collect();
-    let mut text = format!("{INTRODUCTION}\n{:82}{}\n", "", names.join(" "));
+    let mut text = format!("{HEADER}\n{:82}{}\n", "", names.join(" "));
     let mut number = 0;
     for (route, variant) in ROUTES {
         let title =
             if variant.is_empty() { route.to_owned() } else { format!("{route} ({variant})") };
-        write!(text, "{title:82}").expect("a text takes everything");
+        write!(text, "{title:82}").expect("a string accepts all writes");
         for (_, key) in &everybody {
             number += 1;
-            let (method, path, body) = Place::prepare(&app, number).await.request(route, variant);
-            let answer = app.request_as(key, method, &path, &body).await;
-            write!(text, " {:>9}", answer.status.as_u16()).expect("a text takes everything");
+            let (method, path, body) =
+                RouteResources::prepare(&app, number).await.request(route, variant);
+            let response = app.request_as(key, method, &path, &body).await;
+            write!(text, " {:>9}", response.status.as_u16()).expect("a string accepts all writes");
         }
         text.push('\n');
     }
@@ -361,7 +363,7 @@ fn compare(found: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/api/authz_routes.txt");
     #[expect(
         clippy::disallowed_methods,
-        reason = "whoever changes what a route asks for wants the file this way"
+        reason = "developers set it after they have changed the permissions of a route"
     )]
     if std::env::var("UPDATE_MATRIX").is_ok() {
         std::fs::write(&file, found).expect("the file can be written");
@@ -374,8 +376,8 @@ fn compare(found: &str) {
 }
 
 #[test]
-fn no_route_is_left_out() {
-    let tried: BTreeSet<_> = ROUTES.iter().map(|(route, _)| *route).collect();
-    let missing: Vec<_> = ENDPOINTS.iter().filter(|route| !tried.contains(*route)).collect();
+fn matrix_contains_every_route() {
+    let attempt: BTreeSet<_> = ROUTES.iter().map(|(route, _)| *route).collect();
+    let missing: Vec<_> = ENDPOINTS.iter().filter(|route| !attempt.contains(*route)).collect();
     assert_eq!(missing, Vec::<&&str>::new());
 }

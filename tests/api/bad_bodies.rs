@@ -6,7 +6,7 @@ use axum::http::{Method, Request};
 use futures::stream;
 use serde_json::{Value, json};
 
-use crate::support::app::{Answer, TestApp};
+use crate::support::app::{TestApp, TestResponse};
 use crate::support::table::{append, create_table, main_is, set_property};
 use crate::support::view::{create_view, replace_query};
 
@@ -43,23 +43,23 @@ async fn with_endpoints() -> (TestApp, Vec<(&'static str, Value)>) {
     (app, endpoints)
 }
 
-async fn post_bytes(app: &TestApp, path: &str, body: impl Into<Body>) -> Answer {
+async fn post_bytes(app: &TestApp, path: &str, body: impl Into<Body>) -> TestResponse {
     app.send(Request::post(path).body(body.into()).expect("a request")).await
 }
 
 /// Sends bytes that must be rejected without any change.
-async fn check_refused(app: &TestApp, path: &str, body: Vec<u8>, status: u16) -> Answer {
+async fn assert_rejected(app: &TestApp, path: &str, body: Vec<u8>, status: u16) -> TestResponse {
     let before = app.dump().await;
-    let told = String::from_utf8_lossy(&body[..body.len().min(200)]).into_owned();
-    let answer = post_bytes(app, path, body).await;
-    assert_eq!(answer.status.as_u16(), status, "{path} {told}: {}", answer.body);
-    assert!(answer.is_error_model(), "{path} {told}: {}", answer.body);
-    assert_eq!(app.dump().await, before, "{path} {told} wrote something");
-    answer
+    let found = String::from_utf8_lossy(&body[..body.len().min(200)]).into_owned();
+    let response = post_bytes(app, path, body).await;
+    assert_eq!(response.status.as_u16(), status, "{path} {found}: {}", response.body);
+    assert!(response.is_error_model(), "{path} {found}: {}", response.body);
+    assert_eq!(app.dump().await, before, "{path} {found} wrote something");
+    response
 }
 
 #[tokio::test]
-async fn what_is_no_json_is_refused() {
+async fn body_that_is_not_json_is_rejected() {
     let (app, endpoints) = with_endpoints().await;
     for (path, body) in &endpoints {
         let whole = body.to_string();
@@ -92,25 +92,25 @@ async fn what_is_no_json_is_refused() {
         bodies.push(vec![0; 100]);
         bodies.push(vec![0xff; 100]);
         for body in bodies {
-            let refused = check_refused(&app, path, body, 400).await;
-            assert_eq!(refused.error_type(), "BadRequestException", "{path}");
+            let rejection = assert_rejected(&app, path, body, 400).await;
+            assert_eq!(rejection.error_type(), "BadRequestException", "{path}");
         }
     }
 }
 
 /// `{}` is valid only where all members are optional.
 #[tokio::test]
-async fn what_is_required_has_to_be_there() {
+async fn body_without_a_required_member_is_rejected() {
     let (app, endpoints) = with_endpoints().await;
     let all_optional = ["/v1/namespaces/ns/properties"];
     for (path, _) in endpoints.iter().filter(|(path, _)| !all_optional.contains(path)) {
-        check_refused(&app, path, b"{}".to_vec(), 400).await;
+        assert_rejected(&app, path, b"{}".to_vec(), 400).await;
     }
 }
 
-/// Every member of every body, replaced by values of other types.
+/// Replaces every member of every body by values of other types.
 #[tokio::test]
-async fn wrong_types_are_refused() {
+async fn body_with_members_of_the_wrong_type_is_rejected() {
     let (app, endpoints) = with_endpoints().await;
     let wrong = [json!(7), json!("text"), json!([[]]), json!({ "x": [] }), json!(-1.5e300)];
     for (path, body) in &endpoints {
@@ -121,7 +121,7 @@ async fn wrong_types_are_refused() {
                 }
                 let mut body = body.clone();
                 body[member] = value.clone();
-                check_refused(&app, path, body.to_string().into_bytes(), 400).await;
+                assert_rejected(&app, path, body.to_string().into_bytes(), 400).await;
             }
         }
     }
@@ -134,28 +134,28 @@ fn same_type(a: &Value, b: &Value) -> bool {
 }
 
 #[tokio::test]
-async fn a_body_may_not_nest_without_end() {
+async fn deeply_nested_body_is_rejected() {
     let (app, endpoints) = with_endpoints().await;
     let depth = 10_000;
     let arrays = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     let objects = format!("{}1{}", "{\"a\":".repeat(depth), "}".repeat(depth));
     for (path, body) in &endpoints {
-        check_refused(&app, path, arrays.clone().into_bytes(), 400).await;
-        check_refused(&app, path, "[".repeat(depth).into_bytes(), 400).await;
+        assert_rejected(&app, path, arrays.clone().into_bytes(), 400).await;
+        assert_rejected(&app, path, "[".repeat(depth).into_bytes(), 400).await;
         for deep in [&arrays, &objects] {
             for member in body.as_object().expect("an object").keys() {
                 let mut body = body.clone();
                 body[member] = json!("DEEP");
                 let text = body.to_string().replacen("\"DEEP\"", deep, 1);
-                check_refused(&app, path, text.into_bytes(), 400).await;
+                assert_rejected(&app, path, text.into_bytes(), 400).await;
             }
         }
     }
 }
 
-/// Nested types and updates, deep in parts of a body that are parsed late.
+/// Bodies with deeply nested members that are parsed only after the rest of the body.
 #[tokio::test]
-async fn nor_may_what_is_kept_as_text_at_first() {
+async fn deeply_nested_unparsed_member_is_rejected() {
     let (app, _) = with_endpoints().await;
     for depth in [200, 10_000] {
         let deep = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
@@ -178,14 +178,14 @@ async fn nor_may_what_is_kept_as_text_at_first() {
             (table, update(deep.clone())),
         ];
         for (path, body) in cases {
-            check_refused(&app, path, body.into_bytes(), 400).await;
+            assert_rejected(&app, path, body.into_bytes(), 400).await;
         }
     }
 }
 
 /// A request is an object with named members, never a list of their values.
 #[tokio::test]
-async fn a_list_is_no_object() {
+async fn list_in_place_of_an_object_is_rejected() {
     let app = TestApp::with_table_and_view().await;
     let named = json!([["ns"], "t"]);
     let cases = [
@@ -208,16 +208,16 @@ async fn a_list_is_no_object() {
     ];
     let mut taken = Vec::new();
     for (path, body) in cases {
-        let answer = app.post(path, body.clone()).await;
-        if answer.status != 400 {
-            taken.push(format!("{path} {body}: {}", answer.status));
+        let response = app.post(path, body.clone()).await;
+        if response.status != 400 {
+            taken.push(format!("{path} {body}: {}", response.status));
         }
     }
     assert_eq!(taken, Vec::<String>::new());
 }
 
 #[tokio::test]
-async fn a_body_has_a_longest_length() {
+async fn body_beyond_the_maximum_length_is_rejected() {
     let app = TestApp::with_settings(|settings| settings.server.body_bytes_max = 4096).await;
     let create = |name: &str, padding: usize| {
         json!({ "namespace": [name], "ignored": "x".repeat(padding) }).to_string()
@@ -226,39 +226,42 @@ async fn a_body_has_a_longest_length() {
         .await
         .expect(200);
     let message = "The request body is longer than 4096 bytes";
-    let refused = check_refused(&app, "/v1/namespaces", create("b", 4096).into_bytes(), 413).await;
-    assert_eq!(refused.error(), (413, "BadRequestException", message));
+    let rejection =
+        assert_rejected(&app, "/v1/namespaces", create("b", 4096).into_bytes(), 413).await;
+    assert_eq!(rejection.error(), (413, "BadRequestException", message));
 
-    // A body with a declared length is rejected by it, and a chunked body when it exceeds the
-    // limit.
+    // A body with a declared length is rejected before it is read, and a chunked body when it
+    // exceeds the limit.
     let announced = Request::post("/v1/namespaces").header("content-length", "999999999999");
-    let refused = app.send(announced.body(Body::empty()).expect("a request")).await;
-    assert_eq!(refused.error(), (413, "BadRequestException", message));
+    let rejection = app.send(announced.body(Body::empty()).expect("a request")).await;
+    assert_eq!(rejection.error(), (413, "BadRequestException", message));
     let pieces = (0..1_000_000).map(|_| Ok::<_, std::io::Error>(Bytes::from_static(b"          ")));
-    let refused = post_bytes(&app, "/v1/namespaces", Body::from_stream(stream::iter(pieces))).await;
-    assert_eq!(refused.error(), (413, "BadRequestException", message));
+    let rejection =
+        post_bytes(&app, "/v1/namespaces", Body::from_stream(stream::iter(pieces))).await;
+    assert_eq!(rejection.error(), (413, "BadRequestException", message));
     let endless = stream::repeat_with(|| Ok::<_, std::io::Error>(Bytes::from_static(b"[")));
-    let refused = post_bytes(&app, "/v1/namespaces", Body::from_stream(endless)).await;
-    assert_eq!(refused.error(), (413, "BadRequestException", message));
+    let rejection = post_bytes(&app, "/v1/namespaces", Body::from_stream(endless)).await;
+    assert_eq!(rejection.error(), (413, "BadRequestException", message));
     let deleting = Request::delete("/v1/namespaces/a").body(vec![b'x'; 5000].into());
     app.send(deleting.expect("a request")).await.expect_error(413, "BadRequestException");
     app.get("/v1/namespaces/a").await.expect(200);
 }
 
 #[tokio::test]
-async fn a_body_that_breaks_off_is_refused() {
+async fn incomplete_body_is_rejected() {
     let app = TestApp::with_table().await;
     let pieces = vec![
         Ok(Bytes::from_static(b"{\"namespace\":[\"a\"]")),
         Err(std::io::Error::from(std::io::ErrorKind::ConnectionReset)),
     ];
-    let answer = post_bytes(&app, "/v1/namespaces", Body::from_stream(stream::iter(pieces))).await;
-    assert_eq!(answer.error(), (400, "BadRequestException", "The request body ended too early"));
+    let response =
+        post_bytes(&app, "/v1/namespaces", Body::from_stream(stream::iter(pieces))).await;
+    assert_eq!(response.error(), (400, "BadRequestException", "The request body ended too early"));
     app.get("/v1/namespaces/a").await.expect_error(404, "NoSuchNamespaceException");
 }
 
 #[tokio::test]
-async fn a_body_is_read_for_what_it_is_whatever_it_is_called() {
+async fn body_is_parsed_as_json_regardless_of_its_content_type() {
     let app = TestApp::with_table().await;
     let body = json!({ "requirements": [], "updates": [set_property("a", "1")] });
     for kind in ["application/json", "application/json; charset=utf-8", "text/plain", "x", ""] {
@@ -269,7 +272,7 @@ async fn a_body_is_read_for_what_it_is_whatever_it_is_called() {
 }
 
 #[tokio::test]
-async fn many_updates_in_one_body_are_done_or_refused_in_time() {
+async fn body_with_many_updates_completes_or_is_rejected_in_time() {
     let app = TestApp::with_table().await;
     let path = "/v1/namespaces/ns/tables/t";
     let updates: Vec<_> = (0..20_000).map(|n| set_property(&format!("k{n}"), "v")).collect();
@@ -280,7 +283,7 @@ async fn many_updates_in_one_body_are_done_or_refused_in_time() {
     app.post(path, json!({ "requirements": [], "updates": removals })).await.expect(200);
     let requirements = vec![main_is(None); 20_000];
     let body = json!({ "requirements": requirements, "updates": [{ "action": "explode" }] });
-    app.refused(path, body).await;
+    app.post_rejected(path, body).await;
     let properties = &app.get(path).await.expect(200).body["metadata"]["properties"];
     assert_eq!(properties.as_object().map(serde_json::Map::len), Some(1));
 }

@@ -35,7 +35,7 @@ fn identifier(namespace: &[&str], name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn nothing_gets_a_broken_name() {
+async fn creation_with_an_invalid_name_is_rejected() {
     let app = TestApp::with_table_and_view().await;
     let loaded = app.get("/v1/namespaces/ns/tables/t").await.expect(200);
     let file = &loaded.body["metadata-location"];
@@ -60,10 +60,10 @@ async fn nothing_gets_a_broken_name() {
             ("views/rename", rename("v", &["ns", name], "u"), "namespace level"),
         ];
         for (path, body, what) in cases {
-            let refused = app.refused(&format!("/v1/{path}"), body).await;
+            let response = app.post_rejected(&format!("/v1/{path}"), body).await;
             let message = format!("Invalid {what}: {reason}");
             assert_eq!(
-                refused.error(),
+                response.error(),
                 (400, "IllegalArgumentException", message.as_str()),
                 "{path}: {name:?}"
             );
@@ -72,11 +72,11 @@ async fn nothing_gets_a_broken_name() {
 }
 
 #[tokio::test]
-async fn nothing_is_found_under_a_broken_name() {
+async fn lookup_of_an_invalid_name_finds_nothing() {
     let app = TestApp::with_table_and_view().await;
     for (name, _) in broken_names() {
         let name = path::segment(&name);
-        // An empty name has no path segment, and the longest exceeds any URI.
+        // An empty name has no path segment, and the longest names do not fit into a URI.
         if name.is_empty() || name.len() > 10_000 {
             continue;
         }
@@ -103,22 +103,22 @@ async fn nothing_is_found_under_a_broken_name() {
         ];
         for (method, path, body) in requests {
             let path = format!("/v1/{path}");
-            let answer = app.harmless(method.clone(), &path, &[], &body).await;
+            let response = app.request_without_effect(method.clone(), &path, &[], &body).await;
             assert!(
-                matches!(answer.status.as_u16(), 400 | 404),
+                matches!(response.status.as_u16(), 400 | 404),
                 "{method} {path}: {}",
-                answer.body
+                response.body
             );
-            assert!(answer.is_error_model(), "{method} {path}: {}", answer.body);
+            assert!(response.is_error_model(), "{method} {path}: {}", response.body);
         }
     }
 }
 
 #[tokio::test]
-async fn a_namespace_has_levels_and_not_ten_thousand() {
+async fn namespace_without_levels_or_with_ten_thousand_is_rejected() {
     let app = TestApp::with_table_and_view().await;
     let deep: Vec<_> = (0..10_000).map(|n| format!("l{n}")).collect();
-    let refused = app.refused("/v1/namespaces", json!({ "namespace": deep })).await;
+    let refused = app.post_rejected("/v1/namespaces", json!({ "namespace": deep })).await;
     assert_eq!(
         refused.error(),
         (
@@ -127,11 +127,11 @@ async fn a_namespace_has_levels_and_not_ten_thousand() {
             "Invalid namespace: 10000 levels, at most 32 are allowed"
         )
     );
-    let refused = app.refused("/v1/namespaces", json!({ "namespace": [] })).await;
+    let refused = app.post_rejected("/v1/namespaces", json!({ "namespace": [] })).await;
     assert_eq!(refused.message(), "Invalid namespace: expected at least one level");
     let body = json!({ "source": identifier(&["ns"], "t"),
                        "destination": { "namespace": deep, "name": "t" } });
-    assert_eq!(app.refused("/v1/tables/rename", body).await.status, 400);
+    assert_eq!(app.post_rejected("/v1/tables/rename", body).await.status, 400);
 
     let levels: Vec<_> = deep.iter().map(String::as_str).collect();
     let joined = path::namespace(&levels);
@@ -145,14 +145,14 @@ async fn a_namespace_has_levels_and_not_ten_thousand() {
         let Ok(request) = axum::http::Request::get(&path).body(axum::body::Body::empty()) else {
             continue;
         };
-        let answer = app.send(request).await;
-        assert!(matches!(answer.status.as_u16(), 400 | 404), "{}", answer.status);
-        assert!(answer.is_error_model(), "{}", answer.body);
+        let response = app.send(request).await;
+        assert!(matches!(response.status.as_u16(), 400 | 404), "{}", response.status);
+        assert!(response.is_error_model(), "{}", response.body);
     }
 }
 
 #[tokio::test]
-async fn the_root_is_no_namespace_to_put_things_in() {
+async fn creation_in_the_root_namespace_is_rejected() {
     let app = TestApp::with_table_and_view().await;
     let rename =
         |source: Value, destination: Value| json!({ "source": source, "destination": destination });
@@ -163,16 +163,16 @@ async fn the_root_is_no_namespace_to_put_things_in() {
         ("views", rename(identifier(&[], "ns"), identifier(&["ns"], "x"))),
     ];
     for (kind, body) in cases {
-        let refused = app.refused(&format!("/v1/{kind}/rename"), body).await;
-        assert!(matches!(refused.status.as_u16(), 400 | 404), "{}", refused.body);
+        let response = app.post_rejected(&format!("/v1/{kind}/rename"), body).await;
+        assert!(matches!(response.status.as_u16(), 400 | 404), "{}", response.body);
     }
     let change = json!({ "identifier": identifier(&[], "t"), "requirements": [],
                          "updates": [set_property("a", "1")] });
-    app.refused("/v1/transactions/commit", json!({ "table-changes": [change] })).await;
+    app.post_rejected("/v1/transactions/commit", json!({ "table-changes": [change] })).await;
 }
 
 #[tokio::test]
-async fn properties_of_a_namespace_are_bounded() {
+async fn namespace_properties_beyond_their_bounds_are_rejected() {
     let app = TestApp::new().await;
     app.create_namespace(&["ns"]).await;
     let huge = json!({ "a": "x".repeat(1 << 20) });
@@ -181,9 +181,9 @@ async fn properties_of_a_namespace_are_bounded() {
         ("/v1/namespaces/ns/properties", json!({ "updates": huge })),
     ];
     for (path, body) in bodies {
-        let refused = app.refused(path, body).await;
+        let response = app.post_rejected(path, body).await;
         assert_eq!(
-            refused.error(),
+            response.error(),
             (
                 400,
                 "IllegalArgumentException",
@@ -194,12 +194,12 @@ async fn properties_of_a_namespace_are_bounded() {
     // The properties are also limited together, across several updates.
     let half = |key: &str| json!({ "updates": { key: "x".repeat(600_000) } });
     app.post("/v1/namespaces/ns/properties", half("a")).await.expect(200);
-    app.refused("/v1/namespaces/ns/properties", half("b")).await;
+    app.post_rejected("/v1/namespaces/ns/properties", half("b")).await;
     app.post("/v1/namespaces/ns/properties", half("a")).await.expect(200);
 }
 
 #[tokio::test]
-async fn schemas_specs_and_orders_that_cannot_be_are_refused() {
+async fn invalid_schemas_specs_and_sort_orders_are_rejected() {
     let app = TestApp::with_table_and_view().await;
     let with = |member: &str, value: Value| {
         let mut body = create_table("x");
@@ -271,20 +271,20 @@ async fn schemas_specs_and_orders_that_cannot_be_are_refused() {
         cases.push(of_type(kind));
     }
     for body in cases {
-        let refused = app.refused("/v1/namespaces/ns/tables", body.clone()).await;
-        assert_eq!(refused.status, 400, "{body}: {}", refused.body);
-        assert_eq!(refused.error_type(), "IllegalArgumentException", "{body}");
+        let response = app.post_rejected("/v1/namespaces/ns/tables", body.clone()).await;
+        assert_eq!(response.status, 400, "{body}: {}", response.body);
+        assert_eq!(response.error_type(), "IllegalArgumentException", "{body}");
         if body["schema"] != schema() {
             let update = json!({ "action": "add-schema", "schema": body["schema"] });
             let commit = json!({ "requirements": [], "updates": [update] });
-            let refused = app.refused("/v1/namespaces/ns/views/v", commit).await;
-            assert_eq!(refused.status, 400, "{body}");
+            let response = app.post_rejected("/v1/namespaces/ns/views/v", commit).await;
+            assert_eq!(response.status, 400, "{body}");
         }
     }
 }
 
 #[tokio::test]
-async fn a_refusal_repeats_only_so_much_of_what_was_sent() {
+async fn error_message_truncates_the_rejected_input() {
     let app = TestApp::with_table().await;
     let long = "x".repeat(1 << 20);
     let named = json!({ "namespace": ["ns"], "name": long });
@@ -306,23 +306,23 @@ async fn a_refusal_repeats_only_so_much_of_what_was_sent() {
     ];
     let mut repeated = Vec::new();
     for (path, body) in bodies {
-        let refused = app.refused(&format!("/v1/{path}"), body).await;
-        if refused.message().len() > 10_000 {
-            let start: String = refused.message().chars().take(60).collect();
-            repeated.push(format!("{path}: {} {start}", refused.status));
+        let response = app.post_rejected(&format!("/v1/{path}"), body).await;
+        if response.message().len() > 10_000 {
+            let start: String = response.message().chars().take(60).collect();
+            repeated.push(format!("{path}: {} {start}", response.status));
         }
     }
     assert_eq!(repeated, Vec::<String>::new());
 }
 
 #[tokio::test]
-async fn paths_of_the_management_api_that_are_no_text_are_refused_as_all_is() {
+async fn management_path_that_is_not_utf8_gets_an_error_model() {
     let app = TestApp::secured().await;
     for list in ["api-keys", "policies", "grants", "warehouses", "jobs", "checkpoints"] {
         let path = format!("/management/v1/{list}/%FF");
-        let told = app.get(&path).await.expect_error(400, "BadRequestException");
-        assert!(told.is_error_model(), "{path}: {}", told.body);
-        assert!(told.message().contains("UTF-8"), "{path}: {}", told.message());
+        let response = app.get(&path).await.expect_error(400, "BadRequestException");
+        assert!(response.is_error_model(), "{path}: {}", response.body);
+        assert!(response.message().contains("UTF-8"), "{path}: {}", response.message());
     }
     let path = "/management/v1/policies/revisions/1/diff/%FF";
     app.get(path).await.expect_error(400, "BadRequestException");

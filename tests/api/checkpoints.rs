@@ -12,9 +12,11 @@ use serde_json::{Value, json};
 use slateberg_base::clock::{Clock, SystemClock};
 use slateberg_base::progress::Progress;
 use slateberg_config::Settings;
+use slateberg_runtime::dependencies::Dependencies;
+use slateberg_runtime::offline_writer::{
+    OfflineError, OfflineWriter, RestoreTarget, Restored, export_lines,
+};
 use slateberg_runtime::preview::preview;
-use slateberg_runtime::seams::Seams;
-use slateberg_runtime::stopped::{Restored, StoppedCatalog, StoppedError, Wanted, export_lines};
 
 use super::encryption::encrypted;
 use crate::support::app::{TestApp, bucket_opener, memory_settings};
@@ -24,8 +26,8 @@ use crate::support::table::{append, create_table, set_property};
 const PATH: &str = "/management/v1/checkpoints";
 const TABLE: &str = "/v1/namespaces/ns/tables/t";
 
-fn seams(bucket: &Arc<dyn ObjectStore>) -> Seams {
-    Seams { opener: bucket_opener(Arc::clone(bucket)), ..Seams::default() }
+fn dependencies(bucket: &Arc<dyn ObjectStore>) -> Dependencies {
+    Dependencies { opener: bucket_opener(Arc::clone(bucket)), ..Dependencies::default() }
 }
 
 /// Creates a checkpoint with this name.
@@ -38,10 +40,10 @@ async fn restore(
     bucket: &Arc<dyn ObjectStore>,
     settings: &Settings,
     to: &str,
-) -> Result<Restored, StoppedError> {
-    let wanted = Wanted::parse(to);
-    let catalog = StoppedCatalog::open(settings, &seams(bucket)).await.expect("it opens");
-    let restored = catalog.restore(&wanted, &Progress::default()).await;
+) -> Result<Restored, OfflineError> {
+    let requested = RestoreTarget::parse(to);
+    let catalog = OfflineWriter::open(settings, &dependencies(bucket)).await.expect("it opens");
+    let restored = catalog.restore(&requested, &Progress::default()).await;
     catalog.close().await.expect("it closes");
     if let Ok(restored) = &restored {
         assert_eq!(restored.report.broken, Vec::<String>::new());
@@ -57,14 +59,14 @@ async fn restored(app: TestApp, to: &str) -> (TestApp, Restored) {
     (app.restart_closed().await, done)
 }
 
-/// Returns the state visible to clients, without the versions in entity tags, which a restore does
-/// not bring back.
-async fn seen(app: &TestApp) -> Value {
-    app.seen("/v1").await
+/// Returns the state that clients see. Entity tags are left out, because a restore does not bring
+/// back earlier versions.
+async fn visible_state(app: &TestApp) -> Value {
+    app.visible_state("/v1").await
 }
 
 /// Returns a catalog with resources of every kind.
-async fn furnished() -> TestApp {
+async fn app_with_content() -> TestApp {
     let app = TestApp::secured().await;
     app.create_namespace(&["ns"]).await;
     app.create_namespace(&["ns", "below"]).await;
@@ -84,7 +86,7 @@ async fn grant(app: &TestApp, to: &str) {
     app.post("/management/v1/grants", grant).await.expect(201);
 }
 
-/// Returns the policies and grants from run time that are in force.
+/// Returns the grants, and the policies in force.
 async fn book(app: &TestApp) -> (Value, Value) {
     let grants = app.get("/management/v1/grants").await.expect(200).body;
     let policies = app.get("/management/v1/policies?page_size=1000").await.expect(200).body;
@@ -111,39 +113,42 @@ async fn change(app: &TestApp) {
 }
 
 #[tokio::test]
-async fn everything_comes_back_and_the_way_back_can_be_gone_too() {
-    let app = furnished().await;
+async fn restore_returns_the_whole_state_and_can_be_undone() {
+    let app = app_with_content().await;
     keep(&app, "before").await;
-    let (before, book_before) = (seen(&app).await, book(&app).await);
+    let (before, book_before) = (visible_state(&app).await, book(&app).await);
     change(&app).await;
-    let (after, book_after) = (seen(&app).await, book(&app).await);
+    let (after, book_after) = (visible_state(&app).await, book(&app).await);
     assert_ne!(before, after);
 
     let (app, done) = restored(app, "before").await;
-    assert_eq!(seen(&app).await, before);
+    assert_eq!(visible_state(&app).await, before);
     assert_eq!(book(&app).await, book_before);
-    let told = done.told;
-    assert_eq!((told.tables.restored, told.tables.changed, told.tables.removed), (2, 2, 1));
-    assert_eq!((told.views.restored, told.namespaces.removed, told.namespaces.changed), (1, 1, 1));
-    assert_eq!((told.policies.restored, told.grants.removed, told.purged), (1, 1, 1));
+    let found = done.summary;
+    assert_eq!((found.tables.restored, found.tables.changed, found.tables.removed), (2, 2, 1));
+    assert_eq!(
+        (found.views.restored, found.namespaces.removed, found.namespaces.changed),
+        (1, 1, 1)
+    );
+    assert_eq!((found.policies.restored, found.grants.removed, found.purged), (1, 1, 1));
     assert_sound(Arc::clone(&app.bucket)).await;
 
     let undo = done.undo.name.expect("it has a name");
     let (app, done) = restored(app, &undo).await;
-    assert_eq!(seen(&app).await, after);
+    assert_eq!(visible_state(&app).await, after);
     assert_eq!(book(&app).await, book_after);
-    assert_eq!(done.told.purged, 0);
+    assert_eq!(done.summary.purged, 0);
     let again = done.undo.name.expect("it has a name");
     let (app, _) = restored(app, &again).await;
-    assert_eq!(seen(&app).await, before);
+    assert_eq!(visible_state(&app).await, before);
     // The restored catalog works normally.
     app.commit("ns", "t", vec![], vec![set_property("more", "yes")]).await.expect(200);
     app.post("/v1/namespaces/ns/tables", create_table("fresh")).await.expect(200);
 }
 
 #[tokio::test]
-async fn no_version_comes_twice() {
-    let app = furnished().await;
+async fn version_numbers_are_not_reused_after_a_restore() {
+    let app = app_with_content().await;
     keep(&app, "before").await;
     let tag = async |app: &TestApp| app.get(TABLE).await.expect(200).header("etag").to_owned();
     let before = tag(&app).await;
@@ -157,7 +162,7 @@ async fn no_version_comes_twice() {
     assert_eq!(all.len(), 4, "{all:?}");
 
     // The same for a table that was dropped and had changed after the checkpoint.
-    let app = furnished().await;
+    let app = app_with_content().await;
     keep(&app, "before").await;
     app.commit("ns", "t", vec![], vec![set_property("a", "1")]).await.expect(200);
     let between = tag(&app).await;
@@ -174,7 +179,7 @@ async fn tag_after(app: &TestApp, value: &str) -> String {
 }
 
 #[tokio::test]
-async fn no_version_comes_twice_when_the_change_log_has_forgotten_the_table() {
+async fn version_numbers_are_not_reused_after_a_restore_without_change_log_entries() {
     let app = TestApp::with_settings(|settings| settings.catalog.change_log_entries_max = 1).await;
     app.create_namespace(&["ns"]).await;
     app.create_table("ns", "t").await;
@@ -192,19 +197,21 @@ async fn no_version_comes_twice_when_the_change_log_has_forgotten_the_table() {
 }
 
 #[tokio::test]
-async fn what_goes_on_from_an_export_has_tags_of_its_own() {
+async fn imported_catalog_has_its_own_etags() {
     let app = TestApp::with_table().await;
     let before = tag_after(&app, "0").await;
     app.app.runtime.catalog.close().await.expect("the catalog closes");
     let (settings, mut lines) = (Settings::clone(&app.app.runtime.settings), Vec::new());
     let silent = Progress::default();
-    let exported = export_lines(&settings, &seams(&app.bucket), None, &mut lines, &silent).await;
+    let exported =
+        export_lines(&settings, &dependencies(&app.bucket), None, &mut lines, &silent).await;
     exported.expect("it is exported");
     let app = app.restart_closed().await;
-    assert_eq!(app.get(TABLE).await.expect(200).header("etag"), before, "it is still the same");
+    assert_eq!(app.get(TABLE).await.expect(200).header("etag"), before, "an export changes no tag");
 
     let bucket: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
-    let other = StoppedCatalog::open_or_make(&settings, &seams(&bucket)).await.expect("it opens");
+    let other =
+        OfflineWriter::open_or_make(&settings, &dependencies(&bucket)).await.expect("it opens");
     other.import(|| Ok(lines.as_slice()), None, &silent).await.expect("it is imported");
     other.close().await.expect("it closes");
     let other = TestApp::with(bucket, settings).await;
@@ -224,8 +231,8 @@ async fn what_goes_on_from_an_export_has_tags_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_metadata_file_that_was_deleted_since_is_written_again() {
-    let app = furnished().await;
+async fn restore_rewrites_a_deleted_metadata_file() {
+    let app = app_with_content().await;
     let purged = app.get("/v1/namespaces/ns/tables/purged").await.expect(200).body;
     let location = purged["metadata-location"].as_str().expect("a file").to_owned();
     keep(&app, "before").await;
@@ -233,16 +240,17 @@ async fn a_metadata_file_that_was_deleted_since_is_written_again() {
     assert_eq!(app.app.runtime.catalog.jobs().run_jobs().await.expect("it runs"), 1);
     assert_eq!(app.file(&location).await, None);
     let (app, done) = restored(app, "before").await;
-    assert_eq!(done.told.purged, 1);
+    assert_eq!(done.summary.purged, 1);
     assert!(app.file(&location).await.is_some());
     assert_eq!(app.get("/v1/namespaces/ns/tables/purged").await.expect(200).body, purged);
     assert_sound(Arc::clone(&app.bucket)).await;
 }
 
 #[tokio::test]
-async fn nothing_is_deleted_because_of_a_restore() {
-    // The job that deletes the files of a purged table exists before and after the restore.
-    let app = furnished().await;
+async fn restore_deletes_no_files() {
+    // The purge job is in the checkpoint and in the state before the restore. It must not run after
+    // the return to either of them.
+    let app = app_with_content().await;
     let purged = app.get("/v1/namespaces/ns/tables/purged").await.expect(200).body;
     let location = purged["metadata-location"].as_str().expect("a file").to_owned();
     app.delete("/v1/namespaces/ns/tables/purged?purgeRequested=true").await.expect(204);
@@ -260,8 +268,8 @@ async fn nothing_is_deleted_because_of_a_restore() {
 }
 
 #[tokio::test]
-async fn keys_stay_as_they_are() {
-    let app = furnished().await;
+async fn restore_keeps_api_keys() {
+    let app = app_with_content().await;
     let (revoked, revoked_key) = app.make_key(json!({ "name": "old", "roles": ["admin"] })).await;
     keep(&app, "before").await;
     app.delete(&format!("/management/v1/api-keys/{revoked}")).await.expect(204);
@@ -272,8 +280,8 @@ async fn keys_stay_as_they_are() {
 }
 
 #[tokio::test]
-async fn what_was_answered_since_is_not_answered_again() {
-    let app = furnished().await;
+async fn restore_discards_later_idempotency_records() {
+    let app = app_with_content().await;
     keep(&app, "before").await;
     let body = json!({ "namespace": ["again"] });
     let key = [("idempotency-key", "0190b6ad-aaaa-7000-8000-000000000001")];
@@ -288,8 +296,8 @@ async fn what_was_answered_since_is_not_answered_again() {
 }
 
 #[tokio::test]
-async fn a_time_is_that_of_the_newest_checkpoint_until_then() {
-    let app = furnished().await;
+async fn time_selects_the_newest_checkpoint_before_it() {
+    let app = app_with_content().await;
     keep(&app, "first").await;
     // Checkpoints have a time resolution of one second.
     tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
@@ -299,9 +307,14 @@ async fn a_time_is_that_of_the_newest_checkpoint_until_then() {
     app.app.runtime.catalog.close().await.expect("it closes");
     let (bucket, settings) = (&app.bucket, Settings::clone(&app.app.runtime.settings));
     let found = async |to: &str| {
-        let (found, told) =
-            preview(&settings, &seams(bucket), &Wanted::parse(to), &Progress::default()).await?;
-        Ok::<_, StoppedError>((found.name.expect("a name"), told.namespaces.removed))
+        let (found, told) = preview(
+            &settings,
+            &dependencies(bucket),
+            &RestoreTarget::parse(to),
+            &Progress::default(),
+        )
+        .await?;
+        Ok::<_, OfflineError>((found.name.expect("a name"), told.namespaces.removed))
     };
     assert_eq!(found(&after_first).await.expect("one"), ("first".to_owned(), 1));
     assert_eq!(found("2100-01-01T00:00:00Z").await.expect("one"), ("second".to_owned(), 0));
@@ -312,21 +325,21 @@ async fn a_time_is_that_of_the_newest_checkpoint_until_then() {
 }
 
 #[tokio::test]
-async fn an_encrypted_catalog_is_restored_as_well() {
+async fn encrypted_catalog_is_restored() {
     let (app, _file) = encrypted().await;
     app.create_namespace(&["ns"]).await;
     app.create_table("ns", "t").await;
     keep(&app, "before").await;
-    let before = seen(&app).await;
+    let before = visible_state(&app).await;
     app.post("/management/v1/encryption/rotate", json!({})).await.expect(200);
     app.delete(TABLE).await.expect(204);
     app.create_namespace(&["later"]).await;
     let (app, _) = restored(app, "before").await;
-    assert_eq!(seen(&app).await, before);
+    assert_eq!(visible_state(&app).await, before);
 }
 
 #[tokio::test]
-async fn names_are_unique_and_checkpoints_end() {
+async fn checkpoint_names_are_unique_and_checkpoints_expire() {
     let app = TestApp::secured().await;
     keep(&app, "mine").await;
     let taken = app.post(PATH, json!({ "name": "mine" })).await;
@@ -353,7 +366,7 @@ async fn names_are_unique_and_checkpoints_end() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_sent_again_makes_no_second_one() {
+async fn repeated_request_creates_no_second_checkpoint() {
     let app = TestApp::secured().await;
     let key = [("idempotency-key", "0190b6ad-bbbb-7000-8000-000000000001")];
     let body = json!({ "name": "once" });
@@ -365,13 +378,13 @@ async fn a_request_that_is_sent_again_makes_no_second_one() {
 }
 
 #[tokio::test]
-async fn a_word_that_is_wrong_makes_no_catalog() {
+async fn opening_a_data_directory_without_a_catalog_creates_none() {
     let directory = tempfile::tempdir().expect("there is room");
     let mut settings = memory_settings();
     settings.state.url = String::new();
     settings.data_dir = directory.path().join("nowhere");
-    let refused = StoppedCatalog::open(&settings, &Seams::default()).await.err();
-    let refused = refused.expect("it is refused").to_string();
-    assert!(refused.contains("no catalog in"), "{refused}");
+    let error = OfflineWriter::open(&settings, &Dependencies::default()).await.err();
+    let error = error.expect("it is refused").to_string();
+    assert!(error.contains("no catalog in"), "{error}");
     assert!(!settings.data_dir.exists());
 }

@@ -12,7 +12,7 @@ use crate::support::app::TestApp;
 use crate::support::table::set_property;
 
 const TABLE: &str = "/v1/namespaces/ns/tables/t";
-/// Sizes of metadata that is compressed in place, and of metadata that is compressed on a thread of
+/// Size of metadata that is compressed at once, and of metadata that is compressed on a thread of
 /// its own and sent in chunks.
 const LONG: usize = 20_000;
 const VERY_LONG: usize = 2_000_000;
@@ -75,7 +75,7 @@ async fn lengthen(app: &TestApp, bytes: usize, letter: &str) {
 }
 
 #[tokio::test]
-async fn a_long_table_is_the_same_in_every_coding() {
+async fn long_table_is_equal_in_every_coding() {
     for bytes in [LONG, VERY_LONG] {
         let app = with_long_table(bytes).await;
         let plain = load(&app, TABLE, &[]).await;
@@ -100,7 +100,7 @@ async fn a_long_table_is_the_same_in_every_coding() {
 }
 
 #[tokio::test]
-async fn a_short_table_is_sent_as_it_is() {
+async fn short_table_is_sent_uncompressed() {
     let app = TestApp::with_table().await;
     let loaded = load_taking(&app, "gzip, zstd").await;
     assert_eq!(loaded.header(header::CONTENT_ENCODING), "");
@@ -114,7 +114,7 @@ async fn a_short_table_is_sent_as_it_is() {
 }
 
 #[tokio::test]
-async fn what_could_not_be_kept_is_not_compressed() {
+async fn response_too_large_for_the_cache_is_not_compressed() {
     let app = TestApp::with_settings(|settings| settings.server.answer_cache_bytes = 1).await;
     app.create_namespace(&["ns"]).await;
     app.create_table("ns", "t").await;
@@ -123,13 +123,13 @@ async fn what_could_not_be_kept_is_not_compressed() {
 }
 
 #[tokio::test]
-async fn the_tag_of_a_compressed_table_is_good_in_every_coding() {
+async fn etag_of_a_compressed_table_is_valid_in_every_coding() {
     let app = with_long_table(LONG).await;
     let (plain, gzip) = (load(&app, TABLE, &[]).await, load_taking(&app, "gzip").await);
     let strong = plain.header(header::ETAG).to_owned();
     let weak = gzip.header(header::ETAG).to_owned();
     assert!(strong.starts_with('"'), "{strong}");
-    assert_eq!(weak, format!("W/{strong}"), "the bytes are others");
+    assert_eq!(weak, format!("W/{strong}"), "the tag is weak, because the bytes differ");
     for known in [&strong, &weak] {
         for (taken, expected) in [("identity", &strong), ("gzip", &weak), ("zstd", &weak)] {
             let headers = [(header::ACCEPT_ENCODING, taken), (header::IF_NONE_MATCH, known)];
@@ -138,7 +138,7 @@ async fn the_tag_of_a_compressed_table_is_good_in_every_coding() {
             assert_eq!(unchanged.header(header::ETAG), expected);
             assert_eq!(unchanged.header(header::VARY), "accept-encoding");
             let refs = load(&app, &format!("{TABLE}?snapshots=refs"), &headers).await;
-            assert_eq!(refs.status, 200, "another way to show it");
+            assert_eq!(refs.status, 200, "the tag is not valid for another snapshot mode");
         }
     }
     lengthen(&app, LONG, "b").await;
@@ -149,7 +149,7 @@ async fn the_tag_of_a_compressed_table_is_good_in_every_coding() {
 }
 
 #[tokio::test]
-async fn many_who_ask_at_once_get_one_and_the_same() {
+async fn concurrent_loads_share_one_compression() {
     let app = with_long_table(VERY_LONG).await;
     let loads = (0..32).map(|_| load_taking(&app, "gzip"));
     let loaded = futures::future::join_all(loads).await;

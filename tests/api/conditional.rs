@@ -3,19 +3,19 @@
 use axum::http::Method;
 use serde_json::{Value, json};
 
-use crate::support::app::{Answer, TestApp};
+use crate::support::app::{TestApp, TestResponse};
 use crate::support::table::{append, create_table, set_property};
 
 const TABLE: &str = "/v1/namespaces/ns/tables/t";
 const REFS: &str = "/v1/namespaces/ns/tables/t?snapshots=refs";
 
-async fn load_if_none_match(app: &TestApp, path: &str, tags: &[&str]) -> Answer {
+async fn load_if_none_match(app: &TestApp, path: &str, tags: &[&str]) -> TestResponse {
     let headers: Vec<_> = tags.iter().map(|tag| ("If-None-Match", *tag)).collect();
     app.request(Method::GET, path, &headers, &Value::Null).await
 }
 
 #[tokio::test]
-async fn a_client_that_has_the_table_is_told_so() {
+async fn load_with_the_current_etag_returns_304() {
     let app = TestApp::with_table().await;
     let loaded = app.get(TABLE).await.expect(200);
     let tag = loaded.header("etag");
@@ -35,13 +35,13 @@ async fn a_client_that_has_the_table_is_told_so() {
 }
 
 #[tokio::test]
-async fn a_tag_tells_every_state_and_every_way_to_show_it() {
+async fn etags_differ_by_state_and_snapshot_mode() {
     let app = TestApp::with_table().await;
     let mut tags = Vec::new();
     let mut seen = async |app: &TestApp| {
         for path in [TABLE, REFS] {
             let tag = app.get(path).await.expect(200).header("etag").to_owned();
-            assert!(!tags.contains(&tag), "{tag} stood for something else");
+            assert!(!tags.contains(&tag), "{tag} is also the tag of another response");
             tags.push(tag);
         }
     };
@@ -56,7 +56,7 @@ async fn a_tag_tells_every_state_and_every_way_to_show_it() {
 }
 
 #[tokio::test]
-async fn a_tag_of_one_way_to_show_a_table_is_none_of_the_other() {
+async fn etag_of_one_snapshot_mode_does_not_match_another() {
     let app = TestApp::with_table().await;
     app.commit("ns", "t", vec![], append(1, None, 1)).await.expect(200);
     let all = app.get(TABLE).await.expect(200).header("etag").to_owned();
@@ -68,14 +68,14 @@ async fn a_tag_of_one_way_to_show_a_table_is_none_of_the_other() {
 }
 
 #[tokio::test]
-async fn create_register_and_commit_tell_the_tag_of_the_whole_table() {
+async fn create_register_and_commit_return_the_etag_of_the_whole_table() {
     let app = TestApp::new().await;
     app.create_namespace(&["ns"]).await;
-    let made = app.post("/v1/namespaces/ns/tables", create_table("t")).await.expect(200);
-    load_if_none_match(&app, TABLE, &[made.header("etag")]).await.expect(304);
+    let created = app.post("/v1/namespaces/ns/tables", create_table("t")).await.expect(200);
+    load_if_none_match(&app, TABLE, &[created.header("etag")]).await.expect(304);
 
     let committed = app.commit("ns", "t", vec![], append(1, None, 1)).await.expect(200);
-    load_if_none_match(&app, TABLE, &[made.header("etag")]).await.expect(200);
+    load_if_none_match(&app, TABLE, &[created.header("etag")]).await.expect(200);
     load_if_none_match(&app, TABLE, &[committed.header("etag")]).await.expect(304);
 
     app.delete(TABLE).await.expect(204);
@@ -86,7 +86,7 @@ async fn create_register_and_commit_tell_the_tag_of_the_whole_table() {
 }
 
 #[tokio::test]
-async fn a_commit_makes_the_clients_copy_stale() {
+async fn etag_does_not_match_after_a_commit() {
     let app = TestApp::with_table().await;
     let tag = app.get(TABLE).await.expect(200).header("etag").to_owned();
     app.commit("ns", "t", vec![], vec![set_property("a", "1")]).await.expect(200);
@@ -96,7 +96,7 @@ async fn a_commit_makes_the_clients_copy_stale() {
 }
 
 #[tokio::test]
-async fn a_restart_leaves_the_copy_fresh() {
+async fn etag_matches_after_a_restart() {
     let app = TestApp::with_table().await;
     let tag = app.get(TABLE).await.expect(200).header("etag").to_owned();
     let app = app.restart().await;
@@ -104,12 +104,12 @@ async fn a_restart_leaves_the_copy_fresh() {
 }
 
 #[tokio::test]
-async fn a_table_that_is_gone_is_not_unchanged() {
+async fn load_of_a_dropped_table_with_its_etag_returns_404() {
     let app = TestApp::with_table().await;
     let tag = app.get(TABLE).await.expect(200).header("etag").to_owned();
     app.delete(TABLE).await.expect(204);
     for known in [tag.as_str(), "*"] {
-        let gone = load_if_none_match(&app, TABLE, &[known]).await;
-        gone.expect_error(404, "NoSuchTableException");
+        let absent = load_if_none_match(&app, TABLE, &[known]).await;
+        absent.expect_error(404, "NoSuchTableException");
     }
 }

@@ -3,7 +3,7 @@
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::support::app::{Answer, TestApp, WAREHOUSE};
+use crate::support::app::{TestApp, TestResponse, WAREHOUSE};
 
 /// Returns a route of the specification with its parameters replaced by names.
 fn concrete(path: &str, prefix: &str) -> String {
@@ -24,13 +24,13 @@ async fn advertised(app: &TestApp) -> Vec<(Method, String)> {
     endpoints.collect()
 }
 
-fn is_routed(answer: &Answer) -> bool {
-    answer.status != StatusCode::METHOD_NOT_ALLOWED
-        && !answer.message().starts_with("No route for request")
+fn is_routed(response: &TestResponse) -> bool {
+    response.status != StatusCode::METHOD_NOT_ALLOWED
+        && !response.message().starts_with("No route for request")
 }
 
 #[tokio::test]
-async fn a_client_that_names_no_warehouse_gets_the_default_one() {
+async fn config_without_a_warehouse_is_that_of_the_default() {
     let app = TestApp::new().await;
     let config = app.get("/v1/config").await.expect(200);
     assert_eq!(config.header("content-type"), "application/json");
@@ -44,12 +44,12 @@ async fn a_client_that_names_no_warehouse_gets_the_default_one() {
 }
 
 #[tokio::test]
-async fn a_warehouse_that_is_not_served_does_not_exist() {
+async fn config_of_an_unknown_warehouse_returns_404() {
     let app = TestApp::new().await;
     for word in ["nope", "memory:///other", "DEFAULT", "../default"] {
-        let answer = app.get(&format!("/v1/config?warehouse={word}")).await;
+        let response = app.get(&format!("/v1/config?warehouse={word}")).await;
         let message = format!("Warehouse does not exist: {word}");
-        assert_eq!(answer.error(), (404, "NoSuchWarehouseException", message.as_str()));
+        assert_eq!(response.error(), (404, "NoSuchWarehouseException", message.as_str()));
     }
 }
 
@@ -65,17 +65,17 @@ async fn every_advertised_endpoint_is_served_with_and_without_a_prefix() {
         });
         for (method, path) in endpoints {
             let path = concrete(&path, prefix);
-            let answer = app.request(method.clone(), &path, &[], &Value::Null).await;
-            assert!(is_routed(&answer), "{method} {path}: {}", answer.body);
+            let response = app.request(method.clone(), &path, &[], &Value::Null).await;
+            assert!(is_routed(&response), "{method} {path}: {}", response.body);
             if matches!(method, Method::GET | Method::HEAD) {
-                assert!(answer.status.is_success(), "{method} {path}: {}", answer.status);
+                assert!(response.status.is_success(), "{method} {path}: {}", response.status);
             }
         }
     }
 }
 
 #[tokio::test]
-async fn nothing_is_served_that_is_not_advertised() {
+async fn every_served_endpoint_is_advertised() {
     let app = TestApp::with_table_and_view().await;
     let endpoints = advertised(&app).await;
     let mut paths: Vec<_> = endpoints.iter().map(|(_, path)| path).collect();
@@ -91,11 +91,11 @@ async fn nothing_is_served_that_is_not_advertised() {
             }
             for prefix in ["", "/default"] {
                 let path = concrete(path, prefix);
-                let answer = app.request(method.clone(), &path, &[], &Value::Null).await;
-                assert!(!is_routed(&answer), "{method} {path}: {}", answer.status);
+                let response = app.request(method.clone(), &path, &[], &Value::Null).await;
+                assert!(!is_routed(&response), "{method} {path}: {}", response.status);
                 if method != Method::HEAD {
-                    assert_eq!(answer.error_type(), "UnsupportedOperationException");
-                    assert!(answer.is_error_model(), "{method} {path}");
+                    assert_eq!(response.error_type(), "UnsupportedOperationException");
+                    assert!(response.is_error_model(), "{method} {path}");
                 }
             }
         }
@@ -104,7 +104,7 @@ async fn nothing_is_served_that_is_not_advertised() {
 
 /// Routes of the specification that slateberg does not support.
 #[tokio::test]
-async fn what_is_not_built_yet_is_not_served() {
+async fn unimplemented_endpoints_are_not_served() {
     let app = TestApp::with_table_and_view().await;
     let table = "/v1/default/namespaces/ns/tables/t";
     let absent = [
@@ -118,19 +118,19 @@ async fn what_is_not_built_yet_is_not_served() {
         (Method::GET, "/v1/namespaces/".to_owned()),
     ];
     for (method, path) in absent {
-        let answer = app.request(method.clone(), &path, &[], &json!({})).await;
+        let response = app.request(method.clone(), &path, &[], &json!({})).await;
         let message = format!("No route for request: {method} {path}");
-        assert_eq!(answer.error(), (404, "NotFoundException", message.as_str()));
+        assert_eq!(response.error(), (404, "NotFoundException", message.as_str()));
     }
     for path in ["/v2/config", "/v1", "/ui"] {
-        let answer = app.get(path).await;
+        let response = app.get(path).await;
         let message = format!("No route for request: GET {path}. GET / describes this server");
-        assert_eq!(answer.error(), (404, "NotFoundException", message.as_str()));
+        assert_eq!(response.error(), (404, "NotFoundException", message.as_str()));
     }
 }
 
 #[tokio::test]
-async fn an_operator_can_ask_for_health() {
+async fn health_and_ready_return_200() {
     let app = TestApp::new().await;
     assert_eq!(app.get("/health").await.expect(200).body, json!({ "status": "ok" }));
     let ready = app.get("/ready").await.expect(200);

@@ -15,7 +15,7 @@ pub(crate) fn run(directory: &Path, variables: &[(&str, &str)], arguments: &[&st
     command.output().expect("it runs")
 }
 
-pub(crate) fn said(output: &Output) -> String {
+pub(crate) fn output_text(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).expect("text")
 }
 
@@ -25,31 +25,31 @@ pub(crate) fn checked(text: &str, variables: &[(&str, &str)]) -> (i32, Value) {
     fs::write(directory.path().join("s.toml"), text).expect("it is written");
     let arguments = ["config", "check", "--config", "s.toml", "--output", "json"];
     let output = run(directory.path(), variables, &arguments);
-    let told = serde_json::from_slice(&output.stdout).expect("JSON");
+    let found = serde_json::from_slice(&output.stdout).expect("JSON");
     assert!(!directory.path().join("slateberg-data").exists(), "nothing is written");
-    (output.status.code().expect("it exits"), told)
+    (output.status.code().expect("it exits"), found)
 }
 
 #[test]
-fn settings_that_are_good_are_summed_up() {
+fn config_check_summarizes_valid_settings() {
     let directory = tempfile::tempdir().expect("there is room");
     let output = run(directory.path(), &[], &["config", "check"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let text = said(&output);
+    let text = output_text(&output);
     assert!(text.starts_with("ok: the defaults\n"), "{text}");
     assert!(text.contains("http://127.0.0.1:8181"), "{text}");
     assert!(text.contains("default at file://"), "{text}");
 }
 
 #[test]
-fn everything_that_is_wrong_is_told_with_its_place() {
+fn config_check_reports_every_problem_with_its_location() {
     let directory = tempfile::tempdir().expect("there is room");
     let text = "[server]\nlisen = \"127.0.0.1:1\"\nbody_bytes_max = \"much\"\n\n[nothing]\nx = 1\n";
     fs::write(directory.path().join("s.toml"), text).expect("it is written");
     let variables = [("SLATEBERG__STORE__BLOCK_CASH_BYTES", "1")];
     let output = run(directory.path(), &variables, &["config", "check", "--config", "s.toml"]);
     assert_eq!(output.status.code(), Some(78));
-    let text = said(&output);
+    let text = output_text(&output);
     for part in [
         "server.lisen: unknown key\n  --> s.toml:2:1",
         " 2 | lisen = \"127.0.0.1:1\"\n   | ^^^^^\n   = did you mean 'listen'?",
@@ -70,7 +70,7 @@ fn everything_that_is_wrong_is_told_with_its_place() {
 }
 
 #[test]
-fn a_log_level_that_would_turn_the_log_off_is_refused_with_the_one_that_was_meant() {
+fn misspelled_log_level_is_rejected_with_a_suggestion() {
     let (code, report) = checked("[log]\nlevel = \"warning\"\n", &[]);
     assert_eq!(code, 78);
     let problem = &report["problems"][0];
@@ -81,14 +81,14 @@ fn a_log_level_that_would_turn_the_log_off_is_refused_with_the_one_that_was_mean
     for arguments in [&["config", "check"][..], &["serve", "--listen", "127.0.0.1:0"]] {
         let output = run(directory.path(), &variables, arguments);
         assert!(matches!(output.status.code(), Some(78)), "{output:?}");
-        let text = said(&output) + &String::from_utf8_lossy(&output.stderr);
+        let text = output_text(&output) + &String::from_utf8_lossy(&output.stderr);
         assert!(text.contains("no crate 'slatedbb' logs in this program"), "{text}");
         assert!(text.contains("did you mean 'slatedb'?"), "{text}");
     }
 }
 
 #[test]
-fn what_is_not_toml_is_told_with_its_line() {
+fn syntax_error_in_toml_is_reported_with_its_line() {
     let (code, told) = checked("[server]\nlisten = \n", &[]);
     assert_eq!(code, 78);
     let problem = &told["problems"][0];
@@ -96,7 +96,7 @@ fn what_is_not_toml_is_told_with_its_line() {
 }
 
 #[test]
-fn what_a_start_would_stumble_over_is_found() {
+fn config_check_finds_errors_that_would_fail_a_start() {
     for (text, key, part) in [
         ("default_warehouse = \"lake\"", "default_warehouse", "no warehouse 'lake'"),
         ("[server.tls]\ncertificate_file = \"no.pem\"", "server.tls.key_file", "certificate_file"),
@@ -138,7 +138,7 @@ fn what_a_start_would_stumble_over_is_found() {
 }
 
 #[test]
-fn a_start_that_settings_forbid_is_told_from_one_that_may_do_better_later() {
+fn exit_code_distinguishes_invalid_settings_from_retryable_failures() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("there is a port");
     let taken = listener.local_addr().expect("it is bound").to_string();
     for (text, listen, code) in [
@@ -162,7 +162,7 @@ fn a_start_that_settings_forbid_is_told_from_one_that_may_do_better_later() {
 }
 
 #[test]
-fn a_start_that_waits_for_its_bucket_can_be_stopped() {
+fn start_that_waits_for_its_bucket_can_be_stopped() {
     // The listener accepts connections and never responds.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("there is a port");
     let endpoint = format!("http://{}", silent.local_addr().expect("it is bound"));
@@ -175,7 +175,7 @@ fn a_start_that_waits_for_its_bucket_can_be_stopped() {
     command.args(["serve", "--config", "s.toml", "--listen", "127.0.0.1:0"]);
     let log = fs::File::create(directory.path().join("log")).expect("there is room");
     let mut child = command.current_dir(directory.path()).stdout(log).spawn().expect("it starts");
-    // The server has contacted the bucket.
+    // The server has connected to the bucket.
     drop(silent.accept().expect("it connects"));
     let pid = child.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("it runs").success());
@@ -183,7 +183,7 @@ fn a_start_that_waits_for_its_bucket_can_be_stopped() {
 }
 
 #[test]
-fn no_secret_is_told() {
+fn output_contains_no_secret() {
     let text = "[credentials.lake]\naws_secret_access_key = 271828\n\
                 [state]\nurl = \"s3://b/p\"\n[state.options]\naws_secret_access_key = 271828\n\
                 aws_region = \"here\"\n[authn]\nbootstrap_key = \"sb_271828\"\n";
@@ -191,14 +191,18 @@ fn no_secret_is_told() {
     fs::write(directory.path().join("s.toml"), text).expect("it is written");
     let output = run(directory.path(), &[], &["config", "check", "--config", "s.toml"]);
     assert_eq!(output.status.code(), Some(78));
-    assert!(!said(&output).contains("271828"), "{}", said(&output));
-    assert!(said(&output).contains("credentials.lake.aws_secret_access_key"), "{}", said(&output));
+    assert!(!output_text(&output).contains("271828"), "{}", output_text(&output));
+    assert!(
+        output_text(&output).contains("credentials.lake.aws_secret_access_key"),
+        "{}",
+        output_text(&output)
+    );
 
     let text = text.replace("271828", "\"271828\"").replace("\"sb_\"271828\"\"", "\"sb_271828\"");
     fs::write(directory.path().join("s.toml"), text).expect("it is written");
     let output = run(directory.path(), &[], &["config", "show", "--config", "s.toml"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let text = said(&output);
+    let text = output_text(&output);
     assert!(!text.contains("271828"), "{text}");
     let line = |key: &str| text.lines().find(|line| line.starts_with(key)).expect(key).to_owned();
     assert!(line("state.options.aws_region ").contains("\"here\""), "{text}");
@@ -208,24 +212,24 @@ fn no_secret_is_told() {
 }
 
 #[test]
-fn the_first_key_can_be_brought_along() {
+fn bootstrap_key_is_taken_from_the_settings() {
     let directory = tempfile::tempdir().expect("there is room");
-    let key = said(&run(directory.path(), &[], &["key", "generate"]));
+    let key = output_text(&run(directory.path(), &[], &["key", "generate"]));
     let key = key.trim();
     fs::write(directory.path().join("first"), format!("{key}\n")).expect("it is written");
     let settings = "[authn]\nbootstrap_key_file = \"first\"\n";
     fs::write(directory.path().join("s.toml"), settings).expect("it is written");
 
     let server = Server::start(directory.path(), &["--config", "s.toml"]);
-    assert_eq!(server.keys(), Vec::<String>::new(), "it is not printed");
+    assert_eq!(server.keys(), Vec::<String>::new(), "a configured key is not printed");
     let listed = server.run(directory.path(), key, &["key", "list", "--output", "json"]);
     let listed: Value = serde_json::from_slice(&listed.stdout).expect("JSON");
     assert_eq!(listed["api-keys"].as_array().map(Vec::len), Some(1));
     assert_eq!(listed["api-keys"][0]["roles"], serde_json::json!(["admin"]));
     drop(server);
 
-    // A different key has no effect: the store has had its first start.
-    let other = said(&run(directory.path(), &[], &["key", "generate"]));
+    // A different key has no effect, because only the first start on a store reads it.
+    let other = output_text(&run(directory.path(), &[], &["key", "generate"]));
     assert_ne!(other.trim(), key);
     fs::write(directory.path().join("first"), &other).expect("it is written");
     let server = Server::start(directory.path(), &["--config", "s.toml"]);
@@ -234,7 +238,7 @@ fn the_first_key_can_be_brought_along() {
 }
 
 #[tokio::test]
-async fn a_warehouse_that_was_taken_out_is_told_of_if_anything_is_in_it() {
+async fn warehouse_removed_from_the_settings_is_reported_if_it_is_not_empty() {
     let directory = tempfile::tempdir().expect("there is room");
     let start = |settings: &str| {
         fs::write(directory.path().join("s.toml"), settings).expect("it is written");
@@ -247,22 +251,22 @@ async fn a_warehouse_that_was_taken_out_is_told_of_if_anything_is_in_it() {
     let lake = "default_warehouse = \"lake\"\n[warehouses.lake]\n";
     start("").stop();
     start(lake).stop();
-    assert!(!has_told(), "nothing is in it");
+    assert!(!has_told(), "an empty warehouse is not reported");
 
     let server = start("");
     let client = reqwest::Client::builder().no_proxy().build().expect("a client");
     let request = client.post(format!("{}/v1/namespaces", server.uri));
-    let answer = request.json(&serde_json::json!({ "namespace": ["ns"] })).send().await;
-    assert_eq!(answer.expect("it is there").status(), 200);
+    let response = request.json(&serde_json::json!({ "namespace": ["ns"] })).send().await;
+    assert_eq!(response.expect("it is there").status(), 200);
     server.stop();
     start(lake).stop();
     assert!(has_told());
     start(&format!("{lake}[warehouses.default]")).stop();
-    assert!(!has_told(), "it is there again");
+    assert!(!has_told(), "a warehouse in the settings is not reported");
 }
 
-/// Settings in which the state and a warehouse, or two warehouses, share files; with the reported
-/// key and the message.
+/// Settings in which the state shares files with a warehouse, or one warehouse with another. Each
+/// has the key and the message of the expected report.
 const OVERLAPS: [(&str, &str, &str); 6] = [
     (
         "[state]\nurl = \"file://ROOT/wh/state\"\n[warehouses.default]\nlocation = \"file://ROOT/wh\"",
@@ -310,7 +314,7 @@ fn settings_that_let_state_and_tables_overlap_are_rejected_by_every_command_that
         assert_eq!(problems.len(), 1, "{text}: {told}");
         assert_eq!(problems[0]["key"], key, "{text}: {told}");
         assert!(problems[0]["message"].as_str().is_some_and(|it| it.contains(part)), "{told}");
-        // An older binary has served the store with such settings.
+        // Directories as an older binary leaves them that has served the store with such settings.
         fs::create_dir_all(path.join("wh/state")).expect("it can be created");
         fs::create_dir_all(path.join("slateberg-data/state")).expect("it can be created");
         fs::write(path.join("s.toml"), &text).expect("it is written");
@@ -322,9 +326,12 @@ fn settings_that_let_state_and_tables_overlap_are_rejected_by_every_command_that
         ] {
             let arguments = [command, &["--config", "s.toml"]].concat();
             let output = run(&path, &[], &arguments);
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            let output_text = String::from_utf8_lossy(&output.stderr).into_owned();
             assert_eq!(output.status.code(), Some(78), "{command:?} {text}: {output:?}");
-            assert!(said.contains(key) && said.contains(part), "{command:?} {text}: {said}");
+            assert!(
+                output_text.contains(key) && output_text.contains(part),
+                "{command:?} {text}: {output_text}"
+            );
         }
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::config_cli::{checked, run, said};
+use super::config_cli::{checked, output_text, run};
 
 /// Settings and the expected report: key, line, part of the message, part of the advice.
 type Case = (&'static str, &'static str, u64, &'static str, &'static str);
@@ -161,7 +161,7 @@ fn a_separator_that_no_path_can_have_is_rejected() {
 #[test]
 fn the_last_line_names_files_that_cannot_be_read() {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let report = |arguments: &[&str]| said(&run(directory.path(), &[], arguments));
+    let report = |arguments: &[&str]| output_text(&run(directory.path(), &[], arguments));
     let missing = report(&["config", "check", "--config", "nope.toml"]);
     assert!(missing.ends_with("1 problem in nope.toml\n"), "{missing}");
     fs::write(directory.path().join("s.toml"), "[server\n").expect("a written file");
@@ -200,7 +200,8 @@ fn serve_rejects_what_config_check_rejects_in_the_same_words() {
         minio.as_str(),
     ] {
         fs::write(directory.path().join("s.toml"), text).expect("a written file");
-        let check = said(&run(directory.path(), &[], &["config", "check", "--config", "s.toml"]));
+        let check =
+            output_text(&run(directory.path(), &[], &["config", "check", "--config", "s.toml"]));
         let served = run(directory.path(), &[], &["serve", "--config", "s.toml"]);
         assert_eq!(served.status.code(), Some(78), "{served:?}");
         let stderr = String::from_utf8(served.stderr).expect("text");

@@ -1,4 +1,4 @@
-//! Limits of connections: their number, endless headers, and idle clients.
+//! Limits of connections: their number, endless headers, clients that do not read, and idle ones.
 
 use std::time::Duration;
 
@@ -7,20 +7,20 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::connections::Wire;
+use super::connections::RawConnection;
 use crate::support::app::TestApp;
-use crate::support::served::Served;
+use crate::support::served_app::ServedApp;
 
 const HEALTH: &str = "GET /health HTTP/1.1\r\nhost: x\r\n\r\n";
 
-/// A secured server with these deadlines in seconds.
-async fn server(header_seconds_max: u64, idle_seconds_max: u64) -> Served {
+/// A server that requires credentials, with these deadlines in seconds.
+async fn server(header_seconds_max: u64, idle_seconds_max: u64) -> ServedApp {
     let app = TestApp::with_settings(|settings| {
         settings.authn.insecure_no_auth = false;
         settings.server.header_seconds_max = header_seconds_max;
         settings.server.idle_seconds_max = idle_seconds_max;
     });
-    Served::start(app.await).await
+    ServedApp::start(app.await).await
 }
 
 /// Returns a number in `/metrics`, by its name and labels.
@@ -39,18 +39,18 @@ fn closed(reason: &str) -> String {
 async fn a_connection_whose_request_header_does_not_end_in_time_is_closed() {
     let server = server(1, 600).await;
     let half = format!("GET /health HTTP/1.1\r\nhost: x\r\nx-long: {}", "a".repeat(60_000));
-    let mut silent = Wire::to(&server).await;
-    let mut partial = Wire::to(&server).await;
+    let mut silent = RawConnection::connect(&server).await;
+    let mut partial = RawConnection::connect(&server).await;
     partial.send(&half).await;
-    // A part of the HTTP/2 preface: the version is still undecided.
-    let mut undecided = Wire::to(&server).await;
+    // After this part of the HTTP/2 preface, the server does not know the HTTP version yet.
+    let mut undecided = RawConnection::connect(&server).await;
     undecided.send("PRI * HT").await;
-    let mut second = Wire::to(&server).await;
+    let mut second = RawConnection::connect(&server).await;
     second.send(HEALTH).await;
-    assert_eq!(second.answer().await.0, 200);
+    assert_eq!(second.read_response().await.0, 200);
     second.send(&half).await;
-    for wire in [&mut silent, &mut partial, &mut undecided, &mut second] {
-        assert_eq!(wire.ended().await, b"");
+    for connection in [&mut silent, &mut partial, &mut undecided, &mut second] {
+        assert_eq!(connection.read_until_closed().await, b"");
     }
     assert_eq!(measured(&server.app, &closed("header")).await, 4);
 }
@@ -58,27 +58,28 @@ async fn a_connection_whose_request_header_does_not_end_in_time_is_closed() {
 #[tokio::test]
 async fn a_request_header_of_64_kib_is_answered_431() {
     let server = server(600, 600).await;
-    let mut wire = Wire::to(&server).await;
+    let mut connection = RawConnection::connect(&server).await;
     let short = format!("GET /health HTTP/1.1\r\nhost: x\r\nx: {}\r\n\r\n", "a".repeat(60 << 10));
-    wire.send(short).await;
-    assert_eq!(wire.answer().await.0, 200);
+    connection.send(short).await;
+    assert_eq!(connection.read_response().await.0, 200);
     for begin in ["GET /health HTTP/1.1\r\nhost: x\r\nx: ", "GET /"] {
-        // Exactly the limit: bytes that the server does not read would reset the connection.
+        // Exactly the limit, because bytes that the server does not read would reset the
+        // connection.
         let mut long = begin.to_owned();
         long.push_str(&"a".repeat((64 << 10) - begin.len()));
-        let mut wire = Wire::to(&server).await;
-        wire.send(long).await;
-        assert_eq!(wire.answer().await.0, 431, "{begin}");
+        let mut connection = RawConnection::connect(&server).await;
+        connection.send(long).await;
+        assert_eq!(connection.read_response().await.0, 431, "{begin}");
     }
 }
 
 #[tokio::test]
 async fn a_connection_without_a_further_request_is_closed_after_the_idle_time() {
     let server = server(600, 1).await;
-    let mut old = Wire::to(&server).await;
+    let mut old = RawConnection::connect(&server).await;
     old.send(HEALTH).await;
-    assert_eq!(old.answer().await.0, 200);
-    assert_eq!(old.ended().await, b"");
+    assert_eq!(old.read_response().await.0, 200);
+    assert_eq!(old.read_until_closed().await, b"");
     let new = reqwest::Client::builder().http2_prior_knowledge().build().expect("a client");
     let url = format!("{}/health", server.uri);
     assert_eq!(new.get(&url).send().await.expect("it answers").status(), 200);
@@ -88,36 +89,38 @@ async fn a_connection_without_a_further_request_is_closed_after_the_idle_time() 
         }
     };
     timeout(Duration::from_secs(30), both_are_closed).await.expect("HTTP/2 has an idle time");
-    assert_eq!(new.get(&url).send().await.expect("over another connection").status(), 200);
+    assert_eq!(new.get(&url).send().await.expect("a new connection").status(), 200);
 }
 
 #[tokio::test]
 async fn a_request_that_takes_longer_than_header_and_idle_time_is_answered() {
     let server = server(1, 1).await;
-    let mut wire = Wire::to(&server).await;
+    let mut connection = RawConnection::connect(&server).await;
     let body = r#"{"namespace":["slow"]}"#;
     let credential = server.app.credential();
-    wire.send(format!(
-        "POST /v1/namespaces HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {credential}\r\n\
+    connection
+        .send(format!(
+            "POST /v1/namespaces HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {credential}\r\n\
          content-length: {}\r\n\r\n",
-        body.len()
-    ))
-    .await;
+            body.len()
+        ))
+        .await;
     for part in [&body[..5], &body[5..10], &body[10..15], &body[15..]] {
         sleep(Duration::from_millis(900)).await;
-        wire.send(part).await;
+        connection.send(part).await;
     }
-    assert_eq!(wire.answer().await.0, 200);
+    assert_eq!(connection.read_response().await.0, 200);
 }
 
 #[tokio::test]
 async fn a_client_that_does_not_read_its_responses_is_disconnected() {
     let server = server(600, 1).await;
-    let mut wire = Wire::to(&server).await;
+    let mut connection = RawConnection::connect(&server).await;
     let mut sent = 0;
-    // More responses than the buffers of both systems.
+    // The responses exceed the socket buffers of client and server.
     let request = "GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n";
-    while sent < 4000 && timeout(Duration::from_millis(500), wire.send(request)).await.is_ok() {
+    while sent < 4000 && timeout(Duration::from_millis(500), connection.send(request)).await.is_ok()
+    {
         sent += 1;
     }
     let is_closed = async {
@@ -135,7 +138,7 @@ async fn wait_for_open(app: &TestApp, count: u64) {
             sleep(Duration::from_millis(20)).await;
         }
     };
-    timeout(Duration::from_secs(20), waiting).await.expect("connections come and go");
+    timeout(Duration::from_secs(20), waiting).await.expect("this many connections in time");
 }
 
 #[tokio::test]
@@ -149,12 +152,12 @@ async fn connections_beyond_the_maximum_wait_while_operators_are_answered() {
     let (_stop, stopping) = watch::channel(false);
     let routers = app.app.routers();
     let operators = routers.operators.expect("operators have routes of their own");
-    // The test requests metrics without a connection.
+    // The test requests metrics directly from the router, without a connection.
     app.router = operators.clone();
     let mut uris = Vec::new();
     let ports = [
-        (routers.clients, Limits::of_clients(&app.app)),
-        (operators, Limits::of_operators(&app.app)),
+        (routers.clients, Limits::for_clients(&app.app)),
+        (operators, Limits::for_operators(&app.app)),
     ];
     for (routes, limits) in ports {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
@@ -163,19 +166,19 @@ async fn connections_beyond_the_maximum_wait_while_operators_are_answered() {
     }
     let mut strangers = Vec::new();
     for _ in 0..3 {
-        strangers.push(Wire::to_uri(&uris[0]).await);
+        strangers.push(RawConnection::connect_to_uri(&uris[0]).await);
     }
     wait_for_open(&app, 3).await;
-    let mut fourth = Wire::to_uri(&uris[0]).await;
+    let mut fourth = RawConnection::connect_to_uri(&uris[0]).await;
     fourth.send(HEALTH).await;
     for _ in 0..10 {
-        let mut operator = Wire::to_uri(&uris[1]).await;
+        let mut operator = RawConnection::connect_to_uri(&uris[1]).await;
         operator.send(HEALTH).await;
-        assert_eq!(operator.answer().await.0, 200);
+        assert_eq!(operator.read_response().await.0, 200);
     }
     assert_eq!(measured(&app, "slateberg_connections{port=\"clients\"}").await, 3);
     assert_eq!(measured(&app, "slateberg_connections_limit{port=\"clients\"}").await, 3);
     assert_eq!(measured(&app, "slateberg_connections_waits_total{port=\"clients\"}").await, 1);
     strangers.pop();
-    assert_eq!(fourth.answer().await.0, 200, "there is a place again");
+    assert_eq!(fourth.read_response().await.0, 200, "another connection was closed");
 }

@@ -7,19 +7,19 @@ use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
 use crate::support::app::TestApp;
-use crate::support::served::Served;
+use crate::support::served_app::ServedApp;
 
 /// A connection for handwritten requests.
-pub(super) struct Wire(TcpStream);
+pub(super) struct RawConnection(TcpStream);
 
-impl Wire {
+impl RawConnection {
     /// Connects to an unencrypted server.
-    pub(super) async fn to(server: &Served) -> Self {
-        Self::to_uri(&server.uri).await
+    pub(super) async fn connect(server: &ServedApp) -> Self {
+        Self::connect_to_uri(&server.uri).await
     }
 
     /// Connects to the port of `http://ADDRESS:PORT`.
-    pub(super) async fn to_uri(uri: &str) -> Self {
+    pub(super) async fn connect_to_uri(uri: &str) -> Self {
         let address = uri.strip_prefix("http://").expect("it is not encrypted");
         Self(TcpStream::connect(address).await.expect("it listens"))
     }
@@ -30,7 +30,7 @@ impl Wire {
     }
 
     /// Waits until the server has closed the connection, and returns the bytes received before.
-    pub(super) async fn ended(&mut self) -> Vec<u8> {
+    pub(super) async fn read_until_closed(&mut self) -> Vec<u8> {
         let mut read = Vec::new();
         let reading = timeout(Duration::from_secs(30), self.0.read_to_end(&mut read)).await;
         // A server resets the connection if it has not read all input.
@@ -47,12 +47,12 @@ impl Wire {
     }
 
     /// Returns the status and the head of the next response.
-    pub(super) async fn answer(&mut self) -> (u16, String) {
+    pub(super) async fn read_response(&mut self) -> (u16, String) {
         let mut read = Vec::new();
         let head = loop {
             let mut byte = [0];
             let got = timeout(Duration::from_secs(20), self.0.read(&mut byte)).await;
-            assert_eq!(got.expect("in time").expect("the connection is there"), 1, "it ended");
+            assert_eq!(got.expect("in time").expect("a connection"), 1, "the connection ended");
             read.push(byte[0]);
             if read.ends_with(b"\r\n\r\n") {
                 break String::from_utf8(read).expect("text").to_ascii_lowercase();
@@ -66,21 +66,21 @@ impl Wire {
     }
 }
 
-async fn server() -> Served {
+async fn server() -> ServedApp {
     let app = TestApp::with_settings(|settings| {
         settings.authn.insecure_no_auth = false;
         settings.server.body_bytes_max = 10_000;
     });
-    Served::start(app.await).await
+    ServedApp::start(app.await).await
 }
 
 #[tokio::test]
-async fn a_connection_is_good_after_a_request_that_was_refused_unread() {
+async fn connection_is_reusable_after_a_request_rejected_before_its_body() {
     let server = server().await;
-    let mut wire = Wire::to(&server).await;
+    let mut connection = RawConnection::connect(&server).await;
     for _ in 0..3 {
-        wire.post("/v1/namespaces", 5_000).await;
-        let (status, head) = wire.answer().await;
+        connection.post("/v1/namespaces", 5_000).await;
+        let (status, head) = connection.read_response().await;
         assert_eq!(status, 401, "{head}");
         assert!(!head.contains("connection: close"), "{head}");
     }
@@ -88,34 +88,34 @@ async fn a_connection_is_good_after_a_request_that_was_refused_unread() {
     let credential = format!("authorization: Bearer {}\r\n", server.app.credential());
     for (path, length, refused) in [("/nothing", 5_000, 404), ("/v1/namespaces", 20_000, 413)] {
         let head = format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n");
-        wire.send(format!("{head}{credential}\r\n")).await;
+        connection.send(format!("{head}{credential}\r\n")).await;
         sleep(Duration::from_millis(100)).await;
-        wire.send(" ".repeat(length)).await;
-        assert_eq!(wire.answer().await.0, refused);
+        connection.send(" ".repeat(length)).await;
+        assert_eq!(connection.read_response().await.0, refused);
     }
-    wire.send(format!("GET /v1/config HTTP/1.1\r\nhost: x\r\n{credential}\r\n")).await;
-    assert_eq!(wire.answer().await.0, 200);
+    connection.send(format!("GET /v1/config HTTP/1.1\r\nhost: x\r\n{credential}\r\n")).await;
+    assert_eq!(connection.read_response().await.0, 200);
 }
 
 #[tokio::test]
-async fn who_sends_much_or_does_not_come_to_an_end_is_told_that_the_connection_ends() {
+async fn rejected_request_with_a_long_or_endless_body_closes_the_connection() {
     let server = server().await;
     let head = "POST /v1/namespaces HTTP/1.1\r\nhost: x\r\n";
     for rest in ["content-length: 2000000\r\n\r\n", "content-length: 5000\r\n\r\nslow"] {
-        let mut wire = Wire::to(&server).await;
-        wire.send(format!("{head}{rest}")).await;
-        let (status, head) = wire.answer().await;
+        let mut connection = RawConnection::connect(&server).await;
+        connection.send(format!("{head}{rest}")).await;
+        let (status, head) = connection.read_response().await;
         assert_eq!(status, 401);
         assert!(head.contains("connection: close"), "{head}");
     }
     // A client that sends `Expect: 100-continue` gets the rejection before it has sent the body.
-    let mut wire = Wire::to(&server).await;
-    wire.send(format!("{head}content-length: 5000\r\nexpect: 100-continue\r\n\r\n")).await;
-    assert_eq!(wire.answer().await.0, 401);
+    let mut connection = RawConnection::connect(&server).await;
+    connection.send(format!("{head}content-length: 5000\r\nexpect: 100-continue\r\n\r\n")).await;
+    assert_eq!(connection.read_response().await.0, 401);
 }
 
 /// A server for bodies of 1 MiB, with memory for two at a time.
-async fn server_with_little_room(seconds: u64) -> Served {
+async fn server_with_little_body_memory(seconds: u64) -> ServedApp {
     let app = TestApp::with_settings(|settings| {
         settings.authn.insecure_no_auth = false;
         settings.server.body_bytes_max = 1 << 20;
@@ -123,23 +123,25 @@ async fn server_with_little_room(seconds: u64) -> Served {
         settings.server.requests_in_flight_max = 100;
         settings.server.body_seconds_max = seconds;
     });
-    Served::start(app.await).await
+    ServedApp::start(app.await).await
 }
 
 /// Sends requests whose bodies never arrive, each on a connection of its own.
-async fn silent(server: &Served, count: usize, head: &str) -> Vec<Wire> {
+async fn silent(server: &ServedApp, count: usize, head: &str) -> Vec<RawConnection> {
     let mut wires = Vec::new();
     for _ in 0..count {
-        let mut wire = Wire::to(server).await;
-        wire.send(format!("{head} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n")).await;
-        wire.send(format!("authorization: Bearer {}\r\n\r\n", server.app.credential())).await;
-        wires.push(wire);
+        let mut connection = RawConnection::connect(server).await;
+        connection
+            .send(format!("{head} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n"))
+            .await;
+        connection.send(format!("authorization: Bearer {}\r\n\r\n", server.app.credential())).await;
+        wires.push(connection);
     }
     sleep(Duration::from_millis(300)).await;
     wires
 }
 
-async fn create(server: &Served, name: &str) -> u16 {
+async fn create(server: &ServedApp, name: &str) -> u16 {
     let credential = server.app.credential().to_owned();
     let body = serde_json::json!({ "namespace": [name], "ignored": "x".repeat(900 << 10) });
     let request = server.post("/v1/namespaces").bearer_auth(credential).json(&body);
@@ -147,30 +149,32 @@ async fn create(server: &Served, name: &str) -> u16 {
 }
 
 #[tokio::test]
-async fn strangers_whose_bodies_do_not_come_keep_nobody_out() {
-    let server = server_with_little_room(600).await;
+async fn unauthenticated_requests_with_pending_bodies_do_not_block_others() {
+    let server = server_with_little_body_memory(600).await;
     let strangers = silent(&server, 200, "POST /v1/oauth/tokens").await;
     assert_eq!(create(&server, "a").await, 200);
-    // The server waits only for a few of the bodies, and answers the other requests with 503.
+    // The server waits for only a few of the bodies, and rejects the other requests with 503.
     sleep(Duration::from_secs(4)).await;
-    let mut refused = 0;
-    for mut wire in strangers {
-        if let Ok((status, _)) = timeout(Duration::from_millis(20), wire.answer()).await {
+    let mut rejection = 0;
+    for mut connection in strangers {
+        if let Ok((status, _)) =
+            timeout(Duration::from_millis(20), connection.read_response()).await
+        {
             assert_eq!(status, 503);
-            refused += 1;
+            rejection += 1;
         }
     }
-    assert!((180..200).contains(&refused), "{refused}");
+    assert!((180..200).contains(&rejection), "{rejection}");
 }
 
 #[tokio::test]
-async fn a_body_that_does_not_come_in_time_is_not_waited_for() {
-    let server = server_with_little_room(2).await;
+async fn body_that_does_not_arrive_in_time_is_rejected() {
+    let server = server_with_little_body_memory(2).await;
     // The body of a deletion is read although it is ignored.
     let mut silent = silent(&server, 2, "DELETE /v1/namespaces/a").await;
-    assert_eq!(create(&server, "a").await, 503, "there is no room");
-    for wire in &mut silent {
-        let (status, head) = wire.answer().await;
+    assert_eq!(create(&server, "a").await, 503, "pending bodies occupy all body memory");
+    for connection in &mut silent {
+        let (status, head) = connection.read_response().await;
         assert_eq!(status, 408, "{head}");
         assert!(head.contains("connection: close"), "{head}");
     }

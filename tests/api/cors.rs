@@ -3,7 +3,7 @@
 use axum::http::Method;
 use serde_json::Value;
 
-use crate::support::app::{Answer, TestApp};
+use crate::support::app::{TestApp, TestResponse};
 
 const PAGE: &str = "https://lake.example.com";
 
@@ -15,7 +15,7 @@ async fn allowing(origins: &[&str]) -> TestApp {
     .await
 }
 
-async fn preflight(app: &TestApp, origin: &str) -> Answer {
+async fn preflight(app: &TestApp, origin: &str) -> TestResponse {
     let headers = [
         ("authorization", ""),
         ("origin", origin),
@@ -29,38 +29,38 @@ async fn preflight(app: &TestApp, origin: &str) -> Answer {
 async fn a_preflight_is_answered_without_a_credential() {
     let mut app = allowing(&[PAGE]).await;
     let key = app.credential.take().expect("there is one");
-    let told = preflight(&app, PAGE).await.expect(200);
-    assert_eq!(told.header("access-control-allow-origin"), PAGE);
-    assert_eq!(told.header("access-control-allow-headers"), "authorization,content-type");
-    assert!(told.header("access-control-allow-methods").contains("DELETE"));
-    assert_eq!(told.header("access-control-max-age"), "3600");
-    assert_eq!(told.header("access-control-allow-credentials"), "");
+    let found = preflight(&app, PAGE).await.expect(200);
+    assert_eq!(found.header("access-control-allow-origin"), PAGE);
+    assert_eq!(found.header("access-control-allow-headers"), "authorization,content-type");
+    assert!(found.header("access-control-allow-methods").contains("DELETE"));
+    assert_eq!(found.header("access-control-max-age"), "3600");
+    assert_eq!(found.header("access-control-allow-credentials"), "");
 
-    // The request itself needs a credential. The page may read the response in any case.
-    let asked = [("origin", PAGE)];
-    let refused = app.request(Method::GET, "/v1/config", &asked, &Value::Null).await.expect(401);
-    assert_eq!(refused.header("access-control-allow-origin"), PAGE);
+    // The request itself needs a credential. The page may read even a response without one.
+    let query = [("origin", PAGE)];
+    let response = app.request(Method::GET, "/v1/config", &query, &Value::Null).await.expect(401);
+    assert_eq!(response.header("access-control-allow-origin"), PAGE);
     let bearer = format!("Bearer {key}");
-    let asked = [("origin", PAGE), ("authorization", &bearer)];
-    let told = app.request(Method::GET, "/v1/config", &asked, &Value::Null).await.expect(200);
-    let exposed = told.header("access-control-expose-headers");
+    let query = [("origin", PAGE), ("authorization", &bearer)];
+    let found = app.request(Method::GET, "/v1/config", &query, &Value::Null).await.expect(200);
+    let exposed = found.header("access-control-expose-headers");
     assert!(exposed.contains("etag") && exposed.contains("x-request-id"), "{exposed}");
 }
 
 #[tokio::test]
-async fn other_pages_are_told_nothing() {
+async fn pages_of_other_origins_get_no_cors_headers() {
     let app = allowing(&[PAGE]).await;
-    let told = preflight(&app, "https://elsewhere.example.com").await;
-    assert_eq!(told.header("access-control-allow-origin"), "");
+    let found = preflight(&app, "https://elsewhere.example.com").await;
+    assert_eq!(found.header("access-control-allow-origin"), "");
     let any = allowing(&["*"]).await;
-    let told = preflight(&any, "https://elsewhere.example.com").await;
-    assert_eq!(told.header("access-control-allow-origin"), "*");
+    let found = preflight(&any, "https://elsewhere.example.com").await;
+    assert_eq!(found.header("access-control-allow-origin"), "*");
 }
 
 #[tokio::test]
-async fn it_is_off_by_default() {
+async fn cors_is_off_by_default() {
     let mut app = TestApp::secured().await;
     app.credential = None;
-    let told = preflight(&app, PAGE).await.expect(401);
-    assert_eq!(told.header("access-control-allow-origin"), "");
+    let found = preflight(&app, PAGE).await.expect(401);
+    assert_eq!(found.header("access-control-allow-origin"), "");
 }

@@ -10,7 +10,7 @@ use slateberg_base::secret::Secret;
 use slateberg_config::FileAccessSettings;
 use slateberg_model::warehouse::Delegation;
 
-use crate::support::app::{Answer, TestApp, memory_settings};
+use crate::support::app::{TestApp, TestResponse, memory_settings};
 use crate::support::sts::TestSts;
 use crate::support::table::{create_table, set_property};
 
@@ -38,7 +38,7 @@ permit (principal in Role::"part",
 async fn lake(sts: &TestSts, ways: &[Delegation]) -> TestApp {
     let mut settings = memory_settings();
     settings.authn.insecure_no_auth = false;
-    // As in a store from before overlapping locations were rejected.
+    // Tables may overlap, as in stores from before overlapping locations were rejected.
     settings.catalog.overlapping_locations = true;
     let directory = tempfile::tempdir().expect("there is room");
     for file in default_policies() {
@@ -70,26 +70,26 @@ async fn lake(sts: &TestSts, ways: &[Delegation]) -> TestApp {
     app
 }
 
-async fn load_as(app: &TestApp, key: &str, headers: &[(&str, &str)]) -> Answer {
+async fn load_as(app: &TestApp, key: &str, headers: &[(&str, &str)]) -> TestResponse {
     let bearer = format!("Bearer {key}");
     let all: Vec<_> = headers.iter().copied().chain([("authorization", bearer.as_str())]).collect();
     app.request(Method::GET, TABLE, &all, &Value::Null).await
 }
 
-async fn load(app: &TestApp, headers: &[(&str, &str)]) -> Answer {
+async fn load(app: &TestApp, headers: &[(&str, &str)]) -> TestResponse {
     app.request(Method::GET, TABLE, headers, &Value::Null).await
 }
 
-fn is_told_nothing(answer: &Answer) -> bool {
+fn has_no_access(answer: &TestResponse) -> bool {
     answer.body["config"] == json!({}) && answer.body["storage-credentials"].is_null()
 }
 
 #[tokio::test]
-async fn who_asks_gets_credentials_for_the_table_and_who_does_not_gets_none() {
+async fn credentials_are_vended_only_on_request() {
     let sts = TestSts::start().await;
     let app = lake(&sts, &[Delegation::VendedCredentials]).await;
     let plain = load(&app, &[]).await.expect(200);
-    assert!(is_told_nothing(&plain) && !plain.header("etag").is_empty());
+    assert!(has_no_access(&plain) && !plain.header("etag").is_empty());
     assert_eq!(sts.count(), 0);
     let answer = load(&app, &VENDED).await.expect(200);
     let config = &answer.body["config"];
@@ -104,17 +104,17 @@ async fn who_asks_gets_credentials_for_the_table_and_who_does_not_gets_none() {
     let credential = &answer.body["storage-credentials"][0];
     assert_eq!(credential["prefix"], answer.body["metadata"]["location"]);
     assert_eq!(credential["config"][KEY], "ASIA1");
-    // The response must not be cached, and has no tag.
+    // Caches must not store the response, and it has no tag.
     assert_eq!(answer.header("cache-control"), "no-store");
     assert_eq!(answer.header("etag"), "");
     let tag = plain.header("etag");
     let again = load(&app, &[VENDED[0], ("if-none-match", tag)]).await.expect(200);
     assert_eq!(again.body["config"][KEY], "ASIA1");
     load(&app, &[("if-none-match", tag)]).await.expect(304);
-    assert!(is_told_nothing(&load(&app, &[]).await), "what is kept of the one is not the other");
+    assert!(has_no_access(&load(&app, &[]).await), "a plain load returns cached credentials");
     let location = answer.body["metadata"]["location"].as_str().expect("a text");
-    let place = location.strip_prefix("s3://").expect("it is on S3");
-    let objects = format!("arn:aws:s3:::{place}/*");
+    let location = location.strip_prefix("s3://").expect("it is on S3");
+    let objects = format!("arn:aws:s3:::{location}/*");
     assert_eq!(sts.last_policy()["Statement"][1]["Resource"], json!([objects]));
 }
 
@@ -126,7 +126,7 @@ async fn credentials_are_for_what_policies_allow() {
         let key = app.key_with_role(role).await;
         let answer = load_as(&app, &key, &VENDED).await.expect(200);
         let refreshed = app.get_as(&key, &format!("{TABLE}/credentials")).await;
-        if is_told_nothing(&answer) {
+        if has_no_access(&answer) {
             return Err(refreshed.expect_error(403, "ForbiddenException").message().to_owned());
         }
         assert_eq!(
@@ -148,16 +148,16 @@ async fn credentials_are_for_what_policies_allow() {
     assert_eq!(actions("ingest").await.expect("some"), write);
     let both = [["s3:ListBucket", "s3:GetObject"].as_slice(), &write].concat();
     assert_eq!(actions("writer").await.expect("some"), both);
-    assert!(actions("looks").await.expect_err("none").contains("neither reading nor writing"));
-    assert!(actions("part").await.expect_err("none").contains("a part of a table"));
+    assert!(actions("looks").await.expect_err("denied").contains("neither reading nor writing"));
+    assert!(actions("part").await.expect_err("denied").contains("a part of a table"));
     let stranger = app.key_with_role("nobody").await;
     load_as(&app, &stranger, &VENDED).await.expect(403);
     app.get_as(&stranger, &format!("{TABLE}/credentials")).await.expect(403);
-    assert_eq!(sts.count(), 3, "one request for each set of rights");
+    assert_eq!(sts.count(), 3, "one request to STS for each set of permissions");
 }
 
 #[tokio::test]
-async fn credentials_are_handed_out_again_for_half_of_their_life() {
+async fn credentials_are_reused_for_half_of_their_lifetime() {
     let sts = TestSts::start().await;
     let app = lake(&sts, &[Delegation::VendedCredentials]).await;
     let key = async || load(&app, &VENDED).await.expect(200).body["config"][KEY].clone();
@@ -177,45 +177,45 @@ async fn credentials_are_handed_out_again_for_half_of_their_life() {
 }
 
 #[tokio::test]
-async fn a_cloud_that_does_not_answer_refuses_those_who_ask_for_it_and_no_change() {
+async fn unavailable_sts_fails_only_requests_for_credentials() {
     let sts = TestSts::start().await;
     let app = lake(&sts, &[Delegation::VendedCredentials]).await;
     sts.set_down(true);
     load(&app, &VENDED).await.expect_error(503, "SlowDownException");
     app.get(&format!("{TABLE}/credentials")).await.expect_error(503, "SlowDownException");
     load(&app, &[]).await.expect(200);
-    let made = app.request(Method::POST, TABLES, &VENDED, &create_table("u")).await.expect(200);
-    assert!(is_told_nothing(&made));
+    let response = app.request(Method::POST, TABLES, &VENDED, &create_table("u")).await.expect(200);
+    assert!(has_no_access(&response));
     sts.set_down(false);
     load(&app, &VENDED).await.expect(200);
 }
 
 #[tokio::test]
-async fn who_makes_stages_or_registers_a_table_can_fill_it() {
+async fn creator_of_a_table_gets_credentials_to_write() {
     let sts = TestSts::start().await;
     let app = lake(&sts, &[Delegation::VendedCredentials]).await;
-    let made = app.request(Method::POST, TABLES, &VENDED, &create_table("u")).await.expect(200);
-    assert_eq!(made.body["config"][KEY], "ASIA1");
-    assert_eq!((made.header("etag"), made.header("cache-control")), ("", "no-store"));
+    let response = app.request(Method::POST, TABLES, &VENDED, &create_table("u")).await.expect(200);
+    assert_eq!(response.body["config"][KEY], "ASIA1");
+    assert_eq!((response.header("etag"), response.header("cache-control")), ("", "no-store"));
     let mut body = create_table("v");
     body["stage-create"] = json!(true);
     let staged = app.request(Method::POST, TABLES, &VENDED, &body).await.expect(200);
     assert_eq!(staged.body["config"][KEY], "ASIA2");
     app.post(&format!("{TABLES}/u/unregister"), Value::Null).await.expect(200);
-    let body = json!({ "name": "w", "metadata-location": made.body["metadata-location"] });
+    let body = json!({ "name": "w", "metadata-location": response.body["metadata-location"] });
     let path = "/v1/default/namespaces/ns/register";
     let registered = app.request(Method::POST, path, &VENDED, &body).await.expect(200);
     assert_eq!(registered.body["config"][KEY], "ASIA3");
 }
 
 #[tokio::test]
-async fn nobody_gets_at_anothers_files_by_naming_their_place() {
+async fn location_of_another_table_gives_no_access_to_its_files() {
     let sts = TestSts::start().await;
     let app = lake(&sts, &[Delegation::VendedCredentials]).await;
     let theirs =
         load(&app, &[]).await.body["metadata"]["location"].as_str().expect("a text").to_owned();
     let around = theirs.rsplit_once('/').expect("it has parts").0.to_owned();
-    for (name, place) in [
+    for (name, location) in [
         ("same", theirs.clone()),
         ("within", format!("{theirs}/data")),
         ("around", around),
@@ -223,10 +223,10 @@ async fn nobody_gets_at_anothers_files_by_naming_their_place() {
         ("hadoop", theirs.replacen("s3://", "s3a://", 1)),
     ] {
         let mut body = create_table(name);
-        body["location"] = json!(place);
+        body["location"] = json!(location);
         body["properties"] = json!({ "write.data.path": theirs });
-        let made = app.request(Method::POST, TABLES, &VENDED, &body).await.expect(200);
-        assert!(is_told_nothing(&made), "{name}");
+        let response = app.request(Method::POST, TABLES, &VENDED, &body).await.expect(200);
+        assert!(has_no_access(&response), "{name}");
         app.get(&format!("{TABLES}/{name}/credentials")).await;
         app.delete(&format!("{TABLES}/{name}")).await.expect(204);
     }
@@ -234,17 +234,17 @@ async fn nobody_gets_at_anothers_files_by_naming_their_place() {
     body["location"] = json!("s3://lake/w/place");
     body["properties"] =
         json!({ "write.data.path": theirs, "write.metadata.path": "s3://lake/w/own" });
-    let made = app.request(Method::POST, TABLES, &VENDED, &body).await.expect(200);
-    assert!(!is_told_nothing(&made));
+    let response = app.request(Method::POST, TABLES, &VENDED, &body).await.expect(200);
+    assert!(!has_no_access(&response));
     let policy = sts.last_policy();
     let objects = json!(["arn:aws:s3:::lake/w/place/*", "arn:aws:s3:::lake/w/own/*"]);
     assert_eq!(policy["Statement"][1]["Resource"], objects);
-    // A path that properties set is protected too.
+    // A path in the properties of another table is protected like that table's location.
     let mut body = create_table("thief");
     body["location"] = json!("s3://lake/w/own");
-    let made = app.request(Method::POST, TABLES, &VENDED, &body).await.expect(200);
-    assert!(is_told_nothing(&made));
-    assert!(!is_told_nothing(&load(&app, &VENDED).await), "the table itself is as before");
+    let response = app.request(Method::POST, TABLES, &VENDED, &body).await.expect(200);
+    assert!(has_no_access(&response));
+    assert!(!has_no_access(&load(&app, &VENDED).await), "the first table still gets credentials");
 }
 
 fn sign_request(method: &str, key: &str) -> Value {
@@ -264,13 +264,14 @@ async fn requests_are_signed_for_the_table_and_by_what_policies_allow() {
     assert_eq!(config["s3.remote-signing-enabled"], "true");
     let endpoint = config["s3.signer.endpoint"].as_str().expect("a path");
     assert_eq!(endpoint, "v1/default/namespaces/ns/tables/t/sign");
-    let place = answer.body["metadata"]["location"].as_str().expect("a text").replace("s3://", "");
+    let location =
+        answer.body["metadata"]["location"].as_str().expect("a text").replace("s3://", "");
     let sign = async |role: &str, method: &str, key: &str| {
         let credential = app.key_with_role(role).await;
         let body = sign_request(method, key);
         app.request_as(&credential, Method::POST, &format!("/{endpoint}"), &body).await
     };
-    let own = format!("{place}/data/x");
+    let own = format!("{location}/data/x");
     let read = sign("reader", "GET", &own).await.expect(200);
     assert_eq!(read.header("cache-control"), "private");
     assert_eq!(read.body["uri"], format!("http://127.0.0.1:9/{own}"));
@@ -293,7 +294,7 @@ async fn requests_are_signed_for_the_table_and_by_what_policies_allow() {
 }
 
 #[tokio::test]
-async fn whoever_has_staged_a_table_signs_for_it_until_it_is_made_and_after() {
+async fn requests_for_a_staged_table_are_signed_before_and_after_its_creation() {
     let sts = TestSts::start().await;
     let app = lake(&sts, &[Delegation::RemoteSigning]).await;
     let mut body = create_table("u");
@@ -302,9 +303,10 @@ async fn whoever_has_staged_a_table_signs_for_it_until_it_is_made_and_after() {
     let staged = app.request(Method::POST, TABLES, &ways, &body).await.expect(200);
     let endpoint = staged.body["config"]["signer.endpoint"].as_str().expect("a path").to_owned();
     assert!(endpoint.contains("/u/sign?staged="), "{endpoint}");
-    let place = staged.body["metadata"]["location"].as_str().expect("a text").replace("s3://", "");
+    let location =
+        staged.body["metadata"]["location"].as_str().expect("a text").replace("s3://", "");
     let path = format!("/{endpoint}");
-    let request = sign_request("PUT", &format!("{place}/data/x"));
+    let request = sign_request("PUT", &format!("{location}/data/x"));
     app.post(&path, request.clone()).await.expect(200);
     app.post(&path, sign_request("PUT", "lake/w/other/x")).await.expect(403);
     let other = app.key_with_role("writer").await;
@@ -333,7 +335,7 @@ async fn whoever_has_staged_a_table_signs_for_it_until_it_is_made_and_after() {
 }
 
 #[tokio::test]
-async fn clients_are_told_to_ask() {
+async fn config_contains_the_access_delegation_header() {
     let sts = TestSts::start().await;
     let app = lake(&sts, &[Delegation::VendedCredentials, Delegation::RemoteSigning]).await;
     let config = app.get("/v1/config").await.expect(200);
@@ -342,7 +344,7 @@ async fn clients_are_told_to_ask() {
 }
 
 #[tokio::test]
-async fn a_warehouse_that_cannot_vend_is_not_made() {
+async fn warehouse_that_cannot_vend_credentials_is_rejected() {
     let sts = TestSts::start().await;
     let app = TestApp::with_settings(|settings| {
         let keys = [("aws_access_key_id", "AKIDEXAMPLE"), ("aws_secret_access_key", "hunter2-x")];
@@ -360,9 +362,9 @@ async fn a_warehouse_that_cannot_vend_is_not_made() {
     let make =
         async |access: &Value| app.post("/management/v1/warehouses", body(access.clone())).await;
     sts.set_down(true);
-    let refused = make(&vends).await.expect_error(400, "IllegalArgumentException");
-    assert!(refused.message().contains("cannot vend credentials"), "{}", refused.message());
-    assert!(!refused.message().contains("hunter2"));
+    let error = make(&vends).await.expect_error(400, "IllegalArgumentException");
+    assert!(error.message().contains("cannot vend credentials"), "{}", error.message());
+    assert!(!error.message().contains("hunter2"));
     sts.set_down(false);
     for (access, why) in [
         (json!({ "delegation": ["vended-credentials"] }), "role_arn"),
@@ -379,11 +381,11 @@ async fn a_warehouse_that_cannot_vend_is_not_made() {
         assert_eq!(answer.status, 400, "{access}");
         assert!(answer.message().contains(why), "{access}: {}", answer.message());
     }
-    let made = make(&vends).await.expect(201);
-    let access = &made.body["storage"]["access"];
+    let created = make(&vends).await.expect(201);
+    let access = &created.body["storage"]["access"];
     assert_eq!(access["delegation"], json!(["vended-credentials"]));
     assert_eq!((&access["credentials-seconds"], &access["role-arn"]), (&json!(3600), &Value::Null));
-    // Credentials depend on the definition of the warehouse: a change invalidates the cached ones.
+    // Cached credentials depend on the definition of the warehouse: a change invalidates them.
     app.post("/v1/made/namespaces", json!({ "namespace": ["ns"] })).await.expect(200);
     app.post("/v1/made/namespaces/ns/tables", create_table("t")).await.expect(200);
     let path = "/v1/made/namespaces/ns/tables/t";

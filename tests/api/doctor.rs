@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::authn_cli::Server;
-use super::config_cli::{run, said};
+use super::config_cli::{output_text, run};
 
 /// Returns an address without a listener.
 fn free_address() -> String {
@@ -41,14 +41,14 @@ fn doctor_passes_a_good_configuration_and_leaves_nothing_behind() {
     assert_eq!(code, 0, "{report:#}");
     assert!(message(check(&report, "state")).contains("will be created"), "{report:#}");
     assert!(message(check(&report, "warehouse default")).contains("will be created"), "{report:#}");
-    assert!(message(check(&report, "port of clients")).contains("is free"), "{report:#}");
+    assert!(message(check(&report, "client port")).contains("is free"), "{report:#}");
     let left = fs::read_dir(directory.path()).expect("a directory");
     let left: Vec<_> = left.map(|entry| entry.expect("an entry").file_name()).collect();
     assert_eq!(left, ["s.toml"]);
 
     let output = run(directory.path(), &[], &["doctor", "--config", "s.toml"]);
-    let text = said(&output);
-    assert!(text.contains("ok       port of clients"), "{text}");
+    let text = output_text(&output);
+    assert!(text.contains("ok       client port"), "{text}");
     assert!(text.contains("checks: 0 failed"), "{text}");
 }
 
@@ -60,7 +60,7 @@ fn doctor_recognizes_a_running_server_and_does_not_disturb_it() {
     let settings = format!("data_dir = \"data\"\n[server]\nlisten = \"{address}\"\n");
     let (code, report) = examined(directory.path(), &settings);
     assert_eq!(code, 0, "{report:#}");
-    let port = message(check(&report, "port of clients"));
+    let port = message(check(&report, "client port"));
     assert!(port.contains("in use by a running slateberg"), "{port}");
     assert!(message(check(&report, "state")).contains("can be written"), "{report:#}");
     server.stop();
@@ -80,7 +80,7 @@ fn doctor_names_what_fails_and_what_to_do() {
     );
     let (code, report) = examined(directory.path(), &settings);
     assert_eq!(code, 1, "{report:#}");
-    let port = check(&report, "port of clients");
+    let port = check(&report, "client port");
     assert_eq!(port["outcome"], "failed");
     assert!(port["help"].as_str().is_some_and(|it| it.contains("another program")), "{port}");
     let issuer = check(&report, "issuer a");

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use slateberg::app::App;
 use slateberg_config::Settings;
 use slateberg_kms::settings::KmsKind;
-use slateberg_runtime::seams::Seams;
+use slateberg_runtime::dependencies::Dependencies;
 use tempfile::NamedTempFile;
 
 use crate::support::app::{TestApp, bucket_opener, memory_settings};
@@ -53,9 +53,10 @@ pub(crate) async fn encrypted() -> (TestApp, NamedTempFile) {
 }
 
 /// Returns the reason why a catalog does not open.
-async fn refused(bucket: &Arc<dyn ObjectStore>, settings: Settings) -> String {
-    let seams = Seams { opener: bucket_opener(Arc::clone(bucket)), ..Seams::default() };
-    match App::build(settings, seams).await {
+async fn rejection(bucket: &Arc<dyn ObjectStore>, settings: Settings) -> String {
+    let dependencies =
+        Dependencies { opener: bucket_opener(Arc::clone(bucket)), ..Dependencies::default() };
+    match App::build(settings, dependencies).await {
         Ok(_) => panic!("the catalog opens"),
         Err(error) => error.to_string(),
     }
@@ -115,7 +116,7 @@ fn holds(bytes: &[u8], part: &[u8]) -> bool {
 }
 
 #[tokio::test]
-async fn the_bucket_tells_no_name_no_property_and_no_schema() {
+async fn encrypted_bucket_contains_no_names_properties_or_schemas() {
     for encrypt in [true, false] {
         let file = key_file(&KEYS[..1]);
         let settings = if encrypt { settings(&file) } else { memory_settings() };
@@ -142,13 +143,13 @@ async fn the_bucket_tells_no_name_no_property_and_no_schema() {
                 let of_kind = objects.iter().filter(|(path, _)| path.contains(kind));
                 of_kind.into_iter().any(|(_, bytes)| holds(bytes, b"telltale"))
             };
-            assert!(tells("/wal/") && tells("/compacted/"), "the scan would find them");
+            assert!(tells("/wal/") && tells("/compacted/"), "the search finds plaintext");
         }
     }
 }
 
 #[tokio::test]
-async fn an_encrypted_catalog_is_the_same_catalog_after_a_restart_and_a_rotation() {
+async fn encrypted_catalog_is_unchanged_after_a_restart_and_a_rotation() {
     let (app, _file) = encrypted().await;
     fill(&app).await;
     let before = app.get(TABLE).await.expect(200).body;
@@ -174,7 +175,7 @@ async fn an_encrypted_catalog_is_the_same_catalog_after_a_restart_and_a_rotation
 }
 
 #[tokio::test]
-async fn keys_are_wrapped_anew_without_a_stop_and_the_old_wrapping_key_can_go() {
+async fn rewrap_needs_no_restart_and_releases_the_old_wrapping_key() {
     let (app, file) = encrypted().await;
     fill(&app).await;
     app.post(ROTATE, Value::Null).await.expect(200);
@@ -196,23 +197,23 @@ async fn keys_are_wrapped_anew_without_a_stop_and_the_old_wrapping_key_can_go() 
 }
 
 #[tokio::test]
-async fn a_wrong_key_a_missing_ring_or_none_at_all_is_refused_and_nothing_is_written() {
+async fn wrong_key_or_missing_key_ring_fails_the_start_and_writes_nothing() {
     let (app, file) = encrypted().await;
     fill(&app).await;
     app.app.runtime.catalog.close().await.expect("it closes");
     let bucket = Arc::clone(&app.bucket);
     let before = state(bucket.as_ref()).await;
     let wrong = key_file(&KEYS[1..]);
-    let text = refused(&bucket, settings(&wrong)).await;
+    let text = rejection(&bucket, settings(&wrong)).await;
     assert!(text.contains("data key 1 is wrapped with key"), "{text}");
-    let text = refused(&bucket, memory_settings()).await;
+    let text = rejection(&bucket, memory_settings()).await;
     assert!(text.contains("the store is encrypted: set [encryption]"), "{text}");
     let ring = bucket.get(&Path::from(RING)).await.expect("it is there").bytes().await;
     let ring = ring.expect("it can be read");
     assert_eq!(state(bucket.as_ref()).await, before);
     bucket.delete(&Path::from(RING)).await.expect("it is there");
     for settings in [settings(&file), memory_settings()] {
-        let text = refused(&bucket, settings).await;
+        let text = rejection(&bucket, settings).await;
         assert!(text.contains("its key ring encryption/ring.json is missing"), "{text}");
     }
     bucket.put(&Path::from(RING), ring.into()).await.expect("there is room");
@@ -221,11 +222,11 @@ async fn a_wrong_key_a_missing_ring_or_none_at_all_is_refused_and_nothing_is_wri
 }
 
 #[tokio::test]
-async fn a_plain_catalog_is_not_taken_for_an_encrypted_one() {
+async fn plaintext_catalog_is_rejected_if_encryption_is_configured() {
     let app = TestApp::new().await;
     app.app.runtime.catalog.close().await.expect("it closes");
     let before = state(app.bucket.as_ref()).await;
-    let text = refused(&app.bucket, settings(&key_file(&KEYS))).await;
+    let text = rejection(&app.bucket, settings(&key_file(&KEYS))).await;
     assert!(text.contains("the store is not encrypted"), "{text}");
     assert_eq!(state(app.bucket.as_ref()).await, before);
     assert_eq!(app.get(STATUS).await.expect(200).body["encrypted"], false);
@@ -233,7 +234,7 @@ async fn a_plain_catalog_is_not_taken_for_an_encrypted_one() {
 }
 
 #[tokio::test]
-async fn the_ring_of_another_catalog_is_refused() {
+async fn key_ring_of_another_catalog_is_rejected() {
     let (one, file) = encrypted().await;
     let other = TestApp::with(Arc::new(InMemory::new()), settings(&file)).await;
     for app in [&one, &other] {
@@ -242,7 +243,7 @@ async fn the_ring_of_another_catalog_is_refused() {
     let ring = other.bucket.get(&Path::from(RING)).await.expect("it is there").bytes().await;
     let ring = ring.expect("it can be read");
     one.bucket.put(&Path::from(RING), ring.into()).await.expect("there is room");
-    let text = refused(&one.bucket, settings(&file)).await;
+    let text = rejection(&one.bucket, settings(&file)).await;
     assert!(text.contains("damaged or was tampered with"), "{text}");
 }
 
@@ -250,13 +251,13 @@ async fn the_ring_of_another_catalog_is_refused() {
 const KINDS: [&str; 4] = [RING, "/manifest/", "/wal/", "/compacted/"];
 
 #[tokio::test]
-async fn a_flipped_bit_is_found_in_each_kind_of_object() {
+async fn flipped_bit_is_detected_in_each_kind_of_object() {
     let (app, file) = encrypted().await;
     fill(&app).await;
     app.app.runtime.catalog.flush().await.expect("it can be flushed");
     let commit = json!({ "requirements": [], "updates": [set_property("late", "x")] });
     app.post(TABLE, commit).await.expect(200);
-    // The state after a crash: the last commit is only in the log.
+    // As after a crash, the last commit is only in the log.
     let objects = state(app.bucket.as_ref()).await;
     let copy = || async {
         let bucket: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
@@ -268,18 +269,21 @@ async fn a_flipped_bit_is_found_in_each_kind_of_object() {
     };
     for kind in KINDS {
         let of_kind = objects.iter().filter(|(path, _)| path.contains(kind));
-        // The newest log object with data: fences are empty.
+        // Of the log objects, this selects the newest with data: objects that only fence are empty.
         let newest = of_kind.filter(|(path, bytes)| path == RING || bytes.len() > 100).max();
-        let (path, bytes) = newest.unwrap_or_else(|| panic!("there is a {kind}"));
+        let (path, bytes) = newest.unwrap_or_else(|| panic!("no object of kind {kind}"));
         for at in [3, bytes.len() / 2, bytes.len() - 3] {
             let mut flipped = bytes.clone();
             flipped[at] ^= 1;
             let bucket = copy().await;
             bucket.put(&Path::from(path.as_str()), flipped.into()).await.expect("there is room");
-            let seams = Seams { opener: bucket_opener(Arc::clone(&bucket)), ..Seams::default() };
-            let told = match App::build(settings(&file), seams).await {
+            let dependencies = Dependencies {
+                opener: bucket_opener(Arc::clone(&bucket)),
+                ..Dependencies::default()
+            };
+            let message = match App::build(settings(&file), dependencies).await {
                 Err(error) => error.to_string(),
-                // Sorted runs are read on demand.
+                // Sorted runs are read on demand, so the damage appears after the start.
                 Ok(app) => {
                     let app = TestApp::of(app);
                     let answer = app.get(TABLE).await;
@@ -289,17 +293,17 @@ async fn a_flipped_bit_is_found_in_each_kind_of_object() {
                 }
             };
             let clear = ["tampered with", "does not hold", "is wrapped with key"];
-            assert!(clear.iter().any(|word| told.contains(word)), "{path} at {at}: {told}");
+            assert!(clear.iter().any(|word| message.contains(word)), "{path} at {at}: {message}");
         }
     }
     TestApp::with(copy().await, settings(&file)).await.get(TABLE).await.expect(200);
 }
 
 #[tokio::test]
-async fn a_rotation_that_is_cut_off_harms_nobody() {
-    // Before the ring is written, while the response is in transit, and after it.
+async fn interrupted_rotation_loses_nothing() {
+    // The interruption is before the ring is written, on the way of the response, and after it.
     for (verb, fault) in
-        [(Verb::Put, Fault::Hang), (Verb::Put, Fault::LoseAnswer), (Verb::Get, Fault::Hang)]
+        [(Verb::Put, Fault::Hang), (Verb::Put, Fault::LoseResponse), (Verb::Get, Fault::Hang)]
     {
         let file = key_file(&KEYS[..1]);
         let bucket: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
@@ -314,7 +318,7 @@ async fn a_rotation_that_is_cut_off_harms_nobody() {
         if let Ok(answer) = cut {
             assert!(answer.status.is_server_error(), "{}", answer.body);
         }
-        // The catalog continues with its present key, and so does the next one on the same state.
+        // The catalog continues with its present key. So does the next catalog on the same state.
         let commit = json!({ "requirements": [], "updates": [set_property("after", "x")] });
         app.post(TABLE, commit).await.expect(200);
         faults.kill();
@@ -329,7 +333,7 @@ async fn a_rotation_that_is_cut_off_harms_nobody() {
 }
 
 #[tokio::test]
-async fn a_catalog_that_is_taken_over_is_read_with_the_keys_that_its_last_writer_had() {
+async fn new_writer_uses_the_key_ring_of_the_previous_one() {
     let (app, file) = encrypted().await;
     fill(&app).await;
     app.post(ROTATE, Value::Null).await.expect(200);
@@ -345,7 +349,7 @@ async fn a_catalog_that_is_taken_over_is_read_with_the_keys_that_its_last_writer
 }
 
 #[tokio::test]
-async fn commits_go_on_while_keys_are_rotated_and_wrapped_anew() {
+async fn commits_continue_during_rotation_and_rewrap() {
     let (app, _file) = encrypted().await;
     fill(&app).await;
     let committing = async {
@@ -371,7 +375,7 @@ async fn commits_go_on_while_keys_are_rotated_and_wrapped_anew() {
 }
 
 #[tokio::test]
-async fn keys_of_tables_are_the_clients_and_pass_through_as_they_are() {
+async fn encryption_keys_of_tables_are_stored_unchanged() {
     let (app, _file) = encrypted().await;
     fill(&app).await;
     let key = json!({

@@ -7,12 +7,12 @@ use crate::support::app::TestApp;
 use crate::support::table::create_table;
 
 #[tokio::test]
-async fn an_error_is_the_specifications_model() {
+async fn error_has_the_shape_of_the_specification() {
     let app = TestApp::new().await;
-    let answer = app.get("/v1/namespaces/nope").await;
-    assert_eq!(answer.header("content-type"), "application/json");
+    let response = app.get("/v1/namespaces/nope").await;
+    assert_eq!(response.header("content-type"), "application/json");
     assert_eq!(
-        answer.body,
+        response.body,
         json!({ "error": {
             "message": "Namespace does not exist: nope",
             "type": "NoSuchNamespaceException",
@@ -22,7 +22,7 @@ async fn an_error_is_the_specifications_model() {
 }
 
 #[tokio::test]
-async fn an_error_of_a_head_has_no_body() {
+async fn error_response_to_head_has_no_body() {
     let app = TestApp::with_table_and_view().await;
     for path in [
         "/v1/namespaces/nope",
@@ -34,13 +34,13 @@ async fn an_error_of_a_head_has_no_body() {
         "/v1/namespaces/ns/tables/%1F",
         "/nowhere",
     ] {
-        let answer = app.head(path).await.expect(404);
-        assert_eq!(answer.body, Value::Null, "{path}");
+        let response = app.head(path).await.expect(404);
+        assert_eq!(response.body, Value::Null, "{path}");
     }
 }
 
 #[tokio::test]
-async fn a_server_with_too_much_to_do_says_so_before_it_does_anything() {
+async fn request_beyond_the_limit_gets_503_before_any_work() {
     let app = TestApp::with_settings(|settings| settings.server.requests_in_flight_max = 0).await;
     let requests = [
         (Method::GET, "/v1/config", Value::Null),
@@ -49,10 +49,10 @@ async fn a_server_with_too_much_to_do_says_so_before_it_does_anything() {
         (Method::POST, "/v1/default/namespaces", json!({ "namespace": ["a"] })),
     ];
     for (method, path, body) in requests {
-        let answer = app.request(method, path, &[], &body).await;
-        assert_eq!(answer.error(), (503, "SlowDownException", "Too many requests"));
-        assert_eq!(answer.header("retry-after"), "1");
-        assert!(answer.is_error_model());
+        let response = app.request(method, path, &[], &body).await;
+        assert_eq!(response.error(), (503, "SlowDownException", "Too many requests"));
+        assert_eq!(response.header("retry-after"), "1");
+        assert!(response.is_error_model());
     }
     // Monitoring requests are not affected.
     for path in ["/health", "/ready", "/metrics"] {
@@ -61,7 +61,7 @@ async fn a_server_with_too_much_to_do_says_so_before_it_does_anything() {
 }
 
 #[tokio::test]
-async fn bodies_that_do_not_fit_into_memory_together_are_turned_away() {
+async fn bodies_beyond_the_memory_limit_get_503() {
     let app = TestApp::with_settings(|settings| {
         settings.server.body_bytes_max = 64 << 10;
         settings.server.bodies_bytes_max = 64 << 10;
@@ -82,7 +82,7 @@ async fn bodies_that_do_not_fit_into_memory_together_are_turned_away() {
 }
 
 #[tokio::test]
-async fn a_server_that_stops_says_503_and_not_500() {
+async fn stopping_server_responds_503() {
     let app = TestApp::with_table_and_view().await;
     app.app.runtime.catalog.close().await.expect("the catalog closes");
     let table = "/v1/namespaces/ns/tables/t";
@@ -98,15 +98,15 @@ async fn a_server_that_stops_says_503_and_not_500() {
         (Method::GET, "/v1/namespaces", Value::Null),
     ];
     for (method, path, body) in requests {
-        let answer = app.request(method.clone(), path, &[], &body).await;
-        assert_eq!(answer.status, 503, "{method} {path}: {}", answer.body);
-        assert_eq!(answer.header("retry-after"), "1");
-        assert!(answer.is_error_model(), "{method} {path}: {}", answer.body);
+        let response = app.request(method.clone(), path, &[], &body).await;
+        assert_eq!(response.status, 503, "{method} {path}: {}", response.body);
+        assert_eq!(response.header("retry-after"), "1");
+        assert!(response.is_error_model(), "{method} {path}: {}", response.body);
     }
 }
 
 #[tokio::test]
-async fn a_path_that_is_no_text_is_refused() {
+async fn path_that_is_not_utf8_is_rejected() {
     let app = TestApp::with_table().await;
     for path in [
         "/v1/namespaces/%FF",
@@ -114,22 +114,22 @@ async fn a_path_that_is_no_text_is_refused() {
         "/v1/%FF/namespaces",
         "/v1/namespaces/ns/views/%80",
     ] {
-        let answer = app.get(path).await;
-        assert!(matches!(answer.status.as_u16(), 400 | 404), "{path}: {}", answer.status);
-        assert!(answer.is_error_model(), "{path}: {}", answer.body);
+        let response = app.get(path).await;
+        assert!(matches!(response.status.as_u16(), 400 | 404), "{path}: {}", response.status);
+        assert!(response.is_error_model(), "{path}: {}", response.body);
     }
 }
 
 #[tokio::test]
-async fn flags_are_true_or_false() {
+async fn invalid_boolean_query_parameter_is_rejected() {
     let app = TestApp::with_table().await;
     for value in ["1", "yes", "", "truee"] {
         let path = format!("/v1/namespaces/ns/tables/t?purgeRequested={value}");
-        let refused = app.harmless(Method::DELETE, &path, &[], &Value::Null).await;
+        let rejection = app.request_without_effect(Method::DELETE, &path, &[], &Value::Null).await;
         let message = format!(
             "Invalid query parameter purgeRequested: expected true or false, got '{value}'"
         );
-        assert_eq!(refused.error(), (400, "BadRequestException", message.as_str()));
+        assert_eq!(rejection.error(), (400, "BadRequestException", message.as_str()));
     }
     app.delete("/v1/namespaces/ns/tables/t?purgeRequested=FALSE").await.expect(204);
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::app::{Answer, TestApp};
+use crate::support::app::{TestApp, TestResponse};
 use crate::support::table::{append, create_table, of_version, schema};
 
 const TABLES: &str = "/v1/namespaces/ns/tables";
@@ -17,7 +17,7 @@ async fn with_version(version: u8) -> TestApp {
     app
 }
 
-async fn create_with_column(app: &TestApp, version: u8, column: Value) -> Answer {
+async fn create_with_column(app: &TestApp, version: u8, column: Value) -> TestResponse {
     let mut body = create_table("c");
     body["properties"] = of_version(version);
     let fields = body["schema"]["fields"].as_array_mut().expect("fields");
@@ -34,15 +34,15 @@ fn append_rows(id: i64, parent: Option<i64>, number: i64, first: i64, rows: i64)
 }
 
 #[tokio::test]
-async fn a_table_has_the_version_that_was_asked_for() {
+async fn table_has_the_requested_format_version() {
     for version in [1, 2, 3] {
         let app = with_version(version).await;
         let metadata = app.get(TABLE).await.expect(200).body["metadata"].clone();
         assert_eq!(metadata["format-version"], version);
-        assert_eq!(metadata["properties"].get("format-version"), None, "it is used up");
+        assert_eq!(metadata["properties"].get("format-version"), None, "no stored property");
         assert_eq!(metadata.get("next-row-id").is_some(), version == 3);
         assert_eq!(metadata.get("last-sequence-number").is_some(), version > 1);
-        // Version 1 also has the members for its first readers.
+        // Version 1 also has the single members that its earliest readers need.
         assert_eq!(metadata.get("schema").is_some(), version == 1);
         assert_eq!(metadata.get("partition-spec").is_some(), version == 1);
         let current = if version == 3 { None } else { Some(json!(-1)) };
@@ -54,18 +54,18 @@ async fn a_table_has_the_version_that_was_asked_for() {
 }
 
 #[tokio::test]
-async fn versions_that_there_are_not_are_refused() {
+async fn unknown_format_version_is_rejected() {
     let app = with_version(2).await;
     for version in ["0", "4", "-1", "two", "", "2.0", "99999999999"] {
         let mut body = create_table("x");
         body["properties"] = json!({ "format-version": version });
-        let refused = app.refused(TABLES, body).await;
-        assert_eq!(refused.error().1, "IllegalArgumentException", "{}", refused.message());
+        let response = app.post_rejected(TABLES, body).await;
+        assert_eq!(response.error().1, "IllegalArgumentException", "{}", response.message());
     }
 }
 
 #[tokio::test]
-async fn versions_rise_one_after_the_other_or_at_once() {
+async fn format_version_is_upgraded_one_by_one_or_at_once() {
     let upgrade =
         |version: u8| json!({ "action": "upgrade-format-version", "format-version": version });
     let app = with_version(1).await;
@@ -73,8 +73,8 @@ async fn versions_rise_one_after_the_other_or_at_once() {
     first[0]["snapshot"]["sequence-number"] = json!(0);
     app.commit("ns", "t", vec![], first).await.expect(200);
     for version in [2, 3] {
-        let answer = app.commit("ns", "t", vec![], vec![upgrade(version)]).await.expect(200);
-        assert_eq!(answer.body["metadata"]["format-version"], version);
+        let response = app.commit("ns", "t", vec![], vec![upgrade(version)]).await.expect(200);
+        assert_eq!(response.body["metadata"]["format-version"], version);
     }
     let metadata = app.get(TABLE).await.expect(200).body["metadata"].clone();
     assert_eq!(metadata["snapshots"][0]["snapshot-id"], 1);
@@ -84,18 +84,18 @@ async fn versions_rise_one_after_the_other_or_at_once() {
 }
 
 #[tokio::test]
-async fn version_1_knows_no_sequence_numbers() {
+async fn version_1_has_no_sequence_numbers() {
     let app = with_version(1).await;
     let body = json!({ "requirements": [], "updates": append(1, None, 1) });
-    let refused = app.refused(TABLE, body).await;
+    let response = app.post_rejected(TABLE, body).await;
     assert_eq!(
-        refused.error(),
+        response.error(),
         (400, "IllegalArgumentException", "Sequence number must be 0 in v1: 1")
     );
 }
 
 #[tokio::test]
-async fn rows_of_version_3_get_ids() {
+async fn version_3_assigns_row_ids() {
     let app = with_version(3).await;
     let commit = async |updates: Vec<Value>| app.commit("ns", "t", vec![], updates).await;
     let metadata =
@@ -107,16 +107,16 @@ async fn rows_of_version_3_get_ids() {
     assert_eq!(metadata["snapshots"][1]["first-row-id"], 10);
     assert_eq!(metadata["snapshots"][1]["added-rows"], 5);
 
-    let refused = |updates: Vec<Value>| {
+    let expected = |updates: Vec<Value>| {
         let body = json!({ "requirements": [], "updates": updates });
-        app.refused(TABLE, body)
+        app.post_rejected(TABLE, body)
     };
-    let without = refused(append(3, Some(2), 3)).await;
+    let without = expected(append(3, Some(2), 3)).await;
     assert_eq!(
         without.error(),
         (400, "IllegalArgumentException", "Cannot add a snapshot: first-row-id is null")
     );
-    let behind = refused(append_rows(3, Some(2), 3, 14, 1)).await;
+    let behind = expected(append_rows(3, Some(2), 3, 14, 1)).await;
     assert_eq!(
         behind.error(),
         (
@@ -126,9 +126,9 @@ async fn rows_of_version_3_get_ids() {
              table next-row-id: 14 < 15"
         )
     );
-    let negative = refused(append_rows(3, Some(2), 3, 15, -1)).await;
+    let negative = expected(append_rows(3, Some(2), 3, 15, -1)).await;
     assert_eq!(negative.message(), "Invalid added-rows (cannot be negative): -1");
-    let exhausted = refused(append_rows(3, Some(2), 3, i64::MAX, 1)).await;
+    let exhausted = expected(append_rows(3, Some(2), 3, i64::MAX, 1)).await;
     assert_eq!(exhausted.message(), "Cannot add a snapshot: row ids are exhausted");
 }
 
@@ -149,12 +149,12 @@ async fn types_of_version_3_need_version_3() {
     .enumerate()
     {
         let column = json!({ "id": 3, "name": "new", "required": false, "type": kind });
-        let refused = create_with_column(&app, 2, column.clone()).await;
-        assert_eq!(refused.status, 400, "{kind}");
-        let text = refused.message();
+        let rejection = create_with_column(&app, 2, column.clone()).await;
+        assert_eq!(rejection.status, 400, "{kind}");
+        let text = rejection.message();
         assert!(text.contains("is not supported until v3"), "{kind}: {text}");
-        let made = create_with_column(&app, 3, column.clone()).await.expect(200);
-        assert_eq!(made.body["metadata"]["schemas"][0]["fields"][2]["type"], kind);
+        let created = create_with_column(&app, 3, column.clone()).await.expect(200);
+        assert_eq!(created.body["metadata"]["schemas"][0]["fields"][2]["type"], kind);
         let rename = json!({ "source": { "namespace": ["ns"], "name": "c" },
                              "destination": { "namespace": ["ns"], "name": format!("c{n}") } });
         app.post("/v1/tables/rename", rename).await.expect(204);
@@ -168,14 +168,14 @@ async fn types_of_version_3_need_version_3() {
 }
 
 #[tokio::test]
-async fn defaults_of_columns_need_version_3_and_are_kept() {
+async fn column_defaults_need_version_3_and_are_stored() {
     let app = with_version(2).await;
     let column = |kind: &str, default: Value| {
         json!({ "id": 3, "name": "new", "required": false, "type": kind,
                 "initial-default": default, "write-default": default })
     };
-    let refused = create_with_column(&app, 2, column("int", json!(7))).await;
-    assert_eq!(refused.status, 400, "{}", refused.body);
+    let expected = create_with_column(&app, 2, column("int", json!(7))).await;
+    assert_eq!(expected.status, 400, "{}", expected.body);
     for (kind, default) in [
         ("int", json!(7)),
         ("long", json!(-1)),
@@ -189,8 +189,8 @@ async fn defaults_of_columns_need_version_3_and_are_kept() {
         ("fixed[4]", json!("111F2C0A")),
         ("binary", json!("00FF")),
     ] {
-        let made = create_with_column(&app, 3, column(kind, default.clone())).await.expect(200);
-        let field = &made.body["metadata"]["schemas"][0]["fields"][2];
+        let created = create_with_column(&app, 3, column(kind, default.clone())).await.expect(200);
+        let field = &created.body["metadata"]["schemas"][0]["fields"][2];
         assert_eq!(field["initial-default"], default, "{kind}");
         assert_eq!(field["write-default"], default, "{kind}");
         app.delete("/v1/namespaces/ns/tables/c").await.expect(204);
@@ -200,27 +200,27 @@ async fn defaults_of_columns_need_version_3_and_are_kept() {
 }
 
 #[tokio::test]
-async fn encryption_keys_come_and_go() {
+async fn encryption_keys_are_added_and_removed() {
     let app = with_version(3).await;
     let key = |id: &str| {
         json!({ "key-id": id, "encrypted-key-metadata": "AAEC", "encrypted-by-id": "kek",
                                  "properties": { "a": "b" }, "of-a-later-version": 1 })
     };
     let add = |id: &str| json!({ "action": "add-encryption-key", "encryption-key": key(id) });
-    let answer = app.commit("ns", "t", vec![], vec![add("a"), add("b")]).await.expect(200);
-    assert_eq!(answer.body["metadata"]["encryption-keys"], json!([key("a"), key("b")]));
+    let response = app.commit("ns", "t", vec![], vec![add("a"), add("b")]).await.expect(200);
+    assert_eq!(response.body["metadata"]["encryption-keys"], json!([key("a"), key("b")]));
     let remove = json!({ "action": "remove-encryption-key", "key-id": "a" });
-    let answer = app.commit("ns", "t", vec![], vec![remove]).await.expect(200);
-    assert_eq!(answer.body["metadata"]["encryption-keys"], json!([key("b")]));
+    let response = app.commit("ns", "t", vec![], vec![remove]).await.expect(200);
+    assert_eq!(response.body["metadata"]["encryption-keys"], json!([key("b")]));
     let mut broken = add("c");
     broken["encryption-key"]["encrypted-key-metadata"] = json!("not base64!");
     let body = json!({ "requirements": [], "updates": [broken] });
-    let refused = app.refused(TABLE, body).await;
+    let refused = app.post_rejected(TABLE, body).await;
     assert_eq!(refused.message(), "Cannot parse encrypted-key-metadata: not base64");
 }
 
 #[tokio::test]
-async fn members_that_a_later_version_may_have_survive_registration_and_commits() {
+async fn unknown_metadata_members_survive_registration_and_commits() {
     let app = with_version(3).await;
     let mut metadata = app.get(TABLE).await.expect(200).body["metadata"].clone();
     let unknown = json!({ "nested": [1, null, { "a": 2.5 }] });

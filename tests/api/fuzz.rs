@@ -1,4 +1,4 @@
-//! At least 100,000 generated requests: valid ones, and valid ones with an error.
+//! At least 100,000 generated requests, some of them valid and some with one error.
 //!
 //! A response is never a 5xx and never late, an error is always an `ErrorModel`, and a rejected
 //! request changes nothing. Each worker has its own catalog, so that a seed determines the
@@ -22,9 +22,9 @@ use serde_json::{Value, json};
 
 use self::grammar::Grammar;
 use self::managing::{LISTS, MANAGEMENT};
-use crate::support::app::{Answer, TestApp};
+use crate::support::app::{TestApp, TestResponse};
+use crate::support::env_numbers::number_from_env;
 use crate::support::fsck::findings;
-use crate::support::knobs::knob;
 use crate::support::path;
 
 const REQUESTS: u64 = 100_000;
@@ -43,9 +43,10 @@ const METADATA_BYTES_MAX: usize = 64 << 10;
 const NAMES_MAX: usize = 1000;
 /// Maximum number of warehouses.
 const WAREHOUSES_MAX: usize = 4;
-/// One of this many workers requires no credentials. Policies and keys cannot be managed there.
+/// One of this many workers has a catalog that requires no credentials. Policies and keys cannot
+/// be managed in such a catalog.
 const OPEN_ONE_OF: u64 = 4;
-/// Maximum growth of the process, in bytes; all buckets are in its memory.
+/// Maximum growth of the process, in bytes. Its memory contains the buckets of all workers.
 const GROWTH_BYTES_MAX: u64 = 2 << 30;
 
 /// A request before it is sent.
@@ -177,10 +178,11 @@ impl Worker {
         assert!(fault.is_none(), "{name}: {fault:?}: {generated}: {}", answer.body);
         if let Some((before, managed_before)) = before.filter(|_| !answer.status.is_success()) {
             let after = self.app.dump().await;
-            assert_eq!(before.seen, after.seen, "{name}: {generated} changed something");
+            assert_eq!(before.visible, after.visible, "{name}: {generated} changed something");
             let managed = managed(&self.app).await;
-            assert_eq!(managed_before, managed, "{name}: {generated} changed what is managed");
-            // A rejection with a key is recorded; otherwise not even the log has grown.
+            assert_eq!(managed_before, managed, "{name}: {generated} changed managed resources");
+            // A rejection of a request with an idempotency key is recorded. Any other one does not
+            // even write to the log.
             if !generated.has_key() {
                 assert_eq!(before.objects, after.objects, "{name}: {generated} wrote something");
             }
@@ -222,12 +224,16 @@ impl Worker {
 
     /// Creates the basic resources, and drops surplus ones.
     async fn sweep(&mut self) {
-        for (path, body) in grammar::furniture() {
+        for (path, body) in grammar::initial_resources() {
             let answer = self.app.post(path, body).await;
-            let told = answer.body.to_string();
-            assert!(matches!(answer.status.as_u16(), 200 | 409), "{}: {path}: {told}", self.name);
+            let message = answer.body.to_string();
+            assert!(
+                matches!(answer.status.as_u16(), 200 | 409),
+                "{}: {path}: {message}",
+                self.name
+            );
         }
-        let seen = self.app.seen("/v1").await;
+        let seen = self.app.visible_state("/v1").await;
         let namespaces = seen.as_object().expect("an object");
         let mut names = namespaces.len();
         for (levels, namespace) in namespaces.iter().rev() {
@@ -257,9 +263,9 @@ impl Worker {
 
     /// Restarts the server, and checks that all resources and invariants are preserved.
     async fn finish(self) -> Tally {
-        let before = (self.app.seen("/v1").await, managed(&self.app).await);
+        let before = (self.app.visible_state("/v1").await, managed(&self.app).await);
         let app = self.app.restart().await;
-        let after = (app.seen("/v1").await, managed(&app).await);
+        let after = (app.visible_state("/v1").await, managed(&app).await);
         assert_eq!(after, before, "{}: after a restart", self.name);
         app.app.runtime.catalog.close().await.expect("the catalog closes");
         let findings = findings(Arc::clone(&app.bucket)).await;
@@ -268,8 +274,8 @@ impl Worker {
     }
 }
 
-/// Returns all management lists, without the times of last use of keys, which are written
-/// occasionally.
+/// Returns all management lists. The times at which keys were last used are left out, because they
+/// are written only occasionally.
 async fn managed(app: &TestApp) -> Vec<Value> {
     let mut all = Vec::new();
     for list in LISTS {
@@ -286,17 +292,17 @@ async fn managed(app: &TestApp) -> Vec<Value> {
 }
 
 /// Returns the error in a response, if any.
-fn fault(generated: &Generated, answer: &Answer) -> Option<&'static str> {
+fn fault(generated: &Generated, answer: &TestResponse) -> Option<&'static str> {
     let status = answer.status;
     if status.is_server_error() {
         return Some("a server error");
     }
     let bodiless = generated.method == Method::HEAD || status == StatusCode::NOT_MODIFIED;
     if bodiless || status == StatusCode::NO_CONTENT {
-        return (!answer.body.is_null()).then_some("a body where there is none");
+        return (!answer.body.is_null()).then_some("a body, though the status allows none");
     }
     if status.is_client_error() {
-        return (!answer.is_error_model()).then_some("no ErrorModel");
+        return (!answer.is_error_model()).then_some("an error that is not an ErrorModel");
     }
     let managed = generated.uri.starts_with(MANAGEMENT);
     let done = match status {
@@ -316,8 +322,10 @@ fn resident_bytes() -> u64 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_request_breaks_the_catalog() {
-    let (requests, seed) =
-        (knob("SLATEBERG_FUZZ_REQUESTS", REQUESTS), knob("SLATEBERG_FUZZ_SEED", SEED));
+    let (requests, seed) = (
+        number_from_env("SLATEBERG_FUZZ_REQUESTS", REQUESTS),
+        number_from_env("SLATEBERG_FUZZ_SEED", SEED),
+    );
     let before = resident_bytes();
     let mut workers = Vec::new();
     for n in 0..WORKERS {
@@ -326,10 +334,10 @@ async fn no_request_breaks_the_catalog() {
     }
     let mut tally = Tally::default();
     for worker in workers {
-        tally.add(worker.await.expect("a worker told what was wrong"));
+        tally.add(worker.await.expect("no request of the worker failed the checks"));
     }
     let growth = resident_bytes().saturating_sub(before);
-    assert!(growth < GROWTH_BYTES_MAX, "{growth} bytes more");
+    assert!(growth < GROWTH_BYTES_MAX, "the process has grown by {growth} bytes");
     let Tally { statuses, made } = &tally;
     let total: u64 = statuses.values().sum();
     assert!(total >= requests);
@@ -339,7 +347,7 @@ async fn no_request_breaks_the_catalog() {
     }
     // All management lists were used.
     assert!(LISTS.iter().all(|list| made.contains_key(list)), "{tally:?}");
-    #[expect(clippy::print_stdout, reason = "who runs it wants to know what it did")]
+    #[expect(clippy::print_stdout, reason = "the statistics are for developers with --nocapture")]
     {
         println!("{total} requests, {} MiB more, {tally:?}", growth >> 20);
     }

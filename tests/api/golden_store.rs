@@ -12,11 +12,11 @@ use slateberg::app::App;
 use slateberg_base::progress::Progress;
 use slateberg_config::Settings;
 use slateberg_objects::open::{Opener, open_url};
+use slateberg_runtime::dependencies::Dependencies;
 use slateberg_runtime::fsck::fsck;
-use slateberg_runtime::seams::Seams;
 use tempfile::TempDir;
 
-use crate::support::app::{Answer, TestApp};
+use crate::support::app::{TestApp, TestResponse};
 use crate::support::clock::HandClock;
 
 /// Data directory in which the stores were written. Locations are absolute.
@@ -51,18 +51,23 @@ impl Golden {
     }
 
     /// Opens URLs in the present data directory, with the clock at the time of the writer.
-    fn seams(&self) -> Seams {
+    fn dependencies(&self) -> Dependencies {
         let now = format!("file://{}", self.directory.path().display());
         let opener: Opener = Arc::new(move |url, options| match url.strip_prefix(DATA) {
             Some(path) => open_url(&format!("{now}{path}"), options),
             None => open_url(url, options),
         });
         let written_ms = self.written["written-ms"].as_i64().expect("a number");
-        Seams { opener, clock: Arc::new(HandClock::at_ms(written_ms)), ..Seams::default() }
+        Dependencies {
+            opener,
+            clock: Arc::new(HandClock::at_ms(written_ms)),
+            ..Dependencies::default()
+        }
     }
 
     async fn open(&self) -> TestApp {
-        let app = App::build(self.settings(), self.seams()).await.expect("the catalog opens");
+        let app =
+            App::build(self.settings(), self.dependencies()).await.expect("the catalog opens");
         let key = self.written["key"].as_str().expect("a text").to_owned();
         let mut app = TestApp::of(app);
         app.credential = Some(key);
@@ -70,7 +75,7 @@ impl Golden {
     }
 
     async fn assert_sound(&self) {
-        let report = fsck(&self.settings(), &self.seams(), &Progress::default()).await;
+        let report = fsck(&self.settings(), &self.dependencies(), &Progress::default()).await;
         let mut findings = report.expect("fsck runs").findings();
         // Locations are absolute: the metadata files are not at the locations in the records.
         findings.retain(|it| !(it.starts_with(DATA) && it.contains("Failed to open input stream")));
@@ -82,7 +87,7 @@ impl Golden {
 fn has_all(now: &Value, before: &Value) -> bool {
     match (now, before) {
         (Value::Object(now), Value::Object(before)) => before.iter().all(|(name, before)| {
-            // The writer continued to use its key, and the default policies changed.
+            // These differ: the writer used its key again later, and the default policies changed.
             ["last-used-at-ms", "in-force"].contains(&name.as_str())
                 || now.get(name).is_some_and(|now| has_all(now, before))
         }),
@@ -94,7 +99,7 @@ fn has_all(now: &Value, before: &Value) -> bool {
 }
 
 /// Sends a recorded request again, byte by byte.
-async fn send_again(app: &TestApp, request: &Value) -> Answer {
+async fn send_again(app: &TestApp, request: &Value) -> TestResponse {
     let text = |name: &str| request[name].as_str().expect("a text").to_owned();
     let body = text("body");
     let request = Request::builder()
@@ -103,17 +108,17 @@ async fn send_again(app: &TestApp, request: &Value) -> Answer {
         .header("Idempotency-Key", text("key"))
         .header(header::AUTHORIZATION, format!("Bearer {}", app.credential()))
         .header(header::CONTENT_LENGTH, body.len());
-    app.send(request.body(Body::from(body)).expect("it was a request before")).await
+    app.send(request.body(Body::from(body)).expect("a recorded request is valid")).await
 }
 
 #[tokio::test]
-async fn a_store_of_commit_326abe4_is_served_as_it_was_and_its_answers_are_remembered() {
+async fn store_of_commit_326abe4_is_served_unchanged_and_replays_its_responses() {
     let golden = Golden::unpack("326abe4");
     let app = golden.open().await;
     let seen = golden.written["seen"].as_object().expect("an object");
     for (path, expected) in seen {
-        let answer = app.get(path).await.expect(200);
-        assert!(has_all(&answer.body, expected), "{path}: {} without {expected}", answer.body);
+        let response = app.get(path).await.expect(200);
+        assert!(has_all(&response.body, expected), "{path}: {} without {expected}", response.body);
     }
     let remembered = golden.written["remembered"].as_array().expect("a list");
     for request in remembered {
@@ -125,8 +130,8 @@ async fn a_store_of_commit_326abe4_is_served_as_it_was_and_its_answers_are_remem
         assert!(is_state || has_all(&again.body, &request["answer"]), "{request}: {}", again.body);
     }
     for (path, expected) in seen {
-        let answer = app.get(path).await.expect(200);
-        assert!(has_all(&answer.body, expected), "{path} has changed: {}", answer.body);
+        let response = app.get(path).await.expect(200);
+        assert!(has_all(&response.body, expected), "{path} has changed: {}", response.body);
     }
     app.app.runtime.catalog.close().await.expect("it closes");
     golden.assert_sound().await;

@@ -3,7 +3,7 @@
 use axum::http::Method;
 use serde_json::{Value, json};
 
-use crate::support::app::{Answer, TestApp};
+use crate::support::app::{TestApp, TestResponse};
 use crate::support::table::create_table;
 
 const GRANTS: &str = "/management/v1/grants";
@@ -27,27 +27,27 @@ async fn scene() -> (TestApp, String) {
 }
 
 impl TestApp {
-    async fn grant_as(&self, key: &str, grant: Value) -> Answer {
+    async fn grant_as(&self, key: &str, grant: Value) -> TestResponse {
         self.request_as(key, Method::POST, GRANTS, &grant).await
     }
 }
 
 #[tokio::test]
-async fn a_grant_is_made_once_and_named_by_the_policy_that_it_is() {
+async fn repeated_grant_is_created_once_and_has_the_id_of_its_policy() {
     let (app, _) = scene().await;
-    let wanted = grant("read", "role:analysts", "table:default/sales/t");
-    let made = app.post(GRANTS, wanted.clone()).await.expect(201).body;
-    let told = &made["grant"];
-    assert_eq!(told["template"], "grant-read");
-    assert_eq!(told["grantee"], "role:analysts");
-    assert_eq!(told["resource"], "table:default/sales/t");
-    // A repeated request with the template's full name: the grant exists already.
-    let again = app.post(GRANTS, wanted).await.expect(200).body;
-    assert_eq!((&again["grant"], &again["revision"]), (told, &made["revision"]));
+    let requested = grant("read", "role:analysts", "table:default/sales/t");
+    let response_body = app.post(GRANTS, requested.clone()).await.expect(201).body;
+    let found = &response_body["grant"];
+    assert_eq!(found["template"], "grant-read");
+    assert_eq!(found["grantee"], "role:analysts");
+    assert_eq!(found["resource"], "table:default/sales/t");
+    // The grant exists already, also if the request has the full name of its template.
+    let again = app.post(GRANTS, requested).await.expect(200).body;
+    assert_eq!((&again["grant"], &again["revision"]), (found, &response_body["revision"]));
     let whole = grant("grant-read", "role:analysts", "table:default/sales/t");
-    assert_eq!(app.post(GRANTS, whole).await.expect(200).body["grant"], *told);
+    assert_eq!(app.post(GRANTS, whole).await.expect(200).body["grant"], *found);
 
-    let id = told["id"].as_str().expect("an id");
+    let id = found["id"].as_str().expect("an id");
     let one = app.get(&format!("{GRANTS}/{id}")).await.expect(200).body;
     let policy = "grant-read[Role::\"analysts\", Table::\"default/sales/t\"]";
     assert_eq!(one["policy"], policy);
@@ -73,7 +73,7 @@ async fn a_grant_is_made_once_and_named_by_the_policy_that_it_is() {
 }
 
 #[tokio::test]
-async fn a_grant_that_cannot_be_is_refused() {
+async fn invalid_grant_is_rejected() {
     let (app, _) = scene().await;
     for (wanted, status) in [
         (grant("fly", "role:r", "warehouse:default"), 400),
@@ -90,15 +90,15 @@ async fn a_grant_that_cannot_be_is_refused() {
         (json!({ "template": "read", "grantee": "role:r" }), 400),
         (json!({ "template": "read", "grantee": "role:r", "resource": 1 }), 400),
     ] {
-        assert_eq!(app.refused(GRANTS, wanted.clone()).await.status, status, "{wanted}");
+        assert_eq!(app.post_rejected(GRANTS, wanted.clone()).await.status, status, "{wanted}");
     }
 }
 
 #[tokio::test]
-async fn an_owner_grants_what_is_theirs_and_nothing_else() {
+async fn owner_grants_only_on_owned_resources() {
     let (app, owner) = scene().await;
-    let made = app.grant_as(&owner, grant("read", "group:team", "table:default/sales/t")).await;
-    let id = made.expect(201).body["grant"]["id"].as_str().expect("an id").to_owned();
+    let response = app.grant_as(&owner, grant("read", "group:team", "table:default/sales/t")).await;
+    let id = response.expect(201).body["grant"]["id"].as_str().expect("an id").to_owned();
     // The owner sees the warehouse, but does not own it.
     let above = app.grant_as(&owner, grant("read", "group:team", "warehouse:default")).await;
     above.expect_error(403, "ForbiddenException");
@@ -133,7 +133,7 @@ async fn an_owner_grants_what_is_theirs_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn an_auditor_sees_grants_and_makes_none() {
+async fn auditor_reads_grants_and_creates_none() {
     let (app, _) = scene().await;
     let (_, auditor) = app.make_key(json!({ "name": "a", "roles": ["auditor"] })).await;
     let (_, nobody) = app.make_key(json!({ "name": "n" })).await;
@@ -141,45 +141,45 @@ async fn an_auditor_sees_grants_and_makes_none() {
     assert_eq!(listed["grants"].as_array().map(Vec::len), Some(1));
     let listed = app.get_as(&nobody, GRANTS).await.expect(200).body;
     assert_eq!(listed["grants"].as_array().map(Vec::len), Some(0));
-    let wanted = grant("read", "role:r", "table:default/sales/t");
-    let refused = app.grant_as(&auditor, wanted.clone()).await;
-    refused.expect_error(403, "ForbiddenException");
-    let refused = app.grant_as(&nobody, wanted).await;
-    refused.expect_error(403, "ForbiddenException");
+    let requested = grant("read", "role:r", "table:default/sales/t");
+    let response = app.grant_as(&auditor, requested.clone()).await;
+    response.expect_error(403, "ForbiddenException");
+    let response = app.grant_as(&nobody, requested).await;
+    response.expect_error(403, "ForbiddenException");
 }
 
 #[tokio::test]
-async fn policies_can_ask_for_properties_where_somebody_grants() {
+async fn policies_on_granting_can_use_properties() {
     let (app, owner) = scene().await;
     let sealed = "@id(\"sealed\") forbid (principal, action == Action::\"ManageGrants\", resource is \
                   Table) when { resource.hasTag(\"sealed\") };";
     app.put_policy("sealed", sealed).await.expect(200);
-    let wanted = grant("read", "group:team", "table:default/sales/t");
-    app.grant_as(&owner, wanted).await.expect(201);
+    let requested = grant("read", "group:team", "table:default/sales/t");
+    app.grant_as(&owner, requested).await.expect(201);
     let set = json!({ "requirements": [], "updates": [
         { "action": "set-properties", "updates": { "sealed": "yes" } }
     ] });
     app.post("/v1/namespaces/sales/tables/t", set).await.expect(200);
-    let wanted = grant("read", "group:others", "table:default/sales/t");
-    app.grant_as(&owner, wanted).await.expect_error(403, "ForbiddenException");
+    let requested = grant("read", "group:others", "table:default/sales/t");
+    app.grant_as(&owner, requested).await.expect_error(403, "ForbiddenException");
 }
 
 #[tokio::test]
-async fn what_a_grant_is_on_may_be_gone_when_it_is_revoked() {
+async fn grant_on_a_dropped_resource_can_be_revoked() {
     let (app, owner) = scene().await;
-    let made = app.grant_as(&owner, grant("read", "group:team", "table:default/sales/t")).await;
-    let id = made.expect(201).body["grant"]["id"].as_str().expect("an id").to_owned();
+    let response = app.grant_as(&owner, grant("read", "group:team", "table:default/sales/t")).await;
+    let id = response.expect(201).body["grant"]["id"].as_str().expect("an id").to_owned();
     app.delete("/v1/namespaces/sales/tables/t").await.expect(204);
     let path = format!("{GRANTS}/{id}");
     app.request_as(&owner, Method::DELETE, &path, &Value::Null).await.expect(200);
 }
 
 #[tokio::test]
-async fn grants_come_in_pages() {
+async fn grants_are_paginated() {
     let (app, _) = scene().await;
     for role in 0..5 {
-        let wanted = grant("read", &format!("role:r{role}"), "warehouse:default");
-        app.post(GRANTS, wanted).await.expect(201);
+        let message = grant("read", &format!("role:r{role}"), "warehouse:default");
+        app.post(GRANTS, message).await.expect(201);
     }
     let mut seen = Vec::new();
     let mut token = String::new();
@@ -197,13 +197,13 @@ async fn grants_come_in_pages() {
 }
 
 #[tokio::test]
-async fn a_grant_counts_from_the_next_request_and_a_revoked_one_no_more() {
+async fn grant_and_revocation_take_effect_with_the_next_request() {
     let (app, _) = scene().await;
     let (id, key) = app.make_key(json!({ "name": "k" })).await;
     let (table, tables) = ("/v1/namespaces/hr/tables/t", "/v1/namespaces/hr/tables");
     app.get_as(&key, table).await.expect(403);
-    let wanted = grant("read", &format!("service-account:{id}"), "table:default/hr/t");
-    let made = app.post(GRANTS, wanted).await.expect(201).body;
+    let message = grant("read", &format!("service-account:{id}"), "table:default/hr/t");
+    let response_body = app.post(GRANTS, message).await.expect(201).body;
     app.get_as(&key, table).await.expect(200);
     // The grantee sees the enclosing namespace, and no other namespace of the warehouse.
     let seen = app.get_as(&key, "/v1/namespaces").await.expect(200).body;
@@ -211,16 +211,16 @@ async fn a_grant_counts_from_the_next_request_and_a_revoked_one_no_more() {
     let seen = app.get_as(&key, tables).await.expect(200).body;
     assert_eq!(seen["identifiers"].as_array().map(Vec::len), Some(1));
     app.request_as(&key, Method::DELETE, table, &Value::Null).await.expect(403);
-    let grant = made["grant"]["id"].as_str().expect("an id");
+    let grant = response_body["grant"]["id"].as_str().expect("an id");
     app.delete(&format!("{GRANTS}/{grant}")).await.expect(200);
     app.get_as(&key, table).await.expect(403);
 }
 
 #[tokio::test]
-async fn an_idempotency_key_revokes_once_and_is_answered_again() {
+async fn repeated_revocation_with_an_idempotency_key_gets_the_same_response() {
     let (app, _) = scene().await;
-    let made = app.post(GRANTS, grant("read", "role:r", "warehouse:default")).await.expect(201);
-    let id = made.body["grant"]["id"].as_str().expect("an id").to_owned();
+    let response = app.post(GRANTS, grant("read", "role:r", "warehouse:default")).await.expect(201);
+    let id = response.body["grant"]["id"].as_str().expect("an id").to_owned();
     let headers = [("Idempotency-Key", "0190a6a3-5f6f-7c3e-8a77-2b6f6f0a3c12")];
     let revoke = async || {
         let path = format!("{GRANTS}/{id}");

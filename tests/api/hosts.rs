@@ -3,13 +3,13 @@
 use axum::http::Method;
 use serde_json::{Value, json};
 
-use super::connections::Wire;
+use super::connections::RawConnection;
 use crate::support::app::TestApp;
-use crate::support::served::Served;
+use crate::support::served_app::ServedApp;
 
 #[tokio::test]
 async fn a_request_without_exactly_one_valid_host_is_answered_400() {
-    let server = Served::start(TestApp::secured().await).await;
+    let server = ServedApp::start(TestApp::secured().await).await;
     for headers in [
         "",
         "host: a\r\nhost: a\r\n",
@@ -20,9 +20,9 @@ async fn a_request_without_exactly_one_valid_host_is_answered_400() {
         "host: a:port\r\n",
     ] {
         for path in ["/health", "/v1/namespaces"] {
-            let mut wire = Wire::to(&server).await;
-            wire.send(format!("GET {path} HTTP/1.1\r\n{headers}\r\n")).await;
-            let (status, head) = wire.answer().await;
+            let mut connection = RawConnection::connect(&server).await;
+            connection.send(format!("GET {path} HTTP/1.1\r\n{headers}\r\n")).await;
+            let (status, head) = connection.read_response().await;
             assert_eq!(status, 400, "{path} {headers:?}: {head}");
             assert!(head.contains("content-type: application/json"), "{head}");
         }
@@ -32,9 +32,9 @@ async fn a_request_without_exactly_one_valid_host_is_answered_400() {
         "GET /health HTTP/1.1\r\nhost: a.example.com:8181\r\n\r\n",
         "GET http://a/health HTTP/1.1\r\nhost: a\r\n\r\n",
     ] {
-        let mut wire = Wire::to(&server).await;
-        wire.send(request).await;
-        assert_eq!(wire.answer().await.0, 200, "{request:?}");
+        let mut connection = RawConnection::connect(&server).await;
+        connection.send(request).await;
+        assert_eq!(connection.read_response().await.0, 200, "{request:?}");
     }
     let client = reqwest::Client::builder().http2_prior_knowledge().build().expect("a client");
     let answer = client.get(format!("{}/health", server.uri)).send().await;

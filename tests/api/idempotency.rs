@@ -4,7 +4,7 @@ use axum::http::Method;
 use futures::future::join_all;
 use serde_json::{Value, json};
 
-use crate::support::app::{Answer, TestApp};
+use crate::support::app::{TestApp, TestResponse};
 use crate::support::table::{append, create_table, main_is, set_property};
 use crate::support::view::{create_view, replace_query};
 
@@ -13,11 +13,11 @@ fn key(n: usize) -> String {
     format!("0195f1e0-0000-7000-8000-{n:012}")
 }
 
-async fn send(app: &TestApp, key: &str, method: &Method, path: &str, body: &Value) -> Answer {
+async fn send(app: &TestApp, key: &str, method: &Method, path: &str, body: &Value) -> TestResponse {
     app.request(method.clone(), path, &[("Idempotency-Key", key)], body).await
 }
 
-async fn post(app: &TestApp, key: &str, path: &str, body: &Value) -> Answer {
+async fn post(app: &TestApp, key: &str, path: &str, body: &Value) -> TestResponse {
     send(app, key, &Method::POST, path, body).await
 }
 
@@ -71,7 +71,7 @@ async fn registering() -> TestApp {
 }
 
 #[tokio::test]
-async fn every_mutation_is_done_once_and_answered_the_same_again() {
+async fn repeated_mutation_is_applied_once_and_gets_the_same_response() {
     let app = registering().await;
     for (n, (method, path, body, status)) in mutations(&app).await.into_iter().enumerate() {
         let first = send(&app, &key(n), &method, path, &body).await.expect(status);
@@ -80,8 +80,8 @@ async fn every_mutation_is_done_once_and_answered_the_same_again() {
             let again = send(&app, &key(n), &method, path, &body).await.expect(status);
             assert_eq!(again.body, first.body, "{method} {path}");
         }
-        assert_eq!(app.dump().await, before, "{method} {path} was done again");
-        // Without the key, the second request would fail.
+        assert_eq!(app.dump().await, before, "{method} {path} was applied again");
+        // Without the key, these requests would fail if they were repeated.
         if status == 204 || path.ends_with("/unregister") {
             let plain = app.request(method.clone(), path, &[], &body).await;
             assert!(plain.status.is_client_error(), "{method} {path}: {}", plain.status);
@@ -90,7 +90,7 @@ async fn every_mutation_is_done_once_and_answered_the_same_again() {
 }
 
 #[tokio::test]
-async fn every_answer_survives_a_restart() {
+async fn idempotency_records_survive_a_restart() {
     let mut app = registering().await;
     for (n, (method, path, body, status)) in mutations(&app).await.into_iter().enumerate() {
         let first = send(&app, &key(n), &method, path, &body).await.expect(status);
@@ -101,7 +101,7 @@ async fn every_answer_survives_a_restart() {
 }
 
 #[tokio::test]
-async fn a_key_belongs_to_one_request() {
+async fn idempotency_key_of_another_request_is_rejected() {
     let app = TestApp::new().await;
     let create = |name: &str| json!({ "namespace": [name] });
     post(&app, &key(1), "/v1/namespaces", &create("a")).await.expect(200);
@@ -115,15 +115,15 @@ async fn a_key_belongs_to_one_request() {
     for (method, path, body) in others {
         let headers = [("Idempotency-Key", key(1))];
         let headers = headers.each_ref().map(|(name, value)| (*name, value.as_str()));
-        let refused = app.harmless(method, path, &headers, &body).await;
-        assert_eq!(refused.error(), (422, "UnprocessableEntityException", message.as_str()));
+        let rejection = app.request_without_effect(method, path, &headers, &body).await;
+        assert_eq!(rejection.error(), (422, "UnprocessableEntityException", message.as_str()));
     }
     post(&app, &key(1), "/v1/namespaces", &create("a")).await.expect(200);
     post(&app, &key(2), "/v1/namespaces", &create("b")).await.expect(200);
 }
 
 #[tokio::test]
-async fn a_key_that_is_none_is_refused() {
+async fn invalid_idempotency_key_is_rejected() {
     let app = TestApp::with_table().await;
     let body = json!({ "requirements": [], "updates": [set_property("a", "1")] });
     let broken = [
@@ -139,9 +139,9 @@ async fn a_key_that_is_none_is_refused() {
     for key in broken {
         let headers = [("Idempotency-Key", key)];
         let path = "/v1/namespaces/ns/tables/t";
-        let refused = app.harmless(Method::POST, path, &headers, &body).await;
+        let rejection = app.request_without_effect(Method::POST, path, &headers, &body).await;
         assert_eq!(
-            refused.error(),
+            rejection.error(),
             (
                 400,
                 "BadRequestException",
@@ -153,13 +153,13 @@ async fn a_key_that_is_none_is_refused() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_remembered() {
+async fn rejection_is_replayed_for_its_idempotency_key() {
     let app = TestApp::with_table().await;
     let commit = json!({ "requirements": [main_is(Some(1))], "updates": append(2, Some(1), 2) });
     let path = "/v1/namespaces/ns/tables/t";
-    let refused = post(&app, &key(1), path, &commit).await;
+    let rejection = post(&app, &key(1), path, &commit).await;
     let text = "Requirement failed: branch or tag main is missing, expected 1";
-    assert_eq!(refused.error(), (409, "CommitFailedException", text));
+    assert_eq!(rejection.error(), (409, "CommitFailedException", text));
     let missing = post(&app, &key(2), "/v1/namespaces/ns/tables/u", &commit).await;
     assert_eq!(missing.error(), (404, "NoSuchTableException", "Table does not exist: ns.u"));
     // Now both requests would succeed.
@@ -167,21 +167,21 @@ async fn a_refusal_is_remembered() {
     app.create_table("ns", "u").await;
     app.commit("ns", "u", vec![], append(1, None, 1)).await.expect(200);
     let app = app.restart().await;
-    assert_eq!(post(&app, &key(1), path, &commit).await.error(), refused.error());
+    assert_eq!(post(&app, &key(1), path, &commit).await.error(), rejection.error());
     let again = post(&app, &key(2), "/v1/namespaces/ns/tables/u", &commit).await;
     assert_eq!(again.error(), missing.error());
     post(&app, &key(3), path, &commit).await.expect(200);
 }
 
 #[tokio::test]
-async fn two_in_flight_become_one() {
+async fn concurrent_requests_with_one_idempotency_key_are_applied_once() {
     let app = TestApp::with_table().await;
     let path = "/v1/namespaces/ns/tables/t";
     let body = json!({ "requirements": [main_is(None)], "updates": append(1, None, 1) });
     let key = key(1);
-    let answers = join_all((0..16).map(|_| post(&app, &key, path, &body))).await;
-    for answer in &answers {
-        assert_eq!((answer.status.as_u16(), &answer.body), (200, &answers[0].body));
+    let responses = join_all((0..16).map(|_| post(&app, &key, path, &body))).await;
+    for answer in &responses {
+        assert_eq!((answer.status.as_u16(), &answer.body), (200, &responses[0].body));
     }
     let loaded = app.get(path).await.expect(200);
     assert_eq!(loaded.body["metadata"]["metadata-log"].as_array().map(Vec::len), Some(1));

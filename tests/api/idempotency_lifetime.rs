@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::http::Method;
 use serde_json::{Value, json};
 
-use crate::support::app::{Answer, TestApp, memory_settings};
+use crate::support::app::{TestApp, TestResponse, memory_settings};
 use crate::support::bucket::bucket;
 use crate::support::clock::HandClock;
 use crate::support::table::{append, create_table, set_property};
@@ -13,7 +13,7 @@ use crate::support::table::{append, create_table, set_property};
 const KEY: &str = "0195f1e0-0000-7000-8000-000000000001";
 const TABLE: &str = "/v1/namespaces/ns/tables/t";
 
-async fn with_key(app: &TestApp, method: Method, path: &str, body: &Value) -> Answer {
+async fn with_key(app: &TestApp, method: Method, path: &str, body: &Value) -> TestResponse {
     app.request(method, path, &[("Idempotency-Key", KEY)], body).await
 }
 
@@ -25,7 +25,7 @@ async fn with_hand_clock() -> (TestApp, Arc<HandClock>) {
 }
 
 #[tokio::test]
-async fn a_key_is_forgotten_when_its_lifetime_ends() {
+async fn idempotency_record_expires() {
     let (app, clock) = with_hand_clock().await;
     let body = json!({ "namespace": ["a"] });
     with_key(&app, Method::POST, "/v1/namespaces", &body).await.expect(200);
@@ -37,7 +37,7 @@ async fn a_key_is_forgotten_when_its_lifetime_ends() {
 }
 
 #[tokio::test]
-async fn an_expired_key_can_be_used_for_something_else() {
+async fn expired_idempotency_key_can_be_reused() {
     let (app, clock) = with_hand_clock().await;
     with_key(&app, Method::POST, "/v1/namespaces", &json!({ "namespace": ["a"] }))
         .await
@@ -49,7 +49,7 @@ async fn an_expired_key_can_be_used_for_something_else() {
 }
 
 #[tokio::test]
-async fn the_background_removes_what_has_expired_and_nothing_else() {
+async fn background_task_removes_only_expired_idempotency_records() {
     let (app, clock) = with_hand_clock().await;
     let a = json!({ "namespace": ["a"] });
     with_key(&app, Method::POST, "/v1/namespaces", &a).await.expect(200);
@@ -60,7 +60,7 @@ async fn the_background_removes_what_has_expired_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn the_lifetime_is_told_to_clients() {
+async fn config_contains_the_idempotency_key_lifetime() {
     let app =
         TestApp::with_settings(|settings| settings.catalog.idempotency_lifetime_seconds = 7).await;
     let config = app.get("/v1/config").await.expect(200);
@@ -68,7 +68,7 @@ async fn the_lifetime_is_told_to_clients() {
 }
 
 #[tokio::test]
-async fn a_replayed_commit_may_show_the_tables_newer_state() {
+async fn replayed_commit_may_return_the_newer_table_state() {
     let app = TestApp::with_table().await;
     let body = json!({ "requirements": [], "updates": append(1, None, 1) });
     with_key(&app, Method::POST, TABLE, &body).await.expect(200);
@@ -76,11 +76,11 @@ async fn a_replayed_commit_may_show_the_tables_newer_state() {
     let loaded = app.get(TABLE).await.expect(200);
     let replayed = with_key(&app, Method::POST, TABLE, &body).await.expect(200);
     assert_eq!(replayed.body["metadata"], loaded.body["metadata"]);
-    assert_eq!(replayed.header("etag"), loaded.header("etag"), "the tag fits what is shown");
+    assert_eq!(replayed.header("etag"), loaded.header("etag"), "the tag of the returned state");
 }
 
 #[tokio::test]
-async fn a_replayed_commit_shows_what_was_answered_if_the_table_is_gone() {
+async fn replayed_commit_to_a_dropped_table_returns_the_original_response() {
     let app = TestApp::with_table().await;
     let body = json!({ "requirements": [], "updates": append(1, None, 1) });
     let first = with_key(&app, Method::POST, TABLE, &body).await.expect(200);
@@ -111,27 +111,27 @@ async fn a_commit_without_effect_is_remembered_too() {
     app.commit("ns", "t", vec![], vec![set_property("a", "2")]).await.expect(200);
     with_key(&app, Method::POST, TABLE, &body).await.expect(200);
     let loaded = app.get(TABLE).await.expect(200);
-    assert_eq!(loaded.body["metadata"]["properties"]["a"], "2", "the replay changed nothing");
+    assert_eq!(loaded.body["metadata"]["properties"]["a"], "2", "the replay changes nothing");
     assert_ne!(loaded.body, first.body);
 }
 
-/// Otherwise a replay that is sent after further changes of the table would revert them.
+/// Without a record, a repeated registration would revert later commits to the table.
 #[tokio::test]
 async fn a_registration_without_effect_is_remembered_too() {
     let app = TestApp::with_table().await;
-    let made = app.get(TABLE).await.expect(200);
-    let location = &made.body["metadata-location"];
+    let response = app.get(TABLE).await.expect(200);
+    let location = &response.body["metadata-location"];
     let body = json!({ "name": "t", "metadata-location": location, "overwrite": true });
     let path = "/v1/namespaces/ns/register";
     with_key(&app, Method::POST, path, &body).await.expect(200);
     app.commit("ns", "t", vec![], append(1, None, 1)).await.expect(200);
     let committed = app.get(TABLE).await.expect(200);
     with_key(&app, Method::POST, path, &body).await.expect(200);
-    assert_eq!(app.get(TABLE).await.expect(200).body, committed.body, "the commit is lost");
+    assert_eq!(app.get(TABLE).await.expect(200).body, committed.body, "the commit was reverted");
 }
 
 #[tokio::test]
-async fn reads_pay_no_heed_to_a_key() {
+async fn reads_ignore_an_idempotency_key() {
     let app = TestApp::with_table().await;
     for value in [KEY, "not a key"] {
         let headers = [("Idempotency-Key", value)];

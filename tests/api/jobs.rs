@@ -7,30 +7,30 @@ use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 use slateberg_config::Settings;
 
-use crate::support::app::{Answer, TestApp, memory_settings};
+use crate::support::app::{TestApp, TestResponse, memory_settings};
 use crate::support::avro::{manifest, manifest_list};
 use crate::support::bucket::{bucket, store_url};
 use crate::support::clock::HandClock;
-use crate::support::filled::{ALL, Filled};
 use crate::support::fsck::assert_sound;
 use crate::support::table::{append, create_table, set_property};
+use crate::support::table_with_files::{ALL, TableWithFiles};
 
 const JOBS: &str = "/management/v1/jobs";
 const TABLE: &str = "/v1/namespaces/ns/tables/t";
 const PURGE: &str = "/v1/namespaces/ns/tables/t?purgeRequested=true";
 
-/// Settings that allow orphans of any age, and overlapping tables.
+/// Allows files of any age to be orphans, and tables to overlap.
 fn any_age(settings: &mut Settings) {
     settings.catalog.orphan_age_seconds_min = 0;
     settings.catalog.overlapping_locations = true;
 }
 
-/// A table with files, in a catalog that allows orphans of any age.
-async fn filled() -> Filled {
+/// A table with files, in a catalog in which files of any age can be orphans.
+async fn filled() -> TableWithFiles {
     let app = TestApp::with_settings(any_age).await;
     app.create_namespace(&["ns"]).await;
     app.create_table("ns", "t").await;
-    Filled::of(app).await
+    TableWithFiles::of(app).await
 }
 
 /// Waits until existing files are older than new ones: buckets have a time resolution of one
@@ -57,25 +57,25 @@ async fn only_job(app: &TestApp) -> Value {
     jobs.into_iter().next().expect("there is one")
 }
 
-async fn shown(app: &TestApp, id: &Value) -> Value {
+async fn get_job(app: &TestApp, id: &Value) -> Value {
     app.get(&format!("{JOBS}/{}", id.as_str().expect("an id"))).await.expect(200).body
 }
 
-async fn cancel(app: &TestApp, id: &Value) -> Answer {
+async fn cancel(app: &TestApp, id: &Value) -> TestResponse {
     let path = format!("{JOBS}/{}/cancel", id.as_str().expect("an id"));
     app.request(Method::POST, &path, &[], &Value::Null).await
 }
 
 /// Registers the state of `ns.t` as `ns.NAME` too.
-async fn register(app: &TestApp, name: &str) -> Answer {
+async fn register(app: &TestApp, name: &str) -> TestResponse {
     let loaded = app.get(TABLE).await.expect(200);
     let body = json!({ "name": name, "metadata-location": loaded.body["metadata-location"] });
     app.post("/v1/namespaces/ns/register", body).await.expect(200)
 }
 
 #[tokio::test]
-async fn a_purge_is_told_from_its_beginning_to_its_end() {
-    let table = Filled::new().await;
+async fn purge_job_reports_its_progress() {
+    let table = TableWithFiles::new().await;
     assert!(jobs(&table.app).await.is_empty());
     table.app.delete(PURGE).await.expect(204);
     let job = only_job(&table.app).await;
@@ -86,25 +86,25 @@ async fn a_purge_is_told_from_its_beginning_to_its_end() {
     assert_eq!(table.run().await, 1);
     let job = only_job(&table.app).await;
     assert_eq!(job["state"], "done", "{job}");
-    // Two data files, manifest, list, statistics and three metadata files; one is outside of the
-    // warehouse.
+    // The files are three data files, of which one is outside of the warehouse, a manifest, its
+    // list, statistics and three metadata files.
     assert_eq!(job["files"], json!({ "done": 8, "total": 9, "kept": 1, "bytes": null }));
     assert!(job["started-at-ms"].as_i64() >= job["created-at-ms"].as_i64());
     assert!(job["ended-at-ms"].as_i64() >= job["started-at-ms"].as_i64());
-    assert_eq!(shown(&table.app, &job["id"]).await, job, "a purge has no list");
+    assert_eq!(get_job(&table.app, &job["id"]).await, job, "a purge has no list of files");
     let metrics = table.app.get("/metrics").await.body;
     let metrics = metrics.as_str().expect("a text").to_owned();
     assert!(metrics.contains("slateberg_jobs_total{result=\"done\"} 1"), "{metrics}");
     assert!(metrics.contains("slateberg_job_files_deleted_total 8"), "{metrics}");
     let app = table.app.restart().await;
-    assert_eq!(only_job(&app).await, job, "it is kept");
+    assert_eq!(only_job(&app).await, job, "the job survives the restart");
     assert_sound(app.bucket).await;
 }
 
 #[tokio::test]
-async fn the_total_is_known_from_the_start_where_manifest_lists_tell_it() {
+async fn purge_job_reports_its_total_from_manifest_lists_at_the_start() {
     use apache_avro::types::Value as Avro;
-    let table = Filled::new().await;
+    let table = TableWithFiles::new().await;
     let list = {
         let schema = apache_avro::Schema::parse_str(
             r#"{"type":"record","name":"manifest_file","fields":[
@@ -132,7 +132,7 @@ async fn the_total_is_known_from_the_start_where_manifest_lists_tell_it() {
 }
 
 #[tokio::test]
-async fn a_job_that_has_ended_is_forgotten_after_its_time_and_when_there_are_too_many() {
+async fn completed_jobs_are_removed_after_their_retention_and_beyond_the_maximum() {
     let clock = Arc::new(HandClock::default());
     let mut settings = memory_settings();
     settings.catalog.jobs_kept_seconds = 100;
@@ -147,7 +147,7 @@ async fn a_job_that_has_ended_is_forgotten_after_its_time_and_when_there_are_too
     let all = jobs(&app).await;
     assert_eq!(all.len(), 3);
     app.app.runtime.catalog.maintenance().expire().await.expect("it expires");
-    assert_eq!(jobs(&app).await, all[1..], "the oldest is one too many");
+    assert_eq!(jobs(&app).await, all[1..], "the oldest job exceeds the maximum");
     clock.advance_seconds(99);
     app.app.runtime.catalog.maintenance().expire().await.expect("it expires");
     assert_eq!(jobs(&app).await.len(), 2);
@@ -157,7 +157,7 @@ async fn a_job_that_has_ended_is_forgotten_after_its_time_and_when_there_are_too
 }
 
 #[tokio::test]
-async fn jobs_come_in_pages() {
+async fn jobs_are_paginated() {
     let app = TestApp::new().await;
     app.create_namespace(&["ns"]).await;
     for number in 0..5 {
@@ -186,28 +186,28 @@ async fn jobs_come_in_pages() {
 }
 
 #[tokio::test]
-async fn files_that_another_registration_needs_stay_until_it_is_purged_too() {
-    let table = Filled::new().await;
+async fn purge_keeps_files_that_another_registration_references() {
+    let table = TableWithFiles::new().await;
     let second = register(&table.app, "second").await;
     table.app.delete(PURGE).await.expect(204);
     assert_eq!(table.run().await, 1);
-    assert_eq!(table.left().await, ALL, "the other one leads to all of them");
+    assert_eq!(table.remaining_files().await, ALL, "the second table references all files");
     assert_eq!(table.metadata_files().await, 3);
     let again = table.app.get("/v1/namespaces/ns/tables/second").await.expect(200);
     assert_eq!(again.body["metadata"], second.body["metadata"]);
     table.app.delete("/v1/namespaces/ns/tables/second?purgeRequested=true").await.expect(204);
     assert_eq!(table.run().await, 1);
-    assert_eq!(table.left().await, ["stranger"]);
+    assert_eq!(table.remaining_files().await, ["stranger"]);
     assert_eq!(table.metadata_files().await, 0);
 }
 
 #[tokio::test]
-async fn a_registration_that_has_moved_away_keeps_what_it_leads_to() {
-    let table = Filled::new().await;
+async fn purge_keeps_files_that_a_registration_with_a_changed_location_references() {
+    let table = TableWithFiles::new().await;
     register(&table.app, "second").await;
     let moved = json!({ "action": "set-location", "location": "memory:///warehouse/elsewhere" });
     table.app.commit("ns", "second", vec![], vec![moved]).await.expect(200);
-    // The first table has changed in a different way.
+    // The first table gets a snapshot that the second does not have.
     let own = table.at("metadata/snap-2.avro");
     let (own_manifest, own_file) = (table.at("metadata/m2.avro"), table.at("data/own.parquet"));
     table.app.put_file(&own_manifest, manifest(&[&own_file])).await;
@@ -218,12 +218,12 @@ async fn a_registration_that_has_moved_away_keeps_what_it_leads_to() {
     table.app.commit("ns", "t", vec![], updates).await.expect(200);
     table.app.delete(PURGE).await.expect(204);
     assert_eq!(table.run().await, 1);
-    assert_eq!(table.left().await, ALL, "what was its own alone is gone");
+    assert_eq!(table.remaining_files().await, ALL, "only its own files are deleted");
 }
 
 #[tokio::test]
 async fn a_purge_keeps_every_file_at_another_tables_location() {
-    let table = Filled::new().await;
+    let table = TableWithFiles::new().await;
     let other = table.app.create_table("ns", "other").await;
     let location = other.body["metadata"]["location"].as_str().expect("a location").to_owned();
     let place = |name: &str| format!("{location}/{name}");
@@ -237,15 +237,19 @@ async fn a_purge_keeps_every_file_at_another_tables_location() {
     for file in [&theirs, &uncommitted] {
         table.app.put_file(file, "content").await;
     }
-    // The first table has adopted both files.
+    // The manifest of the first table now contains both files of the other table.
     let files = [table.at("data/1.parquet"), theirs.clone(), uncommitted.clone()];
     let files: Vec<_> = files.iter().map(String::as_str).collect();
     table.app.put_file(&table.at("metadata/m1.avro"), manifest(&files)).await;
     table.app.delete(PURGE).await.expect(204);
     assert_eq!(table.run().await, 1);
-    assert!(table.app.file(&theirs).await.is_some(), "the other table leads to it");
-    assert!(table.app.file(&uncommitted).await.is_some(), "a writer may be about to commit it");
-    assert_eq!(table.left().await, ["data/2.parquet", "stranger"], "nothing leads to the second");
+    assert!(table.app.file(&theirs).await.is_some(), "the other table references the file");
+    assert!(table.app.file(&uncommitted).await.is_some(), "a writer may still commit the file");
+    assert_eq!(
+        table.remaining_files().await,
+        ["data/2.parquet", "stranger"],
+        "the manifest no longer references data/2.parquet"
+    );
 }
 
 #[tokio::test]
@@ -264,7 +268,7 @@ async fn metadata_files_that_another_registration_needs_are_not_cleaned_up() {
     assert_eq!(waiting["kind"], "metadata-clean-up");
     assert_eq!(waiting["resource"], "warehouse:default");
     assert_eq!(app.app.runtime.catalog.jobs().run_jobs().await.expect("jobs run"), 1);
-    assert!(app.file(&first).await.is_some(), "the other registration has it in its log");
+    assert!(app.file(&first).await.is_some(), "the second table has the file in its metadata log");
     assert!(jobs(&app).await.is_empty(), "small jobs are not kept");
     app.delete("/v1/namespaces/ns/tables/second").await.expect(204);
     for value in ["2", "3"] {
@@ -273,15 +277,15 @@ async fn metadata_files_that_another_registration_needs_are_not_cleaned_up() {
     assert_eq!(app.app.runtime.catalog.jobs().run_jobs().await.expect("jobs run"), 2);
     let loaded = app.get(TABLE).await.expect(200);
     let location = loaded.body["metadata"]["location"].as_str().expect("a location");
-    assert_eq!(app.files(location).await.len(), 3, "the first, and the two that are kept");
+    assert_eq!(app.files(location).await.len(), 3, "the first file, and the two that are kept");
 }
 
 #[tokio::test]
-async fn a_log_that_names_files_of_others_has_none_of_them_cleaned_up() {
-    let table = Filled::new().await;
+async fn metadata_log_with_files_of_other_tables_deletes_none_of_them() {
+    let table = TableWithFiles::new().await;
     let app = &table.app;
-    let made = app.create_table("ns", "mine").await.body;
-    let location = made["metadata"]["location"].as_str().expect("a location").to_owned();
+    let response_body = app.create_table("ns", "mine").await.body;
+    let location = response_body["metadata"]["location"].as_str().expect("a location").to_owned();
     let own = |name: &str| format!("{location}/{name}");
     let (old, data) = (own("metadata/old.metadata.json"), own("data/1.parquet"));
     let theirs = table.at("metadata/unknown.metadata.json");
@@ -290,7 +294,7 @@ async fn a_log_that_names_files_of_others_has_none_of_them_cleaned_up() {
     }
     let named = ["data/1.parquet", "data/2.parquet", "metadata/m1.avro", "stranger"];
     let named = named.map(|file| table.at(file));
-    let mut metadata = made["metadata"].clone();
+    let mut metadata = response_body["metadata"].clone();
     let time = metadata["last-updated-ms"].clone();
     let entry = |file| json!({ "metadata-file": file, "timestamp-ms": time });
     let log: Vec<_> = [&old, &data, &theirs].into_iter().chain(&named).map(entry).collect();
@@ -306,30 +310,30 @@ async fn a_log_that_names_files_of_others_has_none_of_them_cleaned_up() {
     app.post("/v1/namespaces/ns/register", body).await.expect(200);
     app.commit("ns", "mine", vec![], vec![set_property("a", "1")]).await.expect(200);
     assert_eq!(table.run().await, 1);
-    assert!(app.file(&old).await.is_none(), "it is the table's own");
+    assert!(app.file(&old).await.is_none(), "a file of the table itself is deleted");
     for file in [&data, &theirs] {
         assert!(app.file(file).await.is_some(), "{file} is gone");
     }
-    assert_eq!(table.left().await, ALL);
+    assert_eq!(table.remaining_files().await, ALL);
 }
 
 #[tokio::test]
 async fn a_cancelled_purge_deletes_nothing_more() {
-    let table = Filled::new().await;
+    let table = TableWithFiles::new().await;
     table.app.delete(PURGE).await.expect(204);
     let job = only_job(&table.app).await;
     let cancelled = cancel(&table.app, &job["id"]).await.expect(200).body;
     assert_eq!((&cancelled["id"], &cancelled["state"]), (&job["id"], &json!("cancelled")));
     assert_eq!(table.run().await, 0);
-    assert_eq!(table.left().await, ALL);
-    assert_eq!(shown(&table.app, &job["id"]).await, cancelled);
+    assert_eq!(table.remaining_files().await, ALL);
+    assert_eq!(get_job(&table.app, &job["id"]).await, cancelled);
     cancel(&table.app, &job["id"]).await.expect_error(409, "ConflictException");
     assert_sound(table.app.bucket).await;
 }
 
 #[tokio::test]
-async fn a_cancellation_is_told_again_for_its_idempotency_key() {
-    let table = Filled::new().await;
+async fn repeated_cancellation_with_an_idempotency_key_gets_the_same_response() {
+    let table = TableWithFiles::new().await;
     table.app.delete(PURGE).await.expect(204);
     let job = only_job(&table.app).await;
     let path = format!("{JOBS}/{}/cancel", job["id"].as_str().expect("an id"));
@@ -340,18 +344,18 @@ async fn a_cancellation_is_told_again_for_its_idempotency_key() {
 }
 
 #[tokio::test]
-async fn a_job_that_is_not_there_is_not_there() {
+async fn unknown_job_returns_404() {
     let app = TestApp::new().await;
     for id in ["0190b6ad-0000-7000-8000-000000000000", "nonsense", "%20"] {
         app.get(&format!("{JOBS}/{id}")).await.expect_error(404, "NotFoundException");
         let path = format!("{JOBS}/{id}/cancel");
-        let answer = app.request(Method::POST, &path, &[], &Value::Null).await;
-        answer.expect_error(404, "NotFoundException");
+        let response = app.request(Method::POST, &path, &[], &Value::Null).await;
+        response.expect_error(404, "NotFoundException");
     }
 }
 
 #[tokio::test]
-async fn orphans_are_told_first_and_then_deleted_and_nothing_else_is() {
+async fn orphan_removal_deletes_exactly_what_its_dry_run_lists() {
     let table = filled().await;
     let app = &table.app;
     // Files at this location that are reachable from a second registration are no orphans either.
@@ -385,7 +389,7 @@ async fn orphans_are_told_first_and_then_deleted_and_nothing_else_is() {
     assert_eq!((&started["state"], &started["dry-run"]), (&json!("waiting"), &json!(true)));
     app.post(JOBS, orphans_of("t", false)).await.expect_error(409, "ConflictException");
     assert_eq!(table.run().await, 1);
-    let told = shown(app, &started["id"]).await;
+    let told = get_job(app, &started["id"]).await;
     assert_eq!(told["state"], "done", "{told}");
     let mut found: Vec<_> = told["found"]
         .as_array()
@@ -396,12 +400,12 @@ async fn orphans_are_told_first_and_then_deleted_and_nothing_else_is() {
     found.sort_unstable();
     assert_eq!(found, orphans);
     assert_eq!(told["files"], json!({ "done": 4, "total": 4, "kept": 0, "bytes": 40 }));
-    assert_eq!(app.files(&table.location).await, before, "it has only told");
-    assert!(only_job(app).await.get("found").is_none(), "a listing is short");
+    assert_eq!(app.files(&table.location).await, before, "a dry run deletes nothing");
+    assert!(only_job(app).await.get("found").is_none(), "the listing of jobs omits found files");
 
     let started = app.post(JOBS, orphans_of("t", false)).await.expect(202).body;
     assert_eq!(table.run().await, 1);
-    let told = shown(app, &started["id"]).await;
+    let told = get_job(app, &started["id"]).await;
     assert_eq!((&told["state"], &told["files"]["done"]), (&json!("done"), &json!(4)), "{told}");
     let left: Vec<_> = before.into_iter().filter(|file| !orphans.contains(file)).collect();
     assert_eq!(app.files(&table.location).await, left);
@@ -413,59 +417,59 @@ async fn orphans_are_told_first_and_then_deleted_and_nothing_else_is() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_not_old_enough_is_no_orphan() {
+async fn recent_file_is_not_an_orphan() {
     let table = filled().await;
     // By the clock of the store, the files are younger than an hour.
-    let mut wanted = orphans_of("t", false);
-    wanted["older-than-seconds"] = json!(3600);
-    table.app.post(JOBS, wanted).await.expect(202);
+    let mut requested = orphans_of("t", false);
+    requested["older-than-seconds"] = json!(3600);
+    table.app.post(JOBS, requested).await.expect(202);
     assert_eq!(table.run().await, 1);
-    assert_eq!(table.left().await, ALL);
+    assert_eq!(table.remaining_files().await, ALL);
     let job = only_job(&table.app).await;
     assert_eq!((&job["state"], &job["files"]["done"]), (&json!("done"), &json!(0)), "{job}");
 }
 
 #[tokio::test]
-async fn a_table_that_leads_to_what_is_not_there_loses_nothing() {
+async fn orphan_removal_fails_and_deletes_nothing_if_a_manifest_is_unreadable() {
     let table = filled().await;
     table.app.put_file(&table.at("metadata/m1.avro"), "no Avro").await;
     let started = table.app.post(JOBS, orphans_of("t", false)).await.expect(202).body;
     assert_eq!(table.run().await, 1);
-    let job = shown(&table.app, &started["id"]).await;
+    let job = get_job(&table.app, &started["id"]).await;
     assert_eq!(job["state"], "failed", "{job}");
     let error = job["last-error"].as_str().expect("a text");
     assert!(error.starts_with("cannot determine which files are needed"), "{error}");
-    assert_eq!(table.left().await, ALL);
+    assert_eq!(table.remaining_files().await, ALL);
 }
 
 #[tokio::test]
-async fn a_purge_beside_a_table_that_cannot_be_read_ends() {
-    let table = Filled::new().await;
+async fn purge_completes_next_to_an_unreadable_table() {
+    let table = TableWithFiles::new().await;
     register(&table.app, "second").await;
     table.app.put_file(&table.at("metadata/m1.avro"), "no Avro").await;
     table.app.delete(PURGE).await.expect(204);
-    assert_eq!(table.run().await, 1, "it does not try for ever");
+    assert_eq!(table.run().await, 1, "the purge is not retried forever");
     let job = only_job(&table.app).await;
     assert_eq!(job["state"], "failed", "{job}");
     let error = job["last-error"].as_str().expect("a text");
     assert!(error.starts_with("cannot determine which files are needed"), "{error}");
-    assert_eq!(table.left().await, ALL);
+    assert_eq!(table.remaining_files().await, ALL);
 }
 
 #[tokio::test]
-async fn a_job_for_a_table_that_is_gone_fails() {
+async fn orphan_removal_of_a_dropped_table_fails() {
     let table = filled().await;
     let started = table.app.post(JOBS, orphans_of("t", false)).await.expect(202).body;
     table.app.delete(TABLE).await.expect(204);
     assert_eq!(table.run().await, 1);
-    let job = shown(&table.app, &started["id"]).await;
+    let job = get_job(&table.app, &started["id"]).await;
     assert_eq!(job["state"], "failed");
     assert_eq!(job["last-error"], "the table is no longer in the catalog");
-    assert_eq!(table.left().await, ALL);
+    assert_eq!(table.remaining_files().await, ALL);
 }
 
 #[tokio::test]
-async fn a_request_for_orphans_that_makes_no_sense_is_refused() {
+async fn invalid_orphan_removal_is_rejected() {
     let app = TestApp::with_table().await;
     for (change, status) in [
         (json!({ "kind": "purge" }), 400),
@@ -483,8 +487,8 @@ async fn a_request_for_orphans_that_makes_no_sense_is_refused() {
         for (name, value) in change.as_object().expect("members") {
             body[name] = value.clone();
         }
-        let answer = app.refused(JOBS, body).await;
-        assert_eq!(answer.status, StatusCode::from_u16(status).expect("a status"), "{change}");
+        let response = app.post_rejected(JOBS, body).await;
+        assert_eq!(response.status, StatusCode::from_u16(status).expect("a status"), "{change}");
     }
     let mut body = orphans_of("t", true);
     body.as_object_mut().expect("members").remove("older-than-seconds");
@@ -497,18 +501,18 @@ async fn a_request_for_orphans_that_makes_no_sense_is_refused() {
 }
 
 #[tokio::test]
-async fn a_table_at_the_warehouses_own_place_has_no_orphans() {
+async fn orphan_removal_is_rejected_for_a_table_at_the_warehouse_location() {
     let app = TestApp::with_settings(any_age).await;
     app.create_namespace(&["ns"]).await;
     let mut body = create_table("t");
     body["location"] = json!("memory:///warehouse");
     app.post("/v1/namespaces/ns/tables", body).await.expect(200);
-    let answer = app.refused(JOBS, orphans_of("t", false)).await;
-    assert!(answer.message().contains("is that of the warehouse"), "{}", answer.message());
+    let response = app.post_rejected(JOBS, orphans_of("t", false)).await;
+    assert!(response.message().contains("is that of the warehouse"), "{}", response.message());
 }
 
 #[tokio::test]
-async fn jobs_are_seen_and_cancelled_by_those_who_may_purge_or_manage_them() {
+async fn jobs_are_visible_to_principals_who_may_purge_or_manage_them() {
     let policies = r#"
         @id("owner")
         permit (principal in Role::"owner", action in [Action::"Read", Action::"Own"],
@@ -541,8 +545,8 @@ async fn jobs_are_seen_and_cancelled_by_those_who_may_purge_or_manage_them() {
             app.get_as(&key, &path).await.expect(status);
             if status == 404 {
                 let path = format!("{path}/cancel");
-                let answer = app.request_as(&key, Method::POST, &path, &Value::Null).await;
-                answer.expect_error(404, "NotFoundException");
+                let response = app.request_as(&key, Method::POST, &path, &Value::Null).await;
+                response.expect_error(404, "NotFoundException");
             }
         }
         keys.push(key);

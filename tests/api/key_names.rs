@@ -1,4 +1,4 @@
-//! The names of API keys beside their ids, in responses and in the audit log.
+//! The names of API keys in addition to their ids, in responses and in the audit log.
 
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use crate::support::app::TestApp;
 use crate::support::table::create_table;
 
 #[tokio::test]
-async fn the_name_of_a_key_is_beside_its_id_also_after_its_revocation() {
+async fn responses_contain_the_name_of_a_key_after_its_revocation() {
     let app = TestApp::secured().await;
     let (admin_id, admin) = app.make_key(json!({ "name": "ops", "roles": ["admin"] })).await;
     let (etl_id, _) = app.make_key(json!({ "name": "etl", "roles": ["reader"] })).await;

@@ -1,4 +1,4 @@
-//! Revocation of API keys: rejected ones, and the record of a revoked key.
+//! Revocation of API keys: rejected revocations, and the record of a revoked key.
 
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -20,8 +20,8 @@ async fn the_last_admin_key_is_not_revoked_without_force() {
     app.make_key(json!({ "name": "writer", "roles": ["writer"] })).await;
     app.make_key(json!({ "name": "bound", "roles": ["admin"], "warehouses": ["default"] })).await;
     for path in [own.clone(), format!("{own}?force=false")] {
-        let refused = app.delete(&path).await.expect_error(409, "ConflictException");
-        assert!(refused.message().contains("--force"), "{}", refused.message());
+        let response = app.delete(&path).await.expect_error(409, "ConflictException");
+        assert!(response.message().contains("--force"), "{}", response.message());
     }
     app.get(KEYS).await.expect(200);
     app.delete(&format!("{own}?force=true")).await.expect(204);
@@ -37,9 +37,9 @@ async fn one_of_two_admin_keys_is_revoked_without_force() {
     let listed = app.get_as(&other, KEYS).await.expect(200).body;
     let left = listed["api-keys"].as_array().expect("a list").iter();
     let id = left.map(|key| &key["id"]).find(|id| **id != json!(own)).and_then(Value::as_str);
-    let path = format!("{KEYS}/{}", id.expect("the other is left"));
-    let refused = app.request_as(&other, Method::DELETE, &path, &Value::Null).await;
-    refused.expect_error(409, "ConflictException");
+    let path = format!("{KEYS}/{}", id.expect("the other key is listed"));
+    let rejection = app.request_as(&other, Method::DELETE, &path, &Value::Null).await;
+    rejection.expect_error(409, "ConflictException");
 }
 
 #[tokio::test]
@@ -48,13 +48,13 @@ async fn two_admin_keys_that_revoke_each_other_at_once_leave_one() {
     let (other_id, other) = app.make_key(json!({ "name": "other", "roles": ["admin"] })).await;
     let (first, own) = (app.credential().to_owned(), own_id(&app).await);
     let (one, two) = (format!("{KEYS}/{other_id}"), format!("{KEYS}/{own}"));
-    let answers = tokio::join!(
+    let responses = tokio::join!(
         app.request_as(&first, Method::DELETE, &one, &Value::Null),
         app.request_as(&other, Method::DELETE, &two, &Value::Null),
     );
-    let mut statuses = [answers.0.status.as_u16(), answers.1.status.as_u16()];
+    let mut statuses = [responses.0.status.as_u16(), responses.1.status.as_u16()];
     statuses.sort_unstable();
-    // The second one is the last, or was revoked before its request was authenticated.
+    // The second revocation fails: its target is the last admin key, or its own key is revoked.
     assert!(matches!(statuses, [204, 401 | 409]), "{statuses:?}");
 }
 
@@ -85,7 +85,7 @@ async fn a_revoked_key_stays_listed_with_who_revoked_it_also_after_a_restart() {
 }
 
 #[tokio::test]
-async fn as_many_revoked_keys_are_kept_as_there_may_be_valid_ones() {
+async fn revoked_keys_beyond_the_maximum_are_removed() {
     let app = TestApp::with_settings(|settings| {
         settings.authn.insecure_no_auth = false;
         settings.authn.api_keys_max = 2;
@@ -101,13 +101,13 @@ async fn as_many_revoked_keys_are_kept_as_there_may_be_valid_ones() {
         let (id, _) = app.make_key(json!({ "name": name })).await;
         app.delete(&format!("{KEYS}/{id}")).await.expect(204);
     }
-    assert_eq!(names(&app).await, ["bootstrap", "b", "c"], "the first revoked one is forgotten");
+    assert_eq!(names(&app).await, ["bootstrap", "b", "c"], "the key revoked first is removed");
     let app = app.restart().await;
     assert_eq!(names(&app).await, ["bootstrap", "b", "c"]);
 }
 
 #[tokio::test]
-async fn a_key_that_has_expired_is_listed_as_such() {
+async fn expired_key_is_listed_as_expired() {
     let clock = std::sync::Arc::new(crate::support::clock::HandClock::default());
     let mut settings = crate::support::app::memory_settings();
     settings.authn.insecure_no_auth = false;

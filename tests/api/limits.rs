@@ -4,11 +4,11 @@ use axum::http::Method;
 use serde_json::{Value, json};
 use slateberg_config::server::listen::RateLimitSettings;
 
-use crate::support::app::{Answer, TestApp};
-use crate::support::served::Served;
+use crate::support::app::{TestApp, TestResponse};
+use crate::support::served_app::ServedApp;
 
-/// Number of requests of which at least one must be rejected, because the limits do not allow as
-/// many in the time that the requests take.
+/// So many requests that at least one must be rejected: in the time that it takes to send them, the
+/// limits allow fewer.
 const MANY: usize = 5_000;
 
 fn limits(change: impl FnOnce(&mut RateLimitSettings)) -> RateLimitSettings {
@@ -26,30 +26,30 @@ async fn secured(limits: RateLimitSettings) -> TestApp {
 }
 
 /// Sends requests until one is rejected.
-async fn until_refused(app: &TestApp, credential: &str) -> Answer {
+async fn until_rejected(app: &TestApp, credential: &str) -> TestResponse {
     for _ in 0..MANY {
-        let answer = app.get_as(credential, "/v1/config").await;
-        if answer.status.as_u16() != 200 {
-            return answer;
+        let response = app.get_as(credential, "/v1/config").await;
+        if response.status.as_u16() != 200 {
+            return response;
         }
     }
-    panic!("{MANY} requests were let in");
+    panic!("none of {MANY} requests was rejected");
 }
 
 #[tokio::test]
-async fn a_principal_that_comes_too_often_is_told_when_to_come_back() {
+async fn principal_beyond_its_rate_limit_gets_429_with_retry_after() {
     let app = secured(limits(|it| {
         it.principal_requests_per_second = 1;
         it.principal_burst_requests_max = 20;
     }))
     .await;
     let other = app.key_with_role("reader").await;
-    let refused = until_refused(&app, app.credential()).await;
-    assert!(refused.is_error_model(), "{}", refused.body);
-    let refused = refused.expect_error(429, "SlowDownException");
-    assert_eq!(refused.header("retry-after"), "1");
-    assert!(refused.message().starts_with("Too many requests"), "{}", refused.message());
-    // Other clients have their own tokens, and operators are never limited.
+    let rejection = until_rejected(&app, app.credential()).await;
+    assert!(rejection.is_error_model(), "{}", rejection.body);
+    let rejection = rejection.expect_error(429, "SlowDownException");
+    assert_eq!(rejection.header("retry-after"), "1");
+    assert!(rejection.message().starts_with("Too many requests"), "{}", rejection.message());
+    // Each principal has its own limit, and the operator routes have none.
     app.get_as(&other, "/v1/config").await.expect(200);
     for path in ["/health", "/ready", "/metrics"] {
         for _ in 0..30 {
@@ -59,35 +59,36 @@ async fn a_principal_that_comes_too_often_is_told_when_to_come_back() {
 }
 
 #[tokio::test]
-async fn an_address_that_comes_too_often_is_refused_whatever_it_brings() {
+async fn address_beyond_its_rate_limit_gets_429_regardless_of_its_credential() {
     let app = secured(limits(|it| {
         it.address_requests_per_second = 1;
         it.address_burst_requests_max = 5;
     }))
     .await;
-    let server = Served::start(app).await;
-    let mut refused = None;
+    let server = ServedApp::start(app).await;
+    let mut rejection = None;
     for _ in 0..MANY {
-        let answer = server.get("/v1/config").send().await.expect("it answers");
-        if answer.status().as_u16() != 401 {
-            refused = Some(answer);
+        let response = server.get("/v1/config").send().await.expect("it answers");
+        if response.status().as_u16() != 401 {
+            rejection = Some(response);
             break;
         }
     }
-    let refused = refused.expect("one is refused");
-    assert_eq!(refused.status().as_u16(), 429);
-    assert_eq!(refused.headers()["retry-after"], "1");
-    let body: Value = refused.json().await.expect("JSON");
+    let rejection = rejection.expect("one request is rejected");
+    assert_eq!(rejection.status().as_u16(), 429);
+    assert_eq!(rejection.headers()["retry-after"], "1");
+    let body: Value = rejection.json().await.expect("JSON");
     assert_eq!(body["error"]["code"], json!(429));
     let health = server.get("/health").send().await.expect("it answers");
     assert_eq!(health.status().as_u16(), 200);
-    // Requests without a connection have no address.
+    // This request is passed to the router directly, without a TCP connection. It has no address,
+    // so the limit per address does not apply to it.
     let credential = server.app.credential().to_owned();
     server.app.get_as(&credential, "/v1/config").await.expect(200);
 }
 
 #[tokio::test]
-async fn where_everybody_is_let_in_nobody_is_one_principal() {
+async fn principal_limit_does_not_apply_without_authentication() {
     let app = TestApp::with_settings(|settings| {
         settings.server.rate_limits.principal_requests_per_second = 1;
     })

@@ -8,7 +8,7 @@ use slateberg::app::run;
 use crate::support::app::memory_settings;
 
 #[tokio::test]
-async fn a_start_waits_for_an_address_that_becomes_free() {
+async fn start_waits_until_its_address_is_free() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let mut settings = memory_settings();
     settings.server.listen = taken.local_addr().expect("an address");
@@ -22,7 +22,7 @@ async fn a_start_waits_for_an_address_that_becomes_free() {
 }
 
 #[tokio::test]
-async fn a_start_names_the_address_that_stays_in_use() {
+async fn start_fails_with_the_address_that_is_in_use() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = taken.local_addr().expect("an address");
     let mut settings = memory_settings();

@@ -51,10 +51,10 @@ fn outside() -> Vec<String> {
 }
 
 /// A request that sets a location, and its path.
-type Way = (&'static str, &'static str, fn(&str) -> Value);
+type LocationRequest = (&'static str, &'static str, fn(&str) -> Value);
 
 /// All requests with which a client can set a location.
-const WAYS: [Way; 12] = [
+const LOCATION_REQUESTS: [LocationRequest; 12] = [
     ("create", "tables", |location| with(create_table("x"), "location", location)),
     ("stage", "tables", |location| {
         let mut body = with(create_table("x"), "location", location);
@@ -106,39 +106,40 @@ fn updates(updates: impl IntoIterator<Item = Value>) -> Value {
 }
 
 #[tokio::test]
-async fn no_location_outside_of_the_warehouse_is_taken() {
+async fn location_outside_the_warehouse_is_rejected() {
     let app = TestApp::with_table_and_view().await;
-    // A file at the outside location, which a wrong lookup would find.
+    // A file at the outside location. If the catalog looked there, it would find the file.
     app.put_file("memory:///other/t", "{}").await;
-    for (way, path, body) in WAYS {
+    for (way, path, body) in LOCATION_REQUESTS {
         for location in outside() {
-            let refused = app.refused(&format!("/v1/namespaces/ns/{path}"), body(&location)).await;
+            let response =
+                app.post_rejected(&format!("/v1/namespaces/ns/{path}"), body(&location)).await;
             assert_eq!(
-                (refused.error().0, refused.error().1),
+                (response.error().0, response.error().1),
                 (400, "IllegalArgumentException"),
                 "{way}: {location}: {}",
-                refused.message()
+                response.message()
             );
         }
     }
 }
 
 #[tokio::test]
-async fn a_transaction_brings_none_in_either() {
+async fn transaction_with_a_location_outside_the_warehouse_is_rejected() {
     let app = TestApp::with_table_and_view().await;
     for location in outside() {
         for update in [set_location(&location), set_property("write.metadata.path", &location)] {
             let mut change = updates([update]);
             change["identifier"] = json!({ "namespace": ["ns"], "name": "t" });
             let body = json!({ "table-changes": [change] });
-            let refused = app.refused("/v1/transactions/commit", body).await;
-            assert_eq!(refused.error_type(), "IllegalArgumentException", "{location}");
+            let response = app.post_rejected("/v1/transactions/commit", body).await;
+            assert_eq!(response.error_type(), "IllegalArgumentException", "{location}");
         }
     }
 }
 
 #[tokio::test]
-async fn a_namespace_that_points_outside_gets_no_tables() {
+async fn namespace_with_a_location_outside_the_warehouse_gets_no_tables() {
     let app = TestApp::new().await;
     for (n, location) in outside().into_iter().enumerate() {
         let name = format!("n{n}");
@@ -149,15 +150,15 @@ async fn a_namespace_that_points_outside_gets_no_tables() {
             continue;
         }
         for (kind, body) in [("tables", create_table("x")), ("views", create_view("x"))] {
-            let refused = app.refused(&format!("/v1/namespaces/{name}/{kind}"), body).await;
-            assert_eq!(refused.error_type(), "IllegalArgumentException", "{location}");
+            let response = app.post_rejected(&format!("/v1/namespaces/{name}/{kind}"), body).await;
+            assert_eq!(response.error_type(), "IllegalArgumentException", "{location}");
         }
     }
     assert_eq!(app.files("memory:///warehouse").await, Vec::<String>::new());
 }
 
 #[tokio::test]
-async fn a_metadata_file_that_points_outside_is_not_registered() {
+async fn metadata_file_with_a_location_outside_the_warehouse_is_not_registered() {
     let app = TestApp::with_table_and_view().await;
     for (kind, register) in [("tables/t", "register"), ("views/v", "register-view")] {
         let loaded = app.get(&format!("/v1/namespaces/ns/{kind}")).await.expect(200);
@@ -167,14 +168,14 @@ async fn a_metadata_file_that_points_outside_is_not_registered() {
             let file = "memory:///warehouse/smuggled.metadata.json";
             app.put_file(file, metadata.to_string()).await;
             let body = json!({ "name": "x", "metadata-location": file });
-            let refused = app.refused(&format!("/v1/namespaces/ns/{register}"), body).await;
-            assert_eq!(refused.error_type(), "IllegalArgumentException", "{location}");
+            let response = app.post_rejected(&format!("/v1/namespaces/ns/{register}"), body).await;
+            assert_eq!(response.error_type(), "IllegalArgumentException", "{location}");
         }
     }
 }
 
 #[tokio::test]
-async fn locations_below_the_warehouse_are_taken_as_they_are() {
+async fn locations_inside_the_warehouse_are_accepted_unchanged() {
     let app = TestApp::with_table_and_view().await;
     for (n, location) in [
         "memory:///warehouse/a b/ü",
@@ -186,30 +187,30 @@ async fn locations_below_the_warehouse_are_taken_as_they_are() {
     {
         let name = format!("x{n}");
         let body = with(create_table(&name), "location", location);
-        let made = app.post("/v1/namespaces/ns/tables", body).await.expect(200);
-        assert_eq!(made.body["metadata"]["location"], location);
-        let file = made.body["metadata-location"].as_str().expect("a location");
+        let response = app.post("/v1/namespaces/ns/tables", body).await.expect(200);
+        assert_eq!(response.body["metadata"]["location"], location);
+        let file = response.body["metadata-location"].as_str().expect("a location");
         assert!(app.file(file).await.is_some(), "{file}");
         let location = format!("{location}-view");
         let body = with(create_view(&format!("v{n}")), "location", &location);
-        let made = app.post("/v1/namespaces/ns/views", body).await.expect(200);
-        assert_eq!(made.body["metadata"]["location"], location);
+        let response = app.post("/v1/namespaces/ns/views", body).await.expect(200);
+        assert_eq!(response.body["metadata"]["location"], location);
     }
 }
 
 #[tokio::test]
-async fn tables_go_where_their_namespace_says() {
+async fn default_location_of_a_table_is_below_that_of_its_namespace() {
     let app = TestApp::new().await;
     let body = json!({ "namespace": ["ns"],
                        "properties": { "location": "memory:///warehouse/own/place/" } });
     app.post("/v1/namespaces", body).await.expect(200);
-    let made = app.create_table("ns", "t").await;
-    let location = made.body["metadata"]["location"].as_str().expect("a location");
+    let response = app.create_table("ns", "t").await;
+    let location = response.body["metadata"]["location"].as_str().expect("a location");
     assert!(location.starts_with("memory:///warehouse/own/place/t-"), "{location}");
 }
 
 #[tokio::test]
-async fn a_namespace_tells_where_its_tables_go() {
+async fn namespace_properties_contain_its_location() {
     let app = TestApp::new().await;
     app.create_namespace(&["ns"]).await;
     let location = async |name: &str| {
@@ -220,12 +221,12 @@ async fn a_namespace_tells_where_its_tables_go() {
     app.post("/v1/namespaces", body).await.expect(200);
     for (name, expected) in [("ns", "ns"), ("ns%1Fa%20b", "ns/a_b")] {
         assert_eq!(location(name).await, format!("memory:///warehouse/{expected}"));
-        let made = app.create_table(name, "t").await;
-        let table = made.body["metadata"]["location"].as_str().expect("a location");
+        let response = app.create_table(name, "t").await;
+        let table = response.body["metadata"]["location"].as_str().expect("a location");
         assert!(table.starts_with(&format!("{}/t-", location(name).await)), "{table}");
     }
-    // The location is not among the stored properties: it cannot be removed, and one of the
-    // namespace itself replaces it.
+    // A location that is derived is not a stored property. It cannot be removed, and setting the
+    // property replaces it.
     let update = |body| app.post("/v1/namespaces/ns/properties", body);
     let removed = update(json!({ "removals": ["location"] })).await.expect(200);
     assert_eq!(removed.body["missing"], json!(["location"]));
@@ -233,29 +234,29 @@ async fn a_namespace_tells_where_its_tables_go() {
     assert_eq!(location("ns").await, "memory:///warehouse/own");
 }
 
-/// In a file system nothing can be written below a file, so this is rejected for all stores.
+/// In a file system, nothing can be written below a file. All stores reject such a location.
 #[tokio::test]
-async fn nothing_goes_below_a_file() {
+async fn location_below_a_file_is_rejected() {
     let app = TestApp::with_table_and_view().await;
     let made = app.create_table("ns", "other").await;
     let file = made.body["metadata-location"].as_str().expect("a location").to_owned();
     for below in [file.clone(), format!("{file}/a/b")] {
         let update = set_property("write.metadata.path", &below);
         let mut change = json!({ "requirements": [], "updates": [update] });
-        let answer = app.refused("/v1/namespaces/ns/tables/t", change.clone()).await;
-        assert!(answer.message().contains("lies below the file"), "{}", answer.message());
+        let response = app.post_rejected("/v1/namespaces/ns/tables/t", change.clone()).await;
+        assert!(response.message().contains("lies below the file"), "{}", response.message());
         change["identifier"] = json!({ "namespace": ["ns"], "name": "t" });
         let transaction = json!({ "table-changes": [change] });
-        app.refused("/v1/transactions/commit", transaction).await;
+        app.post_rejected("/v1/transactions/commit", transaction).await;
     }
     let mut table = create_table("below");
     table["location"] = json!(file);
-    app.refused("/v1/namespaces/ns/tables", table.clone()).await;
+    app.post_rejected("/v1/namespaces/ns/tables", table.clone()).await;
     table["location"] = json!(format!("{file}/deeper"));
-    app.refused("/v1/namespaces/ns/tables", table).await;
+    app.post_rejected("/v1/namespaces/ns/tables", table).await;
     let mut view = create_view("below");
     view["location"] = json!(file);
-    app.refused("/v1/namespaces/ns/views", view).await;
+    app.post_rejected("/v1/namespaces/ns/views", view).await;
     let elsewhere = set_property("write.metadata.path", "memory:///warehouse/elsewhere");
     app.commit("ns", "t", vec![], vec![elsewhere]).await.expect(200);
 }

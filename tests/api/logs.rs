@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
-/// A server that logs JSON: its line on standard output, and its log as a file.
+/// A server that logs JSON: the line that it printed on standard output, and its log in a file.
 struct JsonServer {
     child: Child,
     ready: Value,
@@ -84,12 +84,12 @@ async fn json_format_makes_every_line_of_output_and_log_a_json_object() {
     for line in &lines {
         let fields = line["fields"].as_object().expect("fields");
         assert!(!fields.keys().any(|name| name.starts_with("log.")), "{line}");
-        assert!(!line.to_string().contains(&key), "the log has the key");
+        assert!(!line.to_string().contains(&key), "the log contains the key");
     }
 }
 
 #[tokio::test]
-async fn access_log_has_a_line_for_each_request_but_successful_probes() {
+async fn access_log_has_a_line_for_each_request_except_successful_probes() {
     let directory = tempfile::tempdir().expect("a directory");
     let settings = "[log]\nformat = \"json\"\naccess = true\nslow_request_ms = 0\n";
     let server = JsonServer::start(directory.path(), settings);
@@ -115,7 +115,7 @@ async fn access_log_has_a_line_for_each_request_but_successful_probes() {
 #[tokio::test]
 async fn slow_requests_are_logged_without_an_access_log() {
     let directory = tempfile::tempdir().expect("a directory");
-    // The response to a failed attempt is delayed by 50 ms after the free ones.
+    // With no failures free of delay, the response to the first one is delayed by 50 ms.
     let settings = "[log]\nformat = \"json\"\nslow_request_ms = 50\n\
                     [authn]\nfailures_before_delay = 0\n";
     let server = JsonServer::start(directory.path(), settings);

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
 use serde_json::{Value, json};
+use slateberg_runtime::dependencies::Dependencies;
 use slateberg_runtime::offline::OfflineCatalog;
-use slateberg_runtime::seams::Seams;
 use slateberg_store::codec::Document;
-use slateberg_store::keys::{Key, MetadataKey, PieceKey, StoreKey, TabularKey, space};
-use slateberg_store::read::{Offline, Range, Read};
+use slateberg_store::key_space::KeySpace;
+use slateberg_store::keys::{ChunkKey, Key, MetadataKey, StoreKey, TabularKey};
+use slateberg_store::read::{KeyRange, OfflineView, StoreRead};
 use slateberg_store::records::FORMAT_VERSION;
 use slatedb::Db;
 
@@ -22,7 +23,7 @@ use crate::support::table::{append, main_is, set_property};
 const TABLE: &str = "/v1/namespaces/ns/tables/t";
 
 /// A table with its expected content.
-struct Long {
+struct LongTable {
     app: TestApp,
     bucket: Arc<InMemory>,
     snapshots: Vec<i64>,
@@ -30,7 +31,7 @@ struct Long {
     newest: i64,
 }
 
-impl Long {
+impl LongTable {
     async fn new() -> Self {
         let bucket = Arc::new(InMemory::new());
         let app = TestApp::on(Arc::<InMemory>::clone(&bucket)).await;
@@ -57,12 +58,12 @@ impl Long {
 
     /// Expires all snapshots except those for which `keep` returns true.
     async fn expire(&mut self, keep: impl Fn(i64) -> bool) -> Value {
-        let gone: Vec<i64> = self.snapshots.iter().copied().filter(|id| !keep(*id)).collect();
+        let expired: Vec<i64> = self.snapshots.iter().copied().filter(|id| !keep(*id)).collect();
         self.snapshots.retain(|id| keep(*id));
-        // Everything up to the last entry whose snapshot is expired.
-        let last_gone = self.log.iter().rposition(|id| gone.contains(id));
+        // The log loses all entries up to the last one whose snapshot is expired.
+        let last_gone = self.log.iter().rposition(|id| expired.contains(id));
         self.log.drain(..last_gone.map_or(0, |at| at + 1));
-        let updates = vec![json!({ "action": "remove-snapshots", "snapshot-ids": gone })];
+        let updates = vec![json!({ "action": "remove-snapshots", "snapshot-ids": expired })];
         self.app.commit("ns", "t", vec![], updates).await.expect(200).body
     }
 
@@ -82,7 +83,7 @@ impl Long {
         }
     }
 
-    /// Checks the response of a commit, and that a load and the metadata file are the same.
+    /// Checks the response to a commit, and that a load and the metadata file match it.
     async fn check(&self, committed: Value) {
         self.check_metadata(&committed["metadata"]);
         let loaded = self.app.get(TABLE).await.expect(200).body;
@@ -101,29 +102,32 @@ impl Long {
     }
 
     /// Returns a copy of the store as it is in the bucket.
-    async fn store(&self) -> Offline {
+    async fn store(&self) -> OfflineView {
         self.app
             .app
             .runtime
             .catalog
             .maintenance()
-            .forget_landed()
+            .remove_completed_markers()
             .await
             .expect("the catalog is open");
         let copy: Arc<dyn ObjectStore> = Arc::new(self.bucket.fork());
-        let seams = Seams { opener: bucket_opener(copy), ..Seams::default() };
-        OfflineCatalog::open(&memory_settings(), &seams).await.expect("the store opens").store
+        let dependencies = Dependencies { opener: bucket_opener(copy), ..Dependencies::default() };
+        OfflineCatalog::open(&memory_settings(), &dependencies)
+            .await
+            .expect("the store opens")
+            .store
     }
 
-    async fn pieces(&self) -> Vec<PieceKey> {
-        let range = Range::prefix([space::METADATA_PIECES]);
-        let pieces = self.store().await.scan::<PieceKey>(&range, None).await;
-        pieces.expect("they can be read").into_iter().map(|(key, _)| key).collect()
+    async fn chunks(&self) -> Vec<ChunkKey> {
+        let range = KeyRange::all(KeySpace::MetadataChunks);
+        let chunks = self.store().await.scan::<ChunkKey>(&range, None).await;
+        chunks.expect("they can be read").into_iter().map(|(key, _)| key).collect()
     }
 
     async fn document(&self) -> (uuid::Uuid, Document) {
         let store = self.store().await;
-        let tables = store.scan::<TabularKey>(&Range::prefix([space::TABULARS]), None).await;
+        let tables = store.scan::<TabularKey>(&KeyRange::all(KeySpace::Tabulars), None).await;
         let (TabularKey(id), _) = tables.expect("they can be read").remove(0);
         (id, store.document(id).await.expect("it can be read").expect("it is there"))
     }
@@ -139,8 +143,8 @@ impl Long {
 }
 
 #[tokio::test]
-async fn a_table_of_three_thousand_snapshots_that_loses_half_of_them() {
-    let mut table = Long::new().await;
+async fn table_with_three_thousand_snapshots_expires_half_of_them() {
+    let mut table = LongTable::new().await;
     for batch in 0..28 {
         let committed = table.append(90 + batch % 3 * 10).await;
         table.check(committed).await;
@@ -151,17 +155,17 @@ async fn a_table_of_three_thousand_snapshots_that_loses_half_of_them() {
             table.check(committed).await;
         }
     }
-    let many = table.pieces().await.len();
-    assert!(many > 90, "{many} pieces");
+    let many = table.chunks().await.len();
+    assert!(many > 90, "{many} chunks");
     table.restart().await;
     let committed = table.append(1).await;
     table.check(committed).await;
-    assert!(table.pieces().await.len() <= many + 2, "a restart rewrites nothing");
+    assert!(table.chunks().await.len() <= many + 2, "a restart rewrites nothing");
 
     let committed = table.expire(|id| id > 1500).await;
     table.check(committed).await;
-    let fewer = table.pieces().await.len();
-    assert!(fewer < many * 2 / 3, "{fewer} pieces");
+    let fewer = table.chunks().await.len();
+    assert!(fewer < many * 2 / 3, "{fewer} chunks");
     let committed = table.expire(|id| id % 3 != 0 || id > 2800).await;
     table.check(committed).await;
     table.restart().await;
@@ -180,114 +184,114 @@ async fn a_table_of_three_thousand_snapshots_that_loses_half_of_them() {
 }
 
 #[tokio::test]
-async fn an_append_leaves_the_pieces_as_they_are() {
-    let mut table = Long::new().await;
+async fn append_keeps_existing_chunks() {
+    let mut table = LongTable::new().await;
     table.append(200).await;
-    let set = |pieces: Vec<PieceKey>| -> BTreeSet<_> { pieces.iter().map(|it| it.hash).collect() };
-    let before = set(table.pieces().await);
+    let set = |chunks: Vec<ChunkKey>| -> BTreeSet<_> { chunks.iter().map(|it| it.hash).collect() };
+    let before = set(table.chunks().await);
     for _ in 0..40 {
         table.append(1).await;
     }
-    let after = set(table.pieces().await);
+    let after = set(table.chunks().await);
     assert!(after.is_superset(&before));
     assert!((1..=3).contains(&(after.len() - before.len())), "{}", after.len() - before.len());
 }
 
 #[tokio::test]
-async fn a_drop_and_a_purge_leave_no_piece() {
+async fn drop_and_purge_leave_no_chunks() {
     for query in ["", "?purgeRequested=true"] {
-        let mut table = Long::new().await;
+        let mut table = LongTable::new().await;
         table.append(400).await;
-        assert!(!table.pieces().await.is_empty());
+        assert!(!table.chunks().await.is_empty());
         table.app.delete(&format!("{TABLE}{query}")).await.expect(204);
-        assert_eq!(table.pieces().await.is_empty(), query.is_empty(), "a purge needs them yet");
+        assert_eq!(table.chunks().await.is_empty(), query.is_empty(), "a purge needs the chunks");
         assert_sound(Arc::new(table.bucket.fork())).await;
         table.app.app.runtime.catalog.jobs().run_jobs().await.expect("jobs run");
-        assert!(table.pieces().await.is_empty());
+        assert!(table.chunks().await.is_empty());
         table.restart().await;
     }
 }
 
 #[tokio::test]
-async fn an_overwriting_registration_leaves_no_piece_of_what_was_there() {
-    let mut table = Long::new().await;
+async fn overwriting_registration_leaves_no_chunks_of_the_previous_table() {
+    let mut table = LongTable::new().await;
     let first = table.append(100).await;
     table.append(100).await;
     let body = json!({ "name": "t", "overwrite": true,
         "metadata-location": first["metadata-location"] });
     let registered = table.app.post("/v1/namespaces/ns/register", body).await.expect(200).body;
     assert_eq!(registered["metadata"], first["metadata"]);
-    assert!(table.pieces().await.is_empty(), "a registered file is kept as it is");
+    assert!(table.chunks().await.is_empty(), "a registered file is stored unchanged");
     (table.newest, table.log) = (100, vec![100]);
     table.snapshots.truncate(100);
     let committed = table.append(1).await;
     table.check(committed).await;
-    assert!(!table.pieces().await.is_empty());
+    assert!(!table.chunks().await.is_empty());
     table.restart().await;
 }
 
 #[tokio::test]
-async fn a_store_of_an_earlier_binary_opens_and_gets_pieces_with_the_next_commit() {
-    let mut table = Long::new().await;
+async fn store_of_an_earlier_binary_gets_chunks_with_the_next_commit() {
+    let mut table = LongTable::new().await;
     table.append(100).await;
     let before = table.app.get(TABLE).await.expect(200).body;
     let (id, document) = table.document().await;
     let format = table.store().await.get(&StoreKey).await.expect("it can be read");
     let mut format = format.expect("it is there");
     format.format_version = 1;
-    // The version of the record's format, the version of the record, and the whole metadata.
+    // The record consists of its format version, its own version, and the whole metadata.
     let mut whole = vec![1];
     whole.extend_from_slice(&document.version.to_be_bytes());
     whole.extend(zstd::bulk::compress(&document.text.to_bytes(), 1).expect("it can be packed"));
-    let pieces = table.pieces().await;
+    let chunks = table.chunks().await;
     table
         .behind_its_back(async |db| {
             db.put(MetadataKey(id).encode(), whole).await.expect("it is written");
             let format = slateberg_store::codec::encode_json(&format);
             db.put(StoreKey.encode(), format).await.expect("it is written");
-            for piece in pieces {
-                db.delete(piece.encode()).await.expect("it is written");
+            for chunk in chunks {
+                db.delete(chunk.encode()).await.expect("it is written");
             }
         })
         .await;
     assert_sound(Arc::new(table.bucket.fork())).await;
     table.app = TestApp::on(Arc::<InMemory>::clone(&table.bucket)).await;
     assert_eq!(table.app.get(TABLE).await.expect(200).body, before);
-    assert!(table.pieces().await.is_empty());
+    assert!(table.chunks().await.is_empty());
     let committed = table.append(1).await;
     table.check(committed).await;
-    assert!(!table.pieces().await.is_empty());
+    assert!(!table.chunks().await.is_empty());
     let format = table.store().await.get(&StoreKey).await.expect("it can be read");
     let version = format.expect("it is there").format_version;
-    assert_eq!(version, FORMAT_VERSION, "the earlier binary refuses it now");
+    assert_eq!(version, FORMAT_VERSION, "the earlier binary rejects the store from now on");
     table.restart().await;
 }
 
 #[tokio::test]
-async fn pieces_that_are_missing_altered_or_left_are_found() {
+async fn fsck_finds_missing_altered_and_leftover_chunks() {
     for (change, finding) in [
         ("missing", "is missing or of another length"),
-        ("altered", "holds another text"),
-        ("left", "does not know its piece"),
-        ("alone", "which is not there"),
+        ("altered", "differs from its hash"),
+        ("left", "does not reference chunk"),
+        ("alone", "there are chunks for metadata of"),
     ] {
-        let mut table = Long::new().await;
+        let mut table = LongTable::new().await;
         table.append(100).await;
-        let piece = table.pieces().await[0];
-        let stored = table.store().await.get(&piece).await.expect("it can be read");
+        let chunk = table.chunks().await[0];
+        let stored = table.store().await.get(&chunk).await.expect("it can be read");
         let text = stored.expect("it is there").0;
         table
             .behind_its_back(async |db| {
-                use slateberg_model::text::PieceHash;
-                use slateberg_store::codec::{PieceText, Value};
+                use slateberg_model::segmented_json::ChunkHash;
+                use slateberg_store::codec::{ChunkBytes, Value};
                 let altered = text.iter().map(|byte| byte ^ 1).collect::<Vec<_>>();
-                let altered = PieceText(altered.into()).encode();
-                let other = PieceKey { hash: PieceHash([7; 16]), ..piece };
-                let alone = PieceKey { id: uuid::Uuid::from_u128(7), ..piece };
-                let whole = PieceText(text).encode();
+                let altered = ChunkBytes(altered.into()).encode();
+                let other = ChunkKey { hash: ChunkHash([7; 16]), ..chunk };
+                let alone = ChunkKey { id: uuid::Uuid::from_u128(7), ..chunk };
+                let whole = ChunkBytes(text).encode();
                 match change {
-                    "missing" => db.delete(piece.encode()).await,
-                    "altered" => db.put(piece.encode(), altered).await,
+                    "missing" => db.delete(chunk.encode()).await,
+                    "altered" => db.put(chunk.encode(), altered).await,
                     "left" => db.put(other.encode(), whole).await,
                     _ => db.put(alone.encode(), whole).await,
                 }

@@ -21,8 +21,8 @@ async fn served() -> (TestApp, [String; 2], watch::Sender<bool>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         urls.push(format!("http://{}", listener.local_addr().expect("an address")));
         let limits = match urls.len() {
-            1 => Limits::of_clients(&app.app),
-            _ => Limits::of_operators(&app.app),
+            1 => Limits::for_clients(&app.app),
+            _ => Limits::for_operators(&app.app),
         };
         connections::serve(routes, listener, None, limits, stopping.clone());
     }
@@ -30,12 +30,12 @@ async fn served() -> (TestApp, [String; 2], watch::Sender<bool>) {
 }
 
 #[tokio::test]
-async fn each_port_serves_what_it_is_for() {
+async fn each_port_serves_only_its_own_routes() {
     let (app, [clients, operators], _stop) = served().await;
     let client = reqwest::Client::new();
     let status = async |url: &str, path: &str| {
-        let asked = client.get(format!("{url}{path}")).bearer_auth(app.credential());
-        asked.send().await.expect("it answers").status().as_u16()
+        let response = client.get(format!("{url}{path}")).bearer_auth(app.credential());
+        response.send().await.expect("it answers").status().as_u16()
     };
     for (path, of_clients, of_operators) in [
         ("/health", 200, 200),
@@ -51,17 +51,17 @@ async fn each_port_serves_what_it_is_for() {
         assert_eq!(status(&clients, path).await, of_clients, "{path} of clients");
         assert_eq!(status(&operators, path).await, of_operators, "{path} of operators");
     }
-    // This port requires credentials too.
-    let asked = client.get(format!("{operators}/management/v1/whoami")).send().await;
-    assert_eq!(asked.expect("it answers").status().as_u16(), 401);
+    // The port for operators requires credentials too.
+    let response = client.get(format!("{operators}/management/v1/whoami")).send().await;
+    assert_eq!(response.expect("it answers").status().as_u16(), 401);
 }
 
 #[tokio::test]
-async fn both_are_one_server() {
+async fn both_ports_serve_the_same_catalog() {
     let (_app, [clients, operators], _stop) = served().await;
     let client = reqwest::Client::new();
-    let refused = client.get(format!("{clients}/v1/config")).bearer_auth("sb_no").send().await;
-    assert_eq!(refused.expect("it answers").status().as_u16(), 401);
+    let response = client.get(format!("{clients}/v1/config")).bearer_auth("sb_no").send().await;
+    assert_eq!(response.expect("it answers").status().as_u16(), 401);
     let metrics = client.get(format!("{operators}/metrics")).send().await.expect("it answers");
     let text = metrics.text().await.expect("text");
     assert!(text.contains("slateberg_authentication_failures_total 1"), "{text}");

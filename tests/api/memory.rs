@@ -1,4 +1,4 @@
-//! Memory: the sizes of caches, their common budget, and the number of threads.
+//! Memory: the sizes of caches, the budget that they share, and the number of threads.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 use slateberg::app::App;
 use slateberg_config::Settings;
-use slateberg_runtime::seams::Seams;
+use slateberg_runtime::dependencies::Dependencies;
 
 use crate::support::app::TestApp;
 use crate::support::table::set_property;
@@ -33,7 +33,7 @@ async fn every_cache_reports_its_size_and_its_limit() {
         let limit = metric(&app, &format!("slateberg_{cache}_cache_limit_bytes")).await;
         assert!(0.0 < used && used <= limit, "{cache}: {used} of {limit} bytes");
     }
-    // Without authentication there are no decisions to cache.
+    // A server without authentication makes no decisions, so this cache stays empty.
     assert!(metric(&app, "slateberg_decision_cache_limit_bytes").await > 0.0);
 }
 
@@ -49,7 +49,7 @@ fn parallel_commits_to_a_directory_succeed_with_a_single_blocking_thread() {
     runtime.block_on(async {
         let mut settings = Settings { data_dir, ..Settings::default() };
         settings.authn.insecure_no_auth = true;
-        let app = App::build(settings, Seams::default()).await.expect("the catalog opens");
+        let app = App::build(settings, Dependencies::default()).await.expect("the catalog opens");
         let app = TestApp::of(app);
         app.create_namespace(&["ns"]).await;
         let tables: Vec<_> = (0..20).map(|number| format!("t{number}")).collect();
@@ -67,7 +67,7 @@ fn parallel_commits_to_a_directory_succeed_with_a_single_blocking_thread() {
 }
 
 #[tokio::test]
-async fn the_smallest_budget_takes_a_body_of_the_longest_size_and_serves_it() {
+async fn smallest_memory_budget_accepts_a_body_of_the_maximum_size() {
     let app = TestApp::with_settings(|settings| settings.memory_bytes_max = 64 << 20).await;
     app.create_namespace(&["ns"]).await;
     app.create_table("ns", "t").await;
@@ -96,14 +96,14 @@ const BUDGET: &str = "SLATEBERG__MEMORY_BYTES_MAX";
 const BLOCK_CACHE: &str = "SLATEBERG__STORE__BLOCK_CACHE_BYTES";
 
 #[test]
-fn config_show_prints_the_share_of_each_setting_that_is_derived() {
-    let (_, shown) = config("show", &[(BUDGET, "268435456"), (BLOCK_CACHE, "1048576")]);
-    let settings = shown["settings"].as_array().expect("a list");
+fn config_show_prints_the_derived_memory_shares() {
+    let (_, output) = config("show", &[(BUDGET, "268435456"), (BLOCK_CACHE, "1048576")]);
+    let settings = output["settings"].as_array().expect("a list");
     let setting = |key| settings.iter().find(|it| it["key"] == key).expect("it is shown");
     for key in ["store.meta_cache_bytes", "server.bodies_bytes_max", "authz.decisions_max"] {
-        let shown = setting(key);
-        assert!(shown["value"].as_u64() > Some(0), "{shown}");
-        assert_eq!(shown["derived_from"], "memory_bytes_max", "{shown}");
+        let output = setting(key);
+        assert!(output["value"].as_u64() > Some(0), "{output}");
+        assert_eq!(output["derived_from"], "memory_bytes_max", "{output}");
     }
     let explicit = json!({
         "key": "store.block_cache_bytes", "value": 1_048_576, "variable": BLOCK_CACHE,

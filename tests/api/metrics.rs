@@ -1,4 +1,4 @@
-//! Metrics reports: accepted, and counted.
+//! The metrics reports of clients, and the metrics of the server.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::app::TestApp;
 use crate::support::issuer::{TestIssuer, TestKey};
-use crate::support::served::Served;
+use crate::support::served_app::ServedApp;
 use crate::support::table::set_property;
 
 const REPORTS: &str = "/v1/namespaces/ns/tables/t/metrics";
@@ -60,7 +60,7 @@ async fn hits_and_misses(app: &TestApp, cache: &str) -> (u64, u64) {
 }
 
 #[tokio::test]
-async fn loads_of_a_table_that_was_used_lately_are_answered_from_the_caches() {
+async fn load_of_a_recently_used_table_hits_the_caches() {
     let app = TestApp::with_table().await;
     app.get("/v1/namespaces/ns/tables/t").await.expect(200);
     let (hits, misses) = hits_and_misses(&app, "record").await;
@@ -68,12 +68,12 @@ async fn loads_of_a_table_that_was_used_lately_are_answered_from_the_caches() {
         app.get("/v1/namespaces/ns/tables/t").await.expect(200);
     }
     assert_eq!(hits_and_misses(&app, "answer").await, (9, 1));
-    assert_eq!(hits_and_misses(&app, "version").await, (1, 0), "the creation has cached it");
-    // The names of the namespace and of the table, and its record.
+    assert_eq!(hits_and_misses(&app, "version").await, (1, 0), "the creation caches the version");
+    // Each load reads three records: the names of the namespace and of the table, and the table.
     assert_eq!(hits_and_misses(&app, "record").await, (hits + 27, misses));
     app.commit("ns", "t", vec![], vec![set_property("a", "1")]).await.expect(200);
     let loaded = app.get("/v1/namespaces/ns/tables/t").await.expect(200);
-    assert_eq!(loaded.body["metadata"]["properties"]["a"], "1", "nothing kept is out of date");
+    assert_eq!(loaded.body["metadata"]["properties"]["a"], "1", "a cached value is outdated");
     assert_eq!(hits_and_misses(&app, "answer").await, (9, 2));
     let (_, misses) = hits_and_misses(&app, "version").await;
     assert_eq!(misses, 0, "a commit caches the version that it writes");
@@ -83,7 +83,7 @@ async fn loads_of_a_table_that_was_used_lately_are_answered_from_the_caches() {
 }
 
 #[tokio::test]
-async fn pages_are_read_anew_when_a_name_has_changed_and_only_then() {
+async fn cached_page_is_invalidated_only_by_a_change_of_its_names() {
     let app = TestApp::with_table().await;
     let names = async || {
         let listed = app.get("/v1/namespaces/ns/tables").await.expect(200);
@@ -99,7 +99,7 @@ async fn pages_are_read_anew_when_a_name_has_changed_and_only_then() {
 }
 
 #[tokio::test]
-async fn reports_are_counted_by_their_kind() {
+async fn metrics_reports_are_counted_by_kind() {
     let app = TestApp::with_table().await;
     let before = app.dump().await;
     for _ in 0..3 {
@@ -114,11 +114,11 @@ async fn reports_are_counted_by_their_kind() {
 }
 
 #[tokio::test]
-async fn a_report_that_is_none_is_refused_and_not_counted() {
+async fn invalid_metrics_report_is_rejected_and_not_counted() {
     let app = TestApp::with_table().await;
-    let refused = app.post(REPORTS, json!({ "report-type": "weather" })).await;
+    let response = app.post(REPORTS, json!({ "report-type": "weather" })).await;
     assert_eq!(
-        refused.error(),
+        response.error(),
         (
             400,
             "BadRequestException",
@@ -144,7 +144,7 @@ async fn series(app: &TestApp, name: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn requests_are_told_by_method_route_and_status() {
+async fn request_metrics_have_method_route_and_status() {
     let app = TestApp::with_table().await;
     for path in ["/v1/namespaces/ns/tables/t", "/v1/default/namespaces/ns/tables/none", "/nowhere"]
     {
@@ -163,13 +163,13 @@ async fn requests_are_told_by_method_route_and_status() {
         );
         assert!(found.contains(&line), "{line}\n{found}");
     }
-    // The scrape itself is active.
+    // The only active request is the one that reads the metrics.
     let active = series(&app, "http_server_active_requests{http_request_method=\"GET\"").await;
     assert!(active[0].ends_with(" 1"), "{active:?}");
 }
 
 #[tokio::test]
-async fn the_parts_of_a_commit_and_how_it_ended_are_told() {
+async fn commit_metrics_have_phases_and_outcome() {
     let app = TestApp::with_table().await;
     app.commit("ns", "t", vec![], vec![set_property("a", "1")]).await.expect(200);
     let stale = json!({
@@ -189,7 +189,7 @@ async fn the_parts_of_a_commit_and_how_it_ended_are_told() {
     }
     assert!(metric(&app, "slateberg_commit_group_size_count ").await >= 2);
     assert!(metric(&app, "slateberg_store_flush_group_size_count ").await >= 1);
-    // Metrics of SlateDB.
+    // The page also contains the metrics of SlateDB.
     assert!(!series(&app, "slatedb_db_").await.is_empty());
     let puts = "slateberg_object_store_request_duration_seconds_count{store=\"warehouse\",operation=\"put\"} ";
     assert!(metric(&app, puts).await >= 2);
@@ -207,7 +207,7 @@ async fn every_metric_of_slatedb_has_a_description() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn the_metrics_name_the_build_as_the_program_does_and_describe_the_process() {
+async fn metrics_contain_the_build_and_the_process() {
     let app = TestApp::new().await;
     let program = env!("CARGO_BIN_EXE_slateberg");
     let printed = std::process::Command::new(program).arg("--version").output().expect("it runs");
@@ -239,7 +239,7 @@ async fn fetches_of_an_issuers_keys_are_counted_by_issuer_and_result() {
         }
     })
     .await;
-    let served = Served::start(app).await;
+    let served = ServedApp::start(app).await;
     let lines = [
         "slateberg_issuer_fetches_total{issuer=\"up\",result=\"done\"} 1",
         "slateberg_issuer_fetches_total{issuer=\"down\",result=\"failed\"} 1",
@@ -256,5 +256,5 @@ async fn fetches_of_an_issuers_keys_are_counted_by_issuer_and_result() {
         }
     };
     let patience = Duration::from_secs(30);
-    tokio::time::timeout(patience, both_are_counted).await.expect("both are counted");
+    tokio::time::timeout(patience, both_are_counted).await.expect("both results are counted");
 }

@@ -33,7 +33,7 @@ const NAMES: [&str; 22] = [
 ];
 
 #[tokio::test]
-async fn a_namespace_table_or_view_of_any_name_lives_a_whole_life() {
+async fn namespace_table_and_view_with_any_name_can_be_created_renamed_and_dropped() {
     let app = TestApp::new().await;
     for name in NAMES {
         let segment = path::segment(name);
@@ -59,10 +59,10 @@ async fn a_namespace_table_or_view_of_any_name_lives_a_whole_life() {
         let listed = app.get(&format!("{namespace}/tables")).await.expect(200);
         assert_eq!(listed.body["identifiers"], json!([{ "namespace": [name], "name": name }]));
     }
-    let seen = app.dump().await.seen;
+    let seen = app.dump().await.visible;
     assert_eq!(seen.as_object().map(serde_json::Map::len), Some(2 * NAMES.len()));
     let app = app.restart().await;
-    assert_eq!(app.dump().await.seen, seen);
+    assert_eq!(app.dump().await.visible, seen);
     for name in NAMES {
         let (segment, view) = (path::segment(name), path::segment(&format!("{name}-view")));
         let namespace = format!("/v1/namespaces/{segment}");
@@ -71,11 +71,11 @@ async fn a_namespace_table_or_view_of_any_name_lives_a_whole_life() {
         app.delete(&format!("{namespace}%1F{segment}")).await.expect(204);
         app.delete(&namespace).await.expect(204);
     }
-    assert_eq!(app.dump().await.seen, json!({}));
+    assert_eq!(app.dump().await.visible, json!({}));
 }
 
 #[tokio::test]
-async fn a_dot_in_a_name_is_no_border_between_levels() {
+async fn dot_in_a_name_does_not_separate_levels() {
     let app = TestApp::new().await;
     app.create_namespace(&["a"]).await;
     app.create_namespace(&["a", "b"]).await;
@@ -90,7 +90,7 @@ async fn a_dot_in_a_name_is_no_border_between_levels() {
 }
 
 #[tokio::test]
-async fn a_space_may_come_as_a_plus_and_a_plus_comes_encoded() {
+async fn plus_in_a_path_is_a_space_and_encoded_plus_is_a_plus() {
     let app = TestApp::new().await;
     app.create_namespace(&["a b"]).await;
     app.create_namespace(&["a+b"]).await;
@@ -101,7 +101,7 @@ async fn a_space_may_come_as_a_plus_and_a_plus_comes_encoded() {
 }
 
 #[tokio::test]
-async fn names_that_look_alike_are_not_the_same() {
+async fn names_that_look_alike_are_different() {
     let app = TestApp::new().await;
     // The last two look the same, but are different strings.
     for name in ["a", "A", "a ", " a", "ü", "u\u{308}"] {
@@ -113,17 +113,17 @@ async fn names_that_look_alike_are_not_the_same() {
 
 /// Clients look up `ns.t.snapshots` as the table `snapshots` of the namespace `ns.t` first.
 #[tokio::test]
-async fn a_metadata_table_is_no_table_of_the_catalog() {
+async fn metadata_table_is_not_a_table_of_the_catalog() {
     let app = TestApp::with_table().await;
     for name in ["snapshots", "files", "history"] {
-        let answer = app.get(&format!("/v1/namespaces/ns%1Ft/tables/{name}")).await;
+        let response = app.get(&format!("/v1/namespaces/ns%1Ft/tables/{name}")).await;
         let message = format!("Table does not exist: ns.t.{name}");
-        assert_eq!(answer.error(), (404, "NoSuchTableException", message.as_str()));
+        assert_eq!(response.error(), (404, "NoSuchTableException", message.as_str()));
     }
 }
 
 #[tokio::test]
-async fn a_namespace_may_have_as_many_levels_as_are_allowed() {
+async fn namespace_with_the_maximum_number_of_levels_is_accepted() {
     let app = TestApp::new().await;
     let levels: Vec<_> = (0..32).map(|n| format!("l{n}")).collect();
     let mut levels: Vec<_> = levels.iter().map(String::as_str).collect();
@@ -134,21 +134,22 @@ async fn a_namespace_may_have_as_many_levels_as_are_allowed() {
     app.create_table(&deepest, "t").await;
     app.get(&format!("/v1/namespaces/{deepest}/tables/t")).await.expect(200);
     levels.push("l32");
-    let refused = app.post("/v1/namespaces", json!({ "namespace": levels })).await;
+    let response = app.post("/v1/namespaces", json!({ "namespace": levels })).await;
     assert_eq!(
-        refused.error(),
+        response.error(),
         (400, "IllegalArgumentException", "Invalid namespace: 33 levels, at most 32 are allowed")
     );
 }
 
 #[tokio::test]
-async fn the_longest_name_works_and_a_longer_one_does_not() {
+async fn name_of_the_maximum_length_is_accepted_and_a_longer_one_is_rejected() {
     let app = TestApp::new().await;
     let longest = "ü".repeat(256);
     app.create_namespace(&[&longest]).await;
     let namespace = format!("/v1/namespaces/{}", path::segment(&longest));
-    let made = app.post(&format!("{namespace}/tables"), create_table(&longest)).await.expect(200);
-    let file = made.body["metadata-location"].as_str().expect("a location");
+    let created =
+        app.post(&format!("{namespace}/tables"), create_table(&longest)).await.expect(200);
+    let file = created.body["metadata-location"].as_str().expect("a location");
     // Each segment of a location fits the limits of file systems.
     assert!(file.split('/').all(|part| part.len() <= 255), "{file}");
     app.get(&format!("{namespace}/tables/{}", path::segment(&longest))).await.expect(200);
@@ -164,7 +165,7 @@ async fn the_longest_name_works_and_a_longer_one_does_not() {
         (format!("{namespace}/views"), create_view(&longer), format!("Invalid name: {text}")),
     ];
     for (path, body, message) in cases {
-        let refused = app.refused(&path, body).await;
-        assert_eq!(refused.error(), (400, "IllegalArgumentException", message.as_str()));
+        let response = app.post_rejected(&path, body).await;
+        assert_eq!(response.error(), (400, "IllegalArgumentException", message.as_str()));
     }
 }

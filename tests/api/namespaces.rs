@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::support::app::{Answer, TestApp};
+use crate::support::app::{TestApp, TestResponse};
 
-async fn create(app: &TestApp, levels: &[&str], properties: Value) -> Answer {
+async fn create(app: &TestApp, levels: &[&str], properties: Value) -> TestResponse {
     app.post("/v1/namespaces", json!({ "namespace": levels, "properties": properties })).await
 }
 
@@ -12,7 +12,7 @@ async fn listed(app: &TestApp, query: &str) -> Value {
     app.get(&format!("/v1/namespaces{query}")).await.expect(200).body["namespaces"].clone()
 }
 
-async fn update(app: &TestApp, body: Value) -> Answer {
+async fn update(app: &TestApp, body: Value) -> TestResponse {
     app.post("/v1/namespaces/ns/properties", body).await
 }
 
@@ -26,15 +26,15 @@ async fn own_properties(app: &TestApp, name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_namespace_comes_and_goes() {
+async fn namespace_is_created_loaded_and_dropped() {
     let app = TestApp::new().await;
-    let made = create(&app, &["ns"], json!({ "owner": "ann" })).await.expect(200);
-    assert_eq!(made.body, json!({ "namespace": ["ns"], "properties": { "owner": "ann" } }));
-    assert_eq!(own_properties(&app, "ns").await, made.body["properties"]);
+    let expected = create(&app, &["ns"], json!({ "owner": "ann" })).await.expect(200);
+    assert_eq!(expected.body, json!({ "namespace": ["ns"], "properties": { "owner": "ann" } }));
+    assert_eq!(own_properties(&app, "ns").await, expected.body["properties"]);
     assert_eq!(app.head("/v1/namespaces/ns").await.expect(204).body, Value::Null);
     assert_eq!(app.delete("/v1/namespaces/ns").await.expect(204).body, Value::Null);
-    let gone = app.get("/v1/namespaces/ns").await;
-    assert_eq!(gone.error(), (404, "NoSuchNamespaceException", "Namespace does not exist: ns"));
+    let response = app.get("/v1/namespaces/ns").await;
+    assert_eq!(response.error(), (404, "NoSuchNamespaceException", "Namespace does not exist: ns"));
     assert_eq!(app.head("/v1/namespaces/ns").await.expect(404).body, Value::Null);
     assert_eq!(listed(&app, "").await, json!([]));
 }
@@ -47,14 +47,14 @@ async fn a_namespace_without_properties_has_none() {
         if let Some(properties) = properties {
             body["properties"] = properties;
         }
-        let made = app.post("/v1/namespaces", body).await.expect(200);
-        assert_eq!(made.body["properties"], json!({}));
+        let response = app.post("/v1/namespaces", body).await.expect(200);
+        assert_eq!(response.body["properties"], json!({}));
         assert_eq!(own_properties(&app, name).await, json!({}));
     }
 }
 
 #[tokio::test]
-async fn a_namespace_is_made_once_and_below_one_that_is_there() {
+async fn namespace_is_created_once_and_needs_its_parent() {
     let app = TestApp::new().await;
     create(&app, &["a"], json!({})).await.expect(200);
     let again = create(&app, &["a"], json!({ "other": "properties" })).await;
@@ -68,7 +68,7 @@ async fn a_namespace_is_made_once_and_below_one_that_is_there() {
 }
 
 #[tokio::test]
-async fn a_listing_shows_one_level() {
+async fn listing_of_namespaces_shows_one_level() {
     let app = TestApp::new().await;
     for levels in [&["b"][..], &["a"], &["a", "x"], &["a", "x", "deep"], &["a", "w"], &["a.x"]] {
         create(&app, levels, json!({})).await.expect(200);
@@ -88,13 +88,13 @@ async fn a_listing_shows_one_level() {
 }
 
 #[tokio::test]
-async fn whatever_is_asked_of_a_namespace_that_is_not_there_is_answered_so() {
+async fn every_request_for_a_missing_namespace_returns_404() {
     let app = TestApp::new().await;
     let base = "/v1/namespaces/nope";
     let table = crate::support::table::create_table("t");
     let view = crate::support::view::create_view("v");
     let register = json!({ "name": "t", "metadata-location": "memory:///warehouse/x.json" });
-    let answers = [
+    let responses = [
         app.get(base).await,
         app.delete(base).await,
         app.post(&format!("{base}/properties"), json!({ "updates": {} })).await,
@@ -105,22 +105,22 @@ async fn whatever_is_asked_of_a_namespace_that_is_not_there_is_answered_so() {
         app.post(&format!("{base}/register"), register.clone()).await,
         app.post(&format!("{base}/register-view"), register).await,
     ];
-    for answer in answers {
+    for response in responses {
         assert_eq!(
-            answer.error(),
+            response.error(),
             (404, "NoSuchNamespaceException", "Namespace does not exist: nope")
         );
     }
 }
 
 #[tokio::test]
-async fn properties_are_set_and_removed() {
+async fn namespace_properties_are_set_and_removed() {
     let app = TestApp::new().await;
     create(&app, &["ns"], json!({ "a": "1", "b": "2" })).await.expect(200);
     let updates = json!({ "removals": ["b", "z"], "updates": { "a": "3", "c": "4" } });
     let updated = update(&app, updates).await.expect(200);
-    let told = json!({ "updated": ["a", "c"], "removed": ["b"], "missing": ["z"] });
-    assert_eq!(updated.body, told);
+    let expected = json!({ "updated": ["a", "c"], "removed": ["b"], "missing": ["z"] });
+    assert_eq!(updated.body, expected);
     assert_eq!(own_properties(&app, "ns").await, json!({ "a": "3", "c": "4" }));
     for nothing in [json!({}), json!({ "removals": null, "updates": null })] {
         let updated = update(&app, nothing).await.expect(200);
@@ -129,13 +129,13 @@ async fn properties_are_set_and_removed() {
 }
 
 #[tokio::test]
-async fn a_key_is_either_set_or_removed() {
+async fn property_key_that_is_both_set_and_removed_is_rejected() {
     let app = TestApp::new().await;
     create(&app, &["ns"], json!({ "a": "1" })).await.expect(200);
     let both = json!({ "removals": ["a", "b"], "updates": { "a": "2" } });
-    let answer = update(&app, both).await;
+    let response = update(&app, both).await;
     assert_eq!(
-        answer.error(),
+        response.error(),
         (
             422,
             "UnprocessableEntityException",
@@ -158,9 +158,9 @@ async fn only_an_empty_namespace_is_dropped() {
     for (name, contents) in
         [("with-child", "namespaces"), ("with-table", "tables"), ("with-view", "views")]
     {
-        let refused = app.delete(&format!("/v1/namespaces/{name}")).await;
+        let response = app.delete(&format!("/v1/namespaces/{name}")).await;
         let message = format!("Namespace {name} is not empty: it contains {contents}");
-        assert_eq!(refused.error(), (409, "NamespaceNotEmptyException", message.as_str()));
+        assert_eq!(response.error(), (409, "NamespaceNotEmptyException", message.as_str()));
     }
     app.delete("/v1/namespaces/with-child%1Fc").await.expect(204);
     app.delete("/v1/namespaces/with-table/tables/t").await.expect(204);
@@ -172,7 +172,7 @@ async fn only_an_empty_namespace_is_dropped() {
 }
 
 #[tokio::test]
-async fn a_namespace_that_is_made_anew_is_a_new_one() {
+async fn recreated_namespace_does_not_keep_properties() {
     let app = TestApp::new().await;
     create(&app, &["ns"], json!({ "a": "1" })).await.expect(200);
     app.delete("/v1/namespaces/ns").await.expect(204);
@@ -188,5 +188,5 @@ async fn namespaces_survive_a_restart() {
     create(&app, &["a", "b"], json!({})).await.expect(200);
     let before = app.dump().await;
     let app = app.restart().await;
-    assert_eq!(app.dump().await.seen, before.seen);
+    assert_eq!(app.dump().await.visible, before.visible);
 }

@@ -1,4 +1,5 @@
-//! A valid credential without any permission gets exactly this information.
+//! A valid credential without permissions gets a 403 that names the credential and explains how to
+//! get permissions, and nothing else.
 
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -8,7 +9,7 @@ use crate::support::table::create_table;
 
 const GRANTS: &str = "/management/v1/grants";
 
-/// Requests for existing resources, and the same for missing ones.
+/// Requests for existing resources, each with the same request for a missing one.
 const PAIRS: [(&str, &str); 5] = [
     ("/v1/config", "/v1/config?warehouse=nope"),
     ("/v1/config?warehouse=default", "/v1/config?warehouse=memory:///nope"),
@@ -18,7 +19,7 @@ const PAIRS: [(&str, &str); 5] = [
 ];
 
 #[tokio::test]
-async fn a_credential_without_permissions_is_told_so_whatever_exists() {
+async fn credential_without_permissions_gets_403_whether_or_not_the_resource_exists() {
     let app = TestApp::secured().await;
     app.create_namespace(&["ns"]).await;
     app.post("/v1/namespaces/ns/tables", create_table("t")).await.expect(200);
@@ -43,8 +44,8 @@ async fn a_credential_without_permissions_is_told_so_whatever_exists() {
             }
         }
         let drop = "/v1/namespaces/ns/tables/t";
-        let refused = app.request_as(&key, Method::DELETE, drop, &Value::Null).await;
-        refused.expect_error(403, "ForbiddenException");
+        let rejection = app.request_as(&key, Method::DELETE, drop, &Value::Null).await;
+        rejection.expect_error(403, "ForbiddenException");
         app.get_as(&key, "/management/v1/whoami").await.expect(200);
     }
     // Without a valid credential, the response discloses nothing.
@@ -52,7 +53,7 @@ async fn a_credential_without_permissions_is_told_so_whatever_exists() {
 }
 
 #[tokio::test]
-async fn a_credential_with_any_grant_finds_hidden_things_absent() {
+async fn credential_with_any_grant_gets_404_for_hidden_resources() {
     let app = TestApp::secured().await;
     app.create_namespace(&["ns"]).await;
     app.create_namespace(&["hidden"]).await;
@@ -73,7 +74,7 @@ async fn a_credential_with_any_grant_finds_hidden_things_absent() {
 }
 
 #[tokio::test]
-async fn a_credential_that_a_permit_for_every_principal_may_concern_learns_nothing() {
+async fn credential_that_a_general_permit_may_match_gets_404_for_hidden_resources() {
     let policy =
         r#"@id("scratch") permit (principal, action, resource in Namespace::"default/scratch");"#;
     let app = TestApp::with_policies(policy, |_| {}).await;

@@ -7,7 +7,7 @@ use std::path::Path;
 use axum::http::Method;
 use serde_json::{Value, json};
 
-use crate::support::app::{Answer, TestApp};
+use crate::support::app::{TestApp, TestResponse};
 use crate::support::schema::Schemas;
 
 const PREFIX: &str = "/management/v1";
@@ -64,7 +64,7 @@ fn every_route_is_documented_and_nothing_else() {
 }
 
 #[test]
-fn whatever_the_document_points_to_is_in_it() {
+fn every_reference_in_the_document_resolves() {
     fn references(value: &Value, found: &mut Vec<String>) {
         match value {
             Value::Object(members) => {
@@ -90,13 +90,13 @@ fn whatever_the_document_points_to_is_in_it() {
 }
 
 #[tokio::test]
-async fn what_is_documented_is_served() {
+async fn every_documented_route_is_served() {
     let app = TestApp::secured().await;
     for operation in documented(&document()) {
         let (method, path) = operation.split_once(' ').expect("a method and a path");
         let method = Method::from_bytes(method.as_bytes()).expect("a method");
         let answer = app.request_as("", method, path, &Value::Null).await;
-        // 200 or 401: a missing route would return 404 only after authentication.
+        // Without a credential, even a missing route returns 401. The next request has one.
         assert!([200, 401].contains(&answer.status.as_u16()), "{operation}: {}", answer.status);
         let method = operation.split(' ').next().expect("a method").parse().expect("a method");
         let answer = app.request(method, path, &[], &Value::Null).await;
@@ -106,7 +106,7 @@ async fn what_is_documented_is_served() {
 }
 
 #[tokio::test]
-async fn the_document_is_given_to_everybody() {
+async fn document_needs_no_credential() {
     let app = TestApp::secured().await;
     let answer = app.get_as("", "/management/v1/openapi.json").await.expect(200);
     assert_eq!(answer.header("content-type"), "application/json");
@@ -120,7 +120,7 @@ struct Pinned {
 }
 
 impl Pinned {
-    /// Resolves a reference, if this is one.
+    /// Returns the target of a reference. Any other value is returned unchanged.
     fn resolved<'a>(&'a self, value: &'a Value) -> &'a Value {
         match value["$ref"].as_str() {
             Some(target) => {
@@ -133,28 +133,28 @@ impl Pinned {
 
     /// Asserts that the document contains this response for the operation.
     #[track_caller]
-    fn check(&self, method: &str, template: &str, answer: &Answer) {
+    fn check(&self, method: &str, template: &str, answer: &TestResponse) {
         let operation = &self.document["paths"][template][method];
         let status = answer.status.as_str();
-        let told = format!("{method} {template}: {status} {}", answer.body);
+        let message = format!("{method} {template}: {status} {}", answer.body);
         let response = self.resolved(&operation["responses"][status]);
-        assert!(response.is_object(), "it is not documented: {told}");
+        assert!(response.is_object(), "the document lacks this response: {message}");
         let schema = &response["content"]["application/json"]["schema"];
         if schema.is_null() {
-            assert_eq!(answer.body, Value::Null, "{told}");
+            assert_eq!(answer.body, Value::Null, "{message}");
             return;
         }
         let problems = Schemas(&self.document).problems(schema, &answer.body);
-        assert!(problems.is_empty(), "{told}: {problems:#?}");
+        assert!(problems.is_empty(), "{message}: {problems:#?}");
     }
 
-    async fn send(&self, credential: &str, method: &str, path: &str, body: Value) -> Answer {
+    async fn send(&self, credential: &str, method: &str, path: &str, body: Value) -> TestResponse {
         let method = method.to_uppercase().parse().expect("a method");
         self.app.request_as(credential, method, path, &body).await
     }
 
-    /// Sends a request whose template is its path, and checks the response.
-    async fn ask(&self, credential: &str, method: &str, path: &str, body: Value) -> Answer {
+    /// Sends a request to a path without parameters, and checks the response.
+    async fn ask(&self, credential: &str, method: &str, path: &str, body: Value) -> TestResponse {
         let answer = self.send(credential, method, path, body).await;
         self.check(method, path, &answer);
         answer
@@ -167,9 +167,9 @@ impl Pinned {
         let admin = self.app.credential().to_owned();
         let reader = &self.app.key_with_role("reader").await;
         let (all, one) = ("/management/v1/warehouses", "/management/v1/warehouses/{name}");
-        let wanted = json!({ "name": "lake", "storage": { "location": "memory:///lake" } });
+        let request = json!({ "name": "lake", "storage": { "location": "memory:///lake" } });
         for (credential, status) in [(&*admin, 201), (&admin, 409), (reader, 403), ("", 401)] {
-            self.ask(credential, "post", all, wanted.clone()).await.expect(status);
+            self.ask(credential, "post", all, request.clone()).await.expect(status);
         }
         self.ask(&admin, "post", all, json!({ "name": "x", "storage": {} })).await.expect(400);
         self.ask(&admin, "get", all, Value::Null).await.expect(200);
@@ -196,7 +196,7 @@ impl Pinned {
 }
 
 impl Pinned {
-    /// Sends all requests on encryption, here and on an encrypted catalog.
+    /// Sends all requests on encryption, to this catalog and to an encrypted one.
     async fn encryption(&self) {
         let admin = self.app.credential().to_owned();
         let reader = self.app.key_with_role("reader").await;
@@ -232,9 +232,9 @@ impl Pinned {
         let (one, cancel) = (&format!("{all}/{{id}}"), &format!("{all}/{{id}}/cancel"));
         self.app.create_namespace(&["ns"]).await;
         self.app.create_table("ns", "t").await;
-        let wanted = json!({ "kind": "orphan-removal", "resource": "table:default/ns/t" });
+        let request = json!({ "kind": "orphan-removal", "resource": "table:default/ns/t" });
         for (credential, status) in [(&*admin, 202), (&admin, 409), (reader, 403), ("", 401)] {
-            self.ask(credential, "post", all, wanted.clone()).await.expect(status);
+            self.ask(credential, "post", all, request.clone()).await.expect(status);
         }
         let nothing = json!({ "kind": "orphan-removal", "resource": "table:default/ns/nothing" });
         self.ask(&admin, "post", all, nothing).await.expect(404);
@@ -295,7 +295,7 @@ impl Pinned {
 }
 
 #[tokio::test]
-async fn answers_are_what_the_document_says() {
+async fn responses_match_the_schemas_of_the_document() {
     let pinned = Pinned { app: TestApp::secured().await, document: document() };
     let admin = pinned.app.credential().to_owned();
     let whoami = "/management/v1/whoami";
@@ -305,13 +305,13 @@ async fn answers_are_what_the_document_says() {
         pinned.ask(credential, "get", whoami, Value::Null).await;
         pinned.ask(credential, "get", keys, Value::Null).await;
     }
-    let wanted =
+    let request =
         json!({ "name": "reader", "roles": ["reader"], "expires-at-ms": 4_000_000_000_000_i64 });
-    let made = pinned.ask(&admin, "post", keys, wanted).await.expect(201);
+    let created = pinned.ask(&admin, "post", keys, request).await.expect(201);
     let everything =
         json!({ "name": "x", "roles": [], "warehouses": ["default"], "expires-at-ms": null });
     pinned.ask(&admin, "post", keys, everything).await.expect(201);
-    let reader = made.body["key"].as_str().expect("a text");
+    let reader = created.body["key"].as_str().expect("a text");
     pinned.ask(reader, "get", whoami, Value::Null).await.expect(200);
     pinned.ask(reader, "get", "/management/v1/server", Value::Null).await.expect(200);
     for wrong in [json!({}), json!({ "name": "" }), json!({ "name": "x", "more": 1 })] {
@@ -323,7 +323,7 @@ async fn answers_are_what_the_document_says() {
     pinned.ask(reader, "get", keys, Value::Null).await.expect(403);
     let listed = pinned.ask(&admin, "get", keys, Value::Null).await.expect(200);
     assert_eq!(listed.body["api-keys"].as_array().expect("a list").len(), 3);
-    let id = made.body["id"].as_str().expect("an id");
+    let id = created.body["id"].as_str().expect("an id");
     for (credential, method, id) in [
         (admin.as_str(), "get", id),
         (reader, "get", id),

@@ -1,4 +1,4 @@
-//! Overlapping locations: with those of other tables, views and namespaces, and with the state of
+//! Locations that overlap with those of other tables, views and namespaces, or with the state of
 //! the catalog.
 
 use std::path::Path;
@@ -9,9 +9,9 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 use slateberg::app::App;
 use slateberg_config::Settings;
-use slateberg_runtime::seams::Seams;
+use slateberg_runtime::dependencies::Dependencies;
 
-use crate::support::app::{Answer, TestApp};
+use crate::support::app::{TestApp, TestResponse};
 use crate::support::avro::{manifest, manifest_list};
 use crate::support::fsck::assert_sound;
 use crate::support::table::{append, create_table, creating_updates, set_property};
@@ -84,7 +84,7 @@ async fn scene() -> TestApp {
 }
 
 #[tokio::test]
-async fn no_request_takes_a_location_at_inside_or_around_that_of_another_table_or_view() {
+async fn location_equal_to_inside_or_around_that_of_another_table_or_view_is_rejected() {
     let app = scene().await;
     for location in [
         "memory:///warehouse/place/table",
@@ -97,13 +97,13 @@ async fn no_request_takes_a_location_at_inside_or_around_that_of_another_table_o
         "memory:///warehouse",
     ] {
         for (path, body) in requests(location) {
-            let refused = app.refused(path, body.clone()).await;
+            let response = app.post_rejected(path, body.clone()).await;
             assert_eq!(
-                (refused.error().0, refused.error().1),
+                (response.error().0, response.error().1),
                 (400, "IllegalArgumentException"),
                 "{path} {body}"
             );
-            let message = refused.message();
+            let message = response.message();
             assert!(message.starts_with("Cannot use location '"), "{path} {body}: {message}");
             assert!(!message.contains("secret"), "{message}");
         }
@@ -136,7 +136,7 @@ async fn a_percent_encoded_spelling_of_a_taken_location_is_rejected() {
         "memory:///warehouse/hidde%6E",
     ] {
         for (path, body) in requests(location) {
-            let rejected = app.refused(path, body.clone()).await;
+            let rejected = app.post_rejected(path, body.clone()).await;
             assert_eq!(rejected.error().0, 400, "{path} {body}");
             let message = rejected.message();
             assert!(message.contains("overlaps"), "{path} {body}: {message}");
@@ -153,13 +153,13 @@ async fn a_percent_encoded_spelling_of_a_taken_location_is_rejected() {
 }
 
 #[tokio::test]
-async fn a_registered_table_does_not_overlap_either() {
+async fn registered_table_with_an_overlapping_location_is_rejected() {
     let app = scene().await;
     let loaded = app.get("/v1/namespaces/hidden/tables/secret").await.expect(200);
     let again = json!({ "name": "again", "metadata-location": loaded.body["metadata-location"] });
-    let refused = app.refused("/v1/namespaces/ns/register", again).await;
-    assert_eq!(refused.error().0, 400);
-    assert!(refused.message().contains("overlaps"), "{}", refused.message());
+    let response = app.post_rejected("/v1/namespaces/ns/register", again).await;
+    assert_eq!(response.error().0, 400);
+    assert!(response.message().contains("overlaps"), "{}", response.message());
     let mut metadata = loaded.body["metadata"].clone();
     metadata["location"] = json!("memory:///warehouse/place/table/below");
     let file = "memory:///warehouse/elsewhere.metadata.json";
@@ -168,8 +168,8 @@ async fn a_registered_table_does_not_overlap_either() {
         json!({ "name": "again", "metadata-location": file }),
         json!({ "name": "mine", "metadata-location": file, "overwrite": true }),
     ] {
-        let refused = app.refused("/v1/namespaces/ns/register", body).await;
-        assert!(refused.message().contains("overlaps"), "{}", refused.message());
+        let response = app.post_rejected("/v1/namespaces/ns/register", body).await;
+        assert!(response.message().contains("overlaps"), "{}", response.message());
     }
     // The location of a dropped table is free.
     app.delete("/v1/namespaces/hidden/tables/secret").await.expect(204);
@@ -183,7 +183,7 @@ async fn a_namespace_whose_location_is_that_of_a_table_gets_no_tables_there() {
     let body = json!({ "namespace": ["thief"],
                        "properties": { "location": "memory:///warehouse/place/table" } });
     app.post("/v1/namespaces", body).await.expect(200);
-    app.refused("/v1/namespaces/thief/tables", create_table("x")).await;
+    app.post_rejected("/v1/namespaces/thief/tables", create_table("x")).await;
     app.create_namespace(&["honest"]).await;
     app.create_table("honest", "x").await;
 }
@@ -207,16 +207,16 @@ async fn of_concurrent_requests_for_overlapping_locations_one_succeeds() {
             let app = &app;
             async move { app.post(&path, body).await }
         });
-        let answers = join_all(requests).await;
+        let responses = join_all(requests).await;
         let (done, refused): (Vec<_>, Vec<_>) =
-            answers.iter().partition(|answer| answer.status.is_success());
-        assert_eq!(done.len(), 1, "{answers:#?}");
-        assert!(refused.iter().all(|answer| answer.status == 400), "{answers:#?}");
+            responses.iter().partition(|response| response.status.is_success());
+        assert_eq!(done.len(), 1, "{responses:#?}");
+        assert!(refused.iter().all(|response| response.status == 400), "{responses:#?}");
     }
 }
 
 #[tokio::test]
-async fn tables_that_overlap_already_go_on() {
+async fn tables_that_already_overlap_accept_commits() {
     let app = TestApp::with_overlapping_tables().await;
     app.post(TABLES, at("around", "memory:///warehouse/ns")).await.expect(200);
     app.post(TABLES, at("whole", "memory:///warehouse")).await.expect(200);
@@ -231,7 +231,7 @@ async fn tables_that_overlap_already_go_on() {
     // A table at the root of the warehouse does not prevent the creation of others.
     app.create_namespace(&["free"]).await;
     app.create_table("free", "t").await;
-    app.refused(TABLES, at("third", "memory:///warehouse/ns/x")).await;
+    app.post_rejected(TABLES, at("third", "memory:///warehouse/ns/x")).await;
 }
 
 /// A catalog with the namespaces `a` and `b`, with or without overlapping tables, and a key that
@@ -255,13 +255,13 @@ async fn tenants(overlapping: bool) -> (TestApp, String) {
     (app, owner)
 }
 
-async fn register_as(app: &TestApp, key: &str, name: &str, file: &str) -> Answer {
+async fn register_as(app: &TestApp, key: &str, name: &str, file: &str) -> TestResponse {
     let body = json!({ "name": name, "metadata-location": file });
     app.request_as(key, Method::POST, "/v1/namespaces/a/register", &body).await
 }
 
 #[tokio::test]
-async fn a_metadata_file_of_a_hidden_table_is_answered_as_one_that_does_not_exist() {
+async fn metadata_file_of_a_hidden_table_gets_the_same_response_as_a_missing_one() {
     for overlapping in [false, true] {
         let (app, owner) = tenants(overlapping).await;
         let loaded = app.get("/v1/namespaces/b/tables/t").await.expect(200).body;
@@ -284,10 +284,10 @@ async fn a_metadata_file_of_a_hidden_table_is_answered_as_one_that_does_not_exis
             for kind in ["register", "register-view"] {
                 let path = format!("/v1/namespaces/a/{kind}");
                 let body = json!({ "name": "x", "metadata-location": file });
-                let refused = app.request_as(&owner, Method::POST, &path, &body).await;
+                let rejection = app.request_as(&owner, Method::POST, &path, &body).await;
                 if kind == "register" || !file.ends_with("copy.metadata.json") {
                     assert_eq!(
-                        refused.error(),
+                        rejection.error(),
                         (404, "NotFoundException", message.as_str()),
                         "{kind}"
                     );
@@ -295,8 +295,8 @@ async fn a_metadata_file_of_a_hidden_table_is_answered_as_one_that_does_not_exis
             }
             let body = json!({ "name": "t", "metadata-location": file, "overwrite": true });
             let path = "/v1/namespaces/a/register";
-            let refused = app.request_as(&owner, Method::POST, path, &body).await;
-            assert_eq!(refused.error(), (404, "NotFoundException", message.as_str()));
+            let rejection = app.request_as(&owner, Method::POST, path, &body).await;
+            assert_eq!(rejection.error(), (404, "NotFoundException", message.as_str()));
         }
         // The owner may register metadata of its own table, and an administrator that of all
         // tables.
@@ -331,8 +331,8 @@ async fn a_search_for_orphans_finds_no_file_at_the_location_of_another_table() {
                 "dry-run": dry_run, "older-than-seconds": 0 })
     };
     for table in ["same", "inside"] {
-        let refused = app.request_as(&owner, Method::POST, JOBS, &orphans(table, true)).await;
-        refused.expect_error(409, "ConflictException");
+        let rejection = app.request_as(&owner, Method::POST, JOBS, &orphans(table, true)).await;
+        rejection.expect_error(409, "ConflictException");
     }
     for dry_run in [true, false] {
         let body = orphans("around", dry_run);
@@ -345,8 +345,8 @@ async fn a_search_for_orphans_finds_no_file_at_the_location_of_another_table() {
             assert_eq!(job["found"], json!([lost]), "{job}");
         }
     }
-    assert!(app.file(&in_flight).await.is_some(), "a writer may be about to commit it");
-    // A search for orphans of the table at the location itself finds the file.
+    assert!(app.file(&in_flight).await.is_some(), "a writer may still commit the file");
+    // A search for orphans of the table at this location finds the file.
     let mut body = orphans("t", true);
     body["resource"] = json!("table:default/b/t");
     app.delete("/v1/namespaces/a/tables/inside").await.expect(204);
@@ -358,12 +358,12 @@ async fn a_search_for_orphans_finds_no_file_at_the_location_of_another_table() {
     assert!(found.contains(&json!(in_flight)), "{job}");
 }
 
-/// A catalog on a directory, opened like by a server.
+/// A catalog on a directory, opened in the same way as by a server.
 async fn local(directory: &Path) -> TestApp {
     let mut settings = Settings { data_dir: directory.join("data"), ..Settings::default() };
     settings.authn.insecure_no_auth = true;
     settings.catalog.orphan_age_seconds_min = 0;
-    TestApp::of(App::build(settings, Seams::default()).await.expect("the catalog opens"))
+    TestApp::of(App::build(settings, Dependencies::default()).await.expect("the catalog opens"))
 }
 
 #[tokio::test]
@@ -382,7 +382,7 @@ async fn no_table_and_no_job_reaches_the_state_through_a_symbolic_link() {
         names.sort();
         names
     };
-    // As the location of a table.
+    // The link cannot be the location of a table.
     for body in [
         at("x", &format!("{location}/link")),
         at("x", &format!("file://{}/data/warehouse/default/ns/x", root.display())),
@@ -392,11 +392,11 @@ async fn no_table_and_no_job_reaches_the_state_through_a_symbolic_link() {
             let path = Path::new(place.strip_prefix("file://").expect("a local file"));
             std::os::unix::fs::symlink(root.join("data"), path).expect("a link");
         }
-        let refused = app.post(TABLES, body).await.expect_error(400, "IllegalArgumentException");
-        let message = refused.message();
+        let response = app.post(TABLES, body).await.expect_error(400, "IllegalArgumentException");
+        let message = response.message();
         assert!(message.contains("the catalog's own state is there"), "{message}");
     }
-    // As the target of a search for orphans, and of a purge by forged metadata.
+    // The link cannot lead a search for orphans, or a purge of forged metadata, to the state.
     let manifests = state("manifest");
     assert!(!manifests.is_empty());
     let forged = format!("{location}/link/manifest/{}", manifests[0].to_string_lossy());
@@ -418,5 +418,5 @@ async fn no_table_and_no_job_reaches_the_state_through_a_symbolic_link() {
     assert_eq!(job["found"], json!([format!("{location}/lost")]), "{job}");
     app.delete(&format!("{TABLES}/t?purgeRequested=true")).await.expect(204);
     app.app.runtime.catalog.jobs().run_jobs().await.expect("jobs run");
-    assert!(manifests.iter().all(|name| state("manifest").contains(name)), "the state is whole");
+    assert!(manifests.iter().all(|name| state("manifest").contains(name)), "a manifest is gone");
 }

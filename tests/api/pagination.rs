@@ -9,16 +9,16 @@ use crate::support::table::create_table;
 /// Returns one page: its names, and the token of the next page.
 async fn page(app: &TestApp, listing: &str, query: &str) -> (Vec<String>, Option<String>) {
     let separator = if listing.contains('?') { '&' } else { '?' };
-    let answer = app.get(&format!("{listing}{separator}{query}")).await.expect(200);
+    let response = app.get(&format!("{listing}{separator}{query}")).await.expect(200);
     let named = |item: &Value| match item.as_array() {
         Some(levels) => levels.last().expect("a level").clone(),
         None => item["name"].clone(),
     };
-    let items = answer.body.get("identifiers").or_else(|| answer.body.get("namespaces"));
+    let items = response.body.get("identifiers").or_else(|| response.body.get("namespaces"));
     let items = items.and_then(Value::as_array).expect("a list").iter();
     let names = items.map(|item| named(item).as_str().expect("a name").to_owned()).collect();
-    assert!(answer.body.get("next-page-token").is_some(), "null on the last page, not absent");
-    (names, answer.body["next-page-token"].as_str().map(ToOwned::to_owned))
+    assert!(response.body.get("next-page-token").is_some(), "a missing token instead of null");
+    (names, response.body["next-page-token"].as_str().map(ToOwned::to_owned))
 }
 
 /// Returns all pages of this size.
@@ -51,7 +51,7 @@ const LISTINGS: [&str; 3] =
     ["/v1/namespaces?parent=ns", "/v1/namespaces/ns/tables", "/v1/namespaces/views/views"];
 
 #[tokio::test]
-async fn pages_have_the_size_that_was_asked_for() {
+async fn page_has_the_requested_size() {
     let app = five_of_each().await;
     let all = ["a", "b", "c", "d", "e"];
     for listing in LISTINGS {
@@ -63,7 +63,7 @@ async fn pages_have_the_size_that_was_asked_for() {
 }
 
 #[tokio::test]
-async fn who_knows_no_pages_gets_everything() {
+async fn listing_without_a_page_token_is_complete() {
     let app = TestApp::with_settings(|settings| settings.catalog.page_size_max = 2).await;
     app.create_namespace(&["ns"]).await;
     for name in ["a", "b", "c", "d", "e"] {
@@ -83,7 +83,7 @@ async fn who_knows_no_pages_gets_everything() {
 }
 
 #[tokio::test]
-async fn names_that_come_and_go_do_not_disturb_the_others() {
+async fn names_created_or_dropped_between_pages_do_not_affect_the_others() {
     let app = five_of_each().await;
     let listing = "/v1/namespaces/ns/tables";
     let (first, token) = page(&app, listing, "pageToken=&pageSize=2").await;
@@ -104,7 +104,7 @@ async fn names_that_come_and_go_do_not_disturb_the_others() {
 }
 
 #[tokio::test]
-async fn a_token_outlives_everything_that_it_was_made_of() {
+async fn page_token_stays_valid_after_its_names_are_dropped() {
     let app = five_of_each().await;
     let listing = "/v1/namespaces/ns/tables";
     let (_, token) = page(&app, listing, "pageToken=&pageSize=4").await;
@@ -120,7 +120,7 @@ async fn a_token_outlives_everything_that_it_was_made_of() {
 }
 
 #[tokio::test]
-async fn names_of_any_script_stand_on_pages() {
+async fn names_of_any_script_are_paginated() {
     let app = TestApp::new().await;
     app.create_namespace(&["ns"]).await;
     let mut names = ["%2F", "+", "a b", "a.b", "a/b", "ü", "名前", "🦀", "A", "a", "ab", "\u{a0}"];
@@ -130,33 +130,34 @@ async fn names_of_any_script_stand_on_pages() {
     names.sort_unstable();
     for size in [1, 5, 100] {
         let listed = pages(&app, "/v1/namespaces/ns/tables", size).await.concat();
-        assert_eq!(listed, names, "by the bytes of their names");
+        assert_eq!(listed, names, "names are sorted by their bytes");
     }
 }
 
 #[tokio::test]
-async fn a_broken_token_or_size_is_refused() {
+async fn invalid_page_token_or_size_is_rejected() {
     let app = five_of_each().await;
     for listing in LISTINGS {
         let separator = if listing.contains('?') { '&' } else { '?' };
-        // The last token is from a server before tokens contained their listing.
+        // The last token has the format of older servers, in which it does not name its listing.
         for token in ["!", "AA", "YWJj", "a", "%00", "Af8", "b", "%FF", "AWE%3D%3D", "AWI"] {
-            let answer = app.get(&format!("{listing}{separator}pageToken={token}")).await;
-            let (status, kind, message) = answer.error();
+            let response = app.get(&format!("{listing}{separator}pageToken={token}")).await;
+            let (status, kind, message) = response.error();
             assert_eq!((status, kind), (400, "IllegalArgumentException"), "{token}");
             assert!(message.starts_with("Invalid page token"), "{token}: {message}");
         }
         for size in ["0", "-1", "1.5", "x", "", "99999999999999999999999", "%31%20"] {
             for token in ["", "pageToken=&"] {
-                let answer = app.get(&format!("{listing}{separator}{token}pageSize={size}")).await;
-                answer.expect_error(400, "BadRequestException");
+                let response =
+                    app.get(&format!("{listing}{separator}{token}pageSize={size}")).await;
+                response.expect_error(400, "BadRequestException");
             }
         }
     }
 }
 
 #[tokio::test]
-async fn a_token_of_another_listing_is_refused() {
+async fn page_token_of_another_listing_is_rejected() {
     let app = five_of_each().await;
     app.create_namespace(&["other"]).await;
     let listings = [&LISTINGS[..], &["/v1/namespaces/other/tables", "/v1/namespaces"]].concat();
@@ -178,7 +179,10 @@ async fn an_empty_listing_is_one_page() {
     assert_eq!(page(&app, "/v1/namespaces", "pageToken=").await, (vec![], None));
     app.create_namespace(&["ns"]).await;
     for kind in ["tables", "views"] {
-        let answer = app.get(&format!("/v1/namespaces/ns/{kind}?pageToken=&pageSize=1")).await;
-        assert_eq!(answer.expect(200).body, json!({ "next-page-token": null, "identifiers": [] }));
+        let response = app.get(&format!("/v1/namespaces/ns/{kind}?pageToken=&pageSize=1")).await;
+        assert_eq!(
+            response.expect(200).body,
+            json!({ "next-page-token": null, "identifiers": [] })
+        );
     }
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use axum::http::Method;
 use serde_json::{Value, json};
 use slateberg::app::App;
-use slateberg_runtime::seams::Seams;
+use slateberg_runtime::dependencies::Dependencies;
 
-use crate::support::app::{Answer, TestApp, bucket_opener, memory_settings};
+use crate::support::app::{TestApp, TestResponse, bucket_opener, memory_settings};
 use crate::support::fsck::assert_sound;
 
 const POLICIES: &str = "/management/v1/policies";
@@ -23,7 +23,7 @@ fn lists_keys(id: &str, key: &str) -> String {
 
 impl TestApp {
     /// Sends `PUT` for a policy.
-    pub(crate) async fn put_policy(&self, id: &str, text: &str) -> Answer {
+    pub(crate) async fn put_policy(&self, id: &str, text: &str) -> TestResponse {
         let path = format!("{POLICIES}/{id}");
         self.request(Method::PUT, &path, &[], &json!({ "text": text })).await
     }
@@ -38,14 +38,14 @@ impl TestApp {
 }
 
 #[tokio::test]
-async fn a_policy_decides_the_next_request_and_no_more_once_it_is_gone() {
+async fn policy_applies_from_the_next_request_until_its_deletion() {
     let app = TestApp::secured().await;
     let (id, key) = app.make_key(json!({ "name": "lister" })).await;
     app.get_as(&key, KEYS).await.expect_error(403, "ForbiddenException");
 
-    let made = app.put_policy("lister", &lists_keys("lister", &id)).await.expect(200).body;
-    assert_eq!((&made["revision"], &made["dry-run"]), (&json!(1), &json!(false)));
-    assert_eq!(made["changes"]["policies"][0]["before"], Value::Null);
+    let response_body = app.put_policy("lister", &lists_keys("lister", &id)).await.expect(200).body;
+    assert_eq!((&response_body["revision"], &response_body["dry-run"]), (&json!(1), &json!(false)));
+    assert_eq!(response_body["changes"]["policies"][0]["before"], Value::Null);
     app.get_as(&key, KEYS).await.expect(200);
     let one = app.get(&format!("{POLICIES}/lister")).await.expect(200).body;
     assert_eq!(one["origin"], "api");
@@ -60,7 +60,7 @@ async fn a_policy_decides_the_next_request_and_no_more_once_it_is_gone() {
 }
 
 #[tokio::test]
-async fn policies_survive_a_restart_and_are_sound() {
+async fn policies_survive_a_restart_and_pass_fsck() {
     let app = TestApp::secured().await;
     let (id, key) = app.make_key(json!({ "name": "lister" })).await;
     app.put_policy("lister", &lists_keys("lister", &id)).await.expect(200);
@@ -73,7 +73,7 @@ async fn policies_survive_a_restart_and_are_sound() {
 }
 
 #[tokio::test]
-async fn a_listing_tells_where_policies_come_from() {
+async fn listing_of_policies_contains_their_origins() {
     let app = TestApp::secured().await;
     app.put_policy("more", &lists_keys("more", "nobody")).await.expect(200);
     assert_eq!(app.policies_of("api").await, ["more"]);
@@ -114,7 +114,7 @@ async fn a_listing_tells_where_policies_come_from() {
 }
 
 #[tokio::test]
-async fn a_change_that_does_not_fit_is_refused_with_its_place_and_changes_nothing() {
+async fn invalid_policy_is_rejected_with_its_location_and_changes_nothing() {
     let app = TestApp::secured().await;
     app.put_policy("fine", &lists_keys("fine", "x")).await.expect(200);
     let before = app.get(POLICIES).await.body;
@@ -128,9 +128,9 @@ async fn a_change_that_does_not_fit_is_refused_with_its_place_and_changes_nothin
         ("@id(\"q\") permit (principal, action, resource);", "its @id is 'q', expected 'p'"),
         (two.as_str(), "expected one policy or template, got 2"),
     ] {
-        let answer = app.put_policy("p", text).await;
-        let answer = answer.expect_error(400, "IllegalArgumentException");
-        assert!(answer.message().contains(told), "{text}: {}", answer.message());
+        let response = app.put_policy("p", text).await;
+        let response = response.expect_error(400, "IllegalArgumentException");
+        assert!(response.message().contains(told), "{text}: {}", response.message());
     }
     let taken = app.put_policy("role-admin", &lists_keys("role-admin", "x")).await.expect(400);
     assert!(taken.message().contains("is taken"), "{}", taken.message());
@@ -149,7 +149,7 @@ async fn a_change_that_does_not_fit_is_refused_with_its_place_and_changes_nothin
 }
 
 #[tokio::test]
-async fn a_template_can_be_made_and_goes_only_with_its_grants() {
+async fn template_with_grants_cannot_be_deleted() {
     let app = TestApp::secured().await;
     let text = "@id(\"grant-load\") permit (principal in ?principal, action == Action::\"Load\", \
                 resource in ?resource);";
@@ -157,34 +157,34 @@ async fn a_template_can_be_made_and_goes_only_with_its_grants() {
     assert_eq!(made.expect(201).body["revision"], 1);
     let grant = json!({ "template": "load", "grantee": "role:r", "resource": "warehouse:default" });
     let granted = app.post("/management/v1/grants", grant).await.expect(201).body;
-    let refused = app.delete(&format!("{POLICIES}/grant-load")).await;
-    refused.expect_error(400, "IllegalArgumentException");
+    let response = app.delete(&format!("{POLICIES}/grant-load")).await;
+    response.expect_error(400, "IllegalArgumentException");
     let id = granted["grant"]["id"].as_str().expect("an id");
     app.delete(&format!("/management/v1/grants/{id}")).await.expect(200);
     app.delete(&format!("{POLICIES}/grant-load")).await.expect(200);
 }
 
 #[tokio::test]
-async fn a_dry_run_tells_what_would_be_and_changes_nothing() {
+async fn dry_run_returns_the_changes_and_applies_none() {
     let app = TestApp::secured().await;
     let before = app.get(POLICIES).await.body;
     let body = json!({ "text": lists_keys("p", "x") });
     let path = format!("{POLICIES}/p?dry_run=true");
     let objects = app.dump().await;
-    let tried = app.request(Method::PUT, &path, &[], &body).await.expect(200).body;
-    assert_eq!((&tried["dry-run"], &tried["revision"]), (&json!(true), &json!(0)));
-    assert_eq!(tried["changes"]["policies"][0]["id"], "p");
-    assert_ne!(tried["in-force"], before["in-force"]);
+    let response_body = app.request(Method::PUT, &path, &[], &body).await.expect(200).body;
+    assert_eq!((&response_body["dry-run"], &response_body["revision"]), (&json!(true), &json!(0)));
+    assert_eq!(response_body["changes"]["policies"][0]["id"], "p");
+    assert_ne!(response_body["in-force"], before["in-force"]);
     let broken = json!({ "text": "@id(\"p\") permit (principal);" });
     app.request(Method::PUT, &path, &[], &broken).await.expect(400);
     assert_eq!(app.get(POLICIES).await.body, before);
     assert_eq!(app.dump().await, objects, "nothing was written");
     let done = app.put_policy("p", &lists_keys("p", "x")).await.expect(200).body;
-    assert_eq!(done["in-force"], tried["in-force"], "it came as the dry run said");
+    assert_eq!(done["in-force"], response_body["in-force"], "the result that the dry run reported");
 }
 
 #[tokio::test]
-async fn a_change_on_an_old_view_of_things_is_refused() {
+async fn change_with_an_outdated_expected_revision_is_rejected() {
     let app = TestApp::secured().await;
     let change = async |text: String, expected: u64| {
         let body = json!({ "text": text, "expected-revision": expected });
@@ -203,15 +203,15 @@ async fn a_change_on_an_old_view_of_things_is_refused() {
 }
 
 #[tokio::test]
-async fn nobody_is_locked_out() {
+async fn change_that_locks_out_all_administrators_is_rejected() {
     let app = TestApp::secured().await;
     let shut = "@id(\"shut\") forbid (principal, action == Action::\"ManagePolicies\", resource);";
-    let refused = app.put_policy("shut", shut).await;
-    let refused = refused.expect_error(422, "UnprocessableEntityException");
+    let response = app.put_policy("shut", shut).await;
+    let response = response.expect_error(422, "UnprocessableEntityException");
     assert!(
-        refused.message().contains("no principal could manage policies"),
+        response.message().contains("no principal could manage policies"),
         "{}",
-        refused.message()
+        response.message()
     );
     // With another administrator, the change is allowed.
     let (id, other) = app.make_key(json!({ "name": "other", "roles": ["admin"] })).await;
@@ -226,7 +226,7 @@ async fn nobody_is_locked_out() {
 }
 
 #[tokio::test]
-async fn policies_are_for_those_whom_policies_let() {
+async fn management_of_policies_needs_permission() {
     let app = TestApp::secured().await;
     app.put_policy("p", &lists_keys("p", "x")).await.expect(200);
     let (_, auditor) = app.make_key(json!({ "name": "a", "roles": ["auditor"] })).await;
@@ -251,14 +251,14 @@ async fn policies_are_for_those_whom_policies_let() {
     ];
     for key in [&auditor, &writer, &bound] {
         for (method, path, body) in &changes {
-            let answer = app.request_as(key, method.clone(), path, body).await;
-            answer.expect_error(403, "ForbiddenException");
+            let response = app.request_as(key, method.clone(), path, body).await;
+            response.expect_error(403, "ForbiddenException");
         }
         for path in &reads {
-            let answer = app.get_as(key, path).await;
+            let response = app.get_as(key, path).await;
             match key == &auditor {
-                true => answer.expect(200),
-                false => answer.expect_error(403, "ForbiddenException"),
+                true => response.expect(200),
+                false => response.expect_error(403, "ForbiddenException"),
             };
         }
     }
@@ -266,20 +266,20 @@ async fn policies_are_for_those_whom_policies_let() {
 }
 
 #[tokio::test]
-async fn a_server_that_lets_everybody_in_asks_no_policies() {
+async fn policies_are_not_evaluated_without_authentication() {
     let app = TestApp::new().await;
     for path in [POLICIES, "/management/v1/grants", "/management/v1/permissions?resource=catalog"] {
         app.get(path).await.expect_error(403, "ForbiddenException");
     }
-    app.refused(POLICIES, json!({ "text": lists_keys("p", "x") })).await.expect(403);
+    app.post_rejected(POLICIES, json!({ "text": lists_keys("p", "x") })).await.expect(403);
     let grant = json!({ "template": "read", "grantee": "role:r", "resource": "warehouse:default" });
-    app.refused("/management/v1/grants", grant).await.expect(403);
+    app.post_rejected("/management/v1/grants", grant).await.expect(403);
     let question = json!({ "action": "ReadPolicies", "resource": "catalog" });
-    app.refused("/management/v1/authorize", question).await.expect(403);
+    app.post_rejected("/management/v1/authorize", question).await.expect(403);
 }
 
 #[tokio::test]
-async fn an_idempotency_key_makes_one_revision() {
+async fn repeated_change_with_an_idempotency_key_creates_one_revision() {
     let app = TestApp::secured().await;
     let headers = [("Idempotency-Key", "0190a6a3-5f6f-7c3e-8a77-2b6f6f0a3c11")];
     let path = format!("{POLICIES}/p");
@@ -289,12 +289,12 @@ async fn an_idempotency_key_makes_one_revision() {
     let first = put(lists_keys("p", "x")).await.expect(200).body;
     app.delete(&path).await.expect(200);
     assert_eq!(put(lists_keys("p", "x")).await.expect(200).body, first);
-    assert_eq!(app.get(POLICIES).await.body["revision"], 2, "it was answered, and not done again");
+    assert_eq!(app.get(POLICIES).await.body["revision"], 2, "the repetition changed something");
     put(lists_keys("p", "y")).await.expect_error(422, "UnprocessableEntityException");
 }
 
 #[tokio::test]
-async fn so_many_policies_and_grants_and_no_more() {
+async fn policies_and_grants_beyond_the_maximum_are_rejected() {
     let app = TestApp::with_settings(|settings| {
         settings.authn.insecure_no_auth = false;
         settings.authz.policies_max = 1;
@@ -310,23 +310,24 @@ async fn so_many_policies_and_grants_and_no_more() {
 }
 
 #[tokio::test]
-async fn what_is_stored_can_be_left_out_of_force_and_taken_back() {
+async fn stored_policies_can_be_disabled_and_deleted() {
     let app = TestApp::secured().await;
     let key = app.credential().to_owned();
     app.put_policy("p", &lists_keys("p", "x")).await.expect(200);
     app.app.runtime.catalog.close().await.expect("the catalog closes");
     let mut settings = memory_settings();
     settings.authn.insecure_no_auth = false;
-    // Policy files that use the id of a stored policy.
+    // A policy file uses the id of a stored policy.
     let directory = tempfile::tempdir().expect("there is room");
     let admins = "@id(\"admins\") permit (principal in Role::\"admin\", action, resource);";
     let text = format!("{admins}\n{}", lists_keys("p", "y"));
     std::fs::write(directory.path().join("p.cedar"), text).expect("it can be written");
     settings.authz.policy_paths = vec![directory.path().to_owned()];
-    let seams = Seams { opener: bucket_opener(Arc::clone(&app.bucket)), ..Seams::default() };
-    let refused = App::build(settings.clone(), seams).await.map(|_| ());
-    let refused = refused.expect_err("two have one name").to_string();
-    assert!(refused.contains("@id(\"p\") is taken"), "{refused}");
+    let dependencies =
+        Dependencies { opener: bucket_opener(Arc::clone(&app.bucket)), ..Dependencies::default() };
+    let rejection = App::build(settings.clone(), dependencies).await.map(|_| ());
+    let rejection = rejection.expect_err("two policies have the same id").to_string();
+    assert!(rejection.contains("@id(\"p\") is taken"), "{rejection}");
 
     settings.authz.stored_policies = false;
     let mut without = TestApp::with(Arc::clone(&app.bucket), settings.clone()).await;
@@ -344,14 +345,14 @@ async fn what_is_stored_can_be_left_out_of_force_and_taken_back() {
 }
 
 #[tokio::test]
-async fn who_sees_api_keys_and_who_makes_them_is_for_policies_to_say() {
+async fn policies_decide_who_lists_and_creates_api_keys() {
     let app = TestApp::secured().await;
     let (_, auditor) = app.make_key(json!({ "name": "a", "roles": ["auditor"] })).await;
     let new = json!({ "name": "x" });
     app.get_as(&auditor, KEYS).await.expect(200);
-    let refused = app.request_as(&auditor, Method::POST, KEYS, &new).await;
-    let refused = refused.expect_error(403, "ForbiddenException");
-    assert_eq!(refused.message(), "Not allowed: ManageKeys on Catalog::\"catalog\"");
+    let rejection = app.request_as(&auditor, Method::POST, KEYS, &new).await;
+    let rejection = rejection.expect_error(403, "ForbiddenException");
+    assert_eq!(rejection.message(), "Not allowed: ManageKeys on Catalog::\"catalog\"");
     let lets = "@id(\"p\") permit (principal in Role::\"auditor\", action == Action::\"ManageKeys\", \
                 resource);";
     app.put_policy("p", lets).await.expect(200);

@@ -20,7 +20,7 @@ fn policy(id: &str, whom: &str) -> String {
 }
 
 #[tokio::test]
-async fn revisions_tell_who_did_what_and_why() {
+async fn revision_contains_principal_changes_and_comment() {
     let app = TestApp::secured().await;
     let body = json!({ "text": policy("p", "ann"), "comment": "ann reads" });
     app.request(Method::PUT, &format!("{POLICIES}/p"), &[], &body).await.expect(200);
@@ -32,12 +32,12 @@ async fn revisions_tell_who_did_what_and_why() {
     let me = app.get("/management/v1/whoami").await.body["id"].clone();
     let all = app.get(&format!("{POLICIES}/revisions")).await.expect(200).body;
     let all = all["revisions"].as_array().expect("a list").clone();
-    let told: Vec<_> = all
+    let found: Vec<_> = all
         .iter()
         .map(|it| (it["revision"].as_u64(), it["action"].as_str(), it["comment"].as_str()))
         .collect();
     assert_eq!(
-        told,
+        found,
         [
             (Some(4), Some("remove_policy"), Some("no more")),
             (Some(3), Some("grant"), None),
@@ -70,8 +70,8 @@ async fn revisions_tell_who_did_what_and_why() {
     let none = app.get(&format!("{POLICIES}/revisions/0")).await.expect(200).body;
     assert_eq!(none, json!({ "policies": {}, "grants": [] }));
     for absent in ["revisions/5", "revisions/0/diff/9"] {
-        let answer = app.get(&format!("{POLICIES}/{absent}")).await;
-        answer.expect_error(404, "NotFoundException");
+        let response = app.get(&format!("{POLICIES}/{absent}")).await;
+        response.expect_error(404, "NotFoundException");
     }
     for wrong in ["revisions/x", "revisions/-1", "revisions/0/diff/x", "revisions?pageToken=!"] {
         assert_eq!(app.get(&format!("{POLICIES}/{wrong}")).await.status, 400, "{wrong}");
@@ -79,7 +79,7 @@ async fn revisions_tell_who_did_what_and_why() {
 }
 
 #[tokio::test]
-async fn going_back_is_a_revision_like_any_other() {
+async fn rollback_creates_a_revision() {
     let app = TestApp::secured().await;
     app.put_policy("p", &policy("p", "ann")).await.expect(200);
     let grant = json!({ "template": "read", "grantee": "role:r", "resource": "warehouse:default" });
@@ -98,11 +98,12 @@ async fn going_back_is_a_revision_like_any_other() {
     let rollback = format!("{POLICIES}/rollback");
     app.post(&rollback, json!({ "to": 2, "expected-revision": 4 })).await.expect(409);
     app.post(&rollback, json!({ "to": 9 })).await.expect_error(404, "NotFoundException");
-    let tried = app.post(&format!("{rollback}?dry_run=true"), json!({ "to": 2 })).await.expect(200);
+    let response =
+        app.post(&format!("{rollback}?dry_run=true"), json!({ "to": 2 })).await.expect(200);
     let body = json!({ "to": 2, "expected-revision": 5, "comment": "as it was" });
     let back = app.post(&rollback, body).await.expect(200).body;
     assert_eq!(back["changes"], diff["changes"]);
-    assert_eq!(back["changes"], tried.body["changes"]);
+    assert_eq!(back["changes"], response.body["changes"]);
     assert_eq!(back["revision"], 6);
     let now = app.get(POLICIES).await.body;
     assert_eq!((&now["policies"], &now["in-force"]), (&then["policies"], &then["in-force"]));
@@ -118,7 +119,7 @@ async fn going_back_is_a_revision_like_any_other() {
     assert_eq!(app.policies_of("grant").await, Vec::<String>::new());
 }
 
-/// Expected policies and grants from run time.
+/// The expected policies and grants that were created at run time.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Model {
     policies: BTreeMap<String, String>,
@@ -136,8 +137,8 @@ async fn assert_is(app: &TestApp, model: &Model, revision: usize, seed: u64) {
         .map(|(id, text)| (id.expect("an id").to_owned(), text.expect("a text").to_owned()))
         .collect();
     assert_eq!(texts, model.policies, "seed {seed}");
-    let told = app.get(&format!("{POLICIES}/revisions/{revision}")).await.expect(200).body;
-    assert_eq!(told["policies"], json!(model.policies), "seed {seed}");
+    let response_body = app.get(&format!("{POLICIES}/revisions/{revision}")).await.expect(200).body;
+    assert_eq!(response_body["policies"], json!(model.policies), "seed {seed}");
     let grants = app.get(GRANTS).await.expect(200).body;
     let grants: Vec<_> =
         grants["grants"].as_array().expect("a list").iter().map(of_grant).collect();
@@ -154,7 +155,7 @@ fn of_grant(listed: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn whatever_is_done_what_is_in_force_is_what_the_log_ends_with() {
+async fn policies_in_force_equal_the_replayed_revisions() {
     for seed in 0..4 {
         let mut rng = StdRng::seed_from_u64(seed);
         let mut app = TestApp::secured().await;
@@ -169,18 +170,18 @@ async fn whatever_is_done_what_is_in_force_is_what_the_log_ends_with() {
                     model.policies.insert(id, text);
                 }
                 3 => {
-                    let answer = app.delete(&format!("{POLICIES}/{id}")).await;
+                    let response = app.delete(&format!("{POLICIES}/{id}")).await;
                     let was_there = model.policies.remove(&id).is_some();
-                    answer.expect(if was_there { 200 } else { 404 });
+                    response.expect(if was_there { 200 } else { 404 });
                 }
                 4 => {
                     let grantee = format!("role:r{}", rng.random_range(0..3));
                     let resource = "warehouse:default";
                     let body =
                         json!({ "template": "read", "grantee": grantee, "resource": resource });
-                    let answer = app.post(GRANTS, body).await;
-                    if answer.status == 201 {
-                        model.grants.push(answer.body["grant"].clone());
+                    let response = app.post(GRANTS, body).await;
+                    if response.status == 201 {
+                        model.grants.push(response.body["grant"].clone());
                     }
                 }
                 5 if !model.grants.is_empty() => {
@@ -202,9 +203,18 @@ async fn whatever_is_done_what_is_in_force_is_what_the_log_ends_with() {
             assert_is(&app, &model, states.len() - 1, seed).await;
         }
         for (number, state) in states.iter().enumerate() {
-            let told = app.get(&format!("{POLICIES}/revisions/{number}")).await.expect(200).body;
-            assert_eq!(told["policies"], json!(state.policies), "seed {seed}, revision {number}");
-            assert_eq!(told["grants"], json!(state.grants), "seed {seed}, revision {number}");
+            let response_body =
+                app.get(&format!("{POLICIES}/revisions/{number}")).await.expect(200).body;
+            assert_eq!(
+                response_body["policies"],
+                json!(state.policies),
+                "seed {seed}, revision {number}"
+            );
+            assert_eq!(
+                response_body["grants"],
+                json!(state.grants),
+                "seed {seed}, revision {number}"
+            );
         }
         app.app.runtime.catalog.close().await.expect("the catalog closes");
         crate::support::fsck::assert_sound(app.bucket).await;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::authn_cli::{Server, said};
+use crate::authn_cli::{Server, output_text};
 
 /// Starts a server with policy files of its own, and returns it with its admin key.
 fn server(directory: &Path) -> (Server, String) {
@@ -38,38 +38,39 @@ fn policies_are_put_compared_and_rolled_back() {
                   Group::\"team\",\n  action in Action::\"Read\",\n  resource\n);\n";
     std::fs::write(at.join("team.cedar"), policy).expect("it can be written");
 
-    let tried = said(run(&["put", "team.cedar", "--dry-run"]));
-    assert!(tried.starts_with("policy team is new\n+ @id(\"team\")\n"), "{tried}");
-    assert!(tried.ends_with("dry run: nothing was changed\n"), "{tried}");
-    let put = said(run(&["put", "team.cedar", "--comment", "for the team", "--expect", "0"]));
+    let output = output_text(run(&["put", "team.cedar", "--dry-run"]));
+    assert!(output.starts_with("policy team added\n+ @id(\"team\")\n"), "{output}");
+    assert!(output.ends_with("dry run: nothing was changed\n"), "{output}");
+    let put =
+        output_text(run(&["put", "team.cedar", "--comment", "for the team", "--expect", "0"]));
     assert!(put.contains("revision 1, in force "), "{put}");
     let late = run(&["put", "team.cedar", "--expect", "0"]);
     assert!(String::from_utf8_lossy(&late.stderr).contains("the newest is 1"));
-    assert_eq!(said(run(&["show", "team"])), policy);
-    let listed = said(run(&["list", "--origin", "api"]));
+    assert_eq!(output_text(run(&["show", "team"])), policy);
+    let listed = output_text(run(&["list", "--origin", "api"]));
     assert_eq!(rows(&listed)[0], ["POLICY", "EFFECT", "ORIGIN", "FROM", "DESCRIPTION"]);
     assert_eq!(rows(&listed)[1], ["team", "permit", "api", "The", "team", "reads."]);
-    assert_eq!(said(run(&["list"])).lines().count(), 12);
+    assert_eq!(output_text(run(&["list"])).lines().count(), 12);
 
     std::fs::write(at.join("team.cedar"), policy.replace("Read", "Browse")).expect("written");
-    said(run(&["put", "team.cedar"]));
-    let diff = said(run(&["diff", "1"]));
+    output_text(run(&["put", "team.cedar"]));
+    let diff = output_text(run(&["diff", "1"]));
     let lines: Vec<_> = diff.lines().filter(|line| !line.starts_with(' ')).collect();
     assert_eq!(
         lines,
         [
-            "policy team is another",
+            "policy team changed",
             "-   action in Action::\"Read\",",
             "+   action in Action::\"Browse\",",
         ]
     );
-    said(run(&["rollback", "1", "--comment", "as it was"]));
-    assert_eq!(said(run(&["show", "team"])), policy);
-    said(run(&["delete", "team"]));
-    let history = said(run(&["history"]));
-    let told: Vec<_> = rows(&history)[1..].iter().map(|row| (row[0], row[4], row[5])).collect();
+    output_text(run(&["rollback", "1", "--comment", "as it was"]));
+    assert_eq!(output_text(run(&["show", "team"])), policy);
+    output_text(run(&["delete", "team"]));
+    let history = output_text(run(&["history"]));
+    let found: Vec<_> = rows(&history)[1..].iter().map(|row| (row[0], row[4], row[5])).collect();
     assert_eq!(
-        told,
+        found,
         [
             ("4", "remove_policy", "-team"),
             ("3", "roll_back_policies", "~team"),
@@ -79,7 +80,7 @@ fn policies_are_put_compared_and_rolled_back() {
     );
     assert!(history.contains("for the team") && history.contains("as it was"), "{history}");
     let newest: Value =
-        serde_json::from_str(&said(run(&["history", "--limit", "1", "--output", "json"])))
+        serde_json::from_str(&output_text(run(&["history", "--limit", "1", "--output", "json"])))
             .expect("JSON");
     assert_eq!(newest["revisions"].as_array().map(Vec::len), Some(1));
 
@@ -92,33 +93,49 @@ fn policies_are_put_compared_and_rolled_back() {
 }
 
 #[test]
-fn grants_are_made_listed_asked_about_and_revoked() {
+fn grants_are_created_listed_explained_and_revoked() {
     let directory = tempfile::tempdir().expect("there is room");
     let at = directory.path();
     let (server, admin) = server(at);
     let run = |arguments: &[&str]| server.run(at, &admin, arguments);
-    let made = said(run(&["grant", "read", "--to", "group:team", "--on", "warehouse:default"]));
-    assert!(made.starts_with("granted read to group:team on warehouse:default: "), "{made}");
-    let again =
-        said(run(&["grant", "grant-read", "--to", "group:team", "--on", "warehouse:default"]));
+    let created =
+        output_text(run(&["grant", "read", "--to", "group:team", "--on", "warehouse:default"]));
+    assert!(created.starts_with("granted read to group:team on warehouse:default: "), "{created}");
+    let again = output_text(run(&[
+        "grant",
+        "grant-read",
+        "--to",
+        "group:team",
+        "--on",
+        "warehouse:default",
+    ]));
     assert!(again.contains("was granted to group:team on warehouse:default before"), "{again}");
-    said(run(&["grant", "own", "--to", "user:corp/ann", "--on", "warehouse:default", "--dry-run"]));
-    let listed = said(run(&["grants"]));
+    output_text(run(&[
+        "grant",
+        "own",
+        "--to",
+        "user:corp/ann",
+        "--on",
+        "warehouse:default",
+        "--dry-run",
+    ]));
+    let listed = output_text(run(&["grants"]));
     assert_eq!(rows(&listed).len(), 2, "{listed}");
     assert_eq!(rows(&listed)[1][1..4], ["read", "group:team", "warehouse:default"]);
-    assert_eq!(rows(&said(run(&["grants", "--to", "group:other"]))).len(), 1);
+    assert_eq!(rows(&output_text(run(&["grants", "--to", "group:other"]))).len(), 1);
 
     let ask = |more: &[&str]| {
         let question = ["policy", "explain", "--action", "Load", "--table", "default/n/t"];
         run(&[&question[..], more].concat())
     };
     let allowed = ask(&["--user", "corp/ann", "--group", "team"]);
-    let told = said(allowed);
-    assert!(told.starts_with("allow: corp/ann Load table:default/n/t\n"), "{told}");
-    assert!(told.contains("grant-read[") && told.contains("grant"), "{told}");
+    let output = output_text(allowed);
+    assert!(output.starts_with("allow: corp/ann Load table:default/n/t\n"), "{output}");
+    assert!(output.contains("grant-read[") && output.contains("grant"), "{output}");
     let denied = ask(&["--user", "corp/bob"]);
     assert_eq!(denied.status.code(), Some(3));
-    let oneself: Value = serde_json::from_str(&said(ask(&["--output", "json"]))).expect("JSON");
+    let oneself: Value =
+        serde_json::from_str(&output_text(ask(&["--output", "json"]))).expect("JSON");
     assert_eq!(oneself["policies"][0]["id"], "role-admin");
     // The decision comes first, for people who read the JSON.
     let members: Vec<_> = oneself.as_object().expect("an object").keys().collect();
@@ -137,27 +154,27 @@ fn grants_are_made_listed_asked_about_and_revoked() {
         String::from_utf8_lossy(&wrong.stderr).contains("not a grantee: 'team'. Write role:team")
     );
     let revoke = ["revoke", "read", "--from", "group:team", "--on", "warehouse:default"];
-    let tried = said(run(&[&revoke[..], &["--dry-run"]].concat()));
-    assert!(tried.ends_with(" would be revoked\n"), "{tried}");
-    assert_eq!(rows(&said(run(&["grants"]))).len(), 2);
+    let text = output_text(run(&[&revoke[..], &["--dry-run"]].concat()));
+    assert!(text.ends_with(" would be revoked\n"), "{text}");
+    assert_eq!(rows(&output_text(run(&["grants"]))).len(), 2);
     let own = ["grant", "own", "--to", "user:corp/ann", "--on", "warehouse:default"];
     for late in [&own[..], &revoke] {
         let late = run(&[late, &["--expect", "0"]].concat());
         assert!(String::from_utf8_lossy(&late.stderr).contains("the newest is 1"));
     }
-    said(run(&[&revoke[..], &["--expect", "1"]].concat()));
-    assert_eq!(rows(&said(run(&["grants"]))).len(), 1);
-    let gone = run(&revoke);
-    assert!(String::from_utf8_lossy(&gone.stderr).contains("was not granted"));
+    output_text(run(&[&revoke[..], &["--expect", "1"]].concat()));
+    assert_eq!(rows(&output_text(run(&["grants"]))).len(), 1);
+    let process_output = run(&revoke);
+    assert!(String::from_utf8_lossy(&process_output.stderr).contains("was not granted"));
 }
 
 #[test]
-fn sighup_brings_policy_files_in_force() {
+fn sighup_reloads_policy_files() {
     let directory = tempfile::tempdir().expect("there is room");
     let at = directory.path();
     let (server, admin) = server(at);
     let file = at.join("policies/more.cedar");
-    let listed = || said(server.run(at, &admin, &["policy", "list"]));
+    let listed = || output_text(server.run(at, &admin, &["policy", "list"]));
     let hang_up = || {
         let sent = Command::new("kill").args(["-HUP", &server.pid()]).status();
         assert!(sent.expect("kill is there").success());
@@ -165,12 +182,12 @@ fn sighup_brings_policy_files_in_force() {
     let wait_for = |present: bool| {
         let since = Instant::now();
         while listed().contains("more.cedar:1") != present {
-            assert!(since.elapsed() < Duration::from_secs(20), "the files do not come into force");
+            assert!(since.elapsed() < Duration::from_secs(20), "the files are not reloaded");
             std::thread::sleep(Duration::from_millis(20));
         }
     };
     let policy = "@id(\"more\") permit (principal == User::\"x\", action, resource);";
-    // A server that responds handles signals.
+    // Once the server responds, it handles the signal instead of being killed by it.
     wait_for(false);
     std::fs::write(&file, policy).expect("it can be written");
     hang_up();

@@ -47,14 +47,14 @@ async fn last_successful(app: &TestApp) -> u64 {
 }
 
 #[tokio::test]
-async fn files_that_change_decide_the_next_request() {
+async fn changed_policy_files_apply_to_the_next_request() {
     let directory = tempfile::tempdir().expect("there is room");
     write(directory.path(), "");
     let (app, mut files) = app_with(directory.path()).await;
     let (id, key) = app.make_key(json!({ "name": "lister" })).await;
     app.get_as(&key, KEYS).await.expect(403);
     files.look().await;
-    assert_eq!(reloads(&app, "in_force").await, 0, "they are as they were");
+    assert_eq!(reloads(&app, "in_force").await, 0, "unchanged files are not reloaded");
 
     let lets = format!(
         "@id(\"lister\") permit (principal == ServiceAccount::\"{id}\", action == \
@@ -65,9 +65,9 @@ async fn files_that_change_decide_the_next_request() {
     files.look().await;
     app.get_as(&key, KEYS).await.expect(200);
     assert_eq!(reloads(&app, "in_force").await, 1);
-    let told = app.get("/management/v1/policies/lister").await.expect(200).body;
-    let from = told["from"].as_str().expect("a place");
-    assert!(told["origin"] == "file" && from.ends_with("more.cedar:1"), "{told}");
+    let response_body = app.get("/management/v1/policies/lister").await.expect(200).body;
+    let from = response_body["from"].as_str().expect("a place");
+    assert!(response_body["origin"] == "file" && from.ends_with("more.cedar:1"), "{response_body}");
 
     std::fs::remove_file(directory.path().join("more.cedar")).expect("it was there");
     files.look().await;
@@ -75,7 +75,7 @@ async fn files_that_change_decide_the_next_request() {
 }
 
 #[tokio::test]
-async fn files_that_do_not_fit_change_nothing() {
+async fn invalid_policy_files_change_nothing() {
     let directory = tempfile::tempdir().expect("there is room");
     let mine = "@id(\"mine\") permit (principal == User::\"x\", action, resource);";
     write(directory.path(), mine);
@@ -98,7 +98,7 @@ async fn files_that_do_not_fit_change_nothing() {
         files.look().await;
         files.look().await;
         assert_eq!(app.get("/management/v1/policies").await.body, before, "{broken}");
-        assert_eq!(reloads(&app, "refused").await, refused, "once, and not at every look");
+        assert_eq!(reloads(&app, "refused").await, refused, "a rejection is counted once");
         assert_eq!(last_successful(&app).await, 0, "{broken}");
     }
     // Restores the original file.
@@ -120,7 +120,7 @@ async fn files_that_do_not_fit_change_nothing() {
 }
 
 #[tokio::test]
-async fn a_server_without_files_of_its_own_has_none_to_look_at() {
+async fn server_without_policy_files_watches_none() {
     let app = TestApp::secured().await;
     assert!(PolicyFiles::of(&app.app.runtime).is_none());
 }

@@ -3,7 +3,7 @@
 use axum::http::Method;
 use serde_json::{Value, json};
 
-use crate::support::app::{Answer, TestApp};
+use crate::support::app::{TestApp, TestResponse};
 use crate::support::table::set_property;
 
 const TABLES: &str = "/v1/default/namespaces/crm/tables";
@@ -90,7 +90,7 @@ impl TestApp {
         self.get_as(&key, TABLE).await.expect(200).body["read-restrictions"].clone()
     }
 
-    async fn load_with(&self, key: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
+    async fn load_with(&self, key: &str, path: &str, headers: &[(&str, &str)]) -> TestResponse {
         let bearer = format!("Bearer {key}");
         let headers = [&[("authorization", bearer.as_str())], headers].concat();
         self.request(Method::GET, path, &headers, &Value::Null).await
@@ -114,14 +114,14 @@ impl TestApp {
 }
 
 #[tokio::test]
-async fn a_filter_and_masks_are_told_by_field_id() {
+async fn filter_and_masks_are_returned_by_field_id() {
     let masks = column_mask("email: sha-256-global, home.street: replace-with-null");
     let policy = reads("eu", &format!("{}\n{masks}", row_filter(&of_region("EU"))));
     let app = app(&[policy]).await;
     let eu = app.key_with_role("eu").await;
-    let told = app.get_as(&eu, TABLE).await.expect(200).body;
+    let response_body = app.get_as(&eu, TABLE).await.expect(200).body;
     assert_eq!(
-        told["read-restrictions"],
+        response_body["read-restrictions"],
         json!({
             "required-row-filter": of_region_by_id("EU"),
             "required-column-projections": [
@@ -131,12 +131,12 @@ async fn a_filter_and_masks_are_told_by_field_id() {
         })
     );
     let whole = app.get(TABLE).await.expect(200).body;
-    assert_eq!(told["metadata"], whole["metadata"]);
+    assert_eq!(response_body["metadata"], whole["metadata"]);
     assert_eq!(members(&whole), ["config", "metadata", "metadata-location"], "admins read all");
 }
 
 #[tokio::test]
-async fn every_row_is_shown_as_some_permit_alone_shows_it() {
+async fn visible_rows_are_the_union_of_single_permits() {
     let email = column_mask("email: show-first-4");
     let app = app(&[
         reads("eu", &format!("{}\n{email}", row_filter(&of_region("EU")))),
@@ -176,7 +176,7 @@ async fn every_row_is_shown_as_some_permit_alone_shows_it() {
 }
 
 #[tokio::test]
-async fn every_action_is_told_for_the_types_that_it_applies_to() {
+async fn every_mask_is_returned_for_the_types_that_it_supports() {
     let cases = [
         ("mask-alphanum", "email", EMAIL),
         ("mask-to-fixed-value", "home", HOME),
@@ -194,14 +194,14 @@ async fn every_action_is_told_for_the_types_that_it_applies_to() {
     for (action, column, id) in cases {
         let policy = reads("masked", &column_mask(&format!("{column}: {action}")));
         app.put_policy("masked", &policy).await.expect(200);
-        let told = app.get_as(&key, TABLE).await.expect(200).body;
+        let response_body = app.get_as(&key, TABLE).await.expect(200).body;
         let expected = json!([{ "action": action, "field-id": id }]);
-        assert_eq!(told["read-restrictions"]["required-column-projections"], expected);
+        assert_eq!(response_body["read-restrictions"]["required-column-projections"], expected);
     }
 }
 
 #[tokio::test]
-async fn a_mask_of_a_whole_field_stands_for_those_of_what_is_in_it() {
+async fn mask_of_a_struct_covers_its_nested_fields() {
     let masks = column_mask("home: mask-to-fixed-value, home.street: show-first-4");
     let app = app(&[reads("masked", &masks)]).await;
     assert_eq!(
@@ -211,7 +211,7 @@ async fn a_mask_of_a_whole_field_stands_for_those_of_what_is_in_it() {
 }
 
 #[tokio::test]
-async fn a_filter_that_cannot_be_expressed_shows_no_row() {
+async fn filter_that_cannot_be_expressed_hides_all_rows() {
     let cases = [
         json!({ "type": "eq", "term": "country", "value": "EU" }),
         json!({ "type": "eq", "term": "Region", "value": "EU" }),
@@ -229,16 +229,16 @@ async fn a_filter_that_cannot_be_expressed_shows_no_row() {
     let key = app.key_with_role("filtered").await;
     for expression in cases {
         app.put_policy("filtered", &reads("filtered", &row_filter(&expression))).await.expect(200);
-        let told = app.get_as(&key, TABLE).await.expect(200).body;
+        let response_body = app.get_as(&key, TABLE).await.expect(200).body;
         let nothing = json!({ "required-row-filter": false });
-        assert_eq!(told["read-restrictions"], nothing, "{expression}");
+        assert_eq!(response_body["read-restrictions"], nothing, "{expression}");
     }
     let both = app.restrictions_of(&["filtered", "us"]).await;
     assert_eq!(both, json!({ "required-row-filter": of_region_by_id("US") }));
 }
 
 #[tokio::test]
-async fn a_table_that_cannot_be_masked_is_not_shown() {
+async fn table_that_cannot_be_masked_is_hidden() {
     let app = app(&[]).await;
     let key = app.key_with_role("masked").await;
     let cases = [
@@ -249,8 +249,8 @@ async fn a_table_that_cannot_be_masked_is_not_shown() {
     for (masks, reason) in cases {
         app.put_policy("masked", &reads("masked", &column_mask(masks))).await.expect(200);
         for path in [TABLE, "/v1/default/namespaces/crm/tables/people?snapshots=refs"] {
-            let refused = app.get_as(&key, path).await.expect_error(403, "ForbiddenException");
-            let message = refused.message();
+            let response = app.get_as(&key, path).await.expect_error(403, "ForbiddenException");
+            let message = response.message();
             assert!(message.contains("crm.people") && message.contains("policy masked"));
             assert!(message.contains(reason), "{message}");
         }
@@ -258,7 +258,7 @@ async fn a_table_that_cannot_be_masked_is_not_shown() {
 }
 
 #[tokio::test]
-async fn what_a_policy_means_follows_the_names_of_columns() {
+async fn restrictions_follow_renamed_columns() {
     let annotations =
         format!("{}\n@column_mask(\"email: show-last-4\")", row_filter(&of_region("EU")));
     let app = app(&[reads("eu", &annotations), reads("us", &row_filter(&of_region("US")))]).await;
@@ -268,19 +268,22 @@ async fn what_a_policy_means_follows_the_names_of_columns() {
 
     // The filter's column has another name: the rows cannot be determined.
     app.change_columns(json!([id, field(2, "area"), field(3, "email")])).await;
-    let told = app.get_as(&us, TABLE).await.expect(200).body;
-    assert_eq!(told["read-restrictions"], json!({ "required-row-filter": false }));
+    let response_body = app.get_as(&us, TABLE).await.expect(200).body;
+    assert_eq!(response_body["read-restrictions"], json!({ "required-row-filter": false }));
     // The mask's column has another name: its values would be visible.
     app.change_columns(json!([id, field(2, "region"), field(3, "mail")])).await;
     app.get_as(&eu, TABLE).await.expect_error(403, "ForbiddenException");
     app.change_columns(json!([id, field(2, "region")])).await;
     app.get_as(&eu, TABLE).await.expect_error(403, "ForbiddenException");
-    let told = app.get_as(&us, TABLE).await.expect(200).body;
-    assert_eq!(told["read-restrictions"], json!({ "required-row-filter": of_region_by_id("US") }));
+    let response_body = app.get_as(&us, TABLE).await.expect(200).body;
+    assert_eq!(
+        response_body["read-restrictions"],
+        json!({ "required-row-filter": of_region_by_id("US") })
+    );
 }
 
 #[tokio::test]
-async fn a_tag_is_good_for_those_alone_who_may_read_as_much() {
+async fn etag_is_valid_only_for_the_same_read_access() {
     let app = app(&[
         reads("eu", &row_filter(&of_region("EU"))),
         reads("us", &row_filter(&of_region("US"))),
@@ -318,7 +321,7 @@ async fn a_tag_is_good_for_those_alone_who_may_read_as_much() {
 }
 
 #[tokio::test]
-async fn a_change_of_policies_is_told_to_a_client_that_has_the_table() {
+async fn change_of_policies_invalidates_the_etag() {
     let app = app(&[]).await;
     let key = app.key_with_role("reader-of-crm").await;
     let put = async |annotations: &str| {
@@ -341,7 +344,7 @@ async fn a_change_of_policies_is_told_to_a_client_that_has_the_table() {
 }
 
 #[tokio::test]
-async fn ready_and_compressed_answers_are_kept_apart() {
+async fn cached_responses_differ_by_read_access_and_coding() {
     let app = app(&[reads("eu", &row_filter(&of_region("EU"))), reads("all", "")]).await;
     app.change_people(vec![set_property("long", &"x".repeat(20_000))]).await;
     let (eu, all) = (app.key_with_role("eu").await, app.key_with_role("all").await);
@@ -358,7 +361,7 @@ async fn ready_and_compressed_answers_are_kept_apart() {
 }
 
 #[tokio::test]
-async fn whoever_makes_a_table_is_told_what_they_may_read_of_it() {
+async fn response_to_create_contains_the_read_restrictions() {
     let app = app(&[
         reads("eu", &row_filter(&of_region("EU"))),
         reads("masked", "@column_mask(\"nothing: show-last-4\")"),
@@ -375,15 +378,16 @@ async fn whoever_makes_a_table_is_told_what_they_may_read_of_it() {
     };
     let filter = json!({ "required-row-filter": of_region_by_id("EU") });
     assert_eq!(create(&eu, "staged", true).await.body["read-restrictions"], filter);
-    let made = create(&eu, "made", false).await;
-    assert_eq!(made.body["read-restrictions"], filter);
-    let known = [("if-none-match", made.header("etag"))];
+    let created = create(&eu, "made", false).await;
+    assert_eq!(created.body["read-restrictions"], filter);
+    let known = [("if-none-match", created.header("etag"))];
     app.load_with(&eu, &format!("{TABLES}/made"), &known).await.expect(304);
     let admin = app.credential();
     app.load_with(admin, &format!("{TABLES}/made"), &known).await.expect(200);
 
     app.delete(&format!("{TABLES}/made")).await.expect(204);
-    let body = json!({ "name": "registered", "metadata-location": made.body["metadata-location"] });
+    let body =
+        json!({ "name": "registered", "metadata-location": created.body["metadata-location"] });
     let register = "/v1/default/namespaces/crm/register";
     let registered = app.request_as(&eu, Method::POST, register, &body).await.expect(200);
     assert_eq!(registered.body["read-restrictions"], filter);
@@ -397,7 +401,7 @@ async fn whoever_makes_a_table_is_told_what_they_may_read_of_it() {
 }
 
 #[tokio::test]
-async fn what_a_policy_asks_of_a_table_counts_for_whoever_makes_it() {
+async fn restrictions_on_attributes_apply_to_the_creator() {
     let tagged = |tag: &str| format!("when {{ resource.hasTag(\"{tag}\") }};");
     let with = |role: &str, annotations: &str, condition: &str| {
         reads(role, annotations).replace(';', condition)
@@ -413,8 +417,9 @@ async fn what_a_policy_asks_of_a_table_counts_for_whoever_makes_it() {
         body["name"] = json!(tags.join("-"));
         body["stage-create"] = json!(stage);
         body["properties"] = tags.iter().map(|tag| ((*tag).to_owned(), json!("yes"))).collect();
-        let made = app.request_as(&key, Method::POST, TABLES, &body).await.expect(200).body;
-        made["read-restrictions"].clone()
+        let response_body =
+            app.request_as(&key, Method::POST, TABLES, &body).await.expect(200).body;
+        response_body["read-restrictions"].clone()
     };
     for stage in [true, false] {
         let filtered = json!({ "required-row-filter": of_region_by_id("EU") });
@@ -424,7 +429,7 @@ async fn what_a_policy_asks_of_a_table_counts_for_whoever_makes_it() {
 }
 
 #[tokio::test]
-async fn whoever_is_restricted_gets_nothing_to_go_to_the_files_with() {
+async fn restricted_caller_gets_no_credentials() {
     let way_in = "@id(\"way-in\") permit (principal, action in Action::\"Browse\", resource == \
                   Warehouse::\"default\");\n";
     let policies = way_in.to_owned() + &reads("eu", &row_filter(&of_region("EU")));
@@ -440,9 +445,9 @@ async fn whoever_is_restricted_gets_nothing_to_go_to_the_files_with() {
     .await;
     app.post("/v1/default/namespaces", json!({ "namespace": ["crm"] })).await.expect(200);
     let eu = app.key_with_role("eu").await;
-    let made = app.request_as(&eu, Method::POST, TABLES, &people()).await.expect(200).body;
+    let response_body = app.request_as(&eu, Method::POST, TABLES, &people()).await.expect(200).body;
     let loaded = app.get_as(&eu, TABLE).await.expect(200).body;
-    for told in [made, loaded] {
+    for told in [response_body, loaded] {
         assert_eq!(
             members(&told),
             ["config", "metadata", "metadata-location", "read-restrictions"]
@@ -452,7 +457,7 @@ async fn whoever_is_restricted_gets_nothing_to_go_to_the_files_with() {
 }
 
 #[tokio::test]
-async fn a_grant_of_a_filtered_template_is_filtered() {
+async fn grant_of_a_template_with_a_filter_is_restricted() {
     let template = format!(
         "@id(\"grant-eu\")\n{}\npermit (principal in ?principal, action in Action::\"Read\", \
          resource in ?resource);\n",
@@ -472,22 +477,22 @@ async fn a_grant_of_a_filtered_template_is_filtered() {
 }
 
 #[tokio::test]
-async fn a_policy_that_says_nothing_sensible_of_reading_is_refused() {
+async fn policy_with_an_invalid_read_annotation_is_rejected() {
     let app = app(&[]).await;
-    let refused = async |annotations: &str, expected: &str| {
+    let response = async |annotations: &str, expected: &str| {
         let answer = app.put_policy("eu", &reads("eu", annotations)).await;
         let answer = answer.expect_error(400, "IllegalArgumentException");
         assert!(answer.message().contains(expected), "{}", answer.message());
     };
-    refused("@row_filters(\"false\")", "@row_filters: there are @id, @description").await;
-    refused("@row_filter(\"region = 'EU'\")", "@row_filter: Cannot parse expression").await;
-    refused("@column_mask(\"email: hide\")", "there is no mask hide: expected one of").await;
-    refused("@column_mask(\"email\")", "expected 'column: mask', got 'email'").await;
+    response("@row_filters(\"false\")", "@row_filters: there are @id, @description").await;
+    response("@row_filter(\"region = 'EU'\")", "@row_filter: Cannot parse expression").await;
+    response("@column_mask(\"email: hide\")", "there is no mask hide: expected one of").await;
+    response("@column_mask(\"email\")", "expected 'column: mask', got 'email'").await;
     assert_eq!(app.policies_of("api").await, Vec::<String>::new());
 }
 
 #[tokio::test]
-async fn restrictions_are_explained_as_they_are_written() {
+async fn explain_returns_restrictions_as_written() {
     let annotations =
         format!("{}\n@column_mask(\"email: show-last-4\")", row_filter(&of_region("EU")));
     let app =

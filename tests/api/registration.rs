@@ -1,4 +1,4 @@
-//! Register, overwrite, unregister, and register again.
+//! Registration: of metadata files, over existing tables, and again after an unregistration.
 
 use std::io::Write;
 use std::time::Duration;
@@ -28,7 +28,7 @@ fn overwrite(name: &str, location: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_table_is_registered_from_its_metadata_file() {
+async fn table_is_registered_from_its_metadata_file() {
     let app = TestApp::with_table().await;
     app.commit("ns", "t", vec![], append(1, None, 1)).await.expect(200);
     let before = app.get(TABLE).await.expect(200);
@@ -42,11 +42,11 @@ async fn a_table_is_registered_from_its_metadata_file() {
     assert_ne!(loaded.header("etag"), before.header("etag"));
     let committed = app.commit("ns", "u", vec![], append(2, Some(1), 2)).await.expect(200);
     let next = committed.body["metadata-location"].as_str().expect("a location");
-    assert!(next.contains("/metadata/00002-"), "numbers go on: {next}");
+    assert!(next.contains("/metadata/00002-"), "the file numbers continue: {next}");
 }
 
 #[tokio::test]
-async fn a_name_that_is_taken_is_not_registered_over_unless_it_is_asked_for() {
+async fn registration_over_an_existing_name_needs_overwrite() {
     let app = TestApp::with_table_and_view().await;
     app.create_table("ns", "u").await;
     let file = location(&app, "/v1/namespaces/ns/tables/u").await;
@@ -54,11 +54,11 @@ async fn a_name_that_is_taken_is_not_registered_over_unless_it_is_asked_for() {
         register("t", &file),
         json!({ "name": "t", "metadata-location": file, "overwrite": false }),
     ] {
-        let taken = app.refused(REGISTER, body).await;
+        let taken = app.post_rejected(REGISTER, body).await;
         assert_eq!(taken.error(), (409, "AlreadyExistsException", "Table already exists: ns.t"));
     }
     for body in [register("v", &file), overwrite("v", &file)] {
-        let view = app.refused(REGISTER, body).await;
+        let view = app.post_rejected(REGISTER, body).await;
         assert_eq!(
             view.error(),
             (409, "AlreadyExistsException", "View with same name already exists: ns.v")
@@ -67,27 +67,27 @@ async fn a_name_that_is_taken_is_not_registered_over_unless_it_is_asked_for() {
 }
 
 #[tokio::test]
-async fn an_overwrite_gives_the_table_the_registered_metadata() {
+async fn overwriting_registration_replaces_the_metadata() {
     let app = TestApp::with_overlapping_tables().await;
     let first = location(&app, TABLE).await;
-    let made = app.get(TABLE).await.expect(200);
+    let created = app.get(TABLE).await.expect(200);
     let committed = app.commit("ns", "t", vec![], vec![set_property("a", "1")]).await.expect(200);
     let back = app.post(REGISTER, overwrite("t", &first)).await.expect(200);
-    assert_eq!(back.body, made.body);
-    assert_ne!(back.header("etag"), made.header("etag"), "another version of the record");
+    assert_eq!(back.body, created.body);
+    assert_ne!(back.header("etag"), created.header("etag"), "the record has another version");
     let loaded = app.get(TABLE).await.expect(200);
-    assert_eq!(loaded.body, made.body);
+    assert_eq!(loaded.body, created.body);
     let again = app.post(REGISTER, overwrite("t", &first)).await.expect(200);
-    assert_eq!(again.header("etag"), back.header("etag"), "nothing was to be done");
+    assert_eq!(again.header("etag"), back.header("etag"), "the repetition changes nothing");
     let forth = committed.body["metadata-location"].as_str().expect("a location");
     app.post(REGISTER, overwrite("t", forth)).await.expect(200);
     assert_eq!(app.get(TABLE).await.expect(200).body["metadata"], committed.body["metadata"]);
-    // Without an existing table, it registers normally.
+    // If the table does not exist, the request registers it.
     app.post(REGISTER, overwrite("fresh", &first)).await.expect(200);
 }
 
 #[tokio::test]
-async fn an_overwrite_brings_another_tables_identity() {
+async fn overwriting_registration_replaces_the_table_uuid() {
     let app = TestApp::with_table().await;
     app.create_table("ns", "u").await;
     let other = app.get("/v1/namespaces/ns/tables/u").await.expect(200);
@@ -99,15 +99,15 @@ async fn an_overwrite_brings_another_tables_identity() {
     assert_eq!(app.get(TABLE).await.expect(200).body, other.body);
 }
 
-/// A file compressed by another program differs from the bytes that slateberg would write.
+/// The registered file is compressed by another program, so slateberg would write other bytes.
 #[tokio::test]
-async fn a_crash_after_an_overwrite_leaves_the_registered_file_alone() {
+async fn crash_after_an_overwriting_registration_keeps_the_registered_file() {
     let app = TestApp::with_table().await;
     let mut metadata = app.get(TABLE).await.expect(200).body["metadata"].clone();
     metadata["properties"]["a"] = json!("1");
     let mut encoder = GzEncoder::new(Vec::new(), Compression::none());
-    encoder.write_all(metadata.to_string().as_bytes()).expect("memory takes everything");
-    let content = encoder.finish().expect("memory takes everything");
+    encoder.write_all(metadata.to_string().as_bytes()).expect("memory accepts all writes");
+    let content = encoder.finish().expect("memory accepts all writes");
     let file = "memory:///warehouse/foreign.gz.metadata.json";
     app.put_file(file, content.clone()).await;
     app.post(REGISTER, overwrite("t", file)).await.expect(200);
@@ -119,7 +119,7 @@ async fn a_crash_after_an_overwrite_leaves_the_registered_file_alone() {
 }
 
 #[tokio::test]
-async fn an_unregistered_table_leaves_its_files_and_can_come_back() {
+async fn unregistered_table_keeps_its_files_and_can_be_registered_again() {
     let app = TestApp::with_table().await;
     app.commit("ns", "t", vec![], append(1, None, 1)).await.expect(200);
     let before = app.get(TABLE).await.expect(200);
@@ -139,14 +139,14 @@ async fn an_unregistered_table_leaves_its_files_and_can_come_back() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_not_there_or_no_metadata_is_refused() {
+async fn registration_of_a_missing_or_invalid_file_is_rejected() {
     let app = TestApp::with_table_and_view().await;
     let missing = "memory:///warehouse/nope.metadata.json";
     let message = format!("Failed to open input stream for file: {missing}");
     for path in [REGISTER, "/v1/namespaces/ns/register-view"] {
-        let refused = app.refused(path, register("x", missing)).await;
-        assert_eq!(refused.error(), (404, "NotFoundException", message.as_str()));
-        let empty = app.refused(path, register("x", "")).await;
+        let response = app.post_rejected(path, register("x", missing)).await;
+        assert_eq!(response.error(), (404, "NotFoundException", message.as_str()));
+        let empty = app.post_rejected(path, register("x", "")).await;
         assert_eq!(empty.error().0, 400);
     }
     let view = location(&app, "/v1/namespaces/ns/views/v").await;
@@ -157,19 +157,20 @@ async fn a_file_that_is_not_there_or_no_metadata_is_refused() {
     for wrong in ["text.metadata.json", "empty.metadata.json", "broken.gz.metadata.json"] {
         let wrong = format!("memory:///warehouse/{wrong}");
         for path in [REGISTER, "/v1/namespaces/ns/register-view"] {
-            let refused = app.refused(path, register("x", &wrong)).await;
-            assert_eq!(refused.error().1, "IllegalArgumentException", "{}", refused.message());
-            assert!(refused.message().contains(&wrong), "{}", refused.message());
+            let response = app.post_rejected(path, register("x", &wrong)).await;
+            assert_eq!(response.error().1, "IllegalArgumentException", "{}", response.message());
+            assert!(response.message().contains(&wrong), "{}", response.message());
         }
     }
-    let refused = app.refused(REGISTER, register("x", &view)).await;
-    assert_eq!(refused.error().0, 400, "a view is no table");
-    let refused = app.refused("/v1/namespaces/ns/register-view", register("x", &table)).await;
-    assert_eq!(refused.error().0, 400, "a table is no view");
+    let response = app.post_rejected(REGISTER, register("x", &view)).await;
+    assert_eq!(response.error().0, 400, "a view cannot be registered as a table");
+    let response =
+        app.post_rejected("/v1/namespaces/ns/register-view", register("x", &table)).await;
+    assert_eq!(response.error().0, 400, "a table cannot be registered as a view");
 }
 
 #[tokio::test]
-async fn a_file_that_is_too_long_or_unfolds_to_too_much_is_refused() {
+async fn registration_of_a_file_that_is_too_long_compressed_or_not_is_rejected() {
     let app = TestApp::with_settings(|settings| settings.catalog.file_bytes_max = 10_000).await;
     app.create_namespace(&["ns"]).await;
     app.create_table("ns", "t").await;
@@ -183,18 +184,22 @@ async fn a_file_that_is_too_long_or_unfolds_to_too_much_is_refused() {
     assert!(folded.len() < 10_000);
     for (name, content, reason) in [
         ("long.metadata.json", long.clone(), "and 10000 are read at most (catalog.file_bytes_max)"),
-        ("much.gz.metadata.json", folded, "unfolds to more than the 10000 bytes that are read"),
+        (
+            "much.gz.metadata.json",
+            folded,
+            "decompresses to more than the 10000 bytes that are read",
+        ),
     ] {
         let file = format!("memory:///warehouse/{name}");
         app.put_file(&file, content).await;
         for path in [REGISTER, "/v1/namespaces/ns/register-view"] {
             for _ in 0..10 {
-                let refused = app.refused(path, register("x", &file)).await;
+                let response = app.post_rejected(path, register("x", &file)).await;
                 assert_eq!(
-                    (refused.error().0, refused.error().1),
+                    (response.error().0, response.error().1),
                     (400, "IllegalArgumentException")
                 );
-                assert!(refused.message().contains(reason), "{}", refused.message());
+                assert!(response.message().contains(reason), "{}", response.message());
             }
         }
     }

@@ -1,6 +1,6 @@
-//! Number of requests to the object store, of an idle server and for commits.
+//! The number of requests that an idle server and commits send to the object store.
 
-#![expect(clippy::print_stdout, reason = "the bill is for whoever runs it with --nocapture")]
+#![expect(clippy::print_stdout, reason = "the counts are for developers with --nocapture")]
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use slateberg::app::App;
 use slateberg_config::Settings;
-use slateberg_runtime::seams::Seams;
+use slateberg_runtime::dependencies::Dependencies;
 
 use crate::support::app::{TestApp, memory_settings};
 use crate::support::bucket::bucket;
+use crate::support::env_numbers::number_from_env;
 use crate::support::faults::{FaultStore, Verb};
-use crate::support::knobs::knob;
-use crate::support::served::Served;
+use crate::support::served_app::ServedApp;
 use crate::support::table::set_property;
 
 /// Seconds for which an idle server is observed.
@@ -50,31 +50,31 @@ fn since(
 }
 
 /// A running server on a catalog with a table, including its background tasks.
-async fn served() -> (Arc<FaultStore>, Served) {
+async fn served() -> (Arc<FaultStore>, ServedApp) {
     let bucket = FaultStore::new(bucket());
     let app = TestApp::with(Arc::clone(&bucket) as _, memory_settings()).await;
     app.create_namespace(&["ns"]).await;
     app.create_table("ns", "t").await;
-    (bucket, Served::start(app).await)
+    (bucket, ServedApp::start(app).await)
 }
 
 #[tokio::test]
-async fn an_idle_server_asks_its_bucket_now_and_then() {
-    let seconds = knob(IDLE_SECONDS, 6);
+async fn idle_server_sends_few_requests_to_its_bucket() {
+    let seconds = number_from_env(IDLE_SECONDS, 6);
     let (bucket, _served) = served().await;
-    // Exclude the requests of the start and of the end of work.
+    // The requests of the start, and those at the end of work, are not counted.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let before = bill(&bucket);
     tokio::time::sleep(Duration::from_secs(seconds)).await;
     let (kinds, asked) = since(&before, &bill(&bucket));
     println!("idle for {seconds} s: {asked} requests, {kinds:#?}");
-    // At most two polls a second, and the requests after the end of work.
+    // The server polls at most twice a second, and sends some requests at the end of work.
     assert!(asked as u64 <= 3 * seconds + 12, "{asked} requests in {seconds} s: {kinds:?}");
 }
 
 #[tokio::test]
-async fn a_commit_is_two_puts() {
-    let commits = usize::try_from(knob(COMMITS, 200)).expect("a number of commits");
+async fn commit_costs_two_puts() {
+    let commits = usize::try_from(number_from_env(COMMITS, 200)).expect("a number of commits");
     let (bucket, served) = served().await;
     let before = bill(&bucket);
     for number in 0..commits {
@@ -97,13 +97,13 @@ async fn cold_load(bucket: &Arc<FaultStore>, cache: &Path) -> usize {
     let before = bucket.count(Verb::Get, "/compacted/");
     let app = TestApp::with(Arc::clone(bucket) as _, settings).await;
     app.get("/v1/namespaces/ns/tables/t").await.expect(200);
-    let asked = bucket.count(Verb::Get, "/compacted/") - before;
+    let request = bucket.count(Verb::Get, "/compacted/") - before;
     app.app.runtime.catalog.close().await.expect("the catalog closes");
-    asked
+    request
 }
 
 #[tokio::test]
-async fn what_the_local_disk_has_is_not_asked_of_the_bucket_again() {
+async fn restart_reads_cached_objects_from_the_local_disk() {
     let bucket = FaultStore::new(bucket());
     let app = TestApp::on(Arc::clone(&bucket) as _).await;
     app.create_namespace(&["ns"]).await;
@@ -111,16 +111,16 @@ async fn what_the_local_disk_has_is_not_asked_of_the_bucket_again() {
     app.app.runtime.catalog.close().await.expect("the catalog closes");
     let (none, cache) = (Path::new(""), tempfile::tempdir().expect("a directory"));
     assert!(cold_load(&bucket, none).await > 0);
-    assert!(cold_load(&bucket, cache.path()).await > 0, "the directory is new");
+    assert!(cold_load(&bucket, cache.path()).await > 0, "the cache directory is empty");
     assert_eq!(cold_load(&bucket, cache.path()).await, 0);
-    assert!(cold_load(&bucket, none).await > 0, "the bucket is not changed by it");
+    assert!(cold_load(&bucket, none).await > 0, "without a cache, the bucket is read");
 }
 
 #[tokio::test]
-async fn a_state_in_a_local_directory_has_no_copies_beside_it() {
+async fn state_in_a_local_directory_has_no_object_cache() {
     let home = tempfile::tempdir().expect("a directory");
     let mut settings = Settings { data_dir: home.path().to_owned(), ..Settings::default() };
     settings.store.object_cache_dir = home.path().join("cache");
-    let refused = App::build(settings, Seams::default()).await.err().expect("it is refused");
-    assert!(refused.to_string().starts_with("store.object_cache_dir: "), "{refused}");
+    let error = App::build(settings, Dependencies::default()).await.err().expect("it is refused");
+    assert!(error.to_string().starts_with("store.object_cache_dir: "), "{error}");
 }

@@ -22,7 +22,7 @@ async fn nested_namespaces_are_found_with_the_advertised_separator_and_with_the_
     let app = with_separator("%2E").await;
     let config = app.get("/v1/config").await.expect(200);
     assert_eq!(config.body["overrides"]["namespace-separator"], "%2E");
-    // As encoded by Java clients, as sent by PyIceberg, and the default of all older clients.
+    // Java clients encode the separator, PyIceberg does not, and old clients send the default.
     for path in ["a%2Eb", "a%2eb", "a.b", "a%1Fb"] {
         let found = app.get(&format!("/v1/namespaces/{path}")).await.expect(200);
         assert_eq!(found.body["namespace"], json!(["a", "b"]), "{path}");
@@ -41,8 +41,8 @@ async fn nested_namespaces_are_found_with_the_advertised_separator_and_with_the_
 #[tokio::test]
 async fn a_level_that_contains_the_advertised_separator_is_rejected() {
     let app = with_separator(".").await;
-    let answer = app.post("/v1/namespaces", json!({ "namespace": ["x.y"] })).await;
-    let body = answer.expect_error(400, "IllegalArgumentException").body;
+    let response = app.post("/v1/namespaces", json!({ "namespace": ["x.y"] })).await;
+    let body = response.expect_error(400, "IllegalArgumentException").body;
     let message = body["error"]["message"].as_str().expect("a text");
     assert!(message.contains("contains '.'"), "{message}");
     app.post("/v1/namespaces", json!({ "namespace": ["x:y"] })).await.expect(200);
@@ -61,15 +61,15 @@ async fn without_an_advertised_separator_a_dot_is_part_of_a_name() {
 #[tokio::test]
 async fn a_warehouse_that_is_created_at_run_time_has_its_own_separator() {
     let app = TestApp::secured().await;
-    let wanted = |separator: &str| -> Value {
+    let warehouse_request = |separator: &str| -> Value {
         json!({
             "name": "lake", "storage": { "location": "memory:///lake" },
             "client-overrides": { "namespace-separator": separator },
         })
     };
     let warehouses = "/management/v1/warehouses";
-    app.post(warehouses, wanted("%2F")).await.expect(400);
-    app.post(warehouses, wanted("%2E")).await.expect(201);
+    app.post(warehouses, warehouse_request("%2F")).await.expect(400);
+    app.post(warehouses, warehouse_request("%2E")).await.expect(201);
     for levels in [json!(["a"]), json!(["a", "b"])] {
         app.post("/v1/lake/namespaces", json!({ "namespace": levels })).await.expect(200);
         app.post("/v1/namespaces", json!({ "namespace": levels })).await.expect(200);

@@ -3,7 +3,7 @@
 use futures::future::join_all;
 use serde_json::{Value, json};
 
-use crate::support::app::{Answer, TestApp};
+use crate::support::app::{TestApp, TestResponse};
 use crate::support::table::{append, create_table, set_property};
 use crate::support::view::create_view;
 
@@ -15,7 +15,7 @@ async fn empty_namespace() -> TestApp {
     app
 }
 
-async fn stage(app: &TestApp, name: &str) -> Answer {
+async fn stage(app: &TestApp, name: &str) -> TestResponse {
     let mut body = create_table(name);
     body["stage-create"] = json!(true);
     app.post("/v1/namespaces/ns/tables", body).await
@@ -42,7 +42,7 @@ fn create() -> Value {
 }
 
 #[tokio::test]
-async fn a_staged_table_is_not_there() {
+async fn staged_table_does_not_exist() {
     let app = empty_namespace().await;
     let before = app.dump().await;
     let staged = stage(&app, "t").await.expect(200);
@@ -57,40 +57,40 @@ async fn a_staged_table_is_not_there() {
 }
 
 #[tokio::test]
-async fn a_commit_makes_a_staged_table_with_its_first_snapshot() {
+async fn commit_creates_a_staged_table_with_its_first_snapshot() {
     let app = empty_namespace().await;
     let staged = stage(&app, "t").await.expect(200).body["metadata"].clone();
     let mut updates = updates_of(&staged);
     updates.extend(append(1, None, 1));
-    let made = app.commit("ns", "t", vec![create()], updates).await.expect(200);
-    let metadata = &made.body["metadata"];
+    let response = app.commit("ns", "t", vec![create()], updates).await.expect(200);
+    let metadata = &response.body["metadata"];
     for member in ["table-uuid", "location", "schemas", "partition-specs", "sort-orders"] {
         assert_eq!(metadata[member], staged[member], "{member}");
     }
     assert_eq!(metadata["current-snapshot-id"], 1);
-    let file = made.body["metadata-location"].as_str().expect("a location");
+    let file = response.body["metadata-location"].as_str().expect("a location");
     assert!(file.contains("/metadata/00000-"), "{file}");
     let loaded = app.get(TABLE).await.expect(200);
     assert_eq!(&loaded.body["metadata"], metadata);
-    assert_eq!(loaded.header("etag"), made.header("etag"));
+    assert_eq!(loaded.header("etag"), response.header("etag"));
 }
 
 #[tokio::test]
-async fn a_table_can_be_made_without_having_been_staged() {
+async fn commit_creates_a_table_that_was_not_staged() {
     let app = empty_namespace().await;
     let staged = stage(&app, "t").await.expect(200).body["metadata"].clone();
     let updates: Vec<_> = updates_of(&staged)
         .into_iter()
         .filter(|update| update["action"] != "set-location" && update["action"] != "assign-uuid")
         .collect();
-    let made = app.commit("ns", "t", vec![create()], updates).await.expect(200);
-    let location = made.body["metadata"]["location"].as_str().expect("a location");
+    let response = app.commit("ns", "t", vec![create()], updates).await.expect(200);
+    let location = response.body["metadata"]["location"].as_str().expect("a location");
     assert!(location.starts_with("memory:///warehouse/ns/t-"), "{location}");
-    assert_ne!(made.body["metadata"]["table-uuid"], staged["table-uuid"]);
+    assert_ne!(response.body["metadata"]["table-uuid"], staged["table-uuid"]);
 }
 
 #[tokio::test]
-async fn of_those_who_make_one_table_one_wins() {
+async fn one_of_several_concurrent_creations_wins() {
     let app = empty_namespace().await;
     let staged = stage(&app, "t").await.expect(200).body["metadata"].clone();
     let commits = (0..8).map(|n| {
@@ -99,9 +99,9 @@ async fn of_those_who_make_one_table_one_wins() {
         let app = &app;
         async move { app.commit("ns", "t", vec![create()], updates).await }
     });
-    let answers = join_all(commits).await;
-    assert_eq!(answers.iter().filter(|answer| answer.status == 200).count(), 1);
-    for lost in answers.iter().filter(|answer| answer.status != 200) {
+    let responses = join_all(commits).await;
+    assert_eq!(responses.iter().filter(|response| response.status == 200).count(), 1);
+    for lost in responses.iter().filter(|response| response.status != 200) {
         assert_eq!(lost.status, 409);
         let text = lost.message();
         assert!(
@@ -113,38 +113,38 @@ async fn of_those_who_make_one_table_one_wins() {
 }
 
 #[tokio::test]
-async fn a_create_that_cannot_be_is_refused() {
+async fn invalid_creating_commit_is_rejected() {
     let app = empty_namespace().await;
     let staged = stage(&app, "t").await.expect(200).body["metadata"].clone();
     let updates = updates_of(&staged);
     let commit = |requirements: Value, updates: &[Value]| json!({ "requirements": requirements, "updates": updates });
     let extra = json!({ "type": "assert-default-spec-id", "default-spec-id": 0 });
     let with_more = commit(json!([create(), extra]), &updates);
-    let refused = app.refused(TABLE, with_more).await;
+    let response = app.post_rejected(TABLE, with_more).await;
     assert_eq!(
-        refused.error(),
+        response.error(),
         (400, "IllegalArgumentException", "Invalid create requirements: [assert-default-spec-id]")
     );
-    let bare = app.refused(TABLE, commit(json!([create()]), &[])).await;
+    let bare = app.post_rejected(TABLE, commit(json!([create()]), &[])).await;
     assert_eq!(bare.status, 400);
     let elsewhere = "/v1/namespaces/nope/tables/t";
-    let refused = app.refused(elsewhere, commit(json!([create()]), &updates)).await;
+    let response = app.post_rejected(elsewhere, commit(json!([create()]), &updates)).await;
     assert_eq!(
-        refused.error(),
+        response.error(),
         (404, "NoSuchNamespaceException", "Namespace does not exist: nope")
     );
-    let without = app.refused(TABLE, commit(json!([]), &updates)).await;
+    let without = app.post_rejected(TABLE, commit(json!([]), &updates)).await;
     assert_eq!(without.error(), (404, "NoSuchTableException", "Table does not exist: ns.t"));
 
     app.post("/v1/namespaces/ns/views", create_view("t")).await.expect(200);
-    let view = app.refused(TABLE, commit(json!([create()]), &updates)).await;
+    let view = app.post_rejected(TABLE, commit(json!([create()]), &updates)).await;
     assert_eq!(
         view.error(),
         (409, "AlreadyExistsException", "View with same name already exists: ns.t")
     );
     app.delete("/v1/namespaces/ns/views/t").await.expect(204);
     app.create_table("ns", "t").await;
-    let table = app.refused(TABLE, commit(json!([create()]), &updates)).await;
+    let table = app.post_rejected(TABLE, commit(json!([create()]), &updates)).await;
     assert_eq!(
         table.error(),
         (409, "CommitFailedException", "Requirement failed: table already exists")

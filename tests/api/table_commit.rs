@@ -14,19 +14,19 @@ async fn uuid(app: &TestApp) -> String {
 }
 
 #[tokio::test]
-async fn a_commit_answers_what_a_load_shows_afterwards() {
+async fn commit_returns_the_state_that_a_load_returns() {
     let app = TestApp::with_table().await;
-    let made = app.get(TABLE).await.expect(200);
+    let response = app.get(TABLE).await.expect(200);
     let committed = app.commit("ns", "t", vec![], vec![set_property("a", "1")]).await.expect(200);
     let loaded = app.get(TABLE).await.expect(200);
     assert_eq!(committed.body["metadata"], loaded.body["metadata"]);
     assert_eq!(committed.body["metadata-location"], loaded.body["metadata-location"]);
     assert_eq!(committed.body.as_object().map(serde_json::Map::len), Some(2));
     assert_eq!(committed.header("etag"), loaded.header("etag"));
-    assert_ne!(committed.body["metadata-location"], made.body["metadata-location"]);
+    assert_ne!(committed.body["metadata-location"], response.body["metadata-location"]);
     assert_eq!(loaded.body["metadata"]["properties"]["a"], "1");
     let log = &loaded.body["metadata"]["metadata-log"];
-    assert_eq!(log[0]["metadata-file"], made.body["metadata-location"]);
+    assert_eq!(log[0]["metadata-file"], response.body["metadata-location"]);
 }
 
 #[tokio::test]
@@ -43,7 +43,7 @@ async fn a_commit_without_effect_writes_nothing() {
 }
 
 #[tokio::test]
-async fn requirements_that_hold_let_a_commit_pass() {
+async fn commit_with_met_requirements_succeeds() {
     let app = TestApp::with_table().await;
     let requirements = vec![
         json!({ "type": "assert-table-uuid", "uuid": uuid(&app).await }),
@@ -60,7 +60,7 @@ async fn requirements_that_hold_let_a_commit_pass() {
 }
 
 #[tokio::test]
-async fn a_requirement_that_fails_is_named() {
+async fn failed_requirement_is_in_the_error() {
     let app = TestApp::with_table().await;
     let uuid = uuid(&app).await;
     app.commit("ns", "t", vec![], append(7, None, 1)).await.expect(200);
@@ -108,59 +108,59 @@ async fn a_requirement_that_fails_is_named() {
     ];
     for (requirement, text) in cases {
         let body = json!({ "requirements": [requirement], "updates": [set_property("a", "1")] });
-        let refused = app.refused(TABLE, body).await;
+        let response = app.post_rejected(TABLE, body).await;
         let message = format!("Requirement failed: {text}");
-        assert_eq!(refused.error(), (409, "CommitFailedException", message.as_str()));
+        assert_eq!(response.error(), (409, "CommitFailedException", message.as_str()));
     }
 }
 
 #[tokio::test]
-async fn one_failed_requirement_among_many_refuses_the_whole_commit() {
+async fn one_failed_requirement_rejects_the_whole_commit() {
     let app = TestApp::with_table().await;
     let body = json!({
         "requirements": [main_is(None), main_is(Some(1))],
         "updates": [set_property("a", "1"), set_property("b", "2")],
     });
-    let refused = app.refused(TABLE, body).await;
-    assert_eq!(refused.message(), "Requirement failed: branch or tag main is missing, expected 1");
+    let response = app.post_rejected(TABLE, body).await;
+    assert_eq!(response.message(), "Requirement failed: branch or tag main is missing, expected 1");
 }
 
 #[tokio::test]
-async fn an_update_that_fails_takes_those_before_it_along() {
+async fn failed_update_discards_the_updates_before_it() {
     let app = TestApp::with_table().await;
     let unknown = json!({ "action": "set-current-schema", "schema-id": 9 });
     let body = json!({ "requirements": [], "updates": [set_property("a", "1"), unknown] });
-    let refused = app.refused(TABLE, body).await;
+    let response = app.post_rejected(TABLE, body).await;
     assert_eq!(
-        refused.error(),
+        response.error(),
         (400, "IllegalArgumentException", "Cannot set current schema to unknown schema: 9")
     );
 }
 
 #[tokio::test]
-async fn the_body_may_name_the_table_that_the_path_names_and_no_other() {
+async fn commit_with_another_table_in_the_body_is_rejected() {
     let app = TestApp::with_table().await;
     let body = |name: &str| {
         json!({ "identifier": { "namespace": ["ns"], "name": name },
                 "requirements": [], "updates": [set_property("a", name)] })
     };
     app.post(TABLE, body("t")).await.expect(200);
-    let refused = app.refused(TABLE, body("u")).await;
+    let response = app.post_rejected(TABLE, body("u")).await;
     assert_eq!(
-        refused.error(),
+        response.error(),
         (400, "BadRequestException", "The body's identifier is ns.u, the path's is ns.t")
     );
 }
 
 #[tokio::test]
-async fn of_two_who_build_on_one_snapshot_one_wins() {
+async fn one_of_two_commits_on_the_same_snapshot_wins() {
     let app = TestApp::with_table().await;
     let commits =
         (1..=16).map(|id| app.commit("ns", "t", vec![main_is(None)], append(id, None, 1)));
     let answers = join_all(commits).await;
-    let won: Vec<_> = answers.iter().filter(|answer| answer.status == 200).collect();
+    let won: Vec<_> = answers.iter().filter(|response| response.status == 200).collect();
     assert_eq!(won.len(), 1);
-    for lost in answers.iter().filter(|answer| answer.status != 200) {
+    for lost in answers.iter().filter(|response| response.status != 200) {
         assert_eq!(
             lost.error(),
             (
@@ -175,14 +175,14 @@ async fn of_two_who_build_on_one_snapshot_one_wins() {
 }
 
 #[tokio::test]
-async fn those_who_do_not_get_into_each_others_way_all_pass() {
+async fn concurrent_commits_without_conflicts_all_succeed() {
     let app = TestApp::with_table().await;
     let commits = (0..32).map(|n| {
         let (app, key) = (&app, format!("k{n}"));
         async move { app.commit("ns", "t", vec![], vec![set_property(&key, "x")]).await }
     });
-    for answer in join_all(commits).await {
-        answer.expect(200);
+    for response in join_all(commits).await {
+        response.expect(200);
     }
     let loaded = app.get(TABLE).await.expect(200);
     let properties = loaded.body["metadata"]["properties"].as_object().expect("an object");
@@ -200,9 +200,9 @@ async fn those_who_do_not_get_into_each_others_way_all_pass() {
 async fn commits_to_a_dropped_table_fail() {
     let app = TestApp::with_table().await;
     app.delete(TABLE).await.expect(204);
-    let gone = app.commit("ns", "t", vec![], vec![set_property("a", "1")]).await;
-    assert_eq!(gone.error(), (404, "NoSuchTableException", "Table does not exist: ns.t"));
-    let gone: Value = json!({ "requirements": [{ "type": "assert-table-uuid",
+    let response = app.commit("ns", "t", vec![], vec![set_property("a", "1")]).await;
+    assert_eq!(response.error(), (404, "NoSuchTableException", "Table does not exist: ns.t"));
+    let response: Value = json!({ "requirements": [{ "type": "assert-table-uuid",
         "uuid": "00000000-0000-4000-8000-000000000001" }], "updates": [] });
-    app.post(TABLE, gone).await.expect_error(404, "NoSuchTableException");
+    app.post(TABLE, response).await.expect_error(404, "NoSuchTableException");
 }

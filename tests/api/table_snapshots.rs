@@ -36,7 +36,7 @@ fn logged(metadata: &Value) -> Vec<i64> {
 }
 
 #[tokio::test]
-async fn appends_move_main_and_the_log() {
+async fn append_moves_main_and_the_snapshot_log() {
     let app = two_snapshots().await;
     let metadata = app.get(TABLE).await.expect(200).body["metadata"].clone();
     assert_eq!(ids(&metadata), [1, 2]);
@@ -47,7 +47,7 @@ async fn appends_move_main_and_the_log() {
 }
 
 #[tokio::test]
-async fn a_rollback_is_logged_too() {
+async fn rollback_is_in_the_snapshot_log() {
     let app = two_snapshots().await;
     let metadata = updated(&app, vec![reference("main", "branch", 1)]).await;
     assert_eq!(metadata["current-snapshot-id"], 1);
@@ -55,7 +55,7 @@ async fn a_rollback_is_logged_too() {
 }
 
 #[tokio::test]
-async fn branches_and_tags_come_with_their_retention_and_go() {
+async fn branches_and_tags_are_created_with_retention_and_removed() {
     let app = two_snapshots().await;
     let mut branch = reference("audit", "branch", 1);
     branch["min-snapshots-to-keep"] = json!(3);
@@ -76,7 +76,7 @@ async fn branches_and_tags_come_with_their_retention_and_go() {
 }
 
 #[tokio::test]
-async fn expiry_takes_snapshots_with_their_references_and_statistics() {
+async fn expiry_removes_snapshots_with_their_references_and_statistics() {
     let app = two_snapshots().await;
     let statistics = json!({ "snapshot-id": 1, "statistics-path": "memory:///warehouse/s.puffin",
         "file-size-in-bytes": 1, "file-footer-size-in-bytes": 1, "blob-metadata": [] });
@@ -125,7 +125,7 @@ async fn statistics_are_set_replaced_and_removed() {
 }
 
 #[tokio::test]
-async fn what_the_catalog_does_not_know_of_a_snapshot_is_kept() {
+async fn unknown_snapshot_members_are_stored() {
     let app = TestApp::with_table().await;
     let mut updates = append(1, None, 1);
     let mut snapshot = updates[0]["snapshot"].clone();
@@ -141,12 +141,12 @@ async fn what_the_catalog_does_not_know_of_a_snapshot_is_kept() {
 }
 
 #[tokio::test]
-async fn a_snapshot_that_is_behind_is_a_conflict() {
+async fn snapshot_with_an_outdated_sequence_number_is_a_conflict() {
     let app = two_snapshots().await;
     let body = json!({ "requirements": [], "updates": append(3, Some(1), 2) });
-    let refused = app.refused(TABLE, body).await;
+    let response = app.post_rejected(TABLE, body).await;
     assert_eq!(
-        refused.error(),
+        response.error(),
         (
             409,
             "CommitFailedException",
@@ -157,7 +157,7 @@ async fn a_snapshot_that_is_behind_is_a_conflict() {
 }
 
 #[tokio::test]
-async fn snapshots_and_references_that_cannot_be_are_refused() {
+async fn invalid_snapshots_and_references_are_rejected() {
     let app = two_snapshots().await;
     let snapshot = |change: &dyn Fn(&mut Value)| {
         let mut updates = append(3, Some(2), 3);
@@ -200,7 +200,7 @@ async fn snapshots_and_references_that_cannot_be_are_refused() {
     ];
     for (updates, message) in cases {
         let body = json!({ "requirements": [], "updates": updates });
-        let refused = app.refused(TABLE, body).await;
-        assert_eq!(refused.error(), (400, "IllegalArgumentException", message));
+        let response = app.post_rejected(TABLE, body).await;
+        assert_eq!(response.error(), (400, "IllegalArgumentException", message));
     }
 }

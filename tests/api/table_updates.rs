@@ -10,18 +10,18 @@ const TABLE: &str = "/v1/namespaces/ns/tables/t";
 /// Commits updates that must succeed, and returns the new metadata.
 async fn updated(app: &TestApp, updates: Value) -> Value {
     let body = json!({ "requirements": [], "updates": updates });
-    let answer = app.post(TABLE, body).await.expect(200);
-    assert_eq!(app.get(TABLE).await.expect(200).body["metadata"], answer.body["metadata"]);
-    answer.body["metadata"].clone()
+    let response = app.post(TABLE, body).await.expect(200);
+    assert_eq!(app.get(TABLE).await.expect(200).body["metadata"], response.body["metadata"]);
+    response.body["metadata"].clone()
 }
 
 /// Commits updates that must be rejected, one by one.
-async fn check_refused(app: &TestApp, cases: &[(Value, &str)]) {
+async fn assert_rejected(app: &TestApp, cases: &[(Value, &str)]) {
     for (update, message) in cases {
         let updates = if update.is_array() { update.clone() } else { json!([update]) };
         let body = json!({ "requirements": [], "updates": updates });
-        let refused = app.refused(TABLE, body).await;
-        assert_eq!(refused.error(), (400, "IllegalArgumentException", *message), "{update}");
+        let response = app.post_rejected(TABLE, body).await;
+        assert_eq!(response.error(), (400, "IllegalArgumentException", *message), "{update}");
     }
 }
 
@@ -51,7 +51,7 @@ async fn schemas_are_added_made_current_and_removed() {
     let removed = updated(&app, json!([{ "action": "remove-schemas", "schema-ids": [1] }])).await;
     assert_eq!(removed["schemas"].as_array().map(Vec::len), Some(1));
     let current = json!({ "action": "remove-schemas", "schema-ids": [0] });
-    check_refused(&app, &[(current, "Cannot remove the current schema")]).await;
+    assert_rejected(&app, &[(current, "Cannot remove the current schema")]).await;
 }
 
 #[tokio::test]
@@ -75,7 +75,7 @@ async fn specs_are_added_made_default_and_removed() {
         json!({ "action": "add-spec", "spec": { "fields": [
             { "source-id": source, "name": "p", "transform": transform } ]}})
     };
-    check_refused(
+    assert_rejected(
         &app,
         &[
             (
@@ -115,7 +115,7 @@ async fn sort_orders_are_added_and_made_default() {
     let unsorted =
         updated(&app, json!([{ "action": "set-default-sort-order", "sort-order-id": 0 }])).await;
     assert_eq!(unsorted["default-sort-order-id"], 0);
-    check_refused(
+    assert_rejected(
         &app,
         &[
             (
@@ -148,7 +148,7 @@ async fn properties_are_set_and_removed_in_both_spellings() {
 }
 
 #[tokio::test]
-async fn identity_location_and_version_are_kept_or_raised() {
+async fn uuid_and_location_are_kept_and_the_format_version_only_increases() {
     let app = TestApp::with_table().await;
     let before = app.get(TABLE).await.expect(200).body["metadata"].clone();
     let uuid = before["table-uuid"].as_str().expect("a UUID");
@@ -168,7 +168,7 @@ async fn identity_location_and_version_are_kept_or_raised() {
         updated(&app, json!([{ "action": "upgrade-format-version", "format-version": 3 }])).await;
     assert_eq!((&upgraded["format-version"], &upgraded["next-row-id"]), (&json!(3), &json!(0)));
     let other = "00000000-0000-4000-8000-000000000001";
-    check_refused(
+    assert_rejected(
         &app,
         &[
             (
@@ -189,9 +189,9 @@ async fn identity_location_and_version_are_kept_or_raised() {
 }
 
 #[tokio::test]
-async fn unknown_updates_and_requirements_are_refused() {
+async fn unknown_updates_and_requirements_are_rejected() {
     let app = TestApp::with_table().await;
-    check_refused(
+    assert_rejected(
         &app,
         &[
             (
@@ -224,13 +224,13 @@ async fn unknown_updates_and_requirements_are_refused() {
     ];
     for (requirement, message) in requirements {
         let body = json!({ "requirements": [requirement], "updates": [set_property("a", "1")] });
-        let refused = app.refused(TABLE, body).await;
-        assert_eq!(refused.error(), (400, "IllegalArgumentException", message));
+        let response = app.post_rejected(TABLE, body).await;
+        assert_eq!(response.error(), (400, "IllegalArgumentException", message));
     }
 }
 
 #[tokio::test]
-async fn members_of_a_request_that_nobody_knows_are_tolerated() {
+async fn unknown_request_members_are_ignored() {
     let app = TestApp::with_table().await;
     let body = json!({
         "requirements": [{ "type": "assert-default-spec-id", "default-spec-id": 0, "new": 1 }],

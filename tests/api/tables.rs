@@ -24,13 +24,13 @@ fn rename(from: (&[&str], &str), to: (&[&str], &str)) -> Value {
 }
 
 #[tokio::test]
-async fn a_new_table_has_all_that_the_specification_wants() {
+async fn new_table_has_all_members_of_the_specification() {
     let app = TestApp::new().await;
     app.create_namespace(&["ns"]).await;
-    let made = app.create_table("ns", "t").await;
-    let metadata = &made.body["metadata"];
+    let response = app.create_table("ns", "t").await;
+    let metadata = &response.body["metadata"];
     let location = metadata["location"].as_str().expect("a location");
-    let file = made.body["metadata-location"].as_str().expect("a metadata location");
+    let file = response.body["metadata-location"].as_str().expect("a metadata location");
     assert!(location.starts_with("memory:///warehouse/ns/t-"), "{location}");
     assert!(file.starts_with(&format!("{location}/metadata/00000-")), "{file}");
     let stored = app.file(file).await.expect("the metadata file");
@@ -92,7 +92,7 @@ async fn a_new_table_has_all_that_the_specification_wants() {
     }
     "#);
     let loaded = app.get(TABLE).await.expect(200);
-    assert_eq!(loaded.body, made.body);
+    assert_eq!(loaded.body, response.body);
     assert_eq!(app.head(TABLE).await.expect(204).body, Value::Null);
 }
 
@@ -105,11 +105,11 @@ fn without_what_differs(mut metadata: Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_table_is_made_as_it_was_asked_for() {
+async fn table_is_created_as_requested() {
     let app = TestApp::new().await;
     app.create_namespace(&["ns"]).await;
     let mut body = create_table("t");
-    // The client's own ids. The catalog assigns new ones and updates all references to them.
+    // The client sends its own ids. The catalog assigns new ones and updates all references.
     body["schema"]["fields"][0]["id"] = json!(71);
     body["schema"]["fields"][1]["id"] = json!(72);
     body["schema"]["identifier-field-ids"] = json!([71]);
@@ -120,8 +120,8 @@ async fn a_table_is_made_as_it_was_asked_for() {
         { "source-id": 72, "transform": "identity", "direction": "desc", "null-order": "nulls-last" }
     ]});
     body["properties"] = json!({ "owner": "ann", "format-version": "2" });
-    let made = app.post(TABLES, body).await.expect(200);
-    let metadata = &made.body["metadata"];
+    let response = app.post(TABLES, body).await.expect(200);
+    let metadata = &response.body["metadata"];
     assert_eq!(metadata["location"], "memory:///warehouse/elsewhere");
     assert_eq!(metadata["schemas"][0]["identifier-field-ids"], json!([1]));
     assert_eq!(
@@ -138,7 +138,7 @@ async fn a_table_is_made_as_it_was_asked_for() {
 }
 
 #[tokio::test]
-async fn a_name_is_given_once() {
+async fn creation_under_an_existing_name_is_rejected() {
     let app = TestApp::with_table_and_view().await;
     let again = app.post(TABLES, create_table("t")).await;
     assert_eq!(again.error(), (409, "AlreadyExistsException", "Table already exists: ns.t"));
@@ -150,14 +150,14 @@ async fn a_name_is_given_once() {
 }
 
 #[tokio::test]
-async fn a_table_that_is_not_there_is_answered_so() {
+async fn every_request_for_a_missing_table_returns_404() {
     let app = TestApp::with_table_and_view().await;
     let commit = json!({ "requirements": [], "updates": [] });
     for (namespace, table) in [("ns", "nope"), ("nope", "t"), ("ns", "v")] {
         let path = format!("/v1/namespaces/{namespace}/tables/{table}");
         let message = format!("Table does not exist: {namespace}.{table}");
         let report = json!({ "report-type": "scan-report" });
-        let answers = [
+        let responses = [
             app.get(&path).await,
             app.get(&format!("{path}?snapshots=refs")).await,
             app.delete(&path).await,
@@ -166,15 +166,15 @@ async fn a_table_that_is_not_there_is_answered_so() {
             app.post(&format!("{path}/unregister"), Value::Null).await,
             app.post(&format!("{path}/metrics"), report).await,
         ];
-        for answer in answers {
-            assert_eq!(answer.error(), (404, "NoSuchTableException", message.as_str()));
+        for response in responses {
+            assert_eq!(response.error(), (404, "NoSuchTableException", message.as_str()));
         }
         assert_eq!(app.head(&path).await.expect(404).body, Value::Null);
     }
 }
 
 #[tokio::test]
-async fn a_listing_has_the_tables_and_not_the_views() {
+async fn listing_of_tables_contains_no_views() {
     let app = TestApp::with_table_and_view().await;
     app.create_namespace(&["ns", "child"]).await;
     app.create_table("ns%1Fchild", "below").await;
@@ -190,7 +190,7 @@ async fn a_listing_has_the_tables_and_not_the_views() {
 }
 
 #[tokio::test]
-async fn a_dropped_table_leaves_its_files_and_its_name() {
+async fn dropped_table_leaves_its_files_and_frees_its_name() {
     let app = TestApp::with_table().await;
     let loaded = app.get(TABLE).await.expect(200);
     let file = loaded.body["metadata-location"].as_str().expect("a location").to_owned();
@@ -204,7 +204,7 @@ async fn a_dropped_table_leaves_its_files_and_its_name() {
 }
 
 #[tokio::test]
-async fn a_table_gets_another_name_and_stays_the_same() {
+async fn renamed_table_keeps_its_identity() {
     let app = TestApp::with_table().await;
     app.create_namespace(&["other"]).await;
     app.create_namespace(&["other", "deep"]).await;
@@ -226,14 +226,14 @@ async fn a_table_gets_another_name_and_stays_the_same() {
     assert_eq!(after.body, before.body);
     assert_eq!(names(&app, "ns").await, Vec::<String>::new());
     assert_eq!(names(&app, "other").await, ["t"]);
-    // The new namespace contains it, and the old one does not.
+    // The namespace that the table was in is empty, and the new one is not.
     app.delete("/v1/namespaces/other%1Fdeep").await.expect(204);
     app.delete("/v1/namespaces/other").await.expect_error(409, "NamespaceNotEmptyException");
     app.commit("other", "t", vec![], append(2, Some(1), 2)).await.expect(200);
 }
 
 #[tokio::test]
-async fn a_rename_that_cannot_be_is_refused() {
+async fn invalid_rename_is_rejected() {
     let app = TestApp::with_table_and_view().await;
     app.create_table("ns", "u").await;
     let before = app.dump().await;
@@ -276,14 +276,14 @@ async fn a_rename_that_cannot_be_is_refused() {
         ),
     ];
     for (body, status, kind, message) in cases {
-        let answer = app.refused("/v1/tables/rename", body).await;
-        assert_eq!(answer.error(), (status, kind, message));
+        let response = app.post_rejected("/v1/tables/rename", body).await;
+        assert_eq!(response.error(), (status, kind, message));
     }
     assert_eq!(app.dump().await, before);
 }
 
 #[tokio::test]
-async fn a_load_shows_all_snapshots_or_those_that_are_referenced() {
+async fn load_returns_all_or_referenced_snapshots() {
     let app = TestApp::with_table().await;
     app.commit("ns", "t", vec![], append(1, None, 1)).await.expect(200);
     app.commit("ns", "t", vec![], append(2, Some(1), 2)).await.expect(200);
@@ -302,7 +302,7 @@ async fn a_load_shows_all_snapshots_or_those_that_are_referenced() {
 }
 
 #[tokio::test]
-async fn a_client_that_asks_for_delegated_access_gets_the_table_all_the_same() {
+async fn load_with_unsupported_delegation_returns_the_table() {
     let app = TestApp::with_table().await;
     for value in ["vended-credentials", "remote-signing", "vended-credentials,remote-signing", "x"]
     {
@@ -318,6 +318,6 @@ async fn tables_survive_a_restart() {
     app.commit("ns", "t", vec![], append(1, None, 1)).await.expect(200);
     let before = app.dump().await;
     let app = app.restart().await;
-    assert_eq!(app.dump().await.seen, before.seen);
+    assert_eq!(app.dump().await.visible, before.visible);
     assert_eq!(app.get(TABLE).await.expect(200).body["metadata"]["schemas"][0], schema());
 }

@@ -23,7 +23,8 @@ use crate::support::program::Server;
 const CLIENT_SPAN: &str = "00f067aa0ba902b7";
 const TABLE_ROUTE: &str = "/v1/namespaces/{namespace}/tables/{table}";
 
-/// A collector that stores the received spans. It responds while a test waits for a server to stop.
+/// A collector that stores the received spans. Tests that use it need a second thread, so that it
+/// responds while the test waits for a server to stop.
 #[derive(Clone, Default)]
 struct Collector(Arc<Mutex<Vec<Span>>>);
 
@@ -94,7 +95,7 @@ struct Client {
 }
 
 impl Client {
-    /// Starts the server. By itself, it samples nothing.
+    /// Starts the server. It samples only requests that their client samples.
     fn start(directory: &Path, collector: SocketAddr, key: Option<String>) -> Self {
         let settings = format!(
             "[log]\nlevel = \"warn,slateberg=debug\"\n[telemetry.otlp]\nendpoint = \"http://{collector}\"\n\
@@ -163,13 +164,13 @@ async fn sampled_commit_is_one_tree_of_spans_below_its_client() {
     assert_eq!(wrong.expect("an answer").status().as_u16(), 401);
     client.server.stop();
 
-    assert_eq!(collector.traces(), BTreeSet::from([trace(1), trace(3)]), "sampled ones alone");
+    assert_eq!(collector.traces(), BTreeSet::from([trace(1), trace(3)]), "only sampled traces");
     let spans = collector.spans(&trace(1));
     let request = named(&spans, &format!("POST {TABLE_ROUTE}"));
     assert_eq!(hex(&request.parent_span_id), CLIENT_SPAN);
     assert_eq!(request.kind, SpanKind::Server as i32);
-    let told = attributes(request);
-    let mut keys: Vec<_> = told.keys().copied().collect();
+    let found = attributes(request);
+    let mut keys: Vec<_> = found.keys().copied().collect();
     keys.sort_unstable();
     assert_eq!(
         keys,
@@ -184,14 +185,14 @@ async fn sampled_commit_is_one_tree_of_spans_below_its_client() {
         ]
     );
     assert_eq!(
-        (told["http.response.status_code"].as_str(), told["http.route"].as_str()),
+        (found["http.response.status_code"].as_str(), found["http.route"].as_str()),
         ("200", TABLE_ROUTE)
     );
     assert_eq!(
-        (told["slateberg.request_id"].as_str(), told["url.scheme"].as_str()),
+        (found["slateberg.request_id"].as_str(), found["url.scheme"].as_str()),
         ("r1", "http")
     );
-    // There are no spans outside of the request, and its work is in the phases of its commit.
+    // All spans are inside the request, and those of its work are inside the phases of its commit.
     assert_eq!(
         inside(&spans, request).len(),
         spans.iter().map(|span| &span.name).collect::<BTreeSet<_>>().len() - 1

@@ -35,7 +35,7 @@ async fn property(app: &TestApp, table: &str, key: &str) -> Value {
 }
 
 #[tokio::test]
-async fn all_tables_change_together() {
+async fn transaction_changes_all_tables() {
     let app = with_tables(&["a", "b", "c"]).await;
     let changes = ["a", "b", "c"].map(|name| change(name, json!([]), json!(append(1, None, 1))));
     assert_eq!(app.post(COMMIT, transaction(changes)).await.expect(204).body, Value::Null);
@@ -48,7 +48,7 @@ async fn all_tables_change_together() {
 }
 
 #[tokio::test]
-async fn no_table_changes_if_one_cannot() {
+async fn transaction_with_one_failing_change_changes_no_table() {
     let app = with_tables(&["a", "b", "c"]).await;
     app.create_view("ns", "v").await;
     let set = || json!([set_property("k", "v")]);
@@ -93,31 +93,31 @@ async fn no_table_changes_if_one_cannot() {
         ),
     ];
     for (bad, status, kind, message) in cases {
-        // With the invalid change at either end of the list.
+        // The invalid change is either the last or the first one of the list.
         for changes in [vec![good("a"), good("b"), bad.clone()], vec![bad, good("b"), good("a")]] {
-            let refused = app.refused(COMMIT, transaction(changes)).await;
-            assert_eq!(refused.error(), (status, kind, message));
+            let response = app.post_rejected(COMMIT, transaction(changes)).await;
+            assert_eq!(response.error(), (status, kind, message));
         }
     }
 }
 
 #[tokio::test]
-async fn a_transaction_has_at_least_one_table_and_not_too_many() {
+async fn transaction_without_tables_or_with_too_many_is_rejected() {
     let app = TestApp::with_settings(|settings| settings.catalog.transaction_tables_max = 2).await;
     app.create_namespace(&["ns"]).await;
     for name in ["a", "b", "c"] {
         app.create_table("ns", name).await;
     }
     let set = |name: &str| change(name, json!([]), json!([set_property("k", "v")]));
-    let none = app.refused(COMMIT, transaction([])).await;
+    let none = app.post_rejected(COMMIT, transaction([])).await;
     assert_eq!(none.error(), (400, "IllegalArgumentException", "Invalid table changes: empty"));
-    let many = app.refused(COMMIT, transaction([set("a"), set("b"), set("c")])).await;
+    let many = app.post_rejected(COMMIT, transaction([set("a"), set("b"), set("c")])).await;
     assert_eq!(many.message(), "Invalid table changes: 3 tables, at most 2 are allowed");
     app.post(COMMIT, transaction([set("a"), set("b")])).await.expect(204);
 }
 
 #[tokio::test]
-async fn a_transaction_changes_one_table_and_makes_another() {
+async fn transaction_changes_one_table_and_creates_another() {
     let app = with_tables(&["a"]).await;
     let mut staged = create_table("new");
     staged["stage-create"] = json!(true);
@@ -139,16 +139,16 @@ async fn a_transaction_changes_one_table_and_makes_another() {
         ]),
     );
     let failing = change("a", json!([main_is(Some(1))]), json!([]));
-    app.refused(COMMIT, transaction([create.clone(), failing])).await;
+    app.post_rejected(COMMIT, transaction([create.clone(), failing])).await;
     let passing = change("a", json!([main_is(None)]), json!([set_property("k", "v")]));
     app.post(COMMIT, transaction([create, passing])).await.expect(204);
     assert_eq!(property(&app, "a", "k").await, "v");
-    let made = app.get("/v1/namespaces/ns/tables/new").await.expect(200);
-    assert_eq!(made.body["metadata"]["table-uuid"], metadata["table-uuid"]);
+    let response = app.get("/v1/namespaces/ns/tables/new").await.expect(200);
+    assert_eq!(response.body["metadata"]["table-uuid"], metadata["table-uuid"]);
 }
 
 #[tokio::test]
-async fn transactions_that_cross_each_other_end_and_agree() {
+async fn crossing_transactions_complete_and_are_atomic() {
     let names = ["a", "b", "c", "d"];
     let app = with_tables(&names).await;
     let transactions = (0..24).map(|n: usize| {
@@ -160,13 +160,13 @@ async fn transactions_that_cross_each_other_end_and_agree() {
         let app = &app;
         async move { app.post(COMMIT, transaction(changes)).await }
     });
-    for answer in join_all(transactions).await {
-        answer.expect(204);
+    for response in join_all(transactions).await {
+        response.expect(204);
     }
 }
 
 #[tokio::test]
-async fn what_is_already_so_needs_no_writing() {
+async fn transaction_writes_only_tables_that_change() {
     let app = with_tables(&["a", "b"]).await;
     let set = |name: &str| change(name, json!([]), json!([set_property("k", "v")]));
     app.post(COMMIT, transaction([set("a")])).await.expect(204);

@@ -8,8 +8,8 @@ use slateberg_store::records::FORMAT_VERSION;
 use slatedb::Db;
 
 use crate::support::app::TestApp;
-use crate::support::filled::{ALL, Filled};
 use crate::support::fsck::{assert_sound, findings};
+use crate::support::table_with_files::{ALL, TableWithFiles};
 
 /// First bytes of keys in these key spaces.
 const STORE: u8 = 0x01;
@@ -50,31 +50,31 @@ async fn set_back(bucket: Arc<dyn ObjectStore>, format: u32) {
         assert!(some, "there are keys of space {space:#x}");
     }
     let store = db.get([STORE]).await.expect("it can be read").expect("it is there");
-    let mut told = record(&store);
-    assert_eq!(told["format_version"], FORMAT_VERSION);
-    told["format_version"] = json!(format);
-    db.put([STORE], bytes(&told, &store)).await.expect("it can be written");
+    let mut found = record(&store);
+    assert_eq!(found["format_version"], FORMAT_VERSION);
+    found["format_version"] = json!(format);
+    db.put([STORE], bytes(&found, &store)).await.expect("it can be written");
     db.close().await.expect("it closes");
 }
 
 #[tokio::test]
-async fn places_and_uuids_get_their_keys_from_whatever_format_they_come() {
+async fn upgrade_from_every_format_indexes_locations_and_uuids() {
     for format in [3, 4] {
-        let table = Filled::new().await;
+        let table = TableWithFiles::new().await;
         table.set("write.data.path", "memory:///warehouse/elsewhere").await;
         let loaded = table.app.get("/v1/namespaces/ns/tables/t").await.expect(200).body;
         let body = json!({ "name": "second", "metadata-location": loaded["metadata-location"] });
         table.app.post("/v1/namespaces/ns/register", body).await.expect(200);
-        let Filled { app, location } = table;
+        let TableWithFiles { app, location } = table;
         app.app.runtime.catalog.close().await.expect("it closes");
         let bucket = app.bucket;
         set_back(Arc::clone(&bucket), format).await;
-        assert_eq!(findings(Arc::clone(&bucket)).await, Vec::<String>::new(), "it lacks nothing");
-        let table = Filled { app: TestApp::on(Arc::clone(&bucket)).await, location };
+        assert_eq!(findings(Arc::clone(&bucket)).await, Vec::<String>::new(), "an old store");
+        let table = TableWithFiles { app: TestApp::on(Arc::clone(&bucket)).await, location };
         assert_sound(bucket).await;
         // The index shows that another registration needs the files.
         table.app.delete("/v1/namespaces/ns/tables/t?purgeRequested=true").await.expect(204);
         assert_eq!(table.run().await, 1);
-        assert_eq!(table.left().await, ALL, "format {format}");
+        assert_eq!(table.remaining_files().await, ALL, "format {format}");
     }
 }

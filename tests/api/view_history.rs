@@ -9,9 +9,9 @@ use crate::support::view::{replace_query, view_version, view_version_of};
 const VIEW: &str = "/v1/namespaces/ns/views/v";
 
 async fn replaced(app: &TestApp, updates: Vec<Value>) -> Value {
-    let answer = app.commit_view("ns", "v", vec![], updates).await.expect(200);
-    assert_eq!(app.get(VIEW).await.expect(200).body, answer.body);
-    answer.body["metadata"].clone()
+    let response = app.commit_view("ns", "v", vec![], updates).await.expect(200);
+    assert_eq!(app.get(VIEW).await.expect(200).body, response.body);
+    response.body["metadata"].clone()
 }
 
 fn versions(metadata: &Value) -> Vec<i64> {
@@ -50,7 +50,7 @@ async fn an_old_query_becomes_current_again_without_a_new_version() {
 }
 
 #[tokio::test]
-async fn history_is_kept_as_long_as_the_view_says() {
+async fn view_history_is_trimmed_to_the_configured_length() {
     let app = TestApp::with_table_and_view().await;
     replaced(&app, vec![set_property("version.history.num-entries", "2")]).await;
     for n in 2..=5 {
@@ -60,8 +60,8 @@ async fn history_is_kept_as_long_as_the_view_says() {
     assert_eq!((versions(&metadata), log(&metadata)), (vec![4, 5], vec![4, 5]));
     let none = set_property("version.history.num-entries", "0");
     let body = json!({ "requirements": [], "updates": [none] });
-    let refused = app.refused(VIEW, body).await;
-    assert_eq!(refused.message(), "version.history.num-entries must be positive but was 0");
+    let response = app.post_rejected(VIEW, body).await;
+    assert_eq!(response.message(), "version.history.num-entries must be positive but was 0");
 }
 
 #[tokio::test]
@@ -94,7 +94,7 @@ async fn a_commit_without_effect_writes_nothing() {
 }
 
 #[tokio::test]
-async fn a_commit_requires_the_view_that_it_means() {
+async fn commit_with_another_view_uuid_is_rejected() {
     let app = TestApp::with_table_and_view().await;
     let uuid = app.get(VIEW).await.expect(200).body["metadata"]["view-uuid"].clone();
     let uuid = uuid.as_str().expect("a UUID");
@@ -103,10 +103,10 @@ async fn a_commit_requires_the_view_that_it_means() {
     app.commit_view("ns", "v", passing, replace_query("SELECT 2")).await.expect(200);
     let other = "00000000-0000-4000-8000-000000000001";
     let body = json!({ "requirements": [require(other)], "updates": replace_query("SELECT 3") });
-    let refused = app.refused(VIEW, body).await;
+    let response = app.post_rejected(VIEW, body).await;
     let message =
         format!("Requirement failed: view UUID does not match: expected {uuid} != {other}");
-    assert_eq!(refused.error(), (409, "CommitFailedException", message.as_str()));
+    assert_eq!(response.error(), (409, "CommitFailedException", message.as_str()));
 }
 
 #[tokio::test]
@@ -120,16 +120,16 @@ async fn a_dialect_is_not_lost_unless_the_view_allows_it() {
         json!({ "action": "set-current-view-version", "view-version-id": -1 }),
     ];
     let body = json!({ "requirements": [], "updates": updates });
-    let refused = app.refused(VIEW, body).await;
-    assert_eq!(refused.error().0, 400);
-    assert!(refused.message().starts_with("Cannot replace view due to loss of view dialects"));
+    let response = app.post_rejected(VIEW, body).await;
+    assert_eq!(response.error().0, 400);
+    assert!(response.message().starts_with("Cannot replace view due to loss of view dialects"));
     replaced(&app, vec![set_property("replace.drop-dialect.allowed", "true")]).await;
     let metadata = replaced(&app, updates).await;
     assert_eq!(metadata["current-version-id"], 2);
 }
 
 #[tokio::test]
-async fn updates_that_no_view_knows_or_takes_are_refused() {
+async fn unknown_or_invalid_view_updates_are_rejected() {
     let app = TestApp::with_table_and_view().await;
     let mut stray = view_version("SELECT 2");
     stray["schema-id"] = json!(7);
@@ -162,24 +162,24 @@ async fn updates_that_no_view_knows_or_takes_are_refused() {
     ];
     for (update, message) in cases {
         let body = json!({ "requirements": [], "updates": [update] });
-        let refused = app.refused(VIEW, body).await;
-        assert_eq!(refused.error(), (400, "IllegalArgumentException", message));
+        let response = app.post_rejected(VIEW, body).await;
+        assert_eq!(response.error(), (400, "IllegalArgumentException", message));
     }
     let requirement = json!({ "type": "assert-create" });
     let updates = [json!({ "action": "add-schema", "schema": schema() })];
     let body = json!({ "requirements": [requirement], "updates": updates });
-    let refused = app.refused(VIEW, body).await;
-    assert_eq!(refused.message(), "Cannot validate assert-create against a view");
+    let response = app.post_rejected(VIEW, body).await;
+    assert_eq!(response.message(), "Cannot validate assert-create against a view");
 }
 
 #[tokio::test]
-async fn the_body_may_name_the_view_that_the_path_names_and_no_other() {
+async fn commit_with_another_view_in_the_body_is_rejected() {
     let app = TestApp::with_table_and_view().await;
     let body = |name: &str| {
         json!({ "identifier": { "namespace": ["ns"], "name": name },
                 "requirements": [], "updates": [set_property("a", name)] })
     };
     app.post(VIEW, body("v")).await.expect(200);
-    let refused = app.refused(VIEW, body("t")).await;
-    assert_eq!(refused.message(), "The body's identifier is ns.t, the path's is ns.v");
+    let response = app.post_rejected(VIEW, body("t")).await;
+    assert_eq!(response.message(), "The body's identifier is ns.t, the path's is ns.v");
 }

@@ -21,21 +21,21 @@ fn sql(text: &str, dialect: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_new_view_has_all_that_the_specification_wants() {
+async fn new_view_has_all_members_of_the_specification() {
     let app = TestApp::new().await;
     app.create_namespace(&["ns"]).await;
-    let made = app.create_view("ns", "v").await;
-    let location = made.body["metadata"]["location"].as_str().expect("a location").to_owned();
-    let file = made.body["metadata-location"].as_str().expect("a location");
+    let response = app.create_view("ns", "v").await;
+    let location = response.body["metadata"]["location"].as_str().expect("a location").to_owned();
+    let file = response.body["metadata-location"].as_str().expect("a location");
     assert!(location.starts_with("memory:///warehouse/ns/v-"), "{location}");
     assert!(file.starts_with(&format!("{location}/metadata/00000-")), "{file}");
     let stored = app.file(file).await.expect("the metadata file");
     let stored: Value = serde_json::from_slice(&stored).expect("JSON");
-    assert_eq!(stored, made.body["metadata"]);
-    assert_eq!(app.get(VIEW).await.expect(200).body, made.body);
+    assert_eq!(stored, response.body["metadata"]);
+    assert_eq!(app.get(VIEW).await.expect(200).body, response.body);
     assert_eq!(app.head(VIEW).await.expect(204).body, Value::Null);
 
-    let mut metadata = made.body["metadata"].clone();
+    let mut metadata = response.body["metadata"].clone();
     let members = metadata.as_object_mut().expect("an object");
     for name in ["view-uuid", "location", "schemas"] {
         assert!(members.remove(name).is_some(), "{name}");
@@ -83,15 +83,15 @@ async fn a_new_view_has_all_that_the_specification_wants() {
 }
 
 #[tokio::test]
-async fn a_view_speaks_each_dialect_once() {
+async fn view_with_a_repeated_dialect_is_rejected() {
     let app = TestApp::new().await;
     app.create_namespace(&["ns"]).await;
     let mut body = create_view("v");
     body["view-version"] =
         view_version_of(json!([sql("SELECT 1", "trino"), sql("SELECT 2", "Trino")]));
-    let refused = app.refused(VIEWS, body.clone()).await;
+    let response = app.post_rejected(VIEWS, body.clone()).await;
     assert_eq!(
-        refused.error(),
+        response.error(),
         (
             400,
             "IllegalArgumentException",
@@ -103,16 +103,16 @@ async fn a_view_speaks_each_dialect_once() {
     app.post(VIEWS, body.clone()).await.expect(200);
     body["name"] = json!("w");
     body["view-version"] = view_version_of(json!([]));
-    let refused = app.refused(VIEWS, body).await;
-    assert_eq!(refused.message(), "Cannot create view without specifying a query");
+    let response = app.post_rejected(VIEWS, body).await;
+    assert_eq!(response.message(), "Cannot create view without specifying a query");
 }
 
 #[tokio::test]
-async fn a_name_is_given_once() {
+async fn creation_under_an_existing_name_is_rejected() {
     let app = TestApp::with_table_and_view().await;
-    let again = app.refused(VIEWS, create_view("v")).await;
+    let again = app.post_rejected(VIEWS, create_view("v")).await;
     assert_eq!(again.error(), (409, "AlreadyExistsException", "View already exists: ns.v"));
-    let table = app.refused(VIEWS, create_view("t")).await;
+    let table = app.post_rejected(VIEWS, create_view("t")).await;
     assert_eq!(
         table.error(),
         (409, "AlreadyExistsException", "Table with same name already exists: ns.t")
@@ -120,25 +120,25 @@ async fn a_name_is_given_once() {
 }
 
 #[tokio::test]
-async fn a_view_that_is_not_there_is_answered_so() {
+async fn every_request_for_a_missing_view_returns_404() {
     let app = TestApp::with_table_and_view().await;
     for (namespace, view) in [("ns", "nope"), ("nope", "v"), ("ns", "t")] {
         let path = format!("/v1/namespaces/{namespace}/views/{view}");
         let message = format!("View does not exist: {namespace}.{view}");
-        let answers = [
+        let responses = [
             app.get(&path).await,
             app.delete(&path).await,
             app.commit_view(namespace, view, vec![], replace_query("SELECT 2")).await,
         ];
-        for answer in answers {
-            assert_eq!(answer.error(), (404, "NoSuchViewException", message.as_str()));
+        for response in responses {
+            assert_eq!(response.error(), (404, "NoSuchViewException", message.as_str()));
         }
         assert_eq!(app.head(&path).await.expect(404).body, Value::Null);
     }
 }
 
 #[tokio::test]
-async fn a_listing_has_the_views_and_not_the_tables() {
+async fn listing_of_views_contains_no_tables() {
     let app = TestApp::with_table_and_view().await;
     app.create_view("ns", "a").await;
     let listed = app.get(VIEWS).await.expect(200);
@@ -152,7 +152,7 @@ async fn a_listing_has_the_views_and_not_the_tables() {
 }
 
 #[tokio::test]
-async fn a_dropped_view_leaves_its_name() {
+async fn dropped_view_frees_its_name() {
     let app = TestApp::with_table_and_view().await;
     let uuid = app.get(VIEW).await.expect(200).body["metadata"]["view-uuid"].clone();
     assert_eq!(app.delete(VIEW).await.expect(204).body, Value::Null);
@@ -164,7 +164,7 @@ async fn a_dropped_view_leaves_its_name() {
 }
 
 #[tokio::test]
-async fn a_view_gets_another_name_and_stays_the_same() {
+async fn renamed_view_keeps_its_identity() {
     let app = TestApp::with_table_and_view().await;
     app.create_namespace(&["other"]).await;
     let before = app.get(VIEW).await.expect(200);
@@ -177,7 +177,7 @@ async fn a_view_gets_another_name_and_stays_the_same() {
 }
 
 #[tokio::test]
-async fn a_rename_that_cannot_be_is_refused() {
+async fn invalid_rename_is_rejected() {
     let app = TestApp::with_table_and_view().await;
     app.create_view("ns", "w").await;
     let cases = [
@@ -208,8 +208,8 @@ async fn a_rename_that_cannot_be_is_refused() {
         ),
     ];
     for (body, status, kind, message) in cases {
-        let answer = app.refused("/v1/views/rename", body).await;
-        assert_eq!(answer.error(), (status, kind, message));
+        let response = app.post_rejected("/v1/views/rename", body).await;
+        assert_eq!(response.error(), (status, kind, message));
     }
 }
 
@@ -220,9 +220,9 @@ async fn a_view_is_registered_from_its_metadata_file() {
     let location = before.body["metadata-location"].clone();
     let register = |name: &str| json!({ "name": name, "metadata-location": location });
     let path = "/v1/namespaces/ns/register-view";
-    let taken = app.refused(path, register("v")).await;
+    let taken = app.post_rejected(path, register("v")).await;
     assert_eq!(taken.error(), (409, "AlreadyExistsException", "View already exists: ns.v"));
-    let taken = app.refused(path, register("t")).await;
+    let taken = app.post_rejected(path, register("t")).await;
     assert_eq!(
         taken.error(),
         (409, "AlreadyExistsException", "Table with same name already exists: ns.t")
@@ -240,5 +240,5 @@ async fn views_survive_a_restart() {
     app.commit_view("ns", "v", vec![], replace_query("SELECT 2")).await.expect(200);
     let before = app.dump().await;
     let app = app.restart().await;
-    assert_eq!(app.dump().await.seen, before.seen);
+    assert_eq!(app.dump().await.visible, before.visible);
 }

@@ -24,7 +24,7 @@ async fn two_warehouses() -> TestApp {
 }
 
 #[tokio::test]
-async fn a_client_is_told_its_warehouses_prefix_and_properties() {
+async fn config_contains_the_warehouses_prefix_and_properties() {
     let app = two_warehouses().await;
     for word in ["lake", "memory:///lake", "memory:///lake/"] {
         let config = app.get(&format!("/v1/config?warehouse={word}")).await.expect(200);
@@ -38,7 +38,7 @@ async fn a_client_is_told_its_warehouses_prefix_and_properties() {
 #[tokio::test]
 async fn the_default_warehouse_has_two_paths() {
     let app = TestApp::with_table_and_view().await;
-    assert_eq!(app.seen("/v1").await, app.seen("/v1/default").await);
+    assert_eq!(app.visible_state("/v1").await, app.visible_state("/v1/default").await);
     let with = app.get("/v1/default/namespaces/ns/tables/t").await.expect(200);
     let without = app.get("/v1/namespaces/ns/tables/t").await.expect(200);
     assert_eq!(with.header("etag"), without.header("etag"));
@@ -50,7 +50,7 @@ async fn the_default_warehouse_has_two_paths() {
 }
 
 #[tokio::test]
-async fn one_warehouse_knows_nothing_of_the_other() {
+async fn changes_in_one_warehouse_do_not_affect_another() {
     let app = two_warehouses().await;
     for base in ["/v1", "/v1/lake"] {
         let namespaces = format!("{base}/namespaces");
@@ -58,7 +58,7 @@ async fn one_warehouse_knows_nothing_of_the_other() {
         app.post(&format!("{namespaces}/ns/tables"), create_table("t")).await.expect(200);
         app.post(&format!("{namespaces}/ns/views"), create_view("v")).await.expect(200);
     }
-    let before = app.seen("/v1").await;
+    let before = app.visible_state("/v1").await;
     let table = app.get("/v1/lake/namespaces/ns/tables/t").await.expect(200);
     let location = table.body["metadata"]["location"].as_str().expect("a location");
     assert!(location.starts_with("memory:///lake/ns/t-"), "{location}");
@@ -71,12 +71,12 @@ async fn one_warehouse_knows_nothing_of_the_other() {
     app.delete("/v1/lake/namespaces/ns/tables/u").await.expect(204);
     app.delete("/v1/lake/namespaces/ns/views/v").await.expect(204);
     app.delete("/v1/lake/namespaces/ns").await.expect(204);
-    assert_eq!(app.seen("/v1").await, before);
-    assert_eq!(app.seen("/v1/lake").await, json!({}));
+    assert_eq!(app.visible_state("/v1").await, before);
+    assert_eq!(app.visible_state("/v1/lake").await, json!({}));
 }
 
 #[tokio::test]
-async fn a_warehouse_keeps_to_its_own_locations() {
+async fn location_of_another_warehouse_is_rejected() {
     let app = two_warehouses().await;
     for base in ["/v1", "/v1/lake"] {
         app.post(&format!("{base}/namespaces"), json!({ "namespace": ["ns"] })).await.expect(200);
@@ -96,36 +96,36 @@ async fn a_warehouse_keeps_to_its_own_locations() {
         (default, "memory:///lake/x"),
         (default, "memory:///shared/x"),
     ] {
-        let refused = app.refused(path, at("x", location)).await;
+        let response = app.post_rejected(path, at("x", location)).await;
         let message = format!("Location '{location}' is outside of the warehouse");
-        assert_eq!(refused.error(), (400, "IllegalArgumentException", message.as_str()));
+        assert_eq!(response.error(), (400, "IllegalArgumentException", message.as_str()));
     }
     // A file of another warehouse cannot be registered.
     let file = app.get(&format!("{lake}/a")).await.expect(200).body["metadata-location"].clone();
     let body = json!({ "name": "x", "metadata-location": file });
-    let refused = app.refused("/v1/namespaces/ns/register", body).await;
-    assert_eq!(refused.error().1, "IllegalArgumentException");
+    let response = app.post_rejected("/v1/namespaces/ns/register", body).await;
+    assert_eq!(response.error().1, "IllegalArgumentException");
 }
 
 #[tokio::test]
-async fn a_prefix_that_is_no_warehouse_does_not_exist() {
+async fn unknown_prefix_returns_404() {
     let app = TestApp::with_table().await;
     let paths = ["namespaces", "namespaces/ns", "namespaces/ns/tables", "namespaces/ns/tables/t"];
     for path in paths {
-        let answer = app.get(&format!("/v1/nope/{path}")).await;
+        let response = app.get(&format!("/v1/nope/{path}")).await;
         assert_eq!(
-            answer.error(),
+            response.error(),
             (404, "NoSuchWarehouseException", "Warehouse does not exist: nope")
         );
     }
     for path in ["namespaces", "tables/rename", "transactions/commit", "views/rename"] {
-        let answer = app.refused(&format!("/v1/nope/{path}"), json!({})).await;
-        assert_eq!(answer.error_type(), "NoSuchWarehouseException");
+        let response = app.post_rejected(&format!("/v1/nope/{path}"), json!({})).await;
+        assert_eq!(response.error_type(), "NoSuchWarehouseException");
     }
 }
 
 #[tokio::test]
-async fn one_key_for_two_warehouses_is_a_key_for_two_requests() {
+async fn idempotency_key_is_separate_per_warehouse() {
     let app = two_warehouses().await;
     let headers = [("Idempotency-Key", "0195f1e0-0000-7000-8000-000000000001")];
     let body = json!({ "namespace": ["a"] });
@@ -133,7 +133,7 @@ async fn one_key_for_two_warehouses_is_a_key_for_two_requests() {
         async |path: &str| app.request(axum::http::Method::POST, path, &headers, &body).await;
     send("/v1/namespaces").await.expect(200);
     send("/v1/lake/namespaces").await.expect_error(422, "UnprocessableEntityException");
-    assert_eq!(app.seen("/v1/lake").await, json!({}));
+    assert_eq!(app.visible_state("/v1/lake").await, json!({}));
 }
 
 #[tokio::test]
@@ -141,8 +141,8 @@ async fn warehouses_survive_a_restart() {
     let app = two_warehouses().await;
     app.post("/v1/lake/namespaces", json!({ "namespace": ["ns"] })).await.expect(200);
     app.post("/v1/lake/namespaces/ns/tables", create_table("t")).await.expect(200);
-    let before: Value = app.seen("/v1/lake").await;
+    let before: Value = app.visible_state("/v1/lake").await;
     let app = app.restart().await;
-    assert_eq!(app.seen("/v1/lake").await, before);
-    assert_eq!(app.seen("/v1").await, json!({}));
+    assert_eq!(app.visible_state("/v1/lake").await, before);
+    assert_eq!(app.visible_state("/v1").await, json!({}));
 }

@@ -1,7 +1,7 @@
 //! Warehouses that are created, changed and deleted at run time.
 
 mod cli;
-mod places;
+mod locations;
 mod races;
 mod secrets;
 mod starts;
@@ -11,7 +11,7 @@ use object_store::ObjectStoreExt;
 use object_store::path::Path;
 use serde_json::{Value, json};
 
-use crate::support::app::{Answer, TestApp};
+use crate::support::app::{TestApp, TestResponse};
 use crate::support::fsck::assert_sound;
 use crate::support::table::{create_table, set_property};
 
@@ -28,7 +28,7 @@ fn at(name: &str, location: &str) -> Value {
 }
 
 impl TestApp {
-    async fn put(&self, path: &str, body: Value) -> Answer {
+    async fn put(&self, path: &str, body: Value) -> TestResponse {
         self.request(Method::PUT, path, &[], &body).await
     }
 
@@ -49,16 +49,21 @@ async fn fill(app: &TestApp) {
 }
 
 #[tokio::test]
-async fn a_warehouse_that_was_made_is_one_like_any_other_also_after_a_restart() {
+async fn created_warehouse_is_usable_before_and_after_a_restart() {
     let app = TestApp::secured().await;
     app.get("/v1/lake/namespaces").await.expect_error(404, "NoSuchWarehouseException");
-    let mut wanted = lake();
-    wanted["client-defaults"] = json!({ "s3.region": "eu" });
-    wanted["client-overrides"] = json!({ "rest-page-size": "7" });
-    wanted["storage"]["allowed-locations"] = json!(["memory:///shared/"]);
-    let made = app.post(WAREHOUSES, wanted).await.expect(201).body;
+    let mut requested = lake();
+    requested["client-defaults"] = json!({ "s3.region": "eu" });
+    requested["client-overrides"] = json!({ "rest-page-size": "7" });
+    requested["storage"]["allowed-locations"] = json!(["memory:///shared/"]);
+    let response_body = app.post(WAREHOUSES, requested).await.expect(201).body;
     assert_eq!(
-        json!([made["name"], made["source"], made["status"], made["default"]]),
+        json!([
+            response_body["name"],
+            response_body["source"],
+            response_body["status"],
+            response_body["default"]
+        ]),
         json!(["lake", "api", "open", false])
     );
     let storage = json!({
@@ -69,8 +74,8 @@ async fn a_warehouse_that_was_made_is_one_like_any_other_also_after_a_restart() 
             "credentials-seconds": 3600,
         },
     });
-    assert_eq!((&made["storage"], &made["version"]), (&storage, &json!(1)));
-    assert_eq!(app.get(LAKE).await.expect(200).body, made);
+    assert_eq!((&response_body["storage"], &response_body["version"]), (&storage, &json!(1)));
+    assert_eq!(app.get(LAKE).await.expect(200).body, response_body);
     // The probe leaves no files.
     let files: Vec<_> = app.objects().await;
     assert!(!files.iter().any(|file| file.contains("probe")), "{files:?}");
@@ -81,12 +86,12 @@ async fn a_warehouse_that_was_made_is_one_like_any_other_also_after_a_restart() 
     fill(&app).await;
     let shared = json!({ "name": "s", "location": "memory:///shared/s", "schema": create_table("s")["schema"] });
     app.post("/v1/lake/namespaces/ns/tables", shared).await.expect(200);
-    let before = app.seen("/v1/lake").await;
-    assert_eq!(app.seen("/v1").await, json!({}));
+    let before = app.visible_state("/v1/lake").await;
+    assert_eq!(app.visible_state("/v1").await, json!({}));
 
     let app = app.restart().await;
-    assert_eq!(app.get(LAKE).await.expect(200).body, made);
-    assert_eq!(app.seen("/v1/lake").await, before);
+    assert_eq!(app.get(LAKE).await.expect(200).body, response_body);
+    assert_eq!(app.visible_state("/v1/lake").await, before);
     fill_more(&app).await;
     assert_sound(app.bucket.clone()).await;
 }
@@ -94,14 +99,14 @@ async fn a_warehouse_that_was_made_is_one_like_any_other_also_after_a_restart() 
 /// Commits once more, which writes a file.
 async fn fill_more(app: &TestApp) {
     let change = json!({ "requirements": [], "updates": [set_property("b", "2")] });
-    let answer = app.post("/v1/lake/namespaces/ns/tables/t", change).await.expect(200).body;
-    let file = answer["metadata-location"].as_str().expect("a location");
+    let response = app.post("/v1/lake/namespaces/ns/tables/t", change).await.expect(200).body;
+    let file = response["metadata-location"].as_str().expect("a location");
     let path = Path::from(file.strip_prefix("memory:///").expect("it is in memory"));
     app.bucket.get(&path).await.expect("the file is there");
 }
 
 #[tokio::test]
-async fn a_change_leaves_the_location_and_counts_at_once() {
+async fn update_keeps_the_location_and_applies_immediately() {
     let app = TestApp::secured().await;
     app.post(WAREHOUSES, lake()).await.expect(201);
     app.post("/v1/lake/namespaces", json!({ "namespace": ["ns"] })).await.expect(200);
@@ -117,7 +122,7 @@ async fn a_change_leaves_the_location_and_counts_at_once() {
     let changed = app.put(LAKE, change.clone()).await.expect(200).body;
     assert_eq!(changed["version"], 2);
     app.post(tables, table).await.expect(200);
-    // A request without effect is no change; one with an outdated version is rejected.
+    // A request without effect creates no version, and one with an outdated version is rejected.
     let mut same = change.clone();
     same["expected-version"] = json!(2);
     assert_eq!(app.put(LAKE, same).await.expect(200).body, changed);
@@ -138,22 +143,22 @@ async fn a_change_leaves_the_location_and_counts_at_once() {
 }
 
 #[tokio::test]
-async fn a_warehouse_goes_when_nothing_is_in_it_and_the_next_one_of_its_name_is_another() {
+async fn only_an_empty_warehouse_is_deleted_and_its_name_gets_a_new_id() {
     let app = TestApp::secured().await;
     let first = app.post(WAREHOUSES, lake()).await.expect(201).body;
     fill(&app).await;
     app.post("/v1/lake/namespaces/ns/tables", create_table("u")).await.expect(200);
     let loaded = app.get("/v1/lake/namespaces/ns/tables/t").await.expect(200);
-    let refused = app.delete(LAKE).await;
+    let response = app.delete(LAKE).await;
     let message = "Warehouse lake is not empty: it contains namespaces";
-    assert_eq!(refused.error(), (409, "WarehouseNotEmptyException", message));
+    assert_eq!(response.error(), (409, "WarehouseNotEmptyException", message));
     app.delete("/v1/lake/namespaces/ns/tables/u").await.expect(204);
     app.delete("/v1/lake/namespaces/ns/tables/t?purgeRequested=true").await.expect(204);
     app.delete("/v1/lake/namespaces/ns").await.expect(204);
     // The files of the purged table need the warehouse.
-    let refused = app.delete(LAKE).await;
+    let response = app.delete(LAKE).await;
     let message = "Warehouse lake is not empty: it contains files that are still to be deleted";
-    assert_eq!(refused.error(), (409, "WarehouseNotEmptyException", message));
+    assert_eq!(response.error(), (409, "WarehouseNotEmptyException", message));
     app.app.runtime.catalog.jobs().run_jobs().await.expect("jobs run");
     app.delete(LAKE).await.expect(204);
     for path in [LAKE, "/v1/lake/namespaces", "/v1/config?warehouse=lake"] {
@@ -163,7 +168,7 @@ async fn a_warehouse_goes_when_nothing_is_in_it_and_the_next_one_of_its_name_is_
 
     let second = app.post(WAREHOUSES, lake()).await.expect(201).body;
     assert_ne!(first["id"], second["id"]);
-    assert_eq!(app.seen("/v1/lake").await, json!({}));
+    assert_eq!(app.visible_state("/v1/lake").await, json!({}));
     fill(&app).await;
     let again = app.get("/v1/lake/namespaces/ns/tables/t").await.expect(200);
     assert_ne!(loaded.body["metadata"]["table-uuid"], again.body["metadata"]["table-uuid"]);
@@ -174,24 +179,27 @@ async fn a_warehouse_goes_when_nothing_is_in_it_and_the_next_one_of_its_name_is_
 }
 
 #[tokio::test]
-async fn what_belongs_to_the_configuration_is_seen_here_and_not_changed() {
+async fn configured_warehouse_is_readable_and_not_changeable() {
     let app = TestApp::secured().await;
     let path = "/management/v1/warehouses/default";
-    let told = app.get(path).await.expect(200).body;
-    assert_eq!((&told["source"], &told["default"]), (&json!("configuration"), &json!(true)));
-    assert_eq!(told["version"], Value::Null);
+    let response_body = app.get(path).await.expect(200).body;
+    assert_eq!(
+        (&response_body["source"], &response_body["default"]),
+        (&json!("configuration"), &json!(true))
+    );
+    assert_eq!(response_body["version"], Value::Null);
     let message = "Cannot change warehouse default: it belongs to the configuration";
-    let refused = app.delete(path).await;
-    assert_eq!(refused.error(), (409, "ConflictException", message));
-    let refused = app.put(path, json!({ "storage": {} })).await;
-    assert_eq!(refused.error(), (409, "ConflictException", message));
-    let refused = app.post(WAREHOUSES, at("default", "memory:///other")).await;
+    let response = app.delete(path).await;
+    assert_eq!(response.error(), (409, "ConflictException", message));
+    let response = app.put(path, json!({ "storage": {} })).await;
+    assert_eq!(response.error(), (409, "ConflictException", message));
+    let response = app.post(WAREHOUSES, at("default", "memory:///other")).await;
     let message = "Warehouse already exists: default";
-    assert_eq!(refused.error(), (409, "AlreadyExistsException", message));
+    assert_eq!(response.error(), (409, "AlreadyExistsException", message));
 }
 
 #[tokio::test]
-async fn what_cannot_be_is_refused_and_leaves_nothing() {
+async fn invalid_warehouse_is_rejected_and_leaves_nothing() {
     let app = TestApp::with_settings(|settings| settings.catalog.warehouses_max = 3).await;
     app.post(WAREHOUSES, lake()).await.expect(201);
     let with = |member: &str, value: Value| {
@@ -225,18 +233,18 @@ async fn what_cannot_be_is_refused_and_leaves_nothing() {
         (at("w", "memory:///w/../x"), 400),
         (at("lake", "memory:///w"), 409),
     ] {
-        let refused = app.refused(WAREHOUSES, body.clone()).await;
-        assert_eq!(refused.status, status, "{body}: {}", refused.body);
-        assert!(!refused.body.to_string().contains("hunter2"), "{}", refused.body);
+        let response = app.post_rejected(WAREHOUSES, body.clone()).await;
+        assert_eq!(response.status, status, "{body}: {}", response.body);
+        assert!(!response.body.to_string().contains("hunter2"), "{}", response.body);
     }
     app.post(WAREHOUSES, at("third", "memory:///third")).await.expect(201);
     let message = "There are 3 warehouses already";
-    let refused = app.refused(WAREHOUSES, at("w", "memory:///w")).await;
-    assert_eq!(refused.error(), (422, "UnprocessableEntityException", message));
+    let response = app.post_rejected(WAREHOUSES, at("w", "memory:///w")).await;
+    assert_eq!(response.error(), (422, "UnprocessableEntityException", message));
 }
 
 #[tokio::test]
-async fn who_may_not_see_a_warehouse_is_told_what_is_told_of_none() {
+async fn hidden_warehouse_gets_the_same_response_as_a_missing_one() {
     let app = TestApp::secured().await;
     app.post(WAREHOUSES, lake()).await.expect(201);
     let (id, bound) = app
@@ -263,21 +271,21 @@ async fn who_may_not_see_a_warehouse_is_told_what_is_told_of_none() {
         }
         // Callers that may not create a warehouse do not learn that its name exists.
         for name in ["lake", "new"] {
-            let wanted = at(name, "memory:///new");
-            let refused = app.request_as(key, Method::POST, WAREHOUSES, &wanted).await;
-            refused.expect_error(403, "ForbiddenException");
+            let requested = at(name, "memory:///new");
+            let rejection = app.request_as(key, Method::POST, WAREHOUSES, &requested).await;
+            rejection.expect_error(403, "ForbiddenException");
         }
     }
     // A change of a visible warehouse is forbidden, without disclosing the location.
     for (method, body) in [(Method::PUT, &body), (Method::DELETE, &Value::Null)] {
-        let refused = app.request_as(&reader, method, LAKE, body).await;
+        let rejection = app.request_as(&reader, method, LAKE, body).await;
         let message = "Not allowed: ManageWarehouse on Warehouse::\"lake\"";
-        assert_eq!(refused.error(), (403, "ForbiddenException", message));
+        assert_eq!(rejection.error(), (403, "ForbiddenException", message));
     }
     let seen = app.get_as(&reader, LAKE).await.expect(200).body;
     assert_eq!(seen.get("storage"), None);
     assert!(!seen.to_string().contains("memory:"), "{seen}");
-    // A key is bound to a name, also to that of a warehouse created later.
+    // A key is limited to the name of a warehouse, even if the warehouse is created later.
     let forbid = format!(
         "@id(\"f\") forbid (principal == ServiceAccount::\"{id}\", action == Action::\"ReadConfig\", resource);"
     );
@@ -286,11 +294,11 @@ async fn who_may_not_see_a_warehouse_is_told_what_is_told_of_none() {
 }
 
 #[tokio::test]
-async fn warehouses_come_in_pages() {
+async fn warehouses_are_paginated() {
     let app = TestApp::secured().await;
     for number in 0..5 {
-        let wanted = at(&format!("w{number}"), &format!("memory:///w{number}"));
-        app.post(WAREHOUSES, wanted).await.expect(201);
+        let message = at(&format!("w{number}"), &format!("memory:///w{number}"));
+        app.post(WAREHOUSES, message).await.expect(201);
     }
     let mut seen = Vec::new();
     let mut token = String::new();
@@ -308,14 +316,14 @@ async fn warehouses_come_in_pages() {
 }
 
 #[tokio::test]
-async fn an_idempotency_key_makes_and_deletes_once() {
+async fn repeated_create_and_delete_with_an_idempotency_key_are_applied_once() {
     let app = TestApp::secured().await;
     let send = async |method: Method, path: &str, key: &str, body: &Value| {
         let key = format!("0190a6a3-5f6f-7c3e-8a77-2b6f6f0a3c{key}");
         app.request(method, path, &[("Idempotency-Key", &key)], body).await
     };
-    let made = send(Method::POST, WAREHOUSES, "01", &lake()).await.expect(201).body;
-    assert_eq!(send(Method::POST, WAREHOUSES, "01", &lake()).await.expect(201).body, made);
+    let response_body = send(Method::POST, WAREHOUSES, "01", &lake()).await.expect(201).body;
+    assert_eq!(send(Method::POST, WAREHOUSES, "01", &lake()).await.expect(201).body, response_body);
     let other = send(Method::POST, WAREHOUSES, "01", &at("x", "memory:///x")).await;
     other.expect_error(422, "UnprocessableEntityException");
     for _ in 0..2 {
@@ -323,7 +331,7 @@ async fn an_idempotency_key_makes_and_deletes_once() {
     }
     send(Method::DELETE, LAKE, "03", &Value::Null).await.expect(404);
     let again = send(Method::POST, WAREHOUSES, "04", &lake()).await.expect(201).body;
-    assert_ne!(again["id"], made["id"]);
+    assert_ne!(again["id"], response_body["id"]);
     send(Method::DELETE, LAKE, "02", &Value::Null).await.expect(204);
     app.get(LAKE).await.expect(200);
 }
@@ -339,7 +347,7 @@ async fn changes_and_denials_are_audited() {
     })
     .await;
     let reader = app.key_with_role("reader").await;
-    let made = app.post(WAREHOUSES, lake()).await.expect(201).body;
+    let response_body = app.post(WAREHOUSES, lake()).await.expect(201).body;
     let change = json!({ "storage": {}, "client-defaults": { "a": "hunter2" } });
     app.put(LAKE, change.clone()).await.expect(200);
     app.put(LAKE, change).await.expect(200);
@@ -348,16 +356,16 @@ async fn changes_and_denials_are_audited() {
     let text = std::fs::read_to_string(&file).expect("there is a log");
     let lines: Vec<Value> =
         text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-    let told: Vec<_> = lines
+    let found: Vec<_> = lines
         .iter()
-        .filter(|line| line["subject"] == made["id"] || line["event"] == "denial")
+        .filter(|line| line["subject"] == response_body["id"] || line["event"] == "denial")
         .map(|line| {
             let versions = (line["version-before"].as_u64(), line["version-after"].as_u64());
             (line["action"].as_str().expect("an action"), versions)
         })
         .collect();
     assert_eq!(
-        told,
+        found,
         [
             ("create_warehouse", (None, Some(1))),
             ("update_warehouse", (Some(1), Some(2))),

@@ -12,7 +12,7 @@ use slateberg_authz::action::{
 use slateberg_authz::schema::Schema;
 
 #[test]
-fn every_action_of_the_schema_is_a_type_and_the_other_way_round() {
+fn actions_of_the_schema_and_types_are_the_same() {
     let types = BTreeSet::from([
         CommitData::NAME,
         CommitLocation::NAME,
@@ -56,7 +56,7 @@ fn every_action_of_the_schema_is_a_type_and_the_other_way_round() {
 }
 
 #[test]
-fn a_role_that_writes_does_not_do_what_is_left_to_owners() {
+fn writer_role_lacks_the_actions_of_owners() {
     let schema = Schema::bundled();
     let write: BTreeSet<_> = schema.members("Write").into_iter().collect();
     for action in ["Purge", "Register", "CommitLocation", "ManageGrants"] {

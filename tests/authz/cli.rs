@@ -58,7 +58,7 @@ decision = "deny"
 "#;
 
 #[test]
-fn valid_policies_are_counted_and_broken_ones_are_shown_with_their_place() {
+fn validate_counts_valid_policies_and_locates_invalid_ones() {
     let files = directory(&[("policies/team.cedar", TEAM), ("broken/team.cedar", BROKEN)]);
     let (code, out, _) = policy(files.path(), &["validate", "policies"]);
     assert_eq!(code, 0);
@@ -79,7 +79,7 @@ fn valid_policies_are_counted_and_broken_ones_are_shown_with_their_place() {
 }
 
 #[test]
-fn what_never_matches_is_suspicious() {
+fn policy_that_never_matches_gets_a_warning() {
     let never =
         "@id(\"never\") permit (principal, action == Action::\"Load\", resource is Namespace);";
     let files = directory(&[("never.cedar", never)]);
@@ -90,7 +90,7 @@ fn what_never_matches_is_suspicious() {
 }
 
 #[test]
-fn a_test_passes_or_shows_what_is_otherwise() {
+fn policy_test_passes_or_shows_the_differences() {
     let wrong = EXPECTED.replace("\"deny\"", "\"allow\"");
     let files = directory(&[
         ("policies/team.cedar", TEAM),
@@ -140,7 +140,7 @@ column-mask = "email: replace-with-null"
 "#;
 
 #[test]
-fn a_test_says_what_is_read_of_a_table() {
+fn policy_test_checks_read_restrictions() {
     let other_rows = READS.replace("EU", "US");
     let rows = READS.split("[[expect.reads]]").next().expect("it is there");
     let whole = format!("{rows}reads = \"whole\"\n");
@@ -158,7 +158,7 @@ fn a_test_says_what_is_read_of_a_table() {
         let json: serde_json::Value = serde_json::from_str(&out).expect("it is JSON");
         let outcomes = &json["files"][0]["outcomes"];
         assert_eq!(outcomes[0]["reads"][0]["row-filter"]["value"], "EU", "{out}");
-        assert_eq!(outcomes[1]["passed"], true, "what is no load is about no rows: {out}");
+        assert_eq!(outcomes[1]["passed"], true, "this action is not a load: {out}");
     }
     let (code, out, _) = policy(files.path(), &["test", "whole.toml"]);
     assert_eq!(code, 1);
@@ -179,7 +179,7 @@ fn a_test_says_what_is_read_of_a_table() {
 }
 
 #[test]
-fn a_test_that_does_not_fit_together_is_no_pass() {
+fn invalid_policy_test_fails() {
     for (text, reason) in [
         ("expect = []\nprincipal = 1", "unknown field `principal`"),
         (
@@ -203,7 +203,7 @@ fn a_test_that_does_not_fit_together_is_no_pass() {
 }
 
 #[test]
-fn explain_says_allow_or_deny_and_why() {
+fn explain_prints_the_decision_and_its_policies() {
     let files = directory(&[("team.cedar", TEAM)]);
     let ann = ["explain", "--user", "corp/ann", "--group", "team", "--policies", "team.cedar"];
     let ask = |more: &[&str]| policy(files.path(), &[&ann[..], more].concat());
@@ -220,7 +220,7 @@ fn explain_says_allow_or_deny_and_why() {
     deny: corp/ann Drop Table::"w/team/t"
     no policy permits it
     "#);
-    // A role without a user.
+    // The principal is a role without a user.
     let role = ["explain", "--role", "admin", "--offline", "--action", "Drop", "--table", "w/t/t"];
     let (code, out, _) = policy(files.path(), &role);
     assert_eq!((code, out.lines().next()), (0, Some("allow: role:admin Drop Table::\"w/t/t\"")));
@@ -253,7 +253,7 @@ fn explain_says_allow_or_deny_and_why() {
 }
 
 #[test]
-fn explain_tells_what_may_be_read_of_a_table() {
+fn explain_prints_read_restrictions() {
     let policies = r#"
         @id("eu")
         @row_filter("{\"type\": \"eq\", \"term\": \"region\", \"value\": \"EU\"}")
@@ -295,7 +295,7 @@ fn explain_tells_what_may_be_read_of_a_table() {
 }
 
 #[test]
-fn explain_knows_the_default_policies() {
+fn explain_uses_the_default_policies() {
     let files = directory(&[]);
     let (code, out, _) = policy(
         files.path(),
@@ -316,7 +316,7 @@ fn explain_knows_the_default_policies() {
 }
 
 #[test]
-fn explain_without_a_server_has_to_be_told_who_asks() {
+fn explain_offline_needs_a_principal() {
     let files = directory(&[]);
     let ask = |who: &[&str]| {
         policy(files.path(), &[&["explain", "--action", "Load", "--table", "w/t"], who].concat())
@@ -324,7 +324,7 @@ fn explain_without_a_server_has_to_be_told_who_asks() {
     for (who, why) in [
         (&[][..], "name the principal: --user, --service-account, --role or --group"),
         (&["--scope", "w"], "name the principal: --user, --service-account, --role or --group"),
-        (&["--key", "k1"], "--key is about a key of a server"),
+        (&["--key", "k1"], "--key names an API key of a server"),
     ] {
         let (code, _, err) = ask(who);
         assert_eq!((code, err.contains(why)), (2, true), "{who:?}: {err}");

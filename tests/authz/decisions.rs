@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use slateberg_authz::action::{Commit, Drop, Load};
-use slateberg_authz::authority::{Asked, Authority};
+use slateberg_authz::authority::{Authority, Decider};
 use slateberg_authz::cache::DecisionCache;
 use slateberg_authz::commit_kind::CommitKind;
 use slateberg_authz::context::Context;
@@ -35,7 +35,7 @@ fn loads(policies: &PolicySet, resource: &Resource, context: &Context) -> bool {
 }
 
 #[test]
-fn a_decision_says_which_policies_made_it() {
+fn decision_contains_its_deciding_policies() {
     let policies = defaults_and(
         "@id(\"frozen\") forbid (principal, action in Action::\"Commit\", resource in Namespace::\"prod/sales\");",
         &[],
@@ -51,7 +51,7 @@ fn a_decision_says_which_policies_made_it() {
 }
 
 #[test]
-fn a_decision_by_a_grant_names_the_grant() {
+fn decision_by_a_grant_contains_the_grant() {
     let grant = Grant {
         template: "grant-read".to_owned(),
         grantee: Grantee { kind: GranteeKind::User, id: "ann".to_owned() },
@@ -65,7 +65,7 @@ fn a_decision_by_a_grant_names_the_grant() {
 }
 
 #[test]
-fn what_is_no_action_is_allowed_to_nobody() {
+fn unknown_action_is_denied() {
     let policies = defaults_and("", &[]);
     let admin = person("ann", Some("admin"));
     for action in ["", "load", "Maintain", "Everything", "Read", "Commit", "ReadConfig"] {
@@ -74,7 +74,7 @@ fn what_is_no_action_is_allowed_to_nobody() {
 }
 
 #[test]
-fn properties_of_a_table_and_of_what_it_is_in_can_decide() {
+fn policy_can_use_properties_of_a_table_and_its_parents() {
     let policies = only(
         r#"@id("public") permit (principal, action == Action::"Load", resource is Table)
            when { resource.hasTag("class") && resource.getTag("class") == "public" };
@@ -96,7 +96,7 @@ fn properties_of_a_table_and_of_what_it_is_in_can_decide() {
 }
 
 #[test]
-fn owners_locations_and_names_can_decide() {
+fn policy_can_use_owners_locations_and_names() {
     let policies = only(
         r#"@id("owner") permit (principal, action == Action::"Load", resource is Table)
            when { resource has owner && resource.owner == "ann" };
@@ -123,7 +123,7 @@ fn owners_locations_and_names_can_decide() {
 }
 
 #[test]
-fn circumstances_can_decide() {
+fn policy_can_use_the_context() {
     let policies = only(
         r#"@id("office") permit (principal, action == Action::"Load", resource)
            when { context has source_address && context.source_address.isInRange(ip("10.0.0.0/8")) };
@@ -144,7 +144,7 @@ fn circumstances_can_decide() {
     assert!(loads(&policies, &orders(), &from("10.1.2.3")));
     assert!(
         loads(&policies, &orders(), &from("::ffff:10.1.2.3")),
-        "an IPv4 address in IPv6 clothes"
+        "an IPv4 address in IPv6 notation"
     );
     assert!(!loads(&policies, &orders(), &from("192.168.1.1")));
     let spark = Context { client: Some("Apache-Spark/4".to_owned()), ..from("192.168.1.1") };
@@ -153,7 +153,7 @@ fn circumstances_can_decide() {
 
 #[test]
 fn a_forbid_that_cannot_be_evaluated_denies() {
-    // Cedar's integers overflow, and it skips a policy that does.
+    // In Cedar, an integer overflow is an error, and a policy with an error is skipped.
     let policies = defaults_and(
         r#"@id("broken") forbid (principal, action == Action::"Load", resource)
            when { 9223372036854775807 + 1 == 0 };"#,
@@ -166,7 +166,7 @@ fn a_forbid_that_cannot_be_evaluated_denies() {
 }
 
 #[test]
-fn a_credential_for_one_warehouse_is_good_for_no_other() {
+fn credential_for_one_warehouse_is_denied_in_others() {
     let policies = defaults_and("", &[]);
     let mut identity = (*person("key", Some("admin"))).clone();
     identity.warehouses = Some(["prod".to_owned()].into());
@@ -183,7 +183,7 @@ fn a_credential_for_one_warehouse_is_good_for_no_other() {
 }
 
 #[test]
-fn names_with_odd_characters_do_not_widen_a_policy() {
+fn names_with_special_characters_do_not_widen_a_policy() {
     let policies = only(
         "@id(\"a\") permit (principal, action == Action::\"Load\", resource in Namespace::\"prod/a\");",
     );
@@ -204,7 +204,7 @@ fn names_with_odd_characters_do_not_widen_a_policy() {
 }
 
 #[test]
-fn a_permit_is_given_to_whoever_is_allowed_and_to_no_task() {
+fn permit_of_a_principal_does_not_apply_to_tasks() {
     let authority = Authority::new(defaults_and("", &[]), 100);
     let context = Context::default();
     let reader = Principal::Identified(person("ann", Some("reader")));
@@ -216,7 +216,7 @@ fn a_permit_is_given_to_whoever_is_allowed_and_to_no_task() {
 }
 
 #[test]
-fn a_commit_needs_every_one_of_its_kinds() {
+fn commit_needs_permission_for_each_kind_of_change() {
     let policies = defaults_and(
         "@id(\"no-schema\") forbid (principal, action == Action::\"CommitSchema\", resource);",
         &[],
@@ -226,17 +226,17 @@ fn a_commit_needs_every_one_of_its_kinds() {
     let commits = |role: &str, kinds: &[CommitKind]| {
         let principal = Principal::Identified(person("ann", Some(role)));
         let kinds = kinds.iter().copied().collect();
-        let Ok(Asked::Policies(asking)) = authority.ask(&principal, &context) else {
-            panic!("policies are asked of whoever is known")
+        let Ok(Decider::Policies(asking)) = authority.ask(&principal, &context) else {
+            panic!("policies decide for a known principal")
         };
         asking.permit_commit(&orders(), &kinds).is_ok()
     };
     assert!(commits("writer", &[CommitKind::Data, CommitKind::Refs, CommitKind::Properties]));
     assert!(!commits("writer", &[CommitKind::Data, CommitKind::Schema]));
     assert!(!commits("writer", &[CommitKind::Data, CommitKind::Location]));
-    assert!(commits("reader", &[]), "an empty commit is a load");
+    assert!(commits("reader", &[]), "an empty commit needs only the permission to load");
     assert!(!commits("nobody", &[]));
-    // A permit for the group would bypass policies on its members.
+    // A permit for all kinds together would bypass the policies on the single kinds.
     let admin = Principal::Identified(person("ann", Some("admin")));
     assert!(authority.authorize::<Commit>(&admin, &orders(), &context).is_err());
 }
@@ -258,7 +258,7 @@ fn remembered(
 }
 
 #[test]
-fn what_is_remembered_depends_on_everything_that_the_answer_depends_on() {
+fn decision_cache_key_covers_all_inputs_of_a_decision() {
     let cache = DecisionCache::new(100);
     let text = r#"@id("a") permit (principal == User::"ann", action == Action::"Load", resource)
         when { resource.hasTag("open") && context has source_address
@@ -280,7 +280,7 @@ fn what_is_remembered_depends_on_everything_that_the_answer_depends_on() {
 }
 
 #[test]
-fn what_is_deeper_than_anything_can_be_is_allowed_to_nobody() {
+fn resource_beyond_the_maximum_depth_is_denied() {
     let policies = only("@id(\"all\") permit (principal, action, resource);");
     let (ann, context) = (person("ann", None), Context::default());
     let deep = |levels| {
@@ -288,7 +288,8 @@ fn what_is_deeper_than_anything_can_be_is_allowed_to_nobody() {
         Resource::warehouse("w").namespace(&NamespaceIdent(levels))
     };
     let settled = |container: &Resource| {
-        PageQuestion::new(&policies, "Load", &ann, container, Kind::Table, &context).settled()
+        PageQuestion::new(&policies, "Load", &ann, container, Kind::Table, &context)
+            .constant_result()
     };
     let deepest = deep(LEVELS_MAX - 1);
     assert!(ask(&policies, &ann, "DescribeNamespace", &deepest).allow);
@@ -303,7 +304,7 @@ fn what_is_deeper_than_anything_can_be_is_allowed_to_nobody() {
 }
 
 #[test]
-fn nothing_is_remembered_where_a_policy_asks_for_the_time() {
+fn decision_that_depends_on_the_time_is_not_cached() {
     let cache = DecisionCache::new(100);
     let policies = only(
         r#"@id("a") permit (principal, action == Action::"Load", resource)

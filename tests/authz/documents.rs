@@ -45,7 +45,7 @@ fn every_policy_in_the_manual_is_valid_and_decides_as_the_manual_says() {
         }
     }
     assert!(shown >= 5);
-    assert_eq!(shown, tested, "every policy is followed by what is expected of it");
+    assert_eq!(shown, tested, "every policy is followed by its expected decisions");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use slateberg_authz::lockout::{LockedOut, check};
 use crate::support::{defaults_and, only, person};
 
 #[test]
-fn a_set_needs_somebody_who_manages_policies() {
+fn policy_set_without_a_policy_manager_is_rejected() {
     let candidates = [person("ann", Some("admin")), person("bob", Some("writer"))];
     let context = Context::default();
     assert_eq!(check(&defaults_and("", &[]), &candidates, &context), Ok(()));
@@ -20,7 +20,7 @@ fn a_set_needs_somebody_who_manages_policies() {
 }
 
 #[test]
-fn nobody_counts_whose_credential_is_not_good_for_the_catalog() {
+fn manager_with_a_warehouse_credential_does_not_count() {
     let mut scoped = (*person("key", Some("admin"))).clone();
     scoped.warehouses = Some(["prod".to_owned()].into());
     let checked = check(&defaults_and("", &[]), &[scoped.into()], &Context::default());

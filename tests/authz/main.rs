@@ -1,5 +1,5 @@
-//! Authorization: permissions of the default policies, and consistent decisions across all ways of
-//! evaluation.
+//! Authorization: the permissions of the default policies, and equal decisions however they are
+//! evaluated.
 
 mod actions;
 mod cli;

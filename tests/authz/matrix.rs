@@ -1,5 +1,5 @@
-//! The golden matrix: every role, every action, every kind of resource, by the default policies.
-//! The file `matrix.txt` is readable; a change of a role's permissions changes it.
+//! The golden matrix: the decisions of the default policies for every role, action and kind of
+//! resource. The file `matrix.txt` shows them, so that a change of permissions is visible in it.
 //!
 //! `UPDATE_MATRIX=1 cargo test --test authz matrix` writes the file.
 
@@ -13,8 +13,9 @@ use slateberg_model::principal::Identity;
 
 use crate::support::{ask, defaults_and, person, resource};
 
-const INTRODUCTION: &str = "\
-# What the default policies allow. Rows: who; columns: what. + allowed, . denied, blank: not done to this.
+const HEADER: &str = "\
+# The decisions of the default policies. Each row is a principal, and each column is an action.
+# + allowed, . denied, blank: the action does not apply to the resource.
 #
 # The roles have no grants. The grantees have no role, but the grant on the namespace prod/sales.
 ";
@@ -22,7 +23,7 @@ const INTRODUCTION: &str = "\
 const ROLES: [&str; 4] = ["admin", "writer", "reader", "auditor"];
 const TEMPLATES: [&str; 4] = ["grant-own", "grant-write", "grant-read", "grant-browse"];
 
-fn places() -> Vec<Resource> {
+fn resources() -> Vec<Resource> {
     vec![
         Resource::catalog(),
         resource(Kind::Warehouse, "prod"),
@@ -51,34 +52,34 @@ fn matrix() -> String {
     let nobody = [("nobody".to_owned(), person("nobody", None))];
     let all: Vec<(String, Arc<Identity>)> =
         roles.into_iter().chain(grantees).chain(nobody).collect();
-    let mut text = INTRODUCTION.to_owned();
-    for place in places() {
+    let mut text = HEADER.to_owned();
+    for resource in resources() {
         let actions = policies.schema().actions();
-        let kind = place.kind().name();
+        let kind = resource.kind().name();
         let actions: Vec<_> = actions
             .filter(|action| policies.schema().applies(action, kind) == Some(true))
             .collect();
-        writeln!(text, "\n{place}").expect("a text takes everything");
-        writeln!(text, "  {:14}{}", "", actions.join(" ")).expect("a text takes everything");
+        writeln!(text, "\n{resource}").expect("a string accepts all writes");
+        writeln!(text, "  {:14}{}", "", actions.join(" ")).expect("a string accepts all writes");
         for (name, identity) in &all {
             let cell = |action: &&str| {
-                let allow = ask(&policies, identity, action, &place).allow;
+                let allow = ask(&policies, identity, action, &resource).allow;
                 format!("{:width$}", if allow { "+" } else { "." }, width = action.len() + 1)
             };
             let cells: String = actions.iter().map(cell).collect();
-            writeln!(text, "  {name:14}{}", cells.trim_end()).expect("a text takes everything");
+            writeln!(text, "  {name:14}{}", cells.trim_end()).expect("a string accepts all writes");
         }
     }
     text
 }
 
 #[test]
-fn the_default_policies_allow_what_the_matrix_says() {
+fn default_policies_match_the_matrix() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/authz/matrix.txt");
     let found = matrix();
     #[expect(
         clippy::disallowed_methods,
-        reason = "whoever changes a role asks for the file this way"
+        reason = "developers set it after they have changed the permissions of a role"
     )]
     if std::env::var("UPDATE_MATRIX").is_ok() {
         std::fs::write(&file, &found).expect("the file can be written");
@@ -91,9 +92,9 @@ fn the_default_policies_allow_what_the_matrix_says() {
 }
 
 #[test]
-fn every_kind_of_resource_is_in_the_matrix() {
-    let places = places();
+fn matrix_contains_every_kind_of_resource() {
+    let resources = resources();
     for kind in KINDS {
-        assert!(places.iter().any(|place| place.kind() == kind), "{kind:?}");
+        assert!(resources.iter().any(|resource| resource.kind() == kind), "{kind:?}");
     }
 }

@@ -1,5 +1,5 @@
-//! Properties of arbitrary policies: a forbid overrides, the default is to deny, and a page gets
-//! the same decisions as its names one by one.
+//! Properties of arbitrary policies: a forbid overrides a permit, the default is to deny, and the
+//! decisions for a page of names are equal to those for its names one by one.
 
 use std::sync::Arc;
 
@@ -25,14 +25,16 @@ fn name() -> impl Strategy<Value = String> {
 
 fn attributes() -> impl Strategy<Value = Arc<Attributes>> {
     let word = || prop::option::of(prop::sample::select(&["x", "y"][..]));
-    let place = prop::option::of(prop::sample::select(&["s3://b/x", "s3://b/y"][..]));
-    (word(), word(), prop::option::of(name()), place).prop_map(|(class, ann, owner, place)| {
-        let tags = [("class", class), ("ann", ann)];
-        let tags =
-            tags.into_iter().filter_map(|(key, tag)| Some((key.to_owned(), tag?.to_owned())));
-        let location = place.map(ToOwned::to_owned);
-        Arc::new(Attributes { properties: tags.collect(), owner, location })
-    })
+    let resource_path = prop::option::of(prop::sample::select(&["s3://b/x", "s3://b/y"][..]));
+    (word(), word(), prop::option::of(name()), resource_path).prop_map(
+        |(class, ann, owner, resource_path)| {
+            let tags = [("class", class), ("ann", ann)];
+            let tags =
+                tags.into_iter().filter_map(|(key, tag)| Some((key.to_owned(), tag?.to_owned())));
+            let location = resource_path.map(ToOwned::to_owned);
+            Arc::new(Attributes { properties: tags.collect(), owner, location })
+        },
+    )
 }
 
 fn node() -> impl Strategy<Value = Node> {
@@ -49,7 +51,7 @@ fn container() -> impl Strategy<Value = Resource> {
 }
 
 /// A resource that a policy or grant can refer to.
-fn place() -> impl Strategy<Value = Resource> {
+fn resource_path() -> impl Strategy<Value = Resource> {
     (container(), prop::option::of((any::<bool>(), name()))).prop_map(
         |(container, leaf)| match leaf {
             Some((is_table, name)) if container.kind() == Kind::Namespace => {
@@ -89,8 +91,9 @@ fn action_scope() -> impl Strategy<Value = String> {
 }
 
 fn resource_scope() -> impl Strategy<Value = String> {
-    let with =
-        |form: &'static str| place().prop_map(move |place| format!("resource {form} {place}"));
+    let with = |form: &'static str| {
+        resource_path().prop_map(move |resource_path| format!("resource {form} {resource_path}"))
+    };
     prop_oneof![
         2 => Just("resource".to_owned()),
         1 => Just("resource is Table".to_owned()),
@@ -108,7 +111,7 @@ fn condition() -> impl Strategy<Value = String> {
         1 => Just("when { context.authentication == \"jwt\" }".to_owned()),
         1 => Just("when { 9223372036854775807 + 1 == 0 }".to_owned()),
         1 => Just("when { resource.name == \"a\" }".to_owned()),
-        1 => place().prop_map(|place| format!("unless {{ resource in {place} }}")),
+        1 => resource_path().prop_map(|resource_path| format!("unless {{ resource in {resource_path} }}")),
         1 => Just("when { resource is Table && resource.hasTag(\"class\") && resource.getTag(\"class\") == \"x\" }".to_owned()),
         1 => Just("when { resource is Table && resource has owner && resource.owner == \"a\" }".to_owned()),
         1 => Just("when { resource is Table && resource.namespace.hasTag(\"class\") }".to_owned()),
@@ -134,10 +137,8 @@ fn grants() -> impl Strategy<Value = Vec<Grant>> {
         Just(Grantee { kind: GranteeKind::User, id: "ann".to_owned() }),
         Just(Grantee { kind: GranteeKind::Role, id: "r1".to_owned() }),
     ];
-    let one = (template, grantee, place()).prop_map(|(template, grantee, resource)| Grant {
-        template: template.to_owned(),
-        grantee,
-        resource,
+    let one = (template, grantee, resource_path()).prop_map(|(template, grantee, resource)| {
+        Grant { template: template.to_owned(), grantee, resource }
     });
     prop::collection::vec(one, 0..3)
 }
@@ -166,7 +167,7 @@ fn file(number: usize, text: &str) -> PolicyFile {
     PolicyFile { name: format!("{number}.cedar"), text }
 }
 
-/// Returns the policies that the schema accepts; a condition does not fit every scope.
+/// Returns the policies that the schema accepts. Not every condition is valid in every scope.
 fn accepted(schema: &Arc<Schema>, texts: Vec<String>) -> Vec<String> {
     let is_valid =
         |text: &String| PolicySet::build(Arc::clone(schema), &[file(0, text)], &[]).is_ok();
@@ -180,7 +181,8 @@ fn build(schema: &Arc<Schema>, texts: &[String], grants: &[Grant]) -> PolicySet 
     PolicySet::build(Arc::clone(schema), &files, grants).expect("each of them is valid")
 }
 
-/// Returns the kinds that a container can hold, each with the action of its listing, and others.
+/// Returns the kinds of resource that a container can hold, each with the action that decides
+/// whether a listing shows it, and with other actions.
 fn questions(container: &Resource) -> Vec<(Kind, &'static str)> {
     let mut questions =
         vec![(Kind::Namespace, "DescribeNamespace"), (Kind::Namespace, "CreateNamespace")];
@@ -210,7 +212,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn a_page_is_answered_as_its_names_would_be_one_by_one(
+    fn decisions_for_a_page_equal_decisions_for_single_names(
         texts in policies(), grants in grants(), identity in identity(), container in container(),
         nodes in page(),
     ) {
@@ -238,21 +240,21 @@ proptest! {
     }
 }
 
-// Every case builds and validates several sets.
+// There are few cases, because every case builds and validates several sets.
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn a_forbid_overrides_and_silence_denies(
-        texts in policies(), identity in identity(), place in place(),
+    fn forbid_overrides_permit_and_default_is_deny(
+        texts in policies(), identity in identity(), resource_path in resource_path(),
     ) {
-        let action = match place.kind() {
+        let action = match resource_path.kind() {
             Kind::Warehouse => "ReadConfig",
             Kind::Namespace => "DescribeNamespace",
             _ => "Load",
         };
         let context = Context::default();
-        let request = Request { identity: &identity, resource: &place, context: &context };
+        let request = Request { identity: &identity, resource: &resource_path, context: &context };
         let schema = Arc::new(Schema::bundled());
         let texts = accepted(&schema, texts);
         let decide = |texts: &[String]| build(&schema, texts, &[]).decide(action, request);
@@ -277,7 +279,7 @@ proptest! {
     }
 
     #[test]
-    fn warehouses_are_listed_as_they_are_allowed(
+    fn listing_of_warehouses_contains_the_permitted_ones(
         texts in policies(), grants in grants(), identity in identity(),
     ) {
         let schema = Arc::new(Schema::bundled());

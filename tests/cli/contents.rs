@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::program::{Server, said, slateberg};
+use crate::program::{Server, output_text, slateberg};
 
 async fn post(server: &Server, path: &str, body: &Value) -> Value {
     let client = reqwest::Client::builder().no_proxy().build().expect("a client");
@@ -55,14 +55,14 @@ fn append(location: &str, at_ms: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_catalog_is_listed_by_level_and_as_a_whole() {
+async fn ls_lists_one_level_or_recursively() {
     let directory = tempfile::tempdir().expect("there is room");
     let at: &Path = directory.path();
     let server = Server::start(at, &[]);
     fill(&server).await;
     let list = |arguments: &[&str]| {
         let arguments = [&["ls"], arguments].concat();
-        said(server.run(at, &server.keys()[0], &arguments))
+        output_text(server.run(at, &server.keys()[0], &arguments))
     };
     assert_eq!(rows(&list(&[])), [["KIND", "NAME"], ["namespace", "default/sales"]]);
     let below = [
@@ -81,14 +81,14 @@ async fn a_catalog_is_listed_by_level_and_as_a_whole() {
 }
 
 #[tokio::test]
-async fn a_table_is_shown_with_its_size_its_last_write_and_its_schema() {
+async fn table_show_prints_size_last_write_and_schema() {
     let directory = tempfile::tempdir().expect("there is room");
     let at: &Path = directory.path();
     let server = Server::start(at, &[]);
     fill(&server).await;
     let show = |arguments: &[&str]| {
         let arguments = [&["table", "show", "table:default/sales/orders"], arguments].concat();
-        said(server.run(at, &server.keys()[0], &arguments))
+        output_text(server.run(at, &server.keys()[0], &arguments))
     };
     assert!(show(&[]).contains("none: the table has no snapshot"), "{}", show(&[]));
     let empty: Value = serde_json::from_str(&show(&["--output", "json"])).expect("JSON");
@@ -121,21 +121,21 @@ fn durations_have_units_and_times_are_shown_as_rfc_3339() {
     let run = |arguments: &[&str]| server.run(at, &server.keys()[0], arguments);
     for expires in [["--expires-in", "90d"], ["--expires-in-days", "90"]] {
         let create = [&["key", "create", "k"], &expires[..], &["--output", "json"]].concat();
-        let created: Value = serde_json::from_str(&said(run(&create))).expect("JSON");
+        let created: Value = serde_json::from_str(&output_text(run(&create))).expect("JSON");
         assert!(created["expires-at-ms"].is_number(), "{created}");
         assert!(created["expires-at"].as_str().is_some_and(|at| at.ends_with('Z')), "{created}");
     }
-    let listed = said(run(&["key", "list"]));
+    let listed = output_text(run(&["key", "list"]));
     let year =
         |row: &&Vec<&str>| row.iter().any(|cell| cell.starts_with("20") && cell.ends_with('Z'));
     assert!(rows(&listed).iter().filter(year).count() >= 2, "{listed}");
     for expires in [["--expires-in", "24h"], ["--expires-in-hours", "24"]] {
-        said(run(&[&["checkpoint", "create"], &expires[..]].concat()));
+        output_text(run(&[&["checkpoint", "create"], &expires[..]].concat()));
     }
     let wrong = run(&["key", "create", "k", "--expires-in", "90"]);
     assert_eq!(wrong.status.code(), Some(2));
     let error = String::from_utf8_lossy(&wrong.stderr).into_owned();
     assert!(error.contains("such as 90d, 24h or 15m"), "{error}");
-    let help = said(slateberg(at, &["key", "create", "--help"]).output().expect("it runs"));
+    let help = output_text(slateberg(at, &["key", "create", "--help"]).output().expect("it runs"));
     assert!(!help.contains("--expires-in-days"), "{help}");
 }

@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::program::{Server, said, slateberg};
+use crate::program::{Server, output_text, slateberg};
 
 /// Returns the exit code and standard error.
 fn failure(mut command: Command) -> (i32, String) {
@@ -37,7 +37,7 @@ fn with_url(directory: &Path, url: &str, arguments: &[&str]) -> Command {
 }
 
 #[test]
-fn a_refused_connection_names_the_address_and_how_to_set_it() {
+fn refused_connection_prints_the_address_and_how_to_set_it() {
     let directory = tempfile::tempdir().expect("there is room");
     let url = closed_address();
     let (code, text) = failure(with_url(directory.path(), &url, &["key", "list"]));
@@ -122,7 +122,8 @@ fn a_missing_or_wrong_key_names_the_variable_to_set() {
 
     let created = ["key", "create", "nobody", "--output", "json"];
     let created: Value =
-        serde_json::from_str(&said(server.run(at, &server.keys()[0], &created))).expect("JSON");
+        serde_json::from_str(&output_text(server.run(at, &server.keys()[0], &created)))
+            .expect("JSON");
     let key = created["key"].as_str().expect("a key");
     let mut command = with_url(at, &server.uri, &["key", "list"]);
     command.env("SLATEBERG_API_KEY", key);
@@ -132,7 +133,7 @@ fn a_missing_or_wrong_key_names_the_variable_to_set() {
 }
 
 #[test]
-fn a_wrong_command_line_is_json_where_json_is_wanted() {
+fn usage_error_is_json_with_json_output() {
     let directory = tempfile::tempdir().expect("there is room");
     let error = json_error(slateberg(directory.path(), &["key", "list", "--nothing"]));
     assert_eq!((error["code"].as_str(), error["exit-code"].as_i64()), (Some("usage"), Some(2)));
@@ -143,7 +144,7 @@ fn a_wrong_command_line_is_json_where_json_is_wanted() {
 }
 
 #[test]
-fn a_catalog_in_use_and_a_missing_one_have_exit_codes_of_their_own() {
+fn catalog_in_use_and_missing_catalog_have_their_own_exit_codes() {
     let directory = tempfile::tempdir().expect("there is room");
     let at = directory.path();
     let server = Server::start(at, &[]);
@@ -175,7 +176,7 @@ fn a_catalog_in_use_and_a_missing_one_have_exit_codes_of_their_own() {
 }
 
 #[test]
-fn wrong_settings_and_damaged_lines_have_exit_codes_of_their_own() {
+fn invalid_settings_and_damaged_lines_have_their_own_exit_codes() {
     let directory = tempfile::tempdir().expect("there is room");
     let at = directory.path();
     fs::write(at.join("s.toml"), "[server]\nlisen = 1\n").expect("it is written");
@@ -189,16 +190,16 @@ fn wrong_settings_and_damaged_lines_have_exit_codes_of_their_own() {
 }
 
 #[test]
-fn results_of_offline_commands_are_json_where_json_is_wanted() {
+fn results_of_offline_commands_are_json_with_json_output() {
     let directory = tempfile::tempdir().expect("there is room");
     let at = directory.path();
     let server = Server::start(at, &[]);
-    said(server.run(at, &server.keys()[0], &["checkpoint", "create", "mine"]));
+    output_text(server.run(at, &server.keys()[0], &["checkpoint", "create", "mine"]));
     server.stop();
     let run = |arguments: &[&str]| -> Value {
         let more = ["--data-dir", "data", "--output", "json"];
         let output = slateberg(at, &[arguments, &more].concat()).output().expect("it runs");
-        serde_json::from_str(&said(output)).expect("standard output is one JSON document")
+        serde_json::from_str(&output_text(output)).expect("standard output is one JSON document")
     };
     let checked = run(&["fsck"]);
     assert_eq!(

@@ -4,10 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::program::{said, slateberg};
+use crate::program::{output_text, slateberg};
 
 fn run(arguments: &[&str]) -> String {
-    said(slateberg(Path::new("."), arguments).output().expect("the program runs"))
+    output_text(slateberg(Path::new("."), arguments).output().expect("the program runs"))
 }
 
 /// Returns the subcommands in a short help.
@@ -49,7 +49,7 @@ fn every_subcommand_has_examples_in_its_long_help() {
 }
 
 #[test]
-fn options_of_a_subcommand_come_before_those_that_it_shares() {
+fn own_options_of_a_subcommand_precede_shared_ones() {
     let help = run(&["key", "create", "-h"]);
     let at = |part: &str| help.find(part).unwrap_or_else(|| panic!("no {part} in {help}"));
     assert!(at("--role") < at("Connection options:"));
@@ -91,7 +91,7 @@ fn completions_exist_for_every_shell() {
 fn man_pages_are_written_for_every_subcommand() {
     let directory = tempfile::tempdir().expect("there is room");
     let out = directory.path().join("man1");
-    said(slateberg(directory.path(), &["man", "--out", "man1"]).output().expect("it runs"));
+    output_text(slateberg(directory.path(), &["man", "--out", "man1"]).output().expect("it runs"));
     walk(&[], &mut |path, _| {
         let page = out.join(format!("{}.1", [&["slateberg"], path].concat().join("-")));
         let text = fs::read_to_string(&page);

@@ -25,16 +25,16 @@ async fn data_dir_with_table() -> (tempfile::TempDir, PathBuf) {
     let location = loaded["metadata-location"].as_str().expect("a location");
     let file = PathBuf::from(location.strip_prefix("file://").expect("a local warehouse"));
     server.terminate();
-    assert_eq!(server.ended().code(), Some(0));
+    assert_eq!(server.wait_for_exit().code(), Some(0));
     assert_sound(data_dir.path(), "before anything is broken");
     (data_dir, file)
 }
 
 #[track_caller]
 fn assert_broken(data_dir: &Path, finding: &str) {
-    let (code, said) = fsck(data_dir);
-    assert_eq!(code, Some(65), "{said}");
-    assert!(said.contains(finding), "expected {finding:?} in: {said}");
+    let (code, output_text) = fsck(data_dir);
+    assert_eq!(code, Some(65), "{output_text}");
+    assert!(output_text.contains(finding), "expected {finding:?} in: {output_text}");
 }
 
 /// Writes into the store of a stopped server.
@@ -51,14 +51,14 @@ async fn write_record(data_dir: &Path, key: &[u8], value: Option<&[u8]>) {
 }
 
 #[tokio::test]
-async fn a_metadata_file_that_is_missing() {
+async fn fsck_finds_a_missing_metadata_file() {
     let (data_dir, file) = data_dir_with_table().await;
     std::fs::remove_file(&file).expect("it was there");
     assert_broken(data_dir.path(), "Failed to open input stream");
 }
 
 #[tokio::test]
-async fn a_metadata_file_that_was_altered() {
+async fn fsck_finds_an_altered_metadata_file() {
     let (data_dir, file) = data_dir_with_table().await;
     let altered = std::fs::read_to_string(&file).expect("it is there").replace("\"id\"", "\"ID\"");
     std::fs::write(&file, altered).expect("it can be written");
@@ -66,7 +66,7 @@ async fn a_metadata_file_that_was_altered() {
 }
 
 #[tokio::test]
-async fn a_record_that_cannot_be_read() {
+async fn fsck_finds_an_unreadable_record() {
     let (data_dir, _) = data_dir_with_table().await;
     let key = TabularKey(Uuid::from_u128(1)).encode();
     write_record(data_dir.path(), &key, Some(b"\x01not json")).await;
@@ -74,7 +74,7 @@ async fn a_record_that_cannot_be_read() {
 }
 
 #[tokio::test]
-async fn a_name_that_leads_nowhere() {
+async fn fsck_finds_a_name_without_a_table() {
     let (data_dir, _) = data_dir_with_table().await;
     let (kind, namespace) = (TabularKind::Table, Uuid::from_u128(1));
     let key = TabularNameKey { kind, namespace, name: "ghost".to_owned() }.encode();
@@ -84,16 +84,16 @@ async fn a_name_that_leads_nowhere() {
 }
 
 #[tokio::test]
-async fn metadata_that_belongs_to_nothing() {
+async fn fsck_finds_metadata_without_a_name() {
     let (data_dir, _) = data_dir_with_table().await;
     let key = MetadataKey(Uuid::from_u128(1)).encode();
     let document = Document { version: 1, text: "{}".into() }.head().encode();
     write_record(data_dir.path(), &key, Some(&document)).await;
-    assert_broken(data_dir.path(), "belongs to nothing");
+    assert_broken(data_dir.path(), "belongs to no table or view");
 }
 
 #[tokio::test]
-async fn a_grant_that_nobody_made() {
+async fn fsck_finds_a_grant_without_a_revision() {
     let (data_dir, _) = data_dir_with_table().await;
     let grant = GrantRecord {
         id: Uuid::from_u128(1),
@@ -105,27 +105,27 @@ async fn a_grant_that_nobody_made() {
     };
     let key = GrantKey(grant.id).encode();
     write_record(data_dir.path(), &key, Some(&grant.encode())).await;
-    assert_broken(data_dir.path(), "not those of the policy log");
+    assert_broken(data_dir.path(), "differ from the result of the policy log");
 }
 
 #[tokio::test]
-async fn a_key_of_no_space() {
+async fn fsck_finds_a_key_of_an_unknown_key_space() {
     let (data_dir, _) = data_dir_with_table().await;
     write_record(data_dir.path(), b"\xeestranger", Some(b"x")).await;
     assert_broken(data_dir.path(), "unknown space 0xee");
 }
 
 #[tokio::test]
-async fn a_store_without_its_format() {
+async fn fsck_finds_a_store_without_a_format_version() {
     let (data_dir, _) = data_dir_with_table().await;
     write_record(data_dir.path(), b"\x01", None).await;
     assert_broken(data_dir.path(), "no format record");
 }
 
 #[test]
-fn a_directory_without_a_catalog_is_no_sound_one() {
+fn fsck_of_a_directory_without_a_catalog_fails() {
     let data_dir = tempfile::tempdir().expect("there is room");
-    let (code, said) = fsck(data_dir.path());
-    assert_eq!(code, Some(78), "{said}");
-    assert!(said.contains("no catalog in"), "{said}");
+    let (code, output_text) = fsck(data_dir.path());
+    assert_eq!(code, Some(78), "{output_text}");
+    assert!(output_text.contains("no catalog in"), "{output_text}");
 }

@@ -1,4 +1,4 @@
-//! Checkpoints under load, and killed restores and clones.
+//! Checkpoints of a server under load, and restores and clones that are killed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::client::{Client, Reply};
 use crate::server::{Server, assert_sound, run, run_and_kill};
-use crate::support::knobs::{knob, seed};
+use crate::support::env_numbers::{number_from_env, seed};
 
 const WRITERS: usize = 4;
 /// Number of checkpoints under load, and of killed restores and clones.
@@ -26,9 +26,9 @@ type Tables = BTreeMap<String, BTreeSet<String>>;
 fn tables(data_dir: &Path, checkpoint: Option<&str>) -> Tables {
     let mut arguments = vec!["-"];
     arguments.extend(checkpoint.iter().flat_map(|name| ["--checkpoint", name]));
-    let (code, said) = run(data_dir, "export", &arguments);
-    assert_eq!(code, Some(0), "{said}");
-    let lines = said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let (code, output_text) = run(data_dir, "export", &arguments);
+    assert_eq!(code, Some(0), "{output_text}");
+    let lines = output_text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let tables = lines.filter(|line| line["type"] == "table");
     tables
         .map(|line| {
@@ -43,8 +43,8 @@ fn tables(data_dir: &Path, checkpoint: Option<&str>) -> Tables {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_checkpoint_under_load_has_every_commit_that_was_acknowledged_before() {
-    let rounds = knob("SLATEBERG_CRASH_ROUNDS", ROUNDS);
+async fn checkpoint_under_load_contains_every_commit_acknowledged_before() {
+    let rounds = number_from_env("SLATEBERG_CRASH_ROUNDS", ROUNDS);
     let data_dir = tempfile::tempdir().expect("there is room");
     let server = Server::start(data_dir.path());
     let client = Client::of(&server.uri);
@@ -75,17 +75,17 @@ async fn a_checkpoint_under_load_has_every_commit_that_was_acknowledged_before()
         client.checkpoint(&name).await.expect(201);
         kept.push((name, before));
     }
-    // Some are read while the server is writing, the others after it was killed.
+    // The first checkpoint is read while the server writes, and all of them after its kill.
     let (name, before) = &kept[0];
     assert_holds(&tables(data_dir.path(), Some(name)), before, name);
     server.kill();
     for writer in writers {
-        writer.await.expect("no writer was answered what it must not be");
+        writer.await.expect("every commit was acknowledged or lost with the server");
     }
     for (name, before) in &kept {
         assert_holds(&tables(data_dir.path(), Some(name)), before, name);
     }
-    assert!(kept.iter().any(|(_, before)| before.len() > WRITERS), "the writers got somewhere");
+    assert!(kept.iter().any(|(_, before)| before.len() > WRITERS), "too few commits in time");
     assert_sound(data_dir.path(), "after checkpoints under load");
 }
 
@@ -107,8 +107,8 @@ async fn with_checkpoint(at: &Path) -> Server {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_restore_that_is_killed_has_happened_or_not() {
-    let rounds = knob("SLATEBERG_CRASH_ROUNDS", ROUNDS);
+async fn killed_restore_is_atomic() {
+    let rounds = number_from_env("SLATEBERG_CRASH_ROUNDS", ROUNDS);
     let seed = seed("SLATEBERG_CRASH_SEED");
     eprintln!("seed {seed}, {rounds} rounds");
     let mut rng = StdRng::seed_from_u64(seed);
@@ -123,7 +123,7 @@ async fn a_restore_that_is_killed_has_happened_or_not() {
         let client = Client::of(&server.uri);
         client.set("namespaces/ns/tables/t", &format!("round-{round}")).await.expect(200);
         client.create_table("ns", &format!("later-{round}")).await.expect(200);
-        // The restore also gets the records that a kill leaves in the log.
+        // After the kill, the last records are only in the log. The restore has to replay them.
         server.kill();
         let new = tables(at, None);
         assert_ne!(old, new);
@@ -136,15 +136,15 @@ async fn a_restore_that_is_killed_has_happened_or_not() {
         drop(server);
         assert_sound(at, "after a restore that was killed");
     }
-    eprintln!("{happened} of {rounds} restores had happened");
-    let (code, said) = run(at, "restore", &["--to", "old", "--yes"]);
-    assert_eq!(code, Some(0), "{said}");
+    eprintln!("{happened} of {rounds} restores took effect before their kill");
+    let (code, output_text) = run(at, "restore", &["--to", "old", "--yes"]);
+    assert_eq!(code, Some(0), "{output_text}");
     assert_eq!(tables(at, None), old);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_clone_that_is_killed_leaves_its_parent_whole_and_is_made_when_asked_for_again() {
-    let rounds = knob("SLATEBERG_CRASH_ROUNDS", ROUNDS);
+async fn killed_clone_keeps_its_parent_intact_and_completes_when_repeated() {
+    let rounds = number_from_env("SLATEBERG_CRASH_ROUNDS", ROUNDS);
     let seed = seed("SLATEBERG_CRASH_SEED");
     eprintln!("seed {seed}, {rounds} rounds");
     let mut rng = StdRng::seed_from_u64(seed);
@@ -158,16 +158,16 @@ async fn a_clone_that_is_killed_leaves_its_parent_whole_and_is_made_when_asked_f
     for round in 0..rounds {
         let clone = at.join(format!("clone-{round}"));
         let to = clone.to_str().expect("it is UTF-8").to_owned();
-        // Half of the clones use the current state, and a retry continues with the same one.
+        // Half of the clones use the current state. A retry continues with the same state.
         let of: &[&str] = if round % 2 == 0 { &["--checkpoint", "old"] } else { &[] };
         let arguments = [&["--to", to.as_str()], of].concat();
         let after = Duration::from_millis(rng.random_range(KILL_AFTER_MS));
         run_and_kill(at, "clone", &arguments, after);
         assert_sound(at, "after a clone that was killed");
-        let (code, said) = run(at, "clone", &arguments);
+        let (code, output_text) = run(at, "clone", &arguments);
         // The clone may have been complete before the kill.
-        let is_done = said.contains("the location is not empty");
-        assert!(code == Some(0) || is_done, "round {round}: {said}");
+        let is_done = output_text.contains("the location is not empty");
+        assert!(code == Some(0) || is_done, "round {round}: {output_text}");
         let expected = if of.is_empty() { &now } else { &old };
         assert_eq!(&tables(&clone, None), expected, "round {round}");
         let server = Server::start(&clone);

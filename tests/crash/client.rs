@@ -1,5 +1,5 @@
 //! [`Client`]: requests to a real server, which may be killed before it responds.
-#![allow(dead_code, reason = "each test crate uses its part of this")]
+#![allow(dead_code, reason = "each test crate uses only a part of this module")]
 
 use std::time::Duration;
 

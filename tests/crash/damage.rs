@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::client::Client;
-use crate::server::{Server, assert_sound, fsck, run, serve_in_vain};
+use crate::server::{Server, assert_sound, fsck, run, serve_expecting_failure};
 
 const TABLE: &str = "namespaces/ns/tables/t";
 const KEYS: [&str; 3] = ["a", "b", "c"];
@@ -38,7 +38,7 @@ async fn stopped() -> tempfile::TempDir {
 
 fn stop(server: Server) {
     server.terminate();
-    assert_eq!(server.ended().code(), Some(0));
+    assert_eq!(server.wait_for_exit().code(), Some(0));
 }
 
 /// Returns the newest file in a directory of the state, by name.
@@ -64,11 +64,16 @@ async fn properties(server: &Server) -> Vec<String> {
 
 /// Asserts that both the server and `fsck` reject the directory, and name this file in one line.
 #[track_caller]
-fn assert_refused(data_dir: &Path, file: &str, what: &str) {
-    for (command, (code, said)) in [("serve", serve_in_vain(data_dir)), ("fsck", fsck(data_dir))] {
-        assert_eq!(code, Some(65), "{command}, {what}: {said}");
+fn assert_rejected(data_dir: &Path, file: &str, what: &str) {
+    for (command, (code, output_text)) in
+        [("serve", serve_expecting_failure(data_dir)), ("fsck", fsck(data_dir))]
+    {
+        assert_eq!(code, Some(65), "{command}, {what}: {output_text}");
         let names_it = |line: &str| line.contains(file) && line.contains(". ");
-        assert!(said.lines().any(names_it), "{command}, {what}: no line names {file}: {said}");
+        assert!(
+            output_text.lines().any(names_it),
+            "{command}, {what}: no line names {file}: {output_text}"
+        );
     }
 }
 
@@ -85,7 +90,7 @@ fn frame_ends(segment: &[u8]) -> Vec<usize> {
 }
 
 #[tokio::test]
-async fn a_journal_that_lost_acknowledged_frames_is_refused_until_the_operator_accepts_the_loss() {
+async fn journal_that_lost_acknowledged_frames_is_rejected_until_the_loss_is_accepted() {
     let data_dir = killed().await;
     let path = data_dir.path();
     let segment = newest(path, "journal", "segment");
@@ -99,45 +104,44 @@ async fn a_journal_that_lost_acknowledged_frames_is_refused_until_the_operator_a
             Some(length) => std::fs::write(&segment, &whole[..length]).expect("it can be written"),
             None => std::fs::remove_file(&segment).expect("it can be deleted"),
         }
-        assert_refused(path, &name, &format!("{length:?} bytes are left"));
+        assert_rejected(path, &name, &format!("{length:?} bytes are left"));
         let left = segment.metadata().ok().map(|metadata| metadata.len() as usize);
-        assert_eq!(left, length, "nothing was changed");
+        assert_eq!(left, length, "the rejected start changed the segment");
         std::fs::write(&segment, &whole).expect("it can be written");
         assert_sound(path, "with the segment put back");
     }
     std::fs::write(&segment, &whole[..border]).expect("it can be written");
-    let (code, said) = run(path, "store accept-loss", &[]);
-    assert_eq!(code, Some(65), "{said}");
-    assert!(said.contains(&name) && said.contains("--yes"), "{said}");
-    assert_refused(path, &name, "the loss was not confirmed");
-    let (code, said) = run(path, "store accept-loss", &["--yes"]);
-    assert_eq!(code, Some(0), "{said}");
+    let (code, output_text) = run(path, "store accept-loss", &[]);
+    assert_eq!(code, Some(65), "{output_text}");
+    assert!(output_text.contains(&name) && output_text.contains("--yes"), "{output_text}");
+    assert_rejected(path, &name, "the loss was not confirmed");
+    let (code, output_text) = run(path, "store accept-loss", &["--yes"]);
+    assert_eq!(code, Some(0), "{output_text}");
     assert_sound(path, "after the loss was accepted");
     let server = Server::start(path);
     assert_eq!(properties(&server).await, ["a", "b"], "the last commit is lost");
     Client::of(&server.uri).set(TABLE, "c").await.expect(200);
     server.kill();
-    let (code, said) = run(path, "store accept-loss", &["--yes"]);
-    assert_eq!((code, said.contains("Nothing is lost")), (Some(0), true), "{said}");
+    let (code, output_text) = run(path, "store accept-loss", &["--yes"]);
+    assert_eq!((code, output_text.contains("Nothing is lost")), (Some(0), true), "{output_text}");
     let server = Server::start(path);
     assert_eq!(properties(&server).await, KEYS);
 }
 
 #[tokio::test]
-async fn a_directory_without_its_journal_is_refused_and_one_without_the_mark_of_an_older_version_is_not()
- {
+async fn directory_without_its_journal_is_rejected_unless_an_older_version_wrote_it() {
     let data_dir = killed().await;
     let path = data_dir.path();
     let (journal, mark) = (path.join("state/journal"), path.join("state/journal.mark"));
     let aside = path.join("aside");
     std::fs::rename(&journal, &aside).expect("it can be moved");
-    assert_refused(path, ".segment", "without the directory of the journal");
+    assert_rejected(path, ".segment", "without the directory of the journal");
     std::fs::remove_dir_all(&journal).expect("it can be deleted");
     std::fs::rename(&aside, &journal).expect("it can be moved");
     let mut bytes = std::fs::read(&mark).expect("it can be read");
     bytes[9] ^= 1;
     std::fs::write(&mark, bytes).expect("it can be written");
-    assert_refused(path, "journal.mark", "with a damaged mark");
+    assert_rejected(path, "journal.mark", "with a damaged mark");
     std::fs::remove_file(&mark).expect("it can be deleted");
     assert_sound(path, "without a mark");
     let server = Server::start(path);
@@ -145,11 +149,11 @@ async fn a_directory_without_its_journal_is_refused_and_one_without_the_mark_of_
     server.kill();
     let segments = files(path, "journal", "segment");
     segments.iter().for_each(|segment| std::fs::remove_file(segment).expect("it can be deleted"));
-    assert_refused(path, ".segment", "a start writes the mark again");
+    assert_rejected(path, ".segment", "without segments, after a start wrote the mark again");
 }
 
 #[tokio::test]
-async fn a_manifest_older_than_the_last_orderly_stop_is_refused() {
+async fn manifest_older_than_the_last_clean_shutdown_is_rejected() {
     let data_dir = tempfile::tempdir().expect("a temporary directory");
     let path = data_dir.path();
     let server = with_table(path).await;
@@ -161,11 +165,11 @@ async fn a_manifest_older_than_the_last_orderly_stop_is_refused() {
             std::fs::remove_file(manifest).expect("it can be deleted");
         }
     }
-    assert_refused(path, "manifest", "the newest manifests are missing");
+    assert_rejected(path, "manifest", "the newest manifests are missing");
 }
 
 #[tokio::test]
-async fn a_damaged_or_missing_manifest_is_named() {
+async fn damaged_or_missing_manifest_is_reported_by_name() {
     let data_dir = killed().await;
     let path = data_dir.path();
     let manifest = newest(path, "manifest", "manifest");
@@ -173,17 +177,17 @@ async fn a_damaged_or_missing_manifest_is_named() {
     let whole = std::fs::read(&manifest).expect("it can be read");
     for damaged in [&b""[..], &whole[..whole.len() / 2], b"rubbish"] {
         std::fs::write(&manifest, damaged).expect("it can be written");
-        assert_refused(path, &name, "a damaged manifest");
+        assert_rejected(path, &name, "a damaged manifest");
     }
     std::fs::remove_file(&manifest).expect("it can be deleted");
-    assert_refused(path, &name, "without its newest manifest");
+    assert_rejected(path, &name, "without its newest manifest");
     std::fs::write(&manifest, &whole).expect("it can be written");
     let server = Server::start(path);
     assert_eq!(properties(&server).await, KEYS, "with the manifest put back");
 }
 
 #[tokio::test]
-async fn a_damaged_list_of_compactions_is_named_and_the_server_starts_without_it() {
+async fn damaged_compactions_file_is_reported_and_the_server_starts() {
     let data_dir = killed().await;
     let path = data_dir.path();
     let compactions = newest(path, "compactions", "compactions");
@@ -191,7 +195,7 @@ async fn a_damaged_list_of_compactions_is_named_and_the_server_starts_without_it
     let whole = std::fs::read(&compactions).expect("it can be read");
     for damaged in [&b""[..], &whole[..whole.len() / 2], b"rubbish"] {
         std::fs::write(&compactions, damaged).expect("it can be written");
-        assert_refused(path, &name, "a damaged list of compactions");
+        assert_rejected(path, &name, "a damaged list of compactions");
     }
     std::fs::remove_file(&compactions).expect("it can be deleted");
     let server = Server::start(path);
@@ -201,7 +205,7 @@ async fn a_damaged_list_of_compactions_is_named_and_the_server_starts_without_it
 }
 
 #[tokio::test]
-async fn every_part_of_a_sorted_run_is_checked() {
+async fn fsck_checks_every_part_of_a_sorted_run() {
     let data_dir = stopped().await;
     let path = data_dir.path();
     for run in files(path, "compacted", "sst") {
@@ -215,9 +219,9 @@ async fn every_part_of_a_sorted_run_is_checked() {
         }
         for damaged in damages {
             std::fs::write(&run, &damaged).expect("it can be written");
-            let (code, said) = fsck(path);
-            assert_eq!(code, Some(65), "{} bytes: {said}", damaged.len());
-            assert!(said.contains(&name), "{said}");
+            let (code, output_text) = fsck(path);
+            assert_eq!(code, Some(65), "{} bytes: {output_text}", damaged.len());
+            assert!(output_text.contains(&name), "{output_text}");
         }
         std::fs::write(&run, &whole).expect("it can be written");
     }
@@ -225,11 +229,12 @@ async fn every_part_of_a_sorted_run_is_checked() {
 }
 
 #[tokio::test]
-async fn a_damaged_metadata_file_of_the_last_commit_is_found_and_the_next_start_writes_it_again() {
+async fn damaged_metadata_file_of_the_last_commit_is_found_and_rewritten_by_the_next_start() {
     let data_dir = stopped().await;
     let path = data_dir.path();
     for (key, bytes_left) in [("empty", 0), ("torn", 100)] {
-        // The marker of the last commit is removed with the next one.
+        // The server is killed before the next commit, which would remove the record of this
+        // commit's publication.
         let server = Server::start(path);
         let client = Client::of(&server.uri);
         client.set(TABLE, key).await.expect(200);
@@ -239,11 +244,14 @@ async fn a_damaged_metadata_file_of_the_last_commit_is_found_and_the_next_start_
         let file = PathBuf::from(location.strip_prefix("file://").expect("a local warehouse"));
         let whole = std::fs::read(&file).expect("it is published");
         std::fs::write(&file, &whole[..bytes_left]).expect("it can be written");
-        let (code, said) = fsck(path);
-        assert_eq!(code, Some(65), "{key}: {said}");
-        assert!(said.contains(location) && said.contains("differs from its record"), "{said}");
+        let (code, output_text) = fsck(path);
+        assert_eq!(code, Some(65), "{key}: {output_text}");
+        assert!(
+            output_text.contains(location) && output_text.contains("differs from its record"),
+            "{output_text}"
+        );
         Server::start(path).kill();
-        assert_eq!(std::fs::read(&file).expect("it is there"), whole, "{key}: as its record says");
+        assert_eq!(std::fs::read(&file).expect("it is there"), whole, "{key}: not rewritten");
         let log = std::fs::read_to_string(path.join("test-server.log")).expect("a log");
         let line = log.lines().rfind(|line| line.contains("replaced metadata files"));
         assert!(line.is_some_and(|line| line.contains(location)), "{key}: {log}");
@@ -251,9 +259,9 @@ async fn a_damaged_metadata_file_of_the_last_commit_is_found_and_the_next_start_
     }
 }
 
-/// Mounting may not be permitted on a machine: then the test reports this, and checks nothing.
+/// If mounting is not permitted on this machine, the test prints this and checks nothing.
 #[tokio::test]
-async fn a_directory_that_is_mounted_read_only_is_checked() {
+async fn fsck_checks_a_directory_mounted_read_only() {
     let data_dir = killed().await;
     let path = data_dir.path().to_string_lossy().into_owned();
     let binary = env!("CARGO_BIN_EXE_slateberg");
@@ -265,23 +273,23 @@ async fn a_directory_that_is_mounted_read_only_is_checked() {
         let unshare = ["--user", "--map-root-user", "--mount", "sh", "-c", &script];
         Command::new("unshare").args(unshare).current_dir("/").output()
     };
-    let tried = fsck("touch writable 2>/dev/null; ");
-    let tried = match tried {
+    let attempt = fsck("touch writable 2>/dev/null; ");
+    let attempt = match attempt {
         Ok(output) if !String::from_utf8_lossy(&output.stderr).contains("mount:") => output,
         other => {
             eprintln!("SKIPPED: this machine does not let the test mount a directory: {other:?}");
             return;
         }
     };
-    let said = String::from_utf8_lossy(&tried.stdout).into_owned();
-    assert!(tried.status.success(), "{said}{}", String::from_utf8_lossy(&tried.stderr));
-    assert!(said.contains("0 damaged") && said.contains("0 broken"), "{said}");
+    let output_text = String::from_utf8_lossy(&attempt.stdout).into_owned();
+    assert!(attempt.status.success(), "{output_text}{}", String::from_utf8_lossy(&attempt.stderr));
+    assert!(output_text.contains("0 damaged") && output_text.contains("0 broken"), "{output_text}");
     std::fs::remove_file(data_dir.path().join("lock")).expect("there was a lock file");
     let output = fsck("").expect("it could be started before");
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && said.contains("without a lock"), "{said}");
+    let output_text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && output_text.contains("without a lock"), "{output_text}");
     let _server = Server::start(data_dir.path());
     let output = fsck("").expect("it could be started before");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && said.contains("in use"), "{said}");
+    let output_text = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && output_text.contains("in use"), "{output_text}");
 }

@@ -1,5 +1,4 @@
-//! Connections that exhaust the file descriptors of the real binary, which needs some for its
-//! store.
+//! Connections that use up the file descriptors of the real binary, whose store needs some of them.
 
 use std::net::TcpStream;
 use std::path::Path;
@@ -40,21 +39,21 @@ async fn silent_connections_leave_file_descriptors_for_commits() {
     client.create_namespace("ns").await.expect(200);
     let strangers = silent_connections(&server, 400);
     assert!(strangers.len() > 64, "{}", strangers.len());
-    wait_for_log(data_dir.path(), "server.connections_max are open");
+    wait_for_log(data_dir.path(), "server.connections_max connections are open");
     client.create_table("ns", "t").await.expect(200);
     client.set("namespaces/ns/tables/t", "key").await.expect(200);
     drop(strangers);
-    // On a separate connection.
+    // The load needs a new connection.
     Client::of(&server.uri).load("namespaces/ns/tables/t").await;
     server.terminate();
-    assert!(server.ended().success());
+    assert!(server.wait_for_exit().success());
     assert_sound(data_dir.path(), "after silent connections");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_journal_without_a_file_descriptor_waits_for_one_and_the_server_goes_on() {
+async fn journal_waits_for_a_file_descriptor_and_the_server_continues() {
     let data_dir = tempfile::tempdir().expect("there is room");
-    // More connections than descriptors, with a long deadline for their headers.
+    // The limit of connections exceeds that of descriptors, and silent connections stay open long.
     let environment = [
         ("SLATEBERG__SERVER__CONNECTIONS_MAX", "10000"),
         ("SLATEBERG__SERVER__HEADER_SECONDS_MAX", "600"),
@@ -82,6 +81,6 @@ async fn a_journal_without_a_file_descriptor_waits_for_one_and_the_server_goes_o
     let client = filling.await.expect("every change is acknowledged");
     client.create_table("ns", "t").await.expect(200);
     server.terminate();
-    assert!(server.ended().success());
+    assert!(server.wait_for_exit().success());
     assert_sound(data_dir.path(), "after a shortage of descriptors");
 }

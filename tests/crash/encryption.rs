@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::client::Client;
-use crate::server::{Server, assert_sound, fsck, serve_in_vain};
+use crate::server::{Server, assert_sound, fsck, serve_expecting_failure};
 
 const TABLE: &str = "namespaces/telltale_ns/tables/telltale_table";
 const KEYS: [&str; 2] = [
@@ -22,8 +22,7 @@ fn encrypt(data_dir: &Path, key: &str) {
     std::fs::write(config.join("encryption.toml"), settings).expect("there is room");
 }
 
-/// Fills a directory by an encrypted server that creates a table, sets these properties, and is
-/// killed.
+/// Fills a directory: an encrypted server creates a table, sets these properties, and is killed.
 async fn killed(data_dir: &Path, properties: &[&str]) {
     encrypt(data_dir, KEYS[0]);
     let server = Server::start(data_dir);
@@ -61,7 +60,7 @@ fn assert_tells_nothing(data_dir: &Path) {
 }
 
 #[tokio::test]
-async fn the_journal_of_an_encrypted_catalog_tells_nothing_and_is_replayed() {
+async fn journal_of_an_encrypted_catalog_is_encrypted_and_replayed() {
     let data_dir = tempfile::tempdir().expect("there is room");
     killed(data_dir.path(), &["telltale_a", "telltale_b"]).await;
     assert_tells_nothing(data_dir.path());
@@ -73,7 +72,7 @@ async fn the_journal_of_an_encrypted_catalog_tells_nothing_and_is_replayed() {
     assert!(properties["telltale_b"].is_string(), "{properties}");
     client.set(TABLE, "telltale_c").await.expect(200);
     server.terminate();
-    assert_eq!(server.ended().code(), Some(0));
+    assert_eq!(server.wait_for_exit().code(), Some(0));
     assert_tells_nothing(data_dir.path());
     assert_sound(data_dir.path(), "after an orderly stop");
 }
@@ -87,7 +86,7 @@ async fn rotations_under_load_and_kills_lose_nothing() {
         let server = Server::start(data_dir.path());
         let (client, rotator) = (Client::of(&server.uri), Client::of(&server.uri));
         let rotating = tokio::spawn(async move {
-            // This loop ends with the server.
+            // When the server is killed, this loop ends.
             let url = "../management/v1/encryption/rotate";
             while rotator.post(url, &serde_json::json!({})).await.is_acknowledged() {}
         });
@@ -110,7 +109,7 @@ async fn rotations_under_load_and_kills_lose_nothing() {
 }
 
 #[tokio::test]
-async fn the_command_line_tells_of_keys_and_changes_them() {
+async fn command_line_shows_and_changes_data_keys() {
     let data_dir = tempfile::tempdir().expect("there is room");
     encrypt(data_dir.path(), KEYS[0]);
     let server = Server::start(data_dir.path());
@@ -118,72 +117,75 @@ async fn the_command_line_tells_of_keys_and_changes_them() {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_slateberg"));
         command.arg("encryption").args(arguments).args(["--url", &server.uri]);
         let output = command.current_dir(data_dir.path()).output().expect("it can be started");
-        let said = [output.stdout, output.stderr].concat();
-        (output.status.code(), String::from_utf8_lossy(&said).into_owned())
+        let output_text = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8_lossy(&output_text).into_owned())
     };
-    let (code, said) = run(&["status"]);
-    assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("1 (active)") && said.contains("local"), "{said}");
-    let (code, said) = run(&["rotate"]);
-    assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("2 (active)") && said.contains("revision 2"), "{said}");
+    let (code, output_text) = run(&["status"]);
+    assert_eq!(code, Some(0), "{output_text}");
+    assert!(output_text.contains("1 (active)") && output_text.contains("local"), "{output_text}");
+    let (code, output_text) = run(&["rotate"]);
+    assert_eq!(code, Some(0), "{output_text}");
+    assert!(
+        output_text.contains("2 (active)") && output_text.contains("revision 2"),
+        "{output_text}"
+    );
     std::fs::write(data_dir.path().join("key"), KEYS.join("\n")).expect("there is room");
-    let (code, said) = run(&["rewrap", "--output", "json"]);
-    assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("\"revision\": 3"), "{said}");
-    let (code, said) = run(&["rewrap", "--wrapping-key", "nothing"]);
-    assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("there is no key nothing in it"), "{said}");
+    let (code, output_text) = run(&["rewrap", "--output", "json"]);
+    assert_eq!(code, Some(0), "{output_text}");
+    assert!(output_text.contains("\"revision\": 3"), "{output_text}");
+    let (code, output_text) = run(&["rewrap", "--wrapping-key", "nothing"]);
+    assert_eq!(code, Some(1), "{output_text}");
+    assert!(output_text.contains("there is no key nothing in it"), "{output_text}");
     server.terminate();
-    assert_eq!(server.ended().code(), Some(0));
+    assert_eq!(server.wait_for_exit().code(), Some(0));
 }
 
 #[tokio::test]
-async fn what_was_touched_keeps_the_server_from_starting_and_is_left_as_it_is() {
+async fn tampered_file_fails_the_start_and_is_left_unchanged() {
     let data_dir = tempfile::tempdir().expect("there is room");
     killed(data_dir.path(), &["a", "b"]).await;
     let whole = files(&data_dir.path().join("state"));
     for kind in ["ring.json", ".manifest", ".segment"] {
         let mut touched = whole.iter().filter(|(path, _)| path.to_string_lossy().ends_with(kind));
-        let (path, bytes) = touched.next_back().unwrap_or_else(|| panic!("there is a {kind}"));
+        let (path, bytes) = touched.next_back().unwrap_or_else(|| panic!("no file of kind {kind}"));
         let mut flipped = bytes.clone();
         flipped[bytes.len() / 3] ^= 1;
         std::fs::write(path, &flipped).expect("it can be written");
-        let (code, said) = serve_in_vain(data_dir.path());
-        assert_eq!(code, Some(65), "{kind}: {said}");
-        assert!(said.contains("damaged"), "{kind}: {said}");
-        let (code, said) = fsck(data_dir.path());
-        assert_eq!(code, Some(65), "{kind}: {said}");
-        assert_eq!(std::fs::read(path).expect("it is there"), flipped, "{kind} is left");
+        let (code, output_text) = serve_expecting_failure(data_dir.path());
+        assert_eq!(code, Some(65), "{kind}: {output_text}");
+        assert!(output_text.contains("damaged"), "{kind}: {output_text}");
+        let (code, output_text) = fsck(data_dir.path());
+        assert_eq!(code, Some(65), "{kind}: {output_text}");
+        assert_eq!(std::fs::read(path).expect("it is there"), flipped, "{kind} was changed");
         std::fs::write(path, bytes).expect("it can be written");
-        // If the log was damaged, SlateDB has written a manifest before it reads the log.
+        // SlateDB writes a manifest before it reads the log, so a damaged log is found after that.
         let left = files(&data_dir.path().join("state"));
-        assert!(kind == ".segment" || left == whole, "{kind}: nothing was written");
+        assert!(kind == ".segment" || left == whole, "{kind}: a rejected start wrote something");
     }
     let whole = files(&data_dir.path().join("state"));
     encrypt(data_dir.path(), KEYS[1]);
-    let (code, said) = serve_in_vain(data_dir.path());
-    assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("is wrapped with key"), "{said}");
+    let (code, output_text) = serve_expecting_failure(data_dir.path());
+    assert_eq!(code, Some(1), "{output_text}");
+    assert!(output_text.contains("is wrapped with key"), "{output_text}");
     std::fs::remove_dir_all(data_dir.path().join("config")).expect("it is there");
-    let (code, said) = serve_in_vain(data_dir.path());
-    assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("the store is encrypted"), "{said}");
-    assert_eq!(files(&data_dir.path().join("state")), whole, "nothing was written");
+    let (code, output_text) = serve_expecting_failure(data_dir.path());
+    assert_eq!(code, Some(1), "{output_text}");
+    assert!(output_text.contains("the store is encrypted"), "{output_text}");
+    assert_eq!(files(&data_dir.path().join("state")), whole, "a rejected start wrote something");
     encrypt(data_dir.path(), KEYS[0]);
-    assert_sound(data_dir.path(), "when all is as it was");
+    assert_sound(data_dir.path(), "with the original key and files");
 }
 
 #[tokio::test]
-async fn a_plain_directory_is_not_taken_for_an_encrypted_one() {
+async fn plaintext_directory_is_rejected_if_encryption_is_configured() {
     let data_dir = tempfile::tempdir().expect("there is room");
     let server = Server::start(data_dir.path());
     Client::of(&server.uri).create_namespace("ns").await.expect(200);
     server.kill();
     encrypt(data_dir.path(), KEYS[0]);
-    let (code, said) = serve_in_vain(data_dir.path());
-    assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("the store is not encrypted"), "{said}");
+    let (code, output_text) = serve_expecting_failure(data_dir.path());
+    assert_eq!(code, Some(1), "{output_text}");
+    assert!(output_text.contains("the store is not encrypted"), "{output_text}");
     std::fs::remove_dir_all(data_dir.path().join("config")).expect("it is there");
-    assert_sound(data_dir.path(), "when it is opened as what it is");
+    assert_sound(data_dir.path(), "without encryption in the settings");
 }

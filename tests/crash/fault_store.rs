@@ -9,26 +9,26 @@ use crate::support::bucket::bucket;
 use crate::support::faults::{EVERYTHING, Fault, FaultStore, Verb};
 
 #[tokio::test]
-async fn each_fault_does_what_it_says() {
+async fn each_injected_fault_has_its_effect() {
     let store = FaultStore::new(bucket());
     let (a, b) = (Path::from("a/1"), Path::from("b/1"));
     store.inject_times(Verb::Put, "a/", Fault::Fail, 1);
-    assert!(store.put(&a, "x".into()).await.is_err(), "fails");
-    assert!(store.get(&a).await.is_err(), "had no effect");
-    store.inject_times(Verb::Put, "a/", Fault::LoseAnswer, 1);
-    assert!(store.put(&a, "x".into()).await.is_err(), "the answer is lost");
-    assert!(store.get(&a).await.is_ok(), "it took effect");
+    assert!(store.put(&a, "x".into()).await.is_err(), "the put fails");
+    assert!(store.get(&a).await.is_err(), "a failed put has no effect");
+    store.inject_times(Verb::Put, "a/", Fault::LoseResponse, 1);
+    assert!(store.put(&a, "x".into()).await.is_err(), "the response is lost");
+    assert!(store.get(&a).await.is_ok(), "a put with a lost response takes effect");
     store.inject(Verb::Put, "a/", Fault::Hang);
-    assert!(store.put(&b, "x".into()).await.is_ok(), "no rule fits");
+    assert!(store.put(&b, "x".into()).await.is_ok(), "no rule matches this path");
     let hanging = store.put(&a, "y".into());
     let released = async {
-        store.arrived(Verb::Put, "a/", 3).await;
+        store.wait_for_requests(Verb::Put, "a/", 3).await;
         store.lift();
     };
     let (put, ()) = tokio::join!(hanging, released);
-    assert!(put.is_ok(), "goes on when the rule is lifted");
+    assert!(put.is_ok(), "the put continues when the rule is removed");
     assert_eq!(store.count(Verb::Any, EVERYTHING), 6);
     store.kill();
     let dead = tokio::time::timeout(Duration::from_millis(20), store.get(&a)).await;
-    assert!(dead.is_err(), "a dead process gets no answer");
+    assert!(dead.is_err(), "a dead process gets no response");
 }

@@ -5,37 +5,37 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::scene::{PATIENCE, Scene, TABLE, within};
+use crate::scene::{Scene, TABLE, TIMEOUT, within};
 use crate::support::faults::{Fault, LOG, METADATA_FILES, Verb};
 
 /// Commits until the server detects that it is fenced. Returns the acknowledged keys.
-async fn until_deposed(scene: &Scene) -> Vec<String> {
+async fn commit_until_fenced(scene: &Scene) -> Vec<String> {
     let mut acknowledged = Vec::new();
     let mut unknown = 0;
-    within(PATIENCE, "being deposed", async {
+    within(TIMEOUT, "the detection of the fence", async {
         for attempt in 0.. {
             let key = format!("old-{attempt}");
-            let answer = scene.set(&key).await;
-            match answer.status.as_u16() {
+            let response = scene.set(&key).await;
+            match response.status.as_u16() {
                 200 => acknowledged.push(key),
                 500 => unknown += 1,
                 503 => return,
-                other => panic!("answered {other}: {}", answer.body),
+                other => panic!("answered {other}: {}", response.body),
             }
         }
     })
     .await;
-    assert!(unknown <= 1, "{unknown} unknown outcomes: a deposed writer answers 500 for ever");
+    assert!(unknown <= 1, "{unknown} unknown outcomes: a fenced writer must respond with 503");
     acknowledged
 }
 
 #[tokio::test]
-async fn the_first_writer_acknowledges_nothing_that_the_second_does_not_see() {
+async fn fenced_writer_acknowledges_nothing_that_the_new_writer_lacks() {
     let first = Scene::new().await;
     first.set("a").await.expect(200);
     let second = Scene::on(Arc::clone(&first.bucket)).await;
     assert_eq!(second.properties().await, ["a"]);
-    let acknowledged = until_deposed(&first).await;
+    let acknowledged = commit_until_fenced(&first).await;
     let seen = second.properties().await;
     assert!(acknowledged.iter().all(|key| seen.contains(key)), "{acknowledged:?} in {seen:?}");
     for path in [TABLE, "/v1/namespaces", "/v1/namespaces/ns/tables", "/ready"] {
@@ -48,26 +48,26 @@ async fn the_first_writer_acknowledges_nothing_that_the_second_does_not_see() {
 }
 
 #[tokio::test]
-async fn a_commit_under_way_when_the_writer_is_deposed_is_unknown_and_never_half_there() {
+async fn commit_in_progress_when_its_writer_is_fenced_is_unknown_and_atomic() {
     let first = Scene::new().await;
     first.faults.inject(Verb::Put, LOG, Fault::Hang);
     let logged = first.faults.count(Verb::Put, LOG);
     let setting = first.setting("a");
-    first.faults.arrived(Verb::Put, LOG, logged + 1).await;
+    first.faults.wait_for_requests(Verb::Put, LOG, logged + 1).await;
     let second = Scene::on(Arc::clone(&first.bucket)).await;
     first.faults.lift();
-    let answer = setting.await.expect("no panic");
-    answer.expect_error(500, "CommitStateUnknownException");
+    let response = setting.await.expect("no panic");
+    response.expect_error(500, "CommitStateUnknownException");
     first.set("b").await.expect(503);
     second.assert_is(&[]).await;
     second.set("c").await.expect(200);
     second.assert_is(&["c"]).await;
 }
 
-/// The first writer's commit is durable, but its file does not exist: both writers may write the
-/// file, with the same content.
+/// When the second writer opens the bucket, the first writer's commit is durable, but its file does
+/// not exist. Both writers may write the file, with the same content.
 #[tokio::test]
-async fn a_file_that_both_writers_owe_is_written_once() {
+async fn metadata_file_pending_in_both_writers_is_written_once() {
     let first = Scene::new().await;
     first.faults.inject(Verb::Put, METADATA_FILES, Fault::Hang);
     let setting = first.setting("a");
@@ -81,10 +81,10 @@ async fn a_file_that_both_writers_owe_is_written_once() {
     assert_eq!(first.faults.count(Verb::Delete, "warehouse/"), 0);
 }
 
-/// A fenced writer without writes answers reads from its present state until it detects the fence:
-/// for one `manifest_poll_ms`, as documented, and no longer.
+/// A fenced writer that does not write serves reads from its present state until it detects the
+/// fence. This takes at most one `manifest_poll_ms`, as documented.
 #[tokio::test]
-async fn an_idle_deposed_writer_stops_answering_reads() {
+async fn idle_fenced_writer_rejects_reads() {
     let first = Scene::new().await;
     let second = Scene::on(Arc::clone(&first.bucket)).await;
     second.set("new").await.expect(200);
@@ -93,6 +93,6 @@ async fn an_idle_deposed_writer_stops_answering_reads() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    within(Duration::from_secs(5), "learning that it is deposed", deposed).await;
+    within(Duration::from_secs(5), "the detection of the fence", deposed).await;
     first.app.get(TABLE).await.expect(503);
 }

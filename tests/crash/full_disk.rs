@@ -1,5 +1,5 @@
-//! A full disk: reads are served, writes are rejected with the reason, and accepted again when
-//! there is space. The tests use a small file system, which needs the permission to mount one.
+//! A full disk: the server serves reads, rejects writes with the reason, and accepts them again
+//! when there is space. The tests need the permission to mount a small file system.
 
 use std::fs::File;
 use std::io::Write;
@@ -11,15 +11,15 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::client::{Client, Reply};
-use crate::server::{Server, assert_sound, serve_in_vain};
+use crate::server::{Server, assert_sound, serve_expecting_failure};
 
 const TABLE: &str = "namespaces/ns/tables/t";
 /// Size of the small file system, in bytes.
 const DISK_BYTES: usize = 16 << 20;
 /// Time limit for a server to detect that there is space.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// Much less than a start waits for unavailable storage.
-const AT_ONCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// Time limit for an exit, much less than the time for which a start waits for unavailable storage.
+const IMMEDIATE_EXIT_MAX: Duration = Duration::from_secs(20);
 /// Time for which a commit waits for space.
 const DEADLINE: (&str, &str) = ("SLATEBERG__CATALOG__COMMIT_DEADLINE_MS", "1000");
 
@@ -121,12 +121,12 @@ async fn rejected(mut write: impl AsyncFnMut(usize) -> Reply) -> String {
 async fn accepted(mut write: impl AsyncFnMut() -> Reply) {
     let since = Instant::now();
     while !write().await.is_acknowledged() {
-        assert!(since.elapsed() < PATIENCE, "writes are rejected for good");
+        assert!(since.elapsed() < TIMEOUT, "writes are rejected for good");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 
-/// Writes only to the journal.
+/// Sends a write that needs space only for the journal.
 async fn set_long_property(client: &Client, number: usize) -> Reply {
     let body = json!({ "updates": { format!("key-{}", number % 3): "x".repeat(100_000) } });
     client.send(Method::POST, "namespaces/ns/properties", &body, None).await
@@ -173,13 +173,13 @@ async fn a_server_whose_disk_is_full_serves_reads_rejects_writes_and_recovers_by
 }
 
 #[tokio::test]
-async fn a_warehouse_whose_disk_is_full_rejects_commits_and_takes_those_that_wait_when_there_is_space()
- {
+async fn warehouse_with_a_full_disk_rejects_commits_and_completes_waiting_ones_later() {
     let Some(disk) = Disk::mount("a warehouse on a full disk") else { return };
     let data_dir = tempfile::tempdir().expect("there is room");
     let warehouse = format!("file://{}", disk.data_dir().display());
-    let places = [("SLATEBERG__WAREHOUSES__DEFAULT__LOCATION", warehouse.as_str()), DEADLINE];
-    let server = Server::start_with(data_dir.path(), &places);
+    let settings_file =
+        [("SLATEBERG__WAREHOUSES__DEFAULT__LOCATION", warehouse.as_str()), DEADLINE];
+    let server = Server::start_with(data_dir.path(), &settings_file);
     let client = Client::of(&server.uri);
     client.create_namespace("ns").await.expect(200);
     for name in ["t", "other"] {
@@ -212,26 +212,26 @@ async fn a_warehouse_whose_disk_is_full_rejects_commits_and_takes_those_that_wai
 }
 
 #[tokio::test]
-async fn a_start_on_a_full_disk_ends_at_once_and_says_why() {
+async fn start_on_a_full_disk_fails_immediately_with_the_reason() {
     let Some(disk) = Disk::mount("a start on a full disk") else { return };
     let data_dir = disk.data_dir();
     let (server, _) = with_table(&data_dir).await;
     server.kill();
     disk.fill();
     let since = Instant::now();
-    let (code, said) = serve_in_vain(&data_dir);
-    assert_eq!(code, Some(1), "{said}");
-    assert!(since.elapsed() < AT_ONCE, "{:?}: {said}", since.elapsed());
-    let last = said.trim_end().lines().next_back().unwrap_or_default();
-    assert!(last.contains("No space left on device"), "{said}");
-    assert!(last.contains(&*data_dir.to_string_lossy()), "{said}");
+    let (code, output_text) = serve_expecting_failure(&data_dir);
+    assert_eq!(code, Some(1), "{output_text}");
+    assert!(since.elapsed() < IMMEDIATE_EXIT_MAX, "{:?}: {output_text}", since.elapsed());
+    let last = output_text.trim_end().lines().next_back().unwrap_or_default();
+    assert!(last.contains("No space left on device"), "{output_text}");
+    assert!(last.contains(&*data_dir.to_string_lossy()), "{output_text}");
     disk.free();
     let server = Server::start(&data_dir);
     Client::of(&server.uri).set(TABLE, "after").await.expect(200);
 }
 
 #[tokio::test]
-async fn a_server_whose_disk_is_full_stops_when_it_is_asked_to_and_loses_nothing() {
+async fn server_with_a_full_disk_shuts_down_cleanly() {
     let Some(disk) = Disk::mount("a stop on a full disk") else { return };
     let data_dir = disk.data_dir();
     let (server, client) = with_table(&data_dir).await;
@@ -239,8 +239,8 @@ async fn a_server_whose_disk_is_full_stops_when_it_is_asked_to_and_loses_nothing
     rejected(async |number| set_long_property(&client, number).await).await;
     let since = Instant::now();
     server.terminate();
-    server.ended();
-    assert!(since.elapsed() < AT_ONCE, "{:?}", since.elapsed());
+    server.wait_for_exit();
+    assert!(since.elapsed() < IMMEDIATE_EXIT_MAX, "{:?}", since.elapsed());
     disk.free();
     let server = Server::start(&data_dir);
     let loaded = Client::of(&server.uri).load(TABLE).await;

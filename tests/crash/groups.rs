@@ -7,21 +7,25 @@ use axum::http::Method;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use crate::scene::{A_WHILE, DEADLINE, Scene, TABLE};
-use crate::support::app::{Answer, TestApp};
+use crate::scene::{DEADLINE, SHORT_WAIT, Scene, TABLE};
+use crate::support::app::{TestApp, TestResponse};
 use crate::support::faults::{EVERYTHING, Fault, LOG, METADATA_FILES, Verb};
 use crate::support::table::{append, main_is, set_property};
 
 /// Number of commits that wait together.
 const MEMBERS: usize = 20;
 
-fn commit(scene: &Scene, requirements: Vec<Value>, updates: Vec<Value>) -> JoinHandle<Answer> {
+fn commit(
+    scene: &Scene,
+    requirements: Vec<Value>,
+    updates: Vec<Value>,
+) -> JoinHandle<TestResponse> {
     let app = Arc::clone(&scene.app);
     tokio::spawn(async move { app.commit("ns", "t", requirements, updates).await })
 }
 
 /// A transaction over a single table, with its own idempotency key.
-fn transaction(scene: &Scene, member: usize, updates: Vec<Value>) -> JoinHandle<Answer> {
+fn transaction(scene: &Scene, member: usize, updates: Vec<Value>) -> JoinHandle<TestResponse> {
     let app = Arc::clone(&scene.app);
     let key = format!("00000000-0000-7000-9000-{member:012}");
     let identifier = json!({ "namespace": ["ns"], "name": "t" });
@@ -37,55 +41,55 @@ fn key(member: usize) -> String {
     format!("k{member:02}")
 }
 
-/// Starts a commit that holds the lane, because puts to `part` hang.
-async fn hold_lane(scene: &Scene, part: &str) -> JoinHandle<Answer> {
+/// Starts a commit that occupies the table's lane (its commit queue), because puts to `part` hang.
+async fn hold_lane(scene: &Scene, part: &str) -> JoinHandle<TestResponse> {
     scene.faults.inject(Verb::Put, part, Fault::Hang);
     let first = commit(scene, Vec::new(), vec![set_property("first", "first")]);
-    tokio::time::sleep(A_WHILE).await;
+    tokio::time::sleep(SHORT_WAIT).await;
     first
 }
 
-/// Starts a commit that holds the lane, and then one that sets a property for each member.
-async fn gather(scene: &Scene, part: &str) -> Vec<JoinHandle<Answer>> {
+/// Starts a commit that occupies the lane, and then one for each member that sets a property.
+async fn gather(scene: &Scene, part: &str) -> Vec<JoinHandle<TestResponse>> {
     let mut waiting = vec![hold_lane(scene, part).await];
     for member in 0..MEMBERS {
         waiting.push(commit(scene, Vec::new(), vec![set_property(&key(member), "yes")]));
     }
-    tokio::time::sleep(A_WHILE).await;
+    tokio::time::sleep(SHORT_WAIT).await;
     waiting
 }
 
-async fn answers(waiting: Vec<JoinHandle<Answer>>) -> Vec<Answer> {
-    let mut answers = Vec::new();
+async fn responses(waiting: Vec<JoinHandle<TestResponse>>) -> Vec<TestResponse> {
+    let mut responses = Vec::new();
     for waiting in waiting {
-        answers.push(waiting.await.expect("no panic"));
+        responses.push(waiting.await.expect("no panic"));
     }
-    answers
+    responses
 }
 
-async fn statuses(waiting: Vec<JoinHandle<Answer>>) -> Vec<u16> {
-    answers(waiting).await.iter().map(|answer| answer.status.as_u16()).collect()
+async fn statuses(waiting: Vec<JoinHandle<TestResponse>>) -> Vec<u16> {
+    responses(waiting).await.iter().map(|response| response.status.as_u16()).collect()
 }
 
-fn location(answer: &Answer) -> String {
-    answer.body["metadata-location"].as_str().expect("a commit tells it").to_owned()
+fn location(response: &TestResponse) -> String {
+    response.body["metadata-location"].as_str().expect("the response to a commit").to_owned()
 }
 
-fn main_of(answer: &Answer) -> Option<i64> {
-    answer.body["metadata"]["refs"]["main"]["snapshot-id"].as_i64()
+fn main_of(response: &TestResponse) -> Option<i64> {
+    response.body["metadata"]["refs"]["main"]["snapshot-id"].as_i64()
 }
 
 #[tokio::test]
-async fn what_waits_for_a_table_becomes_one_version() {
+async fn commits_waiting_for_a_table_become_one_version() {
     let scene = Scene::new().await;
     let waiting = gather(&scene, LOG).await;
     let files_before = scene.faults.count(Verb::Put, METADATA_FILES);
     let logs_before = scene.faults.count(Verb::Put, LOG);
     scene.faults.lift();
-    let answers = answers(waiting).await;
-    let locations: Vec<String> = answers.iter().map(location).collect();
-    assert!(answers.iter().all(|answer| answer.status == 200));
-    assert_ne!(locations[0], locations[1], "the first was on its way already");
+    let responses = responses(waiting).await;
+    let locations: Vec<String> = responses.iter().map(location).collect();
+    assert!(responses.iter().all(|response| response.status == 200));
+    assert_ne!(locations[0], locations[1], "the first commit began before the group");
     assert!(locations[1..].iter().all(|it| *it == locations[1]), "one version: {locations:?}");
     assert_eq!(scene.faults.count(Verb::Put, METADATA_FILES), files_before + 1);
     assert!(scene.faults.count(Verb::Put, LOG) <= logs_before + 2);
@@ -98,18 +102,18 @@ async fn what_waits_for_a_table_becomes_one_version() {
 }
 
 #[tokio::test]
-async fn each_member_is_judged_by_what_the_one_before_it_left() {
+async fn group_member_is_evaluated_on_the_state_of_the_previous_one() {
     let scene = Scene::new().await;
     let first = hold_lane(&scene, LOG).await;
     let mut waiting = Vec::new();
     for id in 1..=4 {
-        // Each requires an empty table: only the first one gets it.
+        // Each commit requires an empty table, so only the first one succeeds.
         waiting.push(commit(&scene, vec![main_is(None)], append(id, None, 1)));
-        tokio::time::sleep(A_WHILE / 10).await;
+        tokio::time::sleep(SHORT_WAIT / 10).await;
     }
     let on_top = commit(&scene, vec![main_is(Some(1))], append(5, Some(1), 2));
-    tokio::time::sleep(A_WHILE).await;
-    assert!(waiting.iter().all(|it| !it.is_finished()), "told by what is not durable");
+    tokio::time::sleep(SHORT_WAIT).await;
+    assert!(waiting.iter().all(|it| !it.is_finished()), "a response before anything is durable");
     scene.faults.lift();
     assert_eq!(first.await.expect("no panic").status, 200);
     assert_eq!(statuses(waiting).await, [200, 409, 409, 409]);
@@ -132,7 +136,7 @@ async fn a_transaction_over_one_table_joins_the_group_of_the_table() {
             _ => transaction(&scene, member, updates),
         });
     }
-    tokio::time::sleep(A_WHILE).await;
+    tokio::time::sleep(SHORT_WAIT).await;
     let files_before = scene.faults.count(Verb::Put, METADATA_FILES);
     scene.faults.lift();
     assert_eq!(first.await.expect("no panic").status, 200);
@@ -144,7 +148,7 @@ async fn a_transaction_over_one_table_joins_the_group_of_the_table() {
     let properties: Vec<&str> = properties.iter().map(String::as_str).collect();
     scene.assert_is(&properties).await;
     let scene = scene.crash().await;
-    // The key is replayed: the transaction sets nothing again.
+    // The transaction is repeated with its idempotency key, so it is not applied again.
     let replayed = transaction(&scene, 1, vec![set_property(&key(1), "yes")]);
     assert_eq!(replayed.await.expect("no panic").status, 204);
     scene.assert_is(&properties).await;
@@ -152,7 +156,7 @@ async fn a_transaction_over_one_table_joins_the_group_of_the_table() {
 
 /// A rejection does not affect later members of the group.
 #[tokio::test]
-async fn a_bad_member_spoils_nothing_for_the_others() {
+async fn failing_group_member_does_not_affect_the_others() {
     let scene = Scene::new().await;
     let first = hold_lane(&scene, LOG).await;
     let elsewhere = json!({ "action": "set-location", "location": "memory:///elsewhere/t" });
@@ -168,7 +172,7 @@ async fn a_bad_member_spoils_nothing_for_the_others() {
         commit(&scene, Vec::new(), half),
         commit(&scene, Vec::new(), vec![set_property("b", "b")]),
     ];
-    tokio::time::sleep(A_WHILE).await;
+    tokio::time::sleep(SHORT_WAIT).await;
     scene.faults.lift();
     assert_eq!(first.await.expect("no panic").status, 200);
     assert_eq!(statuses(waiting).await, [200, 400, 400, 200]);
@@ -176,10 +180,10 @@ async fn a_bad_member_spoils_nothing_for_the_others() {
 }
 
 #[tokio::test]
-async fn a_group_whose_log_entry_is_late_is_unknown_to_all_and_lands_as_one() {
+async fn group_with_a_late_log_entry_is_unknown_to_all_and_completes_as_one() {
     let scene = Scene::new().await;
     let waiting = gather(&scene, METADATA_FILES).await;
-    // The first commit completes, and the group after it hangs in the log.
+    // The first commit completes, and then the log entry of the group hangs.
     scene.faults.lift();
     scene.faults.inject(Verb::Put, LOG, Fault::Hang);
     tokio::time::sleep(DEADLINE * 2).await;
@@ -187,41 +191,41 @@ async fn a_group_whose_log_entry_is_late_is_unknown_to_all_and_lands_as_one() {
     outcomes.remove(0);
     assert!(
         outcomes.iter().all(|it| *it == 200) || outcomes.iter().all(|it| *it == 500),
-        "one group, one fate: {outcomes:?}"
+        "members of one group have different outcomes: {outcomes:?}"
     );
     scene.faults.lift();
-    tokio::time::sleep(A_WHILE).await;
+    tokio::time::sleep(SHORT_WAIT).await;
     let properties = scene.properties().await;
-    assert_eq!(properties.len(), MEMBERS + 1, "an unknown outcome is carried to its end");
+    assert_eq!(properties.len(), MEMBERS + 1, "a commit with an unknown outcome completes");
 }
 
 #[tokio::test]
-async fn a_process_that_dies_with_a_group_in_flight_has_all_of_it_or_nothing() {
+async fn group_in_progress_during_a_crash_is_atomic() {
     for part in [LOG, METADATA_FILES, EVERYTHING] {
         let scene = Scene::new().await;
         let waiting = gather(&scene, METADATA_FILES).await;
         scene.faults.lift();
         scene.faults.inject(Verb::Put, part, Fault::Hang);
-        tokio::time::sleep(A_WHILE).await;
+        tokio::time::sleep(SHORT_WAIT).await;
         let acknowledged = waiting.iter().skip(1).filter(|it| it.is_finished()).count();
         let scene = scene.crash().await;
         let properties = scene.properties().await;
         let members = properties.iter().filter(|it| it.starts_with('k')).count();
         assert!(members == 0 || members == MEMBERS, "{part}: {properties:?}");
-        assert!(acknowledged == 0 || members == MEMBERS, "{part}: {acknowledged} were told");
+        assert!(acknowledged == 0 || members == MEMBERS, "{part}: {acknowledged} acknowledged");
         let properties: Vec<&str> = properties.iter().map(String::as_str).collect();
         scene.assert_is(&properties).await;
     }
 }
 
 #[tokio::test]
-async fn retries_with_the_same_key_are_told_the_same_as_the_group() {
+async fn retry_with_an_idempotency_key_gets_the_outcome_of_its_group() {
     let scene = Scene::new().await;
     let first = hold_lane(&scene, LOG).await;
     let winner = tokio::spawn(keyed(Arc::clone(&scene.app), 1));
-    tokio::time::sleep(A_WHILE / 5).await;
+    tokio::time::sleep(SHORT_WAIT / 5).await;
     let loser = tokio::spawn(keyed(Arc::clone(&scene.app), 2));
-    tokio::time::sleep(A_WHILE).await;
+    tokio::time::sleep(SHORT_WAIT).await;
     scene.faults.lift();
     assert_eq!(first.await.expect("no panic").status, 200);
     assert_eq!(winner.await.expect("no panic"), 200);

@@ -1,5 +1,5 @@
-//! Requests with an unknown outcome, repeated with the same `Idempotency-Key`: applied exactly
-//! once.
+//! Requests with an unknown outcome that are repeated with the same `Idempotency-Key`. Each is
+//! applied exactly once.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use axum::http::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::scene::{PATIENCE, Scene, TABLE, namespace, within};
-use crate::support::app::Answer;
+use crate::scene::{Scene, TABLE, TIMEOUT, namespace, within};
+use crate::support::app::TestResponse;
 use crate::support::faults::{Fault, LOG, METADATA_FILES, Verb};
 use crate::support::table::{append, create_table, main_is};
 
 /// Sends a request with the key of the test until its outcome is known.
-async fn until_known(scene: &Scene, path: &str, body: &Value) -> Answer {
-    within(PATIENCE, "an outcome", async {
+async fn until_known(scene: &Scene, path: &str, body: &Value) -> TestResponse {
+    within(TIMEOUT, "an outcome", async {
         loop {
             let answer = with_key(scene, path, body).await;
             if !answer.status.is_server_error() {
@@ -26,14 +26,14 @@ async fn until_known(scene: &Scene, path: &str, body: &Value) -> Answer {
     .await
 }
 
-async fn with_key(scene: &Scene, path: &str, body: &Value) -> Answer {
+async fn with_key(scene: &Scene, path: &str, body: &Value) -> TestResponse {
     let key = Uuid::from_u128(7).to_string();
     scene.app.request(Method::POST, path, &[("idempotency-key", &key)], body).await
 }
 
-/// Sends a request while `part` hangs, again while it still hangs, and after it continues. Returns
-/// the final response.
-async fn unknown_then_known(scene: &Scene, part: &str, path: &str, body: &Value) -> Answer {
+/// Sends a request three times: twice while puts to `part` hang, and then until they continue.
+/// Returns the final response.
+async fn unknown_then_known(scene: &Scene, part: &str, path: &str, body: &Value) -> TestResponse {
     scene.faults.inject(Verb::Put, part, Fault::Hang);
     with_key(scene, path, body).await.expect_error(500, "CommitStateUnknownException");
     // The outcome is still unknown, so the response must not claim that nothing was written.
@@ -51,7 +51,7 @@ fn appending() -> Value {
 }
 
 #[tokio::test]
-async fn a_commit_whose_log_hangs() {
+async fn commit_with_a_hanging_log_put_is_known_after_a_retry() {
     let scene = Scene::new().await;
     unknown_then_known(&scene, LOG, TABLE, &appending()).await.expect(200);
     let loaded = scene.app.get(TABLE).await.expect(200);
@@ -60,14 +60,14 @@ async fn a_commit_whose_log_hangs() {
 }
 
 #[tokio::test]
-async fn a_commit_whose_metadata_file_hangs() {
+async fn commit_with_a_hanging_metadata_put_is_known_after_a_retry() {
     let scene = Scene::new().await;
     unknown_then_known(&scene, METADATA_FILES, TABLE, &appending()).await.expect(200);
     scene.assert_is(&[]).await;
 }
 
 #[tokio::test]
-async fn a_table_whose_log_hangs() {
+async fn create_table_with_a_hanging_log_put_is_known_after_a_retry() {
     let scene = Scene::new().await;
     let tables = "/v1/namespaces/ns/tables";
     unknown_then_known(&scene, LOG, tables, &create_table("u")).await.expect(200);
@@ -75,20 +75,20 @@ async fn a_table_whose_log_hangs() {
 }
 
 #[tokio::test]
-async fn a_table_whose_metadata_file_hangs() {
+async fn create_table_with_a_hanging_metadata_put_is_known_after_a_retry() {
     let scene = Scene::new().await;
     let tables = "/v1/namespaces/ns/tables";
     unknown_then_known(&scene, METADATA_FILES, tables, &create_table("u")).await.expect(200);
 }
 
 #[tokio::test]
-async fn a_namespace_whose_log_hangs() {
+async fn create_namespace_with_a_hanging_log_put_is_known_after_a_retry() {
     let scene = Scene::new().await;
     unknown_then_known(&scene, LOG, "/v1/namespaces", &namespace("other")).await.expect(200);
 }
 
 #[tokio::test]
-async fn a_rename_whose_log_hangs() {
+async fn rename_with_a_hanging_log_put_is_known_after_a_retry() {
     let scene = Scene::new().await;
     let rename = json!({
         "source": { "namespace": ["ns"], "name": "t" },
@@ -107,7 +107,7 @@ fn transaction() -> Value {
 }
 
 #[tokio::test]
-async fn a_transaction_whose_log_hangs() {
+async fn transaction_with_a_hanging_log_put_is_known_after_a_retry() {
     let scene = Scene::new().await;
     let path = "/v1/transactions/commit";
     unknown_then_known(&scene, LOG, path, &transaction()).await.expect(204);
@@ -116,7 +116,7 @@ async fn a_transaction_whose_log_hangs() {
 /// The transaction is not acknowledged before its files exist, neither by its response nor by a
 /// replay.
 #[tokio::test]
-async fn a_transaction_whose_metadata_file_hangs() {
+async fn transaction_with_a_hanging_metadata_put_is_known_after_a_retry() {
     let scene = Scene::new().await;
     let path = "/v1/transactions/commit";
     unknown_then_known(&scene, METADATA_FILES, path, &transaction()).await.expect(204);
@@ -126,7 +126,7 @@ async fn a_transaction_whose_metadata_file_hangs() {
 
 /// The process dies during the first request; the retry goes to the next process.
 #[tokio::test]
-async fn a_commit_whose_process_dies() {
+async fn commit_of_a_crashed_process_is_known_after_a_retry() {
     for part in [LOG, METADATA_FILES] {
         let scene = Scene::new().await;
         scene.faults.inject(Verb::Put, part, Fault::Hang);

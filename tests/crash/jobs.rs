@@ -1,4 +1,4 @@
-//! Background jobs during crashes and faults of the object store: all unneeded files are deleted,
+//! Background jobs during crashes and faults of the object store. They delete all unneeded files,
 //! and no others.
 
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::client::Client;
-use crate::scene::{PATIENCE, Scene, TABLE, within};
+use crate::scene::{Scene, TABLE, TIMEOUT, within};
 use crate::server::{Server, assert_sound};
 use crate::support::app::TestApp;
 use crate::support::avro::{manifest, manifest_list};
@@ -65,14 +65,14 @@ impl Tasks {
     async fn stop(self) {
         let _ = self.stop.send(true);
         for task in self.all {
-            within(PATIENCE, "a background task", task).await.expect("no panic");
+            within(TIMEOUT, "a background task", task).await.expect("no panic");
         }
     }
 }
 
 /// Waits until the only job satisfies a condition.
 async fn job_that(app: &TestApp, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
-    within(PATIENCE, what, async {
+    within(TIMEOUT, what, async {
         loop {
             let job = app.get(JOBS).await.expect(200).body["jobs"][0].clone();
             if is_so(&job) {
@@ -85,7 +85,7 @@ async fn job_that(app: &TestApp, what: &str, is_so: impl Fn(&Value) -> bool) -> 
 }
 
 #[tokio::test]
-async fn a_store_that_fails_makes_a_purge_wait_and_nobody_else() {
+async fn failing_store_delays_only_the_purge() {
     let scene = Scene::new().await;
     let location = fill(&scene).await;
     scene.app.create_table("ns", "other").await;
@@ -95,9 +95,9 @@ async fn a_store_that_fails_makes_a_purge_wait_and_nobody_else() {
     let job = job_that(&scene.app, "failing", |job| job["failures"] == 2).await;
     assert!(job["last-error"].as_str().is_some_and(|it| it.contains("injected failure")), "{job}");
     assert_eq!((&job["kind"], &job["files"]["done"]), (&json!("purge"), &json!(0)));
-    // Two attempts, and not a storm of retries.
-    let tried = scene.faults.count(Verb::Delete, "warehouse/");
-    assert!(tried <= 12, "{tried} deletions were tried");
+    // The deletions of two attempts, without immediate retries.
+    let attempt = scene.faults.count(Verb::Delete, "warehouse/");
+    assert!(attempt <= 12, "{attempt} deletions were tried");
     let commit = vec![crate::support::table::set_property("a", "b")];
     scene.app.commit("ns", "other", vec![], commit).await.expect(200);
     scene.faults.lift();
@@ -110,14 +110,14 @@ async fn a_store_that_fails_makes_a_purge_wait_and_nobody_else() {
 }
 
 #[tokio::test]
-async fn a_store_that_is_slow_and_loses_answers_holds_up_nobody_else() {
+async fn slow_store_that_loses_responses_delays_only_the_purge() {
     let scene = Scene::new().await;
     let location = fill(&scene).await;
-    scene.faults.inject_times(Verb::Delete, "warehouse/", Fault::LoseAnswer, 2);
+    scene.faults.inject_times(Verb::Delete, "warehouse/", Fault::LoseResponse, 2);
     scene.faults.inject(Verb::Delete, "warehouse/", Fault::Delay(50..200));
     let tasks = Tasks::of(&scene.app);
     scene.app.delete(PURGE).await.expect(204);
-    scene.faults.arrived(Verb::Delete, "warehouse/", 1).await;
+    scene.faults.wait_for_requests(Verb::Delete, "warehouse/", 1).await;
     scene.app.create_table("ns", "other").await;
     job_that(&scene.app, "the purge", |job| job["state"] == "done").await;
     assert_eq!(scene.app.files(&location).await, [format!("{location}/stranger")]);
@@ -125,13 +125,13 @@ async fn a_store_that_is_slow_and_loses_answers_holds_up_nobody_else() {
 }
 
 #[tokio::test]
-async fn a_purge_that_hangs_can_be_cancelled() {
+async fn hanging_purge_can_be_cancelled() {
     let scene = Scene::new().await;
     let location = fill(&scene).await;
     scene.faults.inject(Verb::Delete, "data/1-", Fault::Hang);
     let tasks = Tasks::of(&scene.app);
     scene.app.delete(PURGE).await.expect(204);
-    scene.faults.arrived(Verb::Delete, "data/1-", 2).await;
+    scene.faults.wait_for_requests(Verb::Delete, "data/1-", 2).await;
     let job = job_that(&scene.app, "it", |job| job["state"] == "running").await;
     assert_eq!(job["files"]["done"], 2, "{job}");
     let path = format!("{JOBS}/{}/cancel", job["id"].as_str().expect("an id"));
@@ -150,30 +150,30 @@ async fn a_purge_that_hangs_can_be_cancelled() {
 }
 
 #[tokio::test]
-async fn a_purge_that_was_stopped_goes_on_where_it_was() {
+async fn stopped_purge_resumes_where_it_was() {
     let scene = Scene::new().await;
     let location = fill(&scene).await;
     scene.faults.inject(Verb::Delete, "data/1-", Fault::Hang);
     let tasks = Tasks::of(&scene.app);
     scene.app.delete(PURGE).await.expect(204);
-    scene.faults.arrived(Verb::Delete, "data/1-", 2).await;
+    scene.faults.wait_for_requests(Verb::Delete, "data/1-", 2).await;
     // The stop does not wait for a store that does not respond.
     tasks.stop().await;
     let scene = scene.crash().await;
-    let waiting = job_that(&scene.app, "it", |job| job["state"] == "waiting").await;
+    let waiting = job_that(&scene.app, "the waiting purge", |job| job["state"] == "waiting").await;
     assert_eq!(waiting["files"]["done"], 2, "{waiting}");
     assert_eq!(scene.app.app.runtime.catalog.jobs().run_jobs().await.expect("jobs run"), 1);
     assert_eq!(scene.app.files(&location).await, [format!("{location}/stranger")]);
-    assert_eq!(scene.faults.count(Verb::Get, "m1.avro"), 0, "it is done with");
+    assert_eq!(scene.faults.count(Verb::Get, "m1.avro"), 0, "its files are already deleted");
     assert_eq!(scene.faults.count(Verb::Delete, "data/0-"), 0);
     assert_eq!(scene.faults.count(Verb::Get, "m2.avro"), 1);
-    let job = job_that(&scene.app, "it", |job| job["state"] == "done").await;
+    let job = job_that(&scene.app, "the purge", |job| job["state"] == "done").await;
     assert_eq!(job["files"]["done"], 9, "{job}");
     crate::support::fsck::assert_sound(Arc::clone(&scene.bucket)).await;
 }
 
 #[tokio::test]
-async fn a_file_that_is_committed_while_orphans_are_looked_for_stays() {
+async fn file_committed_during_orphan_removal_is_kept() {
     let scene = Scene::new().await;
     let location = fill(&scene).await;
     let at = |name: &str| format!("{location}/{name}");
@@ -188,7 +188,7 @@ async fn a_file_that_is_committed_while_orphans_are_looked_for_stays() {
         "older-than-seconds": 0,
     });
     scene.app.post(JOBS, body).await.expect(202);
-    scene.faults.arrived(Verb::Get, "m2.avro", 1).await;
+    scene.faults.wait_for_requests(Verb::Get, "m2.avro", 1).await;
     let manifests = [at("metadata/m1.avro"), at("metadata/m2.avro"), at("metadata/late.avro")];
     scene.app.put_file(&manifests[2], manifest(&[&late])).await;
     let list = at("metadata/late-snap.avro");
@@ -205,10 +205,10 @@ async fn a_file_that_is_committed_while_orphans_are_looked_for_stays() {
     tasks.stop().await;
 }
 
-/// Numbers of data files of the large table, and of manifests that name them.
+/// Number of data files of the large table, and of the manifests that reference them.
 const FILES: usize = 3000;
 const MANIFESTS: usize = 6;
-/// Fast enough for progress, and slow enough to be interrupted in the middle.
+/// A rate at which the purge makes progress, but lasts long enough to be interrupted.
 const RATE: [(&str, &str); 1] = [("SLATEBERG__CATALOG__FILE_DELETIONS_PER_SECOND_MAX", "1500")];
 
 fn path_of(location: &str) -> PathBuf {
@@ -274,9 +274,9 @@ async fn jobs(server: &Server) -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_purge_that_is_killed_again_and_again_ends_with_all_gone_and_nothing_else() {
+async fn purge_killed_repeatedly_deletes_exactly_its_files() {
     if store_url().is_some() {
-        // The test inspects files in a directory.
+        // The test inspects files in a directory, so it cannot run on a bucket.
         return;
     }
     let data_dir = tempfile::tempdir().expect("there is room");
@@ -294,8 +294,8 @@ async fn a_purge_that_is_killed_again_and_again_ends_with_all_gone_and_nothing_e
     let mut server = Some(server);
     let mut left = files_below(&purged).len();
     for kill in 0..3 {
-        // After some hundred further files.
-        within(PATIENCE, "getting on", async {
+        // The server is killed when it has deleted a few hundred further files.
+        within(TIMEOUT, "the deletion of 300 further files", async {
             while files_below(&purged).len() + 300 > left {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
@@ -308,7 +308,7 @@ async fn a_purge_that_is_killed_again_and_again_ends_with_all_gone_and_nothing_e
         server = Some(Server::start_with(data_dir.path(), &RATE));
     }
     let server = server.expect("it runs");
-    let done = within(PATIENCE, "the purge", async {
+    let done = within(TIMEOUT, "the purge", async {
         loop {
             let jobs = jobs(&server).await;
             if jobs[0]["state"] == "done" {
@@ -319,17 +319,17 @@ async fn a_purge_that_is_killed_again_and_again_ends_with_all_gone_and_nothing_e
     })
     .await;
     assert_eq!(done.len(), 1, "{done:?}");
-    assert_eq!(done[0]["files"]["done"], done[0]["files"]["total"], "none is counted twice");
+    assert_eq!(done[0]["files"]["done"], done[0]["files"]["total"], "a file is counted twice");
     assert_eq!(files_below(&purged), ["stranger"]);
-    assert_eq!(files_below(&other), others, "nothing else is gone");
+    assert_eq!(files_below(&other), others, "a file of another table is gone");
     Client::of(&server.uri).load("namespaces/ns/tables/other").await;
     server.terminate();
-    assert_eq!(server.ended().code(), Some(0));
+    assert_eq!(server.wait_for_exit().code(), Some(0));
     assert_sound(data_dir.path(), "after the purge");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn orphans_are_what_is_old_and_not_what_somebody_has_just_written() {
+async fn orphan_removal_keeps_recently_written_files() {
     if store_url().is_some() {
         return;
     }
@@ -347,8 +347,8 @@ async fn orphans_are_what_is_old_and_not_what_somebody_has_just_written() {
         std::fs::create_dir_all(path.parent().expect("it is below")).expect("there is room");
         std::fs::write(path, "content").expect("there is room");
     }
-    // All files are older than the limit of three days except the new ones; the foreign file is
-    // just within the limit.
+    // All files except the new ones are older than the limit of three days. The foreign file is
+    // just younger than the limit.
     let age = |file: &str, age: Duration| {
         let file = std::fs::File::options().write(true).open(directory.join(file));
         let file = file.expect("it is there");
@@ -365,7 +365,7 @@ async fn orphans_are_what_is_old_and_not_what_somebody_has_just_written() {
     });
     let started = http.post(format!("{}{JOBS}", server.uri)).json(&body).send().await;
     assert_eq!(started.expect("it answers").status(), 202);
-    let job = within(PATIENCE, "the job", async {
+    let job = within(TIMEOUT, "the job", async {
         loop {
             let job = jobs(&server).await.remove(0);
             if job["ended-at-ms"].is_i64() {

@@ -1,15 +1,14 @@
-//! The journal of a killed server: a truncated write is harmless, and acknowledged writes either
-//! exist or prevent the start.
+//! The journal of a killed server. A truncated write is harmless, and a server never starts without
+//! the acknowledged writes.
 
 use std::path::{Path, PathBuf};
 
 use crate::client::Client;
-use crate::server::{Server, assert_sound, fsck, serve_in_vain};
+use crate::server::{Server, assert_sound, fsck, serve_expecting_failure};
 
 const TABLE: &str = "namespaces/ns/tables/t";
 
-/// Fills a directory by a server that creates the table `ns.t`, sets these properties, and is
-/// killed.
+/// Fills a directory: a server creates the table `ns.t`, sets these properties, and is killed.
 async fn killed(data_dir: &Path, keys: &[&str]) {
     let server = Server::start(data_dir);
     let client = Client::of(&server.uri);
@@ -32,13 +31,13 @@ fn last_segment(data_dir: &Path) -> (PathBuf, Vec<u8>) {
 }
 
 #[tokio::test]
-async fn a_frame_that_was_cut_off_is_left_out_and_what_came_before_it_stands() {
+async fn truncated_journal_frame_is_ignored_and_earlier_frames_are_replayed() {
     let data_dir = tempfile::tempdir().expect("there is room");
     killed(data_dir.path(), &["a", "b"]).await;
     let (segment, bytes) = last_segment(data_dir.path());
     let torn = [&bytes[..], &bytes[..40]].concat();
     std::fs::write(&segment, torn).expect("it can be written");
-    assert_sound(data_dir.path(), "over a frame that was cut off");
+    assert_sound(data_dir.path(), "with a truncated frame");
     let server = Server::start(data_dir.path());
     let client = Client::of(&server.uri);
     let loaded = client.load(TABLE).await;
@@ -48,25 +47,25 @@ async fn a_frame_that_was_cut_off_is_left_out_and_what_came_before_it_stands() {
     server.kill();
     let server = Server::start(data_dir.path());
     let loaded = Client::of(&server.uri).load(TABLE).await;
-    assert!(loaded["metadata"]["properties"]["c"].is_string(), "written behind the cut");
+    assert!(loaded["metadata"]["properties"]["c"].is_string(), "written after a truncated frame");
     server.kill();
-    assert_sound(data_dir.path(), "after all of it");
+    assert_sound(data_dir.path(), "after a write behind a truncated frame");
 }
 
 #[tokio::test]
-async fn a_damaged_journal_keeps_the_server_from_starting_and_is_left_as_it_is() {
+async fn damaged_journal_fails_the_start_and_is_left_unchanged() {
     let data_dir = tempfile::tempdir().expect("there is room");
     killed(data_dir.path(), &["a", "b"]).await;
     let (segment, mut bytes) = last_segment(data_dir.path());
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     std::fs::write(&segment, &bytes).expect("it can be written");
-    for (code, said) in [serve_in_vain(data_dir.path()), fsck(data_dir.path())] {
-        assert_eq!(code, Some(65), "{said}");
-        assert!(said.contains("is damaged: frame"), "{said}");
-        assert!(said.contains(&*segment.to_string_lossy()), "{said}");
+    for (code, output_text) in [serve_expecting_failure(data_dir.path()), fsck(data_dir.path())] {
+        assert_eq!(code, Some(65), "{output_text}");
+        assert!(output_text.contains("is damaged: frame"), "{output_text}");
+        assert!(output_text.contains(&*segment.to_string_lossy()), "{output_text}");
     }
-    assert_eq!(std::fs::read(&segment).expect("it is there"), bytes, "nothing was cut off");
+    assert_eq!(std::fs::read(&segment).expect("it is there"), bytes, "the segment was changed");
     // Restore the segment from a copy.
     bytes[middle] ^= 1;
     std::fs::write(&segment, &bytes).expect("it can be written");

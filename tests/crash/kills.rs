@@ -1,4 +1,5 @@
-//! `kill -9` at random moments under load, repeatedly on one directory or bucket.
+//! Kills servers with `kill -9` at random moments under load, repeatedly on one directory or
+//! bucket.
 //!
 //! `SLATEBERG_CRASH_ROUNDS` sets the number of rounds. `SLATEBERG_CRASH_SEED` repeats the choices
 //! of a run, but not its timing.
@@ -16,8 +17,8 @@ use serde_json::Value;
 use crate::client::Client;
 use crate::server::{Server, assert_sound};
 use crate::support::bucket::read_location;
-use crate::support::knobs::{knob, seed};
-use crate::workload::{Expectation, Place, WORKERS, Worker};
+use crate::support::env_numbers::{number_from_env, seed};
+use crate::workload::{Expectation, RoundNames, WORKERS, Worker};
 
 /// Default number of kills.
 const ROUNDS: u64 = 20;
@@ -30,8 +31,8 @@ const KILL_START_AFTER_MS: std::ops::Range<u64> = 0..60;
 type Loaded = BTreeMap<String, Value>;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_acknowledged_change_survives_and_no_other_is_half_there() {
-    let rounds = knob("SLATEBERG_CRASH_ROUNDS", ROUNDS);
+async fn acknowledged_changes_survive_kills_and_all_changes_are_atomic() {
+    let rounds = number_from_env("SLATEBERG_CRASH_ROUNDS", ROUNDS);
     let seed = seed("SLATEBERG_CRASH_SEED");
     eprintln!("seed {seed}, {rounds} rounds");
     let mut rng = StdRng::seed_from_u64(seed);
@@ -41,8 +42,8 @@ async fn every_acknowledged_change_survives_and_no_other_is_half_there() {
     let since = Instant::now();
     for round in 0..rounds {
         let what = format!("in round {round} of seed {seed}");
-        let place = Place::of_round(round);
-        let journal = load_and_kill(data_dir.path(), &place, &mut rng).await;
+        let names = RoundNames::of_round(round);
+        let journal = load_and_kill(data_dir.path(), &names, &mut rng).await;
         assert_sound(data_dir.path(), &format!("after the kill {what}"));
         if rng.random_bool(0.3) {
             Server::start_and_kill(data_dir.path(), delay(KILL_START_AFTER_MS, &mut rng));
@@ -65,7 +66,7 @@ async fn every_acknowledged_change_survives_and_no_other_is_half_there() {
         assert_published(&loaded, "at the end").await;
     }
     server.terminate();
-    assert_eq!(server.ended().code(), Some(0), "seed {seed}");
+    assert_eq!(server.wait_for_exit().code(), Some(0), "seed {seed}");
     assert_sound(data_dir.path(), &format!("at the end of seed {seed}"));
     eprintln!(
         "seed {seed}: {rounds} kills, {acknowledged} acknowledged changes, {in_doubt} in doubt, \
@@ -73,7 +74,7 @@ async fn every_acknowledged_change_survives_and_no_other_is_half_there() {
         locations.len(),
         since.elapsed()
     );
-    assert!(acknowledged as u64 > rounds * 10, "the workers got somewhere");
+    assert!(acknowledged as u64 > rounds * 10, "too few acknowledged changes before the kills");
 }
 
 fn delay(range_ms: std::ops::Range<u64>, rng: &mut StdRng) -> Duration {
@@ -81,17 +82,17 @@ fn delay(range_ms: std::ops::Range<u64>, rng: &mut StdRng) -> Duration {
 }
 
 /// Runs the load of one round and kills the server in the middle.
-async fn load_and_kill(data_dir: &Path, place: &Place, rng: &mut StdRng) -> Vec<Expectation> {
+async fn load_and_kill(data_dir: &Path, names: &RoundNames, rng: &mut StdRng) -> Vec<Expectation> {
     let server = Server::start(data_dir);
     let client = Client::of(&server.uri);
-    client.create_namespace(&place.namespace).await.expect(200);
-    client.create_namespace(&place.attic).await.expect(200);
-    let tables = Place::tables();
-    let created = join_all(tables.iter().map(|it| client.create_table(&place.namespace, it))).await;
+    client.create_namespace(&names.namespace).await.expect(200);
+    client.create_namespace(&names.attic).await.expect(200);
+    let tables = RoundNames::tables();
+    let created = join_all(tables.iter().map(|it| client.create_table(&names.namespace, it))).await;
     created.into_iter().for_each(|it| drop(it.expect(200)));
     let workers: Vec<_> = (0..WORKERS)
         .map(|number| {
-            let worker = Worker::new(number, place.clone(), client.clone(), rng.random());
+            let worker = Worker::new(number, names.clone(), client.clone(), rng.random());
             tokio::spawn(worker.run())
         })
         .collect();
@@ -99,13 +100,13 @@ async fn load_and_kill(data_dir: &Path, place: &Place, rng: &mut StdRng) -> Vec<
     server.kill();
     let mut journal = Vec::new();
     for worker in workers {
-        journal.extend(worker.await.expect("no worker was answered what it must not be"));
+        journal.extend(worker.await.expect("the worker got only expected responses"));
     }
     journal
 }
 
 /// Repeats every request with an `Idempotency-Key` twice. Returns the metadata location of every
-/// table that the round has left.
+/// table of the round that still exists.
 async fn retry(client: &Client, journal: &[Expectation], what: &str) -> BTreeMap<String, Value> {
     for _ in 0..2 {
         for expectation in journal {
@@ -129,7 +130,7 @@ impl Expectation {
             Self::Property { acknowledged, .. }
             | Self::NamespaceProperties { acknowledged, .. }
             | Self::Snapshot { acknowledged, .. } => *acknowledged,
-            Self::Place { possible, .. } => possible.len() == 1,
+            Self::ExistsAtOne { possible, .. } => possible.len() == 1,
             Self::Retry { .. } => true,
         }
     }
@@ -154,8 +155,8 @@ impl Check {
     async fn of(client: &Client, journal: &[Expectation]) -> Self {
         let mut loaded = Loaded::new();
         for table in journal.iter().flat_map(Expectation::tables).collect::<BTreeSet<_>>() {
-            let answer = client.load(&table).await;
-            loaded.insert(table, answer);
+            let response = client.load(&table).await;
+            loaded.insert(table, response);
         }
         Self { loaded }
     }
@@ -177,7 +178,7 @@ impl Check {
                 }
                 Expectation::Snapshot { table, id, acknowledged } => {
                     let found = self.snapshot_ids(table).contains(id);
-                    assert!(found || !acknowledged, "{what}: there is no {expectation:?}");
+                    assert!(found || !acknowledged, "{what}: {expectation:?} is lost");
                 }
                 Expectation::NamespaceProperties { namespace, keys, acknowledged } => {
                     let loaded = client.get(namespace).await.expect(200);
@@ -185,15 +186,15 @@ impl Check {
                     let having = keys.iter().filter(has).count();
                     assert!(
                         having == keys.len() || (!acknowledged && having == 0),
-                        "{what}: {having} keys are there of {expectation:?}"
+                        "{what}: {having} properties exist of {expectation:?}"
                     );
                 }
-                Expectation::Place { possible, places } => {
+                Expectation::ExistsAtOne { possible, paths } => {
                     let mut at = Vec::new();
-                    for place in places {
-                        if client.exists(place).await {
-                            assert_published(&client.load(place).await, what).await;
-                            at.push(place.clone());
+                    for names in paths {
+                        if client.exists(names).await {
+                            assert_published(&client.load(names).await, what).await;
+                            at.push(names.clone());
                         }
                     }
                     assert!(at.len() <= 1, "{what}: {expectation:?} is at {at:?}");

@@ -1,12 +1,12 @@
-//! A write-ahead log that rejects writes: nothing is acknowledged before it is durable, and each
-//! commit ends as done or as unknown.
+//! A write-ahead log that rejects writes. Nothing is acknowledged before it is durable, and the
+//! outcome of each commit is either done or unknown.
 
 use std::time::Duration;
 
 use axum::http::Method;
 use serde_json::json;
 
-use crate::scene::{A_WHILE, PATIENCE, Scene, TABLE, namespace, within};
+use crate::scene::{SHORT_WAIT, Scene, TABLE, TIMEOUT, namespace, within};
 use crate::support::faults::{EVERYTHING, Fault, LOG, MANIFESTS, METADATA_FILES, Verb};
 use crate::support::table::set_property;
 
@@ -22,32 +22,32 @@ async fn counted(scene: &Scene, outcome: &str) -> u64 {
 }
 
 #[tokio::test]
-async fn a_put_that_hangs_makes_the_outcome_unknown_and_readers_see_the_old_state() {
+async fn hanging_log_put_makes_the_outcome_unknown_and_readers_see_the_old_state() {
     let scene = Scene::new().await;
     scene.set("a").await.expect(200);
     scene.faults.inject(Verb::Put, LOG, Fault::Hang);
     scene.set("b").await.expect_error(500, "CommitStateUnknownException");
-    assert_eq!(scene.properties().await, ["a"], "what is not durable is seen by nobody");
+    assert_eq!(scene.properties().await, ["a"], "a read returned a commit that is not durable");
     scene.set("c").await.expect(503);
     let created = scene.app.post("/v1/namespaces", namespace("other")).await;
     created.expect_error(500, "CommitStateUnknownException");
     scene.app.head("/v1/namespaces/other").await.expect(404);
     scene.faults.lift();
     let landed = async { while scene.properties().await != ["a", "b"] {} };
-    within(PATIENCE, "landing", landed).await;
+    within(TIMEOUT, "the pending commit", landed).await;
     scene.set("d").await.expect(200);
     scene.app.head("/v1/namespaces/other").await.expect(204);
     scene.assert_is(&["a", "b", "d"]).await;
 }
 
 #[tokio::test]
-async fn a_commit_whose_client_goes_away_is_counted_as_any_other() {
+async fn commit_of_a_disconnected_client_is_counted() {
     let scene = Scene::new().await;
     scene.faults.inject(Verb::Put, LOG, Fault::Hang);
     let setting = scene.setting("a");
-    tokio::time::sleep(A_WHILE).await;
+    tokio::time::sleep(SHORT_WAIT).await;
     setting.abort();
-    within(PATIENCE, "counting", async {
+    within(TIMEOUT, "counting", async {
         while counted(&scene, "unknown").await == 0 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -55,12 +55,12 @@ async fn a_commit_whose_client_goes_away_is_counted_as_any_other() {
     .await;
     scene.faults.lift();
     let landed = async { while scene.properties().await != ["a"] {} };
-    within(PATIENCE, "landing", landed).await;
+    within(TIMEOUT, "the pending commit", landed).await;
     assert_eq!((counted(&scene, "unknown").await, counted(&scene, "done").await), (1, 0));
 }
 
 #[tokio::test]
-async fn a_commit_that_is_told_again_is_counted_once() {
+async fn replayed_commit_is_counted_once() {
     let scene = Scene::new().await;
     let key = [("idempotency-key", "00000000-0000-7000-8000-000000000001")];
     let body = json!({ "requirements": [], "updates": [set_property("a", "a")] });
@@ -71,7 +71,7 @@ async fn a_commit_that_is_told_again_is_counted_once() {
 }
 
 #[tokio::test]
-async fn puts_that_fail_are_tried_again_until_they_work() {
+async fn failed_log_puts_are_retried_until_they_succeed() {
     let scene = Scene::new().await;
     scene.faults.inject_times(Verb::Put, LOG, Fault::Fail, 2);
     scene.set("a").await.expect(200);
@@ -79,10 +79,10 @@ async fn puts_that_fail_are_tried_again_until_they_work() {
 }
 
 #[tokio::test]
-async fn puts_whose_answers_are_lost_are_acknowledged_once_and_fence_nobody() {
+async fn log_puts_with_lost_responses_are_acknowledged_once_and_do_not_fence() {
     let scene = Scene::new().await;
     for key in ["a", "b", "c"] {
-        scene.faults.inject_times(Verb::Put, LOG, Fault::LoseAnswer, 1);
+        scene.faults.inject_times(Verb::Put, LOG, Fault::LoseResponse, 1);
         scene.set(key).await.expect(200);
     }
     scene.app.get("/ready").await.expect(200);
@@ -93,7 +93,7 @@ async fn puts_whose_answers_are_lost_are_acknowledged_once_and_fence_nobody() {
 }
 
 #[tokio::test]
-async fn slow_puts_delay_answers_and_change_nothing_else() {
+async fn slow_log_puts_only_delay_responses() {
     let scene = Scene::new().await;
     scene.faults.inject(Verb::Any, EVERYTHING, Fault::Delay(1..40));
     let setting: Vec<_> = ["a", "b", "c", "d"].into_iter().map(|key| scene.setting(key)).collect();
@@ -107,14 +107,14 @@ async fn slow_puts_delay_answers_and_change_nothing_else() {
 /// S3 sometimes returns `409 ConditionalRequestConflict`, which `object_store` interprets as
 /// "exists already" and SlateDB as another writer. Without another writer, the put is retried.
 #[tokio::test]
-async fn a_false_conflict_costs_neither_the_writer_nor_a_commit() {
+async fn false_conflict_of_a_log_put_loses_neither_the_writer_nor_a_commit() {
     let scene = Scene::new().await;
     scene.set("a").await.expect(200);
     scene.faults.inject_times(Verb::Put, LOG, Fault::FalseConflict, 2);
     scene.set("b").await.expect(200);
     scene.faults.inject_times(Verb::Put, MANIFESTS, Fault::FalseConflict, 2);
     scene.app.app.runtime.catalog.flush().await.expect("the store is open");
-    assert_eq!(scene.faults.left(), 0, "the manifest met its conflicts");
+    assert_eq!(scene.faults.remaining(), 0, "not all conflicts were injected into manifests");
     scene.faults.inject_times(Verb::Put, METADATA_FILES, Fault::FalseConflict, 2);
     scene.set("c").await.expect(200);
     scene.app.get("/ready").await.expect(200);
@@ -123,15 +123,15 @@ async fn a_false_conflict_costs_neither_the_writer_nor_a_commit() {
     next.assert_is(&["a", "b", "c"]).await;
 }
 
-/// An attempt with a lost response, and a second one that conflicts with it in the store.
+/// The response to the first attempt is lost. The second attempt conflicts with the first one.
 #[tokio::test]
-async fn an_answer_that_was_lost_and_a_conflict_after_it_are_one_put() {
+async fn lost_response_followed_by_a_conflict_is_one_successful_put() {
     let scene = Scene::new().await;
     for (key, file) in [("a", LOG), ("b", METADATA_FILES)] {
-        scene.faults.inject_times(Verb::Put, file, Fault::LoseAnswer, 1);
+        scene.faults.inject_times(Verb::Put, file, Fault::LoseResponse, 1);
         scene.faults.inject_times(Verb::Put, file, Fault::FalseConflict, 1);
         scene.set(key).await.expect(200);
-        assert_eq!(scene.faults.left(), 0, "{file} met its faults");
+        assert_eq!(scene.faults.remaining(), 0, "not all faults were injected into {file}");
     }
     scene.app.get("/ready").await.expect(200);
     scene.assert_is(&["a", "b"]).await;

@@ -3,13 +3,13 @@
 //! There are two kinds of tests. Those of [`kills`], [`journal`], [`descriptors`], [`processes`],
 //! [`encryption`], [`checkpoints`], [`damage`] and in part [`policies`] and [`warehouses`] run the
 //! real binary on a real directory and kill it at random moments. The others run the catalog in the
-//! process, on a bucket that fails or delays requests or loses their responses, and stop the bucket
-//! where a kill would be too imprecise.
+//! test's process, on a bucket that fails or delays requests or loses their responses. Such a
+//! bucket can stop the catalog at an exact moment, which a kill cannot.
 
-#![allow(unreachable_pub, reason = "a test crate is the whole world of its modules")]
+#![allow(unreachable_pub, reason = "only this test crate uses its modules")]
 #![expect(
     clippy::print_stderr,
-    reason = "seeds and figures are for whoever reads the test's output"
+    reason = "seeds and figures are for developers who read the output of the test"
 )]
 
 #[path = "../support/mod.rs"]

@@ -3,12 +3,12 @@
 
 use serde_json::{Value, json};
 
-use crate::scene::{DEADLINE, PATIENCE, Scene, TABLE, within};
+use crate::scene::{DEADLINE, Scene, TABLE, TIMEOUT, within};
 use crate::support::faults::{Fault, METADATA_FILES, Verb};
 use crate::support::table::{create_table, creating_updates, set_property};
 
 /// Returns a change that creates the table `ns.u`.
-fn making() -> Value {
+fn table_creation() -> Value {
     json!({
         "identifier": { "namespace": ["ns"], "name": "u" },
         "requirements": [{ "type": "assert-create" }],
@@ -17,19 +17,19 @@ fn making() -> Value {
 }
 
 #[tokio::test]
-async fn a_put_that_fails_is_tried_again_until_it_works() {
+async fn failed_metadata_put_is_retried_until_it_succeeds() {
     let scene = Scene::new().await;
     let before = scene.faults.count(Verb::Put, METADATA_FILES);
     scene.faults.inject_times(Verb::Put, METADATA_FILES, Fault::Fail, 2);
     scene.set("a").await.expect(200);
-    assert_eq!(scene.faults.count(Verb::Put, METADATA_FILES) - before, 3, "two fail, one works");
+    assert_eq!(scene.faults.count(Verb::Put, METADATA_FILES) - before, 3, "the third put succeeds");
     scene.assert_is(&["a"]).await;
 }
 
 #[tokio::test]
-async fn a_put_whose_answer_is_lost_is_acknowledged_once() {
+async fn metadata_put_with_a_lost_response_is_acknowledged_once() {
     let scene = Scene::new().await;
-    scene.faults.inject_times(Verb::Put, METADATA_FILES, Fault::LoseAnswer, 2);
+    scene.faults.inject_times(Verb::Put, METADATA_FILES, Fault::LoseResponse, 2);
     let committed = scene.set("a").await.expect(200);
     let log = committed.body["metadata"]["metadata-log"].as_array().map(Vec::len);
     assert_eq!(log, Some(1), "one commit, one version");
@@ -38,7 +38,7 @@ async fn a_put_whose_answer_is_lost_is_acknowledged_once() {
 }
 
 #[tokio::test]
-async fn a_put_that_hangs_makes_the_outcome_unknown_and_the_table_wait() {
+async fn hanging_metadata_put_makes_the_outcome_unknown_and_blocks_the_table() {
     let scene = Scene::new().await;
     scene.set("a").await.expect(200);
     scene.faults.inject(Verb::Put, METADATA_FILES, Fault::Hang);
@@ -50,7 +50,7 @@ async fn a_put_that_hangs_makes_the_outcome_unknown_and_the_table_wait() {
     scene.app.head(TABLE).await.expect(204);
     scene.app.create_namespace(&["other"]).await;
     scene.faults.lift();
-    within(PATIENCE, "publishing", async { while scene.app.get(TABLE).await.status != 200 {} })
+    within(TIMEOUT, "publishing", async { while scene.app.get(TABLE).await.status != 200 {} })
         .await;
     scene.assert_is(&["a", "b"]).await;
     scene.set("d").await.expect(200);
@@ -58,25 +58,25 @@ async fn a_put_that_hangs_makes_the_outcome_unknown_and_the_table_wait() {
 }
 
 #[tokio::test]
-async fn a_reader_waits_for_a_file_that_comes_in_time() {
+async fn reader_waits_for_a_metadata_file_that_arrives_in_time() {
     let scene = Scene::new().await;
     scene.faults.inject(Verb::Put, METADATA_FILES, Fault::Hang);
     let puts = scene.faults.count(Verb::Put, METADATA_FILES);
     let setting = scene.setting("a");
-    scene.faults.arrived(Verb::Put, METADATA_FILES, puts + 1).await;
+    scene.faults.wait_for_requests(Verb::Put, METADATA_FILES, puts + 1).await;
     let lifting = async {
         tokio::time::sleep(DEADLINE / 4).await;
         scene.faults.lift();
     };
     let (loaded, ()) = tokio::join!(scene.app.get(TABLE), lifting);
     let loaded = loaded.expect(200);
-    assert!(scene.file_of(&loaded).await.is_some(), "what is told is there");
+    assert!(scene.file_of(&loaded).await.is_some(), "the returned metadata file is missing");
     setting.await.expect("no panic").expect(200);
     scene.assert_is(&["a"]).await;
 }
 
 #[tokio::test]
-async fn a_table_whose_first_file_hangs_is_told_to_nobody() {
+async fn table_with_a_hanging_first_metadata_file_is_invisible() {
     let scene = Scene::new().await;
     scene.faults.inject(Verb::Put, METADATA_FILES, Fault::Hang);
     let tables = "/v1/namespaces/ns/tables";
@@ -87,14 +87,14 @@ async fn a_table_whose_first_file_hangs_is_told_to_nobody() {
     scene.app.get(TABLE).await.expect(200);
     scene.faults.lift();
     let new = "/v1/namespaces/ns/tables/new";
-    within(PATIENCE, "publishing", async { while scene.app.get(new).await.status != 200 {} }).await;
+    within(TIMEOUT, "publishing", async { while scene.app.get(new).await.status != 200 {} }).await;
     let again = scene.app.post(tables, create_table("new")).await;
     again.expect_error(409, "AlreadyExistsException");
     scene.assert_is(&[]).await;
 }
 
 #[tokio::test]
-async fn a_transaction_is_seen_in_none_of_its_tables_before_all_of_their_files_are_there() {
+async fn transaction_is_invisible_until_all_its_metadata_files_are_written() {
     let scene = Scene::new().await;
     scene.app.create_table("ns", "u").await;
     let change = |table: &str| {
@@ -114,7 +114,7 @@ async fn a_transaction_is_seen_in_none_of_its_tables_before_all_of_their_files_a
     scene.faults.lift();
     for table in ["t", "u"] {
         let path = format!("/v1/namespaces/ns/tables/{table}");
-        let loaded = within(PATIENCE, "publishing", async {
+        let loaded = within(TIMEOUT, "publishing", async {
             loop {
                 let loaded = scene.app.get(&path).await;
                 if loaded.status == 200 {
@@ -131,13 +131,13 @@ async fn a_transaction_is_seen_in_none_of_its_tables_before_all_of_their_files_a
 /// A table that a transaction creates is visible when the transaction is accepted. No other request
 /// commits on top of a version whose file could be lost in a crash.
 #[tokio::test]
-async fn a_table_that_a_transaction_makes_waits_for_its_first_file() {
+async fn table_created_by_a_transaction_waits_for_its_first_metadata_file() {
     let scene = Scene::new().await;
-    // Only the first file hangs: that of a second version would be written.
+    // Only the first file hangs. If a second version were accepted, its file would be written.
     scene.faults.inject_times(Verb::Put, METADATA_FILES, Fault::Hang, 1);
-    let transaction = json!({ "table-changes": [making()] });
-    let made = scene.app.post("/v1/transactions/commit", transaction).await;
-    made.expect_error(500, "CommitStateUnknownException");
+    let transaction = json!({ "table-changes": [table_creation()] });
+    let response = scene.app.post("/v1/transactions/commit", transaction).await;
+    response.expect_error(500, "CommitStateUnknownException");
     scene.app.commit("ns", "u", vec![], vec![set_property("a", "a")]).await.expect(503);
     let scene = scene.crash().await;
     scene.app.commit("ns", "u", vec![], vec![set_property("b", "b")]).await.expect(200);
@@ -145,6 +145,6 @@ async fn a_table_that_a_transaction_makes_waits_for_its_first_file() {
     let log = loaded.body["metadata"]["metadata-log"].as_array().expect("it has a past");
     assert_eq!(log.len(), 1, "one file before this one");
     let first = log[0]["metadata-file"].as_str().expect("a location");
-    assert!(scene.file_at(first).await.is_some(), "the log names what is there");
+    assert!(scene.file_at(first).await.is_some(), "a file of the metadata log is missing");
     scene.assert_is(&[]).await;
 }

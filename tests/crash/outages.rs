@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::scene::{PATIENCE, Scene, within};
+use crate::scene::{Scene, TIMEOUT, within};
 use crate::support::faults::{EVERYTHING, Fault, Verb};
 
 /// Commits during and after an outage. Returns the acknowledged keys.
@@ -14,16 +14,20 @@ async fn commit_through(scene: &Scene, fault: Fault) -> BTreeSet<String> {
     scene.faults.inject(Verb::Any, EVERYTHING, fault);
     for attempt in 0..2 {
         let status = scene.set(&format!("during-{attempt}")).await.status.as_u16();
-        assert!([500, 503].contains(&status), "nothing can be durable now: {status}");
+        assert!([500, 503].contains(&status), "a commit during the outage returned {status}");
     }
     scene.faults.lift();
-    within(PATIENCE, "recovery", async {
+    within(TIMEOUT, "recovery", async {
         loop {
             let answer = scene.set("after").await;
             if answer.status == 200 {
                 return;
             }
-            assert_eq!(answer.status, 503, "unknown, though everything works: {}", answer.body);
+            assert_eq!(
+                answer.status, 503,
+                "the commit returned neither 200 nor 503 after the outage had ended: {}",
+                answer.body
+            );
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     })
@@ -45,22 +49,22 @@ async fn assert_survives(fault: Fault) {
 }
 
 #[tokio::test]
-async fn a_bucket_that_fails_every_request_is_outlived() {
+async fn server_survives_a_bucket_that_fails_every_request() {
     assert_survives(Fault::Fail).await;
 }
 
 #[tokio::test]
-async fn a_bucket_that_hangs_every_request_is_outlived() {
+async fn server_survives_a_bucket_that_hangs_every_request() {
     assert_survives(Fault::Hang).await;
 }
 
 #[tokio::test]
-async fn a_bucket_that_loses_every_answer_is_outlived() {
-    assert_survives(Fault::LoseAnswer).await;
+async fn server_survives_a_bucket_that_loses_every_response() {
+    assert_survives(Fault::LoseResponse).await;
 }
 
 #[tokio::test]
-async fn what_is_in_memory_is_read_during_an_outage() {
+async fn cached_state_is_readable_during_an_outage() {
     let scene = Scene::new().await;
     scene.set("a").await.expect(200);
     scene.faults.inject(Verb::Any, EVERYTHING, Fault::Fail);

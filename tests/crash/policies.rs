@@ -9,9 +9,9 @@ use object_store::ObjectStore;
 use rand::RngExt;
 use serde_json::{Value, json};
 
-use crate::scene::{A_WHILE, DEADLINE, PATIENCE, within};
+use crate::scene::{DEADLINE, SHORT_WAIT, TIMEOUT, within};
 use crate::server::{Server, assert_sound};
-use crate::support::app::{Answer, TestApp, memory_settings};
+use crate::support::app::{TestApp, TestResponse, memory_settings};
 use crate::support::bucket::bucket;
 use crate::support::faults::{Fault, FaultStore, LOG, Verb};
 use crate::support::fsck;
@@ -24,7 +24,7 @@ fn policy(id: &str) -> Value {
     json!({ "text": text })
 }
 
-/// A catalog that requires credentials, its bucket, and the faults between them.
+/// A catalog that requires credentials, its bucket, and the fault injection between them.
 struct Secured {
     bucket: Arc<dyn ObjectStore>,
     faults: Arc<FaultStore>,
@@ -43,7 +43,7 @@ impl Secured {
         settings.catalog.commit_deadline_ms =
             u64::try_from(DEADLINE.as_millis()).expect("deadlines are short");
         let opening = TestApp::with(Arc::clone(&faults) as Arc<dyn ObjectStore>, settings);
-        let mut app = within(PATIENCE, "opening", opening).await;
+        let mut app = within(TIMEOUT, "opening", opening).await;
         app.credential = app.credential.or(credential);
         Self { bucket, faults, app: Arc::new(app) }
     }
@@ -54,7 +54,7 @@ impl Secured {
         Self::on(self.bucket, self.app.credential.clone()).await
     }
 
-    async fn put(&self, id: &str) -> Answer {
+    async fn put(&self, id: &str) -> TestResponse {
         self.app.request(Method::PUT, &format!("{POLICIES}/{id}"), &[], &policy(id)).await
     }
 
@@ -67,20 +67,21 @@ impl Secured {
         (listed["revision"].as_u64().expect("a number"), ids)
     }
 
-    /// Asserts that these are in force and in the log, and that the store is sound.
+    /// Asserts that exactly these policies are in force and in the latest revision of the policy
+    /// log, and that the store is sound.
     async fn assert_is(&self, ids: &[&str]) {
         let (revision, in_force) = self.in_force().await;
         assert_eq!(in_force, ids);
         let path = format!("{POLICIES}/revisions/{revision}");
-        let told = self.app.get(&path).await.expect(200).body;
-        let logged = told["policies"].as_object().cloned().unwrap_or_default();
+        let response_body = self.app.get(&path).await.expect(200).body;
+        let logged = response_body["policies"].as_object().cloned().unwrap_or_default();
         assert_eq!(logged.keys().collect::<Vec<_>>(), ids);
         fsck::assert_sound(Arc::clone(&self.bucket)).await;
     }
 
     /// Waits until this revision is in force.
     async fn until(&self, revision: u64) {
-        within(PATIENCE, "a change under way", async {
+        within(TIMEOUT, "the pending change", async {
             while self.in_force().await.0 < revision {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
@@ -90,7 +91,7 @@ impl Secured {
 }
 
 #[tokio::test]
-async fn a_change_that_takes_too_long_is_unknown_and_comes_into_force_when_it_is_durable() {
+async fn slow_policy_change_is_unknown_and_in_force_once_durable() {
     let scene = Secured::new().await;
     scene.put("a").await.expect(200);
     scene.faults.inject(Verb::Put, LOG, Fault::Hang);
@@ -108,7 +109,7 @@ async fn a_change_that_takes_too_long_is_unknown_and_comes_into_force_when_it_is
 }
 
 #[tokio::test]
-async fn a_change_that_never_was_durable_is_gone() {
+async fn change_that_was_not_durable_is_lost_after_a_crash() {
     let scene = Secured::new().await;
     scene.put("a").await.expect(200);
     scene.faults.inject(Verb::Put, LOG, Fault::Hang);
@@ -120,8 +121,8 @@ async fn a_change_that_never_was_durable_is_gone() {
 }
 
 #[tokio::test]
-async fn a_change_whose_answer_was_lost_is_in_force_before_anybody_is_told() {
-    for fault in [Fault::LoseAnswer, Fault::Fail] {
+async fn policy_change_with_a_lost_response_is_in_force_before_it_is_acknowledged() {
+    for fault in [Fault::LoseResponse, Fault::Fail] {
         let scene = Secured::new().await;
         scene.faults.inject_times(Verb::Put, LOG, fault, 2);
         let answer = scene.put("a").await;
@@ -136,7 +137,7 @@ async fn a_change_whose_answer_was_lost_is_in_force_before_anybody_is_told() {
 }
 
 #[tokio::test]
-async fn rights_that_are_lost_while_one_waits_are_lost() {
+async fn policy_change_is_rejected_if_its_permission_is_lost_while_waiting() {
     let scene = Secured::new().await;
     let new = json!({ "name": "other", "roles": ["admin"] });
     let (id, other) = scene.app.make_key(new).await;
@@ -149,10 +150,10 @@ async fn rights_that_are_lost_while_one_waits_are_lost() {
     let shut =
         format!("@id(\"shut\") forbid (principal == ServiceAccount::\"{id}\", action, resource);");
     let first = send(scene.app.credential().to_owned(), "shut", shut);
-    tokio::time::sleep(A_WHILE).await;
+    tokio::time::sleep(SHORT_WAIT).await;
     let text = policy("late")["text"].as_str().expect("a text").to_owned();
     let second = send(other, "late", text);
-    tokio::time::sleep(A_WHILE).await;
+    tokio::time::sleep(SHORT_WAIT).await;
     scene.faults.lift();
     first.await.expect("no panic").expect(200);
     second.await.expect("no panic").expect_error(403, "ForbiddenException");
@@ -160,14 +161,14 @@ async fn rights_that_are_lost_while_one_waits_are_lost() {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_cancels_nothing() {
+async fn disconnected_client_cancels_no_change() {
     let scene = Secured::new().await;
     scene.faults.inject(Verb::Put, LOG, Fault::Hang);
     let app = Arc::clone(&scene.app);
     let putting = tokio::spawn(async move {
         app.request(Method::PUT, &format!("{POLICIES}/a"), &[], &policy("a")).await
     });
-    tokio::time::sleep(A_WHILE).await;
+    tokio::time::sleep(SHORT_WAIT).await;
     putting.abort();
     scene.faults.lift();
     scene.until(1).await;
@@ -176,7 +177,7 @@ async fn a_client_that_goes_away_cancels_nothing() {
 
 /// The real program, killed while policies are changed continuously.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_acknowledged_survives_a_kill() {
+async fn acknowledged_changes_survive_a_kill() {
     let data_dir = tempfile::tempdir().expect("there is room");
     let (mut server, key) = Server::start_secured(data_dir.path());
     let key = key.expect("a first start prints a key");
@@ -201,17 +202,17 @@ async fn what_was_acknowledged_survives_a_kill() {
         let revision = listed["revision"].as_u64().expect("a number");
         assert!(
             (acknowledged..=acknowledged + 1).contains(&revision),
-            "{acknowledged} were acknowledged, {revision} are there"
+            "{acknowledged} changes were acknowledged, and the revision is {revision}"
         );
         let path = format!("{POLICIES}/revisions/{revision}");
-        let told = get(&server.uri, &key, &path).await;
+        let found = get(&server.uri, &key, &path).await;
         let all = listed["policies"].as_array().expect("a list").iter();
         let own = all.filter(|policy| policy["origin"] == "api").count();
-        let logged = told["policies"].as_object().map_or(0, serde_json::Map::len);
+        let logged = found["policies"].as_object().map_or(0, serde_json::Map::len);
         assert_eq!((own as u64, logged as u64), (revision, revision));
         acknowledged = revision;
     }
-    assert!(acknowledged > 4, "the writer got somewhere");
+    assert!(acknowledged > 4, "only {acknowledged} changes were acknowledged before the kills");
 }
 
 fn http() -> reqwest::Client {
@@ -226,7 +227,7 @@ async fn put(uri: &str, key: &str, number: u64) -> bool {
     let sent = http().put(url).bearer_auth(key).json(&policy(&id)).send().await;
     match sent {
         Ok(response) => {
-            assert_eq!(response.status(), 200, "a healthy server does it");
+            assert_eq!(response.status(), 200, "a running server accepts the policy");
             response.bytes().await.is_ok()
         }
         Err(_) => false,

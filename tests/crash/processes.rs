@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::client::{Client, Reply};
-use crate::server::{Server, assert_sound, fsck, serve_in_vain};
+use crate::server::{Server, assert_sound, fsck, serve_expecting_failure};
 
 const TABLE: &str = "namespaces/ns/tables/t";
 
@@ -18,15 +18,15 @@ async fn with_table(data_dir: &Path) -> (Server, Client) {
 }
 
 #[tokio::test]
-async fn a_directory_in_use_is_left_alone_by_others() {
+async fn directory_in_use_is_not_opened_by_other_processes() {
     let data_dir = tempfile::tempdir().expect("there is room");
     let (server, client) = with_table(data_dir.path()).await;
-    let (code, said) = fsck(data_dir.path());
-    assert_eq!(code, Some(75), "{said}");
-    assert!(said.contains("in use"), "{said}");
-    let (code, said) = serve_in_vain(data_dir.path());
-    assert_eq!(code, Some(75), "{said}");
-    assert!(said.contains("in use"), "{said}");
+    let (code, output_text) = fsck(data_dir.path());
+    assert_eq!(code, Some(75), "{output_text}");
+    assert!(output_text.contains("in use"), "{output_text}");
+    let (code, output_text) = serve_expecting_failure(data_dir.path());
+    assert_eq!(code, Some(75), "{output_text}");
+    assert!(output_text.contains("in use"), "{output_text}");
     client.set(TABLE, "a").await.expect(200);
     server.kill();
     // The lock is released with the process, even after a kill.
@@ -34,7 +34,7 @@ async fn a_directory_in_use_is_left_alone_by_others() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_is_told_to_stop_answers_what_is_under_way() {
+async fn stopping_server_completes_requests_in_progress() {
     const WRITERS: usize = 6;
     let data_dir = tempfile::tempdir().expect("there is room");
     let (server, client) = with_table(data_dir.path()).await;
@@ -66,23 +66,23 @@ async fn a_server_that_is_told_to_stop_answers_what_is_under_way() {
         acknowledged.extend(keys);
         turned_away.push(last);
     }
-    let status = server.ended();
-    assert_eq!(status.code(), Some(0), "the server ends well");
-    assert!(acknowledged.len() > WRITERS, "the writers got somewhere");
+    let status = server.wait_for_exit();
+    assert_eq!(status.code(), Some(0), "the exit code of a stopped server");
+    assert!(acknowledged.len() > WRITERS, "too few commits before the stop");
     assert_sound(data_dir.path(), "after an orderly stop");
     let server = Server::start(data_dir.path());
     let loaded = Client::of(&server.uri).load(TABLE).await;
     let properties = &loaded["metadata"]["properties"];
     for key in &acknowledged {
-        assert!(properties.get(key).is_some(), "{key} was acknowledged");
+        assert!(properties.get(key).is_some(), "{key} was acknowledged and is lost");
     }
     for key in &turned_away {
-        assert!(properties.get(key).is_none(), "{key} was done, and its client not told");
+        assert!(properties.get(key).is_none(), "{key} was applied, but its client got no response");
     }
 }
 
 #[tokio::test]
-async fn a_stopped_server_leaves_nothing_to_finish() {
+async fn stopped_server_leaves_no_pending_work() {
     let data_dir = tempfile::tempdir().expect("there is room");
     for start in 0..3 {
         let server = Server::start(data_dir.path());
@@ -93,7 +93,7 @@ async fn a_stopped_server_leaves_nothing_to_finish() {
         }
         client.set(TABLE, &format!("start-{start}")).await.expect(200);
         server.terminate();
-        assert_eq!(server.ended().code(), Some(0));
+        assert_eq!(server.wait_for_exit().code(), Some(0));
     }
     let log = std::fs::read_to_string(data_dir.path().join("test-server.log")).expect("a log");
     assert!(!log.contains("completed publications of an earlier run"), "{log}");

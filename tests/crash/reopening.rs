@@ -9,13 +9,13 @@ use object_store::ObjectStoreExt;
 use object_store::path::Path;
 use serde_json::json;
 
-use crate::scene::{PATIENCE, Scene, TABLE};
+use crate::scene::{Scene, TABLE, TIMEOUT};
 use crate::support::faults::{Fault, FaultStore, LOG, METADATA_FILES, Verb};
 use crate::support::fsck::assert_sound;
 use crate::support::table::{create_table, set_property};
 
 #[tokio::test]
-async fn a_commit_that_was_durable_without_its_file_is_published() {
+async fn durable_commit_without_its_metadata_file_is_published_at_the_next_start() {
     let scene = Scene::new().await;
     scene.set("a").await.expect(200);
     scene.faults.inject(Verb::Put, METADATA_FILES, Fault::Hang);
@@ -28,13 +28,13 @@ async fn a_commit_that_was_durable_without_its_file_is_published() {
 }
 
 #[tokio::test]
-async fn a_commit_that_never_was_durable_is_gone_though_its_file_is_there() {
+async fn commit_that_was_not_durable_is_lost_despite_its_metadata_file() {
     let scene = Scene::new().await;
     scene.set("a").await.expect(200);
     scene.faults.inject(Verb::Put, LOG, Fault::Hang);
     let files = scene.faults.count(Verb::Put, METADATA_FILES);
     scene.set("b").await.expect_error(500, "CommitStateUnknownException");
-    assert_eq!(scene.faults.count(Verb::Put, METADATA_FILES), files + 1, "written side by side");
+    assert_eq!(scene.faults.count(Verb::Put, METADATA_FILES), files + 1, "written besides the log");
     let scene = scene.crash().await;
     scene.assert_is(&["a"]).await;
     scene.set("c").await.expect(200);
@@ -42,7 +42,7 @@ async fn a_commit_that_never_was_durable_is_gone_though_its_file_is_there() {
 }
 
 #[tokio::test]
-async fn a_transaction_with_some_of_its_files_is_published_whole() {
+async fn durable_transaction_with_some_metadata_files_is_published_completely() {
     let scene = Scene::new().await;
     scene.app.create_table("ns", "u").await;
     let change = |table: &str| {
@@ -62,7 +62,7 @@ async fn a_transaction_with_some_of_its_files_is_published_whole() {
 }
 
 #[tokio::test]
-async fn a_table_and_a_view_that_were_durable_without_their_files_are_published() {
+async fn durable_table_and_view_without_metadata_files_are_published_at_the_next_start() {
     let scene = Scene::new().await;
     scene.faults.inject(Verb::Put, METADATA_FILES, Fault::Hang);
     scene.app.post("/v1/namespaces/ns/tables", create_table("new")).await.expect(500);
@@ -72,10 +72,10 @@ async fn a_table_and_a_view_that_were_durable_without_their_files_are_published(
     scene.assert_is(&[]).await;
 }
 
-/// The next process dies during the same work: before the file exists, or before its marker is
-/// removed.
+/// The next process dies while it completes the publication: either before the metadata file
+/// exists, or before the publication marker is removed.
 #[tokio::test]
-async fn publishing_survives_its_own_crashes() {
+async fn publication_survives_repeated_crashes() {
     for part in [METADATA_FILES, LOG] {
         let scene = Scene::new().await;
         scene.faults.inject(Verb::Put, METADATA_FILES, Fault::Hang);
@@ -84,12 +84,12 @@ async fn publishing_survives_its_own_crashes() {
         let next = FaultStore::new(Arc::clone(&scene.bucket));
         next.inject(Verb::Put, METADATA_FILES, Fault::Hang);
         let opening = tokio::spawn(Scene::open(Arc::clone(&next)));
-        next.arrived(Verb::Put, METADATA_FILES, 1).await;
+        next.wait_for_requests(Verb::Put, METADATA_FILES, 1).await;
         if part == LOG {
             let puts = next.count(Verb::Put, LOG);
             next.inject(Verb::Put, LOG, Fault::Hang);
             next.lift_from(METADATA_FILES);
-            next.arrived(Verb::Put, LOG, puts + 1).await;
+            next.wait_for_requests(Verb::Put, LOG, puts + 1).await;
         }
         next.kill();
         opening.abort();
@@ -98,19 +98,19 @@ async fn publishing_survives_its_own_crashes() {
     }
 }
 
-/// A registered file belongs to another program: it exists already, and its compression is unknown.
+/// Another program wrote the registered file. It exists already, and its compression is unknown.
 #[tokio::test]
-async fn a_table_that_was_registered_over_another_survives_a_crash() {
+async fn overwriting_registration_survives_a_crash() {
     let scene = Scene::new().await;
     let loaded = scene.set("a").await.expect(200);
     let mut metadata = loaded.body["metadata"].clone();
     metadata["properties"]["registered"] = json!("yes");
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-    encoder.write_all(metadata.to_string().as_bytes()).expect("memory takes everything");
-    let content = encoder.finish().expect("memory takes everything");
+    encoder.write_all(metadata.to_string().as_bytes()).expect("memory accepts all writes");
+    let content = encoder.finish().expect("memory accepts all writes");
     let location = "memory:///warehouse/foreign/v1.gz.metadata.json";
     let path = Path::from("warehouse/foreign/v1.gz.metadata.json");
-    scene.bucket.put(&path, content.into()).await.expect("memory takes everything");
+    scene.bucket.put(&path, content.into()).await.expect("memory accepts all writes");
     let body = json!({ "name": "t", "metadata-location": location, "overwrite": true });
     scene.app.post("/v1/namespaces/ns/register", body).await.expect(200);
     let scene = scene.crash().await;
@@ -118,21 +118,21 @@ async fn a_table_that_was_registered_over_another_survives_a_crash() {
     let loaded = scene.app.get(TABLE).await.expect(200);
     assert_eq!(loaded.body["metadata-location"], location);
     assert_sound(Arc::clone(&scene.bucket)).await;
-    assert!(scene.bucket.head(&path).await.is_ok(), "the registered file is as it was");
+    assert!(scene.bucket.head(&path).await.is_ok(), "the registered file still exists");
 }
 
 /// Data fetched by a warm-up is not fetched again by the first read.
 #[tokio::test]
-async fn after_a_warm_up_the_first_read_asks_the_bucket_for_nothing() {
+async fn first_read_after_a_warm_up_sends_no_request_to_the_bucket() {
     const SORTED_RUNS: &str = "state/compacted/";
     let scene = Scene::new().await;
     scene.set("a").await.expect(200);
     scene.app.app.runtime.catalog.flush().await.expect("the store is open");
     let warm = Scene::on(Arc::clone(&scene.bucket)).await;
-    let warmed = warm.app.app.runtime.catalog.warm_up(PATIENCE).await;
+    let warmed = warm.app.app.runtime.catalog.warm_up(TIMEOUT).await;
     assert!(warmed.of > 0 && warmed.files == warmed.of, "{warmed:?}");
     let fetched = warm.faults.count(Verb::Get, SORTED_RUNS);
-    assert!(fetched > 0, "the warm-up asks for them");
+    assert!(fetched > 0, "the warm-up fetches sorted runs");
     assert_eq!(warm.properties().await, ["a"]);
-    assert_eq!(warm.faults.count(Verb::Get, SORTED_RUNS), fetched, "the read does not");
+    assert_eq!(warm.faults.count(Verb::Get, SORTED_RUNS), fetched, "the read fetches nothing");
 }

@@ -8,7 +8,7 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 use serde_json::{Value, json};
 
-use crate::support::app::{Answer, TestApp, memory_settings};
+use crate::support::app::{TestApp, TestResponse, memory_settings};
 use crate::support::bucket::bucket;
 use crate::support::faults::{FaultStore, Verb};
 use crate::support::fsck::assert_sound;
@@ -17,14 +17,14 @@ use crate::support::table::set_property;
 /// Commit deadline, after which the outcome is unknown.
 pub const DEADLINE: Duration = Duration::from_millis(600);
 /// Time limit for expected events.
-pub const PATIENCE: Duration = Duration::from_secs(20);
-/// Long enough for an unexpected response to arrive.
-pub const A_WHILE: Duration = Duration::from_millis(150);
+pub const TIMEOUT: Duration = Duration::from_secs(20);
+/// Time in which an unexpected response would arrive.
+pub const SHORT_WAIT: Duration = Duration::from_millis(150);
 
 /// The table of every scene.
 pub const TABLE: &str = "/v1/namespaces/ns/tables/t";
 
-/// A catalog in the process, its bucket, and the faults between them.
+/// A catalog in the process, its bucket, and the fault injection between them.
 pub struct Scene {
     /// The bucket itself.
     pub bucket: Arc<dyn ObjectStore>,
@@ -50,13 +50,13 @@ impl Scene {
         Self { bucket, faults, app }
     }
 
-    /// Opens a catalog behind these faults.
+    /// Opens a catalog on a bucket with this fault injection.
     pub async fn open(faults: Arc<FaultStore>) -> Arc<TestApp> {
         let mut settings = memory_settings();
         settings.catalog.orphan_age_seconds_min = 0;
         settings.catalog.commit_deadline_ms =
             u64::try_from(DEADLINE.as_millis()).expect("deadlines are short");
-        within(PATIENCE, "opening", async { Arc::new(TestApp::with(faults, settings).await) }).await
+        within(TIMEOUT, "opening", async { Arc::new(TestApp::with(faults, settings).await) }).await
     }
 
     /// Stops the process like a crash, and opens the same bucket again.
@@ -66,12 +66,12 @@ impl Scene {
     }
 
     /// Sets a property of `ns.t`, with its key as the value.
-    pub async fn set(&self, key: &str) -> Answer {
+    pub async fn set(&self, key: &str) -> TestResponse {
         set(&self.app, key).await
     }
 
     /// Sets a property in the background.
-    pub fn setting(&self, key: &'static str) -> tokio::task::JoinHandle<Answer> {
+    pub fn setting(&self, key: &'static str) -> tokio::task::JoinHandle<TestResponse> {
         let app = Arc::clone(&self.app);
         tokio::spawn(async move { set(&app, key).await })
     }
@@ -85,7 +85,7 @@ impl Scene {
     }
 
     /// Returns the table's metadata file in the bucket.
-    pub async fn file_of(&self, loaded: &Answer) -> Option<Value> {
+    pub async fn file_of(&self, loaded: &TestResponse) -> Option<Value> {
         self.file_at(loaded.body["metadata-location"].as_str().expect("it is not staged")).await
     }
 
@@ -102,7 +102,7 @@ impl Scene {
         assert_eq!(self.properties().await, properties);
         let loaded = self.app.get(TABLE).await.expect(200);
         let file = self.file_of(&loaded).await;
-        assert_eq!(file.as_ref(), Some(&loaded.body["metadata"]), "the file equals the record");
+        assert_eq!(file.as_ref(), Some(&loaded.body["metadata"]), "file and response differ");
         assert_sound(Arc::clone(&self.bucket)).await;
         let deleted = self.faults.count(Verb::Delete, "warehouse/");
         assert_eq!(deleted, 0, "no request deletes a file");
@@ -110,7 +110,7 @@ impl Scene {
 }
 
 /// Sets a property of `ns.t`, with its key as the value.
-pub async fn set(app: &TestApp, key: &str) -> Answer {
+pub async fn set(app: &TestApp, key: &str) -> TestResponse {
     app.commit("ns", "t", vec![], vec![set_property(key, key)]).await
 }
 
@@ -119,7 +119,7 @@ pub fn namespace(name: &str) -> Value {
     json!({ "namespace": [name] })
 }
 
-/// Waits for `work`. Panics on expiry.
+/// Waits for `work`. Panics if it takes longer than `bound`.
 pub async fn within<T>(bound: Duration, what: &str, work: impl Future<Output = T>) -> T {
     match tokio::time::timeout(bound, work).await {
         Ok(value) => value,

@@ -11,9 +11,9 @@ use slateberg_config::Settings;
 use slateberg_kms::settings::KmsKind;
 use slateberg_objects::conditional::Conditional;
 use slateberg_objects::open::{Opened, Opener};
+use slateberg_runtime::dependencies::Dependencies;
 use slateberg_runtime::error::BuildError;
 use slateberg_runtime::offline::OfflineCatalog;
-use slateberg_runtime::seams::Seams;
 use slateberg_store::fsck::walk;
 use tempfile::NamedTempFile;
 
@@ -35,7 +35,7 @@ impl Buckets {
         Self { rest: FaultStore::new(bucket()), log: FaultStore::new(bucket()) }
     }
 
-    fn seams(&self) -> Seams {
+    fn dependencies(&self) -> Dependencies {
         let (rest, log) = (Arc::clone(&self.rest), Arc::clone(&self.log));
         let opener: Opener = Arc::new(move |url, _| {
             let path = url.trim_start_matches("memory:///");
@@ -51,11 +51,11 @@ impl Buckets {
                 directory: None,
             })
         });
-        Seams { opener, ..Seams::default() }
+        Dependencies { opener, ..Dependencies::default() }
     }
 
     async fn start(&self, settings: Settings) -> Result<TestApp, BuildError> {
-        Ok(TestApp::of(App::build(settings, self.seams()).await?))
+        Ok(TestApp::of(App::build(settings, self.dependencies()).await?))
     }
 }
 
@@ -72,12 +72,12 @@ async fn properties(app: &TestApp) -> usize {
 }
 
 #[tokio::test]
-async fn commits_go_to_the_log_alone_and_survive_there() {
+async fn commits_are_written_to_the_separate_log_and_survive() {
     commits_survive_in_the_log(&Buckets::new(), settings()).await;
 }
 
 #[tokio::test]
-async fn a_log_elsewhere_is_sealed_like_the_rest() {
+async fn separate_log_is_encrypted() {
     let file = NamedTempFile::new().expect("there is room");
     std::fs::write(file.path(), "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=")
         .expect("it is written");
@@ -89,9 +89,9 @@ async fn a_log_elsewhere_is_sealed_like_the_rest() {
         commits_survive_in_the_log(&buckets, settings).await;
         let log = contents(&buckets.log).await;
         assert!(log.len() > 4, "commits are in the log");
-        let told = log.iter().any(|bytes| bytes.windows(8).any(|window| window == b"metadata"));
-        // Without this control, the scan might search for strings that no log contains.
-        assert_eq!(told, tells);
+        let found = log.iter().any(|bytes| bytes.windows(8).any(|window| window == b"metadata"));
+        // The run without encryption shows that a plaintext log contains the string.
+        assert_eq!(found, tells);
     }
 }
 
@@ -111,72 +111,71 @@ async fn commits_survive_in_the_log(buckets: &Buckets, settings: Settings) {
     app.create_namespace(&["ns"]).await;
     app.create_table("ns", "t").await;
     set(&app, "a").await.expect(200);
-    assert_eq!(buckets.rest.count(Verb::Put, LOG), 0, "no log is beside the rest");
+    assert_eq!(buckets.rest.count(Verb::Put, LOG), 0, "the log is in the wrong bucket");
     assert!(buckets.log.count(Verb::Put, "fast/state/wal/") > 0);
     buckets.rest.kill();
     buckets.log.kill();
     buckets.rest.lift();
     buckets.log.lift();
-    // The old catalog was never closed: the new one fences it.
+    // The old catalog was never closed, so the new one fences it.
     let next = buckets.start(settings.clone()).await.expect("it starts");
     assert_eq!(properties(&next).await, 1);
     set(&next, "b").await.expect(200);
-    let refused = set(&app, "c").await.status.as_u16();
-    assert!([500, 503].contains(&refused), "deposed, and answered {refused}");
+    let rejection = set(&app, "c").await.status.as_u16();
+    assert!([500, 503].contains(&rejection), "the fenced catalog responded with {rejection}");
     assert_eq!(properties(&next).await, 2);
-    let offline = OfflineCatalog::open(&settings, &buckets.seams()).await.expect("it opens");
+    let offline = OfflineCatalog::open(&settings, &buckets.dependencies()).await.expect("it opens");
     let report = walk(&offline.store, &Progress::default()).await.expect("it walks");
     assert!(report.broken.is_empty(), "{:#?}", report.broken);
     assert_eq!(report.tables, 1);
 }
 
 #[tokio::test]
-async fn the_log_is_not_left_behind() {
+async fn start_without_the_separate_log_is_rejected() {
     let buckets = Buckets::new();
     let app = buckets.start(settings()).await.expect("it starts");
     app.create_namespace(&["ns"]).await;
     app.app.runtime.catalog.close().await.expect("it closes");
     let mut elsewhere = settings();
     elsewhere.state.wal_url = format!("{LOG_URL}/another");
-    for (settings, said) in
+    for (settings, output_text) in
         [(memory_settings(), "set state.wal_url to it"), (elsewhere, "write-ahead log mismatch")]
     {
-        let refused =
-            buckets.start(settings.clone()).await.err().expect("it is refused").to_string();
-        assert!(refused.contains(said) && refused.contains(LOG_URL), "{refused}");
-        let opened = OfflineCatalog::open(&settings, &buckets.seams()).await;
-        let refused = opened.err().expect("fsck is refused").to_string();
-        assert!(refused.contains(said), "{refused}");
+        let error = buckets.start(settings.clone()).await.err().expect("it is refused").to_string();
+        assert!(error.contains(output_text) && error.contains(LOG_URL), "{error}");
+        let opened = OfflineCatalog::open(&settings, &buckets.dependencies()).await;
+        let error = opened.err().expect("fsck is refused").to_string();
+        assert!(error.contains(output_text), "{error}");
     }
     buckets.start(settings()).await.expect("it starts with its log");
 }
 
 #[tokio::test]
-async fn a_log_that_is_not_safe_or_not_there_is_refused() {
+async fn unsafe_or_missing_separate_log_is_rejected() {
     let buckets = Buckets::new();
     buckets.log.inject(Verb::Put, "", Fault::IgnoreCondition);
-    let refused = buckets.start(settings()).await.err().expect("it is refused");
-    let BuildError::Unfit { url, .. } = &refused else { panic!("{refused}") };
+    let error = buckets.start(settings()).await.err().expect("it is refused");
+    let BuildError::Unfit { url, .. } = &error else { panic!("{error}") };
     assert_eq!(url, LOG_URL);
     buckets.log.lift();
     buckets.log.inject(Verb::Any, "", Fault::Fail);
     let mut hurried = settings();
     hurried.state.start_seconds_max = 1;
-    let refused = buckets.start(hurried).await.err().expect("it is refused");
-    let BuildError::Unreachable { url, .. } = &refused else { panic!("{refused}") };
+    let error = buckets.start(hurried).await.err().expect("it is refused");
+    let BuildError::Unreachable { url, .. } = &error else { panic!("{error}") };
     assert_eq!(url, LOG_URL);
 }
 
 #[tokio::test]
-async fn a_directory_has_its_journal_and_no_log_elsewhere() {
+async fn separate_log_is_rejected_for_a_directory_and_its_options_without_a_url() {
     let directory = tempfile::tempdir().expect("there is room");
     let mut settings = settings();
     settings.state.url = String::new();
     settings.data_dir = directory.path().join("data");
-    let refused = App::build(settings, Seams::default()).await.err().expect("it is refused");
-    assert!(refused.to_string().starts_with("state.wal_url: "), "{refused}");
+    let error = App::build(settings, Dependencies::default()).await.err().expect("it is refused");
+    assert!(error.to_string().starts_with("state.wal_url: "), "{error}");
     let mut options = memory_settings();
     options.state.wal_options.insert("aws_region".to_owned(), "x".to_owned());
-    let refused = App::build(options, Seams::default()).await.err().expect("it is refused");
-    assert!(refused.to_string().starts_with("state.wal_options: "), "{refused}");
+    let error = App::build(options, Dependencies::default()).await.err().expect("it is refused");
+    assert!(error.to_string().starts_with("state.wal_options: "), "{error}");
 }

@@ -1,5 +1,5 @@
 //! [`Server`]: the real binary on a directory, or on a bucket if configured, started and killed.
-#![allow(dead_code, reason = "each test crate uses its part of this")]
+#![allow(dead_code, reason = "each test crate uses only a part of this module")]
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::support::bucket::server_environment;
 
 /// Time limit for a server to start, or for a process to end.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A running server. Dropping this kills it.
 pub struct Server {
@@ -42,14 +42,14 @@ fn serving_secured(data_dir: &Path) -> Command {
 impl Server {
     /// Starts a server, and waits until it reports that it is ready.
     pub fn start(data_dir: &Path) -> Self {
-        Self::started(serving(data_dir), data_dir).0
+        Self::spawn_server(serving(data_dir), data_dir).0
     }
 
     /// Like [`start`](Self::start), with additional environment variables.
     pub fn start_with(data_dir: &Path, environment: &[(&str, &str)]) -> Self {
         let mut command = serving(data_dir);
         command.envs(environment.iter().copied());
-        Self::started(command, data_dir).0
+        Self::spawn_server(command, data_dir).0
     }
 
     /// Like [`start`](Self::start), with a limit of open files that it cannot raise.
@@ -58,21 +58,21 @@ impl Server {
         open_files_max: u32,
         environment: &[(&str, &str)],
     ) -> Self {
-        let wanted = serving(data_dir);
+        let requested = serving(data_dir);
         let mut command = Command::new("sh");
         command.arg("-c").arg(format!("ulimit -n {open_files_max}; exec \"$0\" \"$@\""));
-        command.arg(wanted.get_program()).args(wanted.get_args()).current_dir(data_dir);
-        let set = wanted.get_envs().filter_map(|(name, value)| Some((name, value?)));
+        command.arg(requested.get_program()).args(requested.get_args()).current_dir(data_dir);
+        let set = requested.get_envs().filter_map(|(name, value)| Some((name, value?)));
         command.envs(set).envs(environment.iter().copied()).stdin(Stdio::null());
-        Self::started(command, data_dir).0
+        Self::spawn_server(command, data_dir).0
     }
 
     /// Starts a server that requires credentials. Also returns the admin key if it printed one.
     pub fn start_secured(data_dir: &Path) -> (Self, Option<String>) {
-        Self::started(serving_secured(data_dir), data_dir)
+        Self::spawn_server(serving_secured(data_dir), data_dir)
     }
 
-    fn started(mut command: Command, data_dir: &Path) -> (Self, Option<String>) {
+    fn spawn_server(mut command: Command, data_dir: &Path) -> (Self, Option<String>) {
         let log = std::fs::OpenOptions::new()
             .create(true)
             .append(true)
@@ -98,7 +98,7 @@ impl Server {
                 }
             }
         });
-        match is_ready.recv_timeout(PATIENCE) {
+        match is_ready.recv_timeout(TIMEOUT) {
             Ok((uri, key)) => {
                 server.uri = uri;
                 (server, key)
@@ -131,9 +131,9 @@ impl Server {
         assert!(sent.expect("kill is there").success(), "SIGTERM is sent");
     }
 
-    /// Waits until it has ended by itself.
-    pub fn ended(mut self) -> ExitStatus {
-        ended(&mut self.child)
+    /// Waits until the server has ended by itself.
+    pub fn wait_for_exit(mut self) -> ExitStatus {
+        wait_for_exit(&mut self.child)
     }
 }
 
@@ -144,27 +144,27 @@ impl Drop for Server {
     }
 }
 
-fn ended(child: &mut Child) -> ExitStatus {
+fn wait_for_exit(child: &mut Child) -> ExitStatus {
     let since = Instant::now();
-    while since.elapsed() < PATIENCE {
+    while since.elapsed() < TIMEOUT {
         if let Some(status) = child.try_wait().expect("it can be waited for") {
             return status;
         }
         std::thread::sleep(Duration::from_millis(5));
     }
     let _ = child.kill();
-    panic!("the process did not end within {PATIENCE:?}");
+    panic!("the process did not end within {TIMEOUT:?}");
 }
 
 /// Runs `slateberg fsck`. Returns its exit code and output.
 pub fn fsck(data_dir: &Path) -> (Option<i32>, String) {
-    said(slateberg(data_dir, "fsck").output().expect("fsck can be started"))
+    exit_code_and_output(slateberg(data_dir, "fsck").output().expect("fsck can be started"))
 }
 
 /// Runs another subcommand. Returns its exit code and output.
 pub fn run(data_dir: &Path, subcommand: &str, arguments: &[&str]) -> (Option<i32>, String) {
     let mut command = slateberg(data_dir, subcommand);
-    said(command.args(arguments).output().expect("it can be started"))
+    exit_code_and_output(command.args(arguments).output().expect("it can be started"))
 }
 
 /// Starts a subcommand and kills it soon after, at an arbitrary point.
@@ -178,27 +178,30 @@ pub fn run_and_kill(data_dir: &Path, subcommand: &str, arguments: &[&str], after
 }
 
 /// Starts a server that must fail. Returns its exit code and output.
-pub fn serve_in_vain(data_dir: &Path) -> (Option<i32>, String) {
-    serve_in_vain_with(data_dir, &[])
+pub fn serve_expecting_failure(data_dir: &Path) -> (Option<i32>, String) {
+    serve_expecting_failure_with(data_dir, &[])
 }
 
-/// Like [`serve_in_vain`], with additional environment variables.
-pub fn serve_in_vain_with(data_dir: &Path, environment: &[(&str, &str)]) -> (Option<i32>, String) {
+/// Like [`serve_expecting_failure`], with additional environment variables.
+pub fn serve_expecting_failure_with(
+    data_dir: &Path,
+    environment: &[(&str, &str)],
+) -> (Option<i32>, String) {
     let mut command = serving(data_dir);
     command.envs(environment.iter().copied());
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = child.expect("the server can be started");
-    ended(&mut child);
-    said(child.wait_with_output().expect("it has ended"))
+    wait_for_exit(&mut child);
+    exit_code_and_output(child.wait_with_output().expect("it has ended"))
 }
 
-fn said(output: Output) -> (Option<i32>, String) {
+fn exit_code_and_output(output: Output) -> (Option<i32>, String) {
     let text = [output.stdout, output.stderr].concat();
     (output.status.code(), String::from_utf8_lossy(&text).into_owned())
 }
 
 /// Asserts that `slateberg fsck` reports no problem.
 pub fn assert_sound(data_dir: &Path, when: &str) {
-    let (code, said) = fsck(data_dir);
-    assert_eq!(code, Some(0), "fsck {when}: {said}");
+    let (code, output_text) = fsck(data_dir);
+    assert_eq!(code, Some(0), "fsck {when}: {output_text}");
 }

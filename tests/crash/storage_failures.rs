@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::client::Client;
-use crate::server::{Server, fsck, run, serve_in_vain};
+use crate::server::{Server, fsck, run, serve_expecting_failure};
 use crate::support::bucket::ambient_options;
 
-/// Much less than the time for which a start waits for unavailable storage, and much more than a
-/// start takes.
-const AT_ONCE: Duration = Duration::from_secs(25);
+/// Time limit for an exit. It is much less than the time for which a start waits for unavailable
+/// storage, and much more than a start takes.
+const IMMEDIATE_EXIT_MAX: Duration = Duration::from_secs(25);
 
 /// Returns the directory of a stopped server, and one of its sorted runs.
 async fn stopped() -> (tempfile::TempDir, PathBuf) {
@@ -21,7 +21,7 @@ async fn stopped() -> (tempfile::TempDir, PathBuf) {
     client.create_namespace("ns").await.expect(200);
     client.create_table("ns", "t").await.expect(200);
     server.terminate();
-    assert_eq!(server.ended().code(), Some(0));
+    assert_eq!(server.wait_for_exit().code(), Some(0));
     let runs = std::fs::read_dir(data_dir.path().join("state/compacted")).expect("it was closed");
     let runs = runs.map(|entry| entry.expect("it is listed").path());
     let run = runs.max_by_key(|run| std::fs::metadata(run).map_or(0, |it| it.len()));
@@ -30,18 +30,18 @@ async fn stopped() -> (tempfile::TempDir, PathBuf) {
 
 #[track_caller]
 fn assert_ends_naming(data_dir: &Path, file: &Path, why: &str) {
-    for run in [serve_in_vain, fsck] {
+    for run in [serve_expecting_failure, fsck] {
         let since = Instant::now();
-        let (code, said) = run(data_dir);
-        assert_eq!(code, Some(65), "{why}: {said}");
+        let (code, output_text) = run(data_dir);
+        assert_eq!(code, Some(65), "{why}: {output_text}");
         let named = file.file_name().expect("it is a file").to_string_lossy();
-        assert!(said.contains(&*named), "{why}: {said}");
-        assert!(since.elapsed() < AT_ONCE, "{why}: {:?}", since.elapsed());
+        assert!(output_text.contains(&*named), "{why}: {output_text}");
+        assert!(since.elapsed() < IMMEDIATE_EXIT_MAX, "{why}: {:?}", since.elapsed());
     }
 }
 
 #[tokio::test]
-async fn a_sorted_run_that_was_cut_off_ends_a_start_and_fsck_at_once_and_is_named() {
+async fn truncated_sorted_run_fails_start_and_fsck_with_its_name() {
     let (data_dir, run) = stopped().await;
     let whole = std::fs::read(&run).expect("it is there");
     let length = whole.len();
@@ -54,7 +54,7 @@ async fn a_sorted_run_that_was_cut_off_ends_a_start_and_fsck_at_once_and_is_name
 }
 
 #[tokio::test]
-async fn a_sorted_run_that_is_a_directory_ends_a_start_and_fsck_at_once_and_is_named() {
+async fn sorted_run_that_is_a_directory_fails_start_and_fsck_with_its_name() {
     let (data_dir, run) = stopped().await;
     std::fs::remove_file(&run).expect("it is there");
     std::fs::create_dir(&run).expect("there is room");
@@ -92,8 +92,7 @@ fn nowhere() -> String {
 }
 
 #[test]
-fn a_bucket_without_credentials_ends_a_start_and_fsck_at_once_and_says_where_they_were_looked_for()
-{
+fn missing_bucket_credentials_fail_start_and_fsck_with_the_searched_sources() {
     if ambient_options().keys().any(|name| name.starts_with("aws_")) {
         eprintln!("SKIPPED: a bucket without credentials: the environment has AWS_* of its own");
         return;
@@ -112,12 +111,12 @@ fn a_bucket_without_credentials_ends_a_start_and_fsck_at_once_and_says_where_the
     {
         let since = Instant::now();
         let arguments = [&["--config", &*settings][..], arguments].concat();
-        let (code, said) = run(data_dir.path(), subcommand, &arguments);
-        assert_eq!(code, Some(1), "{subcommand}: {said}");
-        let last = said.trim_end().lines().next_back().unwrap_or_default();
+        let (code, output_text) = run(data_dir.path(), subcommand, &arguments);
+        assert_eq!(code, Some(1), "{subcommand}: {output_text}");
+        let last = output_text.trim_end().lines().next_back().unwrap_or_default();
         for part in ["no credentials for s3://bucket/state", "aws_access_key_id", "web identity"] {
-            assert!(last.contains(part), "{subcommand}: {part}: {said}");
+            assert!(last.contains(part), "{subcommand}: {part}: {output_text}");
         }
-        assert!(since.elapsed() < AT_ONCE, "{subcommand}: {:?}", since.elapsed());
+        assert!(since.elapsed() < IMMEDIATE_EXIT_MAX, "{subcommand}: {:?}", since.elapsed());
     }
 }

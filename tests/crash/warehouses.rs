@@ -9,9 +9,9 @@ use object_store::ObjectStore;
 use rand::RngExt;
 use serde_json::{Value, json};
 
-use crate::scene::{A_WHILE, DEADLINE, PATIENCE, namespace, within};
+use crate::scene::{DEADLINE, SHORT_WAIT, TIMEOUT, namespace, within};
 use crate::server::{Server, assert_sound};
-use crate::support::app::{Answer, TestApp, memory_settings};
+use crate::support::app::{TestApp, TestResponse, memory_settings};
 use crate::support::bucket::bucket;
 use crate::support::faults::{Fault, FaultStore, LOG, METADATA_FILES, Verb};
 use crate::support::fsck;
@@ -19,11 +19,11 @@ use crate::support::table::create_table;
 
 const WAREHOUSES: &str = "/management/v1/warehouses";
 
-fn wanted(name: &str) -> Value {
+fn new_warehouse(name: &str) -> Value {
     json!({ "name": name, "storage": { "location": format!("memory:///{name}") } })
 }
 
-/// A catalog, its bucket, and the faults between them.
+/// A catalog, its bucket, and the fault injection between them.
 struct Scene {
     bucket: Arc<dyn ObjectStore>,
     faults: Arc<FaultStore>,
@@ -41,7 +41,7 @@ impl Scene {
         settings.catalog.commit_deadline_ms =
             u64::try_from(DEADLINE.as_millis()).expect("deadlines are short");
         let opening = TestApp::with(Arc::clone(&faults) as Arc<dyn ObjectStore>, settings);
-        let app = within(PATIENCE, "opening", opening).await;
+        let app = within(TIMEOUT, "opening", opening).await;
         Self { bucket, faults, app: Arc::new(app) }
     }
 
@@ -51,16 +51,16 @@ impl Scene {
         Self::on(self.bucket).await
     }
 
-    async fn create(&self, name: &str) -> Answer {
-        self.app.post(WAREHOUSES, wanted(name)).await
+    async fn create(&self, name: &str) -> TestResponse {
+        self.app.post(WAREHOUSES, new_warehouse(name)).await
     }
 
-    async fn delete(&self, name: &str) -> Answer {
+    async fn delete(&self, name: &str) -> TestResponse {
         self.app.delete(&format!("{WAREHOUSES}/{name}")).await
     }
 
     /// Returns the warehouses that were created at run time.
-    async fn made(&self) -> Vec<String> {
+    async fn created_names(&self) -> Vec<String> {
         let listed = self.app.get(WAREHOUSES).await.expect(200).body;
         let all = listed["warehouses"].as_array().expect("a list").iter();
         let own = all.filter(|one| one["source"] == "api");
@@ -69,17 +69,17 @@ impl Scene {
 
     /// Waits until these warehouses are served.
     async fn until(&self, names: &[&str]) {
-        within(PATIENCE, "a change under way", async {
-            while self.made().await != names {
+        within(TIMEOUT, "the pending change", async {
+            while self.created_names().await != names {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         })
         .await;
     }
 
-    /// Asserts that these are served and usable, and that the store is sound.
+    /// Asserts that exactly these warehouses are served and usable, and that the store is sound.
     async fn assert_is(&self, names: &[&str]) {
-        assert_eq!(self.made().await, names);
+        assert_eq!(self.created_names().await, names);
         for name in names {
             self.app.get(&format!("/v1/{name}/namespaces")).await.expect(200);
         }
@@ -88,13 +88,13 @@ impl Scene {
 }
 
 #[tokio::test]
-async fn a_change_that_takes_too_long_is_unknown_and_is_served_when_it_is_durable() {
+async fn slow_warehouse_change_is_unknown_and_served_once_durable() {
     let scene = Scene::new().await;
     scene.create("a").await.expect(201);
     scene.faults.inject(Verb::Put, LOG, Fault::Hang);
     scene.create("b").await.expect_error(500, "CommitStateUnknownException");
     // The change is not visible before it is durable, and no other change overtakes it.
-    assert_eq!(scene.made().await, ["a"]);
+    assert_eq!(scene.created_names().await, ["a"]);
     scene.create("c").await.expect_error(503, "SlowDownException");
     scene.delete("a").await.expect_error(503, "SlowDownException");
     scene.faults.lift();
@@ -102,8 +102,8 @@ async fn a_change_that_takes_too_long_is_unknown_and_is_served_when_it_is_durabl
     scene.faults.inject(Verb::Put, LOG, Fault::Hang);
     scene.delete("a").await.expect_error(500, "CommitStateUnknownException");
     // A warehouse accepts no new contents while its deletion is pending.
-    let refused = scene.app.post("/v1/a/namespaces", namespace("ns")).await;
-    refused.expect_error(503, "SlowDownException");
+    let response = scene.app.post("/v1/a/namespaces", namespace("ns")).await;
+    response.expect_error(503, "SlowDownException");
     scene.faults.lift();
     scene.until(&["b"]).await;
     // A warehouse is not deleted while a creation in it is pending.
@@ -112,7 +112,7 @@ async fn a_change_that_takes_too_long_is_unknown_and_is_served_when_it_is_durabl
     made.expect_error(500, "CommitStateUnknownException");
     scene.delete("b").await.expect_error(503, "SlowDownException");
     scene.faults.lift();
-    within(PATIENCE, "a namespace under way", async {
+    within(TIMEOUT, "the creation of the namespace", async {
         while scene.app.get("/v1/b/namespaces/ns").await.status != 200 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -124,7 +124,7 @@ async fn a_change_that_takes_too_long_is_unknown_and_is_served_when_it_is_durabl
 }
 
 #[tokio::test]
-async fn a_change_that_never_was_durable_is_gone() {
+async fn change_that_was_not_durable_is_lost_after_a_crash() {
     let scene = Scene::new().await;
     scene.create("a").await.expect(201);
     scene.faults.inject(Verb::Put, LOG, Fault::Hang);
@@ -140,8 +140,8 @@ async fn a_change_that_never_was_durable_is_gone() {
 }
 
 #[tokio::test]
-async fn a_change_whose_answer_was_lost_is_served_before_anybody_is_told() {
-    for fault in [Fault::LoseAnswer, Fault::Fail] {
+async fn warehouse_change_with_a_lost_response_is_served_before_it_is_acknowledged() {
+    for fault in [Fault::LoseResponse, Fault::Fail] {
         let scene = Scene::new().await;
         scene.faults.inject_times(Verb::Put, LOG, fault, 2);
         let answer = scene.create("a").await;
@@ -156,12 +156,12 @@ async fn a_change_whose_answer_was_lost_is_served_before_anybody_is_told() {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_cancels_nothing() {
+async fn disconnected_client_cancels_no_change() {
     let scene = Scene::new().await;
     scene.faults.inject(Verb::Put, LOG, Fault::Hang);
     let app = Arc::clone(&scene.app);
-    let making = tokio::spawn(async move { app.post(WAREHOUSES, wanted("a")).await });
-    tokio::time::sleep(A_WHILE).await;
+    let making = tokio::spawn(async move { app.post(WAREHOUSES, new_warehouse("a")).await });
+    tokio::time::sleep(SHORT_WAIT).await;
     making.abort();
     scene.faults.lift();
     scene.until(&["a"]).await;
@@ -169,36 +169,36 @@ async fn a_client_that_goes_away_cancels_nothing() {
 }
 
 #[tokio::test]
-async fn a_metadata_file_that_a_crash_left_out_is_written_at_the_next_start() {
+async fn metadata_file_missing_after_a_crash_is_written_at_the_next_start() {
     let scene = Scene::new().await;
     scene.create("a").await.expect(201);
     scene.app.post("/v1/a/namespaces", namespace("ns")).await.expect(200);
     scene.faults.inject(Verb::Put, METADATA_FILES, Fault::Hang);
-    let made = scene.app.post("/v1/a/namespaces/ns/tables", create_table("t")).await;
-    made.expect_error(500, "CommitStateUnknownException");
+    let response = scene.app.post("/v1/a/namespaces/ns/tables", create_table("t")).await;
+    response.expect_error(500, "CommitStateUnknownException");
     let scene = scene.crash().await;
     scene.app.get("/v1/a/namespaces/ns/tables/t").await.expect(200);
     scene.assert_is(&["a"]).await;
 }
 
-/// The file was written, but its writer does not know this. When the writer checks, the location is
-/// no longer that of the warehouse.
+/// The file was written, but its writer does not know this. When the writer checks, the file's
+/// location is no longer within the allowed locations of the warehouse.
 #[tokio::test]
-async fn a_metadata_file_counts_as_written_also_where_its_place_is_gone_since() {
+async fn pending_metadata_file_outside_the_updated_warehouse_counts_as_written() {
     let scene = Scene::new().await;
-    let mut with_more = wanted("a");
+    let mut with_more = new_warehouse("a");
     with_more["storage"]["allowed-locations"] = json!(["memory:///more"]);
     scene.app.post(WAREHOUSES, with_more).await.expect(201);
     scene.app.post("/v1/a/namespaces", namespace("ns")).await.expect(200);
-    scene.faults.inject(Verb::Put, METADATA_FILES, Fault::LoseAnswer);
+    scene.faults.inject(Verb::Put, METADATA_FILES, Fault::LoseResponse);
     let mut table = create_table("t");
     table["location"] = json!("memory:///more/t");
-    let made = scene.app.post("/v1/a/namespaces/ns/tables", table).await;
-    made.expect_error(500, "CommitStateUnknownException");
+    let response = scene.app.post("/v1/a/namespaces/ns/tables", table).await;
+    response.expect_error(500, "CommitStateUnknownException");
     let bare = json!({ "storage": { "location": "memory:///a" } });
     scene.app.request(Method::PUT, &format!("{WAREHOUSES}/a"), &[], &bare).await.expect(200);
     scene.faults.lift();
-    within(PATIENCE, "publishing", async {
+    within(TIMEOUT, "the publication of the file", async {
         while scene.app.get("/v1/a/namespaces/ns/tables/t").await.status != 200 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -208,7 +208,7 @@ async fn a_metadata_file_counts_as_written_also_where_its_place_is_gone_since() 
 
 /// The real program, killed while warehouses are created continuously.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_acknowledged_survives_a_kill() {
+async fn acknowledged_changes_survive_a_kill() {
     let data_dir = tempfile::tempdir().expect("there is room");
     let root = data_dir.path().canonicalize().expect("it is there");
     let (mut server, key) = Server::start_secured(&root);
@@ -238,18 +238,19 @@ async fn what_was_acknowledged_survives_a_kill() {
         let listed = send(&server.uri, &key, Method::GET, &Value::Null).await;
         let all = listed.expect("the server lives").1["warehouses"].clone();
         let all = all.as_array().expect("a list");
-        let made = all.iter().filter(|one| one["source"] == "api").count();
+        let created = all.iter().filter(|one| one["source"] == "api").count();
         assert!(
-            (acknowledged..=acknowledged + 1).contains(&made),
-            "{acknowledged} were acknowledged, {made} are there"
+            (acknowledged..=acknowledged + 1).contains(&created),
+            "{acknowledged} warehouses were acknowledged, {created} exist"
         );
         assert!(all.iter().all(|one| one["status"] == "open"), "{all:?}");
-        acknowledged = made;
+        acknowledged = created;
     }
-    assert!(acknowledged > 3, "the client got somewhere");
+    assert!(acknowledged > 3, "only {acknowledged} warehouses were acknowledged before the kills");
 }
 
-/// Sends a request on all warehouses. Returns the status and the body. `None`: the server is gone.
+/// Sends a request to the collection of warehouses (`/management/v1/warehouses`). Returns the
+/// status and the body. `None`: the server is gone.
 async fn send(uri: &str, key: &str, method: Method, body: &Value) -> Option<(u16, Value)> {
     let http = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(20)).build();
     let http = http.expect("a client can be made");

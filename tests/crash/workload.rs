@@ -1,4 +1,5 @@
-//! Requests of clients while the server is killed, and their expectations for the state afterwards.
+//! Requests that clients send until the server is killed, and their expectations for the state
+//! afterwards.
 //!
 //! Every worker continues until its server dies, and records its expectations. An acknowledged
 //! request has taken effect. A request that was lost with the server has taken effect entirely or
@@ -47,11 +48,11 @@ pub enum Expectation {
     },
     /// The table is at exactly one of the possible paths (`None`: it does not exist), and at no
     /// other of its paths.
-    Place {
+    ExistsAtOne {
         /// The possible paths.
         possible: Vec<Option<String>>,
         /// All paths that it may have had.
-        places: Vec<String>,
+        paths: Vec<String>,
     },
     /// The request, repeated with its key, succeeds: it is applied exactly once.
     Retry {
@@ -66,19 +67,19 @@ pub enum Expectation {
 
 /// The names of one round.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct RoundNames {
     /// The round's namespace.
     pub namespace: String,
     /// Another namespace, to which tables are moved.
     pub attic: String,
 }
 
-/// Number of tables that few workers share.
+/// Number of tables that three workers share, so that their commits compete.
 pub const HOT: usize = 2;
 /// Number of additional tables.
 pub const MANY: usize = 6;
 
-impl Place {
+impl RoundNames {
     /// Returns the names of this round.
     pub fn of_round(round: u64) -> Self {
         Self { namespace: format!("r{round}"), attic: format!("r{round}-attic") }
@@ -102,7 +103,7 @@ pub struct Worker {
     /// Its number, which makes its names unique.
     pub number: usize,
     /// The names of its round.
-    pub place: Place,
+    pub names: RoundNames,
     /// Its connection to the server.
     pub client: Client,
     rng: StdRng,
@@ -111,15 +112,16 @@ pub struct Worker {
 
 /// Number of workers in each round.
 pub const WORKERS: usize = 14;
-/// The first worker that sends an `Idempotency-Key` with each request. Each of these appends to its
-/// own table, so that no other worker can cause the rejection of a retry.
+/// Number of the first worker that sends an `Idempotency-Key` with each request. From this worker
+/// on, each one appends to its own table, so that no other worker can cause the rejection of a
+/// retry.
 const WITH_KEY: usize = 12;
 
 impl Worker {
     /// Returns the worker with this number.
-    pub fn new(number: usize, place: Place, client: Client, seed: u64) -> Self {
+    pub fn new(number: usize, names: RoundNames, client: Client, seed: u64) -> Self {
         let rng = StdRng::seed_from_u64(seed ^ (number as u64) << 32);
-        Self { number, place, client, rng, journal: Vec::new() }
+        Self { number, names, client, rng, journal: Vec::new() }
     }
 
     /// Works until the server is gone, and returns the expectations.
@@ -150,7 +152,7 @@ impl Worker {
 
     async fn set(&mut self, tables: Vec<String>, step: usize) -> bool {
         let key = self.key(step);
-        let table = self.place.table(&tables[0]);
+        let table = self.names.table(&tables[0]);
         let done = self.client.set(&table, &key).await.done_or(&[]);
         self.journal.push(Expectation::Property {
             tables: vec![table],
@@ -165,13 +167,13 @@ impl Worker {
         let names = ["hot0", "many0", "hot1"];
         let change = |name: &str| {
             json!({
-                "identifier": { "namespace": [self.place.namespace], "name": name },
+                "identifier": { "namespace": [self.names.namespace], "name": name },
                 "requirements": [], "updates": [set_property(&key, "yes")],
             })
         };
         let body = json!({ "table-changes": names.map(change) });
         let done = self.client.post("transactions/commit", &body).await.done_or(&[]);
-        let tables = names.map(|name| self.place.table(name)).to_vec();
+        let tables = names.map(|name| self.names.table(name)).to_vec();
         let acknowledged = done.is_some();
         self.journal.push(Expectation::Property { tables, key, acknowledged });
         acknowledged
@@ -179,7 +181,7 @@ impl Worker {
 
     /// Appends like a client: on top of the loaded state, starting again if it has changed.
     async fn append(&mut self, _step: usize) -> bool {
-        let table = self.place.table("log");
+        let table = self.names.table("log");
         let Reply::Answered(200, loaded) = self.client.get(&table).await else { return false };
         let (id, body) = next_append(&loaded, &mut self.rng);
         match self.client.post(&table, &body).await.done_or(&[409]) {
@@ -198,8 +200,8 @@ impl Worker {
     /// Creates a table, moves it to another namespace, and possibly drops it.
     async fn move_about(&mut self, step: usize) -> bool {
         let name = self.key(step);
-        let (here, there) = (self.place.namespace.clone(), self.place.attic.clone());
-        let at_first = self.place.table(&name);
+        let (here, there) = (self.names.namespace.clone(), self.names.attic.clone());
+        let at_first = self.names.table(&name);
         let at_last = format!("namespaces/{there}/tables/{name}");
         let rename = json!({
             "source": { "namespace": [here], "name": name },
@@ -222,13 +224,13 @@ impl Worker {
             at = next;
             possible = vec![at.clone()];
         }
-        self.journal.push(Expectation::Place { possible, places: vec![at_first, at_last] });
+        self.journal.push(Expectation::ExistsAtOne { possible, paths: vec![at_first, at_last] });
         alive
     }
 
     async fn describe(&mut self, step: usize) -> bool {
         let keys = [format!("{}-a", self.key(step)), format!("{}-b", self.key(step))];
-        let namespace = format!("namespaces/{}", self.place.namespace);
+        let namespace = format!("namespaces/{}", self.names.namespace);
         let body = json!({ "updates": { &keys[0]: "yes", &keys[1]: "yes" } });
         let reply = self.client.post(&format!("{namespace}/properties"), &body).await;
         let acknowledged = reply.done_or(&[]).is_some();
@@ -241,15 +243,15 @@ impl Worker {
         let name = self.key(step);
         let (path, body) = match self.rng.random_range(0..3) {
             0 => {
-                let tables = format!("namespaces/{}/tables", self.place.namespace);
+                let tables = format!("namespaces/{}/tables", self.names.namespace);
                 (tables, create_table(&name))
             }
             1 => {
-                let levels = [self.place.namespace.as_str(), name.as_str()];
+                let levels = [self.names.namespace.as_str(), name.as_str()];
                 ("namespaces".to_owned(), json!({ "namespace": levels }))
             }
             _ => {
-                let table = self.place.table(&format!("own{}", self.number));
+                let table = self.names.table(&format!("own{}", self.number));
                 let Reply::Answered(200, loaded) = self.client.get(&table).await else {
                     return false;
                 };

@@ -298,10 +298,10 @@ def test_the_first_key_comes_out_of_a_secret():
         ("persistence.enabled=true,resource.limits=1", "resource"),
         ("persistence.enabled=true,containerPort=80", "containerPort"),
         ("persistence.enabled=true,tls.clientCa.secretName=ca", "tls.clientCa needs tls.secretName"),
-        ("persistence.enabled=true,config.server.tls.client_certificates=required", "says who signs them"),
+        ("persistence.enabled=true,config.server.tls.client_certificates=required", "the CA that signs them"),
         ("persistence.enabled=true,secretSettings.STATE.name=a,secretSettings.STATE.key=b", "STATE"),
         ("persistence.enabled=true,serviceAccount.create=false,identity.azureClientId=a", "annotate the existing one"),
-        ("persistence.enabled=true,ingress.enabled=true", "say at least one host"),
+        ("persistence.enabled=true,ingress.enabled=true", "name at least one host"),
         ("persistence.enabled=true,tls.secretName=t,metrics.serviceMonitor.enabled=true", "certificate is trusted"),
     ],
 )

@@ -105,7 +105,7 @@ def test_a_rest_catalog(fixture, target):
     fixture.catalog.load_table(("sales", "eu", "t0")).append(ROWS)
     again = target.migrate(*from_rest)
     assert counted(again) == {"namespaces": (0, 2, 0, 0), "tables": (1, 4, 0, 0), "views": (0, 1, 0, 0)}
-    assert len(again["notes"]) == 1 and "table sales.eu.t0 is there already, at" in again["notes"][0]
+    assert len(again["notes"]) == 1 and "table sales.eu.t0 exists already, at" in again["notes"][0]
     # The catalog owns registered tables from now on.
     ours = target.catalog.load_table(("sales", "eu", "t1"))
     ours.append(ROWS)

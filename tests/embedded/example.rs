@@ -16,13 +16,13 @@ fn blocks(page: &str) -> Vec<Vec<&str>> {
 }
 
 #[tokio::test]
-async fn the_example_does_what_it_says() {
+async fn example_runs() {
     let directory = tempfile::tempdir().expect("there is room");
     embedded::run(directory.path()).await.expect("it runs to its end");
 }
 
 #[test]
-fn the_page_shows_the_example() {
+fn documentation_contains_the_example() {
     let (page, example) = (
         include_str!("../../docs/embedding.md"),
         include_str!("../../crates/embedded/examples/embedded.rs"),

@@ -11,7 +11,7 @@ use crate::support::embedded::{
 };
 
 #[tokio::test]
-async fn a_table_in_a_directory_has_its_files_there() {
+async fn table_in_a_directory_has_its_files_there() {
     let directory = tempfile::tempdir().expect("there is room");
     let opened = open_in(directory.path()).await;
     let catalog = opened.as_iceberg();
@@ -29,18 +29,18 @@ async fn a_table_in_a_directory_has_its_files_there() {
 }
 
 #[tokio::test]
-async fn where_there_is_no_file_io_nothing_is_begun() {
+async fn creating_and_loading_a_table_need_a_file_io() {
     let opened = open_on(bucket()).await;
     let catalog = opened.as_iceberg();
     let ns = namespace(&["ns"]);
     catalog.create_namespace(&ns, HashMap::new()).await.expect("it needs no files");
-    let refused = catalog.create_table(&ns, creation("t")).await.expect_err("there is none");
-    assert_eq!(refused.kind(), ErrorKind::FeatureUnsupported);
+    let error = catalog.create_table(&ns, creation("t")).await.expect_err("no FileIO");
+    assert_eq!(error.kind(), ErrorKind::FeatureUnsupported);
     assert_eq!(catalog.list_tables(&ns).await.expect("a list"), []);
 
-    with_any_files(&opened).create_table(&ns, creation("t")).await.expect("there is one");
+    with_any_files(&opened).create_table(&ns, creation("t")).await.expect("a FileIO");
     let t = table_ident("ns", "t");
-    let refused = catalog.load_table(&t).await.expect_err("there is none");
-    assert_eq!(refused.kind(), ErrorKind::FeatureUnsupported);
+    let error = catalog.load_table(&t).await.expect_err("no FileIO");
+    assert_eq!(error.kind(), ErrorKind::FeatureUnsupported);
     catalog.drop_table(&t).await.expect("it needs no files");
 }

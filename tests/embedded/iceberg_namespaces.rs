@@ -22,11 +22,11 @@ async fn own_properties(catalog: &dyn Catalog, ident: &NamespaceIdent) -> HashMa
 }
 
 #[tokio::test]
-async fn namespaces_are_made_listed_and_dropped() {
+async fn namespaces_are_created_listed_and_dropped() {
     let catalog = with_any_files(&open_on(bucket()).await);
     let (outer, inner) = (namespace(&["a.b"]), namespace(&["a.b", "c"]));
-    let made = catalog.create_namespace(&outer, properties(&[("owner", "me")])).await;
-    assert_eq!(made.expect("it is made").properties(), &properties(&[("owner", "me")]));
+    let created = catalog.create_namespace(&outer, properties(&[("owner", "me")])).await;
+    assert_eq!(created.expect("it is made").properties(), &properties(&[("owner", "me")]));
     catalog.create_namespace(&inner, HashMap::new()).await.expect("it is made");
 
     assert_eq!(catalog.list_namespaces(None).await.expect("a list"), from_ref(&outer));
@@ -40,18 +40,18 @@ async fn namespaces_are_made_listed_and_dropped() {
 }
 
 #[tokio::test]
-async fn an_update_sets_all_properties_and_leaves_the_location_where_it_was() {
+async fn namespace_update_replaces_all_properties_except_the_default_location() {
     let catalog = with_any_files(&open_on(bucket()).await);
     let ns = namespace(&["ns"]);
     let given = properties(&[("kept", "1"), ("gone", "2")]);
     catalog.create_namespace(&ns, given).await.expect("it is made");
-    let mut shown = catalog.get_namespace(&ns).await.expect("it is there").properties().clone();
-    shown.remove("gone");
-    shown.insert("new".to_owned(), "3".to_owned());
-    catalog.update_namespace(&ns, shown).await.expect("it is updated");
+    let mut output = catalog.get_namespace(&ns).await.expect("it is there").properties().clone();
+    output.remove("gone");
+    output.insert("new".to_owned(), "3".to_owned());
+    catalog.update_namespace(&ns, output).await.expect("it is updated");
     assert_eq!(own_properties(&catalog, &ns).await, properties(&[("kept", "1"), ("new", "3")]));
 
-    // A location of its own is a normal property. Without it, the namespace has the default
+    // A location that the host sets is a normal property. Without it, the namespace has the default
     // location.
     let by_default = catalog.get_namespace(&ns).await.expect("it is there");
     let own = properties(&[("location", "memory:///warehouse/elsewhere")]);
@@ -64,7 +64,7 @@ async fn an_update_sets_all_properties_and_leaves_the_location_where_it_was() {
 }
 
 #[tokio::test]
-async fn what_fails_says_how() {
+async fn failures_have_the_error_kind_of_iceberg() {
     let catalog = with_any_files(&open_on(bucket()).await);
     let (ns, absent) = (namespace(&["ns"]), namespace(&["absent"]));
     catalog.create_namespace(&ns, HashMap::new()).await.expect("it is made");
@@ -83,7 +83,7 @@ async fn what_fails_says_how() {
         catalog.list_tables(&absent).await.map(|_| ()),
     ];
     let kinds = failed.map(|failed| kind(failed.expect_err("it fails")));
-    let wanted = [
+    let requested = [
         ErrorKind::NamespaceAlreadyExists,
         ErrorKind::NamespaceNotFound,
         ErrorKind::DataInvalid,
@@ -94,5 +94,5 @@ async fn what_fails_says_how() {
         ErrorKind::NamespaceNotFound,
         ErrorKind::NamespaceNotFound,
     ];
-    assert_eq!(kinds, wanted.map(|kind| (kind, false)));
+    assert_eq!(kinds, requested.map(|kind| (kind, false)));
 }

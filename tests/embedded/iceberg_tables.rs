@@ -11,7 +11,7 @@ use crate::support::embedded::{
 };
 
 #[tokio::test]
-async fn a_table_is_made_as_it_is_described_and_loaded_as_it_was_made() {
+async fn table_is_created_as_described_and_loaded_unchanged() {
     let catalog = with_any_files(&open_on(bucket()).await);
     make_table(&catalog).await;
     let by_id = UnboundPartitionField::builder()
@@ -36,8 +36,8 @@ async fn a_table_is_made_as_it_is_described_and_loaded_as_it_was_made() {
         .properties([("owner".to_owned(), "me".to_owned())])
         .format_version(FormatVersion::V3)
         .build();
-    let made = catalog.create_table(&namespace(&["ns"]), described).await.expect("it is made");
-    let metadata = made.metadata();
+    let created = catalog.create_table(&namespace(&["ns"]), described).await.expect("it is made");
+    let metadata = created.metadata();
     assert_eq!(metadata.format_version(), FormatVersion::V3);
     assert_eq!(metadata.location(), "memory:///warehouse/here");
     assert_eq!(metadata.current_schema().as_struct(), schema().as_struct());
@@ -45,10 +45,10 @@ async fn a_table_is_made_as_it_is_described_and_loaded_as_it_was_made() {
     assert_eq!(metadata.default_sort_order().fields[0].direction, SortDirection::Descending);
     assert_eq!(metadata.properties().get("owner").map(String::as_str), Some("me"));
 
-    let loaded = catalog.load_table(made.identifier()).await.expect("it is there");
+    let loaded = catalog.load_table(created.identifier()).await.expect("it is there");
     assert_eq!(loaded.metadata(), metadata);
-    assert_eq!(loaded.metadata_location(), made.metadata_location());
-    assert!(made.metadata_location().expect("there is one").starts_with(metadata.location()));
+    assert_eq!(loaded.metadata_location(), created.metadata_location());
+    assert!(created.metadata_location().expect("there is one").starts_with(metadata.location()));
 }
 
 #[tokio::test]
@@ -73,7 +73,7 @@ async fn tables_are_listed_renamed_and_dropped() {
 }
 
 #[tokio::test]
-async fn a_dropped_table_leaves_its_files_which_can_be_registered_again() {
+async fn dropped_table_keeps_its_files_and_can_be_registered_again() {
     let catalog = with_any_files(&open_on(bucket()).await);
     let t = make_table(&catalog).await;
     let last = set_property(&catalog, &t, ("a", "1")).await.expect("it is committed");
@@ -98,18 +98,18 @@ async fn a_purged_table_loses_its_files_to_a_background_job() {
     let location = table.metadata_location().expect("there is one").to_owned();
     assert!(table.file_io().exists(&location).await.expect("an answer"));
     catalog.purge_table(&t).await.expect("it is dropped");
-    let gone = async {
+    let absent = async {
         while table.file_io().exists(&location).await.expect("an answer") {
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         }
     };
     let at_most = std::time::Duration::from_secs(30);
-    tokio::time::timeout(at_most, gone).await.expect("the job deletes it");
+    tokio::time::timeout(at_most, absent).await.expect("the job deletes it");
     opened.close().await.expect("it closes");
 }
 
 #[tokio::test]
-async fn what_fails_says_how() {
+async fn failures_have_the_error_kind_of_iceberg() {
     let catalog = with_any_files(&open_on(bucket()).await);
     let (ns, t) = (namespace(&["ns"]), make_table(&catalog).await);
     catalog.create_table(&ns, creation("u")).await.expect("it is made");
@@ -145,7 +145,7 @@ async fn what_fails_says_how() {
         assert!(!error.retryable(), "{error}");
         error.kind()
     });
-    let wanted = [
+    let requested = [
         ErrorKind::TableAlreadyExists,
         ErrorKind::NamespaceNotFound,
         ErrorKind::DataInvalid,
@@ -161,7 +161,7 @@ async fn what_fails_says_how() {
         ErrorKind::DataInvalid,
         ErrorKind::DataInvalid,
     ];
-    assert_eq!(kinds, wanted);
+    assert_eq!(kinds, requested);
     // The rejected requests have no effect.
     let there = [t, table_ident("ns", "u")];
     assert_eq!(catalog.list_tables(&ns).await.expect("a list"), there);

@@ -1,4 +1,5 @@
-//! Opening and closing: one process at a time, and the same catalog over HTTP afterwards.
+//! Opening and closing of embedded catalogs: only one process at a time opens a catalog, and
+//! afterwards, a server can serve it over HTTP.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use iceberg::spec::TableMetadata;
 use iceberg::{Catalog, ErrorKind};
 use slateberg::app::App;
 use slateberg_embedded::{EmbeddedCatalog, Error, OpenError, Settings, StoreError, cause};
-use slateberg_runtime::seams::Seams;
+use slateberg_runtime::dependencies::Dependencies;
 
 use crate::support::app::{TestApp, memory_settings};
 use crate::support::bucket::bucket;
@@ -18,16 +19,16 @@ use crate::support::embedded::{
 use crate::support::fsck::assert_sound;
 
 /// Time limit for expected events.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Opens the catalog in this directory like `slateberg serve`.
 async fn serve_in(directory: &Path) -> TestApp {
-    let app = App::build(settings_in(directory), Seams::default()).await;
+    let app = App::build(settings_in(directory), Dependencies::default()).await;
     TestApp::of(app.expect("the catalog opens"))
 }
 
 #[tokio::test]
-async fn what_was_made_in_process_is_served_over_http() {
+async fn embedded_catalog_is_served_over_http() {
     let directory = tempfile::tempdir().expect("there is room");
     let opened = open_in(directory.path()).await;
     let catalog = opened.as_iceberg();
@@ -53,7 +54,7 @@ async fn what_was_made_in_process_is_served_over_http() {
 }
 
 #[tokio::test]
-async fn a_directory_is_one_processs_until_it_is_closed() {
+async fn directory_is_locked_until_the_catalog_is_closed() {
     let directory = tempfile::tempdir().expect("there is room");
     let opened = open_in(directory.path()).await;
     let second = EmbeddedCatalog::open(settings_in(directory.path())).await;
@@ -64,7 +65,7 @@ async fn a_directory_is_one_processs_until_it_is_closed() {
 }
 
 #[tokio::test]
-async fn a_closed_catalog_says_so_and_closes_again() {
+async fn closed_catalog_rejects_calls_and_can_be_closed_again() {
     let bucket = bucket();
     let opened = open_on(Arc::clone(&bucket)).await;
     let catalog = with_any_files(&opened);
@@ -85,7 +86,7 @@ async fn a_closed_catalog_says_so_and_closes_again() {
 }
 
 #[tokio::test]
-async fn a_catalog_that_is_dropped_closes_by_itself() {
+async fn dropped_catalog_closes_itself() {
     let directory = tempfile::tempdir().expect("there is room");
     let t = {
         let catalog = open_in(directory.path()).await.as_iceberg();
@@ -102,43 +103,43 @@ async fn a_catalog_that_is_dropped_closes_by_itself() {
             }
         }
     };
-    let again = tokio::time::timeout(PATIENCE, again).await.expect("it opens");
+    let again = tokio::time::timeout(TIMEOUT, again).await.expect("it opens");
     let table = again.as_iceberg().load_table(&t).await.expect("it is there");
     assert_eq!(table.metadata().properties().get("a").map(String::as_str), Some("1"));
     again.close().await.expect("it closes");
 }
 
 #[tokio::test]
-async fn a_second_opening_of_a_bucket_takes_the_store_over() {
+async fn second_opening_of_a_bucket_fences_the_first() {
     let bucket = bucket();
     let first = open_on(Arc::clone(&bucket)).await;
     let t = make_table(&with_any_files(&first)).await;
     let second = open_on(Arc::clone(&bucket)).await;
-    let lost = tokio::time::timeout(PATIENCE, async {
+    let lost = tokio::time::timeout(TIMEOUT, async {
         // A write detects the fence; an idle catalog polls for it.
         let late = set_property(&with_any_files(&first), &t, ("late", "1")).await;
-        assert!(late.is_err(), "the first acknowledges nothing any more");
+        assert!(late.is_err(), "the fenced catalog acknowledges nothing");
         first.closed().await
     });
-    assert!(matches!(lost.await.expect("it learns"), StoreError::Fenced));
-    let table = set_property(&with_any_files(&second), &t, ("a", "1")).await.expect("it may");
+    assert!(matches!(lost.await.expect("the fence is detected"), StoreError::Fenced));
+    let table = set_property(&with_any_files(&second), &t, ("a", "1")).await.expect("it writes");
     assert!(!table.metadata().properties().contains_key("late"));
     second.close().await.expect("it closes");
 }
 
 #[tokio::test]
-async fn what_a_server_refuses_to_start_with_is_refused() {
+async fn settings_that_a_server_rejects_are_rejected() {
     let mut settings = memory_settings();
     settings.default_warehouse = "none".to_owned();
     let wrong = EmbeddedCatalog::open(settings).await.expect_err("there is no such warehouse");
     assert!(wrong.to_string().starts_with("default_warehouse: "), "{wrong}");
 
-    // Settings of the server have no effect.
+    // Settings that concern only a server have no effect.
     let directory = tempfile::tempdir().expect("there is room");
     let mut settings = Settings { ..settings_in(directory.path()) };
     settings.server.listen = "0.0.0.0:1".parse().expect("an address");
     settings.authn.insecure_no_auth = true;
-    let opened = EmbeddedCatalog::open(settings).await.expect("nothing is listened on");
+    let opened = EmbeddedCatalog::open(settings).await.expect("it opens no port");
     opened.close().await.expect("it closes");
 }
 
@@ -148,7 +149,7 @@ async fn a_state_inside_a_warehouse_is_rejected() {
     let mut settings = settings_in(directory.path());
     let warehouse = settings.warehouses.get_mut("default").expect("it exists");
     warehouse.location = format!("file://{}", directory.path().display());
-    let refused = EmbeddedCatalog::open(settings).await.expect_err("it does not open");
-    assert!(refused.to_string().contains("the catalog's own state is there"), "{refused}");
+    let error = EmbeddedCatalog::open(settings).await.expect_err("it does not open");
+    assert!(error.to_string().contains("the catalog's own state is there"), "{error}");
     assert!(!directory.path().join("state").exists(), "nothing is written");
 }

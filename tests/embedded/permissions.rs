@@ -20,12 +20,13 @@ use crate::support::embedded::{
     builder_on, make_table, namespace, open_on, set_property, settings_in, with_any_files,
 };
 
-/// The ids of principals from a token begin with the name of its issuer.
+/// The id of a principal from a token begins with the name of its issuer, so no issuer may have the
+/// name of embedded principals.
 #[test]
-fn no_issuer_speaks_for_programs_that_embed_the_catalog() {
+fn embedded_principals_need_no_issuer() {
     let named = |name: &str| BTreeMap::from([(name.to_owned(), IssuerSettings::default())]);
-    let refused = Issuers::new(&named("embedded")).err().expect("it is reserved").to_string();
-    assert!(refused.contains("reserved for programs that embed the catalog"), "{refused}");
+    let error = Issuers::new(&named("embedded")).err().expect("it is reserved").to_string();
+    assert!(error.contains("reserved for programs that embed the catalog"), "{error}");
 }
 
 fn with_role(role: &str) -> Identity {
@@ -33,7 +34,7 @@ fn with_role(role: &str) -> Identity {
 }
 
 #[tokio::test]
-async fn whoever_may_only_read_is_told_so() {
+async fn read_only_principal_gets_a_permission_error_on_writes() {
     let opened = open_on(bucket()).await;
     let t = make_table(&with_any_files(&opened)).await;
     let reader = with_any_files(&opened.acting_as(with_role("reader")));
@@ -55,11 +56,11 @@ async fn whoever_may_only_read_is_told_so() {
 }
 
 #[tokio::test]
-async fn what_one_may_not_see_is_not_there() {
+async fn hidden_table_does_not_exist() {
     let opened = open_on(bucket()).await;
     let t = make_table(&with_any_files(&opened)).await;
     let nobody = with_any_files(&opened.acting_as(Identity::embedded("nobody")));
-    // A principal without permissions gets exactly this error.
+    // The error of a principal without permissions says so.
     let error = nobody.load_table(&t).await.expect_err("it has no permissions");
     assert!(matches!(cause(&error), Some(Error::Forbidden(_))), "{error}");
     assert!(error.message().contains("has no permissions in this catalog"), "{error}");
@@ -69,7 +70,7 @@ async fn what_one_may_not_see_is_not_there() {
 
 /// Policies see the identity exactly as the host defined it.
 #[tokio::test]
-async fn policies_see_the_principal_that_the_host_names() {
+async fn policies_evaluate_the_principal_of_the_host() {
     let directory = tempfile::tempdir().expect("there is room");
     let own = r#"
         @id("alice")
@@ -91,10 +92,10 @@ async fn policies_see_the_principal_that_the_host_names() {
     let bob = with_any_files(&opened.acting_as(Identity::embedded("corp/alice")));
     bob.load_table(&t).await.expect_err("a service account is no user");
 
-    // The crate would scan all rows: only the typed API supports restrictions.
+    // The `iceberg` crate would scan all rows, so only the typed API supports restrictions.
     let some_rows = opened.acting_as(with_role("some-rows"));
-    let refused = with_any_files(&some_rows).load_table(&t).await.expect_err("it is restricted");
-    assert_eq!(refused.kind(), ErrorKind::FeatureUnsupported);
+    let error = with_any_files(&some_rows).load_table(&t).await.expect_err("it is restricted");
+    assert_eq!(error.kind(), ErrorKind::FeatureUnsupported);
     let t = TabularIdent { namespace: NamespaceIdent(vec!["ns".into()]), name: "t".into() };
     let loaded = some_rows.load_table(&t).await.expect("it may be read in part");
     assert!(matches!(loaded.access, ReadAccess::Restricted(..)));
@@ -116,7 +117,7 @@ fn with_policies(
 }
 
 #[tokio::test]
-async fn the_audit_log_tells_of_calls_as_of_requests() {
+async fn audit_log_contains_embedded_calls() {
     let directory = tempfile::tempdir().expect("there is room");
     let file = directory.path().join("audit.jsonl");
     let mut settings = settings_in(&directory.path().join("catalog"));
@@ -130,15 +131,15 @@ async fn the_audit_log_tells_of_calls_as_of_requests() {
 
     let text = std::fs::read_to_string(file).expect("there is a log");
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
-    let told = lines.map(|line| {
+    let found = lines.map(|line| {
         let text = |member: &str| line[member].as_str().unwrap_or_default().to_owned();
         assert!(!text("request-id").is_empty(), "{line}");
         [text("event"), text("action"), text("principal"), text("method")]
     });
-    let told: Vec<_> = told.collect();
-    let told: Vec<_> = told.iter().map(|line| line.each_ref().map(String::as_str)).collect();
+    let found: Vec<_> = found.collect();
+    let found: Vec<_> = found.iter().map(|line| line.each_ref().map(String::as_str)).collect();
     assert_eq!(
-        told,
+        found,
         [
             ["change", "create_namespace", "embedded/host", "embedded"],
             ["change", "create_table", "embedded/host", "embedded"],

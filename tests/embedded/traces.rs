@@ -1,4 +1,5 @@
-//! Calls in the host's own traces: each is a span inside of its caller's, with its outcome.
+//! Calls to an embedded catalog in the traces of its host. Each call is a span inside the caller's
+//! span, and has its outcome.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,23 +20,23 @@ use tracing_subscriber::{Layer, Registry};
 use crate::support::bucket::bucket;
 use crate::support::embedded::open_on;
 
-const EVERYTHING: PageRequest = PageRequest { listing: Listing(0), after: None, limit: None };
+const WHOLE_LISTING: PageRequest = PageRequest { listing: Listing(0), after: None, limit: None };
 
 /// A span that has ended.
 #[derive(Debug, Clone, Default)]
-struct Told {
+struct EndedSpan {
     name: &'static str,
     parent: Option<&'static str>,
     fields: BTreeMap<&'static str, String>,
 }
 
-impl Told {
+impl EndedSpan {
     fn field(&self, name: &str) -> Option<&str> {
         self.fields.get(name).map(String::as_str)
     }
 }
 
-impl Visit for Told {
+impl Visit for EndedSpan {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         self.fields.insert(field.name(), format!("{value:?}"));
     }
@@ -48,28 +49,28 @@ impl Visit for Told {
 /// The events of a host's subscriber: spans of the catalog as they end, and the spans of logged
 /// errors.
 #[derive(Debug, Clone, Default)]
-struct Host(Arc<Mutex<(Vec<Told>, Vec<&'static str>)>>);
+struct Host(Arc<Mutex<(Vec<EndedSpan>, Vec<&'static str>)>>);
 
 /// With a single subscriber, `tracing` caches a callsite as disabled if a thread without the
 /// subscriber reaches it first. A second subscriber prevents this.
-static ANOTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Registry::default()));
+static SECOND_SUBSCRIBER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Registry::default()));
 
 impl Host {
     /// Subscribes to everything up to this level on this thread.
-    fn listening(level: LevelFilter) -> (Self, DefaultGuard) {
-        LazyLock::force(&ANOTHER);
+    fn subscribe(level: LevelFilter) -> (Self, DefaultGuard) {
+        LazyLock::force(&SECOND_SUBSCRIBER);
         let host = Self::default();
         let subscriber = Registry::default().with(host.clone().with_filter(level));
         (host, tracing::subscriber::set_default(subscriber))
     }
 
     /// Returns the ended spans of the catalog since the last call.
-    fn ended(&self) -> Vec<Told> {
-        std::mem::take(&mut self.0.lock().expect("nobody panics").0)
+    fn take_spans(&self) -> Vec<EndedSpan> {
+        std::mem::take(&mut self.0.lock().expect("no panic").0)
     }
 
-    fn logged_in(&self) -> Vec<&'static str> {
-        self.0.lock().expect("nobody panics").1.clone()
+    fn spans_with_errors(&self) -> Vec<&'static str> {
+        self.0.lock().expect("no panic").1.clone()
     }
 }
 
@@ -77,30 +78,30 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Host {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         let span = context.span(id).expect("it has begun");
         let parent = span.parent().map(|parent| parent.name());
-        let mut told = Told { name: span.name(), parent, ..Told::default() };
-        attributes.record(&mut told);
-        span.extensions_mut().insert(told);
+        let mut ended_span = EndedSpan { name: span.name(), parent, ..EndedSpan::default() };
+        attributes.record(&mut ended_span);
+        span.extensions_mut().insert(ended_span);
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
         let span = context.span(id).expect("it has begun");
-        if let Some(told) = span.extensions_mut().get_mut::<Told>() {
-            values.record(told);
+        if let Some(ended_span) = span.extensions_mut().get_mut::<EndedSpan>() {
+            values.record(ended_span);
         }
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         let inside = context.event_span(event).map_or("nothing", |span| span.name());
         if *event.metadata().level() == Level::ERROR {
-            self.0.lock().expect("nobody panics").1.push(inside);
+            self.0.lock().expect("no panic").1.push(inside);
         }
     }
 
     fn on_close(&self, id: Id, context: Context<'_, S>) {
         let span = context.span(&id).expect("it has begun");
-        let told = span.extensions_mut().remove::<Told>();
+        let ended_span = span.extensions_mut().remove::<EndedSpan>();
         if span.metadata().target().starts_with("slateberg::embedded") {
-            self.0.lock().expect("nobody panics").0.extend(told);
+            self.0.lock().expect("no panic").0.extend(ended_span);
         }
     }
 }
@@ -114,60 +115,60 @@ fn t() -> TabularIdent {
 }
 
 #[tokio::test]
-async fn a_call_is_a_span_where_its_caller_is() {
+async fn span_of_a_call_is_a_child_of_the_callers_span() {
     let catalog = open_on(bucket()).await;
-    let (host, _listening) = Host::listening(LevelFilter::INFO);
+    let (host, _subscription) = Host::subscribe(LevelFilter::INFO);
     let job = info_span!("job");
     catalog.create_namespace(ns(), BTreeMap::new()).instrument(job).await.expect("it is made");
-    catalog.list_tables(&ns(), &EVERYTHING).await.expect("a list");
-    let ended = host.ended();
-    let [made, listed] = &ended[..] else { panic!("{ended:#?}") };
-    assert_eq!((made.name, made.parent), ("create_namespace", Some("job")));
+    catalog.list_tables(&ns(), &WHOLE_LISTING).await.expect("a list");
+    let spans = host.take_spans();
+    let [created, listed] = &spans[..] else { panic!("{spans:#?}") };
+    assert_eq!((created.name, created.parent), ("create_namespace", Some("job")));
     assert_eq!((listed.name, listed.parent), ("list_tables", None));
-    for call in [made, listed] {
+    for call in [created, listed] {
         assert_eq!(call.field("slateberg.warehouse"), Some("default"));
         assert_eq!((call.field("error.type"), call.field("otel.status_code")), (None, None));
     }
-    let ids = [made, listed].map(|call| call.field("slateberg.request_id").expect("an id"));
+    let ids = [created, listed].map(|call| call.field("slateberg.request_id").expect("an id"));
     assert_ne!(ids[0], ids[1]);
     catalog.close().await.expect("it closes");
 }
 
 #[tokio::test]
-async fn calls_at_the_same_time_are_each_where_their_own_caller_is() {
+async fn spans_of_concurrent_calls_have_their_own_parents() {
     let catalog = open_on(bucket()).await;
-    let (host, _listening) = Host::listening(LevelFilter::INFO);
+    let (host, _subscription) = Host::subscribe(LevelFilter::INFO);
     let [one, other] = ["one", "other"].map(|name| NamespaceIdent(vec![name.to_owned()]));
     let one = catalog.create_namespace(one, BTreeMap::new()).instrument(info_span!("one"));
     let other = catalog.create_namespace(other, BTreeMap::new()).instrument(info_span!("other"));
     let (one, other) = tokio::join!(one, other);
     one.and(other).expect("both are made");
-    let mut parents: Vec<_> = host.ended().iter().map(|call| call.parent).collect();
+    let mut parents: Vec<_> = host.take_spans().iter().map(|call| call.parent).collect();
     parents.sort();
     assert_eq!(parents, [Some("one"), Some("other")]);
     catalog.close().await.expect("it closes");
 }
 
 #[tokio::test]
-async fn a_refusal_is_told_by_its_exception_and_only_the_catalogs_fault_is_an_error() {
+async fn span_of_a_rejection_has_its_exception_and_only_internal_errors_fail_it() {
     let catalog = open_on(bucket()).await;
-    let (host, _listening) = Host::listening(LevelFilter::INFO);
+    let (host, _subscription) = Host::subscribe(LevelFilter::INFO);
     let absent = catalog.load_table(&t()).await.expect_err("it is not there");
     assert!(matches!(absent, Error::NoSuchTable(_)), "{absent}");
     assert_eq!(catalog.table_exists(&t()).await, Ok(false));
     let nobody = catalog.acting_as(Identity::embedded("nobody"));
-    nobody.load_table(&t()).await.expect_err("nobody reads nothing");
+    nobody.load_table(&t()).await.expect_err("it has no permissions");
     catalog.close().await.expect("it closes");
-    assert_eq!(host.logged_in(), Vec::<&str>::new());
+    assert_eq!(host.spans_with_errors(), Vec::<&str>::new());
     catalog.load_table(&t()).await.expect_err("it is closed");
 
-    let ended = host.ended();
-    let told: Vec<_> = ended
+    let spans = host.take_spans();
+    let ended_span: Vec<_> = spans
         .iter()
         .map(|call| (call.name, call.field("error.type"), call.field("otel.status_code")))
         .collect();
     assert_eq!(
-        told,
+        ended_span,
         [
             ("load_table", Some("NoSuchTableException"), None),
             ("table_exists", None, None),
@@ -175,14 +176,18 @@ async fn a_refusal_is_told_by_its_exception_and_only_the_catalogs_fault_is_an_er
             ("load_table", Some("SlowDownException"), Some("ERROR")),
         ]
     );
-    assert_eq!(host.logged_in(), ["load_table"], "what the operator is told is inside of it");
+    assert_eq!(
+        host.spans_with_errors(),
+        ["load_table"],
+        "the logged error is inside the span of the call"
+    );
 }
 
 #[tokio::test]
-async fn a_host_that_wants_no_spans_has_none() {
+async fn host_without_interest_in_spans_gets_none() {
     let catalog = open_on(bucket()).await;
-    let (host, _listening) = Host::listening(LevelFilter::ERROR);
+    let (host, _subscription) = Host::subscribe(LevelFilter::ERROR);
     catalog.create_namespace(ns(), BTreeMap::new()).await.expect("it is made");
-    assert!(host.ended().is_empty());
+    assert!(host.take_spans().is_empty());
     catalog.close().await.expect("it closes");
 }

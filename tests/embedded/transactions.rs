@@ -20,7 +20,7 @@ use crate::support::embedded::{
 
 /// A catalog whose first two commits wait for each other, so that both are based on the same state.
 #[derive(Debug)]
-struct Together {
+struct CommitBarrier {
     catalog: IcebergCatalog,
     barrier: Barrier,
     commits: AtomicUsize,
@@ -28,7 +28,7 @@ struct Together {
 }
 
 #[async_trait]
-impl Catalog for Together {
+impl Catalog for CommitBarrier {
     async fn update_table(&self, commit: TableCommit) -> Result<Table> {
         if self.commits.fetch_add(1, Ordering::SeqCst) < 2 {
             self.barrier.wait().await;
@@ -108,21 +108,21 @@ impl Catalog for Together {
 }
 
 #[tokio::test]
-async fn two_appends_to_one_state_both_land_and_one_of_them_by_a_retry() {
+async fn concurrent_appends_both_succeed_with_one_retry() {
     let directory = tempfile::tempdir().expect("there is room");
     let opened = open_in(directory.path()).await;
     let catalog = opened.as_iceberg();
     let t = make_table(&catalog).await;
     let loaded = catalog.load_table(&t).await.expect("it is there");
-    let both = Together {
+    let both = CommitBarrier {
         catalog: catalog.clone(),
         barrier: Barrier::new(2),
         commits: AtomicUsize::new(0),
         conflicts: AtomicUsize::new(0),
     };
     let (a, b) = tokio::join!(append(&both, &loaded, "a"), append(&both, &loaded, "b"));
-    a.expect("it lands");
-    b.expect("it lands");
+    a.expect("it is committed");
+    b.expect("it is committed");
     assert_eq!(both.conflicts.load(Ordering::SeqCst), 1);
 
     let after = catalog.load_table(&t).await.expect("it is there");
@@ -132,7 +132,7 @@ async fn two_appends_to_one_state_both_land_and_one_of_them_by_a_retry() {
 }
 
 #[tokio::test]
-async fn properties_schemas_and_versions_change_by_transactions() {
+async fn transactions_change_properties_schemas_and_versions() {
     let catalog = with_any_files(&open_on(bucket()).await);
     let t = make_table(&catalog).await;
     set_property(&catalog, &t, ("a", "1")).await.expect("it is committed");
@@ -158,7 +158,7 @@ async fn properties_schemas_and_versions_change_by_transactions() {
 }
 
 #[tokio::test]
-async fn a_commit_to_a_table_that_is_gone_is_not_retried() {
+async fn commit_to_a_dropped_table_is_not_retried() {
     let catalog = with_any_files(&open_on(bucket()).await);
     let t = make_table(&catalog).await;
     let loaded = catalog.load_table(&t).await.expect("it is there");

@@ -83,20 +83,20 @@ async fn opened() -> EmbeddedCatalog {
 
 async fn properties(catalog: &EmbeddedCatalog, name: &str) -> BTreeMap<String, String> {
     let loaded = catalog.load_table(&named(name)).await.expect("it is there");
-    let metadata = TableMetadata::from_text(&loaded.state.text).expect("it is valid");
+    let metadata = TableMetadata::from_segmented_json(&loaded.state.text).expect("it is valid");
     metadata.properties
 }
 
 #[tokio::test]
-async fn each_handle_is_in_its_own_warehouse() {
+async fn each_handle_uses_its_own_warehouse() {
     let mut settings = memory_settings();
     let lake = WarehouseSettings { location: "memory:///lake".to_owned(), ..Default::default() };
     settings.warehouses.insert("lake".to_owned(), lake);
     let builder = builder_on(bucket(), settings).in_warehouse("lake");
     let lake = builder.open().await.expect("the catalog opens");
     lake.create_namespace(namespace("ns"), BTreeMap::new()).await.expect("it is made");
-    let made = lake.create_table(table("t")).await.expect("it is made");
-    let location = made.state.metadata_location.expect("it has a file");
+    let created = lake.create_table(table("t")).await.expect("it is made");
+    let location = created.state.metadata_location.expect("it has a file");
     assert!(location.starts_with("memory:///lake/"), "{location}");
     let other = lake.in_warehouse("default");
     assert_eq!(other.namespace_exists(&namespace("ns")).await, Ok(false));
@@ -107,35 +107,35 @@ async fn each_handle_is_in_its_own_warehouse() {
         warehouses: Some(BTreeSet::from(["default".to_owned()])),
         ..Identity::embedded("etl").with_roles(["admin"])
     };
-    other.acting_as(scoped.clone()).warehouse().expect("it is good for this one");
+    other.acting_as(scoped.clone()).warehouse().expect("it may use this warehouse");
     let hidden = lake.acting_as(scoped).warehouse().err();
     assert_eq!(hidden, Some(Error::NoSuchWarehouse("lake".to_owned())));
 }
 
 #[tokio::test]
-async fn several_tables_change_together_or_not_at_all() {
+async fn transaction_over_several_tables_is_atomic() {
     let catalog = opened().await;
     for name in ["t", "u"] {
         catalog.create_table(table(name)).await.expect("it is made");
     }
     let wrong = vec![TableRequirement::UuidMatch { uuid: fresh_id() }];
     let changes = vec![setting("t", "a", Vec::new()), setting("u", "a", wrong)];
-    let refused = catalog.commit_transaction(changes).await.expect_err("one does not hold");
-    assert!(matches!(refused, Error::CommitFailed(_)), "{refused}");
+    let error = catalog.commit_transaction(changes).await.expect_err("one requirement fails");
+    assert!(matches!(error, Error::CommitFailed(_)), "{error}");
     assert!(!properties(&catalog, "t").await.contains_key("a"));
     let changes = vec![setting("t", "a", Vec::new()), setting("u", "b", Vec::new())];
-    catalog.commit_transaction(changes).await.expect("both hold");
+    catalog.commit_transaction(changes).await.expect("both changes are valid");
     assert!(properties(&catalog, "t").await.contains_key("a"));
     assert!(properties(&catalog, "u").await.contains_key("b"));
 }
 
 #[tokio::test]
-async fn a_change_under_a_key_is_made_once() {
+async fn repeated_change_with_an_idempotency_key_is_applied_once() {
     let catalog = opened().await;
     let (key, change) = (fresh_id(), || setting("t", "a", Vec::new()));
-    let made = catalog.once(fresh_id()).create_table(table("t")).await.expect("it is made");
+    let created = catalog.once(fresh_id()).create_table(table("t")).await.expect("it is made");
     let first = catalog.once(key).commit_table(change()).await.expect("it is committed");
-    assert_ne!(made.state.version, first.version);
+    assert_ne!(created.state.version, first.version);
     // A later commit removes the property: a repetition of the first must not set it again.
     let removal = TableUpdate::RemoveProperties { removals: vec!["a".to_owned()] };
     let later = TableChange { updates: vec![removal], ..change() };
@@ -148,12 +148,12 @@ async fn a_change_under_a_key_is_made_once() {
     assert!(matches!(other, Err(Error::Unprocessable(_))), "{other:?}");
     // Keys of different principals are independent.
     let somebody = catalog.acting_as(Identity::embedded("etl").with_roles(["writer"]));
-    somebody.once(key).commit_table(change()).await.expect("it is another's key");
+    somebody.once(key).commit_table(change()).await.expect("the key of another principal");
     assert!(properties(&catalog, "t").await.contains_key("a"));
 }
 
 #[tokio::test]
-async fn tables_are_registered_over_others_unregistered_and_paged_through() {
+async fn tables_are_registered_overwritten_unregistered_and_paginated() {
     let catalog = opened().await;
     for name in ["t", "u", "v"] {
         catalog.create_table(table(name)).await.expect("it is made");
@@ -162,7 +162,7 @@ async fn tables_are_registered_over_others_unregistered_and_paged_through() {
     assert_eq!(catalog.table_exists(&named("t")).await, Ok(false));
     let metadata_location = last.metadata_location.clone().expect("it is not staged");
     let over = RegisterTable { ident: named("u"), metadata_location, overwrite: true };
-    let registered = catalog.register_table(over).await.expect("it may be there");
+    let registered = catalog.register_table(over).await.expect("it is overwritten");
     assert_eq!(registered.state.metadata_location, last.metadata_location);
 
     let first = PageRequest { limit: Some(1), ..PageRequest::default() };
@@ -180,9 +180,9 @@ async fn tables_are_registered_over_others_unregistered_and_paged_through() {
 }
 
 #[tokio::test]
-async fn views_are_made_changed_renamed_and_dropped() {
+async fn views_are_created_changed_renamed_and_dropped() {
     let catalog = opened().await;
-    let made = catalog.create_view(view("v")).await.expect("it is made");
+    let created = catalog.create_view(view("v")).await.expect("it is made");
     let taken = catalog.create_table(table("v")).await.expect_err("a view has the name");
     assert!(matches!(taken, Error::AlreadyExists(_)), "{taken}");
 
@@ -200,22 +200,22 @@ async fn views_are_made_changed_renamed_and_dropped() {
     catalog.drop_view(named("w")).await.expect("it is there");
     assert_eq!(catalog.view_exists(&named("w")).await, Ok(false));
 
-    let location = made.metadata_location.expect("it has a file");
+    let location = created.metadata_location.expect("it has a file");
     let again = catalog.register_view(named("again"), location).await.expect("it is a view");
-    assert_eq!(again.text, made.text);
+    assert_eq!(again.text, created.text);
 }
 
 #[tokio::test]
-async fn namespaces_change_property_by_property() {
+async fn namespace_properties_change_individually() {
     let catalog = opened().await;
     let ns = || namespace("ns");
     let set = pairs(&[("a", "1"), ("b", "2")]);
     catalog.update_namespace_properties(ns(), BTreeSet::new(), set).await.expect("it is updated");
     let both = (BTreeSet::from(["a".to_owned()]), pairs(&[("a", "2")]));
-    let refused = catalog.update_namespace_properties(ns(), both.0, both.1).await;
-    assert!(matches!(refused, Err(Error::Unprocessable(_))), "{refused:?}");
-    let gone = BTreeSet::from(["a".to_owned()]);
-    catalog.update_namespace_properties(ns(), gone, pairs(&[])).await.expect("it is updated");
+    let rejection = catalog.update_namespace_properties(ns(), both.0, both.1).await;
+    assert!(matches!(rejection, Err(Error::Unprocessable(_))), "{rejection:?}");
+    let absent = BTreeSet::from(["a".to_owned()]);
+    catalog.update_namespace_properties(ns(), absent, pairs(&[])).await.expect("it is updated");
     let loaded = catalog.load_namespace(&ns()).await.expect("it is there");
     assert_eq!(loaded.keys().collect::<Vec<_>>(), ["b", "location"]);
     catalog.drop_namespace(ns()).await.expect("it is empty");
@@ -224,7 +224,7 @@ async fn namespaces_change_property_by_property() {
 
 /// The message of an error is the same as in a response over HTTP.
 #[tokio::test]
-async fn bad_input_is_refused_in_the_same_words() {
+async fn invalid_input_gets_the_same_messages_as_over_http() {
     let catalog = opened().await;
     let wrong = catalog.create_table(table("a\nb")).await.expect_err("a name has no line break");
     assert_eq!(wrong, Error::Invalid("Invalid name: contains a control character".to_owned()));

@@ -11,7 +11,7 @@ use crate::support::embedded::{builder_on, make_table, set_property, with_any_fi
 use crate::support::faults::{Fault, FaultStore, LOG, METADATA_FILES, Verb};
 
 #[tokio::test]
-async fn a_commit_that_hangs_is_unknown_and_is_there_when_it_lands() {
+async fn hanging_commit_is_unknown_and_visible_once_durable() {
     let faults = FaultStore::new(bucket());
     let mut settings = memory_settings();
     settings.catalog.commit_deadline_ms = 300;
@@ -21,9 +21,9 @@ async fn a_commit_that_hangs_is_unknown_and_is_there_when_it_lands() {
     let t = make_table(&catalog).await;
     for (part, key) in [(LOG, "a"), (METADATA_FILES, "b")] {
         faults.inject(Verb::Put, part, Fault::Hang);
-        let tried = set_property(&catalog, &t, (key, "1")).await.expect_err("it hangs");
-        assert_eq!((tried.kind(), tried.retryable()), (ErrorKind::Unexpected, false), "{tried}");
-        assert!(matches!(cause(&tried), Some(Error::CommitStateUnknown { .. })), "{tried}");
+        let error = set_property(&catalog, &t, (key, "1")).await.expect_err("it hangs");
+        assert_eq!((error.kind(), error.retryable()), (ErrorKind::Unexpected, false), "{error}");
+        assert!(matches!(cause(&error), Some(Error::CommitStateUnknown { .. })), "{error}");
         faults.lift();
         let landed = async {
             loop {
@@ -35,7 +35,7 @@ async fn a_commit_that_hangs_is_unknown_and_is_there_when_it_lands() {
             }
         };
         let at_most = std::time::Duration::from_secs(30);
-        tokio::time::timeout(at_most, landed).await.expect("what was accepted lands");
+        tokio::time::timeout(at_most, landed).await.expect("the accepted commit completes");
     }
     opened.close().await.expect("it closes");
 }

@@ -14,17 +14,17 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
 
-use super::chain_checker::{Outcome, Step, TABLES, What};
-use super::requests::{PATIENCE, catalog, snapshot_ids};
+use super::chain_checker::{Operation, RunResult, Step, TABLES};
+use super::requests::{TIMEOUT, catalog, snapshot_ids};
 use crate::support::app::TestApp;
+use crate::support::env_numbers::{number_from_env, seed};
 use crate::support::fsck::findings;
-use crate::support::knobs::{knob, seed};
 use crate::support::table::{create_table, main_is};
 
 /// Default number of histories.
 const SEEDS: u64 = 240;
 /// Number of concurrent histories.
-const SIDE_BY_SIDE: usize = 6;
+const CONCURRENT_RUNS: usize = 6;
 const CLIENTS: std::ops::RangeInclusive<usize> = 8..=16;
 const OPS_PER_CLIENT: usize = 5;
 fn path(table: usize) -> String {
@@ -45,7 +45,7 @@ fn appending(id: i64) -> Value {
     ])
 }
 
-/// The common clock and catalog of all clients.
+/// The catalog of all clients, and their common clock.
 struct Course {
     app: Arc<TestApp>,
     clock: AtomicU64,
@@ -63,8 +63,8 @@ impl Course {
         for step in 0..OPS_PER_CLIENT {
             let id = i64::try_from(client * OPS_PER_CLIENT + step + 1).expect("courses are short");
             let table = rng.random_range(0..TABLES);
-            let called = self.tick();
-            let what = match rng.random_range(0..10) {
+            let started = self.tick();
+            let operation = match rng.random_range(0..10) {
                 0..3 => self.read(table).await,
                 3..5 => self.append(table, id, None).await,
                 5..8 => {
@@ -73,32 +73,34 @@ impl Course {
                 }
                 _ => self.transact(vec![table, (table + 1) % TABLES], id).await,
             };
-            let answered = self.tick();
-            if let What::Read { table, seen } | What::Append { table, seen, .. } = &what {
+            let ended = self.tick();
+            if let Operation::Read { table, seen } | Operation::Append { table, seen, .. } =
+                &operation
+            {
                 known.insert(*table, seen.last().copied());
             }
-            steps.push(Step { called, answered, what });
+            steps.push(Step { started, ended, operation });
         }
         steps
     }
 
-    async fn read(&self, table: usize) -> What {
+    async fn read(&self, table: usize) -> Operation {
         let loaded = self.app.get(&path(table)).await.expect(200);
-        What::Read { table, seen: snapshot_ids(&loaded.body["metadata"]) }
+        Operation::Read { table, seen: snapshot_ids(&loaded.body["metadata"]) }
     }
 
-    async fn append(&self, table: usize, id: i64, required: Option<Option<i64>>) -> What {
+    async fn append(&self, table: usize, id: i64, required: Option<Option<i64>>) -> Operation {
         let requirements: Vec<_> = required.map(main_is).into_iter().collect();
         let body = json!({ "requirements": requirements, "updates": appending(id) });
         let answer = self.app.post(&path(table), body).await;
         if let (409, Some(required)) = (answer.status.as_u16(), required) {
-            return What::Refused { table, id, required };
+            return Operation::Rejected { table, id, required };
         }
         let seen = snapshot_ids(&answer.expect(200).body["metadata"]);
-        What::Append { table, id, required, seen }
+        Operation::Append { table, id, required, seen }
     }
 
-    async fn transact(&self, tables: Vec<usize>, id: i64) -> What {
+    async fn transact(&self, tables: Vec<usize>, id: i64) -> Operation {
         let change = |table: &usize| {
             let identifier = json!({ "namespace": ["ns"], "name": format!("t{table}") });
             json!({ "identifier": identifier, "requirements": [], "updates": appending(id) })
@@ -106,11 +108,11 @@ impl Course {
         let changes: Vec<_> = tables.iter().map(change).collect();
         let body = json!({ "table-changes": changes });
         self.app.post("/v1/transactions/commit", body).await.expect(204);
-        What::Transact { tables, id }
+        Operation::Transact { tables, id }
     }
 }
 
-async fn outcome_of(seed: u64) -> Outcome {
+async fn outcome_of(seed: u64) -> RunResult {
     let mut rng = StdRng::seed_from_u64(seed);
     let (app, bucket) = catalog(rng.random_bool(0.5)).await;
     app.create_namespace(&["ns"]).await;
@@ -138,25 +140,25 @@ async fn outcome_of(seed: u64) -> Outcome {
     let findings = findings(bucket).await;
     assert!(findings.is_empty(), "seed {seed}: {findings:#?}");
     app.app.runtime.catalog.close().await.expect("the store closes");
-    Outcome { steps, chains }
+    RunResult { steps, chains }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn commits_to_few_tables_have_a_serial_order() {
+async fn concurrent_commits_to_few_tables_have_a_serial_order() {
     let first = seed("SLATEBERG_ISOLATION_SEED");
-    let seeds = knob("SLATEBERG_ISOLATION_SEEDS", SEEDS);
+    let seeds = number_from_env("SLATEBERG_ISOLATION_SEEDS", SEEDS);
     let mut outcomes = futures::stream::iter(first..first + seeds)
         .map(|seed| async move {
-            let work = tokio::spawn(tokio::time::timeout(PATIENCE, outcome_of(seed)));
+            let work = tokio::spawn(tokio::time::timeout(TIMEOUT, outcome_of(seed)));
             let outcome = work.await.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
             (seed, outcome.unwrap_or_else(|_| panic!("seed {seed} hangs")))
         })
-        .buffer_unordered(SIDE_BY_SIDE);
+        .buffer_unordered(CONCURRENT_RUNS);
     let (mut commits, mut refusals) = (0, 0);
     while let Some((seed, outcome)) = outcomes.next().await {
         outcome.check().unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
-        commits += outcome.steps.iter().filter(|step| !step.what.writes().is_empty()).count();
-        let is_refusal = |step: &&Step| matches!(step.what, What::Refused { .. });
+        commits += outcome.steps.iter().filter(|step| !step.operation.writes().is_empty()).count();
+        let is_refusal = |step: &&Step| matches!(step.operation, Operation::Rejected { .. });
         refusals += outcome.steps.iter().filter(is_refusal).count();
     }
     eprintln!("seeds {first}..{}: {commits} commits, {refusals} refusals", first + seeds);

@@ -13,10 +13,10 @@
 //! `SLATEBERG_ISOLATION_SEEDS` sets the number of histories of each kind, and
 //! `SLATEBERG_ISOLATION_SEED` the first seed.
 
-#![allow(unreachable_pub, reason = "a test crate is the whole world of its modules")]
+#![allow(unreachable_pub, reason = "only this test crate uses its modules")]
 #![expect(
     clippy::print_stderr,
-    reason = "seeds and figures are for whoever reads the test's output"
+    reason = "seeds and figures are for developers who read the output of the test"
 )]
 
 #[path = "../support/mod.rs"]

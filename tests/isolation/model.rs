@@ -1,4 +1,4 @@
-//! [`State`]: a sequential catalog.
+//! [`State`]: a model of the catalog that performs one request after the other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,8 +31,8 @@ pub enum Op {
         parent: Option<i64>,
         sequence_number: i64,
     },
-    /// Sets a property in several tables atomically, if the first one's main branch still ends
-    /// there.
+    /// Sets a property in several tables atomically, if the main branch of the first one still ends
+    /// with `parent`.
     Transact {
         tables: Vec<Name>,
         property: u32,
@@ -57,7 +57,7 @@ pub enum Outcome {
 /// The visible state of a table.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Table {
-    /// Distinguishes it from other tables with the same name at other times.
+    /// Distinguishes the table from others that have the same name at other times.
     pub uuid: String,
     pub properties: BTreeSet<u32>,
     pub snapshots: Vec<i64>,
@@ -82,7 +82,7 @@ impl State {
                 let fits = first.snapshots.last().copied() == *parent;
                 return (!fits).then_some(next);
             }
-            // The response contains success, but not the resulting table.
+            // The response only reports success, and does not contain the resulting table.
             (Op::Set(..) | Op::Append { .. }, Outcome::Done) => {
                 return matches!(next.apply(op), Outcome::Table(_)).then_some(next);
             }

@@ -1,7 +1,8 @@
-//! Reads that overlap with a change: the result is that of one moment.
+//! Reads that overlap with a change: a read returns the state of the table at a single point in
+//! time, never a mixture.
 //!
 //! A read looks up a table in steps: its namespace, its name there, its record, its metadata. These
-//! tests do some steps before a change and the others after it, for every possible division.
+//! tests read some steps before a change and the others after it, for every possible division.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,12 +12,12 @@ use object_store::memory::InMemory;
 use serde_json::json;
 use slateberg_catalog::{Error, lookup};
 use slateberg_model::ident::{NamespaceIdent, TabularIdent, TabularKind};
-use slateberg_model::text::Text;
+use slateberg_model::segmented_json::SegmentedJson;
+use slateberg_runtime::dependencies::Dependencies;
 use slateberg_runtime::offline::OfflineCatalog;
-use slateberg_runtime::seams::Seams;
 use slateberg_store as store;
 use slateberg_store::fsck::warehouse_id;
-use slateberg_store::read::{Offline, Range, Read};
+use slateberg_store::read::{KeyRange, OfflineView, StoreRead};
 use uuid::Uuid;
 
 use crate::support::app::{TestApp, bucket_opener, memory_settings};
@@ -26,15 +27,15 @@ use crate::support::table::{append, set_property};
 const STEPS_MAX: usize = 40;
 
 /// Reads some steps from one state, and the others from a later state.
-struct Straddling<'a> {
-    before: &'a Offline,
-    after: &'a Offline,
+struct SwitchingReader<'a> {
+    before: &'a OfflineView,
+    after: &'a OfflineView,
     switch_at: usize,
     steps: AtomicUsize,
 }
 
-impl Straddling<'_> {
-    fn now(&self) -> &Offline {
+impl SwitchingReader<'_> {
+    fn current(&self) -> &OfflineView {
         match self.steps.fetch_add(1, Ordering::SeqCst) < self.switch_at {
             true => self.before,
             false => self.after,
@@ -42,30 +43,30 @@ impl Straddling<'_> {
     }
 }
 
-impl Read for Straddling<'_> {
+impl StoreRead for SwitchingReader<'_> {
     async fn get_bytes(&self, key: &[u8]) -> Result<Option<bytes::Bytes>, store::Error> {
-        self.now().get_bytes(key).await
+        self.current().get_bytes(key).await
     }
 
-    async fn iterate(&self, range: &Range) -> Result<slatedb::DbIterator, store::Error> {
-        self.now().iterate(range).await
+    async fn iterate(&self, range: &KeyRange) -> Result<slatedb::DbIterator, store::Error> {
+        self.current().iterate(range).await
     }
 }
 
-/// Returns the present state of a bucket. The copy is necessary because an open store follows its
-/// bucket.
-async fn state_of(bucket: &InMemory) -> Offline {
+/// Returns the present state of a bucket. The bucket is copied because an open store would also
+/// show later writes to the bucket.
+async fn state_of(bucket: &InMemory) -> OfflineView {
     let copy: Arc<dyn ObjectStore> = Arc::new(bucket.fork());
-    let seams = Seams { opener: bucket_opener(copy), ..Seams::default() };
-    OfflineCatalog::open(&memory_settings(), &seams).await.expect("the store opens").store
+    let dependencies = Dependencies { opener: bucket_opener(copy), ..Dependencies::default() };
+    OfflineCatalog::open(&memory_settings(), &dependencies).await.expect("the store opens").store
 }
 
-/// Reads the version and the metadata of a table like a load.
+/// Reads the version and the metadata of a table in the same way as the server.
 async fn load(
-    store: &impl Read,
+    store: &impl StoreRead,
     warehouse: Uuid,
     ident: &TabularIdent,
-) -> Result<(u64, Text), Error> {
+) -> Result<(u64, SegmentedJson), Error> {
     loop {
         let kind = TabularKind::Table;
         let record = lookup::tabular_record(store, warehouse, kind, ident).await?;
@@ -75,8 +76,8 @@ async fn load(
     }
 }
 
-/// Asserts that a read of `ns.t` returns its state from before or from after the changes of
-/// `change`, regardless of the steps between which these occur.
+/// Asserts that a read of `ns.t` returns the state either before or after `change`, no matter
+/// between which two steps of the read `change` takes effect.
 async fn assert_whole(change: impl AsyncFnOnce(&TestApp)) {
     assert_whole_after(async |_| {}, change).await;
 }
@@ -96,14 +97,14 @@ async fn assert_whole_after(
     change(&app).await;
     let after = state_of(&bucket).await;
     let warehouse =
-        warehouse_id(&before, "default").await.expect("it is read").expect("it is there");
+        warehouse_id(&before, "default").await.expect("it can be read").expect("a warehouse");
     let namespace = NamespaceIdent(vec!["ns".to_owned()]);
     let ident = TabularIdent { namespace, name: "t".to_owned() };
     let mut outcomes = Vec::new();
     for switch_at in 0..STEPS_MAX {
         let steps = AtomicUsize::new(0);
-        let straddling = Straddling { before: &before, after: &after, switch_at, steps };
-        outcomes.push(match load(&straddling, warehouse, &ident).await {
+        let reader = SwitchingReader { before: &before, after: &after, switch_at, steps };
+        outcomes.push(match load(&reader, warehouse, &ident).await {
             Ok(found) => Some(found),
             Err(Error::NoSuchTable(_)) => None,
             Err(error) => panic!("switching at step {switch_at}: {error:?}"),
@@ -112,11 +113,11 @@ async fn assert_whole_after(
     let (Some(all_after), Some(all_before)) = (outcomes.first(), outcomes.last()) else {
         unreachable!("there are some steps")
     };
-    assert_ne!(all_after, all_before, "the change makes a difference");
+    assert_ne!(all_after, all_before, "the change has no effect on the read");
     for (switch_at, outcome) in outcomes.iter().enumerate() {
         assert!(
             outcome == all_before || outcome == all_after,
-            "switching at step {switch_at}, a read found what has never been so: {outcome:?}"
+            "switching at step {switch_at}, a read returned a state that never existed: {outcome:?}"
         );
     }
 }
@@ -135,14 +136,14 @@ async fn set(app: &TestApp, namespace: &str) {
 }
 
 #[tokio::test]
-async fn a_commit() {
+async fn load_during_a_commit_is_consistent() {
     assert_whole(async |app| set(app, "ns").await).await;
 }
 
-/// Metadata in chunks, some of which the change adds and removes: few that are read one by one, and
-/// many that are scanned.
+/// The metadata is stored in chunks, and the change adds and removes some of them. With 70
+/// snapshots, there are few chunks, which a load reads one by one; with 400, many, which it scans.
 #[tokio::test]
-async fn a_commit_that_changes_pieces() {
+async fn load_during_a_commit_that_changes_chunks_is_consistent() {
     for count in [70, 400] {
         let appends = (1..=count).flat_map(|id| append(id, None, 1).into_iter().take(1));
         let appends: Vec<_> = appends.collect();
@@ -160,19 +161,19 @@ async fn a_commit_that_changes_pieces() {
 }
 
 #[tokio::test]
-async fn a_drop() {
+async fn load_during_a_drop_is_consistent() {
     assert_whole(async |app| drop(app.delete("/v1/namespaces/ns/tables/t").await.expect(204)))
         .await;
 }
 
 #[tokio::test]
-async fn a_rename() {
+async fn load_during_a_rename_is_consistent() {
     assert_whole(async |app| rename(app, true).await).await;
 }
 
 /// Under the old name, no read may return changes from after the rename.
 #[tokio::test]
-async fn a_rename_and_a_commit_under_the_new_name() {
+async fn load_during_a_rename_and_a_commit_is_consistent() {
     assert_whole(async |app| {
         rename(app, true).await;
         set(app, "other").await;

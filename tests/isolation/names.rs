@@ -10,16 +10,16 @@ use rand::{RngExt, SeedableRng};
 
 use super::history::{Event, History, Listing};
 use super::model::{Name, Namespace, Op, Outcome};
-use super::requests::{PATIENCE, catalog, perform};
+use super::requests::{TIMEOUT, catalog, perform};
 use super::search::is_linearizable;
 use crate::support::app::TestApp;
+use crate::support::env_numbers::{number_from_env, seed};
 use crate::support::fsck::findings;
-use crate::support::knobs::{knob, seed};
 
 /// Default number of histories.
 const SEEDS: u64 = 1000;
 /// Number of concurrent histories.
-const SIDE_BY_SIDE: usize = 6;
+const CONCURRENT_RUNS: usize = 6;
 const CLIENTS: usize = 6;
 const OPS_PER_CLIENT: usize = 6;
 
@@ -31,15 +31,15 @@ const NAMES: [Name; 5] = [(A, "t"), (A, "u"), (B, "t"), (B, "u"), (NESTED, "t")]
 
 /// The preferred operations of a history's clients.
 #[derive(Debug, Clone, Copy)]
-enum Taste {
+enum OperationMix {
     Everything,
-    /// Namespaces that are created and dropped under their tables.
+    /// Namespaces are created and dropped while their tables are.
     Namespaces,
-    /// Commits to tables that are renamed and dropped.
+    /// Most operations are commits to tables, which are also renamed and dropped.
     Commits,
 }
 
-impl Taste {
+impl OperationMix {
     fn of(seed: u64) -> Self {
         [Self::Everything, Self::Namespaces, Self::Commits][(seed % 3) as usize]
     }
@@ -55,12 +55,12 @@ impl Taste {
     }
 }
 
-/// One client, and the snapshots that it read last in each table.
+/// A client, and the snapshots of each table that it read last.
 struct Client {
     number: usize,
     rng: StdRng,
     seen: HashMap<Name, Vec<i64>>,
-    taste: Taste,
+    mix: OperationMix,
 }
 
 impl Client {
@@ -68,10 +68,11 @@ impl Client {
         let unique = self.number * OPS_PER_CLIENT + step + 1;
         let rng = &mut self.rng;
         let namespace = *NAMESPACES.choose(rng).expect("there are some");
-        let names = if matches!(self.taste, Taste::Commits) { &NAMES[..3] } else { &NAMES[..] };
+        let names =
+            if matches!(self.mix, OperationMix::Commits) { &NAMES[..3] } else { &NAMES[..] };
         let name = *names.choose(rng).expect("there are some");
         let other = *names.choose(rng).expect("there are some");
-        let kinds: Vec<_> = self.taste.weights().into_iter().enumerate().collect();
+        let kinds: Vec<_> = self.mix.weights().into_iter().enumerate().collect();
         let kind = kinds.choose_weighted(rng, |it| it.1).expect("weights are positive").0;
         let property = u32::try_from(unique).expect("histories are short");
         match (kind, rng.random_range(0..4)) {
@@ -144,7 +145,7 @@ async fn history_of(seed: u64) -> Vec<Event> {
     let clients: Vec<_> = (0..CLIENTS)
         .map(|number| {
             let rng = StdRng::seed_from_u64(rng.random());
-            let client = Client { number, rng, seen: HashMap::new(), taste: Taste::of(seed) };
+            let client = Client { number, rng, seen: HashMap::new(), mix: OperationMix::of(seed) };
             tokio::spawn(client.run(Arc::clone(&app), Arc::clone(&history)))
         })
         .collect();
@@ -163,16 +164,16 @@ async fn history_of(seed: u64) -> Vec<Event> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_history_has_a_serial_order() {
+async fn concurrent_requests_have_a_serial_order() {
     let first = seed("SLATEBERG_ISOLATION_SEED");
-    let seeds = knob("SLATEBERG_ISOLATION_SEEDS", SEEDS);
+    let seeds = number_from_env("SLATEBERG_ISOLATION_SEEDS", SEEDS);
     let mut histories = futures::stream::iter(first..first + seeds)
         .map(|seed| async move {
-            let work = tokio::spawn(tokio::time::timeout(PATIENCE, history_of(seed)));
+            let work = tokio::spawn(tokio::time::timeout(TIMEOUT, history_of(seed)));
             let events = work.await.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
             (seed, events.unwrap_or_else(|_| panic!("seed {seed} hangs")))
         })
-        .buffer_unordered(SIDE_BY_SIDE);
+        .buffer_unordered(CONCURRENT_RUNS);
     let mut changes = 0;
     while let Some((seed, events)) = histories.next().await {
         assert!(is_linearizable(&events), "seed {seed} has no serial order:\n{}", Listing(&events));

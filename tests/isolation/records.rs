@@ -1,10 +1,10 @@
-//! In-process caches of the store, concurrent with a writer: never older than any earlier read, and
-//! never newer than the durable state.
+//! The store's in-process caches while a writer changes records. A read never returns a state that
+//! is older than that of an earlier read, or newer than the durable state.
 //!
-//! Each transaction of the writer increments a count in every kind of record change: two records, a
-//! name that is removed and one that is added, and thus the page that contains it. Readers read
-//! these in turn, directly from the store. Each read must return at least the greatest count that
-//! was returned or acknowledged before it started.
+//! Each transaction of the writer writes a greater count in every form that is cached: in two
+//! records, and as a name that replaces the previous one, which also changes the page of names.
+//! Readers read these in turn, directly from the store. Each read must return at least the greatest
+//! count that was returned or acknowledged before it started.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,32 +13,33 @@ use object_store::ObjectStore;
 use object_store::memory::InMemory;
 use slateberg_authz::permit::{Permit, Task};
 use slateberg_model::ident::TabularKind;
-use slateberg_store::keys::{NamespaceKey, TabularNameKey, space};
-use slateberg_store::open::Place;
-use slateberg_store::read::Read;
+use slateberg_store::key_space::KeySpace;
+use slateberg_store::keys::{NamespaceKey, TabularNameKey};
+use slateberg_store::open::StoreLocation;
+use slateberg_store::read::StoreRead;
 use slateberg_store::records::{NameEntry, NamespaceRecord};
 use slateberg_store::settings::Settings;
-use slateberg_store::txn::Accepted;
+use slateberg_store::txn::AcceptedTransaction;
 use slateberg_store::{Error, Store};
 use uuid::Uuid;
 
+use crate::support::env_numbers::number_from_env;
 use crate::support::faults::{Fault, FaultStore, LOG, Verb};
-use crate::support::knobs::knob;
 
 const PARENT: Uuid = Uuid::from_u128(1);
 const RECORDS: [Uuid; 2] = [Uuid::from_u128(2), Uuid::from_u128(3)];
-/// Numbers of transactions of the writer, and of concurrent readers.
+/// Number of transactions of the writer, and of concurrent readers.
 const TRANSACTIONS: u64 = 2000;
 const READERS: usize = 4;
 /// Number of transactions between two waits for durability.
 const UNDER_WAY_MAX: u64 = 3;
-/// The writer stays within this many counts of a read, so that a search for a name ends.
+/// A search for a name ends after this many counts. The writer cannot be further ahead of a read.
 const READ_AHEAD_MAX: u64 = TRANSACTIONS * 100;
 /// The store's bucket is copied, as after a crash, once in this many transactions.
 const CRASH_EVERY: u64 = 100;
 
-fn place(object_store: Arc<dyn ObjectStore>) -> Place {
-    Place {
+fn store_location(object_store: Arc<dyn ObjectStore>) -> StoreLocation {
+    StoreLocation {
         object_store,
         path: "state".to_owned(),
         conditional_update: true,
@@ -58,7 +59,7 @@ fn settings() -> Settings {
 async fn slow_store(settings: Settings) -> (Store, Arc<InMemory>, Arc<FaultStore>) {
     let bucket = Arc::new(InMemory::new());
     let faults = FaultStore::new(Arc::clone(&bucket) as Arc<dyn ObjectStore>);
-    let store = Store::open(&place(Arc::clone(&faults) as _), settings).await;
+    let store = Store::open(&store_location(Arc::clone(&faults) as _), settings).await;
     (store.expect("the store opens"), bucket, faults)
 }
 
@@ -67,7 +68,7 @@ fn name(count: u64) -> TabularNameKey {
 }
 
 /// Writes this count everywhere. The transaction is accepted, but not durable yet.
-async fn count_to(store: &Store, count: u64) -> Accepted {
+async fn count_to(store: &Store, count: u64) -> AcceptedTransaction {
     let permit = Permit::for_task(Task::Open);
     let counting = store.transact("count", &permit, |t| async move {
         for id in RECORDS {
@@ -87,27 +88,27 @@ async fn count_to(store: &Store, count: u64) -> Accepted {
         t.put(&name(count), &NameEntry { id: Uuid::from_u128(u128::from(count)) })?;
         Ok::<_, Error>(())
     });
-    counting.await.expect("nobody else writes").1
+    counting.await.expect("there is no other writer").1
 }
 
-async fn in_record(store: &impl Read, id: Uuid) -> u64 {
-    store.get(&NamespaceKey(id)).await.expect("it is read").map_or(0, |record| record.version)
+async fn in_record(store: &impl StoreRead, id: Uuid) -> u64 {
+    store.get(&NamespaceKey(id)).await.expect("it can be read").map_or(0, |record| record.version)
 }
 
 /// Returns the count in the page, which contains exactly one name.
 async fn on_page(store: &Store, limit: Option<usize>) -> u64 {
-    let names = store.durable().names(space::TABLE_NAMES, PARENT, None, limit).await;
-    let names = names.expect("it is read");
-    assert!(names.len() <= 1, "{names:?} were never there together");
+    let names = store.durable().names(KeySpace::TableNames, PARENT, None, limit).await;
+    let names = names.expect("it can be read");
+    assert!(names.len() <= 1, "{names:?} never existed at the same time");
     names.get(0).map_or(0, |name| name.parse().expect("names are numbers"))
 }
 
-/// Returns the count in the names, by their presence and absence.
+/// Returns the count that is the only existing name, which is searched from `at_least` on.
 async fn by_name(store: &Store, at_least: u64) -> u64 {
     let durable = store.durable();
     let mut count = at_least;
     loop {
-        match durable.get(&name(count)).await.expect("it is read") {
+        match durable.get(&name(count)).await.expect("it can be read") {
             Some(entry) => {
                 assert_eq!(entry.id, Uuid::from_u128(u128::from(count)));
                 return count;
@@ -116,12 +117,18 @@ async fn by_name(store: &Store, at_least: u64) -> u64 {
             None if count == 0 => return 0,
             None => count += 1,
         }
-        assert!(count <= at_least + READ_AHEAD_MAX, "no name behind {at_least} is there");
+        assert!(count <= at_least + READ_AHEAD_MAX, "no name from {at_least} on exists");
     }
 }
 
-/// Reads in all ways in turn until the writer is done. `shown` is the greatest count of all reads.
-async fn read_along(store: Store, shown: Arc<AtomicU64>, done: Arc<AtomicBool>, number: usize) {
+/// Reads in each of six ways in turn until the writer is done. `shown` is the greatest count of all
+/// reads.
+async fn read_continuously(
+    store: Store,
+    shown: Arc<AtomicU64>,
+    done: Arc<AtomicBool>,
+    number: usize,
+) {
     let mut turn = number;
     while !done.load(Ordering::SeqCst) {
         turn += 1;
@@ -133,7 +140,7 @@ async fn read_along(store: Store, shown: Arc<AtomicU64>, done: Arc<AtomicBool>, 
             4 => by_name(&store, floor).await,
             _ => in_record(&store.durable(), RECORDS[(turn / 6) % 2]).await,
         };
-        assert!(count >= floor, "way {} showed {count} after {floor} was shown", turn % 6);
+        assert!(count >= floor, "way {} of reading: {count} after {floor}", turn % 6);
         shown.fetch_max(count, Ordering::SeqCst);
         if turn.is_multiple_of(16) {
             tokio::task::yield_now().await;
@@ -141,12 +148,13 @@ async fn read_along(store: Store, shown: Arc<AtomicU64>, done: Arc<AtomicBool>, 
     }
 }
 
-async fn read_beside_a_writer(settings: Settings) {
-    let transactions = knob("SLATEBERG_ISOLATION_TRANSACTIONS", TRANSACTIONS);
+async fn read_during_writes(settings: Settings) {
+    let transactions = number_from_env("SLATEBERG_ISOLATION_TRANSACTIONS", TRANSACTIONS);
     let (store, bucket, faults) = slow_store(settings).await;
     faults.inject(Verb::Put, LOG, Fault::Delay(0..2));
     let (shown, done) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
-    let reader = |number| read_along(store.clone(), Arc::clone(&shown), Arc::clone(&done), number);
+    let reader =
+        |number| read_continuously(store.clone(), Arc::clone(&shown), Arc::clone(&done), number);
     let readers: Vec<_> = (0..READERS).map(|number| tokio::spawn(reader(number))).collect();
     for count in 1..=transactions {
         let accepted = count_to(&store, count).await;
@@ -155,12 +163,12 @@ async fn read_beside_a_writer(settings: Settings) {
             shown.fetch_max(count, Ordering::SeqCst);
         }
         if count.is_multiple_of(CRASH_EVERY) {
-            // In this order: counts that were read before the crash must exist after it.
+            // The greatest count is taken before the crash, so that it must exist after the crash.
             let seen = shown.load(Ordering::SeqCst);
             let left: Arc<dyn ObjectStore> = Arc::new(bucket.fork());
-            let left = Store::open_offline(&place(left)).await.expect("the store opens");
+            let left = Store::open_offline(&store_location(left)).await.expect("the store opens");
             let there = in_record(&left, RECORDS[0]).await;
-            assert!(there >= seen, "{seen} was shown, and a crash left {there}");
+            assert!(there >= seen, "{seen} was read before a crash, and {there} after it");
         }
         if readers.iter().any(tokio::task::JoinHandle::is_finished) {
             break;
@@ -174,19 +182,19 @@ async fn read_beside_a_writer(settings: Settings) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn readers_beside_a_writer_never_see_a_count_go_back() {
-    read_beside_a_writer(settings()).await;
+async fn concurrent_readers_never_see_a_count_decrease() {
+    read_during_writes(settings()).await;
 }
 
 /// With tiny caches, entries are evicted quickly.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn nor_do_they_where_nothing_fits_into_memory() {
+async fn concurrent_readers_never_see_a_count_decrease_with_tiny_caches() {
     let settings = Settings { record_cache_bytes: 600, page_cache_bytes: 300, ..settings() };
-    read_beside_a_writer(settings).await;
+    read_during_writes(settings).await;
 }
 
 #[tokio::test]
-async fn what_is_not_durable_is_shown_to_nobody_and_what_is_to_everybody() {
+async fn record_is_visible_exactly_once_it_is_durable() {
     let (store, _, faults) = slow_store(settings()).await;
     count_to(&store, 1).await.durable().await.expect("the log is there");
     for read_before in [true, false] {
@@ -202,7 +210,7 @@ async fn what_is_not_durable_is_shown_to_nobody_and_what_is_to_everybody() {
             assert_eq!(in_record(&store.durable(), RECORDS[0]).await, last);
             assert_eq!(on_page(&store, None).await, last);
             assert_eq!(by_name(&store, last).await, last);
-            let absent = store.durable().get(&name(next)).await.expect("it is read");
+            let absent = store.durable().get(&name(next)).await.expect("it can be read");
             assert_eq!(absent, None);
         }
         faults.lift();
@@ -211,21 +219,21 @@ async fn what_is_not_durable_is_shown_to_nobody_and_what_is_to_everybody() {
             assert_eq!(in_record(&store.durable(), RECORDS[0]).await, next);
             assert_eq!(on_page(&store, None).await, next);
             assert_eq!(by_name(&store, next).await, next);
-            let gone = store.durable().get(&name(last)).await.expect("it is read");
-            assert_eq!(gone, None);
+            let removed = store.durable().get(&name(last)).await.expect("it can be read");
+            assert_eq!(removed, None);
         }
     }
 }
 
 /// Makes sure that the tests above use the caches.
 #[tokio::test]
-async fn what_nobody_writes_is_read_from_the_store_once() {
+async fn unchanged_record_is_read_from_the_store_once() {
     let (store, _, _) = slow_store(settings()).await;
     count_to(&store, 1).await.durable().await.expect("the log is there");
     for _ in 0..10 {
         in_record(&store.durable(), RECORDS[0]).await;
         on_page(&store, Some(1)).await;
-        assert_eq!(store.durable().get(&name(7)).await.expect("it is read"), None);
+        assert_eq!(store.durable().get(&name(7)).await.expect("it can be read"), None);
     }
     let (records, pages) = (store.record_cache_usage(), store.page_cache_usage());
     assert_eq!((records.hits, records.misses), (18, 2));

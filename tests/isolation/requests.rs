@@ -8,7 +8,7 @@ use object_store::ObjectStore;
 use serde_json::{Value, json};
 
 use super::model::{Name, Namespace, Op, Outcome, Table};
-use crate::support::app::{Answer, TestApp};
+use crate::support::app::{TestApp, TestResponse};
 use crate::support::bucket::bucket;
 use crate::support::faults::{Fault, FaultStore, LOG, METADATA_FILES, Verb};
 use crate::support::table::{append, create_table, main_is, set_property};
@@ -16,9 +16,10 @@ use crate::support::table::{append, create_table, main_is, set_property};
 /// Prefix of the tests' properties.
 const PROPERTY: &str = "p";
 /// Time limit of one history.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Returns a catalog on memory. With `jitter`, each put takes a random time.
+/// Returns a catalog on an object store in memory, and that store. With `jitter`, each put takes a
+/// random time.
 pub async fn catalog(jitter: bool) -> (Arc<TestApp>, Arc<dyn ObjectStore>) {
     let bucket = bucket();
     let faults = FaultStore::new(Arc::clone(&bucket));
@@ -96,7 +97,7 @@ pub async fn perform(app: &TestApp, op: &Op) -> Outcome {
     outcome(op, &answer)
 }
 
-fn outcome(op: &Op, answer: &Answer) -> Outcome {
+fn outcome(op: &Op, answer: &TestResponse) -> Outcome {
     match (answer.status.as_u16(), answer.error_type(), op) {
         (200, _, Op::ListTables(_)) => names(&answer.body),
         (200, _, Op::CreateNamespace(_) | Op::Describe(..)) => Outcome::Done,

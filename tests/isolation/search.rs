@@ -1,12 +1,13 @@
-//! Search for a serial order by the algorithm of Wing and Gong: try every request that could be the
-//! next, and never the same remainder from the same state twice.
+//! Searches for a serial order with the algorithm of Wing and Gong: tries every request that could
+//! be next, and visits each pair of remaining requests and state only once.
 
 use std::collections::HashSet;
 
 use super::history::Event;
 use super::model::{Op, Outcome, State};
 
-/// Set of the requests that are in order so far, one bit each.
+/// Set of the requests that the search has already placed in the serial order, one bit for each
+/// request.
 type Done = u128;
 
 /// Whether a history has a serial order that respects its times.
@@ -15,8 +16,8 @@ pub fn is_linearizable(events: &[Event]) -> bool {
     has_order(&events)
 }
 
-/// Splits a commit into its effect and its response, which shows the table at a later moment: all
-/// commits of a group get the same version in their responses.
+/// Splits a commit into the commit and a load. Commits that the server combines into one version
+/// (group commit) all return that version, so the response may show the table after later commits.
 fn moments(event: &Event) -> Vec<Event> {
     let (Op::Set(name, _) | Op::Append { table: name, .. }) = &event.op else {
         return vec![event.clone()];
@@ -46,7 +47,8 @@ fn has_order(events: &[Event]) -> bool {
     false
 }
 
-/// Returns the events that may come next: no other remaining one was answered before their call.
+/// Returns the events that may come next: those called before any other remaining event was
+/// answered.
 fn candidates(events: &[Event], done: Done) -> impl Iterator<Item = (Done, &Event)> {
     let left = move || {
         let bits = events.iter().enumerate().map(|(at, event)| (1 << at, event));
@@ -85,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_at_the_same_time_may_take_any_order() {
+    fn concurrent_requests_may_take_any_order() {
         let one = (10, 20, Op::Set(T, 1), table(&[1, 2]));
         let other = (11, 19, Op::Set(T, 2), table(&[2]));
         assert!(is_linearizable(&history(&[one, other])));
@@ -113,22 +115,22 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_without_a_reason_is_found() {
-        let refused = (10, 20, Op::CreateNamespace(&["b"]), Outcome::AlreadyExists);
-        assert!(!is_linearizable(&history(std::slice::from_ref(&refused))));
-        let made = (15, 25, Op::CreateNamespace(&["b"]), Outcome::Done);
-        assert!(is_linearizable(&history(&[refused, made])));
+    fn rejection_without_a_reason_is_found() {
+        let rejection = (10, 20, Op::CreateNamespace(&["b"]), Outcome::AlreadyExists);
+        assert!(!is_linearizable(&history(std::slice::from_ref(&rejection))));
+        let created = (15, 25, Op::CreateNamespace(&["b"]), Outcome::Done);
+        assert!(is_linearizable(&history(&[rejection, created])));
     }
 
     #[test]
-    fn half_a_transaction_is_found() {
+    fn partial_transaction_is_found() {
         let u: Name = (A, "u");
         let other = Outcome::Table(Table { uuid: "2".to_owned(), ..Table::default() });
-        let made = (4, 5, Op::CreateTable(u), other.clone());
+        let created = (4, 5, Op::CreateTable(u), other.clone());
         let both = Op::Transact { tables: vec![T, u], property: 1, parent: None };
         let transact = (10, 40, both, Outcome::Done);
         let sees = (11, 12, Op::Load(T), table(&[1]));
         let misses = (13, 14, Op::Load(u), other);
-        assert!(!is_linearizable(&history(&[made, transact, sees, misses])));
+        assert!(!is_linearizable(&history(&[created, transact, sees, misses])));
     }
 }

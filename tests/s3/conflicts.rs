@@ -2,9 +2,9 @@
 
 use slateberg::app::App;
 use slateberg_config::Settings;
-use slateberg_runtime::seams::Seams;
+use slateberg_runtime::dependencies::Dependencies;
 
-use crate::proxy::{Meddling, Proxy};
+use crate::proxy::{Proxy, PutFault};
 use crate::support::app::{TestApp, memory_settings};
 use crate::support::bucket::{ambient_options, fresh_id, store_url, variable};
 use crate::support::table::set_property;
@@ -25,36 +25,36 @@ async fn catalog(proxy: &Proxy) -> TestApp {
     let warehouse = settings.warehouses.get_mut("default").expect("there is one by default");
     warehouse.location = format!("{base}/warehouse");
     warehouse.options = options.into();
-    TestApp::of(App::build(settings, Seams::default()).await.expect("the catalog opens"))
+    TestApp::of(App::build(settings, Dependencies::default()).await.expect("the catalog opens"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs an S3 store: make stores"]
-async fn no_answer_of_the_store_shuts_an_honest_writer_or_loses_its_commits() {
-    use Meddling::{Conflict, FailAfterwards, LoseAnswer};
+async fn no_store_response_fences_the_writer_or_loses_commits() {
+    use PutFault::{Conflict, FailAfterwards, LoseResponse};
     let upstream = variable("AWS_ENDPOINT").expect("AWS_ENDPOINT is set");
     let proxy = Proxy::start(&upstream).await;
     let app = catalog(&proxy).await;
     app.create_namespace(&["ns"]).await;
     app.create_table("ns", "t").await;
-    let trials: [&[Meddling]; 6] = [
+    let trials: [&[PutFault]; 6] = [
         &[Conflict],
         &[Conflict, Conflict, Conflict],
-        &[LoseAnswer],
+        &[LoseResponse],
         &[FailAfterwards],
-        &[LoseAnswer, Conflict],
-        &[FailAfterwards, LoseAnswer, Conflict],
+        &[LoseResponse, Conflict],
+        &[FailAfterwards, LoseResponse, Conflict],
     ];
     let mut keys = Vec::new();
     for part in [LOG, METADATA_FILES, MANIFESTS] {
-        for (number, meddlings) in trials.iter().enumerate() {
+        for (number, faults) in trials.iter().enumerate() {
             let key = format!("{}-{number}", part.trim_matches(|c: char| !c.is_alphabetic()));
-            proxy.meddle(part, meddlings);
+            proxy.inject(part, faults);
             app.commit("ns", "t", vec![], vec![set_property(&key, "yes")]).await.expect(200);
             if part == MANIFESTS {
                 app.app.runtime.catalog.flush().await.expect("the store is open");
             }
-            assert_eq!(proxy.left(), 0, "{key}: {meddlings:?} came to pass");
+            assert_eq!(proxy.remaining(), 0, "{key}: not all of {faults:?} were injected");
             app.get("/ready").await.expect(200);
             keys.push(key);
         }

@@ -17,16 +17,16 @@ const WRITERS: usize = 8;
 /// Running writers.
 pub struct Load {
     stop: Arc<AtomicBool>,
-    writers: Vec<JoinHandle<Answers>>,
+    writers: Vec<JoinHandle<Outcomes>>,
 }
 
 /// Outcomes of the commits, by the property that each of them sets.
 #[derive(Debug, Default)]
-pub struct Answers {
+pub struct Outcomes {
     /// Acknowledged commits.
     pub done: BTreeSet<String>,
     /// Rejected commits: 503.
-    pub refused: BTreeSet<String>,
+    pub rejected: BTreeSet<String>,
     /// Commits with an unknown outcome: 500.
     pub unknown: BTreeSet<String>,
     /// The longest response time.
@@ -46,13 +46,13 @@ impl Load {
     }
 
     /// Stops them, and waits for the last responses.
-    pub async fn stop(self) -> Answers {
+    pub async fn stop(self) -> Outcomes {
         self.stop.store(true, Ordering::Relaxed);
-        let mut all = Answers::default();
+        let mut all = Outcomes::default();
         for writer in self.writers {
-            let answers = writer.await.expect("no writer was answered what it must not be");
+            let answers = writer.await.expect("the writer got only expected responses");
             all.done.extend(answers.done);
-            all.refused.extend(answers.refused);
+            all.rejected.extend(answers.rejected);
             all.unknown.extend(answers.unknown);
             all.slowest = all.slowest.max(answers.slowest);
         }
@@ -60,8 +60,8 @@ impl Load {
     }
 }
 
-async fn write(client: &Client, stop: &AtomicBool, name: &str) -> Answers {
-    let mut answers = Answers::default();
+async fn write(client: &Client, stop: &AtomicBool, name: &str) -> Outcomes {
+    let mut answers = Outcomes::default();
     for commit in 0.. {
         if stop.load(Ordering::Relaxed) {
             break;
@@ -75,7 +75,7 @@ async fn write(client: &Client, stop: &AtomicBool, name: &str) -> Answers {
             Reply::Answered(503, body) => {
                 assert_eq!(body["error"]["type"], "SlowDownException", "{body}");
                 tokio::time::sleep(Duration::from_millis(50)).await;
-                answers.refused.insert(key)
+                answers.rejected.insert(key)
             }
             Reply::Answered(500, body) => {
                 assert_eq!(body["error"]["type"], "CommitStateUnknownException", "{body}");
@@ -87,14 +87,14 @@ async fn write(client: &Client, stop: &AtomicBool, name: &str) -> Answers {
     answers
 }
 
-impl Answers {
+impl Outcomes {
     /// Asserts that a table contains all acknowledged changes and no rejected ones.
     pub fn check(&self, loaded: &Value, what: &str) {
         let properties = &loaded["metadata"]["properties"];
         let has = |key: &&String| !properties[key.as_str()].is_null();
         let lost: Vec<_> = self.done.iter().filter(|key| !has(key)).collect();
         assert!(lost.is_empty(), "{what}: acknowledged and lost: {lost:?}");
-        let undead: Vec<_> = self.refused.iter().filter(has).collect();
-        assert!(undead.is_empty(), "{what}: refused and there: {undead:?}");
+        let reappeared: Vec<_> = self.rejected.iter().filter(has).collect();
+        assert!(reappeared.is_empty(), "{what}: rejected, but present: {reappeared:?}");
     }
 }

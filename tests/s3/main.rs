@@ -3,8 +3,8 @@
 //! `make stores` starts the stores and runs this, with the other suites on the same stores. A plain
 //! `cargo test` skips it, because there is no store.
 
-#![allow(unreachable_pub, reason = "a test crate is the whole world of its modules")]
-#![expect(clippy::print_stderr, reason = "figures are for whoever reads the test's output")]
+#![allow(unreachable_pub, reason = "only this test crate uses its modules")]
+#![expect(clippy::print_stderr, reason = "figures are for developers who read the output")]
 
 #[path = "../crash/client.rs"]
 mod client;

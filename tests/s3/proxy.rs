@@ -1,4 +1,4 @@
-//! [`Proxy`]: a proxy in front of a real S3 store that sometimes responds in its place.
+//! [`Proxy`]: a proxy in front of a real S3 store. It responds to some requests itself.
 //!
 //! All other requests are forwarded unchanged, with their signatures: the host header is preserved.
 
@@ -15,21 +15,21 @@ use tokio::net::TcpListener;
 
 /// Fault of a put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Meddling {
+pub enum PutFault {
     /// It has no effect, and the response is a conflict with another request, as from S3.
     Conflict,
     /// It takes effect, and the response is lost.
-    LoseAnswer,
+    LoseResponse,
     /// It takes effect, and the response is a failure.
     FailAfterwards,
 }
 
 struct Rule {
     part: String,
-    meddling: Meddling,
+    fault: PutFault,
 }
 
-struct Shared {
+struct ProxyState {
     upstream: String,
     client: Client,
     rules: Mutex<Vec<Rule>>,
@@ -39,69 +39,69 @@ struct Shared {
 pub struct Proxy {
     /// Its URL.
     pub url: String,
-    shared: Arc<Shared>,
+    state: Arc<ProxyState>,
 }
 
 impl Proxy {
     /// Starts a proxy in front of this endpoint.
     pub async fn start(upstream: &str) -> Self {
         let client = Client::builder().no_proxy().build().expect("a client");
-        let shared =
-            Arc::new(Shared { upstream: upstream.to_owned(), client, rules: Mutex::default() });
+        let state =
+            Arc::new(ProxyState { upstream: upstream.to_owned(), client, rules: Mutex::default() });
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address: SocketAddr = listener.local_addr().expect("an address");
-        let routes = Router::new().fallback(pass).with_state(Arc::clone(&shared));
+        let routes = Router::new().fallback(handle).with_state(Arc::clone(&state));
         tokio::spawn(async move { axum::serve(listener, routes).await });
-        Self { url: format!("http://{address}"), shared }
+        Self { url: format!("http://{address}"), state }
     }
 
     /// Injects these faults into the next puts whose path contains `part`, one after the other.
-    pub fn meddle(&self, part: &str, meddlings: &[Meddling]) {
-        let mut rules = self.shared.rules.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn inject(&self, part: &str, faults: &[PutFault]) {
+        let mut rules = self.state.rules.lock().unwrap_or_else(PoisonError::into_inner);
         let part = part.to_owned();
-        rules.extend(meddlings.iter().map(|it| Rule { part: part.clone(), meddling: *it }));
+        rules.extend(faults.iter().map(|it| Rule { part: part.clone(), fault: *it }));
     }
 
     /// Returns the number of faults that have not occurred yet.
-    pub fn left(&self) -> usize {
-        self.shared.rules.lock().unwrap_or_else(PoisonError::into_inner).len()
+    pub fn remaining(&self) -> usize {
+        self.state.rules.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 }
 
-impl Shared {
-    fn meddling_for(&self, request: &Request) -> Option<Meddling> {
+impl ProxyState {
+    fn fault_for(&self, request: &Request) -> Option<PutFault> {
         let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
         let path = request.uri().path();
         let at = rules.iter().position(|it| path.contains(&it.part))?;
-        (request.method() == Method::PUT).then(|| rules.remove(at).meddling)
+        (request.method() == Method::PUT).then(|| rules.remove(at).fault)
     }
 }
 
-async fn pass(State(shared): State<Arc<Shared>>, request: Request) -> Response {
-    let meddling = shared.meddling_for(&request);
-    if meddling == Some(Meddling::Conflict) {
+async fn handle(State(state): State<Arc<ProxyState>>, request: Request) -> Response {
+    let fault = state.fault_for(&request);
+    if fault == Some(PutFault::Conflict) {
         let body = "<?xml version=\"1.0\" encoding=\"UTF-8\"?><Error><Code>ConditionalRequestConflict\
                     </Code><Message>The conditional request cannot succeed due to a conflicting operation \
                     against this resource.</Message></Error>";
         return (StatusCode::CONFLICT, body).into_response();
     }
-    let answer = forward(&shared, request).await;
-    match meddling {
-        Some(Meddling::LoseAnswer) => std::future::pending().await,
-        Some(Meddling::FailAfterwards) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-        _ => answer,
+    let response = forward(&state, request).await;
+    match fault {
+        Some(PutFault::LoseResponse) => std::future::pending().await,
+        Some(PutFault::FailAfterwards) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+        _ => response,
     }
 }
 
-async fn forward(shared: &Shared, request: Request) -> Response {
+async fn forward(state: &ProxyState, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
     let body = to_bytes(body, usize::MAX).await.expect("the request is whole");
-    let request = shared.client.request(parts.method, format!("{}{path}", shared.upstream));
-    let answer = request.headers(parts.headers).body(body).send().await;
-    let Ok(answer) = answer else { return StatusCode::BAD_GATEWAY.into_response() };
-    let (status, headers) = (answer.status(), without_framing(answer.headers()));
-    let body = answer.bytes().await.unwrap_or_default();
+    let request = state.client.request(parts.method, format!("{}{path}", state.upstream));
+    let response = request.headers(parts.headers).body(body).send().await;
+    let Ok(response) = response else { return StatusCode::BAD_GATEWAY.into_response() };
+    let (status, headers) = (response.status(), without_framing(response.headers()));
+    let body = response.bytes().await.unwrap_or_default();
     (status, headers, Body::from(body)).into_response()
 }
 

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use slateberg_objects::conditional::Conditional;
+use slateberg_objects::conditional_put_test::{Course, race};
 use slateberg_objects::open::{Opened, open_url};
-use slateberg_objects::race::{Course, race};
 
 use crate::support::bucket::{ambient_options, bucket, fresh_id, store_url};
+use crate::support::env_numbers::number_from_env;
 use crate::support::faults::{EVERYTHING, Fault, FaultStore, Verb};
-use crate::support::knobs::knob;
 
 /// Default number of names.
 const ROUNDS: u64 = 100;
@@ -19,10 +19,11 @@ const PUT_MAX: Duration = Duration::from_secs(30);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs an S3 store: make stores"]
-async fn of_many_writers_exactly_one_wins() {
+async fn exactly_one_of_many_writers_wins() {
     let url = store_url().expect("SLATEBERG_TEST_STORE is set");
     let opened = open_url(&url, &ambient_options()).expect("it opens");
-    let rounds = usize::try_from(knob("SLATEBERG_RACE_ROUNDS", ROUNDS)).expect("it is a number");
+    let rounds =
+        usize::try_from(number_from_env("SLATEBERG_RACE_ROUNDS", ROUNDS)).expect("it is a number");
     let course = Course { rounds, writers: WRITERS, put_max: PUT_MAX };
     let outcome = race(&opened, fresh_id(), course).await;
     eprintln!("{outcome:?}");
@@ -32,7 +33,7 @@ async fn of_many_writers_exactly_one_wins() {
 
 /// The check itself must detect a store that sometimes ignores conditions.
 #[tokio::test]
-async fn a_store_with_two_winners_is_found_out() {
+async fn store_check_detects_two_winners() {
     let faults = FaultStore::new(bucket());
     let opened = Opened {
         object_store: Conditional::around(Arc::clone(&faults) as _),
@@ -46,33 +47,34 @@ async fn a_store_with_two_winners_is_found_out() {
     assert_eq!((sound.rounds, sound.puts, sound.unknown), (3, 48, 0));
     faults.inject_times(Verb::Put, "/1", Fault::IgnoreCondition, 2);
     let broken = race(&opened, fresh_id(), course).await.broken;
-    // Two that overwrite, and on a networked store also the correct winner.
+    // Two writers overwrite the object. On a networked store, there is also the correct winner.
     let several = ["round 1, If-None-Match: 2 writers", "round 1, If-None-Match: 3 writers"];
-    assert!(several.iter().any(|said| broken[0].starts_with(said)), "{broken:?}");
+    assert!(several.iter().any(|output_text| broken[0].starts_with(output_text)), "{broken:?}");
     faults.lift();
-    faults.inject(Verb::Put, EVERYTHING, Fault::LoseAnswer);
+    faults.inject(Verb::Put, EVERYTHING, Fault::LoseResponse);
     let unknown = race(&opened, fresh_id(), course).await;
     assert_eq!((unknown.broken.len(), unknown.unknown), (0, 24), "{:?}", unknown.broken);
 }
 
 #[test]
 #[ignore = "needs an S3 store: make stores"]
-fn the_command_tells_a_good_store_by_its_exit_code() {
+fn store_check_exits_with_0_for_a_good_store() {
     let url = store_url().expect("SLATEBERG_TEST_STORE is set");
     let check = |url: &str, more: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_slateberg"));
         command.args(["store", "check", url, "--rounds", "10", "--writers", "16"]).args(more);
         let output = command.output().expect("it can be started");
-        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-        (output.status.code(), said)
+        let output_text =
+            String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        (output.status.code(), output_text)
     };
-    let (code, said) = check(&format!("{url}/checked"), &[]);
-    assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("no double winner"), "{said}");
-    let (code, said) = check("s3://no-such-bucket/x", &[]);
-    assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("NoSuchBucket"), "{said}");
-    let (code, said) = check(&url, &["--option", "aws_secret_access_key=wrong"]);
-    assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("cannot write a probe file"), "{said}");
+    let (code, output_text) = check(&format!("{url}/checked"), &[]);
+    assert_eq!(code, Some(0), "{output_text}");
+    assert!(output_text.contains("no double winner"), "{output_text}");
+    let (code, output_text) = check("s3://no-such-bucket/x", &[]);
+    assert_eq!(code, Some(1), "{output_text}");
+    assert!(output_text.contains("NoSuchBucket"), "{output_text}");
+    let (code, output_text) = check(&url, &["--option", "aws_secret_access_key=wrong"]);
+    assert_eq!(code, Some(1), "{output_text}");
+    assert!(output_text.contains("cannot write a probe file"), "{output_text}");
 }

@@ -22,14 +22,14 @@ impl Link {
         let name = format!("link-{}", fresh_id().simple());
         let mut link =
             Self { endpoint: String::new(), api: format!("{toxiproxy}/proxies/{name}"), client };
-        let wanted = json!({
+        let request = json!({
             "name": name,
             "listen": "127.0.0.1:0",
             "upstream": upstream.trim_start_matches("http://"),
             "enabled": true,
         });
-        let made = link.send(Method::POST, &format!("{toxiproxy}/proxies"), &wanted).await;
-        link.endpoint = format!("http://{}", made["listen"].as_str().expect("an address"));
+        let message = link.send(Method::POST, &format!("{toxiproxy}/proxies"), &request).await;
+        link.endpoint = format!("http://{}", message["listen"].as_str().expect("an address"));
         link
     }
 
@@ -44,14 +44,14 @@ impl Link {
 
     /// Injects this fault into this share of connections.
     pub async fn poison(&self, toxic: &Toxic) {
-        let wanted = json!({
+        let request = json!({
             "name": "toxic",
             "type": toxic.kind,
             "stream": "downstream",
             "toxicity": toxic.share,
             "attributes": toxic.attributes,
         });
-        self.send(Method::POST, &format!("{}/toxics", self.api), &wanted).await;
+        self.send(Method::POST, &format!("{}/toxics", self.api), &request).await;
     }
 
     /// Removes the fault.

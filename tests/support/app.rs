@@ -11,7 +11,7 @@ use object_store::ObjectStore;
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use serde_json::{Value, json};
-use slateberg::api::guard::Guarded;
+use slateberg::api::service::PortService;
 use slateberg::app::App;
 use slateberg_authz::bundled::default_policies;
 use slateberg_authz::policy_file::PolicyFile;
@@ -20,10 +20,10 @@ use slateberg_config::Settings;
 use slateberg_objects::conditional::Conditional;
 use slateberg_objects::location::Location;
 use slateberg_objects::open::{Opened, Opener};
-use slateberg_runtime::seams::Seams;
+use slateberg_runtime::dependencies::Dependencies;
 use tower::ServiceExt;
 
-use super::bucket::{bucket, encrypt_if_wanted};
+use super::bucket::{bucket, encrypt_if_enabled};
 
 /// The warehouse of every test catalog.
 pub const WAREHOUSE: &str = "memory:///warehouse";
@@ -33,7 +33,7 @@ pub struct TestApp {
     /// The application.
     pub app: App,
     /// The routes of the client port.
-    pub router: Guarded,
+    pub router: PortService,
     /// Default credential of requests.
     pub credential: Option<String>,
     /// The bucket with the state and the warehouse.
@@ -43,7 +43,7 @@ pub struct TestApp {
 
 /// A response.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct TestResponse {
     /// The status.
     pub status: StatusCode,
     /// The headers.
@@ -52,8 +52,8 @@ pub struct Answer {
     pub body: Value,
 }
 
-impl Answer {
-    /// Returns the exception's name of an error.
+impl TestResponse {
+    /// Returns the name of an error's exception.
     pub fn error_type(&self) -> &str {
         self.body["error"]["type"].as_str().unwrap_or("no error")
     }
@@ -95,7 +95,7 @@ impl Answer {
     #[track_caller]
     pub fn expect_error(self, status: u16, kind: &str) -> Self {
         assert_eq!((self.status.as_u16(), self.error_type()), (status, kind), "{}", self.body);
-        assert_eq!(self.body["error"]["code"], status, "the body tells the status");
+        assert_eq!(self.body["error"]["code"], status, "the body has the same status");
         self
     }
 }
@@ -104,7 +104,7 @@ impl Answer {
 pub fn memory_settings() -> Settings {
     let mut settings = Settings::default();
     settings.state.url = "memory:///state".to_owned();
-    encrypt_if_wanted(&mut settings);
+    encrypt_if_enabled(&mut settings);
     // Most tests need no authentication; the others enable it.
     settings.authn.insecure_no_auth = true;
     let warehouse = settings.warehouses.get_mut("default").expect("there is one by default");
@@ -148,8 +148,9 @@ impl TestApp {
         clock: Arc<dyn Clock>,
     ) -> Self {
         let opener = bucket_opener(Arc::clone(&bucket));
-        let seams = Seams { opener, clock: Arc::clone(&clock), ..Seams::default() };
-        let app = App::build(settings, seams).await.expect("the catalog opens");
+        let dependencies =
+            Dependencies { opener, clock: Arc::clone(&clock), ..Dependencies::default() };
+        let app = App::build(settings, dependencies).await.expect("the catalog opens");
         let router = app.router();
         let credential = app.runtime.minted_key.as_ref().map(|key| key.reveal().to_owned());
         Self { app, router, credential, bucket, clock }
@@ -215,11 +216,11 @@ impl TestApp {
 
     /// Returns the default credential of requests.
     pub fn credential(&self) -> &str {
-        self.credential.as_deref().expect("the catalog asks for credentials")
+        self.credential.as_deref().expect("the catalog requires credentials")
     }
 
     /// Sends a request and reads the whole response. The default host is `localhost`.
-    pub async fn send(&self, mut request: Request<Body>) -> Answer {
+    pub async fn send(&self, mut request: Request<Body>) -> TestResponse {
         let headers = request.headers_mut();
         headers.entry(header::HOST).or_insert(HeaderValue::from_static("localhost"));
         let response =
@@ -232,7 +233,7 @@ impl TestApp {
             serde_json::from_slice(&bytes)
                 .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&bytes).into_owned()))
         };
-        Answer { status: parts.status, headers: parts.headers, body }
+        TestResponse { status: parts.status, headers: parts.headers, body }
     }
 
     /// Sends a request with these headers, and with a JSON body unless it is null.
@@ -242,7 +243,7 @@ impl TestApp {
         path: &str,
         headers: &[(&str, &str)],
         body: &Value,
-    ) -> Answer {
+    ) -> TestResponse {
         let mut request = Request::builder().method(method).uri(path);
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -263,22 +264,22 @@ impl TestApp {
     }
 
     /// Sends a `GET`.
-    pub async fn get(&self, path: &str) -> Answer {
+    pub async fn get(&self, path: &str) -> TestResponse {
         self.request(Method::GET, path, &[], &Value::Null).await
     }
 
     /// Sends a `HEAD`.
-    pub async fn head(&self, path: &str) -> Answer {
+    pub async fn head(&self, path: &str) -> TestResponse {
         self.request(Method::HEAD, path, &[], &Value::Null).await
     }
 
     /// Sends a `DELETE`.
-    pub async fn delete(&self, path: &str) -> Answer {
+    pub async fn delete(&self, path: &str) -> TestResponse {
         self.request(Method::DELETE, path, &[], &Value::Null).await
     }
 
     /// Sends a `POST` with a body.
-    pub async fn post(&self, path: &str, body: Value) -> Answer {
+    pub async fn post(&self, path: &str, body: Value) -> TestResponse {
         self.request(Method::POST, path, &[], &body).await
     }
 
@@ -289,7 +290,7 @@ impl TestApp {
         method: Method,
         path: &str,
         body: &Value,
-    ) -> Answer {
+    ) -> TestResponse {
         let bearer = format!("Bearer {credential}");
         let headers: &[_] = match credential {
             "" => &[],
@@ -305,14 +306,14 @@ impl TestApp {
     }
 
     /// Sends a `GET` with this credential.
-    pub async fn get_as(&self, credential: &str, path: &str) -> Answer {
+    pub async fn get_as(&self, credential: &str, path: &str) -> TestResponse {
         self.request_as(credential, Method::GET, path, &Value::Null).await
     }
 
     /// Creates an API key. Returns its id and its secret.
     pub async fn make_key(&self, wanted: Value) -> (String, String) {
-        let made = self.post("/management/v1/api-keys", wanted).await.expect(201);
-        let text = |name: &str| made.body[name].as_str().expect("a text").to_owned();
+        let created = self.post("/management/v1/api-keys", wanted).await.expect(201);
+        let text = |name: &str| created.body[name].as_str().expect("a text").to_owned();
         (text("id"), text("key"))
     }
 }

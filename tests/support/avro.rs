@@ -29,7 +29,7 @@ pub fn manifest(files: &[&str]) -> Vec<u8> {
 
 /// Returns a short manifest that decompresses to more than `bytes` bytes: it has one long name with
 /// this prefix.
-pub fn unfolding_manifest(beginning: &str, bytes: usize) -> Vec<u8> {
+pub fn decompressing_manifest(beginning: &str, bytes: usize) -> Vec<u8> {
     let name = format!("{beginning}{}", "x".repeat(bytes));
     manifest_as(&[&name], Codec::Deflate(DeflateSettings::default()))
 }

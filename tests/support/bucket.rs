@@ -50,7 +50,7 @@ pub fn server_environment(data_dir: &Path) -> Vec<(String, String)> {
 }
 
 /// Encrypts the state of these settings if configured.
-pub fn encrypt_if_wanted(settings: &mut Settings) {
+pub fn encrypt_if_enabled(settings: &mut Settings) {
     if let Some(file) = variable(KEY_FILE) {
         settings.encryption.kms = KmsKind::Local;
         settings.encryption.local_key_file = PathBuf::from(file);

@@ -15,15 +15,15 @@ use iceberg::{Catalog, NamespaceIdent, TableCreation, TableIdent};
 use object_store::ObjectStore;
 use slateberg_config::Settings;
 use slateberg_embedded::{Builder, EmbeddedCatalog, IcebergCatalog};
-use slateberg_runtime::seams::Seams;
+use slateberg_runtime::dependencies::Dependencies;
 
 use super::app::{bucket_opener, memory_settings};
-use super::bucket::encrypt_if_wanted;
+use super::bucket::encrypt_if_enabled;
 
 /// Returns settings of a catalog in this directory.
 pub fn settings_in(directory: &Path) -> Settings {
     let mut settings = Settings { data_dir: directory.to_owned(), ..Settings::default() };
-    encrypt_if_wanted(&mut settings);
+    encrypt_if_enabled(&mut settings);
     settings
 }
 
@@ -34,8 +34,8 @@ pub async fn open_in(directory: &Path) -> EmbeddedCatalog {
 
 /// Returns a builder of a catalog with its state and its warehouse in this bucket.
 pub fn builder_on(bucket: Arc<dyn ObjectStore>, settings: Settings) -> Builder {
-    let seams = Seams { opener: bucket_opener(bucket), ..Seams::default() };
-    EmbeddedCatalog::builder(settings).with_seams(seams)
+    let dependencies = Dependencies { opener: bucket_opener(bucket), ..Dependencies::default() };
+    EmbeddedCatalog::builder(settings).with_dependencies(dependencies)
 }
 
 /// Opens a catalog with its state and its warehouse in this bucket.
@@ -43,12 +43,12 @@ pub async fn open_on(bucket: Arc<dyn ObjectStore>) -> EmbeddedCatalog {
     builder_on(bucket, memory_settings()).open().await.expect("the catalog opens")
 }
 
-/// Returns the catalog for the crate. Its files of tables are never written.
+/// Returns the catalog in the form of the `iceberg` crate. Its tables' files are only in memory.
 pub fn with_any_files(catalog: &EmbeddedCatalog) -> IcebergCatalog {
     catalog.as_iceberg().with_file_io(FileIO::new_with_memory())
 }
 
-/// Returns a namespace of the crate.
+/// Returns a namespace in the form of the `iceberg` crate.
 pub fn namespace(levels: &[&str]) -> NamespaceIdent {
     NamespaceIdent::from_strs(levels).expect("there is a level")
 }

@@ -30,7 +30,7 @@ pub const METADATA_FILES: &str = ".metadata.json";
 /// Every path.
 pub const EVERYTHING: &str = "";
 
-/// Time limit of [`FaultStore::arrived`].
+/// Time limit of [`FaultStore::wait_for_requests`].
 const ARRIVAL_MAX: Duration = Duration::from_secs(10);
 
 /// Kind of request.
@@ -54,11 +54,11 @@ pub enum Fault {
     /// It fails without effect.
     Fail,
     /// It takes effect, and its response is lost: the caller gets a failure.
-    LoseAnswer,
+    LoseResponse,
     /// It has no effect, and the response is that the object exists already, although it does not.
     /// This is the result of S3's `409 ConditionalRequestConflict` in `object_store`.
     FalseConflict,
-    /// It is put without its condition, as in stores that do not support conditions.
+    /// The object is put without the request's condition, as in stores that ignore conditions.
     IgnoreCondition,
     /// It takes effect after a random delay in this range of milliseconds.
     Delay(Range<u64>),
@@ -121,8 +121,8 @@ impl FaultStore {
         self.gate.rules.send_modify(Vec::clear);
     }
 
-    /// Returns the number of rules that have not met all their requests yet.
-    pub fn left(&self) -> usize {
+    /// Returns the number of rules that remain because they have not affected all their requests.
+    pub fn remaining(&self) -> usize {
         self.gate.rules.borrow().len()
     }
 
@@ -153,7 +153,7 @@ impl FaultStore {
     }
 
     /// Waits for at least `at_least` requests of this verb whose path contains `part`.
-    pub async fn arrived(&self, verb: Verb, part: &str, at_least: usize) {
+    pub async fn wait_for_requests(&self, verb: Verb, part: &str, at_least: usize) {
         let waiting = async {
             while self.count(verb, part) < at_least {
                 tokio::time::sleep(Duration::from_millis(1)).await;
@@ -178,8 +178,8 @@ impl Gate {
         loop {
             rules.mark_unchanged();
             match self.fault_for(verb, &path) {
-                None => return Ok(After::Answer),
-                Some(Fault::LoseAnswer) => return Ok(After::LoseAnswer(path)),
+                None => return Ok(After::TestResponse),
+                Some(Fault::LoseResponse) => return Ok(After::LoseResponse(path)),
                 Some(Fault::IgnoreCondition) => return Ok(After::Unconditional),
                 Some(Fault::Fail) => return Err(failure(&path, "injected failure")),
                 Some(Fault::FalseConflict) => {
@@ -189,7 +189,7 @@ impl Gate {
                 Some(Fault::Delay(range)) => {
                     let delay_ms = rand::rng().random_range(range);
                     tokio::time::sleep(Duration::from_millis(delay_ms)).await;
-                    return Ok(After::Answer);
+                    return Ok(After::TestResponse);
                 }
                 Some(Fault::Hang) => {
                     rules.changed().await.map_err(|_| failure(&path, "the store is gone"))?;
@@ -213,25 +213,25 @@ impl Gate {
                 None => {}
             }
             rules.retain(|rule| rule.times_left > 0);
-            // No notification, because a used-up rule does not affect hanging requests.
+            // Hanging requests are not notified, because a used-up rule does not affect them.
             false
         });
         found
     }
 }
 
-/// Treatment of an admitted request.
+/// Treatment of the response to an admitted request.
 enum After {
-    Answer,
-    LoseAnswer(String),
+    TestResponse,
+    LoseResponse(String),
     Unconditional,
 }
 
 impl After {
     fn answer<T>(self, result: Result<T>) -> Result<T> {
         match self {
-            Self::Answer | Self::Unconditional => result,
-            Self::LoseAnswer(path) => Err(failure(&path, "injected loss of the answer")),
+            Self::TestResponse | Self::Unconditional => result,
+            Self::LoseResponse(path) => Err(failure(&path, "injected loss of the answer")),
         }
     }
 }

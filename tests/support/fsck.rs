@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use object_store::ObjectStore;
 use slateberg_base::progress::Progress;
+use slateberg_runtime::dependencies::Dependencies;
 use slateberg_runtime::fsck::fsck;
-use slateberg_runtime::seams::Seams;
 
 use super::app::{bucket_opener, memory_settings};
 
 /// Returns all problems of the catalog on this bucket, as text.
 pub async fn findings(bucket: Arc<dyn ObjectStore>) -> Vec<String> {
-    let seams = Seams { opener: bucket_opener(bucket), ..Seams::default() };
-    let report = fsck(&memory_settings(), &seams, &Progress::default()).await.expect("fsck runs");
-    assert!(report.records.is_some() || !report.damaged_files.is_empty(), "records were checked");
+    let dependencies = Dependencies { opener: bucket_opener(bucket), ..Dependencies::default() };
+    let report =
+        fsck(&memory_settings(), &dependencies, &Progress::default()).await.expect("fsck runs");
+    assert!(report.records.is_some() || !report.damaged_files.is_empty(), "no record was checked");
     report.findings()
 }
 

@@ -74,7 +74,7 @@ impl TestKey {
 }
 
 /// Current content of an issuer, and the number of fetches.
-struct Served {
+struct IssuerState {
     keys: Mutex<Vec<Value>>,
     down: Mutex<bool>,
     key_fetches: AtomicU64,
@@ -84,7 +84,7 @@ struct Served {
 pub struct TestIssuer {
     /// The issuer's `iss`, which is also the base URL of its discovery document.
     pub iss: String,
-    served: Arc<Served>,
+    state: Arc<IssuerState>,
 }
 
 impl TestIssuer {
@@ -92,12 +92,12 @@ impl TestIssuer {
     pub async fn start(keys: &[&TestKey]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let iss = format!("http://{}", listener.local_addr().expect("an address"));
-        let served = Arc::new(Served {
+        let state = Arc::new(IssuerState {
             keys: Mutex::new(Vec::new()),
             down: Mutex::new(false),
             key_fetches: AtomicU64::new(0),
         });
-        let (jwks, document) = (Arc::clone(&served), iss.clone());
+        let (jwks, document) = (Arc::clone(&state), iss.clone());
         let router = Router::new()
             .route(
                 "/keys",
@@ -121,7 +121,7 @@ impl TestIssuer {
                 }),
             );
         tokio::spawn(async move { axum::serve(listener, router).await });
-        let issuer = Self { iss, served };
+        let issuer = Self { iss, state };
         issuer.publish(keys);
         issuer
     }
@@ -133,17 +133,17 @@ impl TestIssuer {
 
     /// Replaces the published members of the key set.
     pub fn publish_raw(&self, keys: Vec<Value>) {
-        *self.served.keys.lock().expect("no panic") = keys;
+        *self.state.keys.lock().expect("no panic") = keys;
     }
 
     /// Makes all responses errors, or restores them.
     pub fn set_down(&self, down: bool) {
-        *self.served.down.lock().expect("no panic") = down;
+        *self.state.down.lock().expect("no panic") = down;
     }
 
     /// Returns the number of fetches of its keys.
     pub fn key_fetches(&self) -> u64 {
-        self.served.key_fetches.load(Ordering::SeqCst)
+        self.state.key_fetches.load(Ordering::SeqCst)
     }
 
     /// Returns settings that trust it.

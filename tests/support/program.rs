@@ -42,7 +42,7 @@ impl Server {
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {
             banner += &line;
             banner.push('\n');
-            // The last line of the snippets.
+            // This word is in the last line of the snippets, which end the banner.
             if line.contains("defaultCatalog") {
                 break;
             }
@@ -87,7 +87,7 @@ impl Drop for Server {
 
 /// Returns the standard output of a subcommand that succeeded.
 #[track_caller]
-pub fn said(output: Output) -> String {
+pub fn output_text(output: Output) -> String {
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{errors}");
     String::from_utf8(output.stdout).expect("text")

@@ -1,4 +1,4 @@
-//! [`Schemas`]: validation of values by the schemas of an OpenAPI document.
+//! [`Schemas`]: validation of values against the schemas of an OpenAPI document.
 //!
 //! It supports only the parts of JSON Schema that slateberg's documents use: an unknown keyword
 //! fails the test, so that no constraint remains unchecked.
@@ -14,8 +14,8 @@ const FOR_PEOPLE: [&str; 5] = ["description", "example", "examples", "format", "
 pub struct Schemas<'a>(pub &'a Value);
 
 impl Schemas<'_> {
-    /// Returns the violations of a schema. Schemas allow further members in later versions; a
-    /// present response has only members that its schema contains.
+    /// Returns the violations of a schema. A schema allows further members because later versions
+    /// may add some. Here, they are violations, because all present members are documented.
     pub fn problems(&self, schema: &Value, value: &Value) -> Vec<String> {
         let mut found = Vec::new();
         let named = self.look(schema, value, "", &mut found);
@@ -134,7 +134,7 @@ fn holds(keyword: &str, says: &Value, value: &Value) -> bool {
         }
         // Only requests have patterns, and these schemas are for responses.
         "pattern" => true,
-        // Checked together with the members.
+        // This keyword is checked together with the members.
         "additionalProperties" => true,
         other => panic!("the keyword {other} is not known here"),
     }

@@ -7,53 +7,59 @@ use object_store::ObjectStore;
 use object_store::path::Path;
 use serde_json::{Map, Value, json};
 
-use super::app::{Answer, TestApp};
+use super::app::{TestApp, TestResponse};
 use super::path;
 
 /// The content of a catalog.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dump {
     /// Namespaces, tables and views, with their loaded state.
-    pub seen: Value,
+    pub visible: Value,
     /// The objects of the write-ahead log and the files of the warehouse. A log without a new
     /// object proves that nothing was written, not even invisible records.
     pub objects: Vec<String>,
 }
 
 impl TestApp {
-    /// Returns the content of the default warehouse. Removes the markers of complete publications
-    /// first, which would otherwise be removed with the next write.
+    /// Returns the content of the default warehouse. First, it removes the markers of complete
+    /// publications, because otherwise the next write would remove them.
     pub async fn dump(&self) -> Dump {
-        self.app.runtime.catalog.maintenance().forget_landed().await.expect("the catalog is open");
-        Dump { seen: self.seen("/v1").await, objects: self.objects().await }
+        self.app
+            .runtime
+            .catalog
+            .maintenance()
+            .remove_completed_markers()
+            .await
+            .expect("the catalog is open");
+        Dump { visible: self.visible_state("/v1").await, objects: self.objects().await }
     }
 
     /// Sends a request that must not change anything.
-    pub async fn harmless(
+    pub async fn request_without_effect(
         &self,
         method: Method,
         path: &str,
         headers: &[(&str, &str)],
         body: &Value,
-    ) -> Answer {
+    ) -> TestResponse {
         let before = self.dump().await;
-        let answer = self.request(method.clone(), path, headers, body).await;
+        let response = self.request(method.clone(), path, headers, body).await;
         let after = self.dump().await;
         let text: String = body.to_string().chars().take(500).collect();
-        assert_eq!(before, after, "{method} {path} {text} wrote something: {}", answer.body);
-        answer
+        assert_eq!(before, after, "{method} {path} {text} wrote something: {}", response.body);
+        response
     }
 
     /// Sends a `POST` that must be rejected and not change anything.
-    pub async fn refused(&self, path: &str, body: Value) -> Answer {
-        let answer = self.harmless(Method::POST, path, &[], &body).await;
-        assert!(answer.status.is_client_error(), "POST {path} {body}: {}", answer.status);
-        assert!(answer.is_error_model(), "POST {path} {body}: {}", answer.body);
-        answer
+    pub async fn post_rejected(&self, path: &str, body: Value) -> TestResponse {
+        let response = self.request_without_effect(Method::POST, path, &[], &body).await;
+        assert!(response.status.is_client_error(), "POST {path} {body}: {}", response.status);
+        assert!(response.is_error_model(), "POST {path} {body}: {}", response.body);
+        response
     }
 
     /// Returns the state visible to clients below `base`, which is `/v1` or `/v1/{prefix}`.
-    pub async fn seen(&self, base: &str) -> Value {
+    pub async fn visible_state(&self, base: &str) -> Value {
         let mut namespaces = Map::new();
         let mut parents = vec![None];
         while let Some(parent) = parents.pop() {
@@ -63,26 +69,26 @@ impl TestApp {
             let query = query.unwrap_or_default();
             let listed = self.get(&format!("{base}/namespaces{query}")).await.expect(200);
             for levels in listed.body["namespaces"].as_array().expect("a list") {
-                let seen = self.seen_in(base, levels).await;
-                namespaces.insert(levels.to_string(), seen);
+                let visible = self.visible_namespace(base, levels).await;
+                namespaces.insert(levels.to_string(), visible);
                 parents.push(Some(levels.clone()));
             }
         }
         Value::Object(namespaces)
     }
 
-    async fn seen_in(&self, base: &str, levels: &Value) -> Value {
+    async fn visible_namespace(&self, base: &str, levels: &Value) -> Value {
         let namespace = format!("{base}/{}", path::of_namespace(levels));
-        let mut seen = json!({ "itself": self.get(&namespace).await.expect(200).body });
+        let mut visible = json!({ "itself": self.get(&namespace).await.expect(200).body });
         for kind in ["tables", "views"] {
             let listed = self.get(&format!("{namespace}/{kind}")).await.expect(200);
             for identifier in listed.body["identifiers"].as_array().expect("a list") {
                 let path = format!("{base}/{}", path::of_tabular(kind, identifier));
                 let loaded = self.get(&path).await.expect(200).body;
-                seen[kind][identifier["name"].as_str().expect("a name")] = loaded;
+                visible[kind][identifier["name"].as_str().expect("a name")] = loaded;
             }
         }
-        seen
+        visible
     }
 
     /// Returns the paths of all objects that mutations write: those of the log and of the
@@ -127,6 +133,6 @@ impl TestApp {
         use object_store::ObjectStoreExt;
         let path = location.strip_prefix("memory:///").expect("test warehouses are in memory");
         let path = Path::parse(path).expect("a location is a path");
-        self.bucket.put(&path, content.into().into()).await.expect("memory takes everything");
+        self.bucket.put(&path, content.into().into()).await.expect("memory accepts all writes");
     }
 }

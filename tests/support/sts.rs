@@ -21,7 +21,7 @@ pub struct TestSts {
     pub uri: String,
     /// The clock of the service and of the catalog.
     pub clock: Arc<HandClock>,
-    asked: Arc<Mutex<Vec<BTreeMap<String, String>>>>,
+    requests: Arc<Mutex<Vec<BTreeMap<String, String>>>>,
     down: Arc<Mutex<bool>>,
 }
 
@@ -33,19 +33,19 @@ impl TestSts {
         let sts = Self {
             uri,
             clock: Arc::new(HandClock::default()),
-            asked: Arc::default(),
+            requests: Arc::default(),
             down: Arc::default(),
         };
-        let (asked, down, clock) =
-            (Arc::clone(&sts.asked), Arc::clone(&sts.down), Arc::clone(&sts.clock));
+        let (requests, down, clock) =
+            (Arc::clone(&sts.requests), Arc::clone(&sts.down), Arc::clone(&sts.clock));
         let assume = post(move |body: String| async move {
             if *down.lock().expect("no panic") {
                 return StatusCode::FORBIDDEN.into_response();
             }
             let form = url::form_urlencoded::parse(body.as_bytes()).into_owned().collect();
-            let mut asked = asked.lock().expect("no panic");
-            asked.push(form);
-            answer(asked.len(), asked.last().expect("one"), clock.now_ms())
+            let mut requests = requests.lock().expect("no panic");
+            requests.push(form);
+            respond(requests.len(), requests.last().expect("one"), clock.now_ms())
         });
         let router = Router::new().route("/", assume);
         tokio::spawn(async move { axum::serve(listener, router).await });
@@ -59,18 +59,18 @@ impl TestSts {
 
     /// Returns the number of requests.
     pub fn count(&self) -> usize {
-        self.asked.lock().expect("no panic").len()
+        self.requests.lock().expect("no panic").len()
     }
 
     /// Returns the session policy of the last request.
     pub fn last_policy(&self) -> Value {
-        let asked = self.asked.lock().expect("no panic");
-        let last = asked.last().expect("it was asked");
+        let requests = self.requests.lock().expect("no panic");
+        let last = requests.last().expect("there was a request");
         serde_json::from_str(&last["Policy"]).expect("it is JSON")
     }
 }
 
-fn answer(number: usize, form: &BTreeMap<String, String>, now_ms: i64) -> Response {
+fn respond(number: usize, form: &BTreeMap<String, String>, now_ms: i64) -> Response {
     let seconds: i64 = form["DurationSeconds"].parse().expect("a number");
     let ends = chrono::DateTime::from_timestamp_millis(now_ms + seconds * 1000).expect("a time");
     let ends = ends.to_rfc3339_opts(chrono::SecondsFormat::Secs, true);

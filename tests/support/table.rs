@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::app::{Answer, TestApp};
+use super::app::{TestApp, TestResponse};
 
 /// Returns a schema with a required long `id` and an optional string `data`.
 pub fn schema() -> Value {
@@ -60,7 +60,7 @@ pub fn main_is(snapshot_id: Option<i64>) -> Value {
     json!({ "type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": snapshot_id })
 }
 
-/// Returns the properties for a format version.
+/// Returns the properties with which a client requests a format version.
 pub fn of_version(version: u8) -> Value {
     json!({ "format-version": version.to_string() })
 }
@@ -83,12 +83,12 @@ impl TestApp {
     }
 
     /// Creates a namespace. Panics on failure.
-    pub async fn create_namespace(&self, levels: &[&str]) -> Answer {
+    pub async fn create_namespace(&self, levels: &[&str]) -> TestResponse {
         self.post("/v1/namespaces", json!({ "namespace": levels })).await.expect(200)
     }
 
     /// Creates a table. Panics on failure.
-    pub async fn create_table(&self, namespace: &str, name: &str) -> Answer {
+    pub async fn create_table(&self, namespace: &str, name: &str) -> TestResponse {
         let path = format!("/v1/namespaces/{namespace}/tables");
         self.post(&path, create_table(name)).await.expect(200)
     }
@@ -100,7 +100,7 @@ impl TestApp {
         table: &str,
         requirements: Vec<Value>,
         updates: Vec<Value>,
-    ) -> Answer {
+    ) -> TestResponse {
         let path = format!("/v1/namespaces/{namespace}/tables/{table}");
         self.post(&path, json!({ "requirements": requirements, "updates": updates })).await
     }

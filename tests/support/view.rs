@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::app::{Answer, TestApp};
+use super::app::{TestApp, TestResponse};
 use super::table::schema;
 
 /// Returns a version of a view with one query for Spark.
@@ -52,7 +52,7 @@ impl TestApp {
     }
 
     /// Creates a view. Panics on failure.
-    pub async fn create_view(&self, namespace: &str, name: &str) -> Answer {
+    pub async fn create_view(&self, namespace: &str, name: &str) -> TestResponse {
         self.post(&format!("/v1/namespaces/{namespace}/views"), create_view(name)).await.expect(200)
     }
 
@@ -63,7 +63,7 @@ impl TestApp {
         view: &str,
         requirements: Vec<Value>,
         updates: Vec<Value>,
-    ) -> Answer {
+    ) -> TestResponse {
         let path = format!("/v1/namespaces/{namespace}/views/{view}");
         self.post(&path, json!({ "requirements": requirements, "updates": updates })).await
     }

@@ -25,7 +25,7 @@ pub(super) fn literals(code: &str) -> Vec<String> {
     found
 }
 
-/// Reads a literal behind its quotation mark.
+/// Reads a literal after its opening quotation mark.
 fn escaped(rest: &mut Peekable<Chars<'_>>) -> String {
     let mut literal = String::new();
     while let Some(c) = rest.next() {
@@ -44,7 +44,7 @@ fn escaped(rest: &mut Peekable<Chars<'_>>) -> String {
     literal
 }
 
-/// Reads a raw literal behind its `r`. Returns `None` for a raw identifier.
+/// Reads a raw literal after its `r`. Returns `None` for a raw identifier.
 fn raw(rest: &mut Peekable<Chars<'_>>) -> Option<String> {
     let mut end = String::from("\"");
     while rest.next_if_eq(&'#').is_some() {

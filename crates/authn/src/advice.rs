@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::api_keys::{ApiKeys, Asker};
+use super::api_keys::{ApiKeys, GranteeReader};
 use super::key_index::KnownKey;
 use super::{Authenticator, Error, Result, client_certificates};
 use slateberg_authz::action::ReadKeys;
 use slateberg_authz::grants::{Grantee, GranteeKind};
-use slateberg_authz::notation::{self, grantee_word};
+use slateberg_authz::notation::{self, grantee_text};
 use slateberg_authz::resource::Resource;
 use slateberg_base::similar::nearest;
 use slateberg_model::members::brief;
@@ -24,7 +24,7 @@ const LISTED_MAX: usize = 12;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdvisedGrantee {
     /// The grantee, with the name of an API key replaced by its id.
-    pub word: String,
+    pub name: String,
     /// Reasons why the grant may have no effect.
     pub warnings: Vec<String>,
 }
@@ -42,21 +42,21 @@ impl ApiKeys {
     }
 
     /// Returns the valid key with this id, or else the only valid one with this name.
-    pub fn by_id_or_name(&self, word: &str) -> Result<Arc<KnownKey>> {
-        let by_id = Uuid::try_parse(word).ok().and_then(|id| self.index().by_id(id));
+    pub fn by_id_or_name(&self, name: &str) -> Result<Arc<KnownKey>> {
+        let by_id = Uuid::try_parse(name).ok().and_then(|id| self.index().by_id(id));
         if let Some(known) = by_id {
             return Ok(known);
         }
         let all = self.index().all();
-        let mut named = all.iter().filter(|known| known.record.name == word);
+        let mut named = all.iter().filter(|known| known.record.name == name);
         match (named.next(), named.count()) {
             (Some(known), 0) => Ok(Arc::clone(known)),
-            (Some(_), _) => Err(Error::Invalid(self.candidates(word))),
+            (Some(_), _) => Err(Error::Invalid(self.candidates(name))),
             (None, _) => {
                 let names = all.iter().map(|known| known.record.name.as_str());
-                let hint = nearest(word, names).map(|name| format!(". Did you mean '{name}'?"));
+                let hint = nearest(name, names).map(|name| format!(". Did you mean '{name}'?"));
                 let hint = hint.unwrap_or_default();
-                Err(Error::NoSuchKey(format!("{}{hint}", brief(word))))
+                Err(Error::NoSuchKey(format!("{}{hint}", brief(name))))
             }
         }
     }
@@ -71,8 +71,8 @@ impl ApiKeys {
     }
 
     /// Whether the caller may list API keys and so learn their names and ids.
-    fn may_read(&self, asker: &Asker<'_>) -> bool {
-        let Asker { principal, context, .. } = asker;
+    fn may_read(&self, asker: &GranteeReader<'_>) -> bool {
+        let GranteeReader { principal, context, .. } = asker;
         let catalog = Resource::catalog();
         self.authority().authorize::<ReadKeys>(principal, &catalog, context).is_ok()
     }
@@ -82,9 +82,9 @@ impl Authenticator {
     /// Resolves a grantee. A service account may be given by the name of an API key if exactly one
     /// valid key has this name. Other principals cannot be resolved, because only their issuers
     /// know them. Returns an invalid grantee unchanged; the catalog rejects it.
-    pub fn grantee(&self, asker: &Asker<'_>, word: &str) -> Result<AdvisedGrantee> {
-        let plain = |warnings| AdvisedGrantee { word: word.to_owned(), warnings };
-        let Ok(grantee) = notation::grantee(word) else { return Ok(plain(Vec::new())) };
+    pub fn grantee(&self, asker: &GranteeReader<'_>, name: &str) -> Result<AdvisedGrantee> {
+        let plain = |warnings| AdvisedGrantee { name: name.to_owned(), warnings };
+        let Ok(grantee) = notation::grantee(name) else { return Ok(plain(Vec::new())) };
         match grantee.kind {
             GranteeKind::ServiceAccount => self.service_account(asker, grantee),
             GranteeKind::User => Ok(plain(self.user_warning(&grantee.id).into_iter().collect())),
@@ -93,29 +93,33 @@ impl Authenticator {
         }
     }
 
-    fn service_account(&self, asker: &Asker<'_>, grantee: Grantee) -> Result<AdvisedGrantee> {
-        let word = grantee_word(&grantee);
+    fn service_account(
+        &self,
+        asker: &GranteeReader<'_>,
+        grantee: Grantee,
+    ) -> Result<AdvisedGrantee> {
+        let name = grantee_text(&grantee);
         let outside =
             [client_certificates::ID_PREFIX, EMBEDDED_ID_PREFIX].map(|prefix| format!("{prefix}/"));
         if outside.iter().any(|prefix| grantee.id.starts_with(prefix)) {
-            return Ok(AdvisedGrantee { word, warnings: Vec::new() });
+            return Ok(AdvisedGrantee { name, warnings: Vec::new() });
         }
         let is_id = Uuid::try_parse(&grantee.id).is_ok();
         if !is_id && !self.keys().may_read(asker) {
             let id = brief(&grantee.id);
             let warning = format!("'{id}' is not the id of an API key: this grant has no effect");
-            return Ok(AdvisedGrantee { word, warnings: vec![warning] });
+            return Ok(AdvisedGrantee { name, warnings: vec![warning] });
         }
         match self.keys().by_id_or_name(&grantee.id) {
             Ok(known) => {
                 let id = known.record.id.to_string();
-                let word = grantee_word(&Grantee { id, ..grantee });
-                Ok(AdvisedGrantee { word, warnings: Vec::new() })
+                let name = grantee_text(&Grantee { id, ..grantee });
+                Ok(AdvisedGrantee { name, warnings: Vec::new() })
             }
             Err(Error::NoSuchKey(hinted)) => {
                 let what = if is_id { "id" } else { "id or name" };
                 let warning = format!("no valid API key has this {what}: {hinted}");
-                Ok(AdvisedGrantee { word, warnings: vec![warning] })
+                Ok(AdvisedGrantee { name, warnings: vec![warning] })
             }
             Err(error) => Err(error),
         }
@@ -135,7 +139,7 @@ impl Authenticator {
 
     /// Policies, keys and issuers define roles, and a grant may be created before any of them. So
     /// only a probable misspelling causes a warning.
-    fn role_warning(&self, asker: &Asker<'_>, role: &str) -> Vec<String> {
+    fn role_warning(&self, asker: &GranteeReader<'_>, role: &str) -> Vec<String> {
         let mut known = self.keys().authority().policies().roles();
         if self.keys().may_read(asker) {
             let keys = self.keys().index().all();

@@ -24,9 +24,9 @@ use slateberg_base::ids::Ids;
 use slateberg_base::secret::Secret;
 use slateberg_model::members::brief;
 use slateberg_model::principal::{Identity, Method, Principal};
-use slateberg_store::audit::{Answer, Denial};
+use slateberg_store::audit::{Denial, DenialResponse};
 use slateberg_store::keys::{ApiKeyKey, RevokedKeyKey};
-use slateberg_store::records::{Allowed, ApiKeyRecord, Change, Origin, RevokedKeyRecord};
+use slateberg_store::records::{AllowedBy, ApiKeyRecord, Change, Origin, RevokedKeyRecord};
 use slateberg_store::txn::RequestRecords;
 use slateberg_store::{self as store, Store};
 
@@ -52,7 +52,7 @@ pub struct NewKey {
 
 /// The caller of a key operation.
 #[derive(Debug, Clone)]
-pub struct Asker<'a> {
+pub struct GranteeReader<'a> {
     /// The caller's principal.
     pub principal: &'a Principal,
     /// The policy context of the request.
@@ -123,26 +123,26 @@ impl ApiKeys {
     /// Returns an admin key, either the given one or a new one, and its record. The caller stores
     /// the record.
     pub(super) fn admin(&self, name: &str, given: Option<Secret>) -> (Secret, ApiKeyRecord) {
-        let wanted = NewKey {
+        let new_key = NewKey {
             name: name.to_owned(),
             roles: BTreeSet::from([ADMIN_ROLE.to_owned()]),
             warehouses: None,
             expires_ms: None,
         };
-        self.record("slateberg", wanted, given.unwrap_or_else(key_text::mint))
+        self.record("slateberg", new_key, given.unwrap_or_else(key_text::mint))
     }
 
-    fn record(&self, created_by: &str, wanted: NewKey, secret: Secret) -> (Secret, ApiKeyRecord) {
+    fn record(&self, created_by: &str, new_key: NewKey, secret: Secret) -> (Secret, ApiKeyRecord) {
         let hash = key_text::hash(secret.reveal()).expect("settings and mint take nothing else");
         let record = ApiKeyRecord {
             id: self.inner.ids.ordered(),
-            name: wanted.name,
+            name: new_key.name,
             hash: hash.to_hex(),
-            roles: wanted.roles,
-            warehouses: wanted.warehouses,
+            roles: new_key.roles,
+            warehouses: new_key.warehouses,
             created_ms: self.inner.clock.now_ms(),
             created_by: created_by.to_owned(),
-            expires_ms: wanted.expires_ms,
+            expires_ms: new_key.expires_ms,
         };
         (secret, record)
     }
@@ -150,15 +150,15 @@ impl ApiKeys {
     /// Creates a key. Its secret is returned only here.
     pub async fn create(
         &self,
-        asker: &Asker<'_>,
-        wanted: NewKey,
+        asker: &GranteeReader<'_>,
+        new_key: NewKey,
     ) -> Result<(Secret, Arc<KnownKey>)> {
         let permit: Permit<ManageKeys> = self.permit(asker)?;
-        self.check(&wanted)?;
+        self.check(&new_key)?;
         let keys = self.clone();
         let (by, origin) = (asker.principal.id().to_owned(), asker.origin.clone());
         apart(async move {
-            let (secret, record) = keys.record(&by, wanted, key_text::mint());
+            let (secret, record) = keys.record(&by, new_key, key_text::mint());
             let log = keys.change("create_api_key", &by, &record, permit.decision());
             let (written, log) = (&record, &Change { origin: Some(origin), ..log });
             let store = &keys.inner.store;
@@ -189,7 +189,7 @@ impl ApiKeys {
 
     /// Revokes a key. From now on, requests with it or with tokens issued for it are rejected.
     /// Rejects the revocation of the last credential that may manage keys, unless `force` is set.
-    pub async fn revoke(&self, asker: &Asker<'_>, id: &str, force: bool) -> Result<()> {
+    pub async fn revoke(&self, asker: &GranteeReader<'_>, id: &str, force: bool) -> Result<()> {
         let permit: Permit<ManageKeys> = self.permit(asker)?;
         let id = self.find(id)?.record.id;
         let keys = self.clone();
@@ -266,24 +266,27 @@ impl ApiKeys {
     /// to some warehouses could otherwise create an unlimited key. A server without authentication
     /// manages no keys, because a key that anyone can create there would stay valid after
     /// authentication is enabled.
-    pub(super) fn permit<A: Action>(&self, asker: &Asker<'_>) -> Result<Permit<A>> {
-        let Asker { principal, context, origin } = asker;
-        let refused = |why: &str| Error::Forbidden(format!("Not allowed: {why}"));
+    pub(super) fn permit<A: Action>(&self, asker: &GranteeReader<'_>) -> Result<Permit<A>> {
+        let GranteeReader { principal, context, origin } = asker;
+        let not_allowed = |why: &str| Error::Forbidden(format!("Not allowed: {why}"));
         match principal {
             Principal::Anonymous => {
-                return Err(refused("a server without authentication has no API keys to manage"));
+                return Err(not_allowed(
+                    "a server without authentication has no API keys to manage",
+                ));
             }
             Principal::Identified(identity) if identity.warehouses.is_some() => {
-                return Err(refused("managing API keys needs a credential for all warehouses"));
+                return Err(not_allowed("managing API keys needs a credential for all warehouses"));
             }
             Principal::Identified(_) | Principal::Task(_) => {}
         }
         let catalog = Resource::catalog();
         let permit = self.inner.authority.authorize(principal, &catalog, context);
         permit.map_err(|denied| {
-            let denial = Denial::of(Answer::Forbidden, &denied, &catalog, principal, origin);
+            let denial =
+                Denial::of(DenialResponse::Forbidden, &denied, &catalog, principal, origin);
             self.inner.store.audit_denial(self.inner.clock.now_ms(), &denial);
-            refused(&format!("{} on {catalog}", A::NAME))
+            not_allowed(&format!("{} on {catalog}", A::NAME))
         })
     }
 
@@ -297,12 +300,12 @@ impl ApiKeys {
         })
     }
 
-    fn check(&self, wanted: &NewKey) -> Result<()> {
-        check_name("name", &wanted.name)?;
-        let warehouses = wanted.warehouses.iter().flatten();
+    fn check(&self, new_key: &NewKey) -> Result<()> {
+        check_name("name", &new_key.name)?;
+        let warehouses = new_key.warehouses.iter().flatten();
         for (what, count) in [
-            ("roles", wanted.roles.len()),
-            ("warehouses", wanted.warehouses.as_ref().map_or(0, BTreeSet::len)),
+            ("roles", new_key.roles.len()),
+            ("warehouses", new_key.warehouses.as_ref().map_or(0, BTreeSet::len)),
         ] {
             if count > SCOPE_NAMES_MAX {
                 return Err(Error::Invalid(format!(
@@ -310,12 +313,12 @@ impl ApiKeys {
                 )));
             }
         }
-        wanted.roles.iter().try_for_each(|role| check_name("role", role))?;
+        new_key.roles.iter().try_for_each(|role| check_name("role", role))?;
         warehouses.into_iter().try_for_each(|name| check_name("warehouse", name))?;
-        if wanted.warehouses.as_ref().is_some_and(BTreeSet::is_empty) {
+        if new_key.warehouses.as_ref().is_some_and(BTreeSet::is_empty) {
             return Err(Error::Invalid("Invalid warehouses: expected at least one".to_owned()));
         }
-        if wanted.expires_ms.is_some_and(|expires_ms| expires_ms <= self.inner.clock.now_ms()) {
+        if new_key.expires_ms.is_some_and(|expires_ms| expires_ms <= self.inner.clock.now_ms()) {
             return Err(Error::Invalid("Invalid expiry: it has passed already".to_owned()));
         }
         match self.index().len() {
@@ -341,7 +344,7 @@ impl ApiKeys {
             name: record.name.clone(),
             version_before: None,
             version_after: None,
-            allowed: decision.map(Allowed::from),
+            allowed: decision.map(AllowedBy::from),
             origin: None,
         }
     }

@@ -9,12 +9,12 @@ use uuid::Uuid;
 
 use super::api_keys::ApiKeys;
 use super::claims::alleged_issuer;
-use super::client_certificates::Presented;
-use super::error::Refused;
+use super::client_certificates::PresentedCertificate;
+use super::error::RejectionReason;
 use super::failures::{Failures, TooMany};
-use super::issuers::{Issuer, Issuers, Refusal, Spoken};
+use super::issuers::{Issuer, Issuers, Refusal, VerifiedClaims};
 use super::key_index::KnownKey;
-use super::own_tokens::{self, OwnTokens, SpeaksFor};
+use super::own_tokens::{self, OwnTokens, TokenSubject};
 use super::settings::Settings;
 use super::{Error, Result, key_text};
 use slateberg_authz::authority::Authority;
@@ -24,8 +24,9 @@ use slateberg_base::ids::Ids;
 use slateberg_base::secret::Secret;
 use slateberg_model::principal::Principal;
 use slateberg_store::Store;
-use slateberg_store::keys::{ApiKeyKey, RevokedKeyKey, SigningKeyKey, space};
-use slateberg_store::read::{Range, Read};
+use slateberg_store::key_space::KeySpace;
+use slateberg_store::keys::{ApiKeyKey, RevokedKeyKey, SigningKeyKey};
+use slateberg_store::read::{KeyRange, StoreRead};
 use slateberg_store::txn::RequestRecords;
 
 /// The name of the admin key of the first start.
@@ -55,13 +56,13 @@ type TokenHash = [u8; 32];
 /// The result of verifying a token, cached until the token expires.
 #[derive(Clone)]
 enum Verified {
-    Own(SpeaksFor),
-    Outside(Arc<Issuer>, Spoken),
+    Own(TokenSubject),
+    Outside(Arc<Issuer>, VerifiedClaims),
 }
 
-const NO_KEY: Refused = Refused("a malformed API key");
-const UNKNOWN_KEY: Refused = Refused("an unknown key");
-const REVOKED_KEY: Refused = Refused("a token of a revoked key");
+const NO_KEY: RejectionReason = RejectionReason("a malformed API key");
+const UNKNOWN_KEY: RejectionReason = RejectionReason("an unknown key");
+const REVOKED_KEY: RejectionReason = RejectionReason("a token of a revoked key");
 
 /// The dependencies of an [`Authenticator`].
 pub struct Parts {
@@ -119,11 +120,11 @@ impl Authenticator {
     async fn load(&self, store: &Store, given: Option<Secret>) -> Result<Option<Secret>> {
         let Inner { settings, keys, own, .. } = &*self.inner;
         let durable = store.durable();
-        let known = durable.scan::<ApiKeyKey>(&Range::prefix([space::API_KEYS]), None).await?;
+        let known = durable.scan::<ApiKeyKey>(&KeyRange::all(KeySpace::ApiKeys), None).await?;
         let revoked =
-            durable.scan::<RevokedKeyKey>(&Range::prefix([space::REVOKED_KEYS]), None).await?;
+            durable.scan::<RevokedKeyKey>(&KeyRange::all(KeySpace::RevokedKeys), None).await?;
         let signing =
-            durable.scan::<SigningKeyKey>(&Range::prefix([space::SIGNING_KEYS]), None).await?;
+            durable.scan::<SigningKeyKey>(&KeyRange::all(KeySpace::SigningKeys), None).await?;
         let mut signing: Vec<_> = signing.into_iter().map(|(_, record)| record).collect();
         // A store whose keys were all revoked gets no new admin key, because an operator revoked
         // them on purpose.
@@ -134,9 +135,9 @@ impl Authenticator {
         let name = if first { BOOTSTRAP_NAME } else { FURTHER_ADMIN_NAME };
         // A key that the operator provided is not returned.
         let given = given.filter(|_| first);
-        let told = given.is_none();
-        let wanted = first || settings.new_admin_key;
-        let admin = wanted.then(|| keys.admin(name, given));
+        let is_generated = given.is_none();
+        let needs_admin = first || settings.new_admin_key;
+        let admin = needs_admin.then(|| keys.admin(name, given));
         if fresh_signing.is_some() || admin.is_some() {
             let (fresh, minted) = (&fresh_signing, &admin.as_ref().map(|(_, record)| record));
             let permit = Permit::for_task(Task::Open);
@@ -157,14 +158,14 @@ impl Authenticator {
             accepted.durable().await?;
         }
         signing.extend(fresh_signing);
-        own.take_up(&signing)?;
+        own.add_records(&signing)?;
         let Some((secret, record)) = admin else { return Ok(None) };
         keys.admit([record])?;
-        Ok(told.then_some(secret))
+        Ok(is_generated.then_some(secret))
     }
 
     /// Whether authentication is disabled.
-    pub fn lets_everybody_in(&self) -> bool {
+    pub fn is_open(&self) -> bool {
         self.inner.settings.insecure_no_auth
     }
 
@@ -190,111 +191,132 @@ impl Authenticator {
 
     /// Resolves a credential to its principal. Waits only if a token names an unknown key, which
     /// its issuer may have added recently.
-    pub async fn principal(&self, credential: &str) -> std::result::Result<Principal, Refused> {
+    pub async fn principal(
+        &self,
+        credential: &str,
+    ) -> std::result::Result<Principal, RejectionReason> {
         if credential.starts_with(key_text::PREFIX) {
             let hash = key_text::hash(credential).ok_or(NO_KEY)?;
-            let spoken = self.inner.keys.index().with_hash(&hash, |known| self.speak(known));
-            return spoken.ok_or(UNKNOWN_KEY)?;
+            let identity = self.inner.keys.index().with_hash(&hash, |known| self.identify(known));
+            return identity.ok_or(UNKNOWN_KEY)?;
         }
         if credential.len() > self.inner.settings.token_bytes_max {
-            return Err(Refused("an oversized token"));
+            return Err(RejectionReason("an oversized token"));
         }
         let hash: TokenHash = blake3::hash(credential.as_bytes()).into();
         if let Some(principal) = self.remembered(&hash) {
             return principal;
         }
         let verified = self.verify(credential).await?;
-        let principal = self.speak_verified(&verified)?;
+        let principal = self.identify_verified(&verified)?;
         self.inner.verified.insert(hash, verified);
         Ok(principal)
     }
 
     /// Resolves a client certificate to its principal.
-    pub fn certified(&self, presented: &Presented) -> std::result::Result<Principal, Refused> {
-        presented.speaks_for(self.inner.clock.now_ms()).map(Principal::Identified)
+    pub fn certified(
+        &self,
+        presented: &PresentedCertificate,
+    ) -> std::result::Result<Principal, RejectionReason> {
+        presented.valid_identity(self.inner.clock.now_ms()).map(Principal::Identified)
     }
 
     /// Returns the valid API key with this secret.
-    pub fn key(&self, text: &str) -> std::result::Result<Arc<KnownKey>, Refused> {
+    pub fn key(&self, text: &str) -> std::result::Result<Arc<KnownKey>, RejectionReason> {
         let hash = key_text::hash(text).ok_or(NO_KEY)?;
         let known = self.inner.keys.index().by_hash(&hash).ok_or(UNKNOWN_KEY)?;
-        self.speak(&known).map(|_| known)
+        self.identify(&known).map(|_| known)
     }
 
     /// Returns the API key for which a token of this server was issued.
-    pub async fn holder(&self, token: &str) -> std::result::Result<Arc<KnownKey>, Refused> {
+    pub async fn holder(&self, token: &str) -> std::result::Result<Arc<KnownKey>, RejectionReason> {
         if token.len() > self.inner.settings.token_bytes_max {
-            return Err(Refused("an oversized token"));
+            return Err(RejectionReason("an oversized token"));
         }
         match self.verify(token).await? {
-            Verified::Own(speaks_for) => self.holder_of(speaks_for),
-            Verified::Outside(..) => Err(Refused("a token of another issuer")),
+            Verified::Own(valid_identity) => self.holder_of(valid_identity),
+            Verified::Outside(..) => Err(RejectionReason("a token of another issuer")),
         }
     }
 
-    fn holder_of(&self, token: SpeaksFor) -> std::result::Result<Arc<KnownKey>, Refused> {
+    fn holder_of(
+        &self,
+        token: TokenSubject,
+    ) -> std::result::Result<Arc<KnownKey>, RejectionReason> {
         let known = self.inner.keys.index().by_id(token.key);
         known.ok_or(REVOKED_KEY)
     }
 
-    fn speak(&self, known: &KnownKey) -> std::result::Result<Principal, Refused> {
-        let identity =
-            known.speaks_for(self.inner.clock.now_ms()).ok_or(Refused("an expired token"))?;
+    fn identify(&self, known: &KnownKey) -> std::result::Result<Principal, RejectionReason> {
+        let identity = known
+            .valid_identity(self.inner.clock.now_ms())
+            .ok_or(RejectionReason("an expired API key"))?;
         Ok(Principal::Identified(identity))
     }
 
-    fn speak_verified(&self, verified: &Verified) -> std::result::Result<Principal, Refused> {
+    fn identify_verified(
+        &self,
+        verified: &Verified,
+    ) -> std::result::Result<Principal, RejectionReason> {
         match verified {
             Verified::Own(token) => {
-                let spoken = self.inner.keys.index().with_id(token.key, |known| self.speak(known));
-                spoken.ok_or(REVOKED_KEY)?
+                let identity =
+                    self.inner.keys.index().with_id(token.key, |known| self.identify(known));
+                identity.ok_or(REVOKED_KEY)?
             }
-            Verified::Outside(_, spoken) => Ok(Principal::Identified(Arc::clone(&spoken.identity))),
+            Verified::Outside(_, identity) => {
+                Ok(Principal::Identified(Arc::clone(&identity.identity)))
+            }
         }
     }
 
     /// Returns the cached result for a token, if it is still valid.
-    fn remembered(&self, hash: &TokenHash) -> Option<std::result::Result<Principal, Refused>> {
+    fn remembered(
+        &self,
+        hash: &TokenHash,
+    ) -> Option<std::result::Result<Principal, RejectionReason>> {
         let verified = self.inner.verified.get(hash)?;
         let now_ms = self.inner.clock.now_ms();
         let holds = match &verified {
             Verified::Own(token) => token.expires_ms > now_ms,
-            Verified::Outside(issuer, spoken) => {
-                spoken.expires_ms > now_ms && issuer.keys.known().generation == spoken.generation
+            Verified::Outside(issuer, identity) => {
+                identity.expires_ms > now_ms
+                    && issuer.keys.known().generation == identity.generation
             }
         };
         if holds {
-            return Some(self.speak_verified(&verified));
+            return Some(self.identify_verified(&verified));
         }
         self.inner.verified.remove(hash);
         None
     }
 
-    async fn verify(&self, token: &str) -> std::result::Result<Verified, Refused> {
+    async fn verify(&self, token: &str) -> std::result::Result<Verified, RejectionReason> {
         // Rejects unknown algorithms, including `none`.
-        let header = decode_header(token).map_err(|_| Refused("neither an API key nor a token"))?;
-        let iss = alleged_issuer(token).ok_or(Refused("a token without an issuer"))?;
-        let refused = |refusal| match refusal {
-            Refusal::Reason(reason) => Refused(reason),
+        let header =
+            decode_header(token).map_err(|_| RejectionReason("neither an API key nor a token"))?;
+        let iss = alleged_issuer(token).ok_or(RejectionReason("a token without an issuer"))?;
+        let to_error = |refusal| match refusal {
+            Refusal::Reason(reason) => RejectionReason(reason),
             Refusal::UnknownKey => {
-                Refused("a token signed by a key that its issuer does not publish")
+                RejectionReason("a token signed by a key that its issuer does not publish")
             }
         };
         let now_ms = self.inner.clock.now_ms();
         if iss == self.inner.own.issuer() {
-            let token = self.inner.own.verify(token, &header, now_ms).map_err(refused)?;
+            let token = self.inner.own.verify(token, &header, now_ms).map_err(to_error)?;
             return Ok(Verified::Own(token));
         }
-        let issuer = self.inner.issuers.by_iss(&iss).ok_or(Refused("an unknown issuer"))?;
+        let issuer = self.inner.issuers.by_iss(&iss).ok_or(RejectionReason("an unknown issuer"))?;
         let settings = &self.inner.settings;
         let leeway_ms = settings.leeway_ms();
-        let mut spoken = issuer.verify(token, &header, now_ms, leeway_ms);
-        if matches!(spoken, Err(Refusal::UnknownKey))
+        let mut identity = issuer.verify(token, &header, now_ms, leeway_ms);
+        if matches!(identity, Err(Refusal::UnknownKey))
             && issuer.keys.refetch(now_ms, settings.issuer_refetch_pause_ms()).await
         {
-            spoken = issuer.verify(token, &header, now_ms, leeway_ms);
+            identity = issuer.verify(token, &header, now_ms, leeway_ms);
         }
-        Ok(Verified::Outside(Arc::clone(issuer), spoken.map_err(refused)?))
+        Ok(Verified::Outside(Arc::clone(issuer), identity.map_err(to_error)?))
     }
 
     /// Records a failed authentication from this source. Delays the response if failures are

@@ -73,12 +73,12 @@ pub fn at<'a>(claims: &'a Claims, path: &str) -> Option<&'a Value> {
 }
 
 /// Returns the string at a path. `None` if it is empty.
-pub fn text_at<'a>(claims: &'a Claims, path: &str) -> Option<&'a str> {
+pub(crate) fn text_at<'a>(claims: &'a Claims, path: &str) -> Option<&'a str> {
     at(claims, path)?.as_str().filter(|text| !text.is_empty())
 }
 
 /// Returns the names at a path: an array of strings, or one string separated by spaces.
-pub fn names_at(claims: &Claims, path: &str) -> BTreeSet<String> {
+pub(crate) fn names_at(claims: &Claims, path: &str) -> BTreeSet<String> {
     match at(claims, path) {
         Some(Value::Array(all)) => {
             all.iter().filter_map(Value::as_str).map(str::to_owned).collect()
@@ -89,7 +89,7 @@ pub fn names_at(claims: &Claims, path: &str) -> BTreeSet<String> {
 }
 
 /// Returns the `iss` of an unverified token.
-pub fn alleged_issuer(token: &str) -> Option<String> {
+pub(crate) fn alleged_issuer(token: &str) -> Option<String> {
     let payload = token.split('.').nth(1)?;
     let bytes = BASE64_URL_SAFE_NO_PAD.decode(payload).ok()?;
     let claims: Claims = serde_json::from_slice(&bytes).ok()?;
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_good_for_its_time_and_the_leeway() {
+    fn token_is_valid_for_its_lifetime_and_the_leeway() {
         let with = |name: &str, value: Value| {
             checked(|claims| {
                 claims.insert(name.to_owned(), value);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn issuer_and_audience_are_meant_to_the_letter() {
+    fn issuer_and_audience_match_exactly() {
         let with = |name: &str, value: Value| {
             checked(|claims| {
                 claims.insert(name.to_owned(), value);
@@ -176,7 +176,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_breaks_the_search_for_an_issuer(text in ".*", payload: Vec<u8>) {
+        fn issuer_of_any_string_is_parsed_without_panic(text in ".*", payload: Vec<u8>) {
             let _ = alleged_issuer(&text);
             let _ = alleged_issuer(&format!("a.{}.c", BASE64_URL_SAFE_NO_PAD.encode(payload)));
         }

@@ -11,12 +11,12 @@ use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::FromDer;
 
-use super::error::Refused;
+use super::error::RejectionReason;
 use super::settings::{ClientCertificateSettings, NameFrom, SubjectKind, SubjectSettings};
 use slateberg_model::principal::{Identity, IdentityKind, Method};
 
 /// Prefix of the ids of principals with a certificate. No issuer may have this name.
-pub const ID_PREFIX: &str = "mtls";
+pub(crate) const ID_PREFIX: &str = "mtls";
 
 /// Maximum length of a name, in characters.
 const NAME_CHARS_MAX: usize = 512;
@@ -30,8 +30,8 @@ pub struct ClientCertificates {
 
 /// A verified certificate of a client.
 #[derive(Debug)]
-pub struct Presented {
-    identity: Result<Arc<Identity>, Refused>,
+pub struct PresentedCertificate {
+    identity: Result<Arc<Identity>, RejectionReason>,
     not_before_ms: i64,
     not_after_ms: i64,
     trusted: AtomicBool,
@@ -61,15 +61,15 @@ impl Validity {
     }
 }
 
-impl Presented {
+impl PresentedCertificate {
     /// Returns the certificate's identity if it is valid at this time. A connection may outlive its
     /// certificate.
-    pub fn speaks_for(&self, now_ms: i64) -> Result<Arc<Identity>, Refused> {
+    pub(crate) fn valid_identity(&self, now_ms: i64) -> Result<Arc<Identity>, RejectionReason> {
         if !self.trusted.load(Ordering::Acquire) {
-            return Err(Refused("a certificate whose CA is no longer trusted"));
+            return Err(RejectionReason("a certificate whose CA is no longer trusted"));
         }
         if now_ms < self.not_before_ms || now_ms > self.not_after_ms {
-            return Err(Refused("an expired certificate, or one that is not valid yet"));
+            return Err(RejectionReason("an expired certificate, or one that is not valid yet"));
         }
         self.identity.clone()
     }
@@ -87,15 +87,15 @@ impl ClientCertificates {
     }
 
     /// Reads a verified certificate (DER).
-    pub fn read(&self, certificate: &[u8]) -> Presented {
+    pub fn read(&self, certificate: &[u8]) -> PresentedCertificate {
         let trusted = AtomicBool::new(true);
         let Ok((_, certificate)) = X509Certificate::from_der(certificate) else {
-            let identity = Err(Refused("a certificate that cannot be read"));
-            return Presented { identity, not_before_ms: 0, not_after_ms: 0, trusted };
+            let identity = Err(RejectionReason("a certificate that cannot be read"));
+            return PresentedCertificate { identity, not_before_ms: 0, not_after_ms: 0, trusted };
         };
         let ms = |seconds: i64| seconds.saturating_mul(1000);
         let Validity { not_before, not_after } = Validity::read(&certificate);
-        Presented {
+        PresentedCertificate {
             identity: self.name_of(&certificate).map(|name| Arc::new(self.identity(&name))),
             not_before_ms: ms(not_before),
             // The certificate is valid until the end of its last second.
@@ -123,35 +123,35 @@ impl ClientCertificates {
 
     /// Returns the only name in a certificate. With several names, it is unknown which one the CA
     /// verified.
-    fn name_of(&self, certificate: &X509Certificate<'_>) -> Result<String, Refused> {
+    fn name_of(&self, certificate: &X509Certificate<'_>) -> Result<String, RejectionReason> {
         let names = match self.name_from {
             NameFrom::CommonName => common_names(certificate)?,
             NameFrom::DnsName | NameFrom::Uri => alternative_names(certificate, self.name_from)?,
         };
         let [name] = <[String; 1]>::try_from(names.into_iter().collect::<Vec<_>>())
-            .map_err(|_| Refused("a certificate that does not have exactly one name"))?;
+            .map_err(|_| RejectionReason("a certificate that does not have exactly one name"))?;
         let fits = !name.is_empty()
             && name.chars().count() <= NAME_CHARS_MAX
             && !name.chars().any(char::is_control);
-        fits.then_some(name).ok_or(Refused("a certificate with an invalid name"))
+        fits.then_some(name).ok_or(RejectionReason("a certificate with an invalid name"))
     }
 }
 
-fn common_names(certificate: &X509Certificate<'_>) -> Result<BTreeSet<String>, Refused> {
+fn common_names(certificate: &X509Certificate<'_>) -> Result<BTreeSet<String>, RejectionReason> {
     let names = certificate.subject().iter_common_name();
     let texts = names.map(|name| name.as_str().map(str::to_owned));
     texts
         .collect::<Result<_, _>>()
-        .map_err(|_| Refused("a certificate with a name that is not text"))
+        .map_err(|_| RejectionReason("a certificate with a name that is not text"))
 }
 
 fn alternative_names(
     certificate: &X509Certificate<'_>,
     wanted: NameFrom,
-) -> Result<BTreeSet<String>, Refused> {
+) -> Result<BTreeSet<String>, RejectionReason> {
     let found = certificate
         .subject_alternative_name()
-        .map_err(|_| Refused("a certificate with two lists of alternative names"))?;
+        .map_err(|_| RejectionReason("a certificate with two lists of alternative names"))?;
     let names = found.iter().flat_map(|found| &found.value.general_names);
     Ok(names
         .filter_map(|name| match (name, wanted) {
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_certificate_is_good_for_its_time_on_connections_that_are_there() {
+    fn certificate_expires_on_open_connections() {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, "etl");
         (params.not_before, params.not_after) =
@@ -187,17 +187,17 @@ mod tests {
             (from_ms + day_ms + 999, true),
             (from_ms + day_ms + 1000, false),
         ] {
-            assert_eq!(presented.speaks_for(now_ms).is_ok(), good, "{now_ms}");
+            assert_eq!(presented.valid_identity(now_ms).is_ok(), good, "{now_ms}");
         }
         presented.set_trusted(false);
-        assert!(presented.speaks_for(from_ms).is_err());
+        assert!(presented.valid_identity(from_ms).is_err());
     }
 
     #[test]
-    fn bytes_that_are_no_certificate_speak_for_nobody() {
+    fn invalid_certificate_identifies_no_principal() {
         let certificates = ClientCertificates::new(&ClientCertificateSettings::default());
         for bytes in [&b""[..], b"nothing", &[0x30, 0x82, 0xff, 0xff]] {
-            assert!(certificates.read(bytes).speaks_for(0).is_err());
+            assert!(certificates.read(bytes).valid_identity(0).is_err());
         }
     }
 }

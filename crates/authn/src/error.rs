@@ -27,4 +27,4 @@ pub enum Error {
 
 /// The reason for rejecting a credential. It is for the operator only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Refused(pub &'static str);
+pub struct RejectionReason(pub &'static str);

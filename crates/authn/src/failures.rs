@@ -24,14 +24,14 @@ const DELAY_MS_MIN: u64 = 50;
 
 /// Failed authentications, by source.
 pub struct Failures {
-    by_source: Cache<IpAddr, Arc<Streak>>,
+    by_source: Cache<IpAddr, Arc<FailureStreak>>,
     held_back: Semaphore,
     free: u32,
     delay_ms_max: u64,
 }
 
 #[derive(Default)]
-struct Streak {
+struct FailureStreak {
     failures: AtomicU32,
     last_ms: AtomicI64,
 }
@@ -63,7 +63,7 @@ impl Failures {
 
     fn delay(&self, source: IpAddr, now_ms: i64) -> Duration {
         let streak = self.by_source.get(&source).unwrap_or_else(|| {
-            let streak = Arc::new(Streak::default());
+            let streak = Arc::new(FailureStreak::default());
             self.by_source.insert(source, Arc::clone(&streak));
             streak
         });
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_fails_often_waits_longer_and_is_forgiven_in_time() {
+    fn repeated_failures_delay_longer_and_expire() {
         let failures = Failures::new(2, 150);
         let source: IpAddr = "192.0.2.1".parse().expect("an address");
         let other: IpAddr = "192.0.2.2".parse().expect("an address");
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn so_many_wait_and_no_more() {
+    async fn number_of_delayed_requests_is_bounded() {
         let failures = Failures::new(0, 60_000);
         let source = Some(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)));
         let mut waiting: Vec<_> =

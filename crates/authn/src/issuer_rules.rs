@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_to_issuers_are_encrypted_unless_they_stay_on_this_machine() {
+    fn issuer_urls_are_https_except_on_loopback() {
         for url in ["https://id", "http://localhost:1", "http://127.0.0.1:1/a", "http://[::1]:1"] {
             assert_eq!(keys(|it| it.issuer = url.to_owned()), [""; 0], "{url}");
         }
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_is_wrong_with_an_issuer_is_found_at_once() {
+    fn all_problems_of_an_issuer_are_reported() {
         let wrong = keys(|it| {
             it.audiences.clear();
             it.algorithms = vec!["HS256".to_owned()];

@@ -24,7 +24,7 @@ pub enum Refusal {
 
 /// A verified token.
 #[derive(Debug, Clone)]
-pub struct Spoken {
+pub struct VerifiedClaims {
     /// The identity of the bearer.
     pub identity: Arc<Identity>,
     /// The generation of the key set that verified the token.
@@ -62,7 +62,7 @@ impl Issuer {
         header: &Header,
         now_ms: i64,
         leeway_ms: i64,
-    ) -> Result<Spoken, Refusal> {
+    ) -> Result<VerifiedClaims, Refusal> {
         // The issuer's settings, not the token, determine the accepted algorithms.
         if !self.algorithms.contains(&header.alg) {
             return Err(Refusal::Reason("another algorithm than its issuer's"));
@@ -84,7 +84,11 @@ impl Issuer {
             method: Method::Jwt,
             warehouses: None,
         };
-        Ok(Spoken { identity: Arc::new(identity), generation: known.generation, expires_ms })
+        Ok(VerifiedClaims {
+            identity: Arc::new(identity),
+            generation: known.generation,
+            expires_ms,
+        })
     }
 
     /// Whether the keys are fetched from a URL instead of read from a file.
@@ -142,7 +146,7 @@ impl Issuers {
     }
 
     /// Returns the issuer with this `iss`.
-    pub fn by_iss(&self, iss: &str) -> Option<&Arc<Issuer>> {
+    pub(crate) fn by_iss(&self, iss: &str) -> Option<&Arc<Issuer>> {
         self.by_iss.get(iss)
     }
 

@@ -45,7 +45,7 @@ impl KnownKey {
     }
 
     /// Returns the identity at this time. `None` if the key has expired.
-    pub fn speaks_for(&self, now_ms: i64) -> Option<Arc<Identity>> {
+    pub(crate) fn valid_identity(&self, now_ms: i64) -> Option<Arc<Identity>> {
         if self.record.expires_ms.is_some_and(|expires_ms| expires_ms <= now_ms) {
             return None;
         }
@@ -78,12 +78,12 @@ struct Tables {
 
 impl KeyIndex {
     /// Returns the key with this hash.
-    pub fn by_hash(&self, hash: &KeyHash) -> Option<Arc<KnownKey>> {
+    pub(crate) fn by_hash(&self, hash: &KeyHash) -> Option<Arc<KnownKey>> {
         self.with_hash(hash, Arc::clone)
     }
 
     /// Applies a function to the key with this hash.
-    pub fn with_hash<T>(
+    pub(crate) fn with_hash<T>(
         &self,
         hash: &KeyHash,
         told: impl FnOnce(&Arc<KnownKey>) -> T,
@@ -99,7 +99,7 @@ impl KeyIndex {
     }
 
     /// Applies a function to the key with this id.
-    pub fn with_id<T>(&self, id: Uuid, told: impl FnOnce(&Arc<KnownKey>) -> T) -> Option<T> {
+    pub(crate) fn with_id<T>(&self, id: Uuid, told: impl FnOnce(&Arc<KnownKey>) -> T) -> Option<T> {
         self.0.load().by_id.get(&id).map(told)
     }
 
@@ -143,7 +143,7 @@ impl KeyIndex {
     }
 
     /// Adds keys that were revoked earlier.
-    pub fn add_revoked(&self, keys: impl IntoIterator<Item = RevokedKeyRecord>) {
+    pub(crate) fn add_revoked(&self, keys: impl IntoIterator<Item = RevokedKeyRecord>) {
         let keys: Vec<_> = keys.into_iter().map(Arc::new).collect();
         self.change(|tables| {
             tables.revoked.extend(keys.iter().map(|key| (key.key.id, Arc::clone(key))));
@@ -156,12 +156,12 @@ impl KeyIndex {
     }
 
     /// Returns the revoked keys, in the order of their ids.
-    pub fn all_revoked(&self) -> Vec<Arc<RevokedKeyRecord>> {
+    pub(crate) fn all_revoked(&self) -> Vec<Arc<RevokedKeyRecord>> {
         self.0.load().revoked.values().cloned().collect()
     }
 
     /// Returns the key that was revoked first, if there are at least `max` revoked keys.
-    pub fn first_revoked(&self, max: usize) -> Option<Uuid> {
+    pub(crate) fn first_revoked(&self, max: usize) -> Option<Uuid> {
         let tables = self.0.load();
         let first = tables.revoked.values().min_by_key(|key| (key.revoked_ms, key.key.id));
         first.filter(|_| tables.revoked.len() >= max).map(|key| key.key.id)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::api_keys::{ApiKeys, Asker};
+use super::api_keys::{ApiKeys, GranteeReader};
 use super::key_index::KnownKey;
 use super::{Error, Result};
 use slateberg_authz::action::ReadKeys;
@@ -38,7 +38,7 @@ pub struct ListedKey {
 
 impl ApiKeys {
     /// Lists valid and revoked keys in the order of their creation.
-    pub fn list(&self, asker: &Asker<'_>) -> Result<Vec<ListedKey>> {
+    pub fn list(&self, asker: &GranteeReader<'_>) -> Result<Vec<ListedKey>> {
         let _permit: Permit<ReadKeys> = self.permit(asker)?;
         let valid = self.index().all();
         let mut all: Vec<_> = valid.iter().map(|known| self.listed(known)).collect();
@@ -48,7 +48,7 @@ impl ApiKeys {
     }
 
     /// Returns a valid or revoked key.
-    pub fn get(&self, asker: &Asker<'_>, id: &str) -> Result<ListedKey> {
+    pub fn get(&self, asker: &GranteeReader<'_>, id: &str) -> Result<ListedKey> {
         let _permit: Permit<ReadKeys> = self.permit(asker)?;
         let parsed = Uuid::try_parse(id).ok();
         let valid = parsed.and_then(|id| self.index().by_id(id)).map(|known| self.listed(&known));

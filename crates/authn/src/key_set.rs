@@ -145,7 +145,7 @@ impl KeyHandle {
     }
 
     /// Returns when a request needs newer keys.
-    pub async fn wanted(&self) {
+    pub async fn wait_requested(&self) {
         self.wanted.notified().await;
     }
 

@@ -45,12 +45,12 @@ fn checksum(body: &str) -> String {
 
 impl KeyHash {
     /// Returns the hexadecimal form, as stored.
-    pub fn to_hex(self) -> String {
+    pub(crate) fn to_hex(self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// Parses the hexadecimal form.
-    pub fn from_hex(text: &str) -> Option<Self> {
+    pub(crate) fn from_hex(text: &str) -> Option<Self> {
         if text.len() != 64 || !text.is_ascii() {
             return None;
         }
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_minted_key_is_one() {
+    fn generated_key_is_valid() {
         let key = mint();
         let hash = hash(key.reveal()).expect("it is a key");
         assert_eq!(KeyHash::from_hex(&hash.to_hex()), Some(hash));
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn one_wrong_character_is_noticed() {
+    fn wrong_character_in_a_key_is_detected() {
         let key = mint();
         for at in 0..key.reveal().len() {
             let mut wrong = key.reveal().to_owned().into_bytes();
@@ -89,7 +89,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn other_texts_are_no_keys(text in ".*", tail in "[0-9A-Za-z]{49}") {
+        fn other_strings_are_not_keys(text in ".*", tail in "[0-9A-Za-z]{49}") {
             prop_assert_eq!(hash(&text), None);
             // One random string in 62^6 has a valid checksum.
             prop_assert_eq!(hash(&format!("sb_{tail}")), None);

@@ -63,7 +63,7 @@ pub struct OwnToken {
 
 /// The content of a verified token: its API key and expiry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SpeaksFor {
+pub struct TokenSubject {
     /// The id of the API key.
     pub key: Uuid,
     /// Expiry in milliseconds since the Unix epoch.
@@ -119,7 +119,7 @@ impl OwnTokens {
     }
 
     /// Adds durable signing keys.
-    pub(super) fn take_up(&self, records: &[SigningKeyRecord]) -> Result<()> {
+    pub(super) fn add_records(&self, records: &[SigningKeyRecord]) -> Result<()> {
         let mut keys = Vec::new();
         for record in records {
             let key = SigningKey::new(record).ok_or_else(|| store::Error::Corrupt {
@@ -167,7 +167,7 @@ impl OwnTokens {
         token: &str,
         header: &Header,
         now_ms: i64,
-    ) -> std::result::Result<SpeaksFor, Refusal> {
+    ) -> std::result::Result<TokenSubject, Refusal> {
         if header.alg != Algorithm::EdDSA {
             return Err(Refusal::Reason("another algorithm than ours"));
         }
@@ -179,7 +179,7 @@ impl OwnTokens {
         let expires_ms = claims::check(&claims, &rules, now_ms).map_err(Refusal::Reason)?;
         let subject = claims::text_at(&claims, "sub").and_then(|id| Uuid::try_parse(id).ok());
         let key = subject.ok_or(Refusal::Reason("no subject"))?;
-        Ok(SpeaksFor { key, expires_ms })
+        Ok(TokenSubject { key, expires_ms })
     }
 
     /// Returns the public keys as a JSON Web Key Set.
@@ -220,11 +220,11 @@ impl OwnTokens {
             })
             .await?;
         accepted.durable().await?;
-        let made = fresh.as_ref().and_then(SigningKey::new).map(Arc::new);
-        let changed = over.len() + usize::from(made.is_some());
+        let new_key = fresh.as_ref().and_then(SigningKey::new).map(Arc::new);
+        let changed = over.len() + usize::from(new_key.is_some());
         let mut current = self.keys.write().unwrap_or_else(PoisonError::into_inner);
         current.retain(|key| !over.contains(&key.id));
-        current.extend(made);
+        current.extend(new_key);
         Ok(changed)
     }
 }

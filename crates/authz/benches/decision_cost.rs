@@ -35,7 +35,7 @@ fn main() {
     println!("{} policies, 5 namespace levels, medians of {ROUNDS}", policies.len());
     let identity = identity();
     let context = Context::default();
-    let table = place().tabular(TabularKind::Table, Node::named("orders"));
+    let table = namespace().tabular(TabularKind::Table, Node::named("orders"));
     let request = Request { identity: &identity, resource: &table, context: &context };
     assert!(policies.decide("Load", request).allow);
     let per_decision = |name: &str, took: Duration| {
@@ -48,7 +48,7 @@ fn main() {
         (0..NAMES).map(|number| Node::named(format!("table_{number:04}"))).collect();
     for (name, policies) in [("", &policies), (", a policy asks for a property", &asking)] {
         let page = || {
-            let container = place();
+            let container = namespace();
             let kind = Kind::Table;
             PageQuestion::new(policies, "Load", &identity, &container, kind, &context)
                 .answer(&nodes)
@@ -70,7 +70,7 @@ fn median<T>(mut measured: impl FnMut() -> T) -> Duration {
     times[ROUNDS / 2]
 }
 
-fn place() -> Resource {
+fn namespace() -> Resource {
     let levels = ["sales", "emea", "de", "retail", "daily"];
     levels
         .into_iter()

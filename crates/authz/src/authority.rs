@@ -25,18 +25,18 @@ pub struct Authority {
 }
 
 /// Decides for a principal.
-pub enum Asked<'a> {
+pub enum Decider<'a> {
     /// A server without authentication allows everything to anonymous callers.
     Nobody(Unrestricted),
     /// Policies decide.
-    Policies(Asking<'a>),
+    Policies(PrincipalDecider<'a>),
 }
 
 /// Issues every permit.
 pub struct Unrestricted(());
 
 /// Decisions for one principal, all by the same policies.
-pub struct Asking<'a> {
+pub struct PrincipalDecider<'a> {
     decisions: &'a DecisionCache,
     policies: Guard<Arc<PolicySet>>,
     identity: &'a Arc<Identity>,
@@ -71,14 +71,19 @@ impl Authority {
         &'a self,
         principal: &'a Principal,
         context: &'a Context,
-    ) -> Result<Asked<'a>, Denied> {
+    ) -> Result<Decider<'a>, Denied> {
         let identity = match principal {
-            Principal::Anonymous => return Ok(Asked::Nobody(Unrestricted(()))),
+            Principal::Anonymous => return Ok(Decider::Nobody(Unrestricted(()))),
             Principal::Task(name) => return Err(Denied { action: name, decision: None }),
             Principal::Identified(identity) => identity,
         };
         let decisions = &self.decisions;
-        Ok(Asked::Policies(Asking { decisions, policies: self.in_force.load(), identity, context }))
+        Ok(Decider::Policies(PrincipalDecider {
+            decisions,
+            policies: self.in_force.load(),
+            identity,
+            context,
+        }))
     }
 
     /// Decides whether `principal` may do `A` to `resource`. Returns the permit if so.
@@ -89,8 +94,8 @@ impl Authority {
         context: &Context,
     ) -> Result<Permit<A>, Denied> {
         match self.ask(principal, context)? {
-            Asked::Nobody(unrestricted) => Ok(unrestricted.permit()),
-            Asked::Policies(asking) => asking.permit(resource),
+            Decider::Nobody(unrestricted) => Ok(unrestricted.permit()),
+            Decider::Policies(asking) => asking.permit(resource),
         }
     }
 }
@@ -102,7 +107,7 @@ impl Unrestricted {
     }
 }
 
-impl Asking<'_> {
+impl PrincipalDecider<'_> {
     /// Returns the permit for `A` on `resource`, or the denial.
     pub fn permit<A: Action>(&self, resource: &Resource) -> Result<Permit<A>, Denied> {
         self.decide(A::NAME, resource).map(Permit::by)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use quick_cache::Equivalent;
 
 use super::decide::{Decision, Request};
-use super::facts::Asks;
+use super::policy_inputs::PolicyInputs;
 use super::policy_set::{PolicySet, Revision};
 use super::resource::{Kind, Node, Resource};
 use slateberg_model::principal::Identity;
@@ -42,7 +42,7 @@ struct Question<'a> {
     kind: Kind,
     names: Names<'a>,
     /// Attributes of every level, if any policy uses them.
-    attributes: Option<Known<'a>>,
+    attributes: Option<KnownAttributes<'a>>,
     source_address: Option<IpAddr>,
     client: Option<&'a str>,
 }
@@ -53,7 +53,7 @@ struct Names<'a>(&'a [Node]);
 
 /// The attributes of the levels.
 #[derive(Debug)]
-struct Known<'a>(&'a [Node]);
+struct KnownAttributes<'a>(&'a [Node]);
 
 /// Everything that the decisions about the names of a page depend on, except the names.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -118,7 +118,7 @@ impl DecisionCache {
         if let Some(known) = self.decisions.get(&question) {
             return known;
         }
-        let key = question.kept(request.resource);
+        let key = question.key_of(request.resource);
         // Evaluates the cached form of the request, so that the decision depends on nothing else.
         let request = Request { resource: &key.resource, ..request };
         let decision =
@@ -143,7 +143,7 @@ impl PageKey {
             return None;
         }
         let question = Question::of(policies.revision(), asks, action, container);
-        Some(Self { container: question.kept(container.resource), kind })
+        Some(Self { container: question.key_of(container.resource), kind })
     }
 
     /// Approximate size in bytes.
@@ -153,7 +153,12 @@ impl PageKey {
 }
 
 impl<'a> Question<'a> {
-    fn of(revision: Revision, asks: Asks, action: &'static str, request: Request<'a>) -> Self {
+    fn of(
+        revision: Revision,
+        asks: PolicyInputs,
+        action: &'static str,
+        request: Request<'a>,
+    ) -> Self {
         let Request { identity, resource, context } = request;
         let nodes = resource.nodes();
         Self {
@@ -162,13 +167,13 @@ impl<'a> Question<'a> {
             action,
             kind: resource.kind(),
             names: Names(nodes),
-            attributes: asks.attributes.then_some(Known(nodes)),
+            attributes: asks.attributes.then_some(KnownAttributes(nodes)),
             source_address: context.source_address.filter(|_| asks.source_address),
             client: context.client.as_deref().filter(|_| asks.client),
         }
     }
 
-    fn kept(&self, resource: &Resource) -> Key {
+    fn key_of(&self, resource: &Resource) -> Key {
         Key {
             revision: self.revision,
             identity: Arc::clone(self.identity),
@@ -193,7 +198,7 @@ impl Key {
             action: self.action,
             kind: self.resource.kind(),
             names: Names(nodes),
-            attributes: self.attributes.then_some(Known(nodes)),
+            attributes: self.attributes.then_some(KnownAttributes(nodes)),
             source_address: self.source_address,
             client: self.client.as_deref(),
         }
@@ -241,15 +246,15 @@ impl Hash for Names<'_> {
     }
 }
 
-impl PartialEq for Known<'_> {
+impl PartialEq for KnownAttributes<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.0.iter().map(|node| &node.attributes).eq(other.0.iter().map(|node| &node.attributes))
     }
 }
 
-impl Eq for Known<'_> {}
+impl Eq for KnownAttributes<'_> {}
 
-impl Hash for Known<'_> {
+impl Hash for KnownAttributes<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.0.iter().for_each(|node| node.attributes.hash(state));
     }
@@ -296,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ordinary_decision_counts_as_one() {
+    fn short_decision_counts_as_one() {
         let (cache, policies) = (DecisionCache::new(100_000), policies(BY_NAMES));
         for n in 0..10 {
             assert!(ask(&cache, &policies, &namespace(&format!("n{n}"), 0)));
@@ -305,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_policy_asks_for_is_not_kept() {
+    fn cache_key_contains_only_used_inputs() {
         let (cache, policies) = (DecisionCache::new(100_000), policies(BY_NAMES));
         assert!(ask(&cache, &policies, &namespace("n", 1 << 20)));
         assert_eq!((cache.decisions.len(), units(&cache)), (1, 1));
@@ -315,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_policies_ask_for_counts_by_its_bytes_and_denials_do_too() {
+    fn long_decisions_count_as_several() {
         let (cache, policies) = (DecisionCache::new(100_000), policies(BY_PROPERTIES));
         assert!(!ask(&cache, &policies, &namespace("n", 10 * UNIT_BYTES)));
         assert_eq!((cache.decisions.len(), units(&cache)), (1, 11));
@@ -324,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_kept_than_there_is_room_for() {
+    fn cache_stays_within_its_capacity() {
         let (cache, policies) = (DecisionCache::new(100), policies(BY_PROPERTIES));
         for n in 0..200 {
             let bytes = [UNIT_BYTES, 10 * UNIT_BYTES, 1000 * UNIT_BYTES][n % 3];
@@ -335,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_and_with_what_counts() {
+    fn cached_decisions_depend_on_principal_and_credential() {
         let policies = policies(
             "@id(\"new\") permit (principal, action, resource) unless { context has client };",
         );

@@ -91,8 +91,9 @@ pub fn of_table(updates: &[TableUpdate], refs: &Refs) -> BTreeSet<CommitKind> {
                 // A ref is removed with the snapshot that it points to. Without a change of refs so
                 // far, `set` contains only existing branches, which bounds this loop.
                 if !kinds.contains(&CommitKind::Refs) {
-                    let gone: HashSet<_> = snapshot_ids.iter().copied().collect();
-                    let takes_refs = so_far(refs, &set).any(|it| gone.contains(&it.snapshot_id));
+                    let removed_ids: HashSet<_> = snapshot_ids.iter().copied().collect();
+                    let takes_refs =
+                        refs_after(refs, &set).any(|it| removed_ids.contains(&it.snapshot_id));
                     kinds.extend(takes_refs.then_some(CommitKind::Refs));
                 }
             }
@@ -134,7 +135,7 @@ pub fn of_view(updates: &[ViewUpdate]) -> BTreeSet<CommitKind> {
 }
 
 /// Returns the refs of a table after the updates so far.
-fn so_far<'a>(
+fn refs_after<'a>(
     before: &'a Refs,
     set: &'a BTreeMap<&str, &SnapshotRef>,
 ) -> impl Iterator<Item = &'a SnapshotRef> {
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_that_does_more_than_move_is_no_append() {
+    fn changed_branch_settings_are_a_change_of_refs() {
         // A rollback, a new branch, a tag, a tag that becomes a branch, other retention settings.
         assert_eq!(kinds(json!([set("main", "branch", 1)])), [Refs]);
         assert_eq!(kinds(json!([added(2), set("audit", "branch", 2)])), [Data, Refs]);
@@ -226,14 +227,14 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_takes_its_references_along() {
+    fn removed_snapshot_removes_its_refs() {
         let removed = |id: i64| json!([{"action": "remove-snapshots", "snapshot-ids": [id]}]);
         assert_eq!(kinds(removed(7)), [Data]);
         assert_eq!(kinds(removed(1)), [Data, Refs]);
     }
 
     #[test]
-    fn a_snapshot_takes_the_references_along_that_the_same_commit_has_moved_to_it() {
+    fn removed_snapshot_removes_refs_that_the_same_commit_set() {
         let remove = |ids: &[i64]| json!({"action": "remove-snapshots", "snapshot-ids": ids});
         let moved = set("main", "branch", 2);
         assert_eq!(kinds(json!([added(2), moved, remove(&[2])])), [Data, Refs]);
@@ -248,7 +249,7 @@ mod tests {
 
     /// A comparison of each update with all earlier ones would take minutes.
     #[test]
-    fn many_updates_are_told_apart_at_once() {
+    fn many_updates_are_classified_in_linear_time() {
         let many = 50_000;
         let tags = (0..many).map(|n| set(&format!("tag-{n}"), "tag", 1));
         let removals =
@@ -257,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_property_that_moves_files_is_a_location() {
+    fn location_property_is_a_location_change() {
         let set =
             |key: &str| json!([{"action": "set-properties", "updates": {key: "s3://elsewhere"}}]);
         assert_eq!(kinds(set("comment")), [Properties]);
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_weak_action_does_not_cover_a_strong_one_beside_it() {
+    fn commit_needs_all_of_its_kinds() {
         let mixed = json!([
             added(2), set("main", "branch", 2),
             {"action": "set-current-schema", "schema-id": 0},

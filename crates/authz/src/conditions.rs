@@ -5,7 +5,7 @@ use serde_json::Value;
 
 /// A part of a request that a condition uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Use<'c> {
+pub(super) enum ConditionUse<'c> {
     /// A whole variable: all of its parts may matter.
     Variable(&'c str),
     /// An attribute of a variable, or whether it exists. `None` if the attribute is computed.
@@ -13,7 +13,7 @@ pub(super) enum Use<'c> {
     /// A tag of the resource, or whether it exists. `None` if the tag is computed.
     Tag(Option<&'c str>),
     /// Whether the resource is a given one, or inside of one.
-    Place,
+    Path,
     /// Type of the resource.
     Kind,
 }
@@ -32,14 +32,14 @@ impl Conditions {
     }
 
     /// Returns the uses, with repetitions. `None` if Cedar does not return the conditions.
-    pub(super) fn uses(&self) -> Option<Vec<Use<'_>>> {
+    pub(super) fn uses(&self) -> Option<Vec<ConditionUse<'_>>> {
         let mut uses = Vec::new();
         add(&mut uses, self.0.as_ref()?);
         Some(uses)
     }
 }
 
-fn add<'c>(uses: &mut Vec<Use<'c>>, expression: &'c Value) {
+fn add<'c>(uses: &mut Vec<ConditionUse<'c>>, expression: &'c Value) {
     match expression {
         Value::Array(parts) => parts.iter().for_each(|part| add(uses, part)),
         Value::Object(members) => {
@@ -51,24 +51,28 @@ fn add<'c>(uses: &mut Vec<Use<'c>>, expression: &'c Value) {
     }
 }
 
-fn add_operation<'c>(uses: &mut Vec<Use<'c>>, operator: &str, operands: &'c Value) {
+fn add_operation<'c>(uses: &mut Vec<ConditionUse<'c>>, operator: &str, operands: &'c Value) {
     let left = operands.pointer("/left/Var").and_then(Value::as_str);
     match (operator, left) {
-        ("Var", _) => uses.push(Use::Variable(operands.as_str().unwrap_or_default())),
+        ("Var", _) => uses.push(ConditionUse::Variable(operands.as_str().unwrap_or_default())),
         ("." | "has", Some(variable)) => {
             let attribute = operands.get("attr").and_then(Value::as_str);
-            uses.push(Use::Attribute(variable, attribute));
+            uses.push(ConditionUse::Attribute(variable, attribute));
         }
         ("==" | "in", Some("resource")) => {
-            uses.push(Use::Place);
+            uses.push(ConditionUse::Path);
             operands.get("right").into_iter().for_each(|right| add(uses, right));
         }
         ("is", Some("resource")) => {
-            uses.push(if operands.get("in").is_some() { Use::Place } else { Use::Kind });
-            operands.get("in").into_iter().for_each(|place| add(uses, place));
+            uses.push(if operands.get("in").is_some() {
+                ConditionUse::Path
+            } else {
+                ConditionUse::Kind
+            });
+            operands.get("in").into_iter().for_each(|operand| add(uses, operand));
         }
         ("hasTag" | "getTag", Some("resource")) => {
-            uses.push(Use::Tag(operands.pointer("/right/Value").and_then(Value::as_str)));
+            uses.push(ConditionUse::Tag(operands.pointer("/right/Value").and_then(Value::as_str)));
             operands.get("right").into_iter().for_each(|right| add(uses, right));
         }
         // The parts of a constant are not expressions.

@@ -25,7 +25,7 @@ impl Context {
         let time = rfc3339::format(self.now_ms);
         let mut pairs = vec![
             ("time".to_owned(), RestrictedExpression::new_datetime(time)),
-            ("authentication".to_owned(), text(method.word().to_owned())),
+            ("authentication".to_owned(), text(method.name().to_owned())),
         ];
         if let Some(address) = self.source_address {
             let address = RestrictedExpression::new_ip(address.to_canonical().to_string());

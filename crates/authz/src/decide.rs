@@ -12,8 +12,8 @@ use cedar_policy::{
 use super::action::{Action, Load};
 use super::context::Context;
 use super::policy_set::{PolicySet, Revision};
-use super::relevant::Scope;
 use super::resource::{Kind, Resource};
+use super::scope_filter::Scope;
 use slateberg_model::principal::Identity;
 use slateberg_model::read_restrictions::ReadRules;
 
@@ -98,9 +98,10 @@ impl PolicySet {
             return self.denied(Vec::new());
         };
         let context = request.context.cedar(request.identity.method);
-        let asked = cedar_policy::Request::new(principal, action.clone(), resource, context, None);
-        let Ok(asked) = asked else { return self.denied(Vec::new()) };
-        let response = self.authorizer.is_authorized(&asked, &policies, &entities);
+        let cedar_request =
+            cedar_policy::Request::new(principal, action.clone(), resource, context, None);
+        let Ok(cedar_request) = cedar_request else { return self.denied(Vec::new()) };
+        let response = self.authorizer.is_authorized(&cedar_request, &policies, &entities);
         let (allow, mut policies) = self.judge(&response);
         policies.sort();
         let read_rules = if allow && reads { self.read_rules(&policies) } else { None };

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::conditions::{Conditions, Use};
+use super::conditions::{ConditionUse, Conditions};
 use super::resource::Node;
 
 /// Attributes that the conditions of policies use to distinguish names.
@@ -22,7 +22,7 @@ pub(super) struct Distinctions {
 
 /// The values of a name that conditions can distinguish.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) struct Facts<'n> {
+pub(super) struct DistinctValues<'n> {
     name: Option<&'n str>,
     owner: Option<&'n str>,
     location: Option<&'n str>,
@@ -51,10 +51,10 @@ impl Distinctions {
     }
 
     /// Returns the values of a name that make a difference.
-    pub(super) fn facts<'n>(&self, node: &'n Node) -> Facts<'n> {
+    pub(super) fn facts<'n>(&self, node: &'n Node) -> DistinctValues<'n> {
         let attributes = node.attributes();
         let tag = |key: &String| attributes.properties.get(key).map(String::as_str);
-        Facts {
+        DistinctValues {
             name: self.name.then_some(node.name.as_str()),
             owner: attributes.owner.as_deref().filter(|_| self.owner),
             location: attributes.location.as_deref().filter(|_| self.location),
@@ -67,20 +67,23 @@ impl Distinctions {
         (self.name, self.owner, self.location, self.all_tags) = (true, true, true, true);
     }
 
-    fn add(&mut self, one: Use<'_>) {
+    fn add(&mut self, one: ConditionUse<'_>) {
         match one {
-            Use::Place | Use::Attribute("resource", Some("name")) => self.name = true,
-            Use::Attribute("resource", Some("owner")) => self.owner = true,
-            Use::Attribute("resource", Some("location")) => self.location = true,
-            Use::Tag(Some(key)) => {
+            ConditionUse::Path | ConditionUse::Attribute("resource", Some("name")) => {
+                self.name = true
+            }
+            ConditionUse::Attribute("resource", Some("owner")) => self.owner = true,
+            ConditionUse::Attribute("resource", Some("location")) => self.location = true,
+            ConditionUse::Tag(Some(key)) => {
                 self.tags.insert(key.to_owned());
             }
-            Use::Tag(None) => self.all_tags = true,
+            ConditionUse::Tag(None) => self.all_tags = true,
             // All names of a page have the same type and parents.
-            Use::Kind | Use::Attribute("resource", Some("namespace" | "parent" | "warehouse")) => {}
-            Use::Variable("principal" | "action" | "context")
-            | Use::Attribute("principal" | "action" | "context", _) => {}
-            Use::Variable(_) | Use::Attribute(..) => self.add_everything(),
+            ConditionUse::Kind
+            | ConditionUse::Attribute("resource", Some("namespace" | "parent" | "warehouse")) => {}
+            ConditionUse::Variable("principal" | "action" | "context")
+            | ConditionUse::Attribute("principal" | "action" | "context", _) => {}
+            ConditionUse::Variable(_) | ConditionUse::Attribute(..) => self.add_everything(),
         }
     }
 }
@@ -103,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_tell_apart_by_what_they_look_at() {
+    fn conditions_distinguish_by_the_attributes_that_they_use() {
         let none = Distinctions::default();
         let conditions = [
             "principal.name == \"ann\"",
@@ -140,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_handed_on_as_a_whole_may_be_told_apart_by_anything() {
+    fn use_of_a_whole_variable_distinguishes_everything() {
         let mut everything = Distinctions::default();
         everything.add_everything();
         let conditions = [

@@ -2,8 +2,8 @@
 //!
 //! `docs/authorization.md` documents the format.
 
+mod invalid;
 mod reads;
-mod unusable;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -12,8 +12,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use self::reads::{ReadsEntry, said, same};
-use self::unusable::{Result, Unusable, unusable};
+use self::invalid::{InvalidExpectations, Result, invalid};
+use self::reads::{ReadsEntry, rules_json, same};
 use super::action::{Action, Load};
 use super::context::Context;
 use super::decide::Request;
@@ -203,7 +203,9 @@ impl Scenario {
     pub fn run(&self, policies: &PolicySet) -> Result<Vec<Outcome>> {
         let mut outcomes = Vec::new();
         for (number, expectation) in self.expect.iter().enumerate() {
-            let at = |Unusable(message)| Unusable(format!("expectation {}: {message}", number + 1));
+            let at = |InvalidExpectations(message)| {
+                InvalidExpectations(format!("expectation {}: {message}", number + 1))
+            };
             self.ask(policies, number + 1, expectation, &mut outcomes).map_err(at)?;
         }
         Ok(outcomes)
@@ -248,14 +250,14 @@ impl Scenario {
                             && by.is_none()
                             && expected_reads.is_none(),
                         expected_policies: by.map(|by| by.into_iter().collect()),
-                        expected_reads: expected_reads.map(|reads| said(reads.as_ref())),
-                        reads: reads.filter(|_| decision.allow).map(|_| said(rules)),
+                        expected_reads: expected_reads.map(|reads| rules_json(reads.as_ref())),
+                        reads: reads.filter(|_| decision.allow).map(|_| rules_json(rules)),
                     });
                 }
             }
         }
         if reads.is_some() && (!loads || expectation.decision == Verdict::Deny) {
-            return unusable("reads: this is about tables that may be loaded (Load)");
+            return invalid("reads: this is about tables that may be loaded (Load)");
         }
         Ok(())
     }
@@ -273,11 +275,11 @@ fn actions<'a>(
     for name in names {
         match schema.applies(name, kind) {
             Some(true) => actions.push(name.as_str()),
-            Some(false) => return unusable(format_args!("{name} is not done to a {kind}")),
+            Some(false) => return invalid(format_args!("{name} is not done to a {kind}")),
             None => {
                 let members = schema.members(name);
                 if members.is_empty() {
-                    return unusable(format_args!("there is no action {name}"));
+                    return invalid(format_args!("there is no action {name}"));
                 }
                 let applies = |member: &&str| schema.applies(member, kind) == Some(true);
                 actions.extend(members.into_iter().filter(applies));
@@ -288,7 +290,8 @@ fn actions<'a>(
 }
 
 fn named<'a, T>(all: &'a BTreeMap<String, T>, what: &str, name: &str) -> Result<&'a T> {
-    all.get(name).ok_or_else(|| Unusable(format!("there is no {what} '{name}' in the file")))
+    all.get(name)
+        .ok_or_else(|| InvalidExpectations(format!("there is no {what} '{name}' in the file")))
 }
 
 impl OneOrMany {
@@ -304,7 +307,7 @@ impl PrincipalEntry {
     fn identity(self, name: &str) -> Result<Identity> {
         let (kind, id) = match (self.user, self.service_account) {
             (Some(_), Some(_)) => {
-                return unusable(format_args!("principal '{name}' is a user or a service account"));
+                return invalid(format_args!("principal '{name}' is a user or a service account"));
             }
             (None, Some(id)) => (IdentityKind::ServiceAccount, id),
             (user, None) => (IdentityKind::User, user.unwrap_or_else(|| name.to_owned())),
@@ -344,9 +347,9 @@ impl ResourceEntry {
         }
         let (Some(resource), true) = (found.pop(), found.is_empty()) else {
             let expected = "expected one of catalog, warehouse, namespace, table, view";
-            return unusable(format_args!("resource '{name}': {expected}"));
+            return invalid(format_args!("resource '{name}': {expected}"));
         };
-        resource.or_else(|error| unusable(format_args!("resource '{name}': {error}")))
+        resource.or_else(|error| invalid(format_args!("resource '{name}': {error}")))
     }
 
     fn attributes(&self) -> Attributes {
@@ -388,7 +391,7 @@ impl GrantEntry {
         ];
         let mut named_ones = grantees.into_iter().filter_map(|(kind, id)| Some((kind, id?)));
         let (Some((kind, id)), None) = (named_ones.next(), named_ones.next()) else {
-            return unusable("a grant is to one of user, service-account, role, group");
+            return invalid("a grant is to one of user, service-account, role, group");
         };
         let resource = named(resources, "resource", &self.resource)?.clone();
         Ok(Grant { template: self.template, grantee: Grantee { kind, id }, resource })
@@ -400,7 +403,9 @@ impl ContextEntry {
         let now_ms = match &self.time {
             None => otherwise.now_ms,
             Some(text) => rfc3339::parse(text).ok_or_else(|| {
-                Unusable(format!("'{text}' is no time: expected one like 2026-01-31T09:00:00Z"))
+                InvalidExpectations(format!(
+                    "'{text}' is no time: expected one like 2026-01-31T09:00:00Z"
+                ))
             })?,
         };
         Ok(Context {

@@ -65,14 +65,14 @@ impl fmt::Display for Grant {
 }
 
 /// A policy of a grant.
-pub(super) struct Link {
+pub(super) struct GrantPolicy {
     pub(super) template: PolicyId,
     pub(super) values: HashMap<SlotId, EntityUid>,
 }
 
 /// Returns the policies of grants, by their ids: the grants themselves, and for each a policy that
 /// shows the parents of its resource, because clients load a namespace before its tables.
-pub(super) fn links(schema: &Schema, grants: &[Grant]) -> BTreeMap<String, Link> {
+pub(super) fn links(schema: &Schema, grants: &[Grant]) -> BTreeMap<String, GrantPolicy> {
     let mut links = BTreeMap::new();
     for grant in grants {
         for enclosing in grant.resource.enclosing() {
@@ -85,7 +85,7 @@ pub(super) fn links(schema: &Schema, grants: &[Grant]) -> BTreeMap<String, Link>
     links
 }
 
-fn link(schema: &Schema, grant: &Grant) -> Link {
+fn link(schema: &Schema, grant: &Grant) -> GrantPolicy {
     let types = &schema.types;
     let grantee_type = match grant.grantee.kind {
         GranteeKind::User => &types.user,
@@ -95,7 +95,7 @@ fn link(schema: &Schema, grant: &Grant) -> Link {
     };
     let principal = uid(grantee_type, &grant.grantee.id);
     let resource = uid(types.of(grant.resource.kind()), &grant.resource.id());
-    Link {
+    GrantPolicy {
         template: PolicyId::new(&grant.template),
         values: HashMap::from([(SlotId::principal(), principal), (SlotId::resource(), resource)]),
     }
@@ -103,7 +103,7 @@ fn link(schema: &Schema, grant: &Grant) -> Link {
 
 impl Grant {
     /// Whether the resource can be granted: everything except the catalog itself.
-    pub fn is_grantable(&self) -> bool {
+    pub(crate) fn is_grantable(&self) -> bool {
         self.resource.kind() != Kind::Catalog
     }
 }

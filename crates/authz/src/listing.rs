@@ -7,7 +7,7 @@ use super::problem::Problem;
 
 /// A policy, or a template of policies.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listed {
+pub struct ListedPolicy {
     /// Id of the policy.
     pub id: String,
     /// Whether it is a `forbid`.
@@ -33,7 +33,7 @@ pub enum ListedKind {
 
 impl PolicySet {
     /// Returns all policies and templates, ordered by id.
-    pub fn list(&self) -> Vec<Listed> {
+    pub fn list(&self) -> Vec<ListedPolicy> {
         let policies = self.rules.iter().filter_map(|rule| self.listed(id_of(rule.policy.id())));
         let templates = self.cedar.templates().map(|template| self.listed_template(template));
         let mut all: Vec<_> = policies.chain(templates).collect();
@@ -42,7 +42,7 @@ impl PolicySet {
     }
 
     /// Returns the policy or template with this id.
-    pub fn listed(&self, id: &str) -> Option<Listed> {
+    pub fn listed(&self, id: &str) -> Option<ListedPolicy> {
         let key = PolicyId::new(id);
         let Some(policy) = self.cedar.policy(&key) else {
             return self.cedar.template(&key).map(|template| self.listed_template(template));
@@ -55,11 +55,11 @@ impl PolicySet {
                 (ListedKind::Grant(id_of(template).to_owned()), text)
             }
             None => {
-                let (file, line) = self.place_of(id);
+                let (file, line) = self.position_of(id);
                 (ListedKind::Policy(file, line), policy.to_string())
             }
         };
-        Some(Listed {
+        Some(ListedPolicy {
             id: id.to_owned(),
             forbids: policy.effect() == Effect::Forbid,
             description: policy.annotation("description").map(ToOwned::to_owned),
@@ -68,10 +68,10 @@ impl PolicySet {
         })
     }
 
-    fn listed_template(&self, template: &Template) -> Listed {
+    fn listed_template(&self, template: &Template) -> ListedPolicy {
         let id = id_of(template.id()).to_owned();
-        let (file, line) = self.place_of(&id);
-        Listed {
+        let (file, line) = self.position_of(&id);
+        ListedPolicy {
             forbids: template.effect() == Effect::Forbid,
             description: template.annotation("description").map(ToOwned::to_owned),
             text: template.to_string(),
@@ -80,8 +80,8 @@ impl PolicySet {
         }
     }
 
-    fn place_of(&self, id: &str) -> (String, usize) {
-        self.places.get(id).cloned().unwrap_or_default()
+    fn position_of(&self, id: &str) -> (String, usize) {
+        self.positions.get(id).cloned().unwrap_or_default()
     }
 }
 

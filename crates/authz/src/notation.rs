@@ -1,5 +1,5 @@
-//! Parses and formats grantees and resources in one string: `role:analysts`,
-//! `table:prod/sales/orders`, `catalog`.
+//! Parses and formats the text form of a grantee or a resource, such as `table:prod/sales/orders`,
+//! `catalog`.
 
 use super::grants::{Grantee, GranteeKind};
 use super::resource::{CATALOG_ID, KINDS, Kind, NoSuchPath, Resource};
@@ -17,7 +17,7 @@ const GRANTEES: [GranteeKind; 4] =
 const ID_CHARS_MAX: usize = 512;
 
 /// Returns the prefix for a kind of grantee.
-pub fn grantee_kind_word(kind: GranteeKind) -> &'static str {
+pub(crate) fn grantee_kind_name(kind: GranteeKind) -> &'static str {
     match kind {
         GranteeKind::User => "user",
         GranteeKind::ServiceAccount => "service-account",
@@ -27,41 +27,45 @@ pub fn grantee_kind_word(kind: GranteeKind) -> &'static str {
 }
 
 /// Formats a grantee.
-pub fn grantee_word(grantee: &Grantee) -> String {
-    format!("{}:{}", grantee_kind_word(grantee.kind), grantee.id)
+pub fn grantee_text(grantee: &Grantee) -> String {
+    format!("{}:{}", grantee_kind_name(grantee.kind), grantee.id)
 }
 
 /// Formats a resource.
-pub fn resource_word(resource: &Resource) -> String {
+pub fn resource_text(resource: &Resource) -> String {
     match resource.kind() {
         Kind::Catalog => CATALOG_ID.to_owned(),
-        kind => format!("{}:{}", kind.word(), resource.id()),
+        kind => format!("{}:{}", kind.as_str(), resource.id()),
     }
 }
 
 /// Parses a grantee.
-pub fn grantee(word: &str) -> Result<Grantee, NotAName> {
+pub fn grantee(notation: &str) -> Result<Grantee, NotAName> {
     let wrong = || {
-        let shown = brief(word);
-        let name = if word.contains(':') || word.is_empty() { "analysts" } else { shown.as_str() };
+        let shortened = brief(notation);
+        let name = if notation.contains(':') || notation.is_empty() {
+            "analysts"
+        } else {
+            shortened.as_str()
+        };
         NotAName(format!(
-            "not a grantee: '{shown}'. Write role:{name}, group:{name}, user:ISSUER/SUBJECT or \
+            "not a grantee: '{shortened}'. Write role:{name}, group:{name}, user:ISSUER/SUBJECT or \
              service-account:KEY (the id of an API key)"
         ))
     };
-    let (kind, id) = word.split_once(':').ok_or_else(wrong)?;
-    let kind = GRANTEES.into_iter().find(|known| grantee_kind_word(*known) == kind);
+    let (kind, id) = notation.split_once(':').ok_or_else(wrong)?;
+    let kind = GRANTEES.into_iter().find(|known| grantee_kind_name(*known) == kind);
     let kind = kind.ok_or_else(wrong)?;
     if id.is_empty() || id.chars().count() > ID_CHARS_MAX || id.chars().any(char::is_control) {
         let length = format!("of 1 to {ID_CHARS_MAX} printable characters");
-        return Err(NotAName(format!("'{}': expected an id {length}", brief(word))));
+        return Err(NotAName(format!("'{}': expected an id {length}", brief(notation))));
     }
     Ok(Grantee { kind, id: id.to_owned() })
 }
 
-/// Parses a resource. It has no attributes.
-pub fn resource(word: &str) -> Result<Resource, NotAName> {
-    if word == CATALOG_ID {
+/// Parses a resource. The returned resource has no attributes (properties, location, owner).
+pub fn resource(notation: &str) -> Result<Resource, NotAName> {
+    if notation == CATALOG_ID {
         return Ok(Resource::catalog());
     }
     let wrong = || {
@@ -69,15 +73,15 @@ pub fn resource(word: &str) -> Result<Resource, NotAName> {
             "not a resource: '{}'. Write table:WAREHOUSE/NAMESPACE/NAME, such as \
              table:default/sales/orders, or view:WAREHOUSE/NAMESPACE/NAME, \
              namespace:WAREHOUSE/NAMESPACE, warehouse:NAME or catalog",
-            brief(word)
+            brief(notation)
         ))
     };
-    let (kind, path) = word.split_once(':').ok_or_else(wrong)?;
-    let kind = KINDS.into_iter().find(|known| known.word() == kind).ok_or_else(wrong)?;
+    let (kind, path) = notation.split_once(':').ok_or_else(wrong)?;
+    let kind = KINDS.into_iter().find(|known| known.as_str() == kind).ok_or_else(wrong)?;
     if kind == Kind::Catalog {
         return Err(wrong());
     }
-    let wrong = |error: NoSuchPath| NotAName(error.behind(kind.word()).to_string());
+    let wrong = |error: NoSuchPath| NotAName(error.behind(kind.as_str()).to_string());
     Resource::parse(kind, path).map_err(wrong)
 }
 
@@ -86,23 +90,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_comes_back_as_what_it_names() {
-        for word in ["catalog", "warehouse:w", "namespace:w/a%2Fb/c", "table:w/a/t", "view:w/a/b:c"]
+    fn notation_survives_a_round_trip() {
+        for notation in
+            ["catalog", "warehouse:w", "namespace:w/a%2Fb/c", "table:w/a/t", "view:w/a/b:c"]
         {
-            assert_eq!(resource(word).map(|it| resource_word(&it)), Ok(word.to_owned()));
+            assert_eq!(resource(notation).map(|it| resource_text(&it)), Ok(notation.to_owned()));
         }
-        for word in ["user:corp/ann:1", "service-account:x", "role:r", "group:a b"] {
-            assert_eq!(grantee(word).map(|it| grantee_word(&it)), Ok(word.to_owned()));
+        for notation in ["user:corp/ann:1", "service-account:x", "role:r", "group:a b"] {
+            assert_eq!(grantee(notation).map(|it| grantee_text(&it)), Ok(notation.to_owned()));
         }
     }
 
     #[test]
-    fn what_names_nothing_is_refused() {
-        for word in ["", "table", "table:", "table:w/t", "Table:w/a/t", "catalog:", "catalog:x"] {
-            assert!(resource(word).is_err(), "{word}");
+    fn invalid_notation_is_rejected() {
+        for notation in ["", "table", "table:", "table:w/t", "Table:w/a/t", "catalog:", "catalog:x"]
+        {
+            assert!(resource(notation).is_err(), "{notation}");
         }
-        for word in ["", "role", "role:", "Role:x", "admin:x", "role:a\nb"] {
-            assert!(grantee(word).is_err(), "{word}");
+        for notation in ["", "role", "role:", "Role:x", "admin:x", "role:a\nb"] {
+            assert!(grantee(notation).is_err(), "{notation}");
         }
     }
 }

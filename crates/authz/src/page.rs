@@ -18,7 +18,7 @@ use smol_str::SmolStr;
 
 use super::context::Context;
 use super::decide::in_scope;
-use super::distinctions::{Distinctions, Facts};
+use super::distinctions::{DistinctValues, Distinctions};
 use super::entities::Path;
 use super::policy_set::PolicySet;
 use super::resource::{Kind, Node, Resource};
@@ -38,11 +38,11 @@ enum Verdict<'a> {
     /// The result is the same for every name.
     Settled(bool),
     /// The result depends on the name.
-    Open(Box<Open<'a>>),
+    NameDependent(Box<NameDependent<'a>>),
 }
 
 /// The part of a request that depends on the name.
-struct Open<'a> {
+struct NameDependent<'a> {
     asking: Asking<'a>,
     /// Whether a permit applies to every name.
     allowed: bool,
@@ -68,14 +68,14 @@ struct Asking<'a> {
 }
 
 /// Relation of a policy's scope to the names of a page.
-enum Cover {
+enum ScopeCoverage {
     Nothing,
     Everything,
     Only(SmolStr),
 }
 
 /// Result of the policies that do not depend on the name.
-enum Same {
+enum CommonResult {
     Forbidden,
     Allowed,
     Silent,
@@ -115,7 +115,7 @@ impl<'a> PageQuestion<'a> {
     }
 
     /// Returns the result if it is the same for every name.
-    pub fn settled(&self) -> Option<bool> {
+    pub fn constant_result(&self) -> Option<bool> {
         match &self.verdict {
             Verdict::Settled(allow) if self.warehouses.is_none() => Some(*allow),
             _ => None,
@@ -124,14 +124,14 @@ impl<'a> PageQuestion<'a> {
 
     /// Whether the result depends on attributes or properties, so that the nodes need them.
     pub fn needs_attributes(&self) -> bool {
-        matches!(&self.verdict, Verdict::Open(open) if open.needs_attributes)
+        matches!(&self.verdict, Verdict::NameDependent(open) if open.needs_attributes)
     }
 
     /// Returns the results for names, in their order.
     pub fn answer(&self, nodes: &[Node]) -> Vec<bool> {
         let mut answers = match &self.verdict {
             Verdict::Settled(allow) => vec![*allow; nodes.len()],
-            Verdict::Open(open) => open.answer(&self.path, self.kind, nodes),
+            Verdict::NameDependent(open) => open.answer(&self.path, self.kind, nodes),
         };
         if let Some(warehouses) = self.warehouses {
             for (answer, node) in answers.iter_mut().zip(nodes) {
@@ -162,26 +162,26 @@ impl<'a> Asking<'a> {
                 continue;
             }
             match rule.covers(leaf_type, path, &above) {
-                Cover::Nothing => {}
-                Cover::Everything if !rule.asks.resource => same.push(rule),
-                Cover::Everything => varying.push((rule, None)),
-                Cover::Only(name) => varying.push((rule, Some(name))),
+                ScopeCoverage::Nothing => {}
+                ScopeCoverage::Everything if !rule.asks.resource => same.push(rule),
+                ScopeCoverage::Everything => varying.push((rule, None)),
+                ScopeCoverage::Only(name) => varying.push((rule, Some(name))),
             }
         }
         let allowed = match self.same(&same, path, kind) {
-            Same::Forbidden => return Verdict::Settled(false),
-            Same::Allowed => true,
-            Same::Silent => false,
+            CommonResult::Forbidden => return Verdict::Settled(false),
+            CommonResult::Allowed => true,
+            CommonResult::Silent => false,
         };
         let other = if allowed { Effect::Forbid } else { Effect::Permit };
         if varying.iter().all(|(rule, _)| rule.effect != other) {
             return Verdict::Settled(allowed);
         }
-        Verdict::Open(Box::new(Open::of(self, allowed, varying)))
+        Verdict::NameDependent(Box::new(NameDependent::of(self, allowed, varying)))
     }
 
     /// Evaluates the policies that do not depend on the name, for a placeholder.
-    fn same(&self, rules: &[&Rule], path: &Path, kind: Kind) -> Same {
+    fn same(&self, rules: &[&Rule], path: &Path, kind: Kind) -> CommonResult {
         let unconditional = |effect| {
             rules
                 .iter()
@@ -189,43 +189,59 @@ impl<'a> Asking<'a> {
         };
         let conditional = rules.iter().any(|rule| rule.policy.has_non_scope_constraint());
         if unconditional(Effect::Forbid) {
-            return Same::Forbidden;
+            return CommonResult::Forbidden;
         }
         if !conditional {
-            return if unconditional(Effect::Permit) { Same::Allowed } else { Same::Silent };
+            return if unconditional(Effect::Permit) {
+                CommonResult::Allowed
+            } else {
+                CommonResult::Silent
+            };
         }
         let policies = cedar_set(rules.iter().copied());
         let any = Node::named("any");
-        match self.ask_one(&policies, path, kind, &any) {
-            Answer::Permitted => Same::Allowed,
-            Answer::Silent => Same::Silent,
-            Answer::Forbidden => Same::Forbidden,
+        match self.evaluate_one(&policies, path, kind, &any) {
+            NameResult::Permitted => CommonResult::Allowed,
+            NameResult::Silent => CommonResult::Silent,
+            NameResult::Forbidden => CommonResult::Forbidden,
         }
     }
 
     /// Evaluates policies for one name.
-    fn ask_one(&self, policies: &CedarSet, path: &Path, kind: Kind, node: &Node) -> Answer {
-        self.ask(policies, path, kind, &[node]).first().copied().unwrap_or(Answer::Forbidden)
+    fn evaluate_one(
+        &self,
+        policies: &CedarSet,
+        path: &Path,
+        kind: Kind,
+        node: &Node,
+    ) -> NameResult {
+        self.ask(policies, path, kind, &[node]).first().copied().unwrap_or(NameResult::Forbidden)
     }
 
     /// Evaluates policies for each name. A name that cannot be evaluated is forbidden.
-    fn ask(&self, policies: &CedarSet, path: &Path, kind: Kind, nodes: &[&Node]) -> Vec<Answer> {
+    fn ask(
+        &self,
+        policies: &CedarSet,
+        path: &Path,
+        kind: Kind,
+        nodes: &[&Node],
+    ) -> Vec<NameResult> {
         let schema = &self.policies.schema;
         let leaves: Vec<_> = nodes.iter().map(|node| schema.below(path, kind, node)).collect();
         let names: Vec<_> = leaves.iter().map(Entity::uid).collect();
         let all = path.entities.iter().cloned().chain([self.principal.clone()]).chain(leaves);
         let Some(entities) = self.policies.entities(all.collect(), &self.action) else {
-            return vec![Answer::Forbidden; nodes.len()];
+            return vec![NameResult::Forbidden; nodes.len()];
         };
         let answer = |name: EntityUid| {
             let (principal, action) = (self.principal.uid(), self.action.clone());
             let request = Request::new(principal, action, name, self.context.clone(), None);
-            let Ok(request) = request else { return Answer::Forbidden };
+            let Ok(request) = request else { return NameResult::Forbidden };
             let response = self.policies.authorizer.is_authorized(&request, policies, &entities);
             match self.policies.judge(&response) {
-                (true, _) => Answer::Permitted,
-                (false, reasons) if reasons.is_empty() => Answer::Silent,
-                (false, _) => Answer::Forbidden,
+                (true, _) => NameResult::Permitted,
+                (false, reasons) if reasons.is_empty() => NameResult::Silent,
+                (false, _) => NameResult::Forbidden,
             }
         };
         names.into_iter().map(answer).collect()
@@ -234,13 +250,13 @@ impl<'a> Asking<'a> {
 
 /// Result of policies for one name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Answer {
+enum NameResult {
     Permitted,
     Forbidden,
     Silent,
 }
 
-impl<'a> Open<'a> {
+impl<'a> NameDependent<'a> {
     fn of(asking: Asking<'a>, allowed: bool, varying: Vec<(&Rule, Option<SmolStr>)>) -> Self {
         let mut open = Self {
             asking,
@@ -281,66 +297,72 @@ impl<'a> Open<'a> {
     }
 
     fn answer(&self, path: &Path, kind: Kind, nodes: &[Node]) -> Vec<bool> {
-        let answer = |(node, said): (&Node, Answer)| {
+        let answer = |(node, result): (&Node, NameResult)| {
             let name = &node.name;
             if self.forbidden.contains(name) {
                 return false;
             }
-            let said = match self.about.get(name) {
-                Some(policies) => self.asking.ask_one(policies, path, kind, node),
-                None => said,
+            let result = match self.about.get(name) {
+                Some(policies) => self.asking.evaluate_one(policies, path, kind, node),
+                None => result,
             };
-            match said {
-                Answer::Permitted => true,
-                Answer::Forbidden => false,
-                Answer::Silent => self.allowed || self.permitted.contains(name),
+            match result {
+                NameResult::Permitted => true,
+                NameResult::Forbidden => false,
+                NameResult::Silent => self.allowed || self.permitted.contains(name),
             }
         };
-        nodes.iter().zip(self.said_of_all(path, kind, nodes)).map(answer).collect()
+        nodes.iter().zip(self.results_of_all(path, kind, nodes)).map(answer).collect()
     }
 
     /// Evaluates the policies with conditions for every name.
-    fn said_of_all(&self, path: &Path, kind: Kind, nodes: &[Node]) -> Vec<Answer> {
+    fn results_of_all(&self, path: &Path, kind: Kind, nodes: &[Node]) -> Vec<NameResult> {
         if self.conditional.is_empty() {
-            return vec![Answer::Silent; nodes.len()];
+            return vec![NameResult::Silent; nodes.len()];
         }
-        let mut different: HashMap<Facts<'_>, usize> = HashMap::new();
-        let mut asked = Vec::new();
+        let mut different: HashMap<DistinctValues<'_>, usize> = HashMap::new();
+        let mut open_nodes = Vec::new();
         let mut spoken_for = Vec::with_capacity(nodes.len());
         for node in nodes {
-            let next = asked.len();
+            let next = open_nodes.len();
             let by = *different.entry(self.distinctions.facts(node)).or_insert(next);
             if by == next {
-                asked.push(node);
+                open_nodes.push(node);
             }
             spoken_for.push(by);
         }
-        let said = self.asking.ask(&self.conditional, path, kind, &asked);
-        let said_by = |by: usize| said.get(by).copied().unwrap_or(Answer::Forbidden);
-        spoken_for.into_iter().map(said_by).collect()
+        let result = self.asking.ask(&self.conditional, path, kind, &open_nodes);
+        let result_by = |by: usize| result.get(by).copied().unwrap_or(NameResult::Forbidden);
+        spoken_for.into_iter().map(result_by).collect()
     }
 }
 
 impl Rule {
     /// Returns the relation of the scope to leaves of a type below a path. `above` has the path's
     /// parents.
-    fn covers(&self, leaf: &EntityTypeName, path: &Path, above: &HashSet<EntityUid>) -> Cover {
+    fn covers(
+        &self,
+        leaf: &EntityTypeName,
+        path: &Path,
+        above: &HashSet<EntityUid>,
+    ) -> ScopeCoverage {
         let only = |one: &EntityUid| {
             if one.type_name() == leaf {
-                path.name_below(one).map_or(Cover::Nothing, Cover::Only)
+                path.name_below(one).map_or(ScopeCoverage::Nothing, ScopeCoverage::Only)
             } else {
-                Cover::Nothing
+                ScopeCoverage::Nothing
             }
         };
-        let within =
-            |one: &EntityUid| if above.contains(one) { Cover::Everything } else { only(one) };
+        let within = |one: &EntityUid| {
+            if above.contains(one) { ScopeCoverage::Everything } else { only(one) }
+        };
         match &self.resource {
-            ResourceConstraint::Any => Cover::Everything,
-            ResourceConstraint::Is(name) if name == leaf => Cover::Everything,
+            ResourceConstraint::Any => ScopeCoverage::Everything,
+            ResourceConstraint::Is(name) if name == leaf => ScopeCoverage::Everything,
             ResourceConstraint::Eq(one) => only(one),
             ResourceConstraint::In(one) => within(one),
             ResourceConstraint::IsIn(name, one) if name == leaf => within(one),
-            _ => Cover::Nothing,
+            _ => ScopeCoverage::Nothing,
         }
     }
 }

@@ -7,17 +7,17 @@ use std::sync::Arc;
 use cedar_policy::{Authorizer, Effect, PolicyId};
 use sha2::{Digest, Sha256};
 
-use super::facts::Asks;
 use super::grants::Grant;
 use super::policy_file::PolicyFile;
+use super::policy_inputs::PolicyInputs;
 use super::problem::Problem;
 use super::rules::{ByPrincipal, Rule};
 use super::schema::Schema;
-use gathered::Gathered;
+use builder::SetBuilder;
 use slateberg_model::read_restrictions::ReadRules;
 
 mod annotations;
-mod gathered;
+mod builder;
 
 /// Revision of a set. Equal for two sets exactly if they were built from the same files and grants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -37,9 +37,9 @@ pub struct PolicySet {
     pub(super) authorizer: Authorizer,
     pub(super) rules: Vec<Rule>,
     pub(super) by_principal: ByPrincipal,
-    asks: HashMap<String, Asks>,
+    asks: HashMap<String, PolicyInputs>,
     /// Position of each policy and template: the file's name, and the line.
-    pub(super) places: BTreeMap<String, (String, usize)>,
+    pub(super) positions: BTreeMap<String, (String, usize)>,
     revision: Revision,
     warnings: Vec<Problem>,
 }
@@ -62,15 +62,15 @@ impl PolicySet {
         files: &[PolicyFile],
         grants: &[Grant],
     ) -> Result<Self, Vec<Problem>> {
-        let mut gathered = Gathered::default();
+        let mut builder = SetBuilder::default();
         for file in files {
-            gathered.read(&schema, file);
+            builder.read(&schema, file);
         }
-        gathered.link(&schema, grants);
-        let warnings = gathered.validate(&schema);
-        let rules = gathered.rules();
-        let places = gathered.lines();
-        let Gathered { cedar, mut problems, .. } = gathered;
+        builder.link(&schema, grants);
+        let warnings = builder.validate(&schema);
+        let rules = builder.rules();
+        let positions = builder.lines();
+        let SetBuilder { cedar, mut problems, .. } = builder;
         if !problems.is_empty() {
             problems.sort();
             return Err(problems);
@@ -89,7 +89,7 @@ impl PolicySet {
             rules,
             by_principal,
             asks,
-            places,
+            positions,
             revision,
             warnings,
         })
@@ -127,8 +127,8 @@ impl PolicySet {
 
     /// Returns the parts of a request that policies on an action use. All parts for an unknown
     /// action.
-    pub fn asks(&self, action: &str) -> Asks {
-        self.asks.get(action).copied().unwrap_or(Asks::ALL)
+    pub fn asks(&self, action: &str) -> PolicyInputs {
+        self.asks.get(action).copied().unwrap_or(PolicyInputs::ALL)
     }
 
     /// Returns the read restrictions of these permits, which all allow to load a table. `None` if
@@ -156,12 +156,12 @@ impl PolicySet {
     }
 }
 
-fn asks_of(schema: &Schema, rules: &[Rule], action: &str) -> Asks {
+fn asks_of(schema: &Schema, rules: &[Rule], action: &str) -> PolicyInputs {
     let (Some(uid), Some(groups)) = (schema.action(action), schema.groups_of(action)) else {
-        return Asks::ALL;
+        return PolicyInputs::ALL;
     };
     let covering = rules.iter().filter(|rule| rule.covers_action(uid, groups));
-    covering.fold(Asks::default(), |asks, rule| asks.or(rule.asks))
+    covering.fold(PolicyInputs::default(), |asks, rule| asks.or(rule.asks))
 }
 
 fn revision(files: &[PolicyFile], grants: &[Grant]) -> Revision {

@@ -72,14 +72,15 @@ impl PolicySet {
             template.effect() == Effect::Permit
                 && covers(&template.action_constraint(), uid, groups)
         });
-        let word = |id: &str| id.strip_prefix("grant-").unwrap_or(id).to_owned();
-        let mut words: Vec<_> = permitting.map(|template| word(template.id().as_ref())).collect();
+        let short_name = |id: &str| id.strip_prefix("grant-").unwrap_or(id).to_owned();
+        let mut short_names: Vec<_> =
+            permitting.map(|template| short_name(template.id().as_ref())).collect();
         let power = ["browse", "read", "write", "own"];
-        words.sort_by_key(|word| {
-            let at = power.iter().position(|known| known == word);
-            (at.unwrap_or(power.len()), word.clone())
+        short_names.sort_by_key(|short_name| {
+            let at = power.iter().position(|known| known == short_name);
+            (at.unwrap_or(power.len()), short_name.clone())
         });
-        words
+        short_names
     }
 }
 

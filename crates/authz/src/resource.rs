@@ -42,7 +42,7 @@ impl Kind {
     }
 
     /// Name in commands and requests.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Catalog => CATALOG_ID,
             Self::Warehouse => "warehouse",
@@ -70,7 +70,7 @@ pub const LEVELS_MAX: usize = 256;
 const PROPERTY_BYTES: usize = 64;
 
 /// Id of the catalog.
-pub const CATALOG_ID: &str = "catalog";
+pub(crate) const CATALOG_ID: &str = "catalog";
 
 /// Attributes of a resource that policies can use, besides its name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -158,7 +158,7 @@ impl fmt::Display for NoSuchPath {
             Kind::Table => ("WAREHOUSE/NAMESPACE/NAME", "default/sales/orders"),
             Kind::View => ("WAREHOUSE/NAMESPACE/NAME", "default/sales/open_orders"),
         };
-        let (kind, path) = (kind.word(), brief(path));
+        let (kind, path) = (kind.as_str(), brief(path));
         write!(f, "not a {kind}: '{prefix}{path}'{reason}. ")?;
         write!(f, "Write {prefix}{form}, such as {prefix}{example}")
     }
@@ -167,8 +167,8 @@ impl fmt::Display for NoSuchPath {
 impl NoSuchPath {
     /// Adds the prefix for a kind.
     #[must_use]
-    pub fn behind(self, word: &str) -> Self {
-        Self { prefix: format!("{word}:"), ..self }
+    pub fn behind(self, as_str: &str) -> Self {
+        Self { prefix: format!("{as_str}:"), ..self }
     }
 }
 
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_paths_of_names_have_one_id() {
+    fn ids_of_different_paths_differ() {
         let paths: [&[&str]; 8] = [
             &["a", "b"],
             &["a/b"],
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_goes_as_deep_as_its_kind() {
+    fn ids_have_the_depth_of_their_kind() {
         for (kind, path) in [
             (Kind::Catalog, "other"),
             (Kind::Warehouse, "w/a"),

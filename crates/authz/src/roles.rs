@@ -31,7 +31,7 @@ impl PolicySet {
     /// Returns the entities that a policy mentions. For a grant, only the grantee, because there
     /// can be many grants and their templates mention no other entities.
     fn principals_of(&self, rule: &Rule) -> Vec<EntityUid> {
-        if self.places.contains_key(rule.id()) {
+        if self.positions.contains_key(rule.id()) {
             return rule.policy.entity_literals();
         }
         match &rule.principal {

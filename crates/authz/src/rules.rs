@@ -9,7 +9,7 @@ use cedar_policy::{
 
 use super::conditions::Conditions;
 use super::distinctions::Distinctions;
-use super::facts::Asks;
+use super::policy_inputs::PolicyInputs;
 use slateberg_model::read_restrictions::ReadRule;
 
 /// A policy, with the facts that determine where it cannot match.
@@ -21,10 +21,12 @@ pub(super) struct Rule {
     pub(super) principal: PrincipalConstraint,
     pub(super) action: ActionConstraint,
     pub(super) resource: ResourceConstraint,
-    pub(super) asks: Asks,
-    /// Resource attributes that the policy depends on, to group the names of a page.
+    pub(super) asks: PolicyInputs,
+    /// Resource attributes that the policy's conditions use. Names of a page that do not differ in
+    /// them are evaluated once.
     pub(super) distinctions: Distinctions,
-    /// Read restrictions of its annotations. `None` for a permit to read everything.
+    /// The read restrictions from the policy's annotations. `None` if the policy permits to read
+    /// everything.
     pub(super) read: Option<Arc<ReadRule>>,
 }
 
@@ -36,7 +38,7 @@ impl Rule {
             principal: policy.principal_constraint(),
             action: policy.action_constraint(),
             resource: policy.resource_constraint(),
-            asks: Asks::of(&conditions),
+            asks: PolicyInputs::of(&conditions),
             distinctions: Distinctions::of(&conditions),
             policy,
             read: read.map(Arc::new),

@@ -8,7 +8,7 @@ use cedar_policy::{EntityId, EntityTypeName, EntityUid, Validator};
 use super::resource::Kind;
 
 /// Source of the schema: `policies/schema.cedarschema`.
-pub const SCHEMA_TEXT: &str =
+pub(crate) const SCHEMA_TEXT: &str =
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../policies/schema.cedarschema"));
 
 /// The parsed schema, which validates policies and creates entity ids.

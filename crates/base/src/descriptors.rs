@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_limit_of_open_files_is_known() {
+    fn limit_of_open_files_is_positive() {
         assert!(limit() > 0);
     }
 }

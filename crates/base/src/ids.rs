@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 /// Prefix of directories that probes of object stores create. An interrupted probe leaves a
 /// directory, which may be deleted.
-pub const PROBES: &str = ".slateberg-probe-";
+pub const PROBE_PREFIX: &str = ".slateberg-probe-";
 
 /// A source of new identifiers.
 pub trait Ids: Send + Sync + 'static {

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_of_the_system_are_classified_by_what_a_retry_can_do() {
+    fn io_errors_are_classified_by_the_effect_of_a_retry() {
         let of = |code| IoFailure::of(&io::Error::from_raw_os_error(code));
         // EMFILE, ENFILE, EINTR, ENOMEM
         for code in [24, 23, 4, 12] {
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn the_innermost_error_of_a_chain_is_found() {
+    fn innermost_io_error_of_a_chain_is_returned() {
         let full = io::Error::from_raw_os_error(28);
         let wrapped = io::Error::other(io::Error::other(full));
         assert_eq!(io_error(&wrapped).and_then(io::Error::raw_os_error), Some(28));

@@ -2,6 +2,7 @@
 //!
 //! No other layer reads a clock or generates random numbers or ids, so tests can control all three.
 
+pub mod batch_window;
 pub mod clock;
 pub mod descriptors;
 pub mod error_chain;
@@ -9,7 +10,6 @@ pub mod ids;
 pub mod io_failure;
 pub mod network;
 pub mod numbers;
-pub mod pace;
 pub mod progress;
 pub mod rate;
 pub mod retry;

@@ -19,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_network_is_one_source() {
+    fn addresses_of_one_ipv6_network_are_one_source() {
         let of = |text: &str| network(text.parse().expect("an address"));
         assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
         assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));

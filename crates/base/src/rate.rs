@@ -1,4 +1,5 @@
-//! [`Rate`]: a maximum number of turns per second; [`Every`]: a minimum time between reports.
+//! [`RateLimit`]: a maximum number of turns per second; [`LogThrottle`]: a minimum time between
+//! reports.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -6,16 +7,16 @@ use std::time::Duration;
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 
 /// The highest limit: the limiter's resolution is one nanosecond per turn.
-const TURNS_MAX: u32 = 1_000_000_000;
+const PERMITS_MAX: u32 = 1_000_000_000;
 
 /// Limits turns per second. The burst is a tenth of a second's turns.
-pub struct Rate(Option<DefaultDirectRateLimiter>);
+pub struct RateLimit(Option<DefaultDirectRateLimiter>);
 
 /// Limits reports of a frequent event, so that they do not fill the log.
 #[derive(Debug)]
-pub struct Every(Option<DefaultDirectRateLimiter>);
+pub struct LogThrottle(Option<DefaultDirectRateLimiter>);
 
-impl Every {
+impl LogThrottle {
     /// Permits one report per `period`; every report if it is zero.
     pub fn new(period: Duration) -> Self {
         Self(Quota::with_period(period).map(RateLimiter::direct))
@@ -27,25 +28,25 @@ impl Every {
     }
 }
 
-impl Rate {
-    /// Permits `turns_max` turns per second. `0`, and more than one turn per nanosecond, mean no
+impl RateLimit {
+    /// Permits `permits_max` turns per second. `0`, and more than one turn per nanosecond, mean no
     /// limit.
-    pub fn per_second(turns_max: u32) -> Self {
-        let limit = NonZeroU32::new(turns_max).filter(|limit| limit.get() <= TURNS_MAX);
+    pub fn per_second(permits_max: u32) -> Self {
+        let limit = NonZeroU32::new(permits_max).filter(|limit| limit.get() <= PERMITS_MAX);
         Self(limit.map(|limit| RateLimiter::direct(quota(limit))))
     }
 
     /// Waits for a turn.
-    pub async fn turn(&self) {
+    pub async fn wait(&self) {
         if let Some(limiter) = &self.0 {
             limiter.until_ready().await;
         }
     }
 }
 
-fn quota(turns_max: NonZeroU32) -> Quota {
-    let burst = NonZeroU32::new(turns_max.get() / 10).unwrap_or(NonZeroU32::MIN);
-    Quota::per_second(turns_max).allow_burst(burst)
+fn quota(permits_max: NonZeroU32) -> Quota {
+    let burst = NonZeroU32::new(permits_max.get() / 10).unwrap_or(NonZeroU32::MIN);
+    Quota::per_second(permits_max).allow_burst(burst)
 }
 
 #[cfg(test)]
@@ -53,31 +54,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rate_permits_a_tenth_of_its_turns_at_once() {
+    fn burst_is_a_tenth_of_a_second() {
         for (rate, burst) in [(1, 1), (3, 1), (25, 2), (500, 50), (1999, 199), (100_000, 10_000)] {
             let quota = quota(NonZeroU32::new(rate).expect("a rate"));
             let found = 1.0 / quota.replenish_interval().as_secs_f64();
             assert!((found / f64::from(rate) - 1.0).abs() < 0.01, "{rate}: {found}");
             assert_eq!(quota.burst_size().get(), burst, "{rate}");
         }
-        assert!(!quota(NonZeroU32::new(TURNS_MAX).expect("a rate")).replenish_interval().is_zero());
+        assert!(
+            !quota(NonZeroU32::new(PERMITS_MAX).expect("a rate")).replenish_interval().is_zero()
+        );
     }
 
     #[test]
-    fn a_report_is_due_once_per_period() {
-        let hourly = Every::new(Duration::from_secs(3600));
+    fn throttle_is_due_once_per_period() {
+        let hourly = LogThrottle::new(Duration::from_secs(3600));
         assert!(hourly.is_due());
         assert!(!hourly.is_due());
-        let always = Every::new(Duration::ZERO);
+        let always = LogThrottle::new(Duration::ZERO);
         assert!(always.is_due() && always.is_due());
     }
 
     #[tokio::test]
-    async fn a_rate_without_a_limit_never_waits_and_one_with_a_limit_lets_all_turns_pass() {
-        for rate in [0, 1_000_000, TURNS_MAX, u32::MAX] {
-            let rate = Rate::per_second(rate);
+    async fn rate_limit_eventually_grants_every_permit() {
+        for rate in [0, 1_000_000, PERMITS_MAX, u32::MAX] {
+            let rate = RateLimit::per_second(rate);
             for _ in 0..110_000 {
-                rate.turn().await;
+                rate.wait().await;
             }
         }
     }

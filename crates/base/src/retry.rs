@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn delays_double_up_to_a_maximum_and_each_has_jitter() {
+    fn delay_doubles_up_to_a_maximum_with_jitter() {
         let (delay_min, delay_max) = (Duration::from_secs(1), Duration::from_secs(300));
         for (tries, whole) in [(0, 1), (1, 2), (2, 4), (8, 256), (9, 300), (u32::MAX, 300)] {
             let whole = Duration::from_secs(whole);

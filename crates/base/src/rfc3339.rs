@@ -9,15 +9,15 @@ pub fn parse(text: &str) -> Option<i64> {
 
 /// Formats milliseconds since the Unix epoch, in UTC.
 pub fn format(ms: i64) -> String {
-    written(ms, SecondsFormat::Millis)
+    format_with(ms, SecondsFormat::Millis)
 }
 
 /// Formats a time in whole seconds, as signatures of object stores require.
 pub fn format_seconds(ms: i64) -> String {
-    written(ms, SecondsFormat::Secs)
+    format_with(ms, SecondsFormat::Secs)
 }
 
-fn written(ms: i64, precision: SecondsFormat) -> String {
+fn format_with(ms: i64, precision: SecondsFormat) -> String {
     DateTime::from_timestamp_millis(ms).unwrap_or_default().to_rfc3339_opts(precision, true)
 }
 
@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_survives_being_written_and_read() {
+    fn time_round_trips_in_rfc3339() {
         assert_eq!(format(1_792_649_061_250), "2026-10-22T06:04:21.250Z");
         assert_eq!(format_seconds(1_792_649_061_250), "2026-10-22T06:04:21Z");
         assert_eq!(parse("2026-10-22T06:04:21.250Z"), Some(1_792_649_061_250));

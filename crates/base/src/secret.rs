@@ -60,14 +60,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_does_not_show_itself() {
+    fn debug_output_hides_the_secret() {
         let secret = Secret::new("hunter2");
         assert_eq!(format!("{secret:?}"), "Secret(..)");
         assert_eq!(secret.reveal(), "hunter2");
     }
 
     #[test]
-    fn what_is_no_text_is_refused_and_not_repeated() {
+    fn non_string_secret_is_rejected_without_its_value() {
         let secret: Secret = serde_json::from_str("\"0123\"").expect("it is text");
         assert_eq!(secret.reveal(), "0123");
         for other in ["271828", "[271828]", "true", "null"] {
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_are_the_same() {
+    fn random_values_differ() {
         assert_ne!(random_text(43), random_text(43));
         assert_ne!(random_bytes::<32>(), random_bytes::<32>());
         assert!(random_text(43).bytes().all(|byte| byte.is_ascii_alphanumeric()));

@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_misspelled_name_suggests_the_one_that_was_meant() {
+    fn misspelled_name_suggests_the_nearest_candidate() {
         let levels = ["off", "error", "warn", "info", "debug", "trace"];
         for (name, meant) in [("warning", "warn"), ("trac", "trace"), ("INFO", "info")] {
             assert_eq!(nearest(name, levels), Some(meant), "{name}");

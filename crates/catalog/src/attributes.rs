@@ -13,14 +13,14 @@ use super::version_cache::Version;
 use super::{Operation, Result, lookup};
 use crate::access::Access;
 use slateberg_authz::action::Action;
-use slateberg_authz::authority::Asked;
+use slateberg_authz::authority::Decider;
 use slateberg_authz::resource::{Attributes, Node, Resource};
 use slateberg_model::ident::{NamespaceIdent, TabularKind};
 use slateberg_model::table::TableMetadata;
 use slateberg_model::view::ViewMetadata;
 use slateberg_model::warehouse::Warehouse;
 use slateberg_store::keys::{NamespaceKey, NamespaceNameKey};
-use slateberg_store::read::Read;
+use slateberg_store::read::StoreRead;
 use slateberg_store::records::{NamespaceRecord, TabularRecord};
 
 /// Attributes of the warehouse and of the namespaces that enclose a resource, outermost first.
@@ -29,7 +29,7 @@ pub(super) type Enclosing = Vec<Arc<Attributes>>;
 
 /// The state of a table or view that a decision was based on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Basis {
+pub(super) enum EvaluatedVersion {
     /// Only its name.
     Names,
     /// The absence of a table or view with this name.
@@ -38,7 +38,7 @@ pub(super) enum Basis {
     Version(Version),
 }
 
-impl Basis {
+impl EvaluatedVersion {
     /// Whether the decision applies to this record. Between the decision and the read of the
     /// record, another table may have taken the name, or a commit may have changed the attributes.
     pub(super) fn is_of(self, record: &TabularRecord) -> bool {
@@ -55,23 +55,23 @@ impl Access {
     /// and the state that these are based on.
     pub(super) async fn tabular_resource(
         &self,
-        store: &impl Read,
+        store: &impl StoreRead,
         wanted: bool,
         target: Target<'_>,
-    ) -> Result<(Resource, Basis)> {
+    ) -> Result<(Resource, EvaluatedVersion)> {
         let Target { warehouse, kind, ident } = target;
         let inside = namespace_resource(store, wanted, warehouse, &ident.namespace).await?;
         let resource = inside.tabular(kind, Node::named(&ident.name));
         if !wanted {
-            return Ok((resource, Basis::Names));
+            return Ok((resource, EvaluatedVersion::Names));
         }
         let found = match lookup::tabular_id(store, warehouse.id, kind, ident).await? {
             Some(id) => self.attributes_of(store, kind, id).await?,
             None => None,
         };
         let (attributes, basis) = match found {
-            Some((attributes, version)) => (attributes, Basis::Version(version)),
-            None => (Attributes::default(), Basis::Absence),
+            Some((attributes, version)) => (attributes, EvaluatedVersion::Version(version)),
+            None => (Attributes::default(), EvaluatedVersion::Absence),
         };
         Ok((resource.with(Arc::new(attributes)), basis))
     }
@@ -79,13 +79,13 @@ impl Access {
     /// Returns the attributes of a table or view if a policy on `A` uses them, or else empty ones.
     pub(super) async fn attributes_for<A: Action>(
         &self,
-        store: &impl Read,
+        store: &impl StoreRead,
         operation: &Operation,
         kind: TabularKind,
         id: Uuid,
     ) -> Result<Arc<Attributes>> {
         match self.ask(operation)? {
-            Asked::Policies(asking) if asking.wants_attributes(&[A::NAME]) => {
+            Decider::Policies(asking) if asking.wants_attributes(&[A::NAME]) => {
                 let found = self.attributes_of(store, kind, id).await?;
                 Ok(found.map(|(attributes, _)| Arc::new(attributes)).unwrap_or_default())
             }
@@ -96,7 +96,7 @@ impl Access {
     /// Returns the attributes of a table or view with their version. `None`: it was dropped.
     pub(super) async fn attributes_of(
         &self,
-        store: &impl Read,
+        store: &impl StoreRead,
         kind: TabularKind,
         id: Uuid,
     ) -> Result<Option<(Attributes, Version)>> {
@@ -108,7 +108,7 @@ impl Access {
 
     async fn attributes_by_head<M: TabularMetadata>(
         &self,
-        store: &impl Read,
+        store: &impl StoreRead,
         id: Uuid,
     ) -> Result<Option<(Attributes, Version)>> {
         let head = self.environment.head::<M>(store, id).await?;
@@ -140,7 +140,7 @@ pub(super) fn attributes_of_namespace(record: &NamespaceRecord) -> Attributes {
 
 /// Returns the attributes of a warehouse (always empty) and of each existing level of a namespace.
 pub(super) async fn attributes_of_levels(
-    store: &impl Read,
+    store: &impl StoreRead,
     warehouse: &Warehouse,
     ident: &NamespaceIdent,
 ) -> Result<Enclosing> {
@@ -158,7 +158,7 @@ pub(super) async fn attributes_of_levels(
 
 /// Returns a namespace as a resource, with the attributes of its existing levels if `wanted`.
 pub(super) async fn namespace_resource(
-    store: &impl Read,
+    store: &impl StoreRead,
     wanted: bool,
     warehouse: &Warehouse,
     ident: &NamespaceIdent,

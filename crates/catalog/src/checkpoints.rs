@@ -18,12 +18,12 @@ use super::pipeline::response::{Body, Response};
 use super::{Error, Operation, Result};
 use crate::error::{MissingResource, NameConflict, RuleViolation};
 use slateberg_authz::action::ManageCheckpoints;
-use slateberg_authz::authority::Asked;
+use slateberg_authz::authority::Decider;
 use slateberg_authz::permit::Permit;
 use slateberg_authz::resource::Resource;
 use slateberg_model::members::brief;
 pub use slateberg_store::checkpoints::Checkpoint;
-use slateberg_store::checkpoints::{Made, NewCheckpoint};
+use slateberg_store::checkpoints::{CheckpointOutcome, NewCheckpoint};
 
 /// Maximum number of characters in the name of a checkpoint.
 const NAME_CHARS_MAX: usize = 128;
@@ -44,13 +44,13 @@ impl Checkpoints {
     /// Returns the checkpoints, oldest first.
     pub async fn checkpoints(&self, operation: &Operation) -> Result<Vec<Checkpoint>> {
         self.permit_checkpoints(operation)?;
-        self.kept_checkpoints().await
+        self.valid_checkpoints().await
     }
 
     /// Returns the checkpoint with this id or name.
-    pub async fn checkpoint(&self, operation: &Operation, word: &str) -> Result<Checkpoint> {
+    pub async fn checkpoint(&self, operation: &Operation, name_or_id: &str) -> Result<Checkpoint> {
         self.permit_checkpoints(operation)?;
-        self.find_checkpoint(word).await
+        self.find_checkpoint(name_or_id).await
     }
 
     /// Creates a checkpoint that contains every acknowledged change.
@@ -61,14 +61,15 @@ impl Checkpoints {
         lifetime_seconds: Option<u64>,
     ) -> Result<Checkpoint> {
         self.permit_checkpoints(operation)?;
-        let wanted = NewCheckpoint {
+        let new_checkpoint = NewCheckpoint {
             name: name.map(checked_name).transpose()?,
             lifetime: lifetime_seconds.map(checked_lifetime).transpose()?,
         };
         let making = |checkpoints: Self, operation: Operation| async move {
             let at_most = checkpoints.core.settings().commit_deadline();
             let late = "the checkpoint was not made within the deadline";
-            let work = async move { checkpoints.make_checkpoint(&operation, &wanted).await };
+            let work =
+                async move { checkpoints.make_checkpoint(&operation, &new_checkpoint).await };
             detached(at_most, late, work).await
         };
         let Body(id): Body<Uuid> = self.core.mutate(self, operation, making).await?;
@@ -76,14 +77,14 @@ impl Checkpoints {
     }
 
     /// Deletes the checkpoint with this id or name.
-    pub async fn delete_checkpoint(&self, operation: &Operation, word: &str) -> Result<()> {
+    pub async fn delete_checkpoint(&self, operation: &Operation, name_or_id: &str) -> Result<()> {
         self.permit_checkpoints(operation)?;
-        let word = word.to_owned();
+        let name_or_id = name_or_id.to_owned();
         let deleting = |checkpoints: Self, operation: Operation| async move {
             let permit = checkpoints.permit_checkpoints(&operation)?;
-            let found = checkpoints.find_checkpoint(&word).await?;
+            let found = checkpoints.find_checkpoint(&name_or_id).await?;
             if !checkpoints.core.store().delete_checkpoint(&permit, found.id).await? {
-                return Err(Error::NotFound(MissingResource::Checkpoint(word)));
+                return Err(Error::NotFound(MissingResource::Checkpoint(name_or_id)));
             }
             let versions = (Some(1), None);
             let log = ("delete_checkpoint", versions);
@@ -95,22 +96,26 @@ impl Checkpoints {
     async fn make_checkpoint(
         &self,
         operation: &Operation,
-        wanted: &NewCheckpoint,
+        new_checkpoint: &NewCheckpoint,
     ) -> Result<Body<Uuid>> {
         let permit = self.permit_checkpoints(operation)?;
-        let made = self.core.store().create_checkpoint(&permit, wanted, self.core.now_ms()).await?;
-        let made = match made {
-            Made::Checkpoint(made) => made,
-            Made::Taken(taken) => {
+        let checkpoint = self
+            .core
+            .store()
+            .create_checkpoint(&permit, new_checkpoint, self.core.now_ms())
+            .await?;
+        let checkpoint = match checkpoint {
+            CheckpointOutcome::Checkpoint(checkpoint) => checkpoint,
+            CheckpointOutcome::NameTaken(taken) => {
                 let name = taken.name.unwrap_or_default();
                 return Err(Error::AlreadyExists(NameConflict::Checkpoint(name)));
             }
-            Made::TooMany(max) => {
+            CheckpointOutcome::TooMany(max) => {
                 return Err(Error::Unprocessable(RuleViolation::TooManyCheckpoints(max)));
             }
         };
-        let (log, response) = (("create_checkpoint", (None, Some(1))), Body(made.id));
-        self.log_checkpoint(operation, &permit, log, &made, &response).await?;
+        let (log, response) = (("create_checkpoint", (None, Some(1))), Body(checkpoint.id));
+        self.log_checkpoint(operation, &permit, log, &checkpoint, &response).await?;
         Ok(response)
     }
 
@@ -138,19 +143,23 @@ impl Checkpoints {
         written.await
     }
 
-    async fn kept_checkpoints(&self) -> Result<Vec<Checkpoint>> {
+    async fn valid_checkpoints(&self) -> Result<Vec<Checkpoint>> {
         Ok(self.core.store().checkpoints(self.core.now_ms()).await?)
     }
 
-    async fn find_checkpoint(&self, word: &str) -> Result<Checkpoint> {
-        let found = self.kept_checkpoints().await?.into_iter().find(|kept| kept.is_called(word));
-        found.ok_or_else(|| Error::NotFound(MissingResource::Checkpoint(word.to_owned())))
+    async fn find_checkpoint(&self, name_or_id: &str) -> Result<Checkpoint> {
+        let found = self
+            .valid_checkpoints()
+            .await?
+            .into_iter()
+            .find(|kept| kept.has_name_or_id(name_or_id));
+        found.ok_or_else(|| Error::NotFound(MissingResource::Checkpoint(name_or_id.to_owned())))
     }
 
     fn permit_checkpoints(&self, operation: &Operation) -> Result<Permit<ManageCheckpoints>> {
         let asking = match self.core.access.ask(operation)? {
-            Asked::Nobody(unrestricted) => return Ok(unrestricted.permit()),
-            Asked::Policies(asking) => asking,
+            Decider::Nobody(unrestricted) => return Ok(unrestricted.permit()),
+            Decider::Policies(asking) => asking,
         };
         let resource = Resource::catalog();
         let permitted = asking.permit(&resource);
@@ -163,9 +172,9 @@ pub fn checked_name(name: String) -> Result<String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':');
     let fits = (1..=NAME_CHARS_MAX).contains(&name.len()) && name.chars().all(plain);
     if !fits || name.chars().all(|c| c == '.') || Uuid::parse_str(&name).is_ok() {
-        let shown = brief(&name);
+        let shortened = brief(&name);
         return Err(Error::Invalid(format!(
-            "Invalid name of a checkpoint '{shown}': expected 1 to {NAME_CHARS_MAX} letters, digits, '-', '_', \
+            "Invalid name of a checkpoint '{shortened}': expected 1 to {NAME_CHARS_MAX} letters, digits, '-', '_', \
              '.' or ':', and no UUID"
         )));
     }

@@ -16,7 +16,7 @@ impl Environment {
 
     /// Rejects the deletion of files in a clone. `what` starts the sentence of the error, and
     /// `instead` ends it.
-    pub(super) fn refuse_deletion(&self, what: &str, instead: &str) -> Result<()> {
+    pub(super) fn check_deletion(&self, what: &str, instead: &str) -> Result<()> {
         if self.deletes_files() {
             return Ok(());
         }

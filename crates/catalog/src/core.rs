@@ -8,7 +8,7 @@ use crate::access::Access;
 use crate::environment::Environment;
 use crate::pipeline::Pipeline;
 use crate::settings::Settings;
-use crate::warehouses::served::Served;
+use crate::warehouses::served_warehouses::ServedWarehouses;
 use slateberg_base::ids::Ids;
 use slateberg_objects::Objects;
 use slateberg_store::Store;
@@ -38,7 +38,7 @@ impl Core {
         self.environment.pipeline()
     }
 
-    pub(crate) fn warehouses(&self) -> Arc<Served> {
+    pub(crate) fn warehouses(&self) -> Arc<ServedWarehouses> {
         self.environment.warehouses()
     }
 

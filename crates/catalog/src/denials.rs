@@ -10,7 +10,7 @@ use slateberg_authz::decide::Denied;
 use slateberg_authz::resource::Resource;
 use slateberg_model::members::brief;
 use slateberg_model::principal::{Identity, IdentityKind, Principal};
-use slateberg_store::audit::{Answer, Denial};
+use slateberg_store::audit::{Denial, DenialResponse};
 use slateberg_telemetry::audit::AuditError;
 
 #[derive(Serialize)]
@@ -33,7 +33,7 @@ impl Access {
     ) -> Error {
         let absent = absent.map(|error| self.without_permissions(operation, error));
         let hidden = absent.as_ref().is_some_and(|error| !matches!(error, Error::Forbidden(_)));
-        let answer = if hidden { Answer::Hidden } else { Answer::Forbidden };
+        let answer = if hidden { DenialResponse::Hidden } else { DenialResponse::Forbidden };
         if self.environment.store().audit().is_on() {
             let (principal, origin) = (&operation.principal, &operation.origin());
             let denial = Denial::of(answer, denied, resource, principal, origin);
@@ -64,7 +64,7 @@ impl Access {
     }
 
     /// Records an invalid credential in the audit log.
-    pub fn audit_refused_credential(
+    pub fn audit_rejected_credential(
         &self,
         source_address: Option<IpAddr>,
         request_id: &str,

@@ -16,7 +16,7 @@ use super::pipeline::response::Body;
 use super::{Error, Operation, Result};
 use crate::error::StateConflict;
 use slateberg_authz::action::ManageEncryption;
-use slateberg_authz::authority::Asked;
+use slateberg_authz::authority::Decider;
 use slateberg_authz::permit::Permit;
 use slateberg_authz::resource::Resource;
 use slateberg_kms::ring::{Ring, WrappedKey};
@@ -154,8 +154,8 @@ impl Encryption {
 
     fn permit_encryption(&self, operation: &Operation) -> Result<Permit<ManageEncryption>> {
         let asking = match self.core.access.ask(operation)? {
-            Asked::Nobody(unrestricted) => return Ok(unrestricted.permit()),
-            Asked::Policies(asking) => asking,
+            Decider::Nobody(unrestricted) => return Ok(unrestricted.permit()),
+            Decider::Policies(asking) => asking,
         };
         let resource = Resource::catalog();
         let permitted = asking.permit(&resource);

@@ -6,7 +6,7 @@ use crate::Parts;
 use crate::pipeline::{Pipeline, PipelineParts};
 use crate::settings::Settings;
 use crate::warehouses::registry::WarehouseRegistry;
-use crate::warehouses::served::Served;
+use crate::warehouses::served_warehouses::ServedWarehouses;
 use slateberg_base::clock::Clock;
 use slateberg_base::ids::Ids;
 use slateberg_objects::Objects;
@@ -58,7 +58,7 @@ impl Environment {
     }
 
     /// Returns the current set of warehouses.
-    pub(crate) fn warehouses(&self) -> Arc<Served> {
+    pub(crate) fn warehouses(&self) -> Arc<ServedWarehouses> {
         self.warehouses.served()
     }
 

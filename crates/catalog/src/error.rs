@@ -189,7 +189,7 @@ impl Error {
     }
 
     /// Error for a missing table or view.
-    pub fn no_such(kind: TabularKind, ident: &TabularIdent) -> Self {
+    pub(crate) fn no_such(kind: TabularKind, ident: &TabularIdent) -> Self {
         match kind {
             TabularKind::Table => Self::NoSuchTable(ident.clone()),
             TabularKind::View => Self::NoSuchView(ident.clone()),
@@ -197,12 +197,12 @@ impl Error {
     }
 
     /// Error for a missing warehouse with the name in the request.
-    pub fn no_such_warehouse(word: &str) -> Self {
-        Self::NoSuchWarehouse(brief(word))
+    pub(crate) fn no_such_warehouse(warehouse: &str) -> Self {
+        Self::NoSuchWarehouse(brief(warehouse))
     }
 
     /// Error for a missing namespace.
-    pub fn no_such_namespace(ident: &NamespaceIdent) -> Self {
+    pub(crate) fn no_such_namespace(ident: &NamespaceIdent) -> Self {
         Self::NoSuchNamespace(ident.clone())
     }
 

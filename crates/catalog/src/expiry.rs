@@ -8,8 +8,8 @@ use super::core::Core;
 use super::{Error, Result};
 use slateberg_authz::permit::{Permit, Task};
 use slateberg_store::key_space::{Expiry, KeySpace, Removal};
-use slateberg_store::keys::{ChangeKey, EndedJobKey, IdempotencyKey, Key, space};
-use slateberg_store::read::{Range, Read};
+use slateberg_store::keys::{ChangeKey, EndedJobKey, IdempotencyKey, Key};
+use slateberg_store::read::{KeyRange, StoreRead};
 
 /// Number of records that one transaction removes.
 const BATCH_RECORDS_MAX: usize = 1000;
@@ -40,14 +40,14 @@ impl Maintenance {
     }
 
     /// Removes the markers of complete publications.
-    pub async fn forget_landed(&self) -> Result<()> {
-        self.core.pipeline().forget_landed().await
+    pub async fn remove_completed_markers(&self) -> Result<()> {
+        self.core.pipeline().remove_completed_markers().await
     }
 
     async fn expire_idempotency(&self) -> Result<usize> {
         let store = self.core.store().durable();
         let now_ms = self.core.now_ms();
-        let mut range = Range::prefix([space::IDEMPOTENCY]);
+        let mut range = KeyRange::all(KeySpace::Idempotency);
         let mut removed = 0;
         loop {
             let records = store.scan::<IdempotencyKey>(&range, Some(BATCH_RECORDS_MAX)).await?;
@@ -65,7 +65,7 @@ impl Maintenance {
     async fn trim_change_log(&self) -> Result<usize> {
         let newest = self.core.store().next_change();
         let keep_from = newest.saturating_sub(self.core.settings().change_log_entries_max);
-        let range = Range::prefix([space::CHANGES]);
+        let range = KeyRange::all(KeySpace::Changes);
         let mut removed = 0;
         loop {
             let oldest = self
@@ -90,7 +90,7 @@ impl Maintenance {
         let kept_ms = i64::try_from(kept_ms).unwrap_or(i64::MAX);
         let since_ms = self.core.now_ms().saturating_sub(kept_ms);
         let (mut removed, mut left) = (0, VecDeque::new());
-        let mut range = Range::prefix([space::ENDED_JOBS]);
+        let mut range = KeyRange::all(KeySpace::EndedJobs);
         loop {
             let store = self.core.store().durable();
             let jobs = store.scan::<EndedJobKey>(&range, Some(BATCH_RECORDS_MAX)).await?;

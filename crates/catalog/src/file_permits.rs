@@ -6,17 +6,17 @@ use std::collections::BTreeSet;
 
 use uuid::Uuid;
 
-use super::places::{self, places_of};
+use super::location_index::{self, locations_of};
 use super::tabular::target::Target;
 use super::{Error, RequestContext, Result, lookup};
 use crate::access::Access;
 use slateberg_authz::action::{Action, Load};
-use slateberg_authz::authority::{Asked, Asking};
+use slateberg_authz::authority::{Decider, PrincipalDecider};
 use slateberg_model::warehouse::Warehouse;
 use slateberg_objects as objects;
 use slateberg_objects::location::Location;
 use slateberg_store::keys::TabularKey;
-use slateberg_store::read::Read;
+use slateberg_store::read::StoreRead;
 
 /// Maximum number of tables and views to which a file may belong.
 const OWNERS_MAX: usize = 1000;
@@ -45,24 +45,24 @@ impl Access {
         file: &str,
         (location, uuid): (&str, Option<Uuid>),
     ) -> Result<()> {
-        let Asked::Policies(asking) = self.ask(&cx.operation)? else { return Ok(()) };
+        let Decider::Policies(asking) = self.ask(&cx.operation)? else { return Ok(()) };
         let store = self.environment.store().latest();
         let missing = || Error::from(objects::Error::NotFound(file.to_owned()));
         let mut owners = BTreeSet::new();
         if let Ok(location) = Location::parse(location) {
-            let found = places::at(&store, &location, false, OWNERS_MAX).await?;
+            let found = location_index::at(&store, &location, false, OWNERS_MAX).await?;
             for id in found.ok_or_else(missing)? {
                 // A table at the root of the warehouse does not own everything in it.
                 let Some(record) = store.get(&TabularKey(id)).await? else { continue };
-                let places = places_of(&record).filter_map(|place| Location::parse(place).ok());
-                let mut around = places.filter(|place| location.may_be_within(place));
-                if around.any(|place| !self.environment.objects().is_whole(&place)) {
+                let others = locations_of(&record).filter_map(|other| Location::parse(other).ok());
+                let mut around = others.filter(|other| location.may_be_within(other));
+                if around.any(|other| !self.environment.objects().is_whole(&other)) {
                     owners.insert(id);
                 }
             }
         }
         if let Some(uuid) = uuid {
-            let found = places::with_uuid(&store, uuid, OWNERS_MAX).await?;
+            let found = location_index::with_uuid(&store, uuid, OWNERS_MAX).await?;
             owners.extend(found.ok_or_else(missing)?);
         }
         for id in owners {
@@ -75,7 +75,7 @@ impl Access {
 
     async fn may_load_whole(
         &self,
-        asking: &Asking<'_>,
+        asking: &PrincipalDecider<'_>,
         warehouse: &Warehouse,
         id: Uuid,
     ) -> Result<bool> {
@@ -86,8 +86,8 @@ impl Access {
         }
         let ident = lookup::ident_of(&store, &record).await?;
         let target = Target { warehouse, kind: record.kind, ident: &ident };
-        let wanted = asking.wants_attributes(&[Load::NAME]);
-        let (resource, _) = self.tabular_resource(&store, wanted, target).await?;
+        let attributes_wanted = asking.wants_attributes(&[Load::NAME]);
+        let (resource, _) = self.tabular_resource(&store, attributes_wanted, target).await?;
         let permit = asking.permit::<Load>(&resource);
         let decision = permit.as_ref().ok().map(|permit| permit.decision());
         Ok(decision.is_some_and(|it| it.is_none_or(|decision| decision.read_rules.is_none())))

@@ -16,17 +16,18 @@ mod clones;
 mod core;
 mod denial_log;
 mod denials;
-mod described;
 mod detached;
+mod disk_space;
 pub mod encryption;
 mod environment;
 pub mod error;
 mod expiry;
 mod file_permits;
 pub mod jobs;
-mod known_pages;
+mod listing_cache;
 mod listings;
 mod loadable;
+mod location_index;
 mod locations;
 pub mod lookup;
 pub mod namespaces;
@@ -34,14 +35,13 @@ pub mod operation;
 mod overlaps;
 mod permits;
 mod pipeline;
-mod places;
 pub mod policies;
+mod resource_lookup;
+mod serial_lock;
 pub mod settings;
-mod space;
 pub mod tables;
 mod tabular;
 pub mod transfer;
-mod turns;
 mod version_cache;
 pub mod views;
 pub mod warehouses;
@@ -59,20 +59,20 @@ pub use error::Error;
 use expiry::Maintenance;
 use jobs::Jobs;
 use listings::Listings;
+pub use location_index::ensure_location_index;
 use namespaces::Namespaces;
 pub use operation::{Operation, RequestContext};
 pub use pipeline::publications::FinishedPublications;
-pub use places::ensure_whereabouts;
 use policies::Policies;
 use settings::Settings;
 pub use tabular::Tabulars;
 use tabular::delegation::Delegations;
-pub use tabular::delegation::{Delegated, Way};
+pub use tabular::delegation::{AccessMode, DelegatedAccess};
 pub use tabular::load::Loaded;
 pub use tabular::read_access::{ReadAccess, ReadVersion, Readable};
 pub use tabular::state::TabularState;
 use warehouses::Warehouses;
-use warehouses::served::Served;
+use warehouses::served_warehouses::ServedWarehouses;
 
 use slateberg_authz::authority::Authority;
 use slateberg_authz::settings::Limits;
@@ -81,7 +81,7 @@ use slateberg_base::ids::Ids;
 use slateberg_base::progress::Progress;
 use slateberg_objects::stores::Stores;
 pub use slateberg_store::records::CloneOf;
-use slateberg_store::warm::Warmed;
+use slateberg_store::warm_up::WarmUpProgress;
 use slateberg_store::{self as store, Store};
 use slateberg_telemetry::collection::Collection;
 
@@ -99,7 +99,7 @@ pub struct Parts {
     /// The store of the records.
     pub store: Store,
     /// The warehouses at the start, and their object stores.
-    pub warehouses: Served,
+    pub warehouses: ServedWarehouses,
     /// Opens the object stores of warehouses that are created at run time.
     pub stores: Stores,
     /// Evaluates policies.
@@ -245,11 +245,11 @@ impl Catalog {
 
     /// Waits until the store has closed and returns the reason.
     pub async fn store_closed(&self) -> store::Error {
-        self.inner.core.store().closed().await
+        self.inner.core.store().wait_closed().await
     }
 
     /// Fetches the parts of the store that reads need from its bucket, for at most `at_most`.
-    pub async fn warm_up(&self, at_most: Duration) -> Warmed {
+    pub async fn warm_up(&self, at_most: Duration) -> WarmUpProgress {
         self.inner.core.store().warm_up(at_most).await
     }
 
@@ -286,7 +286,7 @@ impl Catalog {
     /// Closes the catalog. Accepted changes are durable before this returns.
     pub async fn close(&self) -> std::result::Result<(), store::Error> {
         self.give_up_on_space();
-        if let Err(error) = self.inner.core.pipeline().forget_landed().await {
+        if let Err(error) = self.inner.core.pipeline().remove_completed_markers().await {
             tracing::warn!(?error, "markers of landed publications are left to the next start");
         }
         self.inner.core.store().close().await

@@ -7,20 +7,21 @@ use uuid::Uuid;
 
 use super::attributes::{attributes_of_namespace, namespace_resource};
 use super::core::Core;
-use super::known_pages::{Gathered, KnownPages, PageStart};
+use super::listing_cache::{ListingCache, NamedAttributes, PageStart};
 use super::{RequestContext, Result, lookup};
 use slateberg_authz::action::{Action, List};
-use slateberg_authz::authority::Asked;
+use slateberg_authz::authority::Decider;
 use slateberg_authz::cache::PageKey;
 use slateberg_authz::page::PageQuestion;
 use slateberg_authz::permit::Permit;
 use slateberg_authz::resource::{Attributes, Kind, Node};
 use slateberg_model::ident::{NamespaceIdent, TabularKind};
 use slateberg_model::page::{Names, Page, PageRequest};
+use slateberg_store::key_space::KeySpace;
 use slateberg_store::keys::{
-    NamespaceKey, NamespaceNameKey, TabularKey, TabularNameKey, space, tabular_names,
+    NamespaceKey, NamespaceNameKey, TabularKey, TabularNameKey, tabular_names,
 };
-use slateberg_store::read::{Durable, Read, Reading};
+use slateberg_store::read::{DurableView, ReadStamp, StoreRead};
 use slateberg_telemetry::collection::Collection;
 
 /// Number of names that are read and filtered together.
@@ -36,8 +37,8 @@ pub(super) struct Contents<'a> {
 }
 
 /// Key range of the names to list.
-struct Shelf {
-    space: u8,
+struct ListingRange {
+    space: KeySpace,
     parent: Uuid,
     kind: Kind,
 }
@@ -53,17 +54,17 @@ struct Question<'a> {
 /// The names of a page with the attributes that policies need.
 enum PageAttributes {
     /// Those of all names.
-    Complete(Gathered),
+    Complete(NamedAttributes),
     /// Those of the names that still exist, if some were removed since the names were read.
     Remaining(Vec<Node>),
 }
 
 impl Question<'_> {
     /// Returns the names of the visible nodes.
-    fn shown(&self, nodes: &[Node]) -> Names {
+    fn visible_names(&self, nodes: &[Node]) -> Names {
         let answers = self.question.answer(nodes);
-        let shown = nodes.iter().zip(answers).filter(|(_, yes)| *yes);
-        shown.map(|(node, _)| node.name.as_str()).collect()
+        let visible = nodes.iter().zip(answers).filter(|(_, yes)| *yes);
+        visible.map(|(node, _)| node.name.as_str()).collect()
     }
 }
 
@@ -71,12 +72,12 @@ impl Question<'_> {
 #[derive(Clone)]
 pub(crate) struct Listings {
     core: Arc<Core>,
-    pages: Arc<KnownPages>,
+    pages: Arc<ListingCache>,
 }
 
 impl Listings {
     pub(crate) fn new(core: &Arc<Core>) -> Self {
-        let pages = Arc::new(KnownPages::new(core.settings().listing_cache_bytes));
+        let pages = Arc::new(ListingCache::new(core.settings().listing_cache_bytes));
         Self { core: Arc::clone(core), pages }
     }
 
@@ -112,24 +113,24 @@ impl Listings {
         let space = match kind {
             Kind::Table => tabular_names(TabularKind::Table),
             Kind::View => tabular_names(TabularKind::View),
-            _ => space::NAMESPACE_NAMES,
+            _ => KeySpace::NamespaceNames,
         };
-        let shelf = Shelf { space, parent: parent_id, kind };
+        let shelf = ListingRange { space, parent: parent_id, kind };
         let names = match self.core.access.ask(operation)? {
-            Asked::Nobody(_) => all(&store, &shelf, page).await?,
-            Asked::Policies(asking) => {
+            Decider::Nobody(_) => all(&store, &shelf, page).await?,
+            Decider::Policies(asking) => {
                 let root = NamespaceIdent::default();
-                let wanted = asking.wants_attributes(&[A::NAME]);
+                let needed = asking.wants_attributes(&[A::NAME]);
                 let ident = parent.unwrap_or(&root);
-                let container = namespace_resource(&store, wanted, warehouse, ident).await?;
+                let container = namespace_resource(&store, needed, warehouse, ident).await?;
                 let question = asking.page::<A>(&container, kind);
-                match question.settled() {
+                match question.constant_result() {
                     Some(true) => all(&store, &shelf, page).await?,
                     Some(false) => Arc::default(),
                     None => {
                         let key = asking.page_key::<A>(&container, kind);
-                        let asked = Question { question: &question, key: key.as_ref() };
-                        self.visible_names(&store, &shelf, asked, page).await?
+                        let access_question = Question { question: &question, key: key.as_ref() };
+                        self.visible_names(&store, &shelf, access_question, page).await?
                     }
                 }
             }
@@ -140,25 +141,25 @@ impl Listings {
     /// Returns the visible names of a page, and one more if there is one.
     async fn visible_names(
         &self,
-        store: &Durable<'_>,
-        shelf: &Shelf,
-        asked: Question<'_>,
+        store: &DurableView<'_>,
+        shelf: &ListingRange,
+        access_question: Question<'_>,
         page: &PageRequest,
     ) -> Result<Arc<Names>> {
         let mut visible = Names::default();
         let mut after = page.after.clone();
-        let wanted = page.read_limit().unwrap_or(usize::MAX);
+        let needed = page.read_limit().unwrap_or(usize::MAX);
         loop {
-            let Shelf { space, parent, kind } = *shelf;
+            let ListingRange { space, parent, kind } = *shelf;
             let names = store.names(space, parent, after.as_deref(), Some(CHUNK_NAMES)).await?;
             let start = PageStart { space, parent, after };
-            let shown = self.shown(store, kind, start, asked, &names).await?;
+            let visible_page = self.visible_of(store, kind, start, access_question, &names).await?;
             let is_last = names.len() < CHUNK_NAMES;
-            if visible.is_empty() && (is_last || shown.len() >= wanted) {
-                return Ok(shown);
+            if visible.is_empty() && (is_last || visible_page.len() >= needed) {
+                return Ok(visible_page);
             }
-            shown.iter().for_each(|name| visible.push(name));
-            if is_last || visible.len() >= wanted {
+            visible_page.iter().for_each(|name| visible.push(name));
+            if is_last || visible.len() >= needed {
                 return Ok(Arc::new(visible));
             }
             after = names.get(CHUNK_NAMES - 1).map(ToOwned::to_owned);
@@ -166,51 +167,55 @@ impl Listings {
     }
 
     /// Returns the visible ones of these names.
-    async fn shown(
+    async fn visible_of(
         &self,
-        store: &Durable<'_>,
+        store: &DurableView<'_>,
         kind: Kind,
         start: PageStart,
-        asked: Question<'_>,
+        access_question: Question<'_>,
         names: &Arc<Names>,
     ) -> Result<Arc<Names>> {
         let known = &self.pages;
-        let gathered = match asked.question.needs_attributes() {
-            true => match self.gathered(store, kind, &start, names).await? {
+        let gathered = match access_question.question.needs_attributes() {
+            true => match self.attributes_of_names(store, kind, &start, names).await? {
                 PageAttributes::Complete(gathered) => Some(gathered),
                 // A shortened page is not cached.
-                PageAttributes::Remaining(left) => return Ok(Arc::new(asked.shown(&left))),
+                PageAttributes::Remaining(left) => {
+                    return Ok(Arc::new(access_question.visible_names(&left)));
+                }
             },
             false => None,
         };
-        let key = asked.key.map(|key| (key.clone(), start));
+        let key = access_question.key.map(|key| (key.clone(), start));
         if let Some(key) = &key
-            && let Some(shown) = known.shown(key, names, gathered.as_ref())
+            && let Some(visible) = known.visible_names(key, names, gathered.as_ref())
         {
-            return Ok(shown);
+            return Ok(visible);
         }
-        let shown = Arc::new(match &gathered {
-            Some(gathered) => asked.shown(&gathered.nodes),
-            None => asked.shown(&names.iter().map(Node::named).collect::<Vec<_>>()),
+        let visible = Arc::new(match &gathered {
+            Some(gathered) => access_question.visible_names(&gathered.nodes),
+            None => {
+                access_question.visible_names(&names.iter().map(Node::named).collect::<Vec<_>>())
+            }
         });
         if let Some(key) = key {
-            known.keep_shown(key, names, gathered.as_ref(), &shown);
+            known.insert_visible(key, names, gathered.as_ref(), &visible);
         }
-        Ok(shown)
+        Ok(visible)
     }
 
     /// Returns the names of a page with the attributes that policies evaluate. If one of them was
     /// dropped after the names were read, returns the rest as an error value.
-    async fn gathered(
+    async fn attributes_of_names(
         &self,
-        store: &Durable<'_>,
+        store: &DurableView<'_>,
         kind: Kind,
         start: &PageStart,
         names: &Arc<Names>,
     ) -> Result<PageAttributes> {
         let known = &self.pages;
-        let (unread, (mut nodes, mut readings)) = match known.gathered(start, names) {
-            Some(page) => match page.stale(|readings| store.overtaken(readings)) {
+        let (unread, (mut nodes, mut readings)) = match known.attributes_of_names(start, names) {
+            Some(page) => match page.stale(|readings| store.stale_reads(readings)) {
                 stale if stale.is_empty() => return Ok(PageAttributes::Complete(page)),
                 stale => (stale, page.to_parts()),
             },
@@ -219,7 +224,7 @@ impl Listings {
                 ((0..names.len()).collect(), (nodes, vec![None; names.len()]))
             }
         };
-        let mut gone = HashSet::new();
+        let mut dropped = HashSet::new();
         for at in unread {
             let name = nodes[at].name.clone();
             match self.attributes_on(store, start.parent, kind, &name).await? {
@@ -228,26 +233,26 @@ impl Listings {
                     readings[at] = reading;
                 }
                 None => {
-                    gone.insert(name);
+                    dropped.insert(name);
                 }
             }
         }
-        if gone.is_empty() {
-            let gathered = known.keep_gathered(start.clone(), names, (nodes, readings));
+        if dropped.is_empty() {
+            let gathered = known.insert_attributes(start.clone(), names, (nodes, readings));
             return Ok(PageAttributes::Complete(gathered));
         }
-        nodes.retain(|node| !gone.contains(&node.name));
+        nodes.retain(|node| !dropped.contains(&node.name));
         Ok(PageAttributes::Remaining(nodes))
     }
 
     /// Returns the attributes of a name, and the reading that tracks their validity.
     async fn attributes_on(
         &self,
-        store: &Durable<'_>,
+        store: &DurableView<'_>,
         parent: Uuid,
         kind: Kind,
         name: &str,
-    ) -> Result<Option<(Option<Reading>, Arc<Attributes>)>> {
+    ) -> Result<Option<(Option<ReadStamp>, Arc<Attributes>)>> {
         let name = name.to_owned();
         let kind = match kind {
             Kind::Table => TabularKind::Table,
@@ -255,7 +260,7 @@ impl Listings {
             _ => {
                 let entry = store.get(&NamespaceNameKey { parent, name }).await?;
                 let Some(entry) = entry else { return Ok(None) };
-                let reading = store.reading(&NamespaceKey(entry.id));
+                let reading = store.read_stamp(&NamespaceKey(entry.id));
                 let record = store.get(&NamespaceKey(entry.id)).await?;
                 let attributes = record.map(|record| attributes_of_namespace(&record));
                 return Ok(attributes.map(|attributes| (reading, Arc::new(attributes))));
@@ -263,13 +268,17 @@ impl Listings {
         };
         let entry = store.get(&TabularNameKey { kind, namespace: parent, name }).await?;
         let Some(entry) = entry else { return Ok(None) };
-        let reading = store.reading(&TabularKey(entry.id));
+        let reading = store.read_stamp(&TabularKey(entry.id));
         let found = self.core.access.attributes_of(store, kind, entry.id).await?;
         Ok(found.map(|(attributes, _)| (reading, Arc::new(attributes))))
     }
 }
 
-async fn all(store: &Durable<'_>, shelf: &Shelf, page: &PageRequest) -> Result<Arc<Names>> {
+async fn all(
+    store: &DurableView<'_>,
+    shelf: &ListingRange,
+    page: &PageRequest,
+) -> Result<Arc<Names>> {
     let (after, limit) = (page.after.as_deref(), page.read_limit());
     Ok(store.names(shelf.space, shelf.parent, after, limit).await?)
 }

@@ -5,18 +5,18 @@ use std::sync::Arc;
 use tracing::field::Empty;
 use tracing::{Instrument, Span, debug_span};
 
-use super::attributes::Basis;
+use super::attributes::EvaluatedVersion;
 use super::lookup::{LOOKUP_ATTEMPTS_MAX, tabular_record};
-use super::permits::Permitted;
+use super::permits::WithPermit;
 use super::tabular::target::Target;
 use super::{Error, Operation, Result};
 use crate::access::Access;
 use slateberg_authz::action::{Action, Load, ReadData, WriteData};
-use slateberg_authz::authority::Asking;
+use slateberg_authz::authority::PrincipalDecider;
 use slateberg_authz::permit::Permit;
 use slateberg_authz::resource::Resource;
-use slateberg_objects::vend::files::Rights;
-use slateberg_store::read::Read;
+use slateberg_objects::vend::files::Privileges;
+use slateberg_store::read::StoreRead;
 use slateberg_store::records::TabularRecord;
 use slateberg_telemetry::traces::TARGET;
 
@@ -27,7 +27,7 @@ pub(crate) struct Loadable {
     /// The permit.
     pub(crate) permit: Permit<Load>,
     /// The caller's privileges on its files. Empty if the request does not need them.
-    pub(crate) rights: Rights,
+    pub(crate) privileges: Privileges,
     /// The record that the decision was based on.
     pub(crate) record: Arc<TabularRecord>,
     /// Span of the lookup.
@@ -40,20 +40,20 @@ impl Access {
     /// took the name or the record changed.
     pub(crate) async fn loadable(
         &self,
-        store: &impl Read,
+        store: &impl StoreRead,
         operation: &Operation,
         target: Target<'_>,
         with_files: bool,
     ) -> Result<Loadable> {
         let Target { warehouse, kind, ident } = target;
         for _ in 0..LOOKUP_ATTEMPTS_MAX {
-            let (permit, rights, basis) =
+            let (permit, privileges, basis) =
                 self.permit_load(store, operation, target, with_files).await?;
             let span = debug_span!(target: TARGET, "lookup", slateberg.cache = Empty);
             let record = tabular_record(store, warehouse.id, kind, ident);
             let record = record.instrument(span.clone()).await?;
             if basis.is_of(&record) {
-                return Ok(Loadable { permit, rights, record, span });
+                return Ok(Loadable { permit, privileges, record, span });
             }
         }
         Err(Error::unavailable(
@@ -67,30 +67,35 @@ impl Access {
     /// on.
     async fn permit_load(
         &self,
-        store: &impl Read,
+        store: &impl StoreRead,
         operation: &Operation,
         target: Target<'_>,
         with_files: bool,
-    ) -> Result<(Permit<Load>, Rights, Basis)> {
+    ) -> Result<(Permit<Load>, Privileges, EvaluatedVersion)> {
         if !with_files {
-            let Permitted { permit, basis, .. } =
+            let WithPermit { permit, basis, .. } =
                 self.permit_tabular_and(store, operation, target, &[], |_, _| ()).await?;
-            return Ok((permit, Rights::NONE, basis));
+            return Ok((permit, Privileges::NONE, basis));
         }
-        let rights = |asking: &Asking<'_>, resource: &Resource| self.rights(asking, resource);
-        let Permitted { permit, besides, basis } =
-            self.permit_tabular_and(store, operation, target, &OF_FILES, rights).await?;
-        Ok((permit, besides.unwrap_or_else(|| self.all_rights()), basis))
+        let privileges =
+            |asking: &PrincipalDecider<'_>, resource: &Resource| self.privileges(asking, resource);
+        let WithPermit { permit, besides, basis } =
+            self.permit_tabular_and(store, operation, target, &OF_FILES, privileges).await?;
+        Ok((permit, besides.unwrap_or_else(|| self.all_privileges()), basis))
     }
 
     /// Returns the privileges that policies grant on the files of a table.
-    pub(super) fn rights(&self, asking: &Asking<'_>, resource: &Resource) -> Rights {
+    pub(super) fn privileges(
+        &self,
+        asking: &PrincipalDecider<'_>,
+        resource: &Resource,
+    ) -> Privileges {
         let (read, write) = (asking.may::<ReadData>(resource), asking.may::<WriteData>(resource));
-        Rights { read, write, delete: write && self.environment.deletes_files() }
+        Privileges { read, write, delete: write && self.environment.deletes_files() }
     }
 
     /// Returns the privileges on the files of a table if no policy is evaluated.
-    pub(super) fn all_rights(&self) -> Rights {
-        Rights { read: true, write: true, delete: self.environment.deletes_files() }
+    pub(super) fn all_privileges(&self) -> Privileges {
+        Privileges { read: true, write: true, delete: self.environment.deletes_files() }
     }
 }

@@ -64,7 +64,7 @@ mod tests {
     use slateberg_model::warehouse::StorageProfile;
 
     #[test]
-    fn names_become_plain_and_the_id_keeps_them_apart() {
+    fn default_locations_have_plain_names_and_unique_ids() {
         let warehouse = Warehouse {
             id: Uuid::nil(),
             name: "w".into(),
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn slashes_at_the_end_go_and_those_of_the_scheme_stay() {
+    fn trailing_slashes_are_removed_except_those_of_the_scheme() {
         assert_eq!(without_trailing_slash("s3://b/t//"), "s3://b/t");
         assert_eq!(without_trailing_slash("file:/t"), "file:/t");
         assert_eq!(without_trailing_slash("file:///"), "file:///");

@@ -7,10 +7,10 @@ use uuid::Uuid;
 use super::{Error, Result};
 use crate::environment::Environment;
 use slateberg_model::ident::{NamespaceIdent, TabularIdent, TabularKind};
-use slateberg_model::text::Text;
+use slateberg_model::segmented_json::SegmentedJson;
 use slateberg_store::codec::Document;
 use slateberg_store::keys::{NamespaceKey, NamespaceNameKey, TabularKey, TabularNameKey};
-use slateberg_store::read::Read;
+use slateberg_store::read::StoreRead;
 use slateberg_store::records::{NamespaceRecord, TabularRecord};
 
 /// Maximum number of attempts of a lookup, which starts again if a name moves between two reads.
@@ -18,7 +18,7 @@ pub(super) const LOOKUP_ATTEMPTS_MAX: usize = 16;
 
 /// A table or view with its metadata.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub struct FoundTabular {
     /// Its record.
     pub record: TabularRecord,
     /// Its metadata at the record's version.
@@ -26,8 +26,8 @@ pub struct Found {
 }
 
 /// Returns the id of a namespace. `None`: it does not exist.
-pub async fn namespace_id(
-    store: &impl Read,
+pub(crate) async fn namespace_id(
+    store: &impl StoreRead,
     warehouse: Uuid,
     ident: &NamespaceIdent,
 ) -> Result<Option<Uuid>> {
@@ -43,16 +43,16 @@ pub async fn namespace_id(
 }
 
 /// Returns the id of a namespace to list. Errors with `NoSuchNamespace` if it does not exist.
-pub async fn namespace_to_list(
-    store: &impl Read,
+pub(crate) async fn namespace_to_list(
+    store: &impl StoreRead,
     warehouse: Uuid,
     ident: &NamespaceIdent,
 ) -> Result<Uuid> {
-    refuse_root(ident)?;
+    reject_root(ident)?;
     namespace_id(store, warehouse, ident).await?.ok_or_else(|| Error::no_such_namespace(ident))
 }
 
-fn refuse_root(ident: &NamespaceIdent) -> Result<()> {
+fn reject_root(ident: &NamespaceIdent) -> Result<()> {
     match ident.is_root() {
         true => Err(Error::Invalid("Invalid namespace: expected at least one level".to_owned())),
         false => Ok(()),
@@ -61,11 +61,11 @@ fn refuse_root(ident: &NamespaceIdent) -> Result<()> {
 
 /// Returns the record of a namespace. Errors with `NoSuchNamespace` if it does not exist.
 pub async fn namespace(
-    store: &impl Read,
+    store: &impl StoreRead,
     warehouse: Uuid,
     ident: &NamespaceIdent,
 ) -> Result<NamespaceRecord> {
-    refuse_root(ident)?;
+    reject_root(ident)?;
     for _ in 0..LOOKUP_ATTEMPTS_MAX {
         let Some(id) = namespace_id(store, warehouse, ident).await? else {
             return Err(Error::no_such_namespace(ident));
@@ -83,8 +83,8 @@ pub async fn namespace(
 }
 
 /// Returns the id of a table or view. `None`: it or its namespace does not exist.
-pub async fn tabular_id(
-    store: &impl Read,
+pub(crate) async fn tabular_id(
+    store: &impl StoreRead,
     warehouse: Uuid,
     kind: TabularKind,
     ident: &TabularIdent,
@@ -99,7 +99,7 @@ pub async fn tabular_id(
 /// Returns the record of a table or view. Errors with `NoSuchTable` or `NoSuchView` if it does not
 /// exist.
 pub async fn tabular_record(
-    store: &impl Read,
+    store: &impl StoreRead,
     warehouse: Uuid,
     kind: TabularKind,
     ident: &TabularIdent,
@@ -129,26 +129,35 @@ pub async fn tabular_record(
 
 /// Returns the metadata of this record. `None`: a commit or a drop has changed it after the record
 /// was read.
-pub async fn text_of(store: &impl Read, record: &TabularRecord) -> Result<Option<Text>> {
+pub async fn text_of(
+    store: &impl StoreRead,
+    record: &TabularRecord,
+) -> Result<Option<SegmentedJson>> {
     let document = store.document(record.id).await?;
     Ok(document.filter(|document| document.version == record.version).map(|it| it.text))
 }
 
 /// Returns a table or view with its record and metadata at the same version. `None`: either is
 /// missing, or repeated reads did not return the same version.
-pub async fn tabular_by_id(store: &impl Read, id: Uuid) -> Result<Option<Found>> {
+pub(crate) async fn tabular_by_id(
+    store: &impl StoreRead,
+    id: Uuid,
+) -> Result<Option<FoundTabular>> {
     for _ in 0..LOOKUP_ATTEMPTS_MAX {
         let Some(record) = store.get(&TabularKey(id)).await? else { return Ok(None) };
         let Some(document) = store.document(id).await? else { return Ok(None) };
         if record.version == document.version {
-            return Ok(Some(Found { record, document }));
+            return Ok(Some(FoundTabular { record, document }));
         }
     }
     Ok(None)
 }
 
 /// Returns the full name of a table or view, including its namespaces.
-pub async fn ident_of(store: &impl Read, record: &TabularRecord) -> Result<TabularIdent> {
+pub(crate) async fn ident_of(
+    store: &impl StoreRead,
+    record: &TabularRecord,
+) -> Result<TabularIdent> {
     let mut levels = Vec::new();
     let mut id = record.namespace;
     while let Some(namespace) = store.get(&NamespaceKey(id)).await? {

@@ -24,8 +24,9 @@ use slateberg_model::ident::{NamespaceIdent, TabularKind};
 use slateberg_model::page::{Page, PageRequest};
 use slateberg_model::warehouse::Warehouse;
 use slateberg_store::invariants;
-use slateberg_store::keys::{NamespaceKey, NamespaceNameKey, WarehouseKey, space, tabular_names};
-use slateberg_store::read::{Range, Read};
+use slateberg_store::key_space::KeySpace;
+use slateberg_store::keys::{NamespaceKey, NamespaceNameKey, WarehouseKey, tabular_names};
+use slateberg_store::read::{KeyRange, StoreRead};
 use slateberg_store::records::{NameEntry, NamespaceRecord};
 use slateberg_store::txn::Transaction;
 
@@ -195,7 +196,7 @@ impl Namespaces {
         let store = self.core.store().latest();
         let permit: &Permit<UpdateNamespace> =
             &self.core.access.permit_namespace(&store, cx, ident).await?;
-        removals.refuse_what_is_set(updates)?;
+        removals.reject_configured(updates)?;
         let action = "update_namespace_properties";
         let write = Write::of_records(action, permit);
         let updated = self.core.pipeline().commit(write, |t| async move {
@@ -242,7 +243,7 @@ impl Namespaces {
         let write = Write::of_records(action, permit);
         let dropped = self.core.pipeline().commit(write, |t| async move {
             let record = lookup::namespace(&*t, cx.warehouse.id, ident).await?;
-            refuse_unless_empty(&t, ident, &record).await?;
+            require_empty(&t, ident, &record).await?;
             t.delete(&NamespaceNameKey { parent: record.parent, name: record.name.clone() })?;
             t.delete(&NamespaceKey(record.id))?;
             let entry = entry(action, ident, permit, &record, (Some(record.version), None));
@@ -282,7 +283,7 @@ fn entry<'a, A: Action>(
 }
 
 impl Removals {
-    fn refuse_what_is_set(&self, updates: &Properties) -> Result<()> {
+    fn reject_configured(&self, updates: &Properties) -> Result<()> {
         let Self::Keys(keys) = self else { return Ok(()) };
         let both: Vec<_> = keys.iter().filter(|key| updates.contains_key(*key)).cloned().collect();
         match both.is_empty() {
@@ -306,8 +307,8 @@ impl Removals {
             return (keys.clone(), updates);
         }
         if !before.properties.contains_key(LOCATION_PROPERTY) {
-            let shown = namespace_location_in(warehouse, ident);
-            updates.retain(|key, value| key != LOCATION_PROPERTY || *value != shown);
+            let location = namespace_location_in(warehouse, ident);
+            updates.retain(|key, value| key != LOCATION_PROPERTY || *value != location);
         }
         let others = before.properties.keys().filter(|key| !updates.contains_key(*key));
         (others.cloned().collect(), updates)
@@ -316,7 +317,7 @@ impl Removals {
 
 /// Rejects the drop of a namespace that is not empty. This runs in the serializable transaction of
 /// the drop, so a concurrent creation in the namespace conflicts with it.
-async fn refuse_unless_empty(
+async fn require_empty(
     t: &Transaction,
     ident: &NamespaceIdent,
     record: &NamespaceRecord,
@@ -331,12 +332,12 @@ async fn refuse_unless_empty(
 /// `None`: it is empty.
 pub(super) async fn contents_of(t: &Transaction, parent: Uuid) -> Result<Option<&'static str>> {
     let contents = [
-        (space::NAMESPACE_NAMES, "namespaces"),
+        (KeySpace::NamespaceNames, "namespaces"),
         (tabular_names(TabularKind::Table), "tables"),
         (tabular_names(TabularKind::View), "views"),
     ];
     for (space, what) in contents {
-        if t.any(&Range::below(space, parent)).await? {
+        if t.any(&KeyRange::below(space, parent)).await? {
             return Ok(Some(what));
         }
     }

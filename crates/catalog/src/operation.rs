@@ -105,7 +105,7 @@ impl Operation {
         };
         Origin {
             principal_name: identity.map(|identity| identity.name.clone()),
-            method: identity.map(|identity| identity.method.word().to_owned()),
+            method: identity.map(|identity| identity.method.name().to_owned()),
             source_address: self.context.source_address.map(|address| address.to_string()),
             request_id: self.request_id.as_ref().map(ToString::to_string),
         }

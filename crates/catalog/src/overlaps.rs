@@ -10,18 +10,18 @@
 
 use uuid::Uuid;
 
-use super::places::{has_others_around, has_others_below, is_made_for, places_of};
+use super::location_index::{has_others_around, has_others_below, is_made_for, locations_of};
 use super::{Error, Result, lookup};
 use crate::environment::Environment;
 use slateberg_model::ident::NamespaceIdent;
 use slateberg_model::members::brief;
 use slateberg_objects::location::Location;
-use slateberg_store::read::Read;
+use slateberg_store::read::StoreRead;
 use slateberg_store::records::TabularRecord;
 
 /// A table or view that gets locations.
 #[derive(Clone, Copy)]
-pub(super) struct Placed<'a> {
+pub(super) struct FileLocations<'a> {
     /// Its id.
     pub(super) id: Uuid,
     /// The warehouse that it is in.
@@ -34,7 +34,7 @@ pub(super) struct Placed<'a> {
     pub(super) further_paths: &'a [String],
 }
 
-impl<'a> Placed<'a> {
+impl<'a> FileLocations<'a> {
     /// Returns the table or view as a change leaves it.
     pub(super) fn by(before: Option<&'a TabularRecord>, after: &'a TabularRecord) -> Self {
         let TabularRecord { id, warehouse, location, further_paths, .. } = after;
@@ -50,7 +50,7 @@ impl<'a> Placed<'a> {
         if self.before.is_some_and(known) {
             return Vec::new();
         }
-        let had = self.before.into_iter().flat_map(places_of).filter_map(parse);
+        let had = self.before.into_iter().flat_map(locations_of).filter_map(parse);
         let had: Vec<_> = had.map(|location| location.parts()).collect();
         let all = std::iter::once(self.location).chain(self.further_paths).filter_map(parse);
         all.filter(|location| !had.contains(&location.parts())).collect()
@@ -59,7 +59,11 @@ impl<'a> Placed<'a> {
 
 impl Environment {
     /// Rejects a change that gives a table or view a reserved or an overlapping location.
-    pub(super) async fn check_free(&self, store: &impl Read, placed: Placed<'_>) -> Result<()> {
+    pub(super) async fn check_free(
+        &self,
+        store: &impl StoreRead,
+        placed: FileLocations<'_>,
+    ) -> Result<()> {
         for location in placed.new_locations() {
             self.objects().check_reserved(&location)?;
             if !self.settings().overlapping_locations {
@@ -71,15 +75,15 @@ impl Environment {
 
     async fn check_apart(
         &self,
-        store: &impl Read,
-        placed: Placed<'_>,
+        store: &impl StoreRead,
+        placed: FileLocations<'_>,
         location: &Location,
     ) -> Result<()> {
         let rejected = |why: &str| {
             let location = brief(location);
             Err(Error::Invalid(format!("Cannot use location '{location}': {why}")))
         };
-        let Placed { id, warehouse, .. } = placed;
+        let FileLocations { id, warehouse, .. } = placed;
         let objects = self.objects();
         if objects.is_whole(location) {
             return rejected("it is that of a whole warehouse. Choose a location below it");

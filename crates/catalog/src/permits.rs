@@ -16,29 +16,29 @@ use std::sync::Arc;
 
 use tracing::instrument;
 
-use super::attributes::{Basis, Enclosing, attributes_of_levels, namespace_resource};
+use super::attributes::{Enclosing, EvaluatedVersion, attributes_of_levels, namespace_resource};
 use super::tabular::target::{Creation, Intent, Target};
 use super::{Error, Operation, RequestContext, Result, lookup};
 use crate::access::Access;
 use slateberg_authz::action::{Action, Commit, Create, DescribeNamespace, Load, ReadConfig};
-use slateberg_authz::authority::{Asked, Asking};
+use slateberg_authz::authority::{Decider, PrincipalDecider};
 use slateberg_authz::commit_kind::CommitKind;
 use slateberg_authz::decide::Denied;
 use slateberg_authz::permit::Permit;
 use slateberg_authz::resource::{Attributes, Node, Resource};
 use slateberg_model::ident::NamespaceIdent;
 use slateberg_model::warehouse::Warehouse;
-use slateberg_store::read::Read;
+use slateberg_store::read::StoreRead;
 use slateberg_telemetry::traces::TARGET;
 
 /// A permit to do `A` on a table or view.
-pub(super) struct Permitted<A: Action, T> {
+pub(super) struct WithPermit<A: Action, T> {
     /// The permit.
     pub(super) permit: Permit<A>,
     /// Result of the additional policy evaluation. `None` on a server without authentication.
     pub(super) besides: Option<T>,
     /// The state that the decision was based on.
-    pub(super) basis: Basis,
+    pub(super) basis: EvaluatedVersion,
 }
 
 /// The actions that a commit may need.
@@ -59,10 +59,10 @@ const COMMIT_ACTIONS: [&str; 6] = {
 impl Access {
     /// Returns the policies for the caller of a request. Errors for background tasks, which have
     /// permits of their own.
-    pub(super) fn ask<'a>(&'a self, operation: &'a Operation) -> Result<Asked<'a>> {
+    pub(super) fn ask<'a>(&'a self, operation: &'a Operation) -> Result<Decider<'a>> {
         let Operation { principal, context, .. } = operation;
-        let asked = self.authority.ask(principal, context);
-        asked.map_err(|denied| self.refuse(operation, &denied, &Resource::catalog(), None))
+        let asking = self.authority.ask(principal, context);
+        asking.map_err(|denied| self.refuse(operation, &denied, &Resource::catalog(), None))
     }
 
     /// Returns the permit to do `A` on a warehouse.
@@ -71,17 +71,17 @@ impl Access {
         &self,
         operation: &Operation,
         warehouse: &Warehouse,
-        word: &str,
+        requested: &str,
     ) -> Result<Permit<A>> {
         let asking = match self.ask(operation)? {
-            Asked::Nobody(unrestricted) => return Ok(unrestricted.permit()),
-            Asked::Policies(asking) => asking,
+            Decider::Nobody(unrestricted) => return Ok(unrestricted.permit()),
+            Decider::Policies(asking) => asking,
         };
         let resource = Resource::warehouse(&warehouse.name);
         asking.permit(&resource).map_err(|denied| {
             let visible = asking.may::<ReadConfig>(&resource);
             // Same error as for a missing warehouse.
-            let absent = (!visible).then(|| Error::no_such_warehouse(word));
+            let absent = (!visible).then(|| Error::no_such_warehouse(requested));
             self.refuse(operation, &denied, &resource, absent)
         })
     }
@@ -90,17 +90,17 @@ impl Access {
     #[instrument(target = TARGET, name = "authorize", level = "debug", skip_all)]
     pub(super) async fn permit_namespace<A: Action>(
         &self,
-        store: &impl Read,
+        store: &impl StoreRead,
         cx: &RequestContext,
         ident: &NamespaceIdent,
     ) -> Result<Permit<A>> {
         let asking = match self.ask(&cx.operation)? {
-            Asked::Nobody(unrestricted) => return Ok(unrestricted.permit()),
-            Asked::Policies(asking) => asking,
+            Decider::Nobody(unrestricted) => return Ok(unrestricted.permit()),
+            Decider::Policies(asking) => asking,
         };
         let actions = [A::NAME, DescribeNamespace::NAME];
-        let wanted = asking.wants_attributes(&actions);
-        let resource = namespace_resource(store, wanted, &cx.warehouse, ident).await?;
+        let needed = asking.wants_attributes(&actions);
+        let resource = namespace_resource(store, needed, &cx.warehouse, ident).await?;
         match asking.permit(&resource) {
             Ok(permit) => Ok(permit),
             Err(denied) => {
@@ -116,20 +116,20 @@ impl Access {
     #[instrument(target = TARGET, name = "authorize", level = "debug", skip_all)]
     pub(super) async fn permit_new<A: Action>(
         &self,
-        store: &impl Read,
+        store: &impl StoreRead,
         cx: &RequestContext,
         parent: Option<&NamespaceIdent>,
         new: impl FnOnce(Resource) -> Resource + Send,
     ) -> Result<Permit<A>> {
         let asking = match self.ask(&cx.operation)? {
-            Asked::Nobody(unrestricted) => return Ok(unrestricted.permit()),
-            Asked::Policies(asking) => asking,
+            Decider::Nobody(unrestricted) => return Ok(unrestricted.permit()),
+            Decider::Policies(asking) => asking,
         };
         let root = NamespaceIdent::default();
         let actions = [A::NAME, DescribeNamespace::NAME];
         let inside = parent.unwrap_or(&root);
-        let wanted = asking.wants_attributes(&actions);
-        let inside = namespace_resource(store, wanted, &cx.warehouse, inside).await?;
+        let needed = asking.wants_attributes(&actions);
+        let inside = namespace_resource(store, needed, &cx.warehouse, inside).await?;
         let resource = new(inside.clone());
         let denied = match asking.permit(&resource) {
             Ok(permit) => return Ok(permit),
@@ -168,11 +168,11 @@ impl Access {
     /// Returns the permit to do `A` on a table or view.
     pub(super) async fn permit_tabular<A: Action>(
         &self,
-        store: &impl Read,
+        store: &impl StoreRead,
         operation: &Operation,
         target: Target<'_>,
     ) -> Result<Permit<A>> {
-        let nothing = |_: &Asking<'_>, _: &Resource| ();
+        let nothing = |_: &PrincipalDecider<'_>, _: &Resource| ();
         Ok(self.permit_tabular_and(store, operation, target, &[], nothing).await?.permit)
     }
 
@@ -181,36 +181,36 @@ impl Access {
     #[instrument(target = TARGET, name = "authorize", level = "debug", skip_all)]
     pub(super) async fn permit_tabular_and<A: Action, T>(
         &self,
-        store: &impl Read,
+        store: &impl StoreRead,
         operation: &Operation,
         target: Target<'_>,
         actions: &[&str],
-        and: impl FnOnce(&Asking<'_>, &Resource) -> T,
-    ) -> Result<Permitted<A, T>> {
+        and: impl FnOnce(&PrincipalDecider<'_>, &Resource) -> T,
+    ) -> Result<WithPermit<A, T>> {
         let asking = match self.ask(operation)? {
-            Asked::Nobody(unrestricted) => {
+            Decider::Nobody(unrestricted) => {
                 let permit = unrestricted.permit();
-                return Ok(Permitted { permit, besides: None, basis: Basis::Names });
+                return Ok(WithPermit { permit, besides: None, basis: EvaluatedVersion::Names });
             }
-            Asked::Policies(asking) => asking,
+            Decider::Policies(asking) => asking,
         };
-        let wanted =
+        let needed =
             asking.wants_attributes(&[A::NAME, Load::NAME]) || asking.wants_attributes(actions);
-        let (resource, basis) = self.tabular_resource(store, wanted, target).await?;
+        let (resource, basis) = self.tabular_resource(store, needed, target).await?;
         match asking.permit(&resource) {
-            Ok(permit) => Ok(Permitted { permit, besides: Some(and(&asking, &resource)), basis }),
+            Ok(permit) => Ok(WithPermit { permit, besides: Some(and(&asking, &resource)), basis }),
             Err(denied) => Err(self
-                .refuse_tabular(store, operation, &asking, target, (&resource, &denied))
+                .deny_tabular(store, operation, &asking, target, (&resource, &denied))
                 .await?),
         }
     }
 
     /// Returns the error for a denied action on a table or view.
-    async fn refuse_tabular(
+    async fn deny_tabular(
         &self,
-        store: &impl Read,
+        store: &impl StoreRead,
         operation: &Operation,
-        asking: &Asking<'_>,
+        asking: &PrincipalDecider<'_>,
         target: Target<'_>,
         (resource, denied): (&Resource, &Denied),
     ) -> Result<Error> {
@@ -225,21 +225,21 @@ impl Access {
     #[instrument(target = TARGET, name = "authorize", level = "debug", skip_all)]
     pub(super) async fn permit_commit(
         &self,
-        store: &impl Read,
+        store: &impl StoreRead,
         operation: &Operation,
         target: Target<'_>,
         kinds: &BTreeSet<CommitKind>,
     ) -> Result<Permit<Commit>> {
         let asking = match self.ask(operation)? {
-            Asked::Nobody(unrestricted) => return Ok(unrestricted.permit()),
-            Asked::Policies(asking) => asking,
+            Decider::Nobody(unrestricted) => return Ok(unrestricted.permit()),
+            Decider::Policies(asking) => asking,
         };
-        let wanted = asking.wants_attributes(&COMMIT_ACTIONS);
-        let (resource, _) = self.tabular_resource(store, wanted, target).await?;
+        let needed = asking.wants_attributes(&COMMIT_ACTIONS);
+        let (resource, _) = self.tabular_resource(store, needed, target).await?;
         match asking.permit_commit(&resource, kinds) {
             Ok(permit) => Ok(permit),
             Err(denied) => Err(self
-                .refuse_tabular(store, operation, &asking, target, (&resource, &denied))
+                .deny_tabular(store, operation, &asking, target, (&resource, &denied))
                 .await?),
         }
     }
@@ -248,12 +248,12 @@ impl Access {
     /// commits use them.
     pub(super) async fn enclosing_of_commit(
         &self,
-        store: &impl Read,
+        store: &impl StoreRead,
         cx: &RequestContext,
         namespace: &NamespaceIdent,
     ) -> Result<Enclosing> {
         match self.ask(&cx.operation)? {
-            Asked::Policies(asking) if asking.wants_attributes(&COMMIT_ACTIONS) => {
+            Decider::Policies(asking) if asking.wants_attributes(&COMMIT_ACTIONS) => {
                 attributes_of_levels(store, &cx.warehouse, namespace).await
             }
             _ => Ok(Vec::new()),
@@ -272,8 +272,8 @@ impl Access {
         intent: Intent,
     ) -> Result<Permit<Commit>> {
         let asking = match self.ask(operation)? {
-            Asked::Nobody(unrestricted) => return Ok(unrestricted.permit()),
-            Asked::Policies(asking) => asking,
+            Decider::Nobody(unrestricted) => return Ok(unrestricted.permit()),
+            Decider::Policies(asking) => asking,
         };
         let Target { warehouse, kind, ident } = target;
         let inside = Resource::warehouse(&warehouse.name).namespace(&ident.namespace);
@@ -297,8 +297,8 @@ impl Access {
 /// Returns the error for a namespace that does not exist or that the caller may not see. `None`:
 /// the caller may see it.
 async fn absent_namespace(
-    store: &impl Read,
-    asking: &Asking<'_>,
+    store: &impl StoreRead,
+    asking: &PrincipalDecider<'_>,
     warehouse: &Warehouse,
     ident: &NamespaceIdent,
     resource: &Resource,

@@ -133,7 +133,7 @@ impl Settings {
     }
 
     /// Returns the limits of names.
-    pub fn name_limits(&self) -> NameLimits {
+    pub(crate) fn name_limits(&self) -> NameLimits {
         NameLimits {
             namespace_levels_max: self.namespace_levels_max,
             name_bytes_max: self.name_bytes_max,
@@ -141,12 +141,12 @@ impl Settings {
     }
 
     /// Returns the time limit of a commit.
-    pub fn commit_deadline(&self) -> Duration {
+    pub(crate) fn commit_deadline(&self) -> Duration {
         Duration::from_millis(self.commit_deadline_ms)
     }
 
     /// Returns the time limit for the probe of a warehouse's location.
-    pub fn warehouse_probe_max(&self) -> Duration {
+    pub(crate) fn warehouse_probe_max(&self) -> Duration {
         Duration::from_secs(self.warehouse_probe_seconds_max)
     }
 
@@ -161,12 +161,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn namespaces_are_no_deeper_than_policies_can_be_asked_about() {
+    fn namespace_depth_is_limited_to_that_of_policies() {
         let deep = |namespace_levels_max| Settings { namespace_levels_max, ..Settings::default() };
         assert_eq!(Settings::default().problem(), None);
         assert_eq!(deep(254).problem(), None);
-        let refused = deep(255).problem().map(|problem| problem.to_string());
+        let rejection = deep(255).problem().map(|problem| problem.to_string());
         let expected = "catalog.namespace_levels_max: expected at most 254, got 255";
-        assert_eq!(refused.as_deref(), Some(expected));
+        assert_eq!(rejection.as_deref(), Some(expected));
     }
 }

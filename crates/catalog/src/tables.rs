@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::tabular::Tabulars;
 pub use crate::tabular::change::Change;
 use crate::tabular::create::NewTabular;
-use crate::tabular::delegation::Delegated;
+use crate::tabular::delegation::DelegatedAccess;
 use crate::tabular::load::Loaded;
 use crate::tabular::read_access::{ReadVersion, Readable};
 pub use crate::tabular::register::RegisterTable;
@@ -65,7 +65,7 @@ impl Tabulars {
             },
         };
         let created = self.create_tabular(cx, request).await?;
-        self.core.made_readable(cx, &ident, created).await
+        self.core.creator_read_access(cx, &ident, created).await
     }
 
     /// Registers an existing metadata file as a table.
@@ -76,7 +76,7 @@ impl Tabulars {
     ) -> Result<Readable> {
         let ident = request.ident.clone();
         let registered = self.register_tabular::<TableMetadata>(cx, request).await?;
-        self.core.made_readable(cx, &ident, registered).await
+        self.core.creator_read_access(cx, &ident, registered).await
     }
 
     /// Changes a table, or creates it where the commit requires that it does not exist.
@@ -138,7 +138,7 @@ impl Tabulars {
         cx: &RequestContext,
         ident: &TabularIdent,
         ways: Option<&[Delegation]>,
-        known: impl Fn(ReadVersion, Option<&Delegated>) -> Option<K>,
+        known: impl Fn(ReadVersion, Option<&DelegatedAccess>) -> Option<K>,
     ) -> Result<Loaded<K>> {
         let target = Target { warehouse: &cx.warehouse, kind: TabularKind::Table, ident };
         self.load(&cx.operation, target, ways, known).await

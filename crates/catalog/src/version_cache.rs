@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use slateberg_model::segmented_json::SegmentedJson;
 use slateberg_model::table::TableMetadata;
-use slateberg_model::text::Text;
 use slateberg_model::view::ViewMetadata;
 use slateberg_telemetry::cache::{ByteCache, CacheUsage};
 
@@ -28,14 +28,14 @@ pub(crate) struct VersionCache(ByteCache<Version, CachedVersion>);
 #[derive(Clone)]
 pub(crate) struct CachedVersion {
     /// Its metadata, as JSON.
-    pub text: Text,
+    pub text: SegmentedJson,
     /// Its parsed metadata, once a commit, a policy or a read restriction has used it.
-    pub parsed: Option<Parsed>,
+    pub parsed: Option<ParsedMetadata>,
 }
 
 /// Parsed metadata.
 #[derive(Clone)]
-pub enum Parsed {
+pub enum ParsedMetadata {
     /// The metadata of a table.
     Table(Arc<TableMetadata>),
     /// The metadata of a view.

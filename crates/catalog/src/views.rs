@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use crate::tabular::Tabulars;
 use crate::tabular::change::Change;
 use crate::tabular::create::NewTabular;
-use crate::tabular::delegation::Delegated;
+use crate::tabular::delegation::DelegatedAccess;
 use crate::tabular::load::Loaded;
 use crate::tabular::register::RegisterTable;
 use crate::tabular::removal::Removal;
@@ -95,7 +95,7 @@ impl Tabulars {
         cx: &RequestContext,
         ident: &TabularIdent,
     ) -> Result<TabularState> {
-        let nothing = |_, _: Option<&Delegated>| None::<Infallible>;
+        let nothing = |_, _: Option<&DelegatedAccess>| None::<Infallible>;
         let target = Target { warehouse: &cx.warehouse, kind: TabularKind::View, ident };
         match self.load(&cx.operation, target, None, nothing).await? {
             Loaded::State(readable, _) => Ok(readable.state),

@@ -148,9 +148,9 @@ mod tests {
             let of_counts = |key: &&String| maximum(key) < u64::from(u32::MAX);
             all.iter().filter(of_counts).count()
         });
-        let refused = keys(&all_set_to(0));
+        let rejected_keys = keys(&all_set_to(0));
         for key in ["catalog.commit_deadline_ms", "server.requests_in_flight_max"] {
-            assert!(refused.iter().any(|it| it == key), "{key} is 0");
+            assert!(rejected_keys.iter().any(|it| it == key), "{key} is 0");
         }
         for (name, _) in MINIMA {
             assert!(all.iter().any(|key| key == name), "there is no number {name}");
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_out_of_bounds_is_named_with_its_bound() {
+    fn number_out_of_bounds_is_reported_with_the_bound() {
         let mut settings = Settings::default();
         settings.catalog.commit_deadline_ms = 0;
         settings.server.body_seconds_max = u64::MAX;

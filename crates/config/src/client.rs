@@ -9,21 +9,21 @@ pub const URL: &str = "SLATEBERG_URL";
 /// The variable with the API key.
 pub const API_KEY: &str = "SLATEBERG_API_KEY";
 /// The variable with the file of additional CA certificates.
-pub const CA_CERT: &str = "SLATEBERG_CA_CERT";
+pub(crate) const CA_CERT: &str = "SLATEBERG_CA_CERT";
 /// The variable with the file of the client certificate and its key.
-pub const CLIENT_CERT: &str = "SLATEBERG_CLIENT_CERT";
+pub(crate) const CLIENT_CERT: &str = "SLATEBERG_CLIENT_CERT";
 /// The variable with the token for the source catalog of a migration.
-pub const SOURCE_TOKEN: &str = "SLATEBERG_SOURCE_TOKEN";
+pub(crate) const SOURCE_TOKEN: &str = "SLATEBERG_SOURCE_TOKEN";
 /// The variable with the credential that is exchanged for such a token: `<id>:<secret>`.
-pub const SOURCE_CREDENTIAL: &str = "SLATEBERG_SOURCE_CREDENTIAL";
+pub(crate) const SOURCE_CREDENTIAL: &str = "SLATEBERG_SOURCE_CREDENTIAL";
 /// All of these variables.
-pub const VARIABLES: [&str; 6] =
+pub(crate) const VARIABLES: [&str; 6] =
     [URL, API_KEY, CA_CERT, CLIENT_CERT, SOURCE_TOKEN, SOURCE_CREDENTIAL];
 /// The URL of a server with the default settings.
 pub const URL_DEFAULT: &str = "http://127.0.0.1:8181";
 
 /// Returns the URL of the server, if the variable is set.
-pub fn said_url() -> Option<String> {
+pub fn server_url() -> Option<String> {
     variable(URL)
 }
 

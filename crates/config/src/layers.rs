@@ -13,8 +13,8 @@ use figment::value::{Dict, Value};
 use figment::{Profile, Provider};
 use toml::de::{DeTable, DeValue};
 
-use super::place::Place;
 use super::problem::{Excerpt, Problem};
+use super::setting_source::SettingSource;
 
 /// Prefix of variables that contain a setting.
 pub(super) const ENV_PREFIX: &str = "SLATEBERG__";
@@ -35,16 +35,16 @@ enum Origin {
 impl Layer {
     /// Reads a file.
     pub(super) fn file(file: &Path) -> Result<Self, Problem> {
-        let whole = Place::File { file: file.to_owned(), line: None, column: None };
+        let whole = SettingSource::File { file: file.to_owned(), line: None, column: None };
         let text = std::fs::read_to_string(file)
             .map_err(|error| Problem::new(whole.clone(), "", error.to_string()))?;
         match Toml::from_str::<Dict>(&text) {
             Ok(dict) => Ok(Self { origin: Origin::File { file: file.to_owned(), text }, dict }),
             Err(error) => {
                 let at = error.span().map(|span| at(file, &text, &span));
-                let (place, excerpt) = at.map_or((whole, None), |(place, it)| (place, Some(it)));
+                let (source, excerpt) = at.map_or((whole, None), |(source, it)| (source, Some(it)));
                 let message = format!("not TOML: {}", error.message().trim_end());
-                Err(Problem { excerpt, ..Problem::new(place, "", message) })
+                Err(Problem { excerpt, ..Problem::new(source, "", message) })
             }
         }
     }
@@ -52,8 +52,8 @@ impl Layer {
     /// Reads the environment.
     pub(super) fn environment() -> Result<Self, Problem> {
         let mut data = Env::prefixed(ENV_PREFIX).split(ENV_SEPARATOR).data().map_err(|error| {
-            let place = Place::Variable(format!("{ENV_PREFIX}..."));
-            Problem::new(place, "", error.to_string())
+            let source = SettingSource::Variable(format!("{ENV_PREFIX}..."));
+            Problem::new(source, "", error.to_string())
         })?;
         let dict = data.remove(&Profile::Default).unwrap_or_default();
         let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
@@ -83,14 +83,16 @@ impl Layer {
     }
 
     /// Returns the position of a key and the excerpt that shows it.
-    pub(super) fn place(&self, path: &[String]) -> (Place, Option<Excerpt>) {
+    pub(super) fn source(&self, path: &[String]) -> (SettingSource, Option<Excerpt>) {
         match &self.origin {
             Origin::File { file, text } => match span_of(text, path) {
                 Some(span) => {
-                    let (place, excerpt) = at(file, text, &span);
-                    (place, Some(excerpt))
+                    let (source, excerpt) = at(file, text, &span);
+                    (source, Some(excerpt))
                 }
-                None => (Place::File { file: file.clone(), line: None, column: None }, None),
+                None => {
+                    (SettingSource::File { file: file.clone(), line: None, column: None }, None)
+                }
             },
             Origin::Environment { variables } => {
                 let found = variables.iter().find(|(key, _)| {
@@ -100,7 +102,7 @@ impl Layer {
                     Some((_, name)) => name.clone(),
                     None => ENV_PREFIX.to_owned() + &path.join(ENV_SEPARATOR).to_uppercase(),
                 };
-                (Place::Variable(name), None)
+                (SettingSource::Variable(name), None)
             }
         }
     }
@@ -181,7 +183,7 @@ fn span_of(text: &str, path: &[String]) -> Option<Range<usize>> {
 }
 
 /// Returns the position and excerpt of a span of a file.
-fn at(file: &Path, text: &str, span: &Range<usize>) -> (Place, Excerpt) {
+fn at(file: &Path, text: &str, span: &Range<usize>) -> (SettingSource, Excerpt) {
     let before = text.get(..span.start).unwrap_or_default();
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
     let line = before.matches('\n').count() + 1;
@@ -190,6 +192,7 @@ fn at(file: &Path, text: &str, span: &Range<usize>) -> (Place, Excerpt) {
     let marked = text.get(span.clone()).unwrap_or_default().lines().next().unwrap_or_default();
     let excerpt =
         Excerpt { text: line_text.to_owned(), line, column, chars: marked.chars().count().max(1) };
-    let place = Place::File { file: file.to_owned(), line: Some(line), column: Some(column) };
-    (place, excerpt)
+    let source =
+        SettingSource::File { file: file.to_owned(), line: Some(line), column: Some(column) };
+    (source, excerpt)
 }

@@ -8,15 +8,15 @@ pub mod client;
 pub mod layers;
 pub mod load;
 mod memory;
-pub mod place;
 pub mod problem;
 mod rules;
 mod secrets;
 pub mod server;
+pub mod setting_source;
 pub mod settings;
 pub mod show;
 mod type_names;
 mod variables;
 
-pub use load::{Error, Read, Sources, load, read};
+pub use load::{Error, LoadedSettings, Sources, load, read};
 pub use settings::{FileAccessSettings, Settings, WarehouseSettings};

@@ -13,9 +13,9 @@ use figment::error::Kind;
 use figment::providers::Serialized;
 
 use super::layers::Layer;
-use super::place::Place;
 use super::problem::{Excerpt, Problem, help_for};
 use super::secrets::is_secret;
+use super::setting_source::SettingSource;
 use super::settings::{DEFAULT_WAREHOUSE, Settings};
 use super::{type_names, variables};
 use slateberg_base::setting::InvalidSetting;
@@ -45,7 +45,7 @@ pub struct Sources {
 pub struct Error(String);
 
 /// Settings and their sources.
-pub struct Read {
+pub struct LoadedSettings {
     /// The settings. Invalid values are replaced by their defaults.
     pub settings: Settings,
     /// All problems that prevent a start.
@@ -59,7 +59,7 @@ pub struct Read {
 
 /// Reads the settings.
 pub fn load(sources: &Sources) -> Result<Settings, Error> {
-    let Read { settings, problems, .. } = read(sources);
+    let LoadedSettings { settings, problems, .. } = read(sources);
     if problems.is_empty() {
         return Ok(settings);
     }
@@ -68,7 +68,7 @@ pub fn load(sources: &Sources) -> Result<Settings, Error> {
 }
 
 /// Reads all valid settings and collects the problems of the others.
-pub fn read(sources: &Sources) -> Read {
+pub fn read(sources: &Sources) -> LoadedSettings {
     let (mut layers, mut problems) = (Vec::new(), Vec::new());
     let files = files(sources).unwrap_or_else(|problem| {
         problems.push(problem);
@@ -101,9 +101,11 @@ pub fn read(sources: &Sources) -> Read {
                 leave_out_default_warehouse(&mut settings, &layers);
                 match environment::settings(&variables(&[environment::PREFIX])) {
                     Ok(told) => settings.telemetry.otlp = settings.telemetry.otlp.or(told),
-                    Err(message) => problems.push(Problem::new(Place::Default, "", message)),
+                    Err(message) => {
+                        problems.push(Problem::new(SettingSource::Default, "", message))
+                    }
                 }
-                return Read { settings, problems, warnings, layers, broken };
+                return LoadedSettings { settings, problems, warnings, layers, broken };
             }
             Err(error) => error,
         };
@@ -115,10 +117,10 @@ pub fn read(sources: &Sources) -> Read {
             None => break,
         }
     }
-    Read { settings: Settings::default(), problems, warnings, layers, broken }
+    LoadedSettings { settings: Settings::default(), problems, warnings, layers, broken }
 }
 
-impl Read {
+impl LoadedSettings {
     /// Returns the names of the sources, those with higher precedence later. Unreadable files come
     /// first.
     pub fn sources(&self) -> Vec<String> {
@@ -131,20 +133,20 @@ impl Read {
         let InvalidSetting { key, message, help } = invalid;
         let known = self.layers.iter().filter_map(|layer| Some((layer, layer.path_of(&key)?)));
         let found = known.max_by_key(|(_, path)| path.len());
-        let (place, excerpt) = match found {
-            None => (Place::Default, None),
+        let (source, excerpt) = match found {
+            None => (SettingSource::Default, None),
             Some((layer, path)) => {
-                let (place, excerpt) = layer.place(&path);
-                (place, shown(&path, excerpt))
+                let (source, excerpt) = layer.source(&path);
+                (source, redact_excerpt(&path, excerpt))
             }
         };
-        Problem { excerpt, help, ..Problem::new(place, key, message) }
+        Problem { excerpt, help, ..Problem::new(source, key, message) }
     }
 
     /// Returns the source of a key's value.
-    pub(super) fn place(&self, path: &[String]) -> Place {
+    pub(super) fn source(&self, path: &[String]) -> SettingSource {
         let found = self.layers.iter().rev().find(|layer| layer.has(path));
-        found.map_or(Place::Default, |layer| layer.place(path).0)
+        found.map_or(SettingSource::Default, |layer| layer.source(path).0)
     }
 }
 
@@ -172,9 +174,9 @@ fn problem_of(error: &figment::Error, layers: &[Layer]) -> (Vec<String>, Problem
             (format!("unknown value '{name}'"), Some(help_for(name, expected)))
         }
         Kind::InvalidType(actual, expected) | Kind::InvalidValue(actual, expected) => {
-            let shown = !is_secret(&path);
-            let advice = type_names::advice(actual, expected).filter(|_| shown);
-            (type_names::mismatch(actual, expected, shown), advice)
+            let is_public = !is_secret(&path);
+            let advice = type_names::advice(actual, expected).filter(|_| is_public);
+            (type_names::mismatch(actual, expected, is_public), advice)
         }
         Kind::Message(message) if message.starts_with(NOT_AN_ADDRESS) => {
             let message = "expected an IP address and a port, such as 127.0.0.1:8181";
@@ -183,9 +185,10 @@ fn problem_of(error: &figment::Error, layers: &[Layer]) -> (Vec<String>, Problem
         other => (other.to_string(), None),
     };
     let layer = layers.iter().rev().find(|layer| layer.has(&path));
-    let (place, excerpt) = layer.map_or((Place::Default, None), |layer| layer.place(&path));
-    let excerpt = shown(&path, excerpt);
-    let problem = Problem { help, excerpt, ..Problem::new(place, path.join("."), message) };
+    let (source, excerpt) =
+        layer.map_or((SettingSource::Default, None), |layer| layer.source(&path));
+    let excerpt = redact_excerpt(&path, excerpt);
+    let problem = Problem { help, excerpt, ..Problem::new(source, path.join("."), message) };
     (path, problem)
 }
 
@@ -201,23 +204,25 @@ fn help_for_key(path: &[String], expected: &[&str], layers: &[Layer]) -> String 
         );
     }
     let layer = layers.iter().rev().find(|layer| layer.has(path));
-    let meant = match layer.map(|layer| layer.place(path).0) {
-        Some(Place::Variable(variable)) => variables::meant(&variable).filter(|it| *it != variable),
+    let meant = match layer.map(|layer| layer.source(path).0) {
+        Some(SettingSource::Variable(variable)) => {
+            variables::meant(&variable).filter(|it| *it != variable)
+        }
         _ => None,
     };
     meant.map_or_else(|| help_for(name, expected), |meant| format!("did you mean {meant}?"))
 }
 
 /// Hides the value in an excerpt if it may be a secret.
-fn shown(path: &[String], excerpt: Option<Excerpt>) -> Option<Excerpt> {
+fn redact_excerpt(path: &[String], excerpt: Option<Excerpt>) -> Option<Excerpt> {
     if is_secret(path) { excerpt.map(Excerpt::without_value) } else { excerpt }
 }
 
 fn files(sources: &Sources) -> Result<Vec<PathBuf>, Problem> {
     if let Some(file) = &sources.config {
         if !file.is_file() {
-            let place = Place::File { file: file.clone(), line: None, column: None };
-            return Err(Problem::new(place, "", "no such file"));
+            let source = SettingSource::File { file: file.clone(), line: None, column: None };
+            return Err(Problem::new(source, "", "no such file"));
         }
         return Ok(vec![file.clone()]);
     }

@@ -23,7 +23,7 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
 /// A setting that permits memory.
-struct Part {
+struct MemoryShare {
     key: &'static str,
     /// Memory per unit of the setting, in bytes.
     unit_bytes: u64,
@@ -37,7 +37,7 @@ struct Part {
 
 macro_rules! part {
     ($section:ident.$key:ident, $unit_bytes:expr, $weight:expr, $bytes_min:expr) => {
-        Part {
+        MemoryShare {
             key: concat!(stringify!($section), ".", stringify!($key)),
             unit_bytes: $unit_bytes,
             weight: $weight,
@@ -51,7 +51,7 @@ macro_rules! part {
 }
 
 /// All settings that share the budget.
-const PARTS: [Part; 12] = [
+const PARTS: [MemoryShare; 12] = [
     part!(store.block_cache_bytes, 1, 12, 2 * MIB),
     part!(store.meta_cache_bytes, 1, 4, 2 * MIB),
     part!(store.record_cache_bytes, 1, 3, MIB),
@@ -68,7 +68,7 @@ const PARTS: [Part; 12] = [
     part!(authz.decisions_max, KIB, 3, MIB),
 ];
 
-impl Part {
+impl MemoryShare {
     fn bytes(&self, settings: &Settings) -> u64 {
         (self.get)(settings).saturating_mul(self.unit_bytes)
     }

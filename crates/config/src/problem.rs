@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use super::place::Place;
+use super::setting_source::SettingSource;
 use slateberg_base::similar::nearest;
 
 /// Maximum number of expected keys in a message.
@@ -13,7 +13,7 @@ const EXPECTED_MAX: usize = 12;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// The source of the setting.
-    pub place: Place,
+    pub source: SettingSource,
     /// The dotted key. Empty if the problem is not about a key.
     pub key: String,
     /// The description.
@@ -39,16 +39,18 @@ pub struct Excerpt {
 
 impl Problem {
     /// Creates a problem of a key in this source.
-    pub fn new(place: Place, key: impl Into<String>, message: impl Into<String>) -> Self {
+    pub fn new(source: SettingSource, key: impl Into<String>, message: impl Into<String>) -> Self {
         let (key, message) = (key.into(), message.into());
-        Self { place, key, message, help: None, excerpt: None }
+        Self { source, key, message, help: None, excerpt: None }
     }
 
     /// Returns the file of the setting.
     pub(super) fn file(&self) -> Option<&PathBuf> {
-        match &self.place {
-            Place::File { file, .. } => Some(file),
-            Place::Default | Place::MemoryShare | Place::Variable(_) => None,
+        match &self.source {
+            SettingSource::File { file, .. } => Some(file),
+            SettingSource::Default | SettingSource::MemoryShare | SettingSource::Variable(_) => {
+                None
+            }
         }
     }
 }
@@ -59,8 +61,8 @@ impl fmt::Display for Problem {
             "" => write!(f, "{}", self.message)?,
             key => write!(f, "{key}: {}", self.message)?,
         }
-        if self.place != Place::Default {
-            write!(f, "\n  --> {}", self.place)?;
+        if self.source != SettingSource::Default {
+            write!(f, "\n  --> {}", self.source)?;
         }
         if let Some(Excerpt { text, line, column, chars }) = &self.excerpt {
             let number = line.to_string();

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn two_ports_that_are_one_are_refused() {
+    fn equal_ports_are_rejected() {
         let with = |clients: &str, operators: &str| {
             found(|settings| {
                 settings.server.listen = clients.parse().expect("an address");
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_that_exclude_each_other_are_refused() {
+    fn contradictory_bounds_are_rejected() {
         let keys = found(|settings| {
             settings.server.bodies_bytes_max = 1;
             settings.store.unflushed_bytes_max = 1;

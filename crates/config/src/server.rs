@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_that_do_not_fit_together_are_named() {
+    fn contradictory_settings_are_reported() {
         type Change<'a> = &'a dyn Fn(&mut Settings);
         let wrong: [(&str, Change<'_>); 8] = [
             ("host_names", &|settings| settings.host_names = vec!["http://a".into()]),

@@ -158,9 +158,9 @@ impl From<FileAccessSettings> for FileAccess {
 }
 
 /// Data directory used when none is configured.
-pub const DATA_DIR: &str = "slateberg-data";
+pub(crate) const DATA_DIR: &str = "slateberg-data";
 /// The default warehouse used when none is configured.
-pub const DEFAULT_WAREHOUSE: &str = "default";
+pub(crate) const DEFAULT_WAREHOUSE: &str = "default";
 
 impl Default for Settings {
     fn default() -> Self {

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::load::Read;
-use super::place::Place;
+use super::load::LoadedSettings;
 use super::secrets::is_secret;
+use super::setting_source::SettingSource;
 
 /// Replacement of a secret.
 const HIDDEN: &str = "(hidden)";
@@ -17,13 +17,13 @@ pub struct Setting {
     /// The value.
     pub value: Value,
     /// The source.
-    pub place: Place,
+    pub source: SettingSource,
 }
 
-impl Read {
+impl LoadedSettings {
     /// Returns all effective settings in the order of their keys, including derived values. Omits
     /// empty tables.
-    pub fn settings_with_places(&self) -> Vec<Setting> {
+    pub fn settings_with_sources(&self) -> Vec<Setting> {
         let shared = self.settings.clone().with_memory_shares();
         let all = serde_json::to_value(&shared).expect("settings are data");
         let mut found = Vec::new();
@@ -39,12 +39,12 @@ impl Read {
                 value
             };
             let key = path.join(".");
-            let place = if self.settings.is_memory_share(&key) {
-                Place::MemoryShare
+            let source = if self.settings.is_memory_share(&key) {
+                SettingSource::MemoryShare
             } else {
-                self.place(path)
+                self.source(path)
             };
-            found.push(Setting { key, value, place });
+            found.push(Setting { key, value, source });
             return;
         };
         for (name, value) in members {

@@ -4,15 +4,15 @@ use figment::error::Actual;
 
 /// Returns the message for a value of the wrong type. Repeats the value only if `shown`.
 pub(super) fn mismatch(actual: &Actual, expected: &str, shown: bool) -> String {
-    let wanted = wanted(expected, actual);
+    let expected_name = expected_type(expected, actual);
     if shown {
-        format!("expected {wanted}, got {}", found(actual))
+        format!("expected {expected_name}, got {}", found(actual))
     } else {
-        format!("expected {wanted}")
+        format!("expected {expected_name}")
     }
 }
 
-fn wanted(expected: &str, actual: &Actual) -> String {
+fn expected_type(expected: &str, actual: &Actual) -> String {
     let is_unsigned = matches!(expected, "usize" | "u8" | "u16" | "u32" | "u64" | "u128");
     let is_signed = matches!(expected, "isize" | "i8" | "i16" | "i32" | "i64" | "i128");
     match expected {

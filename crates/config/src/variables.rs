@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::client;
 use super::layers::{ENV_PREFIX, ENV_SEPARATOR};
-use super::place::Place;
 use super::problem::Problem;
+use super::setting_source::SettingSource;
 use super::settings::Settings;
 use slateberg_base::similar::nearest;
 
@@ -22,7 +22,7 @@ const OF_SERVICES: [&str; 3] = ["SERVICE_HOST", "SERVICE_PORT", "PORT"];
 
 /// Unknown variables.
 #[derive(Default)]
-pub(super) struct Unknown {
+pub(super) struct UnknownVariable {
     /// Misspelled names of settings.
     pub(super) errors: Vec<Problem>,
     /// All others.
@@ -30,10 +30,11 @@ pub(super) struct Unknown {
 }
 
 /// Checks the names of all variables that begin with [`PREFIX`].
-pub(super) fn unknown<'a>(names: impl Iterator<Item = &'a str>) -> Unknown {
-    let mut found = Unknown::default();
+pub(super) fn unknown<'a>(names: impl Iterator<Item = &'a str>) -> UnknownVariable {
+    let mut found = UnknownVariable::default();
     for name in names.filter(|name| !is_known(name)) {
-        let problem = Problem::new(Place::Variable(name.to_owned()), "", "unknown variable");
+        let problem =
+            Problem::new(SettingSource::Variable(name.to_owned()), "", "unknown variable");
         if let Some(meant) = meant(name) {
             let help = Some(format!("did you mean {meant}?"));
             found.errors.push(Problem { help, ..problem });
@@ -105,14 +106,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_variable_with_other_underscores_than_a_setting_is_an_error() {
+    fn variable_with_wrong_underscores_is_an_error() {
         for (name, meant) in [
             ("SLATEBERG_SERVER_LISTEN", "SLATEBERG__SERVER__LISTEN"),
             ("SLATEBERG_DATA_DIR", "SLATEBERG__DATA_DIR"),
             ("SLATEBERG_STORE__BLOCK_CACHE_BYTES", "SLATEBERG__STORE__BLOCK_CACHE_BYTES"),
             ("SLATEBERG_STATE_OPTIONS_AWS_REGION", "SLATEBERG__STATE__OPTIONS__AWS_REGION"),
         ] {
-            let Unknown { errors, warnings } = unknown([name].into_iter());
+            let UnknownVariable { errors, warnings } = unknown([name].into_iter());
             assert_eq!((errors.len(), warnings.len()), (1, 0), "{name}");
             let expected = format!("did you mean {meant}?");
             assert_eq!(errors[0].help.as_deref(), Some(expected.as_str()), "{name}");
@@ -121,7 +122,7 @@ mod tests {
 
     #[test]
     fn any_other_unknown_variable_is_a_warning() {
-        let Unknown { errors, warnings } =
+        let UnknownVariable { errors, warnings } =
             unknown(["SLATEBERG_API_KEYS", "SLATEBERG_HOME"].into_iter());
         assert_eq!((errors.len(), warnings.len()), (0, 2));
         assert_eq!(warnings[0].help.as_deref(), Some("did you mean SLATEBERG_API_KEY?"));
@@ -141,7 +142,7 @@ mod tests {
             "SLATEBERG_METRICS_SERVICE_HOST",
             "SLATEBERG_METRICS_PORT_9181_TCP",
         ];
-        let Unknown { errors, warnings } = unknown(known.into_iter());
+        let UnknownVariable { errors, warnings } = unknown(known.into_iter());
         assert_eq!((errors.len(), warnings.len()), (0, 0));
     }
 }

@@ -11,7 +11,7 @@ use slateberg_base::error_chain::chain;
 use slateberg_catalog::{Catalog, Operation, RequestContext};
 
 /// The name of a call, and its span.
-pub(super) struct Named {
+pub(super) struct NamedCall {
     pub(super) name: &'static str,
     pub(super) span: Span,
 }
@@ -19,7 +19,7 @@ pub(super) struct Named {
 /// Creates a call's name and its span, with fields that are recorded later.
 macro_rules! named {
     ($name:literal) => {
-        crate::call::Named {
+        crate::call::NamedCall {
             name: $name,
             span: tracing::info_span!(
                 target: "slateberg::embedded",
@@ -46,7 +46,7 @@ impl Call<'_> {
     /// Runs the call and reports errors to the host.
     pub(super) async fn done<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let ended = work.instrument(self.span.clone()).await;
-        ended.map_err(|error| told(&self.cx.operation, &self.span, error))
+        ended.map_err(|error| record_failure(&self.cx.operation, &self.span, error))
     }
 
     /// Runs an existence check. A missing object is `false` and not an error.
@@ -56,14 +56,14 @@ impl Call<'_> {
             Err(Error::NoSuchNamespace(_) | Error::NoSuchTable(_) | Error::NoSuchView(_)) => {
                 Ok(false)
             }
-            Err(error) => Err(told(&self.cx.operation, &self.span, error)),
+            Err(error) => Err(record_failure(&self.cx.operation, &self.span, error)),
         }
     }
 }
 
 /// Records an error in the span, and logs details that the error's message omits. As for HTTP
 /// requests, the span fails if the catalog failed, and not if it rejected the request.
-pub(super) fn told(operation: &Operation, span: &Span, error: Error) -> Error {
+pub(super) fn record_failure(operation: &Operation, span: &Span, error: Error) -> Error {
     span.record("error.type", error.exception());
     if error.is_failure() {
         span.record("otel.status_code", "ERROR");

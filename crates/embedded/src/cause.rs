@@ -58,13 +58,13 @@ mod tests {
     use slateberg_catalog::error::{CommitConflict, NameConflict};
 
     #[test]
-    fn what_may_be_tried_again_says_so_and_keeps_its_cause() {
+    fn retryable_error_is_marked_and_keeps_its_cause() {
         let requirement = CommitConflict::Requirement("a requirement".to_owned());
-        let refused = Error::CommitFailed(requirement);
-        let conflict = about_table(refused.clone());
+        let error = Error::CommitFailed(requirement);
+        let conflict = about_table(error.clone());
         assert_eq!(conflict.kind(), ErrorKind::CatalogCommitConflicts);
         assert!(conflict.retryable());
-        assert_eq!(cause(&conflict), Some(&refused));
+        assert_eq!(cause(&conflict), Some(&error));
 
         let unknown = about_table(Error::unknown("the log did not answer"));
         assert_eq!((unknown.kind(), unknown.retryable()), (ErrorKind::Unexpected, false));
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_taken_is_that_of_what_was_asked_for() {
+    fn conflict_error_names_the_requested_kind() {
         let taken = || Error::AlreadyExists(NameConflict::Checkpoint("it is there".to_owned()));
         assert_eq!(about_namespace(taken()).kind(), ErrorKind::NamespaceAlreadyExists);
         assert_eq!(about_table(taken()).kind(), ErrorKind::TableAlreadyExists);

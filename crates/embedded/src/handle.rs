@@ -5,11 +5,11 @@ use std::sync::Arc;
 use tracing::field::display;
 use uuid::Uuid;
 
-use super::asked::Asked;
-use super::call::{Call, Named, named, told};
-use super::house::House;
+use super::call::{Call, NamedCall, named, record_failure};
+use super::fingerprint::RequestMembers;
 #[cfg(feature = "iceberg")]
 use super::iceberg_catalog::IcebergCatalog;
+use super::shared::SharedCatalog;
 use super::{Identity, Result, StoreError};
 use slateberg_catalog::operation::{Context, Idempotency};
 use slateberg_catalog::{Operation, RequestContext};
@@ -24,7 +24,7 @@ use slateberg_model::warehouse::Warehouse;
 /// server: acknowledged changes are durable, and the next opening completes the rest.
 #[derive(Debug, Clone)]
 pub struct EmbeddedCatalog {
-    house: Arc<House>,
+    shared: Arc<SharedCatalog>,
     /// The name of the warehouse. `None`: the default warehouse.
     warehouse: Option<String>,
     identity: Arc<Identity>,
@@ -33,8 +33,12 @@ pub struct EmbeddedCatalog {
 }
 
 impl EmbeddedCatalog {
-    pub(super) fn new(house: Arc<House>, warehouse: Option<String>, identity: Identity) -> Self {
-        Self { house, warehouse, identity: embedded(identity), key: None }
+    pub(super) fn new(
+        shared: Arc<SharedCatalog>,
+        warehouse: Option<String>,
+        identity: Identity,
+    ) -> Self {
+        Self { shared, warehouse, identity: embedded(identity), key: None }
     }
 
     /// Returns a handle for another principal. Policies decide what this principal may do. Its
@@ -75,20 +79,20 @@ impl EmbeddedCatalog {
     /// Errors if the store does not close cleanly, or had closed before because of a failure.
     /// Acknowledged changes are durable even then.
     pub async fn close(&self) -> std::result::Result<(), StoreError> {
-        Arc::clone(&self.house).close().await
+        Arc::clone(&self.shared).close().await
     }
 
     /// Returns when the store has closed: the host closed the catalog, another writer fenced the
     /// store, or the store failed. Every later call fails with
     /// [`Unavailable`](super::Error::Unavailable).
     pub async fn closed(&self) -> StoreError {
-        self.house.catalog.store_closed().await
+        self.shared.catalog.store_closed().await
     }
 
     /// Whether the catalog has been closed.
     #[cfg(feature = "iceberg")]
     pub(super) fn is_closed(&self) -> bool {
-        self.house.catalog.check_open().is_err()
+        self.shared.catalog.check_open().is_err()
     }
 
     /// Returns the handle's warehouse, if the principal may see it.
@@ -97,12 +101,12 @@ impl EmbeddedCatalog {
     }
 
     /// Begins a call that only reads.
-    pub(super) fn reading(&self, named: Named) -> Result<Call<'_>> {
-        let Named { span, .. } = named;
+    pub(super) fn reading(&self, named: NamedCall) -> Result<Call<'_>> {
+        let NamedCall { span, .. } = named;
         let principal = Principal::Identified(Arc::clone(&self.identity));
-        let catalog = &self.house.catalog;
+        let catalog = &self.shared.catalog;
         let context = Context { now_ms: catalog.now_ms(), ..Context::default() };
-        let request_id = self.house.next_request_id();
+        let request_id = self.shared.next_request_id();
         span.record("slateberg.request_id", display(&request_id));
         let operation =
             Operation { request_id: Some(request_id), ..Operation::by(principal, context) };
@@ -113,17 +117,21 @@ impl EmbeddedCatalog {
                 span.record("slateberg.warehouse", warehouse.name.as_str());
                 Ok(Call { catalog, cx: RequestContext::new(operation, warehouse), span })
             }
-            Err(error) => Err(told(&operation, &span, error)),
+            Err(error) => Err(record_failure(&operation, &span, error)),
         }
     }
 
     /// Begins a call that changes something. An idempotency key is bound to the call's name,
     /// warehouse and arguments.
-    pub(super) fn changing(&self, named: Named, asked: impl FnOnce() -> Asked) -> Result<Call<'_>> {
+    pub(super) fn changing(
+        &self,
+        named: NamedCall,
+        members: impl FnOnce() -> RequestMembers,
+    ) -> Result<Call<'_>> {
         let name = named.name;
         let call = self.reading(named)?;
         let idempotency = self.key.map(|key| {
-            let fingerprint = asked().fingerprint(name, &call.cx.warehouse.name);
+            let fingerprint = members().fingerprint(name, &call.cx.warehouse.name);
             Idempotency { key, fingerprint }
         });
         let operation = Operation { idempotency, ..call.cx.operation };

@@ -126,8 +126,8 @@ impl Catalog for IcebergCatalog {
         properties: HashMap<String, String>,
     ) -> Result<Namespace> {
         let given = properties.clone().into_iter().collect();
-        let made = self.catalog.create_namespace(namespace_of(namespace), given).await;
-        made.map_err(|error| self.about_namespace(error))?;
+        let created = self.catalog.create_namespace(namespace_of(namespace), given).await;
+        created.map_err(|error| self.about_namespace(error))?;
         Ok(Namespace::with_properties(namespace.clone(), properties))
     }
 
@@ -172,9 +172,9 @@ impl Catalog for IcebergCatalog {
         let file_io = self.file_io()?;
         let request = creation_of(namespace, creation).map_err(|error| self.about_table(error))?;
         let ident = request.ident.clone();
-        let made = self.catalog.create_table(request).await;
-        let made = whole(&ident, made.map_err(|error| self.about_table(error))?)?;
-        table(TableIdent::new(namespace.clone(), ident.name), &made, file_io)
+        let created = self.catalog.create_table(request).await;
+        let created = whole(&ident, created.map_err(|error| self.about_table(error))?)?;
+        table(TableIdent::new(namespace.clone(), ident.name), &created, file_io)
     }
 
     async fn load_table(&self, ident: &TableIdent) -> Result<Table> {
@@ -208,11 +208,12 @@ impl Catalog for IcebergCatalog {
 
     async fn register_table(&self, ident: &TableIdent, metadata_location: String) -> Result<Table> {
         let file_io = self.file_io()?;
-        let wanted = table_of(ident);
-        let request = RegisterTable { ident: wanted.clone(), metadata_location, overwrite: false };
-        let made = self.catalog.register_table(request).await;
-        let made = whole(&wanted, made.map_err(|error| self.about_table(error))?)?;
-        table(ident.clone(), &made, file_io)
+        let ident_wanted = table_of(ident);
+        let request =
+            RegisterTable { ident: ident_wanted.clone(), metadata_location, overwrite: false };
+        let created = self.catalog.register_table(request).await;
+        let created = whole(&ident_wanted, created.map_err(|error| self.about_table(error))?)?;
+        table(ident.clone(), &created, file_io)
     }
 
     async fn update_table(&self, commit: TableCommit) -> Result<Table> {

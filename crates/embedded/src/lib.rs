@@ -4,10 +4,10 @@
 //! names the principal of each call, and policies decide as they do for HTTP requests.
 //!
 //! - [`open`]: opens a catalog from settings, in the same way as a server.
-//! - `house`: the open catalog that all handles share, and its shutdown.
+//! - `shared`: the open catalog that all handles share, and its shutdown.
 //! - [`handle`]: the entry point of the typed API, with a warehouse, a principal and an idempotency
 //!   key.
-//! - `asked`: the form of a call that its idempotency key is bound to.
+//! - `fingerprint`: the form of a call that its idempotency key is bound to.
 //! - `call`: running a call, and its span for the host's traces.
 //! - [`namespaces`], [`tables`], [`views`]: the methods, one per operation of
 //!   [`slateberg_catalog`].
@@ -19,16 +19,16 @@
 //! HTTP request: it resolves a warehouse that the principal may see, and the operation authorizes
 //! the call.
 
-mod asked;
 mod call;
 #[cfg(feature = "iceberg")]
 pub mod cause;
+mod fingerprint;
 pub mod handle;
-mod house;
 #[cfg(feature = "iceberg")]
 pub mod iceberg_catalog;
 pub mod namespaces;
 pub mod open;
+mod shared;
 pub mod tables;
 #[cfg(feature = "iceberg")]
 mod translate;
@@ -45,7 +45,7 @@ pub use open::Builder;
 pub use slateberg_catalog::{Error, Result};
 pub use slateberg_config::Settings;
 pub use slateberg_model::principal::{Identity, IdentityKind};
+pub use slateberg_runtime::dependencies::Dependencies;
 pub use slateberg_runtime::error::BuildError as OpenError;
-pub use slateberg_runtime::seams::Seams;
 /// The error of a store that has closed, or did not close cleanly.
 pub use slateberg_store::Error as StoreError;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::asked::Asked;
 use super::call::named;
+use super::fingerprint::RequestMembers;
 use super::{EmbeddedCatalog, Result};
 use slateberg_catalog::namespaces::{Properties, Removals};
 use slateberg_model::ident::NamespaceIdent;
@@ -17,7 +17,7 @@ impl EmbeddedCatalog {
         properties: Properties,
     ) -> Result<()> {
         let call = self.changing(named!("create_namespace"), || {
-            Asked::of("ident", &ident).and("properties", &properties)
+            RequestMembers::of("ident", &ident).and("properties", &properties)
         })?;
         let making = call.catalog.namespaces().create_namespace(&call.cx, ident, properties);
         call.done(making).await.map(|_| ())
@@ -74,8 +74,9 @@ impl EmbeddedCatalog {
             Removals::Keys(keys) => Some(keys),
             Removals::AllOthers => None,
         };
-        let asked = Asked::of("ident", &ident).and("removals", &removed).and("updates", &updates);
-        let call = self.changing(named!("update_namespace_properties"), || asked)?;
+        let members =
+            RequestMembers::of("ident", &ident).and("removals", &removed).and("updates", &updates);
+        let call = self.changing(named!("update_namespace_properties"), || members)?;
         let updating = call
             .catalog
             .namespaces()
@@ -85,7 +86,8 @@ impl EmbeddedCatalog {
 
     /// Drops an empty namespace.
     pub async fn drop_namespace(&self, ident: NamespaceIdent) -> Result<()> {
-        let call = self.changing(named!("drop_namespace"), || Asked::of("ident", &ident))?;
+        let call =
+            self.changing(named!("drop_namespace"), || RequestMembers::of("ident", &ident))?;
         call.done(call.catalog.namespaces().drop_namespace(&call.cx, ident)).await
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::handle::EmbeddedCatalog;
-use super::house::House;
-use super::{Identity, OpenError, Seams, Settings};
+use super::shared::SharedCatalog;
+use super::{Dependencies, Identity, OpenError, Settings};
 use slateberg_authn as authn;
 use slateberg_authn::api_keys::ADMIN_ROLE;
 use slateberg_config::server;
@@ -19,7 +19,7 @@ pub struct Builder {
     settings: Settings,
     identity: Identity,
     warehouse: Option<String>,
-    seams: Seams,
+    dependencies: Dependencies,
 }
 
 impl Builder {
@@ -27,7 +27,7 @@ impl Builder {
     /// role `admin`. Ignores the sections `[server]` and `[authn]`, which concern remote clients.
     pub fn new(settings: Settings) -> Self {
         let identity = Identity::embedded(HOST_NAME).with_roles([ADMIN_ROLE]);
-        Self { settings, identity, warehouse: None, seams: Seams::default() }
+        Self { settings, identity, warehouse: None, dependencies: Dependencies::default() }
     }
 
     /// Sets the principal, which is an admin by default. There is no authentication: the host has
@@ -45,8 +45,8 @@ impl Builder {
 
     /// Replaces the object stores, the clock and the generator of ids.
     #[must_use]
-    pub fn with_seams(self, seams: Seams) -> Self {
-        Self { seams, ..self }
+    pub fn with_dependencies(self, dependencies: Dependencies) -> Self {
+        Self { dependencies, ..self }
     }
 
     /// Opens the catalog, completes the publications of an earlier process, and starts the same
@@ -56,18 +56,18 @@ impl Builder {
     /// Errors if a server could not start: the settings are invalid, another process has locked the
     /// directory, or the object store is unsuitable for a state.
     pub async fn open(self) -> Result<EmbeddedCatalog, OpenError> {
-        let Self { mut settings, identity, warehouse, seams } = self;
+        let Self { mut settings, identity, warehouse, dependencies } = self;
         // The catalog has no remote clients: it listens on no port, fetches no issuer keys and
         // creates no admin key, because its secret could not be shown. The first server on this
         // state creates it.
         settings.server = server::Settings::default();
         settings.authn = authn::settings::Settings { insecure_no_auth: true, ..Default::default() };
         // Boxed: the future would take much of the stack of the host's task.
-        let mut runtime = Box::pin(Runtime::open(settings, seams)).await?;
+        let mut runtime = Box::pin(Runtime::open(settings, dependencies)).await?;
         let mut background = Background::start(&mut runtime);
         background.stop_with_store(runtime.catalog.clone());
-        let house = House::new(runtime, background);
-        Ok(EmbeddedCatalog::new(Arc::new(house), warehouse, identity))
+        let shared = SharedCatalog::new(runtime, background);
+        Ok(EmbeddedCatalog::new(Arc::new(shared), warehouse, identity))
     }
 }
 

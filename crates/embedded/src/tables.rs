@@ -2,10 +2,10 @@
 
 use std::convert::Infallible;
 
-use super::asked::Asked;
 use super::call::named;
+use super::fingerprint::RequestMembers;
 use super::{EmbeddedCatalog, Result};
-use slateberg_catalog::Delegated;
+use slateberg_catalog::DelegatedAccess;
 use slateberg_catalog::Loaded;
 use slateberg_catalog::Readable;
 use slateberg_catalog::TabularState;
@@ -30,7 +30,8 @@ impl EmbeddedCatalog {
 
     /// Removes a table from the catalog without deleting its files. Returns its last state.
     pub async fn unregister_table(&self, ident: TabularIdent) -> Result<TabularState> {
-        let call = self.changing(named!("unregister_table"), || Asked::of("ident", &ident))?;
+        let call =
+            self.changing(named!("unregister_table"), || RequestMembers::of("ident", &ident))?;
         call.done(call.catalog.tabulars().unregister_table(&call.cx, ident)).await
     }
 
@@ -38,7 +39,7 @@ impl EmbeddedCatalog {
     /// restrictions in [`Readable::access`]; the catalog cannot.
     pub async fn load_table(&self, ident: &TabularIdent) -> Result<Readable> {
         let call = self.reading(named!("load_table"))?;
-        let nothing = |_, _: Option<&Delegated>| None::<Infallible>;
+        let nothing = |_, _: Option<&DelegatedAccess>| None::<Infallible>;
         let loading = call.catalog.tabulars().load_table(&call.cx, ident, None, nothing);
         match call.done(loading).await? {
             Loaded::State(readable, _) => Ok(readable),
@@ -82,15 +83,16 @@ impl EmbeddedCatalog {
         destination: TabularIdent,
     ) -> Result<()> {
         let call = self.changing(named!("rename_table"), || {
-            Asked::of("source", &source).and("destination", &destination)
+            RequestMembers::of("source", &source).and("destination", &destination)
         })?;
         call.done(call.catalog.tabulars().rename_table(&call.cx, source, destination)).await
     }
 
     /// Drops a table. With `purge`, a background job deletes its files.
     pub async fn drop_table(&self, ident: TabularIdent, purge: bool) -> Result<()> {
-        let call = self
-            .changing(named!("drop_table"), || Asked::of("ident", &ident).and("purge", &purge))?;
+        let call = self.changing(named!("drop_table"), || {
+            RequestMembers::of("ident", &ident).and("purge", &purge)
+        })?;
         call.done(call.catalog.tabulars().drop_table(&call.cx, ident, purge)).await
     }
 }

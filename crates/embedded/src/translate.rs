@@ -18,8 +18,8 @@ use slateberg_model::partition::UnboundPartitionSpec;
 use slateberg_model::refusal::Refusal;
 use slateberg_model::requirement::parse_requirement;
 use slateberg_model::schema::Schema;
+use slateberg_model::segmented_json::SegmentedJson;
 use slateberg_model::sort::UnboundSortOrder;
-use slateberg_model::text::Text;
 use slateberg_model::update::TableUpdate;
 
 /// Converts the name of a namespace.
@@ -55,22 +55,22 @@ pub(super) fn creation_of(
         properties,
         format_version,
     } = creation;
-    let partition_spec = partition_spec.map(|spec| judged(&spec, UnboundPartitionSpec::parse));
-    let write_order = sort_order.map(|order| judged(&order, UnboundSortOrder::parse));
+    let partition_spec = partition_spec.map(|spec| validate(&spec, UnboundPartitionSpec::parse));
+    let write_order = sort_order.map(|order| validate(&order, UnboundSortOrder::parse));
     let mut properties = properties.into_iter().collect::<std::collections::BTreeMap<_, _>>();
     // Over HTTP, the format version is an optional property. Here it is a field that always has a
     // value.
     let version = (format_version as u8).to_string();
-    let said = properties.insert(FORMAT_VERSION_PROPERTY.to_owned(), version.clone());
-    if let Some(said) = said.filter(|said| *said != version) {
+    let previous = properties.insert(FORMAT_VERSION_PROPERTY.to_owned(), version.clone());
+    if let Some(previous) = previous.filter(|previous| *previous != version) {
         return Err(Error::Invalid(format!(
-            "Invalid table: the property {FORMAT_VERSION_PROPERTY} is {said}, and the format version {version}"
+            "Invalid table: the property {FORMAT_VERSION_PROPERTY} is {previous}, and the format version {version}"
         )));
     }
     Ok(CreateTable {
         ident: TabularIdent { namespace: namespace_of(namespace), name },
         location,
-        schema: judged(&schema, Schema::parse)?,
+        schema: validate(&schema, Schema::parse)?,
         partition_spec: partition_spec.transpose()?,
         write_order: write_order.transpose()?,
         properties,
@@ -82,8 +82,8 @@ pub(super) fn creation_of(
 pub(super) fn change_of(mut commit: TableCommit) -> Result<TableChange> {
     let requirements = commit.take_requirements();
     let updates = commit.take_updates();
-    let requirements = requirements.iter().map(|it| judged(it, parse_requirement));
-    let updates = updates.iter().map(|it| judged(it, TableUpdate::parse));
+    let requirements = requirements.iter().map(|it| validate(it, parse_requirement));
+    let updates = updates.iter().map(|it| validate(it, TableUpdate::parse));
     Ok(TableChange {
         ident: table_of(commit.identifier()),
         requirements: requirements.collect::<Result<_>>()?,
@@ -93,17 +93,20 @@ pub(super) fn change_of(mut commit: TableCommit) -> Result<TableChange> {
 
 /// Converts the metadata of a table. The crate supports less than the specification; unsupported
 /// metadata is an error.
-pub(super) fn metadata_of(ident: &TableIdent, text: &Text) -> iceberg::Result<TableMetadata> {
+pub(super) fn metadata_of(
+    ident: &TableIdent,
+    text: &SegmentedJson,
+) -> iceberg::Result<TableMetadata> {
     serde_json::from_slice(&text.to_bytes()).map_err(|error| {
         let message = format!("the iceberg crate cannot read the metadata of {ident}");
         iceberg::Error::new(ErrorKind::FeatureUnsupported, message).with_source(error)
     })
 }
 
-fn judged<T>(
-    asked: &impl Serialize,
+fn validate<T>(
+    members: &impl Serialize,
     parse: impl Fn(&RawValue) -> std::result::Result<T, Refusal>,
 ) -> Result<T> {
-    let json = to_raw_value(asked).map_err(|error| Error::Invalid(error.to_string()))?;
+    let json = to_raw_value(members).map_err(|error| Error::Invalid(error.to_string()))?;
     Ok(parse(&json)?)
 }

@@ -1,7 +1,7 @@
 //! Views: the typed API.
 
-use super::asked::Asked;
 use super::call::named;
+use super::fingerprint::RequestMembers;
 use super::{EmbeddedCatalog, Result};
 use slateberg_catalog::TabularState;
 use slateberg_catalog::views::CreateView;
@@ -23,7 +23,7 @@ impl EmbeddedCatalog {
         metadata_location: String,
     ) -> Result<TabularState> {
         let call = self.changing(named!("register_view"), || {
-            Asked::of("ident", &ident).and("metadata-location", &metadata_location)
+            RequestMembers::of("ident", &ident).and("metadata-location", &metadata_location)
         })?;
         call.done(call.catalog.tabulars().register_view(&call.cx, ident, metadata_location)).await
     }
@@ -55,14 +55,14 @@ impl EmbeddedCatalog {
     /// Renames a view, within its namespace or into another one.
     pub async fn rename_view(&self, source: TabularIdent, destination: TabularIdent) -> Result<()> {
         let call = self.changing(named!("rename_view"), || {
-            Asked::of("source", &source).and("destination", &destination)
+            RequestMembers::of("source", &source).and("destination", &destination)
         })?;
         call.done(call.catalog.tabulars().rename_view(&call.cx, source, destination)).await
     }
 
     /// Drops a view.
     pub async fn drop_view(&self, ident: TabularIdent) -> Result<()> {
-        let call = self.changing(named!("drop_view"), || Asked::of("ident", &ident))?;
+        let call = self.changing(named!("drop_view"), || RequestMembers::of("ident", &ident))?;
         call.done(call.catalog.tabulars().drop_view(&call.cx, ident)).await
     }
 }

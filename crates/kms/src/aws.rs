@@ -1,8 +1,8 @@
-//! AWS KMS: data keys are wrapped by `Encrypt` and unwrapped by `Decrypt`. The encryption context
-//! names the catalog.
+//! AWS KMS: wraps data keys with `Encrypt` and unwraps them with `Decrypt`. The encryption context
+//! contains the id of the catalog.
 //!
-//! Data keys are generated here and not by `GenerateDataKey`, so that new and rewrapped keys use
-//! the same code and the same two permissions.
+//! Data keys are generated here and not by `GenerateDataKey`. So new and rewrapped keys need the
+//! same code, and only these two permissions.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use aws_sdk_kms::primitives::Blob;
 use super::data_key::DataKey;
 use super::error::Error;
 use super::settings::Settings;
-use super::{Binding, Kms, Wrapped};
+use super::{Binding, Kms, WrappedBytes};
 
 /// Timeout of connecting to AWS KMS.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -25,14 +25,14 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 const ATTEMPTS_MAX: u32 = 3;
 
 /// Error codes of transient failures.
-const PASSING: [&str; 4] = [
+const TRANSIENT_CODES: [&str; 4] = [
     "DependencyTimeoutException",
     "KMSInternalException",
     "KeyUnavailableException",
     "ThrottlingException",
 ];
 /// Error codes for a ciphertext that was not created with this key and context.
-const FOREIGN: [&str; 2] = ["InvalidCiphertextException", "IncorrectKeyException"];
+const WRONG_KEY_CODES: [&str; 2] = ["InvalidCiphertextException", "IncorrectKeyException"];
 
 /// The wrapping keys of an AWS account.
 pub(super) struct AwsKms {
@@ -73,7 +73,7 @@ impl Kms for AwsKms {
         data_key: &DataKey,
         binding: &Binding,
         wrapping_key: Option<&str>,
-    ) -> Result<Wrapped, Error> {
+    ) -> Result<WrappedBytes, Error> {
         let key = wrapping_key.unwrap_or(&self.key);
         let request = self
             .client
@@ -81,16 +81,16 @@ impl Kms for AwsKms {
             .key_id(key)
             .set_encryption_context(Some(context(binding)))
             .plaintext(Blob::new(data_key.reveal().to_vec()));
-        let wrapped = request.send().await.map_err(|error| failed(&error, key, binding))?;
+        let wrapped = request.send().await.map_err(|error| request_error(&error, key, binding))?;
         match (wrapped.key_id, wrapped.ciphertext_blob) {
             (Some(wrapping_key), Some(blob)) => {
-                Ok(Wrapped { wrapping_key, bytes: blob.into_inner() })
+                Ok(WrappedBytes { wrapping_key, bytes: blob.into_inner() })
             }
-            _ => Err(Error::Refused("it answers without a cipher text".to_owned())),
+            _ => Err(Error::Refused("its response has no ciphertext".to_owned())),
         }
     }
 
-    async fn unwrap(&self, wrapped: &Wrapped, binding: &Binding) -> Result<DataKey, Error> {
+    async fn unwrap(&self, wrapped: &WrappedBytes, binding: &Binding) -> Result<DataKey, Error> {
         let key = &wrapped.wrapping_key;
         let request = self
             .client
@@ -98,9 +98,10 @@ impl Kms for AwsKms {
             .key_id(key)
             .set_encryption_context(Some(context(binding)))
             .ciphertext_blob(Blob::new(wrapped.bytes.clone()));
-        let unwrapped = request.send().await.map_err(|error| failed(&error, key, binding))?;
+        let unwrapped =
+            request.send().await.map_err(|error| request_error(&error, key, binding))?;
         let plain = unwrapped.plaintext.map(Blob::into_inner).and_then(DataKey::from_buffer);
-        plain.ok_or_else(|| Error::Refused("what it unwraps is no data key".to_owned()))
+        plain.ok_or_else(|| Error::Refused("the unwrapped data is not a data key".to_owned()))
     }
 }
 
@@ -109,7 +110,7 @@ fn context(binding: &Binding) -> HashMap<String, String> {
 }
 
 /// Converts the error of a request.
-fn failed<E, R>(error: &SdkError<E, R>, key: &str, binding: &Binding) -> Error
+fn request_error<E, R>(error: &SdkError<E, R>, key: &str, binding: &Binding) -> Error
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,
     R: std::fmt::Debug,
@@ -120,9 +121,9 @@ where
     let code = refusal.code().unwrap_or("an error without a code");
     let message = refusal.message().unwrap_or_default();
     let text = format!("{code} for key {key}: {message}");
-    if PASSING.contains(&code) {
+    if TRANSIENT_CODES.contains(&code) {
         Error::Unavailable(text)
-    } else if FOREIGN.contains(&code) {
+    } else if WRONG_KEY_CODES.contains(&code) {
         Error::WrongKey { data_key: binding.data_key, wrapping_key: key.to_owned() }
     } else {
         Error::Refused(text)

@@ -1,5 +1,5 @@
-//! Block transformer of SlateDB that seals each block of the log and of sorted runs, including
-//! indexes, filters and statistics.
+//! [`SealedBlocks`]: a block transformer for SlateDB. It seals each block of the log and of sorted
+//! runs, including indexes, filters and statistics.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ pub struct SealedBlocks {
 }
 
 impl SealedBlocks {
-    /// Creates the transformer with the store's keys and, in a clone, those of its parent. Both
-    /// have disjoint key numbers.
+    /// Creates the transformer with the store's keys and, in a clone, those of its parent. No key
+    /// of one store has the number of a key of the other.
     pub fn new(keys: Arc<Keys>, inherited: Option<Arc<Keys>>) -> Self {
         Self { keys, inherited }
     }
@@ -28,14 +28,14 @@ impl SealedBlocks {
 #[async_trait]
 impl BlockTransformer for SealedBlocks {
     async fn encode(&self, data: Bytes) -> Result<Bytes, slatedb::Error> {
-        let sealed = self.keys.seal(Purpose::Block, &data).map_err(told)?;
+        let sealed = self.keys.seal(Purpose::Block, &data).map_err(into_slatedb_error)?;
         Ok(Bytes::from(sealed))
     }
 
     async fn decode(&self, data: Bytes) -> Result<Bytes, slatedb::Error> {
         let inherited = self.inherited.as_ref().filter(|inherited| inherited.knows(&data));
         let keys = inherited.unwrap_or(&self.keys);
-        let opened = keys.open(Purpose::Block, &data).map_err(told)?;
+        let opened = keys.open(Purpose::Block, &data).map_err(into_slatedb_error)?;
         Ok(Bytes::from(opened))
     }
 
@@ -45,7 +45,7 @@ impl BlockTransformer for SealedBlocks {
 }
 
 /// Logs the reason, because SlateDB only reports that a transformation failed.
-fn told(error: Error) -> slatedb::Error {
+fn into_slatedb_error(error: Error) -> slatedb::Error {
     tracing::error!(%error, "a block of the store cannot be sealed or opened");
     slatedb::Error::data(error.to_string()).with_source(Box::new(error))
 }

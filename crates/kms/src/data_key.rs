@@ -25,7 +25,7 @@ impl DataKey {
     }
 
     /// Creates a key from a buffer, which is zeroized.
-    pub fn from_buffer(bytes: Vec<u8>) -> Option<Self> {
+    pub(crate) fn from_buffer(bytes: Vec<u8>) -> Option<Self> {
         Self::from_bytes(&Zeroizing::new(bytes))
     }
 
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_data_key_does_not_show_itself() {
+    fn debug_output_hides_the_data_key() {
         assert_eq!(format!("{:?}", DataKey::random()), "DataKey(..)");
         assert_ne!(DataKey::random(), DataKey::random());
         assert_eq!(DataKey::from_bytes(&[1; 31]), None);

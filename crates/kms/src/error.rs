@@ -1,4 +1,4 @@
-//! Errors of encryption, classified by the appropriate reaction.
+//! Errors of encryption, classified by the caller's next step.
 
 /// A failure of encryption.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -12,7 +12,7 @@ pub enum Error {
     /// The KMS rejects the request, or has no such key.
     #[error("the KMS refuses: {0}")]
     Refused(String),
-    /// This wrapping key did not wrap the ring, or the ring was tampered with.
+    /// The ring was not wrapped with this wrapping key, or was tampered with.
     #[error(
         "data key {data_key} cannot be unwrapped with {wrapping_key}: this is not the key that wrapped \
          it, or the key ring belongs to another catalog or was tampered with"

@@ -1,20 +1,20 @@
-//! The data keys of an open store, in memory. They seal and open data.
+//! The data keys of an open store, in memory, and the format of the data that they seal.
 //!
 //! Format of sealed data; numbers are big-endian:
 //!
-//! | bytes | what |
+//! | bytes | content |
 //! |---|---|
-//! | 1 | form: 1 |
+//! | 1 | format: 1 |
 //! | 4 | the data key's number |
 //! | 16 | the salt of the session key |
 //! | 8 | the counter that is the nonce |
 //! | as long as the plain text | cipher text of AES-256-GCM |
 //! | 16 | its tag |
 //!
-//! A process generates a salt when it opens the store and when the data key is rotated, derives a
-//! session key from both with HKDF-SHA-256, and uses a counter as the nonce. So a key never sees a
-//! nonce twice. The limit of 2^32 messages for random nonces of 96 bits does not apply, and the
-//! cipher never requires a rotation.
+//! A process generates a salt when it opens the store and when the data key is rotated. It derives
+//! a session key from the data key and the salt with HKDF-SHA-256, and uses a counter as the nonce.
+//! So no session key is used twice with the same nonce. The limit of 2^32 messages for random
+//! nonces of 96 bits does not apply, and the cipher never requires a rotation.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -41,8 +41,8 @@ pub const OVERHEAD: usize = HEADER + TAG;
 /// Maximum number of cached session keys of other processes.
 const SESSIONS_MAX: usize = 4096;
 
-/// The purpose of sealed data. Data cannot be used for another purpose, at another position or in
-/// another catalog.
+/// The purpose of sealed data. Data that was sealed for one purpose, position and catalog cannot be
+/// opened for another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose<'a> {
     /// A block of SlateDB. Its position is unknown.
@@ -56,7 +56,7 @@ pub enum Purpose<'a> {
     },
     /// A chunk of an object.
     Chunk {
-        /// The object's path, relative to the store's.
+        /// The object's path, relative to that of the store.
         path: &'a str,
         /// The chunk's index in the object, from 0.
         index: u64,
@@ -130,7 +130,7 @@ impl fmt::Debug for Keys {
 }
 
 impl Keys {
-    /// Creates the keys of a catalog. The key `active` seals.
+    /// Creates the keys of a catalog. New data is sealed with the key `active`.
     pub(super) fn new(
         catalog: Uuid,
         data_keys: BTreeMap<u32, DataKey>,
@@ -146,14 +146,14 @@ impl Keys {
         self.catalog
     }
 
-    /// Returns the number of the data key that seals.
+    /// Returns the number of the data key with which new data is sealed.
     pub fn active(&self) -> u32 {
         self.session().data_key
     }
 
-    /// Whether the header of sealed data names one of these keys.
+    /// Whether the header of sealed data contains the number of one of these keys.
     pub fn knows(&self, sealed: &[u8]) -> bool {
-        let number = Sealed::parse(sealed).map(|parts| parts.data_key);
+        let number = SealedParts::parse(sealed).map(|parts| parts.data_key);
         number.is_some_and(|number| self.read().data_keys.contains_key(&number))
     }
 
@@ -163,7 +163,7 @@ impl Keys {
     }
 
     /// Adds the keys of another ring of this catalog, and seals with its active key from now on.
-    /// Existing keys are retained.
+    /// The existing keys stay.
     pub fn take_over(&self, others: &Self) -> Result<(), Error> {
         let (keys, active) = {
             let others = others.read();
@@ -178,7 +178,7 @@ impl Keys {
     }
 
     /// Seals data.
-    pub fn seal(&self, purpose: Purpose<'_>, plain: &[u8]) -> Result<Vec<u8>, Error> {
+    pub(crate) fn seal(&self, purpose: Purpose<'_>, plain: &[u8]) -> Result<Vec<u8>, Error> {
         let mut sealed = Vec::with_capacity(plain.len() + OVERHEAD);
         self.seal_into(purpose, plain, &mut sealed)?;
         Ok(sealed)
@@ -216,7 +216,7 @@ impl Keys {
     }
 
     /// Opens data that was sealed for the same purpose, and appends it to a buffer.
-    pub fn open_into(
+    pub(crate) fn open_into(
         &self,
         purpose: Purpose<'_>,
         sealed: &[u8],
@@ -230,8 +230,8 @@ impl Keys {
         opened
     }
 
-    /// Returns the last error of opening data, if any. Code between this and the caller may drop
-    /// the reason.
+    /// Returns the last error of opening data, if any. Needed because code between these keys and
+    /// the caller may drop the reason.
     pub fn failure(&self) -> Option<Error> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -242,7 +242,8 @@ impl Keys {
         sealed: &[u8],
         plain: &mut Vec<u8>,
     ) -> Result<(), Error> {
-        let parts = Sealed::parse(sealed).ok_or_else(|| purpose.tampered("it is not sealed"))?;
+        let parts =
+            SealedParts::parse(sealed).ok_or_else(|| purpose.tampered("it is not sealed"))?;
         let key = self.session_key(parts.data_key, parts.salt)?;
         let data = Aad::from(purpose.associated_data(self.catalog));
         let begin = plain.len();
@@ -251,7 +252,7 @@ impl Keys {
         let opened = key.open_separate_gather(nonce, data, parts.text, parts.tag, out);
         opened.map_err(|_| {
             plain.truncate(begin);
-            purpose.tampered("its tag does not fit")
+            purpose.tampered("its tag does not match")
         })
     }
 
@@ -289,7 +290,7 @@ impl Session {
 }
 
 /// Sealed data, split into its parts.
-struct Sealed<'a> {
+struct SealedParts<'a> {
     data_key: u32,
     salt: [u8; SALT],
     counter: u64,
@@ -297,7 +298,7 @@ struct Sealed<'a> {
     tag: &'a [u8],
 }
 
-impl<'a> Sealed<'a> {
+impl<'a> SealedParts<'a> {
     fn parse(bytes: &'a [u8]) -> Option<Self> {
         let (form, rest) = bytes.split_first()?;
         let (data_key, rest) = rest.split_first_chunk()?;

@@ -12,8 +12,9 @@
 //! - **sealed** data ([`keys`]) names its data key and salt, and is bound to the catalog, its
 //!   purpose and, where known, its position.
 //!
-//! The code that writes data determines what is sealed: the [`block_transformer`] seals blocks of
-//! SlateDB, `wal` seals frames of the local WAL, and [`sealed_objects`] seals whole objects.
+//! Each kind of stored data is sealed by the code that writes it: the [`block_transformer`] seals
+//! blocks of SlateDB, `wal` seals frames of the local WAL, and [`sealed_objects`] seals whole
+//! objects.
 
 mod aws;
 pub mod block_transformer;
@@ -44,7 +45,7 @@ pub struct Binding {
     pub data_key: u32,
 }
 
-/// The binding under the names that the KMS shows in its log.
+/// Encodes the binding with the names that appear in the log of the KMS.
 impl Binding {
     /// Returns the key-value pairs of the encryption context.
     pub fn pairs(&self) -> [(&'static str, String); 2] {
@@ -57,7 +58,7 @@ impl Binding {
 
 /// A wrapped data key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wrapped {
+pub struct WrappedBytes {
     /// The name of the wrapping key in the KMS.
     pub wrapping_key: String,
     /// The encrypted data key.
@@ -77,10 +78,10 @@ pub trait Kms: Send + Sync {
         data_key: &DataKey,
         binding: &Binding,
         wrapping_key: Option<&str>,
-    ) -> Result<Wrapped, Error>;
+    ) -> Result<WrappedBytes, Error>;
 
-    /// Unwraps a data key with the wrapping key that it names.
-    async fn unwrap(&self, wrapped: &Wrapped, binding: &Binding) -> Result<DataKey, Error>;
+    /// Unwraps a data key with the wrapping key that `wrapped` names.
+    async fn unwrap(&self, wrapped: &WrappedBytes, binding: &Binding) -> Result<DataKey, Error>;
 }
 
 /// Opens the configured KMS. `None` without encryption. Sends no request.

@@ -1,5 +1,5 @@
-//! A KMS that consists of a file: wrapping keys in base64, one per line, the current one first. It
-//! is for machines that store the file separately from the store, or get it from a secret manager.
+//! A KMS that consists of a file: wrapping keys in base64, one per line, the current one first. For
+//! machines that store this file separately from the store, or get it from a secret manager.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 
 use super::data_key::DataKey;
 use super::error::Error;
-use super::{Binding, Kms, Wrapped};
+use super::{Binding, Kms, WrappedBytes};
 use slateberg_base::secret::random_bytes;
 
 /// Maximum size of a key file, in bytes. A longer file is invalid.
@@ -39,19 +39,21 @@ impl LocalKms {
     }
 
     fn keys(&self) -> Result<Vec<WrappingKey>, Error> {
-        let text = read(&self.file).map_err(|error| self.wrong(&error.to_string()))?;
+        let text = read(&self.file).map_err(|error| self.invalid(&error.to_string()))?;
         let lines = text.lines().map(str::trim);
         let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
         let keys: Vec<_> = lines.map(|line| self.key(line)).collect::<Result<_, _>>()?;
         if keys.is_empty() {
-            return Err(self.wrong("there is no key in it"));
+            return Err(self.invalid("there is no key in it"));
         }
         Ok(keys)
     }
 
     fn key(&self, line: &str) -> Result<WrappingKey, Error> {
-        // The error must not repeat the line, which may be most of a key.
-        let shape = || self.wrong("each line is 32 bytes in base64, as of openssl rand -base64 32");
+        // The error must not contain the line, because most of it may be a key.
+        let shape = || {
+            self.invalid("each line must be 32 bytes in base64, as from openssl rand -base64 32")
+        };
         let bytes = Zeroizing::new(STANDARD.decode(line).map_err(|_| shape())?);
         let key = UnboundKey::new(&AES_256_GCM, &bytes).map_err(|_| shape())?;
         let name = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &bytes), b"slateberg key name");
@@ -59,7 +61,7 @@ impl LocalKms {
         Ok(WrappingKey { name, key: LessSafeKey::new(key) })
     }
 
-    fn wrong(&self, reason: &str) -> Error {
+    fn invalid(&self, reason: &str) -> Error {
         let file = self.file.display();
         Error::Setting(format!("encryption.local_key_file: {file}: {reason}"))
     }
@@ -68,7 +70,7 @@ impl LocalKms {
 fn read(file: &Path) -> std::io::Result<Zeroizing<String>> {
     let length = std::fs::metadata(file)?.len();
     if length > FILE_BYTES_MAX {
-        return Err(std::io::Error::other("it is too long for a key file"));
+        return Err(std::io::Error::other("the file is too long for a key file"));
     }
     std::fs::read_to_string(file).map(Zeroizing::new)
 }
@@ -84,43 +86,43 @@ impl Kms for LocalKms {
         data_key: &DataKey,
         binding: &Binding,
         wrapping_key: Option<&str>,
-    ) -> Result<Wrapped, Error> {
+    ) -> Result<WrappedBytes, Error> {
         let keys = self.keys()?;
         let key = keys.iter().find(|key| wrapping_key.is_none_or(|name| key.name == name));
         let key = key.ok_or_else(|| {
-            self.wrong(&format!("there is no key {} in it", wrapping_key.unwrap_or_default()))
+            self.invalid(&format!("there is no key {} in it", wrapping_key.unwrap_or_default()))
         })?;
         let nonce: [u8; NONCE_LEN] = random_bytes();
         let mut bytes = nonce.to_vec();
         let mut text = Zeroizing::new(data_key.reveal().to_vec());
         let nonce = Nonce::assume_unique_for_key(nonce);
         let tag = key.key.seal_in_place_separate_tag(nonce, aad(binding), &mut text);
-        let tag = tag.map_err(|_| self.wrong("a data key cannot be wrapped with it"))?;
+        let tag = tag.map_err(|_| self.invalid("its first key cannot wrap a data key"))?;
         bytes.extend_from_slice(&text);
         bytes.extend_from_slice(tag.as_ref());
-        Ok(Wrapped { wrapping_key: key.name.clone(), bytes })
+        Ok(WrappedBytes { wrapping_key: key.name.clone(), bytes })
     }
 
-    async fn unwrap(&self, wrapped: &Wrapped, binding: &Binding) -> Result<DataKey, Error> {
+    async fn unwrap(&self, wrapped: &WrappedBytes, binding: &Binding) -> Result<DataKey, Error> {
         let keys = self.keys()?;
         let key = keys.iter().find(|key| key.name == wrapped.wrapping_key).ok_or_else(|| {
             let names: Vec<_> = keys.iter().map(|key| key.name.as_str()).collect();
-            self.wrong(&format!(
-                "data key {} is wrapped with key {}, and the file holds {} alone",
+            self.invalid(&format!(
+                "data key {} is wrapped with key {}, but the file contains only {}",
                 binding.data_key,
                 wrapped.wrapping_key,
                 names.join(", ")
             ))
         })?;
-        let wrong = || Error::WrongKey {
+        let invalid = || Error::WrongKey {
             data_key: binding.data_key,
             wrapping_key: wrapped.wrapping_key.clone(),
         };
-        let (nonce, text) = wrapped.bytes.split_first_chunk().ok_or_else(wrong)?;
+        let (nonce, text) = wrapped.bytes.split_first_chunk().ok_or_else(invalid)?;
         let mut text = Zeroizing::new(text.to_vec());
         let nonce = Nonce::assume_unique_for_key(*nonce);
-        let plain = key.key.open_in_place(nonce, aad(binding), &mut text).map_err(|_| wrong())?;
-        DataKey::from_bytes(plain).ok_or_else(wrong)
+        let plain = key.key.open_in_place(nonce, aad(binding), &mut text).map_err(|_| invalid())?;
+        DataKey::from_bytes(plain).ok_or_else(invalid)
     }
 }
 
@@ -149,7 +151,7 @@ mod tests {
     const BINDING: Binding = Binding { catalog: Uuid::nil(), data_key: 1 };
 
     #[tokio::test]
-    async fn what_was_wrapped_is_unwrapped_under_the_same_binding_alone() {
+    async fn data_key_unwraps_only_with_its_binding() {
         let file = file(&[&[1; 32]]);
         let kms = LocalKms::open(file.path()).expect("it is a key file");
         let data_key = DataKey::random();
@@ -158,8 +160,8 @@ mod tests {
         let others =
             [Binding { data_key: 2, ..BINDING }, Binding { catalog: Uuid::max(), ..BINDING }];
         for other in others {
-            let refused = kms.unwrap(&wrapped, &other).await;
-            assert!(matches!(refused, Err(Error::WrongKey { .. })), "{refused:?}");
+            let result = kms.unwrap(&wrapped, &other).await;
+            assert!(matches!(result, Err(Error::WrongKey { .. })), "{result:?}");
         }
         for at in 0..wrapped.bytes.len() {
             let mut flipped = wrapped.clone();
@@ -169,7 +171,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_new_first_line_wraps_and_the_old_one_still_unwraps() {
+    async fn first_key_wraps_and_older_keys_unwrap() {
         let (old, both) = (file(&[&[1; 32]]), file(&[&[2; 32], &[1; 32]]));
         let data_key = DataKey::random();
         let kms = LocalKms::open(old.path()).expect("it is a key file");
@@ -183,11 +185,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_file_is_refused_without_being_repeated() {
+    fn invalid_key_file_is_rejected_without_its_content() {
         for lines in [&[][..], &[&[1; 31][..]], &[&[1; 32][..], b"short"]] {
             let file = file(lines);
-            let refused = LocalKms::open(file.path()).err().expect("it is no key file");
-            let text = refused.to_string();
+            let result = LocalKms::open(file.path()).err().expect("it is no key file");
+            let text = result.to_string();
             assert!(text.contains("local_key_file"), "{text}");
             assert!(!text.contains(&STANDARD.encode([1; 31])), "{text}");
         }

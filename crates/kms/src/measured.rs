@@ -6,20 +6,20 @@ use std::time::Instant;
 use async_trait::async_trait;
 
 use super::data_key::DataKey;
-use super::{Binding, Error, Kms, Wrapped};
-use slateberg_telemetry::requests::Requests;
+use super::{Binding, Error, Kms, WrappedBytes};
+use slateberg_telemetry::requests::RequestMetrics;
 
-struct Measured {
+struct MeasuredKms {
     inner: Arc<dyn Kms>,
-    requests: Arc<Requests>,
+    requests: Arc<RequestMetrics>,
 }
 
-/// Wraps a KMS so that its requests are measured.
-pub fn measured(inner: Arc<dyn Kms>, requests: Arc<Requests>) -> Arc<dyn Kms> {
-    Arc::new(Measured { inner, requests })
+/// Returns a KMS that records the metrics of each request to `inner`.
+pub fn measured(inner: Arc<dyn Kms>, requests: Arc<RequestMetrics>) -> Arc<dyn Kms> {
+    Arc::new(MeasuredKms { inner, requests })
 }
 
-impl Measured {
+impl MeasuredKms {
     fn ended<T>(&self, operation: &'static str, began: Instant, result: &Result<T, Error>) {
         let error = result.as_ref().err().map(|error| match error {
             Error::Unavailable(_) => "unavailable",
@@ -32,7 +32,7 @@ impl Measured {
 }
 
 #[async_trait]
-impl Kms for Measured {
+impl Kms for MeasuredKms {
     fn kind(&self) -> &'static str {
         self.inner.kind()
     }
@@ -42,14 +42,14 @@ impl Kms for Measured {
         data_key: &DataKey,
         binding: &Binding,
         wrapping_key: Option<&str>,
-    ) -> Result<Wrapped, Error> {
+    ) -> Result<WrappedBytes, Error> {
         let began = Instant::now();
         let wrapped = self.inner.wrap(data_key, binding, wrapping_key).await;
         self.ended("wrap", began, &wrapped);
         wrapped
     }
 
-    async fn unwrap(&self, wrapped: &Wrapped, binding: &Binding) -> Result<DataKey, Error> {
+    async fn unwrap(&self, wrapped: &WrappedBytes, binding: &Binding) -> Result<DataKey, Error> {
         let began = Instant::now();
         let data_key = self.inner.unwrap(wrapped, binding).await;
         self.ended("unwrap", began, &data_key);

@@ -1,9 +1,9 @@
-//! The key ring: the wrapped data keys of a store, in an object beside it.
+//! The key ring: the object beside a store that contains the wrapped data keys.
 //!
-//! The ring is JSON that need not be secret and cannot be changed unnoticed. A MAC with a key
-//! derived from the active data key covers all of it, and the KMS binds each data key to the
-//! catalog and its number. Data keys are never removed, so that all data ever written stays
-//! readable.
+//! The ring is JSON. It need not be secret, and cannot be changed unnoticed: a MAC with a key that
+//! is derived from the active data key covers all of it, and the KMS binds each data key to the
+//! catalog and to the key's number. Data keys are never removed, so that all data ever written
+//! stays readable.
 
 use std::collections::BTreeMap;
 
@@ -17,12 +17,12 @@ use uuid::Uuid;
 use super::data_key::DataKey;
 use super::error::Error;
 use super::keys::{Keys, extract};
-use super::{Binding, Kms, Wrapped};
+use super::{Binding, Kms, WrappedBytes};
 
 /// The format of the ring of a store that is not a clone.
 const FORM: u32 = 1;
-/// The format of the ring of a clone, which also contains keys of another catalog. A binary without
-/// support for it rejects the ring.
+/// The format of the ring of a clone, which also contains keys of another catalog. A binary that
+/// does not know this format rejects the ring.
 const FORM_OF_CLONES: u32 = 2;
 
 /// A key ring.
@@ -33,20 +33,20 @@ pub struct Ring {
     catalog: Uuid,
     /// Increases with each change.
     revision: u64,
-    /// The number of the data key that seals.
+    /// The number of the data key with which new data is sealed.
     active: u32,
     data_keys: Vec<WrappedKey>,
     /// The keys of a clone's parent. `None` if the store is not a clone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    inherited: Option<Inherited>,
+    inherited: Option<InheritedKeys>,
     /// HMAC-SHA-256 of the ring without this field, in base64.
     mac: String,
 }
 
-/// The keys that open objects that a clone shares with its parent. They never seal.
+/// The keys for the objects that a clone shares with its parent. They only open data.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Inherited {
+pub struct InheritedKeys {
     /// The parent's catalog, to which these keys and the objects are bound.
     pub catalog: Uuid,
     /// The parent's path in the bucket or on the machine. Objects below it belong to the parent.
@@ -95,7 +95,7 @@ impl WrappedKey {
     async fn unwrap(&self, kms: &dyn Kms, catalog: Uuid) -> Result<(u32, DataKey), Error> {
         if self.kms != kms.kind() {
             return Err(Error::Setting(format!(
-                "encryption.kms: data key {} is wrapped by KMS \"{}\", and this is \"{}\"",
+                "encryption.kms: data key {} is wrapped by KMS \"{}\", but the configured KMS is \"{}\"",
                 self.number,
                 self.kms,
                 kms.kind()
@@ -104,7 +104,7 @@ impl WrappedKey {
         let bytes = STANDARD.decode(&self.wrapped);
         let bytes =
             bytes.map_err(|error| Error::Ring(format!("data key {}: {error}", self.number)))?;
-        let wrapped = Wrapped { wrapping_key: self.wrapping_key.clone(), bytes };
+        let wrapped = WrappedBytes { wrapping_key: self.wrapping_key.clone(), bytes };
         let binding = Binding { catalog, data_key: self.number };
         Ok((self.number, kms.unwrap(&wrapped, &binding).await?))
     }
@@ -112,7 +112,7 @@ impl WrappedKey {
 
 impl Ring {
     /// Creates the ring of a new store, with one data key.
-    pub async fn found(kms: &dyn Kms, catalog: Uuid, now_ms: i64) -> Result<(Self, Keys), Error> {
+    pub async fn create(kms: &dyn Kms, catalog: Uuid, now_ms: i64) -> Result<(Self, Keys), Error> {
         let (data_key, binding) = (DataKey::random(), Binding { catalog, data_key: 1 });
         let wrapped = WrappedKey::wrap(kms, &data_key, &binding, None, now_ms).await?;
         let keys = Keys::new(catalog, BTreeMap::from([(1, data_key)]), 1)?;
@@ -125,11 +125,12 @@ impl Ring {
             inherited: None,
             mac: String::new(),
         };
-        Ok((ring.signed(&keys)?, keys))
+        Ok((ring.sign(&keys)?, keys))
     }
 
-    /// Creates the ring of a clone of this ring's store, which is at `path`. The clone's own data
-    /// key has a number greater than all of the parent's, so that each number identifies one key.
+    /// Creates the ring of a clone of this ring's store, which is at `path`. The number of the
+    /// clone's own data key is greater than all numbers of the parent, so that each number
+    /// identifies one key.
     pub async fn cloned(
         &self,
         kms: &dyn Kms,
@@ -138,14 +139,14 @@ impl Ring {
         now_ms: i64,
     ) -> Result<(Self, Keys), Error> {
         if self.inherited.is_some() {
-            return Err(Error::Ring("it is that of a clone, which is not cloned".to_owned()));
+            return Err(Error::Ring("a clone cannot be cloned".to_owned()));
         }
         let number = self.next_number()?;
         let (data_key, binding) = (DataKey::random(), Binding { catalog, data_key: number });
         let with = self.wrapped(self.active).map(|active| active.wrapping_key.as_str());
         let wrapped = WrappedKey::wrap(kms, &data_key, &binding, with, now_ms).await?;
         let keys = Keys::new(catalog, BTreeMap::from([(number, data_key)]), number)?;
-        let inherited = Inherited {
+        let inherited = InheritedKeys {
             catalog: self.catalog,
             path: path.to_owned(),
             data_keys: self.data_keys.clone(),
@@ -159,7 +160,7 @@ impl Ring {
             inherited: Some(inherited),
             mac: String::new(),
         };
-        Ok((ring.signed(&keys)?, keys))
+        Ok((ring.sign(&keys)?, keys))
     }
 
     /// Unwraps all data keys and verifies that the ring is unchanged.
@@ -172,7 +173,7 @@ impl Ring {
         if let Some(known) = known
             && known.catalog() != self.catalog
         {
-            return Err(Error::Ring(format!("it is that of another catalog, {}", self.catalog)));
+            return Err(Error::Ring(format!("it belongs to another catalog, {}", self.catalog)));
         }
         let unwrapping = self.data_keys.iter().map(|wrapped| async {
             match known.and_then(|known| known.data_key(wrapped.number)) {
@@ -183,8 +184,8 @@ impl Ring {
         let data_keys: BTreeMap<_, _> = try_join_all(unwrapping).await?.into_iter().collect();
         let keys = Keys::new(self.catalog, data_keys, self.active)?;
         let mac = STANDARD.decode(&self.mac).unwrap_or_default();
-        let verified = hmac::verify(&self.mac_key(&keys)?, &self.unsigned()?, &mac);
-        verified.map_err(|_| Error::Ring("its MAC does not fit".to_owned()))?;
+        let verified = hmac::verify(&self.mac_key(&keys)?, &self.unsigned_bytes()?, &mac);
+        verified.map_err(|_| Error::Ring("its MAC does not match".to_owned()))?;
         Ok(keys)
     }
 
@@ -199,9 +200,9 @@ impl Ring {
         Keys::new(inherited.catalog, data_keys, newest).map(Some)
     }
 
-    /// Returns the ring with a new data key that seals from now on. The current wrapping key wraps
-    /// it.
-    pub async fn rotated(
+    /// Returns the ring with a new data key, wrapped by the current wrapping key. New data is
+    /// sealed with this data key from now on.
+    pub async fn rotate(
         &self,
         kms: &dyn Kms,
         known: &Keys,
@@ -222,13 +223,13 @@ impl Ring {
         let keys = Keys::new(self.catalog, data_keys, number)?;
         let mut ring = Self { revision: self.revision + 1, active: number, ..self.clone() };
         ring.data_keys.push(wrapped);
-        Ok((ring.signed(&keys)?, keys))
+        Ok((ring.sign(&keys)?, keys))
     }
 
     /// Returns the ring with all data keys, including those of a clone's parent, wrapped with the
-    /// given or the configured wrapping key. The keys come from memory, so the old wrapping key is
-    /// not needed.
-    pub async fn rewrapped(
+    /// given or the configured wrapping key. The old wrapping key is not needed, because the data
+    /// keys are in memory.
+    pub async fn rewrap(
         &self,
         kms: &dyn Kms,
         (known, parents): (&Keys, Option<&Keys>),
@@ -236,7 +237,7 @@ impl Ring {
         now_ms: i64,
     ) -> Result<Self, Error> {
         let known_keys = self.unlock_with(kms, Some(known)).await?;
-        let anew = async |all: &[WrappedKey], keys: &Keys| {
+        let rewrap_all = async |all: &[WrappedKey], keys: &Keys| {
             let wrapping = all.iter().map(|known| async {
                 let binding = Binding { catalog: keys.catalog(), data_key: known.number };
                 let data_key = keys.data_key(known.number);
@@ -246,21 +247,23 @@ impl Ring {
             });
             try_join_all(wrapping).await
         };
-        let data_keys = anew(&self.data_keys, &known_keys).await?;
+        let data_keys = rewrap_all(&self.data_keys, &known_keys).await?;
         let inherited = match (&self.inherited, parents) {
             (Some(inherited), Some(parents)) => {
-                let data_keys = anew(&inherited.data_keys, parents).await?;
-                Some(Inherited { data_keys, ..inherited.clone() })
+                let data_keys = rewrap_all(&inherited.data_keys, parents).await?;
+                Some(InheritedKeys { data_keys, ..inherited.clone() })
             }
             (Some(_), None) => {
-                return Err(Error::Ring("the keys of the clone's parent are not open".to_owned()));
+                return Err(Error::Ring(
+                    "the keys of the clone's parent are not unlocked".to_owned(),
+                ));
             }
             (None, _) => None,
         };
         let ring = Self { revision: self.revision + 1, data_keys, inherited, ..self.clone() };
         // A ring that cannot be unlocked must not replace one that can, so the KMS must unwrap all
         // keys once.
-        let ring = ring.signed(&known_keys)?;
+        let ring = ring.sign(&known_keys)?;
         ring.unlock(kms).await?;
         ring.unlock_inherited(kms).await?;
         Ok(ring)
@@ -276,7 +279,7 @@ impl Ring {
         self.revision
     }
 
-    /// Returns the number of the data key that seals.
+    /// Returns the number of the data key with which new data is sealed.
     pub fn active(&self) -> u32 {
         self.active
     }
@@ -288,7 +291,7 @@ impl Ring {
     }
 
     /// Returns the keys of a clone's parent. `None` if the store is not a clone.
-    pub fn inherited(&self) -> Option<&Inherited> {
+    pub fn inherited(&self) -> Option<&InheritedKeys> {
         self.inherited.as_ref()
     }
 
@@ -305,32 +308,34 @@ impl Ring {
         let known = if ring.inherited.is_some() { FORM_OF_CLONES } else { FORM };
         if ring.form != known {
             return Err(Error::Ring(format!(
-                "it has form {}, this slateberg knows {FORM}, and {FORM_OF_CLONES} for clones",
+                "it has format {}, but this slateberg supports only {FORM}, and {FORM_OF_CLONES} for clones",
                 ring.form
             )));
         }
         if ring.to_bytes()? != bytes {
-            return Err(Error::Ring("it is not written as slateberg writes it".to_owned()));
+            return Err(Error::Ring(
+                "its JSON differs from the form that slateberg writes".to_owned(),
+            ));
         }
         Ok(ring)
     }
 
-    /// Returns an unused key number, greater than all of the parent's.
+    /// Returns an unused key number, greater than all numbers of the store and its parent.
     fn next_number(&self) -> Result<u32, Error> {
         let newest = self.data_keys().map(|known| known.number).max().unwrap_or(0);
-        newest.checked_add(1).ok_or_else(|| Error::Ring("no number is left".to_owned()))
+        newest.checked_add(1).ok_or_else(|| Error::Ring("all key numbers are used".to_owned()))
     }
 
     fn wrapped(&self, number: u32) -> Option<&WrappedKey> {
         self.data_keys.iter().find(|known| known.number == number)
     }
 
-    fn signed(self, keys: &Keys) -> Result<Self, Error> {
-        let mac = hmac::sign(&self.mac_key(keys)?, &self.unsigned()?);
+    fn sign(self, keys: &Keys) -> Result<Self, Error> {
+        let mac = hmac::sign(&self.mac_key(keys)?, &self.unsigned_bytes()?);
         Ok(Self { mac: STANDARD.encode(mac), ..self })
     }
 
-    fn unsigned(&self) -> Result<Vec<u8>, Error> {
+    fn unsigned_bytes(&self) -> Result<Vec<u8>, Error> {
         Self { mac: String::new(), ..self.clone() }.to_bytes()
     }
 

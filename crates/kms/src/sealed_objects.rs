@@ -1,16 +1,18 @@
 //! [`SealedObjects`]: an object store for SlateDB that seals every object, chunk by chunk.
 //!
 //! SlateDB passes its blocks to a transformer, but not its manifests and the footers of its files.
-//! Footers contain the first and last key, and keys contain names. So all objects are sealed here,
-//! too. A reader of the bucket sees paths, sizes and times, and no keys.
+//! Footers contain the first and last key, and keys contain names. Therefore whole objects are
+//! sealed here, in addition to the blocks. A reader of the bucket sees only paths, sizes and times.
 //!
-//! Chunks have [`PLAIN`] bytes, except the last one, which may be shorter and always exists: an
-//! empty object has one empty chunk. Each chunk is bound to the object's path, its index, and
-//! whether it is the last, so that chunks cannot be exchanged, moved, omitted or cut off. The index
-//! determines the position of a chunk, so one request reads any range.
+//! Chunks have [`PLAIN_CHUNK_BYTES`] bytes, except the last one, which may be shorter and always
+//! exists: an empty object has one empty chunk. Each chunk is bound to the object's path, to its
+//! own index, and to whether it is the last one. Therefore an attacker cannot exchange, move, omit
+//! or cut off chunks. The position of a chunk follows from its index, so one request can read any
+//! range.
 //!
-//! A clone (`store::clones`) shares objects with its parent. These are below the parent's path and
-//! open only with the parent's keys, so an object of one store cannot replace one of the other.
+//! A clone (`store::clones`) shares objects with its parent. These objects are below the parent's
+//! path and can be opened only with the parent's keys, so an object of one store cannot replace one
+//! of the other store.
 
 use std::fmt;
 use std::ops::Range;
@@ -32,9 +34,9 @@ use super::keys::{Keys, OVERHEAD, Purpose};
 use super::{self as kms};
 
 /// Size of an unsealed chunk, in bytes.
-const PLAIN: u64 = 16 << 10;
+const PLAIN_CHUNK_BYTES: u64 = 16 << 10;
 /// Size of a sealed chunk, in bytes.
-const SEALED: u64 = PLAIN + OVERHEAD as u64;
+const SEALED_CHUNK_BYTES: u64 = PLAIN_CHUNK_BYTES + OVERHEAD as u64;
 /// The name of this store in errors.
 const STORE: &str = "sealed objects";
 
@@ -51,7 +53,7 @@ struct Parent {
     access: Access,
 }
 
-/// Permitted access to a parent's objects.
+/// Kind of access to a parent's objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// Reading only, for the clone itself.
@@ -64,7 +66,8 @@ pub enum Access {
 #[derive(Clone)]
 struct Sealer {
     keys: Arc<Keys>,
-    /// The store's path. Objects are bound to their relative path, so that a store can be moved.
+    /// The store's path. Objects are bound to their paths relative to it, so that a store can be
+    /// moved.
     below: Path,
 }
 
@@ -86,38 +89,38 @@ impl SealedObjects {
         Self { inner, sealer: Sealer { keys, below }, parent: None }
     }
 
-    /// Adds access to the objects of a clone's parent, which are below `below` and sealed with
-    /// `keys`.
+    /// Adds access to the objects of a clone's parent, which are below the path `below` and sealed
+    /// with `keys`.
     pub fn sharing(self, below: Path, keys: Arc<Keys>, access: Access) -> Self {
         let sealer = Sealer { keys, below };
         Self { parent: Some(Parent { sealer, access }), ..self }
     }
 
-    /// Returns the sealer that opens an object.
-    fn opens(&self, path: &Path) -> &Sealer {
+    /// Returns the sealer with which an object is opened.
+    fn reader_of(&self, path: &Path) -> &Sealer {
         let parent =
             self.parent.as_ref().filter(|parent| path.prefix_matches(&parent.sealer.below));
         parent.map_or(&self.sealer, |parent| &parent.sealer)
     }
 
-    /// Returns the sealer that seals an object. Errors if the object must not be written.
-    fn seals(&self, path: &Path) -> Result<&Sealer> {
-        match self.guarded() {
-            Some(below) if path.prefix_matches(below) => Err(not_ours(path)),
-            _ => Ok(self.opens(path)),
+    /// Returns the sealer with which an object is sealed. Errors if the object must not be written.
+    fn writer_of(&self, path: &Path) -> Result<&Sealer> {
+        match self.protected_path() {
+            Some(below) if path.prefix_matches(below) => Err(parent_object(path)),
+            _ => Ok(self.reader_of(path)),
         }
     }
 
-    /// Returns the path below which writing and deleting is forbidden.
-    fn guarded(&self) -> Option<&Path> {
+    /// Returns the path below which nothing may be written or deleted.
+    fn protected_path(&self) -> Option<&Path> {
         let parent = self.parent.as_ref().filter(|parent| parent.access == Access::Read);
         parent.map(|parent| &parent.sealer.below)
     }
 
     /// Returns an object's metadata with its unsealed size.
-    fn unsealed(meta: ObjectMeta) -> Result<ObjectMeta> {
+    fn with_plain_size(meta: ObjectMeta) -> Result<ObjectMeta> {
         let size = plain_size(meta.size)
-            .ok_or_else(|| tampered(meta.location.as_ref(), "it has no size that chunks make"))?;
+            .ok_or_else(|| tampered(meta.location.as_ref(), "no sealed object has its size"))?;
         Ok(ObjectMeta { size, ..meta })
     }
 
@@ -129,13 +132,17 @@ impl SealedObjects {
                 return Err(generic(format!("{path}: the range {range:?} is empty")));
             }
             Some(GetRange::Bounded(range)) => {
-                let end = range.end.div_ceil(PLAIN).saturating_mul(SEALED);
-                Some(GetRange::Bounded(range.start / PLAIN * SEALED..end))
+                let end = range.end.div_ceil(PLAIN_CHUNK_BYTES).saturating_mul(SEALED_CHUNK_BYTES);
+                Some(GetRange::Bounded(range.start / PLAIN_CHUNK_BYTES * SEALED_CHUNK_BYTES..end))
             }
-            Some(GetRange::Offset(offset)) => Some(GetRange::Offset(offset / PLAIN * SEALED)),
+            Some(GetRange::Offset(offset)) => {
+                Some(GetRange::Offset(offset / PLAIN_CHUNK_BYTES * SEALED_CHUNK_BYTES))
+            }
             Some(GetRange::Suffix(length)) => {
                 let size = self.head(path).await?.size;
-                Some(GetRange::Offset(size.saturating_sub(*length) / PLAIN * SEALED))
+                Some(GetRange::Offset(
+                    size.saturating_sub(*length) / PLAIN_CHUNK_BYTES * SEALED_CHUNK_BYTES,
+                ))
             }
         })
     }
@@ -151,14 +158,14 @@ impl Sealer {
     /// last chunk of the object.
     fn seal(&self, path: &Path, first: u64, text: &[u8], with_last: bool) -> Result<Bytes> {
         let path = self.name(path);
-        let chunks = text.len().div_ceil(PLAIN as usize).max(usize::from(with_last));
+        let chunks = text.len().div_ceil(PLAIN_CHUNK_BYTES as usize).max(usize::from(with_last));
         let mut sealed = Vec::with_capacity(text.len() + chunks * OVERHEAD);
         for chunk in 0..chunks {
-            let begin = chunk * PLAIN as usize;
-            let plain = &text[begin..text.len().min(begin + PLAIN as usize)];
+            let begin = chunk * PLAIN_CHUNK_BYTES as usize;
+            let plain = &text[begin..text.len().min(begin + PLAIN_CHUNK_BYTES as usize)];
             let is_last = with_last && chunk + 1 == chunks;
             let purpose = Purpose::Chunk { path, index: first + chunk as u64, is_last };
-            self.keys.seal_into(purpose, plain, &mut sealed).map_err(broken)?;
+            self.keys.seal_into(purpose, plain, &mut sealed).map_err(encryption_error)?;
         }
         Ok(Bytes::from(sealed))
     }
@@ -168,9 +175,9 @@ impl Sealer {
     fn open(&self, path: &Path, first: u64, sealed: &[u8], chunks: u64) -> Result<Vec<u8>> {
         let path = self.name(path);
         let mut plain = Vec::with_capacity(sealed.len());
-        for (index, sealed) in (first..).zip(sealed.chunks(SEALED as usize)) {
+        for (index, sealed) in (first..).zip(sealed.chunks(SEALED_CHUNK_BYTES as usize)) {
             let purpose = Purpose::Chunk { path, index, is_last: index + 1 == chunks };
-            self.keys.open_into(purpose, sealed, &mut plain).map_err(broken)?;
+            self.keys.open_into(purpose, sealed, &mut plain).map_err(encryption_error)?;
         }
         Ok(plain)
     }
@@ -178,8 +185,8 @@ impl Sealer {
 
 /// Returns the unsealed size of an object. `None` if no sealed object has this size.
 fn plain_size(sealed: u64) -> Option<u64> {
-    let chunks = sealed.div_ceil(SEALED);
-    let last = sealed.checked_sub(chunks.checked_sub(1)? * SEALED)?;
+    let chunks = sealed.div_ceil(SEALED_CHUNK_BYTES);
+    let last = sealed.checked_sub(chunks.checked_sub(1)? * SEALED_CHUNK_BYTES)?;
     // Only the first chunk may be empty.
     let least = OVERHEAD as u64 + u64::from(chunks > 1);
     (last >= least).then(|| sealed - chunks * OVERHEAD as u64)
@@ -187,24 +194,24 @@ fn plain_size(sealed: u64) -> Option<u64> {
 
 /// Converts an encryption error to an object store error. It is marked as not retryable; otherwise
 /// SlateDB would retry forever.
-fn broken(error: kms::Error) -> Error {
+fn encryption_error(error: kms::Error) -> Error {
     tracing::error!(%error, "an object of the store cannot be sealed or opened");
     Error::Generic { store: STORE, source: Box::new(NonRetryable(Box::new(error))) }
 }
 
-fn not_ours(path: &Path) -> Error {
-    generic(format!("{path} is an object of the store that this one is a clone of"))
+fn parent_object(path: &Path) -> Error {
+    generic(format!("{path} belongs to the parent of this clone and cannot be changed"))
 }
 
 fn tampered(path: &str, reason: &'static str) -> Error {
-    broken(kms::Error::Tampered { what: format!("the object {path}"), reason })
+    encryption_error(kms::Error::Tampered { what: format!("the object {path}"), reason })
 }
 
 fn generic(reason: String) -> Error {
     Error::Generic { store: STORE, source: Box::new(NonRetryable(reason.into())) }
 }
 
-fn joined(payload: &PutPayload) -> Vec<u8> {
+fn join_payload(payload: &PutPayload) -> Vec<u8> {
     let mut text = Vec::with_capacity(payload.content_length());
     payload.iter().for_each(|bytes| text.extend_from_slice(bytes));
     text
@@ -218,7 +225,7 @@ impl ObjectStore for SealedObjects {
         payload: PutPayload,
         opts: PutOptions,
     ) -> Result<PutResult> {
-        let sealed = self.seals(location)?.seal(location, 0, &joined(&payload), true)?;
+        let sealed = self.writer_of(location)?.seal(location, 0, &join_payload(&payload), true)?;
         self.inner.put_opts(location, sealed.into(), opts).await
     }
 
@@ -227,40 +234,46 @@ impl ObjectStore for SealedObjects {
         location: &Path,
         opts: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
-        let (sealer, path) = (self.seals(location)?.clone(), location.clone());
+        let (sealer, path) = (self.writer_of(location)?.clone(), location.clone());
         let inner = self.inner.put_multipart_opts(location, opts).await?;
-        let state = Mutex::new(Held::default());
+        let state = Mutex::new(UploadBuffer::default());
         Ok(Box::new(SealedUpload { inner, sealer, path, state }))
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         if options.head {
             let result = self.inner.get_opts(location, options).await?;
-            let meta = Self::unsealed(result.meta)?;
+            let meta = Self::with_plain_size(result.meta)?;
             return Ok(GetResult { range: 0..meta.size, meta, ..result });
         }
-        let wanted = options.range.clone();
+        let requested_range = options.range.clone();
         let range = self.sealed_range(location, &options).await?;
         let result = self.inner.get_opts(location, GetOptions { range, ..options }).await?;
         let (sealed_size, attributes) = (result.meta.size, result.attributes.clone());
         let (read, extensions) = (result.range.clone(), result.extensions.clone());
-        let meta = Self::unsealed(result.meta.clone())?;
+        let meta = Self::with_plain_size(result.meta.clone())?;
         let sealed = result.bytes().await?;
-        if read.start % SEALED != 0 || sealed.len() as u64 != read.end.saturating_sub(read.start) {
+        if read.start % SEALED_CHUNK_BYTES != 0
+            || sealed.len() as u64 != read.end.saturating_sub(read.start)
+        {
             return Err(generic(format!(
-                "{location}: {read:?} was read, which is not what was asked"
+                "{location}: the store returned {read:?}, which is not the requested range"
             )));
         }
-        let first = read.start / SEALED;
-        let chunks = sealed_size.div_ceil(SEALED);
-        let plain = self.opens(location).open(location, first, &sealed, chunks)?;
+        let first = read.start / SEALED_CHUNK_BYTES;
+        let chunks = sealed_size.div_ceil(SEALED_CHUNK_BYTES);
+        let plain = self.reader_of(location).open(location, first, &sealed, chunks)?;
         let plain = Bytes::from(plain);
-        let range = match wanted {
+        let range = match requested_range {
             None => 0..meta.size,
-            Some(wanted) => wanted.as_range(meta.size).map_err(|e| generic(e.to_string()))?,
+            Some(requested_range) => {
+                requested_range.as_range(meta.size).map_err(|e| generic(e.to_string()))?
+            }
         };
-        let part = part(&plain, first * PLAIN, &range);
-        let part = part.ok_or_else(|| generic(format!("{location}: {range:?} was not read")))?;
+        let part = part(&plain, first * PLAIN_CHUNK_BYTES, &range);
+        let part = part.ok_or_else(|| {
+            generic(format!("{location}: the store did not return all of {range:?}"))
+        })?;
         let payload = GetResultPayload::Stream(futures::stream::once(async { Ok(part) }).boxed());
         Ok(GetResult { payload, meta, range, attributes, extensions })
     }
@@ -269,11 +282,11 @@ impl ObjectStore for SealedObjects {
         &self,
         locations: BoxStream<'static, Result<Path>>,
     ) -> BoxStream<'static, Result<Path>> {
-        let Some(guarded) = self.guarded().cloned() else {
+        let Some(protected_path) = self.protected_path().cloned() else {
             return self.inner.delete_stream(locations);
         };
         let ours = locations.map(move |path| match path {
-            Ok(path) if path.prefix_matches(&guarded) => Err(not_ours(&path)),
+            Ok(path) if path.prefix_matches(&protected_path) => Err(parent_object(&path)),
             other => other,
         });
         self.inner.delete_stream(ours.boxed())
@@ -281,7 +294,7 @@ impl ObjectStore for SealedObjects {
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
         // An object with an impossible size is listed unchanged. Reading it fails.
-        self.inner.list(prefix).map_ok(listed).boxed()
+        self.inner.list(prefix).map_ok(with_plain_size_if_valid).boxed()
     }
 
     fn list_with_offset(
@@ -289,23 +302,23 @@ impl ObjectStore for SealedObjects {
         prefix: Option<&Path>,
         offset: &Path,
     ) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.inner.list_with_offset(prefix, offset).map_ok(listed).boxed()
+        self.inner.list_with_offset(prefix, offset).map_ok(with_plain_size_if_valid).boxed()
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
         let mut listing = self.inner.list_with_delimiter(prefix).await?;
-        listing.objects = listing.objects.into_iter().map(listed).collect();
+        listing.objects = listing.objects.into_iter().map(with_plain_size_if_valid).collect();
         Ok(listing)
     }
 
     async fn copy_opts(&self, from: &Path, _to: &Path, _options: CopyOptions) -> Result<()> {
-        // A copy could not be opened at its new path. SlateDB copies the log of a store that it
-        // clones; a store cloned here has none.
+        // A copy could not be opened at its new path. SlateDB copies only logs of stores that it
+        // clones, and a store that is cloned here has no log.
         Err(Error::NotSupported { source: format!("{from}: sealed objects are not copied").into() })
     }
 }
 
-fn listed(meta: ObjectMeta) -> ObjectMeta {
+fn with_plain_size_if_valid(meta: ObjectMeta) -> ObjectMeta {
     ObjectMeta { size: plain_size(meta.size).unwrap_or(meta.size), ..meta }
 }
 
@@ -316,17 +329,18 @@ fn part(plain: &Bytes, offset: u64, range: &Range<u64>) -> Option<Bytes> {
     (begin <= end && end <= plain.len()).then(|| plain.slice(begin..end))
 }
 
-/// A multipart upload. Only whole chunks are sent; the remainder waits for the next part or the
-/// end. At least one byte always waits, because the last chunk is known only at the end.
+/// A multipart upload. Only whole chunks are sent. The remaining bytes wait for the next part or
+/// for the end. At least one byte always waits, because only at the end is it known which chunk is
+/// the last one.
 struct SealedUpload {
     inner: Box<dyn MultipartUpload>,
     sealer: Sealer,
     path: Path,
-    state: Mutex<Held>,
+    state: Mutex<UploadBuffer>,
 }
 
 #[derive(Default)]
-struct Held {
+struct UploadBuffer {
     text: BytesMut,
     /// The index of the next chunk.
     next: u64,
@@ -342,12 +356,12 @@ impl fmt::Debug for SealedUpload {
 impl MultipartUpload for SealedUpload {
     fn put_part(&mut self, data: PutPayload) -> UploadPart {
         let sealed = {
-            let mut held = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-            data.iter().for_each(|bytes| held.text.extend_from_slice(bytes));
-            let whole = held.text.len().saturating_sub(1) as u64 / PLAIN;
-            let first = held.next;
-            held.next += whole;
-            let text = held.text.split_to((whole * PLAIN) as usize);
+            let mut buffer = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            data.iter().for_each(|bytes| buffer.text.extend_from_slice(bytes));
+            let whole = buffer.text.len().saturating_sub(1) as u64 / PLAIN_CHUNK_BYTES;
+            let first = buffer.next;
+            buffer.next += whole;
+            let text = buffer.text.split_to((whole * PLAIN_CHUNK_BYTES) as usize);
             self.sealer.seal(&self.path, first, &text, false)
         };
         match sealed {
@@ -359,8 +373,8 @@ impl MultipartUpload for SealedUpload {
 
     async fn complete(&mut self) -> Result<PutResult> {
         let last = {
-            let held = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-            self.sealer.seal(&self.path, held.next, &held.text, true)?
+            let buffer = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            self.sealer.seal(&self.path, buffer.next, &buffer.text, true)?
         };
         self.inner.put_part(last.into()).await?;
         self.inner.complete().await

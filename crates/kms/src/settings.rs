@@ -1,4 +1,4 @@
-//! Settings of encryption.
+//! Settings of encryption: the KMS and its wrapping key.
 
 use std::path::PathBuf;
 
@@ -52,8 +52,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Returns the setting that the KMS lacks, or that belongs to another KMS. In the second case,
-    /// the operator would wrongly believe that this key is in use.
+    /// Returns a setting that the configured KMS needs but that is missing, or a key setting of
+    /// another KMS. In the second case, the operator would wrongly believe that this key is in use.
     pub fn problem(&self) -> Option<InvalidSetting> {
         let has_file = !self.local_key_file.as_os_str().is_empty();
         let has_key = !self.aws_key.is_empty();
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_that_would_not_be_used_is_refused() {
+    fn setting_of_another_kms_is_rejected() {
         let file = PathBuf::from("key");
         let with = |kms, file: &PathBuf, key: &str| {
             let aws_key = key.to_owned();

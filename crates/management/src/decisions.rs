@@ -71,7 +71,7 @@ pub enum AuthenticationMethod {
     ApiKey,
     /// Client certificate.
     Mtls,
-    /// None: the catalog is embedded in the process of the caller.
+    /// No authentication: the caller runs the catalog in its own process.
     Embedded,
 }
 
@@ -139,7 +139,8 @@ pub struct DecidingPolicy {
     pub id: String,
     /// Effect of the policy.
     pub effect: PolicyEffect,
-    /// Source of the policy; `credential` if the credential is not valid for the resource.
+    /// Source of the policy. `credential`: no policy decided, but the credential of the principal
+    /// is limited to other warehouses.
     pub origin: PolicyOrigin,
     /// The policy's @description annotation; null if it has none.
     #[schema(required)]
@@ -164,7 +165,8 @@ pub struct ReadRule {
 pub struct Remedies {
     /// Roles.
     pub roles: Vec<String>,
-    /// Templates to grant on the resource.
+    /// Privileges (ids of templates without `grant-`) to grant on the resource, the least powerful
+    /// first.
     pub grants: Vec<String>,
 }
 
@@ -186,8 +188,8 @@ pub struct AuthorizeResponse {
     pub decision: Decision,
     /// Policies that led to the decision; empty if no policy permits the action.
     pub policies: Vec<DecidingPolicy>,
-    /// Readable part of the table, for each policy that permits to load it. Absent if the whole
-    /// table is readable.
+    /// The readable parts of the table: one for each policy that permits the principal to load the
+    /// table. Absent if the whole table is readable.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub read_rules: Option<Vec<ReadRule>>,
@@ -198,8 +200,8 @@ pub struct AuthorizeResponse {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub permitted_with: Option<Remedies>,
-    /// True if the resource exists; null if the caller may not see it. For a missing resource,
-    /// policies are evaluated by its name.
+    /// True if the resource exists; null if the caller may not see it. If the resource does not
+    /// exist, the policies are evaluated for its name, without attributes.
     #[schema(required)]
     pub resource_exists: Option<bool>,
     /// The action.

@@ -23,7 +23,7 @@ pub struct StartJobRequest {
     #[schema(pattern = "^table:[^/]+(/[^/]+){2,}$")]
     pub resource: String,
     /// True to list the files without deleting them.
-    #[serde(default = "yes")]
+    #[serde(default = "default_true")]
     #[schema(default = true)]
     pub dry_run: bool,
     /// Minimum age of the files in seconds. Defaults to `catalog.orphan_age_seconds`, and must be
@@ -32,7 +32,7 @@ pub struct StartJobRequest {
     pub older_than_seconds: Option<u64>,
 }
 
-fn yes() -> bool {
+fn default_true() -> bool {
     true
 }
 

@@ -1,5 +1,5 @@
-//! Requirements and updates as JSON, as the REST specification defines them. A request that did not
-//! arrive over HTTP is fingerprinted by this JSON.
+//! Writes requirements and updates as JSON, as the REST specification defines them. For a request
+//! that did not arrive over HTTP, the fingerprint is computed from this JSON.
 
 use serde::ser::{Error, Serialize, SerializeMap, Serializer};
 use serde_json::value::RawValue;

@@ -1,71 +1,71 @@
-//! A list that grows at its end and shares what is older with its earlier versions.
+//! [`ChunkedList`]: a list that grows at its end. Its versions share all older items.
 //!
-//! All items except the newest lie in *sealed* chunks of at most `N` items, which store their JSON
-//! as a [`Piece`]. A clone copies one pointer per chunk. `push` changes only the open end, and
-//! rendering renders only the open end. The open end is never empty if there is a sealed chunk, so
-//! a comma follows every sealed item.
+//! All items except the newest are in *sealed* chunks of at most `N` items, which store their JSON
+//! as a [`Chunk`]. A clone of the list copies one pointer per chunk. `push` changes only the items
+//! after the sealed chunks (the open end), and only these are rendered again. The open end is never
+//! empty if there is a sealed chunk, so a comma follows every sealed item.
 //!
-//! Two neighboring chunks together hold more than `N` items. Without this rule, ten thousand
-//! removals would leave ten thousand chunks of one item each.
+//! Any two neighboring chunks together contain more than `N` items. Without this rule, a list could
+//! have ten thousand chunks of one item each after ten thousand removals.
 
 use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::text::{Piece, TextWriter};
+use super::segmented_json::{Chunk, SegmentedJsonWriter};
 
-/// An item of a [`Chunked`] list.
+/// An item of a [`ChunkedList`].
 pub trait Item: Clone {
-    /// Returns the id by which [`Chunked::find`] looks the item up.
+    /// Returns the id by which [`ChunkedList::find`] looks the item up.
     fn id(&self) -> i64;
 
     /// Writes the item's JSON.
     fn write(&self, out: &mut Vec<u8>);
 
-    /// Returns the same item. It may share `json`, a slice of its chunk's piece, instead of owning
-    /// a copy.
-    fn kept_in(&self, json: Bytes) -> Self;
+    /// Returns the same item. It may keep `json`, a slice of its chunk's JSON, instead of a copy of
+    /// its own.
+    fn with_json(&self, json: Bytes) -> Self;
 }
 
 /// A list of `T` in chunks of at most `N`.
 #[derive(Clone)]
-pub struct Chunked<T, const N: usize> {
-    sealed: Vec<Arc<Sealed<T>>>,
+pub struct ChunkedList<T, const N: usize> {
+    sealed: Vec<Arc<SealedChunk<T>>>,
     open: Vec<T>,
     len: usize,
 }
 
 /// Items that are stored together.
-struct Sealed<T> {
-    /// The items' ids, contiguous: a search reads nothing else.
+struct SealedChunk<T> {
+    /// The ids of the items, contiguous in memory, because a search reads only these.
     ids: Vec<i64>,
     items: Vec<T>,
     /// The items' JSON, with a comma after each item.
-    piece: Piece,
+    json: Chunk,
 }
 
-impl<T: Item> Sealed<T> {
+impl<T: Item> SealedChunk<T> {
     fn new(items: Vec<T>) -> Self {
         let (text, ends) = render(&items);
         let text = Bytes::from(text);
         let mut start = 0;
-        let kept = |(item, end): (&T, usize)| {
+        let share = |(item, end): (&T, usize)| {
             let json = text.slice(start..end - 1);
             start = end;
-            item.kept_in(json)
+            item.with_json(json)
         };
-        let items: Vec<T> = items.iter().zip(ends).map(kept).collect();
-        Self { ids: items.iter().map(T::id).collect(), piece: Piece::new(text), items }
+        let items: Vec<T> = items.iter().zip(ends).map(share).collect();
+        Self { ids: items.iter().map(T::id).collect(), json: Chunk::new(text), items }
     }
 
-    /// Takes items that were read from `piece`. Keeps the piece if rendering the items yields the
-    /// same bytes.
-    fn read_from(items: Vec<T>, piece: &Piece) -> Self {
-        if render(&items).0 != *piece.text() {
+    /// Creates a chunk from items that were parsed from `chunk`. Keeps `chunk` if rendering the
+    /// items yields the same bytes.
+    fn read_from(items: Vec<T>, json: &Chunk) -> Self {
+        if render(&items).0 != *json.text() {
             return Self::new(items);
         }
-        Self { ids: items.iter().map(T::id).collect(), piece: piece.clone(), items }
+        Self { ids: items.iter().map(T::id).collect(), json: json.clone(), items }
     }
 }
 
@@ -81,19 +81,19 @@ fn render<T: Item>(items: &[T]) -> (Vec<u8>, Vec<usize>) {
     (text, ends)
 }
 
-impl<T: Item, const N: usize> Chunked<T, N> {
+impl<T: Item, const N: usize> ChunkedList<T, N> {
     /// Creates an empty list.
     pub fn new() -> Self {
         Self { sealed: Vec::new(), open: Vec::new(), len: 0 }
     }
 
-    /// Builds a list from its JSON: the items of each piece, and the items after the last piece.
+    /// Builds a list from its JSON: the items of each chunk, and the items after the last chunk.
     pub(super) fn read_from<'a>(
-        pieces: impl IntoIterator<Item = (Vec<T>, &'a Piece)>,
+        chunks: impl IntoIterator<Item = (Vec<T>, &'a Chunk)>,
         behind: Vec<T>,
     ) -> Self {
-        let read = |(items, piece): (Vec<T>, &Piece)| Arc::new(Sealed::read_from(items, piece));
-        let sealed: Vec<_> = pieces.into_iter().map(read).collect();
+        let read = |(items, json): (Vec<T>, &Chunk)| Arc::new(SealedChunk::read_from(items, json));
+        let sealed: Vec<_> = chunks.into_iter().map(read).collect();
         let len = sealed.iter().map(|chunk| chunk.items.len()).sum();
         let mut list = Self { sealed, open: Vec::new(), len };
         list.extend(behind);
@@ -110,23 +110,23 @@ impl<T: Item, const N: usize> Chunked<T, N> {
         self.len == 0
     }
 
-    /// Its items, oldest first.
+    /// Returns the items, oldest first.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &T> + Clone {
         self.sealed.iter().flat_map(|chunk| &chunk.items).chain(&self.open)
     }
 
-    /// The newest item.
+    /// Returns the newest item.
     pub fn last(&self) -> Option<&T> {
         self.open.last()
     }
 
-    /// The ids of its items, oldest first.
+    /// Returns the ids of the items, oldest first.
     pub fn ids(&self) -> impl Iterator<Item = i64> {
         let sealed = self.sealed.iter().flat_map(|chunk| chunk.ids.iter().copied());
         sealed.chain(self.open.iter().map(T::id))
     }
 
-    /// The newest item of this id.
+    /// Returns the newest item with this id.
     pub fn find(&self, id: i64) -> Option<&T> {
         if let Some(item) = self.open.iter().rev().find(|item| item.id() == id) {
             return Some(item);
@@ -139,7 +139,7 @@ impl<T: Item, const N: usize> Chunked<T, N> {
     pub fn push(&mut self, item: T) {
         if self.open.len() >= N {
             let full = std::mem::take(&mut self.open);
-            self.sealed.push(Arc::new(Sealed::new(full)));
+            self.sealed.push(Arc::new(SealedChunk::new(full)));
         }
         self.open.push(item);
         self.len += 1;
@@ -147,21 +147,21 @@ impl<T: Item, const N: usize> Chunked<T, N> {
 
     /// Retains the items for whose ids `keep` returns `true`. Calls `keep` once per item, oldest
     /// first.
-    pub fn retain_ids(&mut self, mut keep: impl FnMut(i64) -> bool) {
+    pub(crate) fn retain_ids(&mut self, mut keep: impl FnMut(i64) -> bool) {
         let mut parts = Parts::<T, N>(Vec::with_capacity(self.sealed.len() + 1));
         for chunk in std::mem::take(&mut self.sealed) {
             match chunk.ids.iter().position(|id| !keep(*id)) {
-                None => parts.push(Part::Sealed(chunk)),
+                None => parts.push(Part::Whole(chunk)),
                 Some(first) => {
                     let mut left = chunk.items[..first].to_vec();
                     let behind = chunk.items[first + 1..].iter();
                     left.extend(behind.filter(|item| keep(item.id())).cloned());
-                    parts.push(Part::Loose(left));
+                    parts.push(Part::Partial(left));
                 }
             }
         }
         self.open.retain(|item| keep(item.id()));
-        parts.push(Part::Loose(std::mem::take(&mut self.open)));
+        parts.push(Part::Partial(std::mem::take(&mut self.open)));
         self.open = parts.0.pop().map(Part::into_items).unwrap_or_default();
         self.sealed = parts.0.into_iter().map(Part::into_sealed).collect();
         self.len = self.sealed.iter().map(|chunk| chunk.items.len()).sum::<usize>();
@@ -169,9 +169,9 @@ impl<T: Item, const N: usize> Chunked<T, N> {
     }
 
     /// Writes the list as a JSON array.
-    pub(super) fn write(&self, out: &mut TextWriter) {
+    pub(super) fn write(&self, out: &mut SegmentedJsonWriter) {
         out.inline().push(b'[');
-        self.sealed.iter().for_each(|chunk| out.piece(&chunk.piece));
+        self.sealed.iter().for_each(|chunk| out.chunk(&chunk.json));
         for (at, item) in self.open.iter().enumerate() {
             if at > 0 {
                 out.inline().push(b',');
@@ -182,42 +182,42 @@ impl<T: Item, const N: usize> Chunked<T, N> {
     }
 }
 
-/// A run of items during a removal.
+/// Consecutive items during a removal.
 enum Part<T> {
     /// A chunk that lost no item.
-    Sealed(Arc<Sealed<T>>),
+    Whole(Arc<SealedChunk<T>>),
     /// Items that remain of a chunk.
-    Loose(Vec<T>),
+    Partial(Vec<T>),
 }
 
 impl<T: Item> Part<T> {
     fn items(&self) -> &[T] {
         match self {
-            Self::Sealed(chunk) => &chunk.items,
-            Self::Loose(items) => items,
+            Self::Whole(chunk) => &chunk.items,
+            Self::Partial(items) => items,
         }
     }
 
     fn into_items(self) -> Vec<T> {
         match self {
-            Self::Sealed(chunk) => chunk.items.clone(),
-            Self::Loose(items) => items,
+            Self::Whole(chunk) => chunk.items.clone(),
+            Self::Partial(items) => items,
         }
     }
 
-    fn into_sealed(self) -> Arc<Sealed<T>> {
+    fn into_sealed(self) -> Arc<SealedChunk<T>> {
         match self {
-            Self::Sealed(chunk) => chunk,
-            Self::Loose(items) => Arc::new(Sealed::new(items)),
+            Self::Whole(chunk) => chunk,
+            Self::Partial(items) => Arc::new(SealedChunk::new(items)),
         }
     }
 }
 
-/// Runs that are merged into chunks again.
+/// Consecutive items that are merged into chunks again.
 struct Parts<T, const N: usize>(Vec<Part<T>>);
 
 impl<T: Item, const N: usize> Parts<T, N> {
-    /// Appends a run. Merges it with the previous run if both fit into one chunk.
+    /// Appends items. Merges them with the previous ones if both fit into one chunk.
     fn push(&mut self, part: Part<T>) {
         if part.items().is_empty() {
             return;
@@ -226,26 +226,26 @@ impl<T: Item, const N: usize> Parts<T, N> {
             Some(before) if before.items().len() + part.items().len() <= N => {
                 let mut items = before.into_items();
                 items.extend(part.into_items());
-                self.0.push(Part::Loose(items));
+                self.0.push(Part::Partial(items));
             }
             before => self.0.extend(before.into_iter().chain([part])),
         }
     }
 }
 
-impl<T: Item, const N: usize> Default for Chunked<T, N> {
+impl<T: Item, const N: usize> Default for ChunkedList<T, N> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<T: Item, const N: usize> Extend<T> for Chunked<T, N> {
+impl<T: Item, const N: usize> Extend<T> for ChunkedList<T, N> {
     fn extend<I: IntoIterator<Item = T>>(&mut self, items: I) {
         items.into_iter().for_each(|item| self.push(item));
     }
 }
 
-impl<T: Item, const N: usize> FromIterator<T> for Chunked<T, N> {
+impl<T: Item, const N: usize> FromIterator<T> for ChunkedList<T, N> {
     fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
         let mut list = Self::new();
         list.extend(items);
@@ -253,13 +253,13 @@ impl<T: Item, const N: usize> FromIterator<T> for Chunked<T, N> {
     }
 }
 
-impl<T: Item + PartialEq, const N: usize> PartialEq for Chunked<T, N> {
+impl<T: Item + PartialEq, const N: usize> PartialEq for ChunkedList<T, N> {
     fn eq(&self, other: &Self) -> bool {
         self.len == other.len && self.iter().eq(other.iter())
     }
 }
 
-impl<T: Item + fmt::Debug, const N: usize> fmt::Debug for Chunked<T, N> {
+impl<T: Item + fmt::Debug, const N: usize> fmt::Debug for ChunkedList<T, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.iter()).finish()
     }

@@ -1,14 +1,14 @@
 //! Commits: `apply` turns a table's metadata, requirements and updates into new metadata or a
 //! [`Refusal`].
 //!
-//! Pure: time and ids are arguments, and nothing is read or written. Every update, including its
-//! error messages, behaves as in the reference's `TableMetadata.Builder` (release 1.11). Comments
-//! mark the deliberate departures.
+//! The function is pure: time and ids are arguments, and nothing is read or written. Every update,
+//! including its error messages, behaves as in the reference's `TableMetadata.Builder` (release
+//! 1.11). Comments mark the deliberate differences.
 //!
-//! Steps: check the requirements, copy the base (a cheap copy that shares all large parts), apply
-//! the updates in order, and finish: cut the snapshot log, append the base's document to the
-//! metadata log, set the time. A commit costs as much as its updates, plus one pointer per chunk of
-//! snapshots.
+//! A commit has these steps: check the requirements, copy the base (a cheap copy that shares all
+//! large parts), apply the updates in order, and finish. The last step cuts the snapshot log,
+//! appends the location of the base's document to the metadata log, and sets the time. The cost of
+//! a commit depends on its updates, plus one pointer per chunk of snapshots.
 
 mod finish;
 mod layout;
@@ -32,15 +32,16 @@ use snapshot_sets::{Removals, SnapshotIds};
 
 /// The current state of the table.
 #[derive(Debug, Clone, Copy)]
-pub struct Base<'a> {
+pub struct CommitBase<'a> {
     /// The current metadata.
     pub metadata: &'a TableMetadata,
-    /// Location of the published document. It becomes the newest entry of the metadata log. `None`
-    /// if the document is never published, as between two commits that are merged into one version.
+    /// Location of the published document, which becomes the newest entry of the metadata log.
+    /// `None` if the document is never published because several commits are merged into one
+    /// version.
     pub metadata_location: Option<&'a str>,
 }
 
-/// Values from outside that a commit needs.
+/// Values from outside of the table that a commit needs.
 #[derive(Debug, Clone)]
 pub struct CommitContext {
     /// The current time, in milliseconds since 1970.
@@ -53,22 +54,22 @@ pub struct CommitContext {
 
 /// The result of a commit.
 #[derive(Debug, Clone)]
-pub struct Applied {
+pub struct AppliedCommit {
     /// The new metadata. Equal to the old metadata if nothing changed.
     pub metadata: TableMetadata,
     /// Whether any update had an effect. If `false`, there is nothing to write.
     pub changed: bool,
 }
 
-/// Applies a commit to a table. Without a base, it creates the table, which ends a create
-/// transaction. The caller decides whether a missing table may be created; this function requires
-/// only that `assert-create` holds.
+/// Applies a commit to a table. Without a base, creates the table, as at the end of a create
+/// transaction. This function only requires that `assert-create` holds. The caller decides whether
+/// a missing table may be created.
 pub fn apply(
-    base: Option<Base<'_>>,
+    base: Option<CommitBase<'_>>,
     requirements: &[TableRequirement],
     updates: Vec<TableUpdate>,
     ctx: &CommitContext,
-) -> Result<Applied, Refusal> {
+) -> Result<AppliedCommit, Refusal> {
     check_requirements(base.map(|base| base.metadata), requirements)?;
     let mut builder = match base {
         Some(base) => Builder::from_base(base, ctx),
@@ -80,15 +81,15 @@ pub fn apply(
 
 /// Metadata during a commit.
 struct Builder<'a> {
-    base: Option<Base<'a>>,
+    base: Option<CommitBase<'a>>,
     metadata: TableMetadata,
     ctx: &'a CommitContext,
-    /// The new `last_updated_ms`: the current time, but never before the base's.
+    /// The new `last_updated_ms`: the current time, but never a time before that of the base.
     updated_ms: i64,
     changed: bool,
     /// Whether the client assigned the UUID of a new table.
     uuid_assigned: bool,
-    /// Whether a schema, spec or order changed. They are then validated together again.
+    /// Whether a schema, spec or order changed. If so, they are validated together again.
     layout_changed: bool,
     last_added_schema_id: Option<i32>,
     last_added_spec_id: Option<i32>,
@@ -104,19 +105,19 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn from_base(base: Base<'a>, ctx: &'a CommitContext) -> Self {
+    fn from_base(base: CommitBase<'a>, ctx: &'a CommitContext) -> Self {
         let updated_ms = ctx.now_ms.max(base.metadata.last_updated_ms);
         Self::new(Some(base), base.metadata.clone(), updated_ms, ctx)
     }
 
-    /// An empty table with the format version of the first `upgrade-format-version` among the
-    /// updates.
+    /// Creates an empty table. Its format version is that of the first `upgrade-format-version`
+    /// among the updates.
     fn from_nothing(updates: &[TableUpdate], ctx: &'a CommitContext) -> Result<Self, Refusal> {
-        let wanted = updates.iter().find_map(|update| match update {
+        let requested = updates.iter().find_map(|update| match update {
             TableUpdate::UpgradeFormatVersion { format_version } => Some(*format_version),
             _ => None,
         });
-        let format_version = match wanted {
+        let format_version = match requested {
             Some(version) => supported_format_version(version)?,
             None => FORMAT_VERSION_DEFAULT,
         };
@@ -128,7 +129,7 @@ impl<'a> Builder<'a> {
     }
 
     fn new(
-        base: Option<Base<'a>>,
+        base: Option<CommitBase<'a>>,
         metadata: TableMetadata,
         updated_ms: i64,
         ctx: &'a CommitContext,
@@ -199,8 +200,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// A new table takes the client's UUID; an existing table keeps its own. (The reference's
-    /// builder lets any commit reassign it.)
+    /// Sets the UUID of a new table. An existing table keeps its own. (The reference's builder lets
+    /// any commit reassign it.)
     fn assign_uuid(&mut self, uuid: Uuid) -> Result<(), Refusal> {
         if uuid.is_nil() {
             return Err(Refusal::invalid("Cannot set uuid to null"));
@@ -271,7 +272,8 @@ pub(super) fn supported_format_version(version: i32) -> Result<u8, Refusal> {
     }
 }
 
-/// A table before its first update. It is not valid yet: it has no schema, spec, order or location.
+/// Returns a table before its first update. It is not valid yet: it has no schema, spec, order or
+/// location.
 fn empty_metadata(format_version: u8, ctx: &CommitContext) -> TableMetadata {
     TableMetadata {
         format_version,
@@ -301,7 +303,7 @@ fn empty_metadata(format_version: u8, ctx: &CommitContext) -> TableMetadata {
     }
 }
 
-/// The id after the greatest of `ids`, and at least `first`.
+/// Returns the id after the greatest of `ids`, but at least `first`.
 pub(super) fn next_id(
     what: &str,
     first: i32,

@@ -1,5 +1,5 @@
-//! Creation of a table from a request: fresh field ids, the first spec and order, and the
-//! properties.
+//! Creates the metadata of a table from a request: assigns fresh field ids, and builds the first
+//! spec, the first order and the properties.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,8 @@ const RESERVED_PROPERTIES: [&str; 9] = [
     "default-sort-order",
 ];
 
-/// The property that new tables get unless the client sets it. Without it, readers assume gzip.
+/// Property that a new table gets if the client does not set it. Without the property, readers
+/// assume gzip.
 const PARQUET_COMPRESSION_PROPERTY: (&str, &str) = ("write.parquet.compression-codec", "zstd");
 
 /// Properties whose values must be nonnegative integers.
@@ -50,13 +51,14 @@ const ENCRYPTION_PROPERTIES: [&str; 2] = ["encryption.key-id", "encryption.data-
 pub struct NewTable {
     /// Directory of the table's files.
     pub location: String,
-    /// The columns. Their ids only link the spec, order and identifier fields to them.
+    /// The columns. The table assigns new ids to them, and adapts the spec, order and identifier
+    /// fields.
     pub schema: Schema,
     /// The partitioning. `None`: the table is not partitioned.
     pub partition_spec: Option<UnboundPartitionSpec>,
     /// The sort order. `None`: the table is not sorted.
     pub sort_order: Option<UnboundSortOrder>,
-    /// Properties; `format-version` selects the format version.
+    /// The properties. `format-version` selects the format version.
     pub properties: BTreeMap<String, String>,
 }
 
@@ -157,7 +159,7 @@ fn check_encryption_properties(
 }
 
 /// Checks that metrics properties name existing columns. As in the reference, this applies only to
-/// new tables, so that existing ones stay usable.
+/// new tables, so that existing tables with such a property stay usable.
 fn check_metrics_columns(
     properties: &BTreeMap<String, String>,
     schema: &Schema,

@@ -1,7 +1,7 @@
-//! Default values of columns: validation of single-value JSON against the column's type.
+//! Default values of columns: checks that their JSON is valid for the type of the column.
 //!
-//! The rules are those of "JSON single-value serialization" in the table specification. The value
-//! itself stays the client's JSON. Validation ensures that every reader can parse the stored value.
+//! The rules are those of "JSON single-value serialization" in the table specification. The stored
+//! value is the client's JSON, unchanged. The validation ensures that every reader can parse it.
 
 use serde_json::Value;
 
@@ -32,7 +32,7 @@ pub(super) fn fits(primitive: &PrimitiveType, value: &Value) -> bool {
             is_hex(text) && u64::try_from(text.len()).is_ok_and(|len| len == u64::from(*length) * 2)
         }),
         PrimitiveType::Binary => text.is_some_and(is_hex),
-        // The specification requires their defaults to be null.
+        // The specification requires null as the default of these types.
         PrimitiveType::Unknown
         | PrimitiveType::Geometry { .. }
         | PrimitiveType::Geography { .. } => false,
@@ -47,7 +47,8 @@ fn is_digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Digits, exactly `scale` of them after the point and at most `precision` in total.
+/// Whether a text is a decimal with exactly `scale` digits after the point and at most `precision`
+/// in total.
 fn is_decimal(text: &str, precision: u32, scale: u32) -> bool {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
@@ -64,7 +65,7 @@ fn number(text: &str, digits: usize, range: std::ops::RangeInclusive<u32>) -> bo
         && text.parse::<u32>().is_ok_and(|number| range.contains(&number))
 }
 
-/// `YYYY-MM-DD` with a day that exists in the month.
+/// Whether a text is `YYYY-MM-DD`, with a day that exists in the month.
 fn is_date(text: &str) -> bool {
     let mut parts = text.splitn(3, '-');
     let (Some(year), Some(month), Some(day)) = (parts.next(), parts.next(), parts.next()) else {
@@ -84,7 +85,7 @@ fn is_date(text: &str) -> bool {
     number(day, 2, 1..=days)
 }
 
-/// `HH:MM[:SS[.fraction]]` with at most `digits` digits in the fraction.
+/// Whether a text is `HH:MM[:SS[.fraction]]`, with at most `digits` digits in the fraction.
 fn is_time(text: &str, digits: usize) -> bool {
     let (clock, fraction) = match text.split_once('.') {
         Some((clock, fraction)) => (clock, Some(fraction)),

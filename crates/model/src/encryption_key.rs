@@ -1,4 +1,5 @@
-//! The encrypted keys of a table (v3). They are stored as the client's JSON; only the id is parsed.
+//! The encrypted keys of a table (v3). They are stored as the client's JSON, of which only the id
+//! is parsed.
 
 use base64::Engine;
 use base64::alphabet;
@@ -15,7 +16,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// A key that is itself encrypted ("Encryption Keys" in the table specification).
+/// A key that is stored in encrypted form ("Encryption Keys" in the table specification).
 #[derive(Debug, Clone)]
 pub struct EncryptionKey {
     /// The id, unique within the table.

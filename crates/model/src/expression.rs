@@ -1,10 +1,10 @@
 //! Expressions that select rows of a table (`format/expressions-spec.md` of Apache Iceberg).
 //!
-//! An [`Expression`] names columns, as its author does. `Expression::bind` resolves it against a
-//! schema: the resulting JSON identifies columns by field id and writes literals in the JSON
-//! single-value serialization of the columns' types. Catalogs send clients this form. Only
-//! constants, tests, comparisons with literals, and combinations of them are supported; functions
-//! and transforms are not.
+//! An [`Expression`] identifies columns by name, as its author does. `Expression::bind` resolves it
+//! against a schema. The resulting JSON identifies columns by field id, and contains literals in
+//! the JSON single-value serialization of the columns' types. Catalogs send this form to clients.
+//! Only constants, tests, comparisons with literals, and combinations of them are supported.
+//! Functions and transforms are not.
 
 mod bind;
 mod parse;
@@ -12,10 +12,10 @@ mod parse;
 use serde_json::{Value, json};
 
 /// Maximum length of an expression, in bytes.
-pub const EXPRESSION_BYTES_MAX: usize = 64 << 10;
+pub(crate) const EXPRESSION_BYTES_MAX: usize = 64 << 10;
 /// Maximum number of literals in one set.
 const LITERALS_MAX: usize = 1_000;
-/// Maximum nesting of an expression; clients parse it recursively.
+/// Maximum nesting of an expression, because clients parse it recursively.
 const DEPTH_MAX: usize = 32;
 
 /// A row filter with columns by name.
@@ -31,7 +31,7 @@ pub enum Expression {
     Or(Box<Self>, Box<Self>),
     /// Rows whose column passes a test.
     Test(Test, String),
-    /// Rows whose column compares in this way to a literal.
+    /// Rows whose column has this relation to a literal.
     Compare(Comparison, String, Value),
     /// Rows whose column is one of some literals, or not one of them.
     Among(Membership, String, Vec<Value>),
@@ -50,8 +50,8 @@ pub enum Test {
     NotNan,
 }
 
-/// A comparison of a column's value with a literal. Null equals only null: `NotEq` also selects
-/// rows whose column is null.
+/// A comparison of a column's value with a literal. A null value differs from every literal, so
+/// `NotEq` also selects rows whose column is null.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Comparison {
     /// Less than the literal.
@@ -84,7 +84,7 @@ pub enum Membership {
 impl Test {
     const ALL: [Self; 4] = [Self::IsNull, Self::NotNull, Self::IsNan, Self::NotNan];
 
-    fn word(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Self::IsNull => "is-null",
             Self::NotNull => "not-null",
@@ -106,7 +106,7 @@ impl Comparison {
         Self::NotStartsWith,
     ];
 
-    fn word(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Self::Lt => "lt",
             Self::LtEq => "lt-eq",
@@ -120,7 +120,7 @@ impl Comparison {
     }
 
     /// Whether the comparison applies only to strings.
-    fn is_about_prefixes(self) -> bool {
+    fn is_for_strings(self) -> bool {
         matches!(self, Self::StartsWith | Self::NotStartsWith)
     }
 }
@@ -128,7 +128,7 @@ impl Comparison {
 impl Membership {
     const ALL: [Self; 2] = [Self::In, Self::NotIn];
 
-    fn word(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Self::In => "in",
             Self::NotIn => "not-in",
@@ -138,7 +138,7 @@ impl Membership {
 
 impl Expression {
     /// Returns the negation.
-    fn negated(self) -> Self {
+    fn negate(self) -> Self {
         match self {
             Self::Constant(all) => Self::Constant(!all),
             Self::Not(inner) => *inner,
@@ -164,8 +164,8 @@ impl Expression {
         }
     }
 
-    /// Returns JSON with columns by name, in the shorter of the two forms of the specification.
-    /// [`Expression::parse`] reads it.
+    /// Returns JSON in which columns have names, in the shorter of the two forms of the
+    /// specification. [`Expression::parse`] can read it.
     pub fn to_json(&self) -> Value {
         match self {
             Self::Constant(all) => json!(all),
@@ -176,12 +176,12 @@ impl Expression {
             Self::Or(left, right) => {
                 json!({ "type": "or", "left": left.to_json(), "right": right.to_json() })
             }
-            Self::Test(test, column) => json!({ "type": test.word(), "term": column }),
+            Self::Test(test, column) => json!({ "type": test.name(), "term": column }),
             Self::Compare(comparison, column, value) => {
-                json!({ "type": comparison.word(), "term": column, "value": value })
+                json!({ "type": comparison.name(), "term": column, "value": value })
             }
             Self::Among(membership, column, values) => {
-                json!({ "type": membership.word(), "term": column, "values": values })
+                json!({ "type": membership.name(), "term": column, "values": values })
             }
         }
     }

@@ -46,13 +46,14 @@ impl NamespaceIdent {
 }
 
 impl fmt::Display for NamespaceIdent {
-    /// The dotted form of Iceberg's own messages. For display only, never for keys.
+    /// Writes the dotted form that Iceberg's own messages use. It is for display only, never for
+    /// keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.join("."))
     }
 }
 
-/// The name of a table or view. Tables and views share one name space.
+/// The full name of a table or view. A table and a view never have the same name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TabularIdent {
     /// The namespace that contains it.
@@ -90,7 +91,7 @@ pub enum TabularKind {
 }
 
 impl TabularKind {
-    /// Returns the first word of Iceberg's own messages ("Table does not exist: ...").
+    /// Returns the word with which Iceberg's own messages begin ("Table does not exist: ...").
     pub fn title(self) -> &'static str {
         match self {
             Self::Table => "Table",
@@ -99,14 +100,14 @@ impl TabularKind {
     }
 
     /// Returns the noun for this project's own messages.
-    pub fn word(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Table => "table",
             Self::View => "view",
         }
     }
 
-    /// Returns the other kind, which must not have the same name either.
+    /// Returns the other kind. A name may be used for only one of the two.
     pub fn other(self) -> Self {
         match self {
             Self::Table => Self::View,
@@ -149,14 +150,14 @@ mod tests {
     }
 
     #[test]
-    fn names_may_hold_dots_slashes_spaces_and_any_script() {
+    fn names_with_dots_slashes_spaces_and_any_script_are_valid() {
         for name in ["a.b", "a/b", "a b", "ü", "名前", "%2F", "+", "a..b"] {
             assert!(check(&[name]), "{name}");
         }
     }
 
     #[test]
-    fn names_may_not_be_empty_long_dotted_or_unprintable() {
+    fn empty_long_dot_and_unprintable_names_are_refused() {
         for name in ["", "123456789", "\u{1f}", "\0", "a\nb", ".", ".."] {
             assert!(!check(&[name]), "{name:?}");
         }
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_dotted_form_is_for_people() {
+    fn display_joins_levels_with_dots() {
         let ident = TabularIdent {
             namespace: NamespaceIdent(vec!["a".into(), "b".into()]),
             name: "t".into(),

@@ -1,13 +1,13 @@
 //! The values of the catalog and its pure core: metadata documents, and the commits that change
 //! them.
 //!
-//! This crate does no I/O, no waiting and no logging. The current time and random ids are
-//! arguments. It validates all outside input and never panics on it: a request that is wrong in
-//! itself is [`refusal::Refusal::Invalid`], a request that was valid for another state is
+//! This crate does no I/O, does not wait and does not log. The current time and random ids are
+//! arguments. It validates all outside input and never panics on it. A request that can never
+//! succeed is [`refusal::Refusal::Invalid`], and a request that was valid for another state is
 //! `Conflict`.
 //!
-//! Modules, in reading order: the nouns of the catalog, the parts of a document, the documents, the
-//! client's requests, and their results.
+//! Modules, in reading order: the names and ids of the catalog, the parts of a document, the
+//! documents, the client's requests, and their results.
 
 #![forbid(unsafe_code)]
 
@@ -27,11 +27,11 @@ pub mod members;
 pub mod partition;
 pub mod read_restrictions;
 pub mod schema;
+pub mod segmented_json;
 pub mod separator;
 pub mod snapshot;
 pub mod sort;
 pub mod statistics;
-pub mod text;
 pub mod transform;
 pub mod types;
 

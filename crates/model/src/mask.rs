@@ -43,12 +43,12 @@ impl Mask {
     ];
 
     /// Returns the mask with this name.
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|mask| mask.word() == word)
+    pub fn parse(mask_name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mask| mask.name() == mask_name)
     }
 
     /// Returns the name in the specification.
-    pub fn word(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::MaskAlphanum => "mask-alphanum",
             Self::MaskToFixedValue => "mask-to-fixed-value",
@@ -63,7 +63,7 @@ impl Mask {
     }
 
     /// Whether the specification allows this mask for the field.
-    pub fn applies_to(self, field: &NestedField) -> bool {
+    pub(crate) fn applies_to(self, field: &NestedField) -> bool {
         let Type::Primitive(primitive) = &field.field_type else {
             return match self {
                 Self::MaskToFixedValue => true,
@@ -88,11 +88,11 @@ impl Mask {
 
     /// Returns the least strict mask that shows no more than either of the two.
     ///
-    /// Masks are ordered by the information that their result contains: a month contains its year,
-    /// and the first four characters contain what mask-alphanum shows. Two masks whose results
-    /// contain different information, such as a hash and a pattern, have only the fixed value in
-    /// common.
-    pub fn stricter(self, other: Self) -> Self {
+    /// Masks are ordered by the information that remains in their results: a month also contains
+    /// its year, and [`Mask::ShowFirst4`] also shows what [`Mask::MaskAlphanum`] shows. If the
+    /// results of two masks contain different information, such as a hash and a pattern, the only
+    /// mask that shows no more than both is the fixed value.
+    pub(crate) fn stricter(self, other: Self) -> Self {
         use Mask as M;
         match (self, other) {
             (one, other) if one == other => one,
@@ -111,15 +111,15 @@ impl Mask {
         }
     }
 
-    /// Whether this mask shows no more than the other.
-    pub fn is_as_strict_as(self, other: Self) -> bool {
+    /// Whether this mask shows no more than the other one.
+    pub(crate) fn is_as_strict_as(self, other: Self) -> bool {
         self.stricter(other) == self
     }
 }
 
 impl fmt::Display for Mask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
+        f.write_str(self.name())
     }
 }
 
@@ -128,17 +128,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_mask_has_a_name_that_it_is_read_by() {
+    fn mask_names_round_trip() {
         for mask in Mask::ALL {
-            assert_eq!(Mask::parse(mask.word()), Some(mask));
+            assert_eq!(Mask::parse(mask.name()), Some(mask));
         }
-        for word in ["", "Mask-Alphanum", "mask-to-default", "apply-expression", "show-first-5"] {
-            assert_eq!(Mask::parse(word), None, "{word}");
+        for mask_name in
+            ["", "Mask-Alphanum", "mask-to-default", "apply-expression", "show-first-5"]
+        {
+            assert_eq!(Mask::parse(mask_name), None, "{mask_name}");
         }
     }
 
     #[test]
-    fn of_any_masks_there_is_one_that_shows_no_more_than_each_and_as_much_as_it_can() {
+    fn stricter_returns_the_least_strict_upper_bound() {
         for one in Mask::ALL {
             assert_eq!(one.stricter(one), one);
             for other in Mask::ALL {
@@ -156,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_shows_less_is_a_mask_for_the_same_columns() {
+    fn stricter_masks_apply_to_the_same_columns() {
         let text = |required| NestedField {
             id: 1,
             name: "c".to_owned(),

@@ -1,13 +1,13 @@
-//! Readers of the members of a JSON object, by name.
+//! Reads the members of a JSON object by name.
 //!
-//! Every reader returns a refusal that names the member, with the reference implementation's
-//! message ("Cannot parse missing int: schema-id"), which clients may know. Two types implement the
-//! readers: a parsed `Map` for small and deep objects, and `RawMembers` for objects with large
-//! members (snapshots) that stay unparsed.
+//! Every method returns a refusal that names the member, with the message of the reference
+//! implementation ("Cannot parse missing int: schema-id"), because clients may compare it. Two
+//! types implement the methods: a parsed `Map` for small and deep objects, and `RawMembers` for
+//! objects with large members (snapshots) that stay unparsed.
 //!
-//! Depth: a member becomes a `Value` only through `serde_json`'s parser, whose recursion limit of
-//! 128 bounds every recursive walk in this crate. Never parse nested `RawValue`s recursively
-//! instead.
+//! Limited depth: a member becomes a `Value` only through `serde_json`'s parser. Its recursion
+//! limit of 128 also limits every recursive function in this crate. Therefore never parse nested
+//! `RawValue`s recursively.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -17,10 +17,10 @@ use serde_json::{Map, Value};
 
 use super::refusal::Refusal;
 
-/// Maximum number of characters of a client's value that a refusal repeats.
+/// Maximum number of characters of a client's value that are repeated in a refusal.
 const BRIEF_CHARS_MAX: usize = 200;
 
-/// Maximum nesting of objects and arrays in JSON that is stored as is. Known members need 4.
+/// Maximum nesting of objects and arrays in JSON that is stored as it is. Known members need 4.
 const VERBATIM_DEPTH_MAX: usize = 32;
 
 /// Shortens a string to the length that a refusal may repeat.
@@ -230,12 +230,12 @@ fn wrong_type(problem: &str, name: &str, value: &Value) -> Refusal {
     Refusal::invalid(format!("{problem}: {name}: {}", brief(value)))
 }
 
-/// Returns the JSON of an object without white space between its tokens and without members that
-/// are `null`. This JSON is written verbatim into every later document.
+/// Returns the JSON of an object without white space between its tokens, and without members that
+/// are `null`. The result is written verbatim into every later document.
 ///
 /// Members that are `null` are removed because the reference's parsers refuse some of them
-/// (`parent-snapshot-id`): the output of one client must not make a table unreadable for another.
-/// For the same reason, nesting beyond the depth that readers accept is an error.
+/// (`parent-snapshot-id`): what one client writes must not make the table unreadable for another
+/// client. For the same reason, deeper nesting than readers accept is an error.
 pub(super) fn compact<'a>(what: &str, raw: &'a RawValue) -> Result<Cow<'a, RawValue>, Refusal> {
     let text = raw.get();
     let shape = Shape::of(text);

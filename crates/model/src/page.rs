@@ -1,8 +1,8 @@
-//! Pages of a listing, and the opaque token that marks the start of the next one.
+//! Pages of a listing, and the opaque tokens with which clients request the next page.
 //!
-//! A token contains the hash of its listing and the last returned name; the next page begins
-//! strictly after that name. So pagination stays correct while names are added and removed: a name
-//! that exists throughout is returned exactly once.
+//! A token contains the hash of its listing and the last returned name. The next page begins
+//! directly after that name. So pagination stays correct while names are added and removed: a name
+//! that exists during the whole listing is returned exactly once.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::refusal::Refusal;
 
-/// The first byte of every token. Tokens of version 1 did not contain their listing.
+/// The first byte of every token. Tokens of version 1 did not contain the hash of their listing.
 const TOKEN_VERSION: u8 = 2;
 /// Length of the listing's hash in a token, in bytes.
 const LISTING_BYTES: usize = 4;
 
-/// The hash of a listing's parameters. A token of one listing is rejected for another one.
+/// The hash of a listing's parameters. A token is rejected if it belongs to another listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Listing(pub u32);
 
@@ -25,7 +25,7 @@ pub struct Listing(pub u32);
 pub struct PageRequest {
     /// The listing, which the tokens of further pages contain.
     pub listing: Listing,
-    /// The last name that has been returned already.
+    /// The last name that was returned on the previous page.
     pub after: Option<String>,
     /// The maximum number of names. `None`: all names, as the specification requires if a client
     /// sends no `pageToken`.
@@ -106,16 +106,16 @@ impl<'a> FromIterator<&'a str> for Names {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
     names: Arc<Names>,
-    /// The number of names on the page. `names` may have one more, which only shows that there is
-    /// another page.
+    /// The number of names on the page. `names` may have one more name, which is not returned but
+    /// shows that there is another page.
     len: usize,
-    /// The token of the next page. `None` if this is the last one.
+    /// The token of the next page. `None` if this is the last page.
     pub next: Option<String>,
 }
 
 impl Page {
-    /// Cuts names that were read with [`PageRequest::read_limit`] and creates the next page's
-    /// token.
+    /// Creates a page from names that were read with [`PageRequest::read_limit`], with the token of
+    /// the next page.
     pub fn cut(names: Arc<Names>, page: &PageRequest) -> Self {
         let len = names.len().min(page.limit.unwrap_or(usize::MAX));
         let next = (len < names.len()).then(|| {
@@ -131,9 +131,9 @@ impl Page {
     }
 }
 
-/// Returns the last name that was returned, from the token of this listing. Returns `None` for the
-/// empty token, which requests the first page. Rejects tokens of other listings and of older
-/// servers.
+/// Reads the last returned name from a token of this listing. Returns `None` for the empty token,
+/// which requests the first page. Rejects tokens of other listings and of older versions of
+/// slateberg.
 pub fn decode_token(token: &str, listing: Listing) -> Result<Option<String>, Refusal> {
     if token.is_empty() {
         return Ok(None);
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_comes_back_as_the_name_it_was_made_of() {
+    fn page_token_round_trips() {
         let page = PageRequest { listing: Listing(7), ..PageRequest::default() };
         for name in ["a", "a.b/c d", "名前"] {
             assert_eq!(decode_token(&page.token(name), Listing(7)), Ok(Some(name.to_owned())));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_cut_before_the_name_that_was_read_too_far() {
+    fn page_excludes_the_lookahead_name() {
         let names: Arc<Names> = Arc::new(["a", "", "bc", "名前"].into_iter().collect());
         let of = |limit| PageRequest { limit, ..PageRequest::default() };
         let all = Page::cut(Arc::clone(&names), &of(None));
@@ -180,8 +180,8 @@ mod tests {
     }
 
     #[test]
-    fn a_token_of_ones_own_making_is_refused() {
-        // The last one is a token of an older server.
+    fn forged_page_token_is_refused() {
+        // The last token was created by an older version of slateberg.
         for token in ["!", "AA", "YWJj", "AgAAAAD_", "AgAA", "AWE"] {
             assert!(decode_token(token, Listing(0)).is_err(), "{token}");
         }

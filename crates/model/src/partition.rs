@@ -1,4 +1,4 @@
-//! Partition specs: the client's version, and the version that a table stores, bound to a schema.
+//! Partition specs: as a client sends them, and as a table stores them, bound to a schema.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -15,8 +15,8 @@ use super::transform::Transform;
 /// Partition field ids begin here; 999 is the last assigned id of an unpartitioned table.
 pub(super) const PARTITION_FIELD_ID_START: i32 = 1000;
 
-/// A partition spec from a client. Ids may be missing, and it has not been validated against a
-/// schema.
+/// A partition spec as a client sends it. Ids may be missing, and it has not been validated against
+/// a schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnboundPartitionSpec {
     /// The id that the client proposes. A table assigns its own.
@@ -73,7 +73,8 @@ impl UnboundPartitionSpec {
         Ok(Self { spec_id, fields: parse_fields(&*members.required("fields")?)? })
     }
 
-    /// Parses the fields alone, which version 1 stores as `partition-spec`.
+    /// Parses a list of fields without the enclosing spec, which version 1 stores as
+    /// `partition-spec`.
     pub(super) fn from_fields_json(spec_id: i32, json: &Value) -> Result<Self, Refusal> {
         Ok(Self { spec_id: Some(spec_id), fields: parse_fields(json)? })
     }
@@ -146,7 +147,7 @@ impl PartitionSpec {
     }
 
     /// Returns the greatest field id, or 999 if there is no field.
-    pub fn last_assigned_field_id(&self) -> i32 {
+    pub(crate) fn last_assigned_field_id(&self) -> i32 {
         let ids = self.fields.iter().map(|field| field.field_id);
         ids.fold(PARTITION_FIELD_ID_START - 1, i32::max)
     }

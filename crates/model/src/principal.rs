@@ -1,4 +1,4 @@
-//! Principals: the callers that requests act for.
+//! Principals: the callers on whose behalf requests run.
 
 use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
@@ -15,7 +15,7 @@ pub enum Principal {
     Identified(Arc<Identity>),
 }
 
-/// An authenticated caller and the claims that its issuer made about it.
+/// An authenticated caller, with the information that its credential contains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     /// Person or program.
@@ -58,14 +58,14 @@ pub enum Method {
     Embedded,
 }
 
-/// Prefix of the default ids of programs that embed the catalog. No issuer may have this name, so
-/// no token can claim such an id.
+/// Prefix of the ids that programs which embed the catalog get by default. No issuer may have this
+/// name, so no token can contain such an id.
 pub const EMBEDDED_ID_PREFIX: &str = "embedded";
 
-/// Id of the user in a policy question that names only roles or groups.
+/// Id of the user in a query to the policies that specifies only roles or groups.
 pub const ANY_USER_ID: &str = "anyone";
 
-/// Approximate memory overhead, in bytes, of the name of a group, role or warehouse.
+/// Approximate memory overhead of the name of a group, role or warehouse, in bytes.
 const NAME_BYTES: usize = 40;
 
 impl Identity {
@@ -107,7 +107,7 @@ impl Hash for Identity {
 
 impl Method {
     /// Returns the name in policies, logs and responses.
-    pub fn word(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Jwt => "jwt",
             Self::ApiKey => "api-key",

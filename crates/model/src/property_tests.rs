@@ -1,18 +1,18 @@
-//! Properties of the whole model: outside input never causes a panic, written documents can be
-//! read, and documents stay valid after any accepted commits.
+//! Properties of the whole model: no outside input causes a panic, written documents can be read,
+//! and documents stay valid after any sequence of accepted commits.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::commit::{Base, apply};
+use super::commit::{CommitBase, apply};
 use super::requirement::parse_requirement;
+use super::segmented_json::{Chunk, Segment, SegmentedJson};
 use super::table::TableMetadata;
 use super::testing::steps::{any_step, append, config, updates_of};
 use super::testing::{
     CREATED_MS, METADATA_LOCATION, add_snapshot, columns, commit, ctx, raw, set_ref, snapshot,
     table, table_with_snapshots, updates,
 };
-use super::text::{Piece, Segment, Text};
 use super::update::TableUpdate;
 use super::view::ViewMetadata;
 use super::view_update::{ViewRequirement, ViewUpdate};
@@ -88,7 +88,7 @@ fn any_value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A change to one position in a document.
+/// A change at one position in a document.
 #[derive(Debug, Clone)]
 enum Mutation {
     Replace(Value),
@@ -107,11 +107,11 @@ fn any_mutation() -> impl Strategy<Value = (prop::sample::Index, Mutation)> {
 }
 
 /// Collects the JSON pointers to all positions below the root.
-fn places(value: &Value, at: &str, found: &mut Vec<String>) {
+fn pointers(value: &Value, at: &str, found: &mut Vec<String>) {
     let mut visit = |name: &str, inner: &Value| {
-        let place = format!("{at}/{}", name.replace('~', "~0").replace('/', "~1"));
-        found.push(place.clone());
-        places(inner, &place, found);
+        let pointer = format!("{at}/{}", name.replace('~', "~0").replace('/', "~1"));
+        found.push(pointer.clone());
+        pointers(inner, &pointer, found);
     };
     match value {
         Value::Array(elements) => {
@@ -124,12 +124,12 @@ fn places(value: &Value, at: &str, found: &mut Vec<String>) {
 
 fn mutate(document: &mut Value, index: prop::sample::Index, mutation: Mutation) {
     let mut found = Vec::new();
-    places(document, "", &mut found);
+    pointers(document, "", &mut found);
     if found.is_empty() {
         return;
     }
-    let place = index.get(&found);
-    let Some((parent, name)) = place.rsplit_once('/') else { return };
+    let pointer = index.get(&found);
+    let Some((parent, name)) = pointer.rsplit_once('/') else { return };
     match (document.pointer_mut(parent), mutation) {
         (Some(Value::Object(members)), Mutation::Remove) => {
             members.remove(&name.replace("~1", "/").replace("~0", "~"));
@@ -142,7 +142,7 @@ fn mutate(document: &mut Value, index: prop::sample::Index, mutation: Mutation) 
             elements.push(elements[index].clone());
         }
         (_, Mutation::Replace(value)) => {
-            if let Some(old) = document.pointer_mut(place) {
+            if let Some(old) = document.pointer_mut(pointer) {
                 *old = value;
             }
         }
@@ -177,7 +177,8 @@ fn view_document() -> Value {
             "representations": [{"type": "sql", "sql": "select 1", "dialect": "spark"}]}]})
 }
 
-/// A list of updates with every action, which a table of version 3 accepts.
+/// A list of updates with most actions. A table of format version 3 accepts all except the sort
+/// order by a variant.
 fn rich_updates() -> Value {
     let mut next = snapshot(4, Some(3), 4);
     next["first-row-id"] = json!(30);
@@ -213,11 +214,11 @@ fn rich_updates() -> Value {
 }
 
 /// Parses and applies all updates that can be parsed, and checks the result.
-fn try_commit(base: &TableMetadata, changes: &Value) {
+fn check_commit(base: &TableMetadata, changes: &Value) {
     let list = changes.as_array().map(Vec::as_slice).unwrap_or_default();
     let parsed: Vec<TableUpdate> =
         list.iter().filter_map(|update| TableUpdate::parse(&raw(update)).ok()).collect();
-    let base = Base { metadata: base, metadata_location: Some(METADATA_LOCATION) };
+    let base = CommitBase { metadata: base, metadata_location: Some(METADATA_LOCATION) };
     if let Ok(applied) = apply(Some(base), &[], parsed.clone(), &ctx(i64::MAX)) {
         assert_readable(&applied.metadata);
     }
@@ -227,12 +228,12 @@ fn try_commit(base: &TableMetadata, changes: &Value) {
 }
 
 fn assert_readable(metadata: &TableMetadata) {
-    let text = metadata.to_text();
+    let text = metadata.to_segmented_json();
     let json = text.to_bytes();
-    match TableMetadata::from_text(&text) {
+    match TableMetadata::from_segmented_json(&text) {
         Ok(kept) => {
             assert_eq!(&kept, metadata);
-            assert_eq!(kept.to_text().segments(), text.segments());
+            assert_eq!(kept.to_segmented_json().segments(), text.segments());
         }
         Err(refusal) => panic!("{refusal}: {}", String::from_utf8_lossy(&json)),
     }
@@ -263,7 +264,7 @@ proptest! {
     }
 
     #[test]
-    fn mutated_documents_are_refused_or_read_and_written_alike(
+    fn mutated_documents_are_refused_or_round_trip(
         mutations in prop::collection::vec(any_mutation(), 1..4),
     ) {
         let mut json = rich_document();
@@ -274,7 +275,7 @@ proptest! {
         }
         if let Ok(table) = TableMetadata::parse(json.to_string().as_bytes()) {
             assert_readable(&table);
-            try_commit(&table, &rich_updates());
+            check_commit(&table, &rich_updates());
             let _ = table.with_referenced_snapshots_only().to_json();
         }
         if let Ok(view) = ViewMetadata::parse(view.to_string().as_bytes()) {
@@ -294,7 +295,7 @@ proptest! {
         for (index, mutation) in mutations {
             mutate(&mut changes, index, mutation);
         }
-        try_commit(&base, &changes);
+        check_commit(&base, &changes);
     }
 }
 
@@ -302,7 +303,7 @@ proptest! {
     #![proptest_config(config(60))]
 
     #[test]
-    fn whatever_commits_are_taken_the_document_stays_valid(
+    fn accepted_commits_keep_the_document_valid(
         version in 1_u8..4,
         steps in prop::collection::vec(any_step(), 1..40),
     ) {
@@ -342,7 +343,7 @@ fn long_table(count: i64) -> TableMetadata {
     TableMetadata::parse(json.to_string().as_bytes()).expect("a document")
 }
 
-/// The document with its lists rendered item by item, without chunks.
+/// Returns the document with its lists rendered item by item, without chunks.
 fn plain_json(metadata: &TableMetadata) -> String {
     let list = |items: Vec<String>| format!("[{}]", items.join(","));
     let snapshots = metadata.snapshots.iter().map(|snapshot| snapshot.json().to_owned());
@@ -363,7 +364,7 @@ proptest! {
     #![proptest_config(config(40))]
 
     #[test]
-    fn the_text_of_a_long_table_is_its_json_whatever_commits_are_taken(
+    fn segmented_json_equals_json_after_any_commits(
         count in 1..300_i64,
         steps in prop::collection::vec(any_step(), 1..12),
         ranges in prop::collection::vec((0..300_i64, 1..120_i64), 1..3),
@@ -386,41 +387,42 @@ proptest! {
     }
 
     #[test]
-    fn a_text_that_is_divided_anywhere_is_read_or_refused(
+    fn arbitrarily_divided_document_is_read_or_refused(
         cuts in prop::collection::btree_set(0..30_000_usize, 0..6),
-        first_is_piece: bool,
+        first_is_chunk: bool,
     ) {
         let json = long_table(60).to_json();
         let mut segments = Vec::new();
-        let (mut from, mut is_piece) = (0, first_is_piece);
+        let (mut from, mut is_chunk) = (0, first_is_chunk);
         for cut in cuts.iter().map(|cut| (*cut).min(json.len())).chain([json.len()]) {
             let part = json.slice(from..cut);
-            segments.push(if is_piece { Segment::Piece(Piece::new(part)) } else { Segment::Inline(part) });
-            (from, is_piece) = (cut, !is_piece);
+            segments.push(if is_chunk { Segment::Chunk(Chunk::new(part)) } else { Segment::Inline(part) });
+            (from, is_chunk) = (cut, !is_chunk);
         }
         let whole = TableMetadata::parse(&json).expect("a document");
-        if let Ok(read) = TableMetadata::from_text(&Text::new(segments)) {
+        if let Ok(read) = TableMetadata::from_segmented_json(&SegmentedJson::new(segments)) {
             prop_assert_eq!(read, whole);
         }
     }
 }
 
 #[test]
-fn an_append_renders_no_snapshot_but_the_newest() {
+fn append_reuses_the_chunks_of_the_base() {
     let base = long_table(1000);
     let next = commit(&base, append(&base, "main", true)).expect("a commit").metadata;
-    let (before, after) = (base.to_text(), next.to_text());
-    let place = |text: &Text| text.pieces().map(|it| it.text().as_ptr()).collect::<Vec<_>>();
-    assert_eq!(place(&before), place(&after), "the pieces are the same ones");
-    assert!(before.pieces().count() > 30);
+    let (before, after) = (base.to_segmented_json(), next.to_segmented_json());
+    let pointer =
+        |text: &SegmentedJson| text.chunks().map(|it| it.text().as_ptr()).collect::<Vec<_>>();
+    assert_eq!(pointer(&before), pointer(&after), "both versions share all chunks");
+    assert!(before.chunks().count() > 30);
     assert!(after.inline().len() < after.len() / 5);
 }
 
 #[test]
-fn the_updates_that_are_mutated_are_taken_when_they_are_not() {
+fn unmutated_updates_are_accepted() {
     let base = TableMetadata::parse(rich_document().to_string().as_bytes()).expect("a document");
     let mut changes = rich_updates();
-    // Sorting by a variant is not allowed: this update is part of the list as an invalid one.
+    // The list contains one invalid update on purpose: sorting by a variant is not allowed.
     changes.as_array_mut().expect("a list").remove(6);
     let applied = commit(&base, changes).expect("a commit");
     assert!(applied.changed);

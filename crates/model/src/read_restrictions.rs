@@ -1,16 +1,17 @@
 //! Read restrictions: the rows of a table that a principal may read, and the masks of its columns
 //! (`ReadRestrictions` in the REST catalog specification).
 //!
-//! A [`ReadRule`] is the restriction of one permission to read, with columns by name. [`ReadRules`]
-//! are the restrictions of all permissions of a principal for a table. Resolved against the table's
-//! schema, they become [`ReadRestrictions`], with columns by field id, which the client applies.
+//! A [`ReadRule`] is the restriction of one permission to read, in which columns have names.
+//! [`ReadRules`] are the restrictions of all permissions that a principal has for a table.
+//! Resolving them against the table's schema results in [`ReadRestrictions`], in which columns have
+//! field ids. The client applies these.
 //!
 //! **Combination.** A reader sees each row in at most the detail that at least one of the
-//! permissions alone would show. So the filters are combined by *or*, and a column is masked in all
-//! rows if any permission that contributes rows masks it; the strictest mask applies. A permission
-//! that shows nothing beyond another permission is ignored, so that a principal that may read
-//! everything is not restricted by its further permissions. See
-//! `docs/adr/0014-read-restrictions.md` for the reasons.
+//! permissions alone would show. So the filters are combined by *or*. A column is masked in all
+//! rows if any permission that contributes rows masks it, and the strictest mask applies. A
+//! permission that shows nothing beyond another permission is ignored. So a principal that may read
+//! everything is not restricted by its other permissions. The reasons are in
+//! `docs/adr/0014-read-restrictions.md`.
 
 mod columns;
 
@@ -37,7 +38,8 @@ pub struct ReadRule {
     pub masks: BTreeMap<String, Mask>,
 }
 
-/// The rules of all permissions that a principal has to read a table. Every permission has a rule.
+/// The rules of all permissions of a principal to read a table. Used only if each of them has a
+/// rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadRules {
     rules: Vec<Arc<ReadRule>>,
@@ -55,7 +57,7 @@ pub struct ReadRestrictions {
     pub filter: Option<Value>,
     /// Masks by field id. Fields without a mask are shown unchanged.
     pub masks: BTreeMap<i32, Mask>,
-    /// Filters that do not apply to this schema, and the reasons. They select no row.
+    /// Filters that do not apply to this schema, and the reasons. Such a filter selects no row.
     pub inexpressible: Vec<Problem>,
 }
 
@@ -73,7 +75,7 @@ impl ReadRule {
     pub fn to_json(&self) -> Value {
         let filter = self.filter.as_ref().map_or(json!(true), Expression::to_json);
         let masks: serde_json::Map<_, _> =
-            self.masks.iter().map(|(name, mask)| (name.clone(), json!(mask.word()))).collect();
+            self.masks.iter().map(|(name, mask)| (name.clone(), json!(mask.name()))).collect();
         json!({ "row-filter": filter, "column-masks": masks })
     }
 }
@@ -82,11 +84,11 @@ impl ReadRules {
     /// Combines rules. Without any rule, no row may be read. The key depends only on the content of
     /// the rules, not on their policies.
     pub fn new(rules: Vec<Arc<ReadRule>>) -> Self {
-        let mut said: Vec<_> = rules.iter().map(|rule| rule.to_json().to_string()).collect();
-        said.sort();
-        said.dedup();
+        let mut rules_json: Vec<_> = rules.iter().map(|rule| rule.to_json().to_string()).collect();
+        rules_json.sort();
+        rules_json.dedup();
         let mut hash = Sha256::new();
-        for one in said {
+        for one in rules_json {
             hash.update((one.len() as u64).to_be_bytes());
             hash.update(one);
         }
@@ -106,7 +108,7 @@ impl ReadRules {
         &self.rules
     }
 
-    /// Resolves the rules against a schema. Errors if a mask does not apply to the schema; the
+    /// Resolves the rules against a schema. Errors if a mask does not apply to the schema. The
     /// server must then not show the table.
     pub fn resolve(&self, schema: &Schema) -> Result<ReadRestrictions, Problem> {
         let problem = |reason| Problem { policy: String::new(), reason };
@@ -114,18 +116,18 @@ impl ReadRules {
         let mut resolved = Vec::new();
         let mut inexpressible = Vec::new();
         for rule in &self.rules {
-            let (one, unsaid) = Resolved::of(rule, &index)?;
-            inexpressible.extend(unsaid);
+            let (one, filter_problem) = ResolvedRule::of(rule, &index)?;
+            inexpressible.extend(filter_problem);
             resolved.push(one);
         }
-        let chosen = not_outdone(resolved, &index);
+        let effective = without_redundant(resolved, &index);
         let mut masks = BTreeMap::new();
-        for (id, mask) in chosen.iter().flat_map(|one| &one.masks) {
+        for (id, mask) in effective.iter().flat_map(|one| &one.masks) {
             add_mask(&mut masks, *id, *mask);
         }
-        let masks = outermost(masks, &index);
+        let masks = without_nested_masks(masks, &index);
         let mut filters: Vec<_> = Vec::new();
-        for one in chosen {
+        for one in effective {
             if !filters.contains(&one.filter) {
                 filters.push(one.filter);
             }
@@ -144,7 +146,7 @@ impl ReadRestrictions {
         if !self.masks.is_empty() {
             let masks = self.masks.iter();
             let actions: Vec<_> =
-                masks.map(|(id, mask)| json!({ "action": mask.word(), "field-id": id })).collect();
+                masks.map(|(id, mask)| json!({ "action": mask.name(), "field-id": id })).collect();
             members.insert("required-column-projections".to_owned(), actions.into());
         }
         members.into()
@@ -153,33 +155,34 @@ impl ReadRestrictions {
 
 /// A rule resolved against a schema.
 #[derive(Debug, Clone, PartialEq)]
-struct Resolved {
-    /// The bound filter; `true` if the rule has none.
+struct ResolvedRule {
+    /// The bound filter, or `true` if the rule has no filter.
     filter: Value,
     masks: BTreeMap<i32, Mask>,
 }
 
-impl Resolved {
-    /// Resolves a rule. Also returns the problem of a filter that cannot be bound.
+impl ResolvedRule {
+    /// Resolves a rule. If its filter cannot be bound, also returns the problem.
     fn of(rule: &ReadRule, schema: &SchemaIndex<'_>) -> Result<(Self, Option<Problem>), Problem> {
         let problem = |reason| Problem { policy: rule.policy.clone(), reason };
         let mut masks = BTreeMap::new();
         for (name, mask) in &rule.masks {
-            let id = columns::masked(schema, name, *mask).map_err(problem)?;
+            let id = columns::resolve_column(schema, name, *mask).map_err(problem)?;
             add_mask(&mut masks, id, *mask);
         }
         let bound = rule.filter.as_ref().map(|filter| filter.bind(schema));
-        let (filter, unsaid) = match bound {
+        let (filter, filter_problem) = match bound {
             None => (json!(true), None),
             Some(Ok(filter)) => (filter, None),
-            // The whole filter is replaced: a part of it may select more rows than the whole.
+            // The whole filter is replaced, because a part of it might select more rows than the
+            // whole.
             Some(Err(reason)) => (json!(false), Some(problem(reason))),
         };
-        Ok((Self { filter, masks }, unsaid))
+        Ok((Self { filter, masks }, filter_problem))
     }
 
     /// Whether this rule shows at least the rows and values that the other shows.
-    fn outdoes(&self, other: &Self, schema: &SchemaIndex<'_>) -> bool {
+    fn shows_at_least(&self, other: &Self, schema: &SchemaIndex<'_>) -> bool {
         let rows = self.filter == json!(true)
             || other.filter == json!(false)
             || self.filter == other.filter;
@@ -194,12 +197,14 @@ impl Resolved {
     }
 }
 
-/// Removes rules that another rule makes redundant. Keeps one of several equal ones.
-fn not_outdone(mut rules: Vec<Resolved>, schema: &SchemaIndex<'_>) -> Vec<Resolved> {
+/// Removes rules that another rule makes redundant. Of several equal rules, keeps one.
+fn without_redundant(mut rules: Vec<ResolvedRule>, schema: &SchemaIndex<'_>) -> Vec<ResolvedRule> {
     let mut at = 0;
     while at < rules.len() {
-        let outdone = |(n, other): (usize, &Resolved)| n != at && other.outdoes(&rules[at], schema);
-        if rules.iter().enumerate().any(outdone) {
+        let is_redundant = |(n, other): (usize, &ResolvedRule)| {
+            n != at && other.shows_at_least(&rules[at], schema)
+        };
+        if rules.iter().enumerate().any(is_redundant) {
             rules.remove(at);
         } else {
             at += 1;
@@ -212,15 +217,18 @@ fn add_mask(masks: &mut BTreeMap<i32, Mask>, id: i32, mask: Mask) {
     masks.entry(id).and_modify(|before| *before = before.stricter(mask)).or_insert(mask);
 }
 
-/// Removes masks of fields inside a masked field: readers could not combine the two.
-fn outermost(masks: BTreeMap<i32, Mask>, schema: &SchemaIndex<'_>) -> BTreeMap<i32, Mask> {
+/// Removes masks of fields inside a masked field, because readers could not apply both.
+fn without_nested_masks(
+    masks: BTreeMap<i32, Mask>,
+    schema: &SchemaIndex<'_>,
+) -> BTreeMap<i32, Mask> {
     let all = masks.clone();
     let inside = |id: i32| schema.ancestors(id).any(|parent| all.contains_key(&parent.field.id));
     masks.into_iter().filter(|(id, _)| !inside(*id)).collect()
 }
 
-/// Combines filters by *or*. `None`: all rows. Builds a balanced tree, because clients parse it
-/// recursively and should not need deep recursion.
+/// Combines filters by *or*. `None`: all rows. Builds a balanced tree, because clients parse the
+/// result recursively, and should not need deep recursion.
 fn any_of(filters: &[Value]) -> Option<Value> {
     match filters {
         [] => Some(json!(false)),

@@ -1,12 +1,12 @@
-//! The error of the model's pure functions.
+//! [`Refusal`]: the error of the model's pure functions.
 
-/// A final rejection of a commit or create. Nothing was written; the message is for the client.
+/// A final rejection of a commit or a creation. Nothing was written. The message is for the client.
 ///
 /// The two kinds differ in the client's next step. `catalog` maps them to the specification's
 /// exceptions.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The request is wrong in itself, and a retry fails again. Maps to 400.
+    /// The request can never succeed, so a retry is useless. Maps to 400.
     #[error("{0}")]
     Invalid(String),
     /// The request was valid for another state of the table: a requirement does not hold, or a

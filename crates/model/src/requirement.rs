@@ -1,6 +1,6 @@
 //! Requirements: conditions of a commit on the state of the table.
 //!
-//! The messages are those of the reference; clients and its compatibility kit compare them.
+//! The messages are those of the reference, because clients and its compatibility kit compare them.
 
 use serde_json::value::RawValue;
 use uuid::Uuid;
@@ -17,14 +17,15 @@ pub enum TableRequirement {
     NotExist,
     /// `assert-table-uuid`
     UuidMatch {
-        /// The UUID that the table has.
+        /// The UUID that the table must have.
         uuid: Uuid,
     },
     /// `assert-ref-snapshot-id`
     RefSnapshotIdMatch {
         /// The name of the branch or tag.
         r#ref: String,
-        /// The snapshot that it points to. `None`: the branch or tag does not exist.
+        /// The snapshot to which the branch or tag must point. `None`: the branch or tag must not
+        /// exist.
         snapshot_id: Option<i64>,
     },
     /// `assert-last-assigned-field-id`
@@ -98,8 +99,8 @@ pub fn parse_requirement(raw: &RawValue) -> Result<TableRequirement, Refusal> {
 
 /// Checks all requirements against the table. `None`: the table does not exist.
 ///
-/// `assert-create` excludes all other requirements: their combination is invalid, whether or not
-/// the table exists.
+/// `assert-create` cannot be combined with other requirements: the combination is invalid, whether
+/// or not the table exists.
 pub fn check_requirements(
     metadata: Option<&TableMetadata>,
     requirements: &[TableRequirement],

@@ -1,4 +1,4 @@
-//! Schemas: the columns of a table or view, their ids, and the format version that they require.
+//! Schemas: the columns of a table or view, their ids, and the format version that they need.
 //!
 //! A [`Schema`] is always valid: ids and full names are unique, and identifier fields are required
 //! primitives outside of lists and maps. Code that looks up fields by id or name builds a
@@ -14,8 +14,9 @@ use super::members::{Members, brief, object, parse_value};
 use super::refusal::Refusal;
 use super::types::{MapFields, NestedField, PrimitiveType, Type, parse_struct};
 
-/// Maximum total length of all full names of one schema, in bytes. Nested fields repeat the names
-/// of their parents, so a small request could otherwise require gigabytes.
+/// Maximum total length of all full names of a schema, in bytes. The full name of a nested field
+/// repeats the names of its parents, so without this limit, a small request could require
+/// gigabytes.
 const SCHEMA_NAME_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Maximum number of problems of one schema that a refusal lists.
@@ -73,28 +74,23 @@ impl Schema {
         Ok(Self { schema_id, fields, identifier_field_ids, highest_field_id })
     }
 
-    /// The id within the table.
+    /// Returns the id within the table.
     pub fn schema_id(&self) -> i32 {
         self.schema_id
     }
 
-    /// The columns, in order.
+    /// Returns the columns, in order.
     pub fn fields(&self) -> &[NestedField] {
         &self.fields
     }
 
-    /// The ids of the columns that identify a row. May be empty.
-    pub fn identifier_field_ids(&self) -> &[i32] {
-        &self.identifier_field_ids
-    }
-
-    /// The greatest id of all fields, 0 for an empty schema.
-    pub fn highest_field_id(&self) -> i32 {
+    /// Returns the greatest id of all fields, or 0 for an empty schema.
+    pub(crate) fn highest_field_id(&self) -> i32 {
         self.highest_field_id
     }
 
     /// Whether both schemas have the same columns and identifier fields. Schema ids are ignored.
-    pub fn same_schema(&self, other: &Self) -> bool {
+    pub(crate) fn same_schema(&self, other: &Self) -> bool {
         let set =
             |schema: &Self| schema.identifier_field_ids.iter().copied().collect::<HashSet<_>>();
         self.fields == other.fields && set(self) == set(other)
@@ -125,8 +121,9 @@ impl Schema {
         Err(Refusal::invalid(format!("Invalid schema for v{format_version}:\n- {listed}")))
     }
 
-    /// Returns the same columns with the ids 1, 2, 3, ... in the reference's order (a struct's own
-    /// fields before the fields nested in them), and the map from old to new ids.
+    /// Returns the same columns with the ids 1, 2, 3, ..., and the map from old to new ids. The
+    /// order is that of the reference: all fields of a struct come before the fields nested in
+    /// them.
     pub(super) fn with_fresh_ids(
         &self,
         schema_id: i32,
@@ -151,7 +148,7 @@ struct FreshIds {
 
 impl FreshIds {
     fn next(&mut self, old: i32) -> i32 {
-        // A schema of i32::MAX fields does not fit into a request.
+        // A request is too short for a schema with i32::MAX fields.
         self.last = self.last.saturating_add(1);
         self.new_by_old.insert(old, self.last);
         self.last
@@ -215,21 +212,21 @@ impl<'a> SchemaIndex<'a> {
             name_bytes: 0,
         };
         for field in fields {
-            index.add(field, &Place::default(), false)?;
+            index.add(field, &FieldPosition::default(), false)?;
         }
         Ok(index)
     }
 
-    /// Adds a field and all fields below it. Short names omit `element` and `value` before a
-    /// struct.
+    /// Adds a field and all fields inside it. The short name of a field leaves out `element` and
+    /// `value` before a struct.
     fn add(
         &mut self,
         field: &'a NestedField,
-        place: &Place,
+        position: &FieldPosition,
         is_element_or_value: bool,
     ) -> Result<(), Refusal> {
-        let name = join(&place.prefix, &field.name);
-        let short = join(&place.short_prefix, &field.name);
+        let name = join(&position.prefix, &field.name);
+        let short = join(&position.short_prefix, &field.name);
         self.name_bytes = self.name_bytes.saturating_add(name.len() * 2 + short.len());
         if self.name_bytes > SCHEMA_NAME_BYTES_MAX {
             return Err(Refusal::invalid(format!(
@@ -244,13 +241,13 @@ impl<'a> SchemaIndex<'a> {
             )));
         }
         let short_prefix = if is_element_or_value && field.field_type.is_struct() {
-            place.short_prefix.clone()
+            position.short_prefix.clone()
         } else {
             short.clone()
         };
         self.ids_by_short_name.entry(short).or_insert(field.id);
-        let below = Place { parent: Some(field.id), prefix: name.clone(), short_prefix };
-        let indexed = IndexedField { field, parent: place.parent, name };
+        let below = FieldPosition { parent: Some(field.id), prefix: name.clone(), short_prefix };
+        let indexed = IndexedField { field, parent: position.parent, name };
         if let Some(other) = self.fields.insert(field.id, indexed) {
             return Err(Refusal::invalid(format!(
                 "Invalid schema: multiple fields for id {}: {} and {}",
@@ -318,9 +315,9 @@ impl<'a> SchemaIndex<'a> {
     }
 }
 
-/// The position of the walk over a schema.
+/// The current position while the fields of a schema are visited.
 #[derive(Default)]
-struct Place {
+struct FieldPosition {
     parent: Option<i32>,
     prefix: String,
     short_prefix: String,

@@ -1,4 +1,5 @@
-//! The separator of a namespace's levels in paths and in the query parameter `parent`.
+//! The character that separates the levels of a namespace in paths and in the query parameter
+//! `parent`.
 
 use std::borrow::Cow;
 
@@ -6,14 +7,14 @@ use super::ident::NamespaceIdent;
 use super::refusal::Refusal;
 use super::warehouse::Warehouse;
 
-/// The key of the client configuration that advertises a URL-encoded separator.
+/// The key with which the client configuration advertises a URL-encoded separator.
 pub const PROPERTY: &str = "namespace-separator";
 /// The separator that every client and server supports.
 pub const DEFAULT: char = '\u{1f}';
 /// Characters with a special meaning in a URL or in a segment of its path.
 const RESERVED: &str = "/\\?#%+&= ";
 
-/// Returns the separator that the value of [`PROPERTY`] names, such as `%2E` or `.`.
+/// Parses the value of [`PROPERTY`], such as `%2E` or `.`, and returns the separator.
 pub fn parse(value: &str) -> Result<char, Refusal> {
     let invalid = || {
         Refusal::invalid(format!(
@@ -42,9 +43,9 @@ impl Warehouse {
         advertised.and_then(|value| parse(value).ok()).unwrap_or(DEFAULT)
     }
 
-    /// Rejects new namespaces with the advertised separator in a level. Clients could not address
-    /// them: some clients send the separator unencoded, and encode a level that contains it in the
-    /// same way.
+    /// Rejects a new namespace if one of its levels contains the advertised separator. Clients
+    /// could not address such a namespace: some clients send the separator unencoded, so a
+    /// separator inside of a level would look the same.
     pub fn check_new_namespace(&self, namespace: &NamespaceIdent) -> Result<(), Refusal> {
         let separator = self.namespace_separator();
         match namespace.0.iter().find(|level| level.contains(separator)) {
@@ -64,7 +65,7 @@ pub fn split(joined: &str, separator: char) -> NamespaceIdent {
 }
 
 /// Splits a URL-encoded namespace and decodes its levels with `decode`. Java clients encode the
-/// advertised separator and leave it unencoded inside levels; PyIceberg sends the separator
+/// advertised separator between levels, but not inside a level. PyIceberg sends the separator
 /// unencoded.
 pub fn split_encoded<E>(
     raw: &str,
@@ -109,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_separator_is_one_character_that_has_no_other_meaning_in_a_path() {
+    fn separator_must_be_unreserved_punctuation() {
         for (value, separator) in
             [("%2E", '.'), ("%2e", '.'), (".", '.'), ("%1F", DEFAULT), ("$", '$')]
         {
@@ -122,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_are_split_at_what_each_kind_of_client_sends() {
+    fn levels_split_at_the_separators_of_all_clients() {
         let decode = |text: &str| Ok::<_, ()>(text.replace("%2E", ".").replace("%1F", "\u{1f}"));
         let levels = |raw: &str| split_encoded(raw, '.', decode).map(|ident| ident.0);
         let expected = |levels: &[&str]| Ok(levels.iter().map(ToString::to_string).collect());

@@ -1,9 +1,9 @@
 //! Snapshots, and the references that point to them.
 //!
-//! A snapshot in a table never changes, and a table may have ten thousand of them. So each is
-//! stored as the JSON that its writer sent, with the few members that commits need. A commit shares
-//! the existing snapshots and writes their JSON verbatim, which preserves members that this version
-//! does not know.
+//! A snapshot in a table never changes, and a table may have ten thousand of them. Therefore each
+//! snapshot is stored as the JSON that its writer sent, together with the few members that commits
+//! need. A commit shares the existing snapshots and writes their JSON verbatim. This preserves
+//! members that this version of slateberg does not know.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,15 +16,15 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::chunked::{Chunked, Item};
+use super::chunked::{ChunkedList, Item};
 use super::members::{Members, RawMembers, brief, compact, object};
 use super::refusal::Refusal;
 
 /// The name of the branch that defines the table's current state.
 pub const MAIN_BRANCH: &str = "main";
 
-/// The snapshots of a table, about twenty kilobytes per chunk.
-pub type Snapshots = Chunked<Arc<Snapshot>, 32>;
+/// The snapshots of a table. One chunk has about twenty kilobytes of JSON.
+pub type Snapshots = ChunkedList<Arc<Snapshot>, 32>;
 
 /// A state of a table ("Snapshots" in the table specification).
 #[derive(Debug, Clone)]
@@ -51,21 +51,22 @@ impl Snapshot {
     /// Parses a snapshot's JSON.
     pub fn parse(raw: &RawValue) -> Result<Self, Refusal> {
         let json = compact("snapshot", raw)?;
-        let head = Head::parse(&json)?;
+        let head = SnapshotHead::parse(&json)?;
         Self::new(head, Bytes::copy_from_slice(json.get().as_bytes()))
     }
 
-    /// Parses a snapshot's JSON, a part of `text`, and shares its memory.
+    /// Parses a snapshot's JSON, which is a part of `text`. The snapshot shares the memory of
+    /// `text`.
     pub(super) fn parse_in(text: &Bytes, raw: &RawValue) -> Result<Self, Refusal> {
         match compact("snapshot", raw)? {
             Cow::Borrowed(json) => {
-                Self::new(Head::parse(json)?, text.slice_ref(json.get().as_bytes()))
+                Self::new(SnapshotHead::parse(json)?, text.slice_ref(json.get().as_bytes()))
             }
             Cow::Owned(json) => Self::parse(&json),
         }
     }
 
-    fn new(head: Head, json: Bytes) -> Result<Self, Refusal> {
+    fn new(head: SnapshotHead, json: Bytes) -> Result<Self, Refusal> {
         let snapshot = Self {
             snapshot_id: head.snapshot_id,
             parent_snapshot_id: head.parent_snapshot_id,
@@ -145,7 +146,7 @@ impl Item for Arc<Snapshot> {
         out.extend_from_slice(&self.json);
     }
 
-    fn kept_in(&self, json: Bytes) -> Self {
+    fn with_json(&self, json: Bytes) -> Self {
         Self::new(Snapshot { json, ..Snapshot::clone(self) })
     }
 }
@@ -153,7 +154,7 @@ impl Item for Arc<Snapshot> {
 /// The members of a snapshot that commits need, read in one pass without allocation.
 #[derive(serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
-struct Head {
+struct SnapshotHead {
     snapshot_id: i64,
     parent_snapshot_id: Option<i64>,
     sequence_number: Option<i64>,
@@ -161,60 +162,64 @@ struct Head {
     schema_id: Option<i32>,
     first_row_id: Option<i64>,
     added_rows: Option<i64>,
-    manifest_list: Option<Text>,
-    manifests: Option<Vec<Text>>,
+    manifest_list: Option<IgnoredString>,
+    manifests: Option<Vec<IgnoredString>>,
     #[serde(rename = "summary")]
-    _summary: Option<TextMap>,
+    _summary: Option<IgnoredStringMap>,
     #[serde(rename = "key-id")]
-    _key_id: Option<Text>,
+    _key_id: Option<IgnoredString>,
 }
 
-impl Head {
+impl SnapshotHead {
     fn parse(json: &RawValue) -> Result<Self, Refusal> {
         serde_json::from_str(json.get()).map_err(|error| explain(json, &error))
     }
 }
 
 /// A string whose content is ignored.
-struct Text;
+struct IgnoredString;
 
-impl<'de> Deserialize<'de> for Text {
+impl<'de> Deserialize<'de> for IgnoredString {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct TextVisitor;
-        impl Visitor<'_> for TextVisitor {
-            type Value = Text;
+        struct StringVisitor;
+        impl Visitor<'_> for StringVisitor {
+            type Value = IgnoredString;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a string")
             }
-            fn visit_str<E>(self, _: &str) -> Result<Text, E> {
-                Ok(Text)
+            fn visit_str<E>(self, _: &str) -> Result<IgnoredString, E> {
+                Ok(IgnoredString)
             }
         }
-        deserializer.deserialize_str(TextVisitor)
+        deserializer.deserialize_str(StringVisitor)
     }
 }
 
 /// A map of strings whose content is ignored.
-struct TextMap;
+struct IgnoredStringMap;
 
-impl<'de> Deserialize<'de> for TextMap {
+impl<'de> Deserialize<'de> for IgnoredStringMap {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct TextMapVisitor;
-        impl<'de> Visitor<'de> for TextMapVisitor {
-            type Value = TextMap;
+        struct StringMapVisitor;
+        impl<'de> Visitor<'de> for StringMapVisitor {
+            type Value = IgnoredStringMap;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a map of strings")
             }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TextMap, A::Error> {
-                while map.next_entry::<IgnoredAny, Text>()?.is_some() {}
-                Ok(TextMap)
+            fn visit_map<A: MapAccess<'de>>(
+                self,
+                mut map: A,
+            ) -> Result<IgnoredStringMap, A::Error> {
+                while map.next_entry::<IgnoredAny, IgnoredString>()?.is_some() {}
+                Ok(IgnoredStringMap)
             }
         }
-        deserializer.deserialize_map(TextMapVisitor)
+        deserializer.deserialize_map(StringMapVisitor)
     }
 }
 
-/// Parses an invalid snapshot again, member by member, to name the invalid one.
+/// Parses an invalid snapshot again, member by member, so that the refusal names the invalid
+/// member.
 fn explain(json: &RawValue, error: &serde_json::Error) -> Refusal {
     let read = || {
         let members = RawMembers::parse("snapshot", json.get())?;
@@ -270,7 +275,7 @@ impl SnapshotRefKind {
 }
 
 impl SnapshotRef {
-    /// A branch without retention rules of its own.
+    /// Returns a branch without retention rules.
     pub(super) fn branch(snapshot_id: i64) -> Self {
         Self {
             snapshot_id,

@@ -1,4 +1,4 @@
-//! Sort orders: the client's version, and the version that a table stores.
+//! Sort orders: as a client sends them, and as a table stores them.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub(super) const UNSORTED_ORDER_ID: i32 = 0;
 /// The id of the first order that is not the unsorted one.
 pub(super) const INITIAL_SORT_ORDER_ID: i32 = 1;
 
-/// A sort order from a client. It has not been validated against a schema.
+/// A sort order as a client sends it. It has not been validated against a schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnboundSortOrder {
     /// The id that the client proposes. A table assigns its own.
@@ -29,7 +29,7 @@ pub struct UnboundSortOrder {
 /// A sort order of a table ("Sorting" in the table specification).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SortOrder {
-    /// The id within the table. 0 is the unsorted order and no other.
+    /// The id within the table. Only the unsorted order has the id 0.
     pub order_id: i32,
     /// The fields, most significant first.
     pub fields: Vec<SortField>,
@@ -104,7 +104,7 @@ impl UnboundSortOrder {
 }
 
 impl SortOrder {
-    /// The order of a table that is not sorted.
+    /// Returns the order of a table that is not sorted.
     pub(super) fn unsorted() -> Self {
         Self { order_id: UNSORTED_ORDER_ID, fields: Vec::new() }
     }

@@ -1,6 +1,6 @@
 //! Statistics files of snapshots: Puffin files, and partition statistics files.
 //!
-//! Stored as the client's JSON, like snapshots. Only the snapshot id is parsed.
+//! These files are stored as the client's JSON, like snapshots. Only the snapshot id is parsed.
 
 use serde::ser::{Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -11,7 +11,7 @@ use super::refusal::Refusal;
 /// A Puffin file with statistics of one snapshot ("Table Statistics").
 #[derive(Debug, Clone)]
 pub struct StatisticsFile {
-    /// The snapshot it belongs to.
+    /// The snapshot to which the statistics belong.
     pub snapshot_id: i64,
     json: Box<RawValue>,
 }
@@ -19,7 +19,7 @@ pub struct StatisticsFile {
 /// A file with statistics of one snapshot's partitions ("Partition Statistics").
 #[derive(Debug, Clone)]
 pub struct PartitionStatisticsFile {
-    /// The snapshot it belongs to.
+    /// The snapshot to which the statistics belong.
     pub snapshot_id: i64,
     json: Box<RawValue>,
 }

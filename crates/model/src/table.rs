@@ -1,5 +1,5 @@
-//! The metadata of a table: the information that a client needs to read it, and the target of
-//! commits.
+//! The metadata of a table: everything that a client needs to read the table, and that commits
+//! change.
 //!
 //! Terms of the table specification: a *snapshot* is a state of the table, a *ref* (branch or tag)
 //! points to a snapshot, *main* is the branch whose snapshot is current, the *snapshot log* records
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::chunked::Chunked;
+use super::chunked::ChunkedList;
 use super::encryption_key::EncryptionKey;
 use super::members::brief;
 use super::partition::PartitionSpec;
@@ -26,16 +26,16 @@ use super::sort::SortOrder;
 use super::statistics::{PartitionStatisticsFile, StatisticsFile};
 
 /// The greatest supported format version.
-pub const FORMAT_VERSION_MAX: u8 = 3;
+pub(crate) const FORMAT_VERSION_MAX: u8 = 3;
 
 /// The default format version.
-pub const FORMAT_VERSION_DEFAULT: u8 = 2;
+pub(crate) const FORMAT_VERSION_DEFAULT: u8 = 2;
 
 /// The format version from which rows have ids.
 pub(super) const FORMAT_VERSION_ROW_LINEAGE: u8 = 3;
 
-/// The assumed maximum difference, in milliseconds, between clocks of different machines. Log
-/// entries may be out of order by at most this.
+/// The assumed maximum difference between the clocks of different machines, in milliseconds. Log
+/// entries may be out of order by at most this time.
 pub(super) const CLOCK_SKEW_MS_MAX: i64 = 60_000;
 
 /// A table's metadata document ("Table Metadata" in the table specification, versions 1 to 3).
@@ -47,7 +47,7 @@ pub struct TableMetadata {
     pub table_uuid: Uuid,
     /// The directory of the table's files, without a trailing slash.
     pub location: String,
-    /// The greatest sequence number assigned; 0 in version 1.
+    /// The greatest sequence number that was assigned; 0 in version 1.
     pub last_sequence_number: i64,
     /// Creation time of this document, in milliseconds since 1970.
     pub last_updated_ms: i64,
@@ -57,13 +57,13 @@ pub struct TableMetadata {
     pub current_schema_id: i32,
     /// The schemas, in the order in which they were added.
     pub schemas: Vec<Arc<Schema>>,
-    /// The id of the spec for writers, one of `partition_specs`.
+    /// The id of the spec with which writers write, one of `partition_specs`.
     pub default_spec_id: i32,
     /// The partition specs, in the order in which they were added.
     pub partition_specs: Vec<Arc<PartitionSpec>>,
     /// The greatest partition field id ever assigned; 999 if there never was one.
     pub last_partition_id: i32,
-    /// The id of the sort order for writers, one of `sort_orders`.
+    /// The id of the sort order with which writers write, one of `sort_orders`.
     pub default_sort_order_id: i32,
     /// The sort orders, in the order in which they were added.
     pub sort_orders: Vec<Arc<SortOrder>>,
@@ -75,13 +75,13 @@ pub struct TableMetadata {
     pub refs: BTreeMap<String, SnapshotRef>,
     /// The snapshots, in the order in which they were added.
     pub snapshots: Snapshots,
-    /// The history of the current snapshot, oldest first.
+    /// The log of the snapshots that were current, oldest first.
     pub snapshot_log: SnapshotLog,
     /// The locations of earlier documents, oldest first.
     pub metadata_log: Vec<MetadataLogEntry>,
-    /// Statistics files. Commits leave at most one per snapshot.
+    /// Statistics files. After a commit, there is at most one per snapshot.
     pub statistics: Vec<Arc<StatisticsFile>>,
-    /// Partition statistics files. Commits leave at most one per snapshot.
+    /// Partition statistics files. After a commit, there is at most one per snapshot.
     pub partition_statistics: Vec<Arc<PartitionStatisticsFile>>,
     /// Encrypted keys (v3).
     pub encryption_keys: Vec<Arc<EncryptionKey>>,
@@ -91,8 +91,8 @@ pub struct TableMetadata {
     pub extra: Map<String, Value>,
 }
 
-/// The snapshot log of a table, about eight kilobytes of JSON per chunk.
-pub type SnapshotLog = Chunked<SnapshotLogEntry, 128>;
+/// The snapshot log of a table. One chunk has about eight kilobytes of JSON.
+pub type SnapshotLog = ChunkedList<SnapshotLogEntry, 128>;
 
 /// A change of the current snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,13 +140,14 @@ impl TableMetadata {
         })
     }
 
-    /// Returns the snapshot with this id. Searches from the newest to the oldest.
+    /// Returns the snapshot with this id. The search begins with the newest snapshot.
     pub fn snapshot(&self, snapshot_id: i64) -> Option<&Arc<Snapshot>> {
         self.snapshots.find(snapshot_id)
     }
 
-    /// Returns this document with only the snapshots that a branch or tag points to, for clients
-    /// that load the others on demand. Everything else stays complete, including the snapshot log.
+    /// Returns this document with only the snapshots to which a branch or tag points. For clients
+    /// that load the other snapshots on demand. Everything else stays complete, including the
+    /// snapshot log.
     pub fn with_referenced_snapshots_only(&self) -> Self {
         let referenced: HashSet<i64> = self.refs.values().map(|r| r.snapshot_id).collect();
         let mut metadata = self.clone();
@@ -154,8 +155,8 @@ impl TableMetadata {
         metadata
     }
 
-    /// Refuses an inconsistent document: documents that the reference's constructor refuses, and
-    /// ids that do not exist.
+    /// Refuses an inconsistent document: one that the reference's constructor refuses, or that
+    /// contains ids of things that do not exist.
     pub(super) fn check(&self) -> Result<(), Refusal> {
         if self.format_version == 1 && self.last_sequence_number != 0 {
             let number = self.last_sequence_number;
@@ -211,7 +212,7 @@ impl TableMetadata {
     }
 
     /// Refuses logs whose entries are out of order or newer than the document. Checks only the
-    /// entries from these indexes on; earlier entries have been checked before.
+    /// entries from these indexes on, because earlier entries have been checked before.
     pub(super) fn check_logs_from(
         &self,
         snapshot_log_at: usize,

@@ -1,9 +1,10 @@
-//! Table metadata as JSON: the reference's `TableMetadataParser`, for format versions 1 to 3.
+//! Reads and writes table metadata as JSON, like the reference's `TableMetadataParser`, for format
+//! versions 1 to 3.
 //!
-//! This module reads documents of all writers, including the single `schema` and `partition-spec`
-//! in old documents of version 1. [`mod@write`] writes the members in the reference's order, with
-//! unknown members at the end. Writing a document that was read by `from_text` yields the same
-//! bytes and pieces.
+//! Documents of all writers can be read, including old documents of version 1 with a single
+//! `schema` and `partition-spec`. [`mod@write`] writes the members in the reference's order, with
+//! unknown members at the end. If a document was read by `from_segmented_json`, writing it yields
+//! the same bytes and chunks.
 
 mod write;
 
@@ -15,12 +16,13 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::chunked::Chunked;
+use super::chunked::ChunkedList;
 use super::encryption_key::EncryptionKey;
 use super::members::{Members, RawMembers, brief, object, parse_value};
 use super::partition::{PartitionSpec, UnboundPartitionSpec};
 use super::refusal::Refusal;
 use super::schema::Schema;
+use super::segmented_json::{Chunk, Segment, SegmentedJson};
 use super::snapshot::{MAIN_BRANCH, Snapshot, SnapshotRef, Snapshots};
 use super::sort::{SortOrder, UnboundSortOrder};
 use super::statistics::{PartitionStatisticsFile, StatisticsFile};
@@ -28,7 +30,6 @@ use super::table::{
     FORMAT_VERSION_MAX, FORMAT_VERSION_ROW_LINEAGE, MetadataLogEntry, SnapshotLog,
     SnapshotLogEntry, TableMetadata, clean_location,
 };
-use super::text::{Piece, Segment, Text};
 
 /// The members that this version knows. All others go to `extra`.
 const KNOWN_MEMBERS: [&str; 25] = [
@@ -65,42 +66,42 @@ impl TableMetadata {
         Document::read(json, Vec::new())
     }
 
-    /// Parses a document that `to_text` wrote, and reuses its pieces.
-    pub fn from_text(text: &Text) -> Result<Self, Refusal> {
+    /// Parses a document that `to_segmented_json` wrote, and reuses its chunks.
+    pub fn from_segmented_json(text: &SegmentedJson) -> Result<Self, Refusal> {
         let mut at = 0;
-        let mut pieces = Vec::new();
+        let mut chunks = Vec::new();
         for segment in text.segments() {
             match segment {
                 Segment::Inline(bytes) => at += bytes.len(),
-                Segment::Piece(piece) => pieces.push((at, piece)),
+                Segment::Chunk(chunk) => chunks.push((at, chunk)),
             }
         }
-        Document::read(&text.inline(), pieces)
+        Document::read(&text.inline(), chunks)
     }
 }
 
-/// A document during parsing.
+/// A document that is being parsed.
 struct Document<'a> {
-    /// The JSON without the pieces.
+    /// The JSON without the chunks.
     json: &'a str,
     members: RawMembers<'a>,
     format_version: u8,
-    /// The pieces and their offsets in `json`.
-    pieces: Vec<(usize, &'a Piece)>,
+    /// The chunks and their offsets in `json`.
+    chunks: Vec<(usize, &'a Chunk)>,
 }
 
 impl<'a> Document<'a> {
-    fn read(json: &'a [u8], pieces: Vec<(usize, &'a Piece)>) -> Result<TableMetadata, Refusal> {
+    fn read(json: &'a [u8], chunks: Vec<(usize, &'a Chunk)>) -> Result<TableMetadata, Refusal> {
         let json = std::str::from_utf8(json)
             .map_err(|error| Refusal::invalid(format!("Cannot parse metadata: {error}")))?;
         let members = RawMembers::parse("metadata", json)?;
-        let mut document = Self { json, members, format_version: 0, pieces };
+        let mut document = Self { json, members, format_version: 0, chunks };
         document.format_version = document.read_format_version()?;
         document.metadata()
     }
 
     fn metadata(self) -> Result<TableMetadata, Refusal> {
-        self.check_pieces()?;
+        self.check_chunks()?;
         let (current_schema_id, schemas) = self.read_schemas()?;
         let (default_spec_id, partition_specs) = self.read_specs()?;
         let (default_sort_order_id, sort_orders) = self.read_sort_orders()?;
@@ -146,7 +147,8 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// Returns a number that documents contain from `version` on; 0 for earlier versions.
+    /// Returns the value of a number that documents contain from `version` on. Returns 0 for
+    /// documents of earlier versions.
     fn since(&self, version: u8, name: &str) -> Result<i64, Refusal> {
         if self.format_version < version {
             return Ok(0);
@@ -237,48 +239,48 @@ impl<'a> Document<'a> {
     }
 
     fn read_snapshots(&self) -> Result<Snapshots, Refusal> {
-        let pieces = self.pieces_of("snapshots").map(|piece| {
-            let read = |raw: &RawValue| Snapshot::parse_in(piece.text(), raw).map(Arc::new);
-            Ok((items(piece, read)?, piece))
+        let chunks = self.chunks_of("snapshots").map(|chunk| {
+            let read = |raw: &RawValue| Snapshot::parse_in(chunk.text(), raw).map(Arc::new);
+            Ok((items(chunk, read)?, chunk))
         });
-        let pieces: Vec<_> = pieces.collect::<Result<_, Refusal>>()?;
-        Ok(Chunked::read_from(pieces, self.read_list("snapshots", Snapshot::parse)?))
+        let chunks: Vec<_> = chunks.collect::<Result<_, Refusal>>()?;
+        Ok(ChunkedList::read_from(chunks, self.read_list("snapshots", Snapshot::parse)?))
     }
 
     fn read_snapshot_log(&self) -> Result<SnapshotLog, Refusal> {
-        let pieces = self.pieces_of("snapshot-log").map(|piece| {
+        let chunks = self.chunks_of("snapshot-log").map(|chunk| {
             let read = |entry: LogEntry| Ok(SnapshotLogEntry::from(entry));
-            Ok((items(piece, read)?, piece))
+            Ok((items(chunk, read)?, chunk))
         });
-        let pieces: Vec<_> = pieces.collect::<Result<_, Refusal>>()?;
+        let chunks: Vec<_> = chunks.collect::<Result<_, Refusal>>()?;
         let Some(raw) = self.members.raw("snapshot-log") else { return Ok(SnapshotLog::new()) };
         let behind: Vec<LogEntry> = serde_json::from_str(raw.get())
             .map_err(|error| Refusal::invalid(format!("Cannot parse snapshot-log: {error}")))?;
         let behind = behind.into_iter().map(SnapshotLogEntry::from).collect();
-        Ok(Chunked::read_from(pieces, behind))
+        Ok(ChunkedList::read_from(chunks, behind))
     }
 
-    /// Returns the pieces at the beginning of a list.
-    fn pieces_of(&self, name: &str) -> impl Iterator<Item = &'a Piece> {
+    /// Returns the chunks at the beginning of a list.
+    fn chunks_of(&self, name: &str) -> impl Iterator<Item = &'a Chunk> {
         let beginning = self.members.raw(name).map(|list| {
             let offset = list.get().as_ptr() as usize - self.json.as_ptr() as usize;
             offset + "[".len()
         });
-        let here = move |(at, _): &&(usize, &'a Piece)| Some(*at) == beginning;
-        self.pieces.iter().filter(here).map(|(_, piece)| *piece)
+        let here = move |(at, _): &&(usize, &'a Chunk)| Some(*at) == beginning;
+        self.chunks.iter().filter(here).map(|(_, chunk)| *chunk)
     }
 
-    /// Refuses pieces at other positions, and lists that end with a piece.
-    fn check_pieces(&self) -> Result<(), Refusal> {
+    /// Refuses documents with chunks at any other position, and lists that end with a chunk.
+    fn check_chunks(&self) -> Result<(), Refusal> {
         let mut placed = 0;
         for name in ["snapshots", "snapshot-log"] {
-            let pieces = self.pieces_of(name).count();
-            if pieces > 0 && self.members.raw(name).is_none_or(|list| list.get() == "[]") {
+            let chunks = self.chunks_of(name).count();
+            if chunks > 0 && self.members.raw(name).is_none_or(|list| list.get() == "[]") {
                 return Err(Refusal::invalid(format!("Cannot parse {name}: ends with a comma")));
             }
-            placed += pieces;
+            placed += chunks;
         }
-        if placed == self.pieces.len() {
+        if placed == self.chunks.len() {
             return Ok(());
         }
         Err(Refusal::invalid("Cannot parse metadata: an element is outside of a list"))
@@ -334,15 +336,15 @@ impl From<LogEntry> for SnapshotLogEntry {
     }
 }
 
-/// Parses the items of a piece, each of which is followed by a comma.
+/// Parses the items of a chunk, each of which is followed by a comma.
 fn items<'a, J: Deserialize<'a>, T>(
-    piece: &'a Piece,
+    chunk: &'a Chunk,
     read: impl Fn(J) -> Result<T, Refusal>,
 ) -> Result<Vec<T>, Refusal> {
     let broken = |why: &dyn std::fmt::Display| {
-        Refusal::invalid(format!("Cannot parse piece {:?}: {why}", piece.hash()))
+        Refusal::invalid(format!("Cannot parse chunk {:?}: {why}", chunk.hash()))
     };
-    let mut rest = std::str::from_utf8(piece.text()).map_err(|error| broken(&error))?;
+    let mut rest = std::str::from_utf8(chunk.text()).map_err(|error| broken(&error))?;
     let mut items = Vec::new();
     while !rest.is_empty() {
         let mut values = serde_json::Deserializer::from_str(rest).into_iter::<J>();

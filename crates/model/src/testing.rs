@@ -1,5 +1,5 @@
-//! Fixtures and shorthands for the tests of this crate. `tests/differential.rs` of the server
-//! includes this file, so it refers to its dependencies by paths from the crate's root.
+//! Test data and helper functions for the tests of this crate. `tests/differential.rs` of the
+//! server includes this file, so the paths of its dependencies begin at the crate's root.
 
 #[path = "testing/steps.rs"]
 pub(crate) mod steps;
@@ -10,7 +10,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::commit::{Applied, Base, CommitContext, apply};
+use crate::commit::{AppliedCommit, CommitBase, CommitContext, apply};
 use crate::create::{NewTable, new_table};
 use crate::partition::UnboundPartitionSpec;
 use crate::refusal::Refusal;
@@ -78,30 +78,30 @@ pub(crate) fn updates(updates: &Value) -> Result<Vec<TableUpdate>, Refusal> {
     updates.iter().map(|update| TableUpdate::parse(&raw(update))).collect()
 }
 
-/// Commits a second after the base.
-pub(crate) fn commit(base: &TableMetadata, changes: Value) -> Result<Applied, Refusal> {
-    commit_if(base, json!([]), changes)
+/// Applies a commit one second after the base.
+pub(crate) fn commit(base: &TableMetadata, changes: Value) -> Result<AppliedCommit, Refusal> {
+    commit_with_requirements(base, json!([]), changes)
 }
 
-/// Commits with requirements, a second after the base.
-pub(crate) fn commit_if(
+/// Applies a commit with requirements one second after the base.
+pub(crate) fn commit_with_requirements(
     base: &TableMetadata,
     requirements: Value,
     changes: Value,
-) -> Result<Applied, Refusal> {
+) -> Result<AppliedCommit, Refusal> {
     let requirements = requirements.as_array().expect("a list of requirements").iter();
     let requirements: Vec<_> = requirements
         .map(|requirement| parse_requirement(&raw(requirement)))
         .collect::<Result<_, _>>()?;
     let ctx = ctx(base.last_updated_ms + 1000);
-    let base = Base { metadata: base, metadata_location: Some(METADATA_LOCATION) };
+    let base = CommitBase { metadata: base, metadata_location: Some(METADATA_LOCATION) };
     apply(Some(base), &requirements, updates(&changes)?, &ctx)
 }
 
 /// Applies a commit. Asserts that it changes something and that its result survives a round trip.
 #[track_caller]
 pub(crate) fn committed(base: &TableMetadata, changes: Value) -> TableMetadata {
-    let applied = commit(base, changes).expect("a commit that is taken");
+    let applied = commit(base, changes).expect("the commit is accepted");
     assert!(applied.changed, "the commit changed nothing");
     assert_round_trip(&applied.metadata);
     applied.metadata
@@ -129,7 +129,7 @@ pub(crate) fn conflict(base: &TableMetadata, changes: Value) -> String {
 #[track_caller]
 pub(crate) fn assert_round_trip(metadata: &TableMetadata) {
     let json = metadata.to_json();
-    let parsed = TableMetadata::parse(&json).expect("what is written can be read");
+    let parsed = TableMetadata::parse(&json).expect("a written document can be read");
     assert_eq!(&parsed, metadata);
     assert_eq!(String::from_utf8_lossy(&parsed.to_json()), String::from_utf8_lossy(&json));
 }

@@ -1,7 +1,7 @@
 //! Transforms from a column's value to a partition or sort value.
 //!
-//! The `iceberg` crate's `Transform` drops the name of an unknown transform. This one preserves it:
-//! a table must not lose the data of a newer client.
+//! The `iceberg` crate's `Transform` drops the name of an unknown transform. This type preserves
+//! it, so that a table does not lose what a newer client has written.
 
 use std::fmt;
 

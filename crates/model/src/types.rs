@@ -1,8 +1,8 @@
 //! The types of Iceberg: primitives, `variant`, struct, list and map, as defined in "Schemas and
 //! Data Types" of the table specification, up to format version 3.
 //!
-//! The `iceberg` crate's types end at version 2, so these replace them. The JSON is that of
-//! "Appendix C"; `Display` yields the reference's text for messages.
+//! The types of the `iceberg` crate end at version 2, so this module replaces them. The JSON is
+//! that of "Appendix C" of the specification. `Display` returns the reference's text for messages.
 
 pub(super) mod primitive;
 

@@ -1,7 +1,7 @@
 //! Updates: the changes that a commit makes to a table, as the REST specification names them.
 //!
-//! The parser splits an update into its members by hand. Large members (snapshots, statistics) stay
-//! unparsed, which a derived, internally tagged enum cannot do.
+//! The parser splits an update into its members without a derived implementation. So large members
+//! (snapshots, statistics) can stay unparsed, which is not possible with an internally tagged enum.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -285,7 +285,7 @@ pub(super) fn split_action(raw: &RawValue) -> Result<(String, RawMembers<'_>), R
     Ok((action.to_ascii_lowercase(), members))
 }
 
-/// The refusal of an action that this version does not know.
+/// Returns the refusal of an action that this version of slateberg does not know.
 pub(super) fn unrecognized(action: &str) -> Refusal {
     Refusal::invalid(format!(
         "Cannot parse metadata update. Unrecognized action: {}",

@@ -17,7 +17,7 @@ use super::schema::Schema;
 use super::table_json::parse_uuid;
 
 /// The only format version of views.
-pub const VIEW_FORMAT_VERSION: u8 = 1;
+pub(crate) const VIEW_FORMAT_VERSION: u8 = 1;
 
 /// The members that this version knows. All others go to `extra`.
 const KNOWN_MEMBERS: [&str; 8] = [
@@ -31,7 +31,7 @@ const KNOWN_MEMBERS: [&str; 8] = [
     "version-log",
 ];
 
-/// A view's metadata document (the view specification, version 1).
+/// A view's metadata document ("View Metadata" in the view specification, version 1).
 #[derive(Debug, Clone, PartialEq)]
 pub struct ViewMetadata {
     /// The view's UUID.
@@ -48,7 +48,7 @@ pub struct ViewMetadata {
     pub current_version_id: i32,
     /// The versions, in the order in which they were added.
     pub versions: Vec<Arc<ViewVersion>>,
-    /// The history of the current version, oldest first.
+    /// The log of the versions that were current, oldest first.
     pub version_log: Vec<ViewHistoryEntry>,
     /// Members of the document that this version of slateberg does not know.
     pub extra: Map<String, Value>,
@@ -61,13 +61,13 @@ pub struct ViewVersion {
     pub version_id: i32,
     /// Creation time, in milliseconds since 1970.
     pub timestamp_ms: i64,
-    /// The schema of the result. In a request, -1 means the last added.
+    /// The schema of the result. In a request, -1 means the schema that was added last.
     pub schema_id: i32,
     /// The writer's summary of the change.
     pub summary: BTreeMap<String, String>,
-    /// The catalog of table references that do not name one.
+    /// The catalog for table references that do not contain a catalog.
     pub default_catalog: Option<String>,
-    /// The namespace of table references that do not name one.
+    /// The namespace for table references that do not contain a namespace.
     pub default_namespace: Vec<String>,
     /// The query, once per dialect.
     pub representations: Vec<ViewRepresentation>,
@@ -83,8 +83,8 @@ pub enum ViewRepresentation {
         /// The SQL dialect.
         dialect: String,
     },
-    /// A representation of a later specification. Accepted when reading a document, refused from
-    /// clients.
+    /// A representation of a later specification. It is preserved in documents, but refused if a
+    /// client sends it.
     Other {
         /// The type of the representation.
         kind: String,
@@ -134,7 +134,7 @@ impl ViewMetadata {
 
     /// Returns the document, as the reference writes it.
     pub fn to_json(&self) -> Vec<u8> {
-        // Strings, numbers and validated JSON written to memory cannot fail.
+        // Writing strings, numbers and validated JSON into memory cannot fail.
         serde_json::to_vec(self).expect("metadata always serializes into memory")
     }
 

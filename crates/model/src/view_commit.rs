@@ -1,8 +1,8 @@
 //! Commits to views: `apply` turns a view's metadata, requirements and updates into new metadata or
 //! a [`Refusal`], and `new_view` creates the first version.
 //!
-//! Pure, like `commit`. Every update, including its error messages, behaves as in the reference's
-//! `ViewMetadata.Builder` (release 1.11).
+//! The functions are pure, like those of `commit`. Every update, including its error messages,
+//! behaves as in the reference's `ViewMetadata.Builder` (release 1.11).
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -33,7 +33,7 @@ const INITIAL_VERSION_ID: i32 = 1;
 
 /// The result of a commit to a view.
 #[derive(Debug, Clone)]
-pub struct AppliedView {
+pub struct AppliedViewCommit {
     /// The new metadata. Equal to the old metadata if nothing changed.
     pub metadata: ViewMetadata,
     /// Whether any update had an effect. If `false`, there is nothing to write.
@@ -80,7 +80,7 @@ pub fn apply(
     requirements: &[ViewRequirement],
     updates: Vec<ViewUpdate>,
     ctx: &CommitContext,
-) -> Result<AppliedView, Refusal> {
+) -> Result<AppliedViewCommit, Refusal> {
     requirements.iter().try_for_each(|requirement| requirement.check(base))?;
     let mut builder = Builder::new(base, ctx)?;
     updates.into_iter().try_for_each(|update| builder.apply(update))?;
@@ -251,9 +251,9 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<AppliedView, Refusal> {
+    fn finish(mut self) -> Result<AppliedViewCommit, Refusal> {
         if !self.changed {
-            return Ok(AppliedView { metadata: self.metadata, changed: false });
+            return Ok(AppliedViewCommit { metadata: self.metadata, changed: false });
         }
         if self.metadata.location.is_empty() {
             let default = self.ctx.default_location.clone();
@@ -268,11 +268,11 @@ impl<'a> Builder<'a> {
         let versions_max = self.history_entries()?;
         self.expire_versions(versions_max);
         self.metadata.current_schema()?;
-        Ok(AppliedView { metadata: self.metadata, changed: true })
+        Ok(AppliedViewCommit { metadata: self.metadata, changed: true })
     }
 
-    /// Refuses to drop a dialect unless the owner allowed it, because its readers would lose the
-    /// view.
+    /// Refuses to remove a dialect, because its readers could no longer use the view, unless the
+    /// property [`DROP_DIALECT_PROPERTY`] allows it.
     fn check_dialects(&self) -> Result<(), Refusal> {
         let allowed = self.metadata.properties.get(DROP_DIALECT_PROPERTY);
         if allowed.is_some_and(|value| value.eq_ignore_ascii_case("true")) {
@@ -307,8 +307,8 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// Retains the versions with the greatest ids, and always the current one and those just added.
-    /// Cuts the log after the last entry of a removed version.
+    /// Retains the versions with the greatest ids, the current version, and the versions that this
+    /// commit added. Removes all entries of the log up to the last one of a removed version.
     fn expire_versions(&mut self, versions_max: usize) {
         let current = self.metadata.current_version_id;
         let mut needed = self.added.clone();
@@ -319,17 +319,17 @@ impl<'a> Builder<'a> {
         }
         let mut ids: Vec<i32> = self.metadata.versions.iter().map(|v| v.version_id).collect();
         ids.sort_unstable_by(|a, b| b.cmp(a));
-        let mut kept = HashSet::from([current]);
+        let mut retained = HashSet::from([current]);
         for id in ids {
-            if kept.len() == keep {
+            if retained.len() == keep {
                 break;
             }
-            kept.insert(id);
+            retained.insert(id);
         }
-        self.metadata.versions.retain(|version| kept.contains(&version.version_id));
+        self.metadata.versions.retain(|version| retained.contains(&version.version_id));
         let log = std::mem::take(&mut self.metadata.version_log);
         for entry in log {
-            if kept.contains(&entry.version_id) {
+            if retained.contains(&entry.version_id) {
                 self.metadata.version_log.push(entry);
             } else {
                 self.metadata.version_log.clear();
@@ -338,7 +338,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// A view before its first update. It is not valid yet: it has no location and no version.
+/// Returns a view before its first update. It is not valid yet: it has no location and no version.
 fn empty_metadata(view_uuid: Uuid) -> ViewMetadata {
     ViewMetadata {
         view_uuid,

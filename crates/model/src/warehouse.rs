@@ -1,4 +1,4 @@
-//! Warehouses: a name, and the location of the tables' files.
+//! Warehouses: their names, and the locations of their tables' files.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub enum Delegation {
 
 impl Delegation {
     /// Returns the name in the header.
-    pub fn word(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::VendedCredentials => "vended-credentials",
             Self::RemoteSigning => "remote-signing",
@@ -41,7 +41,7 @@ pub struct FileAccess {
     pub role_arn: Option<String>,
     /// External ID that the role's trust policy requires.
     pub external_id: Option<String>,
-    /// The STS endpoint, if not that of AWS.
+    /// The STS endpoint, if it differs from that of AWS.
     pub sts_endpoint: Option<String>,
     /// Lifetime of the credentials, in seconds.
     pub credentials_seconds: u32,
@@ -68,7 +68,7 @@ pub struct StorageProfile {
     pub allowed_locations: Vec<String>,
     /// Options of the object store without secrets, such as `aws_region`.
     pub options: BTreeMap<String, String>,
-    /// The name of a configured set of further options, which may be secret.
+    /// The name of a set of further options in the configuration. These may be secret.
     pub credentials: Option<String>,
     /// The access of clients to table files.
     #[serde(default)]
@@ -85,7 +85,8 @@ impl StorageProfile {
 /// A warehouse that the catalog serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warehouse {
-    /// Stable id, generated when the warehouse is first seen; part of keys.
+    /// Stable id, which is part of keys. Generated when the warehouse is configured or created for
+    /// the first time.
     pub id: Uuid,
     /// The name that clients send as `warehouse` and receive as the `{prefix}` of paths.
     pub name: String,
@@ -99,8 +100,8 @@ pub struct Warehouse {
     pub version: u64,
 }
 
-/// First segments of paths without a prefix. A warehouse with such a name would make paths
-/// ambiguous.
+/// First segments of paths without a prefix. With one of these names for a warehouse, paths would
+/// be ambiguous.
 const RESERVED: [&str; 6] = ["config", "namespaces", "oauth", "tables", "transactions", "views"];
 
 /// The longest name of a warehouse, in bytes.

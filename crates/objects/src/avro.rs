@@ -6,15 +6,15 @@
 //! is decompressed up to a limit, recursive records end at a maximum depth, and values without
 //! bytes count as steps, whose number is limited.
 
+mod decompress;
 mod shape;
 #[cfg(test)]
 mod tests;
-mod unfold;
 
+use decompress::Codec;
 use shape::{Schema, Shape};
-use unfold::Codec;
 
-use super::content::unfolds_too_far;
+use super::content::too_long_decompressed;
 
 /// First bytes of an Avro file.
 const MAGIC: &[u8] = b"Obj\x01";
@@ -33,7 +33,7 @@ const TOO_MANY: &str = "has more values than fit into its bytes";
 
 /// A value without nested values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Leaf<'a> {
+pub(super) enum LeafValue<'a> {
     /// A number, or the index of an enum symbol.
     Number(i64),
     /// A string, or bytes.
@@ -45,7 +45,7 @@ pub(super) enum Leaf<'a> {
 pub(super) fn entries<E: Default>(
     content: &[u8],
     bytes_max: u64,
-    see: impl Fn(&mut E, &[&str], Leaf<'_>),
+    see: impl Fn(&mut E, &[&str], LeafValue<'_>),
     mut take: impl FnMut(E) -> Result<(), String>,
 ) -> Result<(), String> {
     let mut file = Cursor(content);
@@ -55,18 +55,18 @@ pub(super) fn entries<E: Default>(
     while !file.0.is_empty() {
         values_left = values_left.checked_sub(VALUES_PER_BLOCK).ok_or(TOO_MANY)?;
         let count = u64::try_from(file.long()?).map_err(|_| "a block with a negative count")?;
-        let folded = file.text()?;
+        let compressed = file.text()?;
         if file.take(SYNC_BYTES)? != sync {
             return Err("a block does not end with the file's mark".to_owned());
         }
-        let unfolded = codec.unfold(folded, bytes_left)?;
-        let unfolded = unfolded.ok_or_else(|| unfolds_too_far(bytes_max))?;
-        bytes_left = bytes_left.saturating_sub(unfolded.len() as u64);
-        let bytes = Cursor(&unfolded);
-        let mut walk = Walk { bytes, schema: &schema, values_left, path: Vec::new() };
+        let decompressed = codec.decompress(compressed, bytes_left)?;
+        let decompressed = decompressed.ok_or_else(|| too_long_decompressed(bytes_max))?;
+        bytes_left = bytes_left.saturating_sub(decompressed.len() as u64);
+        let bytes = Cursor(&decompressed);
+        let mut walk = BlockWalk { bytes, schema: &schema, values_left, path: Vec::new() };
         for _ in 0..count {
             let mut entry = E::default();
-            let mut see = |path: &[&str], leaf: Leaf<'_>| see(&mut entry, path, leaf);
+            let mut see = |path: &[&str], leaf: LeafValue<'_>| see(&mut entry, path, leaf);
             walk.value(&schema.root, 0, &mut see)?;
             take(entry)?;
         }
@@ -150,7 +150,7 @@ impl<'a> Cursor<'a> {
 }
 
 /// Walks the values of a block.
-struct Walk<'a> {
+struct BlockWalk<'a> {
     bytes: Cursor<'a>,
     schema: &'a Schema,
     values_left: u64,
@@ -158,12 +158,12 @@ struct Walk<'a> {
     path: Vec<&'a str>,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> BlockWalk<'a> {
     fn value(
         &mut self,
         shape: &'a Shape,
         depth: usize,
-        see: &mut dyn FnMut(&[&str], Leaf<'_>),
+        see: &mut dyn FnMut(&[&str], LeafValue<'_>),
     ) -> Result<(), String> {
         if depth > DEPTH_MAX {
             return Err(format!("has values that are more than {DEPTH_MAX} deep"));
@@ -175,8 +175,8 @@ impl<'a> Walk<'a> {
             Shape::Fixed(bytes) => {
                 self.bytes.take(*bytes)?;
             }
-            Shape::Number => see(&self.path, Leaf::Number(self.bytes.long()?)),
-            Shape::Text => see(&self.path, Leaf::Text(self.bytes.text()?)),
+            Shape::Number => see(&self.path, LeafValue::Number(self.bytes.long()?)),
+            Shape::Text => see(&self.path, LeafValue::Text(self.bytes.text()?)),
             Shape::Array(items) => {
                 while let Some(count) = self.bytes.count()? {
                     for _ in 0..count {

@@ -49,7 +49,7 @@ pub(super) fn open<'a>(
     let (scheme, path) = ObjectStoreScheme::parse(url)?;
     let path = Path::parse(path)?;
     macro_rules! bucket {
-        ($builder:ty, $own:expr, $places:expr) => {{
+        ($builder:ty, $own:expr, $searched:expr) => {{
             let builder = <$builder>::new().with_url(url.to_string()).with_retry(retries());
             // Ignores options of the environment for other kinds of stores.
             let known = options
@@ -66,7 +66,7 @@ pub(super) fn open<'a>(
                     let credentials = Arc::clone(&credentials);
                     async move { credentials.get_credential().await.map(drop) }.boxed()
                 };
-                WithCredentials::around(bucket, url.to_string(), $places, Box::new(lookup))
+                WithCredentials::around(bucket, url.to_string(), $searched, Box::new(lookup))
             }
         }};
     }

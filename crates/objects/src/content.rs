@@ -40,7 +40,7 @@ pub(super) struct Bounds {
     pub(super) file_bytes_max: u64,
     units: u32,
     reading: Arc<Semaphore>,
-    unfolding: Arc<Semaphore>,
+    decompression: Arc<Semaphore>,
 }
 
 impl Content {
@@ -69,8 +69,10 @@ impl Deref for Content {
 }
 
 /// Reason for the rejection of a file that decompresses to more than `bytes_max` bytes.
-pub(super) fn unfolds_too_far(bytes_max: u64) -> String {
-    format!("unfolds to more than the {bytes_max} bytes that are read (catalog.file_bytes_max)")
+pub(super) fn too_long_decompressed(bytes_max: u64) -> String {
+    format!(
+        "decompresses to more than the {bytes_max} bytes that are read (catalog.file_bytes_max)"
+    )
 }
 
 impl Default for Bounds {
@@ -90,7 +92,7 @@ impl Bounds {
             file_bytes_max,
             units,
             reading: Arc::new(Semaphore::new(units as usize)),
-            unfolding: Arc::new(Semaphore::new(units as usize)),
+            decompression: Arc::new(Semaphore::new(units as usize)),
         }
     }
 
@@ -100,8 +102,8 @@ impl Bounds {
     }
 
     /// Waits for a reservation of a metadata file that decompresses to `bytes` bytes.
-    pub(super) async fn unfolding(&self, bytes: u64) -> Room {
-        self.room(&self.unfolding, bytes).await
+    pub(super) async fn decompression(&self, bytes: u64) -> Room {
+        self.room(&self.decompression, bytes).await
     }
 
     async fn room(&self, all: &Arc<Semaphore>, bytes: u64) -> Room {
@@ -134,7 +136,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_would_read_more_than_there_is_room_for_waits() {
+    async fn reader_waits_for_memory() {
         let bounds = Bounds::new(64 << 10);
         let mut rooms = Vec::new();
         for _ in 0..4 {
@@ -149,13 +151,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn decompression_has_a_room_of_its_own_beside_that_of_reading() {
+    async fn decompression_has_its_own_memory_limit() {
         let bounds = Bounds::new(64 << 10);
-        let room = bounds.unfolding(64 << 10).await;
-        assert!(waits(bounds.unfolding(1)).await);
+        let room = bounds.decompression(64 << 10).await;
+        assert!(waits(bounds.decompression(1)).await);
         assert!(!waits(bounds.reading(1)).await, "reading has a room of its own");
         drop(room);
-        assert!(!waits(bounds.unfolding(1)).await);
+        assert!(!waits(bounds.decompression(1)).await);
     }
 
     #[test]
@@ -165,8 +167,8 @@ mod tests {
             assert!(bounds.units >= 1, "{max}");
             assert!(bounds.check("s3://b/x", max).is_ok(), "{max}");
         }
-        let refused = Bounds::new(10).check("s3://b/x", 11).expect_err("it is too long");
+        let error = Bounds::new(10).check("s3://b/x", 11).expect_err("it is too long");
         let expected = "s3://b/x: has 11 bytes, and 10 are read at most (catalog.file_bytes_max)";
-        assert_eq!(refused.to_string(), expected);
+        assert_eq!(error.to_string(), expected);
     }
 }

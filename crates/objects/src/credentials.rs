@@ -36,19 +36,19 @@ struct LookupOnce {
     lookup: Lookup,
     /// URL of the bucket, and other sources of credentials.
     url: String,
-    places: &'static str,
+    searched: &'static str,
     found: OnceCell<()>,
 }
 
 /// No credentials were found.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "no credentials for {url}: neither its options nor the environment have {places}, and this machine's \
+    "no credentials for {url}: neither its options nor the environment have {searched}, and this machine's \
      instance metadata has none ({reason})"
 )]
 pub struct NoCredentials {
     url: String,
-    places: &'static str,
+    searched: &'static str,
     reason: String,
 }
 
@@ -63,15 +63,15 @@ impl NoCredentials {
 }
 
 impl WithCredentials {
-    /// Gets credentials before the first request to `inner`. `places` names other sources of
+    /// Gets credentials before the first request to `inner`. `searched` names other sources of
     /// credentials.
     pub(super) fn around(
         inner: Arc<dyn ObjectStore>,
         url: String,
-        places: &'static str,
+        searched: &'static str,
         lookup: Lookup,
     ) -> Arc<dyn ObjectStore> {
-        let lookup = LookupOnce { lookup, url, places, found: OnceCell::new() };
+        let lookup = LookupOnce { lookup, url, searched, found: OnceCell::new() };
         Arc::new(Self { inner, lookup: Arc::new(lookup) })
     }
 }
@@ -85,8 +85,8 @@ impl LookupOnce {
                 Ok(Err(error)) => error.to_string(),
                 Err(_) => format!("no answer within {} s", METADATA_MAX.as_secs()),
             };
-            let (url, places) = (self.url.clone(), self.places);
-            let source = Box::new(NoCredentials { url, places, reason });
+            let (url, searched) = (self.url.clone(), self.searched);
+            let source = Box::new(NoCredentials { url, searched, reason });
             Err(Error::Unauthenticated { path: path.to_owned(), source })
         });
         looked.await?;
@@ -143,9 +143,9 @@ impl ObjectStore for WithCredentials {
 
     fn delete_stream(
         &self,
-        locations: BoxStream<'static, Result<Path>>,
+        searched: BoxStream<'static, Result<Path>>,
     ) -> BoxStream<'static, Result<Path>> {
-        once_ready(Arc::clone(&self.lookup), self.inner.delete_stream(locations))
+        once_ready(Arc::clone(&self.lookup), self.inner.delete_stream(searched))
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
@@ -196,15 +196,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_bucket_without_credentials_says_at_once_where_they_were_looked_for() {
+    async fn bucket_without_credentials_names_the_searched_sources() {
         let metadata = nowhere();
         let opened = open(&[("aws_metadata_endpoint", metadata.as_str()), ("aws_region", "x")]);
         let since = Instant::now();
         let error = opened.object_store.head(&opened.path).await.expect_err("there are none");
-        let said = NoCredentials::find(&error).unwrap_or_else(|| panic!("{error:?}")).to_string();
+        let message =
+            NoCredentials::find(&error).unwrap_or_else(|| panic!("{error:?}")).to_string();
         for part in ["s3://bucket/state", "aws_access_key_id", "web identity", "instance metadata"]
         {
-            assert!(said.contains(part), "{part}: {said}");
+            assert!(message.contains(part), "{part}: {message}");
         }
         assert!(since.elapsed() < METADATA_MAX * 3, "{:?}", since.elapsed());
         let listed = opened.object_store.list(None).next().await.expect("an error");
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_bucket_with_credentials_of_any_kind_asks_no_metadata() {
+    async fn bucket_with_credentials_does_not_query_instance_metadata() {
         let (metadata, endpoint) = (nowhere(), nowhere());
         let common = [
             ("aws_metadata_endpoint", metadata.as_str()),

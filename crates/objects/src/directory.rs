@@ -83,13 +83,13 @@ impl Directory {
         let file = self.path.clone().join(format!("{CLOCK}{}", id.simple()));
         let content =
             PutPayload::from_static(b"slateberg asks for the time; this may be deleted\n");
-        let asked = async {
+        let request = async {
             self.object_store.put(&file, content).await?;
             let dated = self.object_store.head(&file).await?.last_modified;
             self.object_store.delete(&file).await?;
             Ok(dated.timestamp_millis())
         };
-        asked.await.map_err(|error| self.failed(error))
+        request.await.map_err(|error| self.failed(error))
     }
 
     fn failed(&self, error: object_store::Error) -> Error {

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_no_store_takes_is_the_callers_mistake() {
+    fn name_too_long_for_all_stores_is_invalid() {
         let of = |text: &str| {
             let source = text.to_owned().into();
             Error::of("s3://b/x", object_store::Error::Generic { store: "S3", source })

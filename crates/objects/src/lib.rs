@@ -6,11 +6,11 @@
 //! all files. [`content`] limits how much of a file is read.
 //!
 //! [`stores`] opens the storage of warehouses that are created at run time. Requests may only set
-//! [`harmless`] options, and a [`probe`] tests the location. [`scrub`] removes secrets from
-//! messages.
+//! [`option_allowlist`] options, and a [`probe`] tests the location. [`redact`] removes secrets
+//! from messages.
 //!
-//! [`conditional`] reports an existing object only if there is one. A [`race`] tests conditional
-//! puts of many writers, and [`reach`] whether a store responds.
+//! [`conditional`] reports an existing object only if there is one. A [`conditional_put_test`]
+//! tests conditional puts of many writers, and [`ping`] whether a store responds.
 //!
 //! No location of a warehouse or table may overlap with a location that the catalog has
 //! [`reserved`].
@@ -21,23 +21,23 @@
 mod avro;
 mod cloud;
 pub mod conditional;
+pub mod conditional_put_test;
 pub mod content;
 pub mod credentials;
 pub mod directory;
 pub mod error;
-pub mod found;
-pub mod harmless;
 pub mod location;
 pub mod measured;
+pub mod metadata_discovery;
 pub mod metadata_file;
 pub mod open;
+pub mod option_allowlist;
 mod option_names;
+pub mod ping;
 pub mod probe;
-pub mod race;
-pub mod reach;
 pub mod reachable;
+pub mod redact;
 pub mod reserved;
-pub mod scrub;
 pub mod sign;
 pub mod stores;
 pub mod vend;

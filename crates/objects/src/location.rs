@@ -31,7 +31,7 @@ const LOCATION_BYTES_MAX: usize = 2048;
 const AZURE_OF_HADOOP: [&str; 2] = ["wasb", "wasbs"];
 
 /// Schemes of Azure's stores.
-pub const AZURE: [&str; 5] = ["az", "azure", "adl", "abfs", "abfss"];
+pub(crate) const AZURE: [&str; 5] = ["az", "azure", "adl", "abfs", "abfss"];
 
 /// Encodings of a dot, a slash and a backslash, which only some readers decode.
 const AMBIGUOUS: [&str; 3] = ["%2e", "%2f", "%5c"];
@@ -74,7 +74,7 @@ impl Location {
     /// Returns the kind of store, the bucket, and the segments of the path. Two locations overlap
     /// if the parts of one are a prefix of those of the other.
     pub fn parts(&self) -> Vec<String> {
-        let (store, bucket) = self.place();
+        let (store, bucket) = self.store_and_path();
         [store.to_owned(), bucket].into_iter().chain(self.segments.iter().cloned()).collect()
     }
 
@@ -96,7 +96,7 @@ impl Location {
 
     /// Returns the kind of store and the bucket. Azure's schemes name the same containers, and
     /// accounts are not distinguished.
-    fn place(&self) -> (&str, String) {
+    fn store_and_path(&self) -> (&str, String) {
         let split = self.authority.split_once('@');
         let (store, bucket) = match self.scheme.as_str() {
             scheme if AZURE.contains(&scheme) || AZURE_OF_HADOOP.contains(&scheme) => {
@@ -119,7 +119,7 @@ impl Location {
     }
 
     /// Length of the longest name in the path.
-    pub fn part_bytes_max(&self) -> usize {
+    pub(crate) fn part_bytes_max(&self) -> usize {
         self.segments.iter().map(String::len).max().unwrap_or(0)
     }
 
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_below_lies_below() {
+    fn location_below_a_root_is_within_it() {
         assert!(within("s3://b/w/ns/t", "s3://b/w"));
         assert!(within("s3a://b/w/ns/t/", "s3://b/w/"));
         assert!(within("s3://b/w", "s3://b/w"));
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_elsewhere_or_can_be_read_in_two_ways_does_not() {
+    fn location_elsewhere_or_ambiguous_is_not_within() {
         for child in [
             "s3://b/w2/t",
             "s3://b/wt",

@@ -19,19 +19,19 @@ use tracing::field::Empty;
 use tracing::{Instrument, Span, debug_span};
 
 use super::open::{Opened, Opener};
-use slateberg_telemetry::requests::Requests;
+use slateberg_telemetry::requests::RequestMetrics;
 use slateberg_telemetry::traces::TARGET;
 
 /// An object store with metrics.
 struct Measured {
     inner: Arc<dyn ObjectStore>,
-    requests: Arc<Requests>,
+    requests: Arc<RequestMetrics>,
     whom: &'static str,
 }
 
 /// A request in progress.
-struct Asked {
-    requests: Arc<Requests>,
+struct PendingRequest {
+    requests: Arc<RequestMetrics>,
     whom: &'static str,
     operation: &'static str,
     began: Instant,
@@ -41,14 +41,14 @@ struct Asked {
 /// Wraps a store. Its requests are counted as requests to `whom`.
 pub fn measured(
     inner: Arc<dyn ObjectStore>,
-    requests: &Arc<Requests>,
+    requests: &Arc<RequestMetrics>,
     whom: &'static str,
 ) -> Arc<dyn ObjectStore> {
     Arc::new(Measured { inner, requests: Arc::clone(requests), whom })
 }
 
 /// Wraps an opener. The requests to its stores are counted as requests to `whom`.
-pub fn measured_opener(inner: Opener, requests: Arc<Requests>, whom: &'static str) -> Opener {
+pub fn measured_opener(inner: Opener, requests: Arc<RequestMetrics>, whom: &'static str) -> Opener {
     Arc::new(move |url, options| {
         let opened = inner(url, options)?;
         let object_store = measured(opened.object_store, &requests, whom);
@@ -57,13 +57,13 @@ pub fn measured_opener(inner: Opener, requests: Arc<Requests>, whom: &'static st
 }
 
 impl Measured {
-    fn asked(&self, operation: &'static str) -> Asked {
-        Asked::new(&self.requests, self.whom, operation)
+    fn pending(&self, operation: &'static str) -> PendingRequest {
+        PendingRequest::new(&self.requests, self.whom, operation)
     }
 }
 
-impl Asked {
-    fn new(requests: &Arc<Requests>, whom: &'static str, operation: &'static str) -> Self {
+impl PendingRequest {
+    fn new(requests: &Arc<RequestMetrics>, whom: &'static str, operation: &'static str) -> Self {
         let span = debug_span!(
             target: TARGET,
             "object_store",
@@ -122,8 +122,8 @@ impl ObjectStore for Measured {
         payload: PutPayload,
         options: PutOptions,
     ) -> Result<PutResult> {
-        let asked = self.asked("put");
-        asked.ended(self.inner.put_opts(location, payload, options)).await
+        let pending = self.pending("put");
+        pending.ended(self.inner.put_opts(location, payload, options)).await
     }
 
     async fn put_multipart_opts(
@@ -131,15 +131,15 @@ impl ObjectStore for Measured {
         location: &Path,
         options: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
-        let asked = self.asked("create_multipart");
-        let upload = asked.ended(self.inner.put_multipart_opts(location, options)).await?;
+        let pending = self.pending("create_multipart");
+        let upload = pending.ended(self.inner.put_multipart_opts(location, options)).await?;
         let (requests, whom) = (Arc::clone(&self.requests), self.whom);
         Ok(Box::new(MeasuredUpload { inner: upload, requests, whom }))
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        let asked = self.asked(if options.head { "head" } else { "get" });
-        asked.ended(self.inner.get_opts(location, options)).await
+        let pending = self.pending(if options.head { "head" } else { "get" });
+        pending.ended(self.inner.get_opts(location, options)).await
     }
 
     async fn get_ranges(
@@ -147,19 +147,19 @@ impl ObjectStore for Measured {
         location: &Path,
         ranges: &[std::ops::Range<u64>],
     ) -> Result<Vec<Bytes>> {
-        let asked = self.asked("get");
-        asked.ended(self.inner.get_ranges(location, ranges)).await
+        let pending = self.pending("get");
+        pending.ended(self.inner.get_ranges(location, ranges)).await
     }
 
     fn delete_stream(
         &self,
         locations: BoxStream<'static, Result<Path>>,
     ) -> BoxStream<'static, Result<Path>> {
-        MeasuredStream::boxed(self.inner.delete_stream(locations), self.asked("delete"))
+        MeasuredStream::boxed(self.inner.delete_stream(locations), self.pending("delete"))
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        MeasuredStream::boxed(self.inner.list(prefix), self.asked("list"))
+        MeasuredStream::boxed(self.inner.list(prefix), self.pending("list"))
     }
 
     fn list_with_offset(
@@ -167,17 +167,17 @@ impl ObjectStore for Measured {
         prefix: Option<&Path>,
         offset: &Path,
     ) -> BoxStream<'static, Result<ObjectMeta>> {
-        MeasuredStream::boxed(self.inner.list_with_offset(prefix, offset), self.asked("list"))
+        MeasuredStream::boxed(self.inner.list_with_offset(prefix, offset), self.pending("list"))
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
-        let asked = self.asked("list");
-        asked.ended(self.inner.list_with_delimiter(prefix)).await
+        let pending = self.pending("list");
+        pending.ended(self.inner.list_with_delimiter(prefix)).await
     }
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
-        let asked = self.asked("copy");
-        asked.ended(self.inner.copy_opts(from, to, options)).await
+        let pending = self.pending("copy");
+        pending.ended(self.inner.copy_opts(from, to, options)).await
     }
 }
 
@@ -185,43 +185,46 @@ impl ObjectStore for Measured {
 #[derive(Debug)]
 struct MeasuredUpload {
     inner: Box<dyn MultipartUpload>,
-    requests: Arc<Requests>,
+    requests: Arc<RequestMetrics>,
     whom: &'static str,
 }
 
 impl MeasuredUpload {
-    fn asked(&self, operation: &'static str) -> Asked {
-        Asked::new(&self.requests, self.whom, operation)
+    fn pending(&self, operation: &'static str) -> PendingRequest {
+        PendingRequest::new(&self.requests, self.whom, operation)
     }
 }
 
 #[async_trait]
 impl MultipartUpload for MeasuredUpload {
     fn put_part(&mut self, data: PutPayload) -> UploadPart {
-        let asked = self.asked("put_part");
-        asked.ended(self.inner.put_part(data)).boxed()
+        let pending = self.pending("put_part");
+        pending.ended(self.inner.put_part(data)).boxed()
     }
 
     async fn complete(&mut self) -> Result<PutResult> {
-        let asked = self.asked("complete_multipart");
-        asked.ended(self.inner.complete()).await
+        let pending = self.pending("complete_multipart");
+        pending.ended(self.inner.complete()).await
     }
 
     async fn abort(&mut self) -> Result<()> {
-        let asked = self.asked("abort_multipart");
-        asked.ended(self.inner.abort()).await
+        let pending = self.pending("abort_multipart");
+        pending.ended(self.inner.abort()).await
     }
 }
 
 /// A stream of results. The time until the first one is the duration of the request.
 struct MeasuredStream<T> {
     inner: BoxStream<'static, Result<T>>,
-    asked: Option<Asked>,
+    pending: Option<PendingRequest>,
 }
 
 impl<T: 'static> MeasuredStream<T> {
-    fn boxed(inner: BoxStream<'static, Result<T>>, asked: Asked) -> BoxStream<'static, Result<T>> {
-        Self { inner, asked: Some(asked) }.boxed()
+    fn boxed(
+        inner: BoxStream<'static, Result<T>>,
+        pending: PendingRequest,
+    ) -> BoxStream<'static, Result<T>> {
+        Self { inner, pending: Some(pending) }.boxed()
     }
 }
 
@@ -231,9 +234,9 @@ impl<T> Stream for MeasuredStream<T> {
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let polled = self.inner.poll_next_unpin(context);
         if let Poll::Ready(answer) = &polled
-            && let Some(asked) = self.asked.take()
+            && let Some(pending) = self.pending.take()
         {
-            asked.note(answer.as_ref().and_then(|answer| answer.as_ref().err()));
+            pending.note(answer.as_ref().and_then(|answer| answer.as_ref().err()));
         }
         polled
     }
@@ -250,8 +253,8 @@ mod tests {
     use slateberg_telemetry::prometheus::render;
 
     #[tokio::test]
-    async fn requests_are_told_apart_by_kind_and_error() {
-        let requests = Arc::new(Requests::to_object_stores());
+    async fn requests_are_counted_by_kind_and_error() {
+        let requests = Arc::new(RequestMetrics::to_object_stores());
         let store = measured(Arc::new(InMemory::new()), &requests, "state");
         let path = Path::from("a/b");
         store.put(&path, "x".into()).await.expect("there is room");

@@ -13,17 +13,17 @@ use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use uuid::Uuid;
 
-use super::content::{Content, unfolds_too_far};
+use super::content::{Content, too_long_decompressed};
 use super::error::Error;
 use super::location::Location;
 use super::warehouse_files::Objects;
-use slateberg_model::text::Text;
+use slateberg_model::segmented_json::SegmentedJson;
 
 /// Property with the directory of metadata files. Defaults to `metadata` below the table's
 /// location.
-pub const PATH_PROPERTY: &str = "write.metadata.path";
+pub(crate) const PATH_PROPERTY: &str = "write.metadata.path";
 /// Property with the compression of metadata files.
-pub const CODEC_PROPERTY: &str = "write.metadata.compression-codec";
+pub(crate) const CODEC_PROPERTY: &str = "write.metadata.compression-codec";
 
 /// Maximum size of a metadata file beyond its JSON. Compression adds at most a thousandth.
 const FRAME_BYTES_MAX: u64 = 64 << 10;
@@ -58,7 +58,7 @@ impl Codec {
     }
 
     /// Returns the codec in a file's name.
-    pub fn of_location(location: &str) -> Self {
+    pub(crate) fn of_location(location: &str) -> Self {
         if location.ends_with(".gz.metadata.json") || location.ends_with(".metadata.json.gz") {
             Self::Gzip
         } else {
@@ -67,7 +67,7 @@ impl Codec {
     }
 
     /// Encodes JSON as the content of a file, in parts.
-    pub fn encode(self, text: &Text) -> Vec<Bytes> {
+    pub fn encode(self, text: &SegmentedJson) -> Vec<Bytes> {
         match self {
             Self::None => text.parts().cloned().collect(),
             Self::Gzip => {
@@ -116,12 +116,12 @@ pub async fn create(
     objects: &Objects,
     warehouse: Uuid,
     location: &str,
-    text: &Text,
+    text: &SegmentedJson,
 ) -> Result<(), Error> {
     let content = Codec::of_location(location).encode(text);
     let Err(error) = objects.create(warehouse, location, content).await else { return Ok(()) };
     let Error::Taken(taken) = error else { return Err(error) };
-    match holds(objects, warehouse, location, text).await {
+    match contains_json(objects, warehouse, location, text).await {
         Ok(true) => Ok(()),
         // An unreadable file has other content.
         Ok(false) | Err(Error::Unreadable { .. }) => Err(Error::Taken(taken)),
@@ -134,7 +134,7 @@ pub async fn replace(
     objects: &Objects,
     warehouse: Uuid,
     location: &str,
-    text: &Text,
+    text: &SegmentedJson,
 ) -> Result<(), Error> {
     let content = Codec::of_location(location).encode(text);
     objects.replace(warehouse, location, content).await
@@ -142,17 +142,18 @@ pub async fn replace(
 
 /// Whether a metadata file contains this JSON, compressed or not. Reads at most the length of the
 /// JSON.
-pub async fn holds(
+pub async fn contains_json(
     objects: &Objects,
     warehouse: Uuid,
     location: &str,
-    text: &Text,
+    text: &SegmentedJson,
 ) -> Result<bool, Error> {
     let text_bytes = text.len() as u64;
     let file_bytes_max = text_bytes.saturating_add(text_bytes >> 8).saturating_add(FRAME_BYTES_MAX);
     let content = objects.read_of_size(warehouse, location, file_bytes_max).await?;
     let Some(content) = content else { return Ok(false) };
-    Ok(unfold(location, &content, text_bytes)?.is_some_and(|unfolded| *text == unfolded))
+    Ok(decompress(location, &content, text_bytes)?
+        .is_some_and(|decompressed| *text == decompressed))
 }
 
 /// Reads a metadata file and decompresses it.
@@ -164,12 +165,12 @@ pub async fn read(objects: &Objects, warehouse: Uuid, location: &str) -> Result<
     let bytes_max = content.bytes_max();
     // The second iteration is needed only for several gzip members, or a wrong length in the file.
     for bytes in [claimed_bytes(&content).min(bytes_max), bytes_max] {
-        let room = objects.bounds().unfolding(bytes).await;
-        if let Some(unfolded) = unfold(location, &content, bytes)? {
-            return Ok(Content::new(unfolded, bytes_max, room));
+        let room = objects.bounds().decompression(bytes).await;
+        if let Some(decompressed) = decompress(location, &content, bytes)? {
+            return Ok(Content::new(decompressed, bytes_max, room));
         }
     }
-    Err(Error::unreadable(location, unfolds_too_far(bytes_max)))
+    Err(Error::unreadable(location, too_long_decompressed(bytes_max)))
 }
 
 /// Returns the decompressed length in the last four bytes of a gzip member.
@@ -178,7 +179,7 @@ fn claimed_bytes(content: &Bytes) -> u64 {
 }
 
 /// Decompresses a metadata file. `None` if the result has more than the maximum number of bytes.
-pub(super) fn unfold(
+pub(super) fn decompress(
     location: &str,
     content: &Bytes,
     bytes_max: u64,
@@ -187,11 +188,11 @@ pub(super) fn unfold(
         return Ok(Some(content.clone()));
     }
     let mut json = Vec::new();
-    let unfolded = MultiGzDecoder::new(content.as_ref())
+    let decompressed = MultiGzDecoder::new(content.as_ref())
         .take(bytes_max.saturating_add(1))
         .read_to_end(&mut json)
         .map_err(|error| Error::unreadable(location, error))?;
-    Ok((unfolded as u64 <= bytes_max).then(|| json.into()))
+    Ok((decompressed as u64 <= bytes_max).then(|| json.into()))
 }
 
 #[cfg(test)]
@@ -208,17 +209,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_that_is_there_already_counts_also_where_its_place_is_gone_since() {
+    async fn existing_file_counts_at_a_former_location() {
         let id = Uuid::nil();
         let (stays, goes) = (root("memory:///stays"), root("memory:///goes"));
         let objects = Objects::new([(id, vec![stays.clone(), goes])]);
         for name in ["00000-x.metadata.json", "00000-x.gz.metadata.json"] {
             let location = &format!("memory:///goes/t/metadata/{name}");
-            create(&objects, id, location, &Text::from("{}")).await.expect("the name is free");
+            create(&objects, id, location, &SegmentedJson::from("{}"))
+                .await
+                .expect("the name is free");
             // The response to the first attempt was lost.
             for objects in [&objects, &objects.with(id, vec![stays.clone()])] {
-                create(objects, id, location, &Text::from("{}")).await.expect("it is there");
-                let other = create(objects, id, location, &Text::from("[]")).await;
+                create(objects, id, location, &SegmentedJson::from("{}"))
+                    .await
+                    .expect("it is there");
+                let other = create(objects, id, location, &SegmentedJson::from("[]")).await;
                 assert!(matches!(other, Err(Error::Taken(_))), "{other:?}");
             }
         }
@@ -258,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compressed_file_says_so_in_its_name() {
+    fn compressed_metadata_file_has_gz_in_its_name() {
         assert_eq!(Codec::of_location("a/00000-x.gz.metadata.json"), Codec::Gzip);
         assert_eq!(Codec::of_location("a/00000-x.metadata.json"), Codec::None);
     }
@@ -273,9 +278,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_a_file_no_more_is_read_than_may_be() {
+    async fn file_is_read_up_to_its_limit() {
         let objects = objects();
-        let text = Text::from(vec![b' '; 100_000]);
+        let text = SegmentedJson::from(vec![b' '; 100_000]);
         create(&objects, Uuid::nil(), LOCATION, &text).await.expect("it is written");
         let read_of = async |bytes_max: u64| {
             let objects = objects.clone().reading(bytes_max);
@@ -283,16 +288,16 @@ mod tests {
             text.map(|text| text.len()).map_err(|error| error.to_string())
         };
         assert_eq!(read_of(100_000).await, Ok(100_000));
-        let refused = read_of(99_999).await.expect_err("it unfolds to more");
-        assert!(refused.contains("unfolds to more than the 99999 bytes"), "{refused}");
-        let refused = read_of(10).await.expect_err("it is longer itself");
-        assert!(refused.ends_with("and 10 are read at most (catalog.file_bytes_max)"), "{refused}");
+        let failure = read_of(99_999).await.expect_err("it decompresses to more");
+        assert!(failure.contains("decompresses to more than the 99999 bytes"), "{failure}");
+        let failure = read_of(10).await.expect_err("it is longer itself");
+        assert!(failure.ends_with("and 10 are read at most (catalog.file_bytes_max)"), "{failure}");
     }
 
     #[tokio::test]
-    async fn files_that_unfold_wait_for_those_that_have() {
+    async fn decompressing_readers_wait_for_memory() {
         let objects = objects().reading(100 << 10);
-        let text = Text::from(vec![b' '; 50 << 10]);
+        let text = SegmentedJson::from(vec![b' '; 50 << 10]);
         create(&objects, Uuid::nil(), LOCATION, &text).await.expect("it is written");
         let mut all = Vec::new();
         for _ in 0..2 {
@@ -306,26 +311,27 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_of_ones_own_is_known_however_long_it_is() {
+    async fn own_file_is_recognized_regardless_of_its_length() {
         let objects = objects().reading(10);
         for location in [LOCATION, "memory:///w/t/metadata/00000-x.metadata.json"] {
-            let text = Text::from(vec![b' '; 100_000]);
-            let write = async |text: &Text| create(&objects, Uuid::nil(), location, text).await;
+            let text = SegmentedJson::from(vec![b' '; 100_000]);
+            let write =
+                async |text: &SegmentedJson| create(&objects, Uuid::nil(), location, text).await;
             assert!(write(&text).await.is_ok());
             assert!(write(&text).await.is_ok(), "an earlier try whose answer was lost");
             for other in [vec![b' '; 99_999], vec![b' '; 100_001], vec![b'x'; 100_000], vec![]] {
-                let other = Text::from(other);
+                let other = SegmentedJson::from(other);
                 assert!(matches!(write(&other).await, Err(Error::Taken(_))), "{other:?}");
             }
         }
     }
 
     #[tokio::test]
-    async fn a_file_that_cannot_be_read_is_another_one() {
+    async fn unreadable_file_has_other_content() {
         let objects = objects();
         let broken = [&GZIP_MAGIC[..], b"no gzip"].concat();
         objects.create(Uuid::nil(), LOCATION, [broken.into()]).await.expect("it is written");
-        let taken = create(&objects, Uuid::nil(), LOCATION, &Text::from("{}")).await;
+        let taken = create(&objects, Uuid::nil(), LOCATION, &SegmentedJson::from("{}")).await;
         assert!(matches!(taken, Err(Error::Taken(_))), "{taken:?}");
     }
 }

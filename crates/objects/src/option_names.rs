@@ -1,5 +1,5 @@
-//! Names of the options of object stores, for suggestions, and the option that unencrypted
-//! connections need.
+//! Names of object store options, for suggestions in error messages. Also finds `http://` endpoints
+//! that no option allows.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -74,7 +74,8 @@ const ANY: [&str; 6] = [
 const ENDPOINTS: [&str; 4] =
     ["aws_endpoint", "aws_endpoint_url_s3", "azure_storage_endpoint", "google_base_url"];
 
-/// Returns the canonical name of an option of the URL's kind of store.
+/// Returns the canonical name of an option for the kind of store that the URL's scheme selects, or
+/// `None` if it has no such option.
 pub(super) fn option(url: &str, key: &str) -> Option<String> {
     match url.split_once("://").map(|(scheme, _)| scheme) {
         Some("s3" | "s3a") => {
@@ -88,7 +89,8 @@ pub(super) fn option(url: &str, key: &str) -> Option<String> {
     }
 }
 
-/// Returns the option that a misspelled one of this URL's kind of store probably means.
+/// Returns the existing option that is most similar to a misspelled name, among those of the URL's
+/// kind of store.
 pub(super) fn meant(url: &str, name: &str) -> Option<&'static str> {
     let own: &[&str] = match url.split_once("://").map(|(scheme, _)| scheme) {
         Some("s3" | "s3a") => &S3,
@@ -127,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_names_are_those_of_the_library() {
+    fn option_names_are_those_of_the_library() {
         let of = [("s3://b", &S3[..]), ("gs://b", &GOOGLE), ("az://b", &MICROSOFT)];
         for (url, own) in of {
             for name in own.iter().chain(&ANY) {

@@ -20,7 +20,7 @@ use uuid::Uuid;
 use super::credentials::NoCredentials;
 use super::open::Opened;
 use slateberg_base::clock::Clock;
-use slateberg_base::ids::PROBES;
+use slateberg_base::ids::PROBE_PREFIX;
 
 const FILE: &str = "probe";
 const CONTENT: &[u8] = b"slateberg has tried whether it can write here; this file may be deleted\n";
@@ -56,7 +56,7 @@ pub struct Findings {
 /// Tests the location of a warehouse, for at most `at_most`. `id` separates concurrent probes.
 /// Tries to delete the file in every case.
 pub async fn probe(opened: &Opened, id: Uuid, at_most: Duration) -> Result<(), ProbeError> {
-    let mut trial = Trial::new(opened, id);
+    let mut trial = ProbeRun::new(opened, id);
     let outcome = tokio::time::timeout(at_most, async {
         trial.create().await?;
         trial.read().await?;
@@ -76,7 +76,7 @@ pub async fn probe_state(
     clock: &dyn Clock,
     at_most: Duration,
 ) -> Result<Findings, ProbeError> {
-    let mut trial = Trial::new(opened, id);
+    let mut trial = ProbeRun::new(opened, id);
     let outcome = tokio::time::timeout(at_most, async {
         let created = trial.create().await?;
         let clock_ahead_ms = trial.clock_ahead_ms(clock).await?;
@@ -99,12 +99,12 @@ pub async fn probe_state(
 
 /// Tries to delete the objects of a probe with this id.
 pub async fn remove(opened: &Opened, id: Uuid) {
-    let trial = Trial::new(opened, id);
+    let trial = ProbeRun::new(opened, id);
     let _ = tokio::time::timeout(CLEANING_MAX, trial.store.delete(&trial.file)).await;
 }
 
 /// One probe of a location, step by step.
-struct Trial<'a> {
+struct ProbeRun<'a> {
     opened: &'a Opened,
     store: &'a dyn ObjectStore,
     name: String,
@@ -117,26 +117,26 @@ struct Trial<'a> {
 }
 
 /// Failure of a step.
-enum Wrong {
+enum StepFailure {
     /// The store reports an error.
     Said(Error),
     /// The store violates its contract.
     Broken(String),
 }
 
-impl From<Error> for Wrong {
+impl From<Error> for StepFailure {
     fn from(error: Error) -> Self {
         Self::Said(error)
     }
 }
 
-fn broken<T>(what: &str) -> Result<T, Wrong> {
-    Err(Wrong::Broken(what.to_owned()))
+fn broken<T>(what: &str) -> Result<T, StepFailure> {
+    Err(StepFailure::Broken(what.to_owned()))
 }
 
-impl<'a> Trial<'a> {
+impl<'a> ProbeRun<'a> {
     fn new(opened: &'a Opened, id: Uuid) -> Self {
-        let name = format!("{PROBES}{}", id.simple());
+        let name = format!("{PROBE_PREFIX}{}", id.simple());
         let directory = opened.path.clone().join(name.as_str());
         Self {
             opened,
@@ -167,12 +167,12 @@ impl<'a> Trial<'a> {
         put
     }
 
-    async fn create(&mut self) -> Result<PutResult, Wrong> {
+    async fn create(&mut self) -> Result<PutResult, StepFailure> {
         self.step = "write";
         Ok(self.put(PutMode::Create).await?)
     }
 
-    async fn read(&mut self) -> Result<(), Wrong> {
+    async fn read(&mut self) -> Result<(), StepFailure> {
         self.step = "read";
         if self.store.get(&self.file).await?.bytes().await? != CONTENT {
             return broken("it holds something else than was written");
@@ -181,11 +181,11 @@ impl<'a> Trial<'a> {
     }
 
     /// Whether the store rejects a second creation.
-    async fn is_protected(&mut self) -> Result<(), Wrong> {
+    async fn is_protected(&mut self) -> Result<(), StepFailure> {
         self.step = "protect";
         match self.put(PutMode::Create).await {
             Err(Error::AlreadyExists { .. }) => Ok(()),
-            Err(error) => Err(Wrong::Said(error)),
+            Err(error) => Err(StepFailure::Said(error)),
             Ok(_) => {
                 broken("the store overwrites a file that is to be written once (put-if-absent)")
             }
@@ -194,11 +194,11 @@ impl<'a> Trial<'a> {
 
     /// Whether the store returns the mark of an object. Directories have no marks, and lose no
     /// responses.
-    async fn is_marked(&mut self) -> Result<(), Wrong> {
+    async fn is_marked(&mut self) -> Result<(), StepFailure> {
         self.step = "tell of";
         let options = GetOptions { head: true, ..GetOptions::default() };
-        let told = self.store.get_opts(&self.file, options).await?.attributes;
-        match told.get(&Attribute::Metadata(MARK.into())) {
+        let written_attributes = self.store.get_opts(&self.file, options).await?.attributes;
+        match written_attributes.get(&Attribute::Metadata(MARK.into())) {
             Some(mark) if mark.as_ref() == self.mark => Ok(()),
             None if self.opened.directory.is_some() => Ok(()),
             _ => broken("the store does not keep an object's metadata"),
@@ -207,14 +207,14 @@ impl<'a> Trial<'a> {
 
     /// Whether the store replaces the object only if it is unchanged. Returns the duration of a
     /// put.
-    async fn is_replaced_on_condition(&mut self, seen: PutResult) -> Result<Duration, Wrong> {
+    async fn is_replaced_on_condition(&mut self, seen: PutResult) -> Result<Duration, StepFailure> {
         self.step = "replace";
         let unless_changed = PutMode::Update(UpdateVersion::from(seen));
         self.replace(unless_changed.clone(), b"first\n").await?;
         let put = self.put;
         match self.replace(unless_changed, b"second\n").await {
             Err(Error::Precondition { .. } | Error::AlreadyExists { .. }) => Ok(put),
-            Err(error) => Err(Wrong::Said(error)),
+            Err(error) => Err(StepFailure::Said(error)),
             Ok(_) => broken("the store replaces a file that has changed in between (If-Match)"),
         }
     }
@@ -227,7 +227,7 @@ impl<'a> Trial<'a> {
         put
     }
 
-    async fn is_listed(&mut self) -> Result<(), Wrong> {
+    async fn is_listed(&mut self) -> Result<(), StepFailure> {
         self.step = "list";
         match self.store.list(Some(&self.directory)).try_next().await? {
             Some(found) if found.location == self.file => Ok(()),
@@ -236,14 +236,14 @@ impl<'a> Trial<'a> {
         }
     }
 
-    async fn delete(&mut self) -> Result<(), Wrong> {
+    async fn delete(&mut self) -> Result<(), StepFailure> {
         self.step = "delete";
         Ok(self.store.delete(&self.file).await?)
     }
 
     /// Returns the milliseconds by which the store's clock, which has just dated the file, is
     /// ahead.
-    async fn clock_ahead_ms(&mut self, clock: &dyn Clock) -> Result<i64, Wrong> {
+    async fn clock_ahead_ms(&mut self, clock: &dyn Clock) -> Result<i64, StepFailure> {
         self.step = "ask for the date of";
         let now_ms = clock.now_ms();
         let dated_ms = self.store.head(&self.file).await?.last_modified.timestamp_millis();
@@ -260,7 +260,7 @@ impl<'a> Trial<'a> {
     /// Cleans up after a failed probe, and returns the reason of the failure.
     async fn end<T>(
         self,
-        outcome: Result<Result<T, Wrong>, tokio::time::error::Elapsed>,
+        outcome: Result<Result<T, StepFailure>, tokio::time::error::Elapsed>,
         at_most: Duration,
     ) -> Result<T, ProbeError> {
         let (reason, may_pass) = match outcome {
@@ -268,17 +268,17 @@ impl<'a> Trial<'a> {
                 self.remove_directory();
                 return Ok(found);
             }
-            Ok(Err(Wrong::Said(error))) => match NoCredentials::find(&error) {
+            Ok(Err(StepFailure::Said(error))) => match NoCredentials::find(&error) {
                 Some(none) => (none.to_string(), false),
                 None => (error.to_string(), may_pass(&error)),
             },
-            Ok(Err(Wrong::Broken(what))) => (what, false),
+            Ok(Err(StepFailure::Broken(what))) => (what, false),
             Err(_) => (format!("no answer within {:.1} s", at_most.as_secs_f64()), true),
         };
-        let gone = tokio::time::timeout(CLEANING_MAX, self.store.delete(&self.file)).await;
+        let deletion = tokio::time::timeout(CLEANING_MAX, self.store.delete(&self.file)).await;
         // If the write failed, a failed deletion gives no further information.
         let is_news = self.step != "write";
-        if is_news && !matches!(gone, Ok(Ok(()) | Err(Error::NotFound { .. }))) {
+        if is_news && !matches!(deletion, Ok(Ok(()) | Err(Error::NotFound { .. }))) {
             tracing::warn!(file = %self.file, "a probe file is left");
         }
         self.remove_directory();

@@ -9,13 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use percent_encoding::percent_decode_str;
 use serde_json::Value as Json;
 
-use super::avro::{self, Leaf};
+use super::avro::{self, LeafValue};
 use super::content::Content;
 use super::error::Error;
 
 /// Files that a metadata document references directly.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Named {
+pub struct ReferencedFiles {
     /// Manifest lists of its snapshots.
     pub manifest_lists: BTreeSet<String>,
     /// Manifests that a snapshot of format version 1 references without a list.
@@ -25,9 +25,9 @@ pub struct Named {
 }
 
 /// Returns the files that a table's metadata references directly.
-pub fn named_by(metadata: &[u8]) -> Result<Named, serde_json::Error> {
+pub fn named_by(metadata: &[u8]) -> Result<ReferencedFiles, serde_json::Error> {
     let metadata: Json = serde_json::from_slice(metadata)?;
-    let mut named = Named::default();
+    let mut named = ReferencedFiles::default();
     for snapshot in list(&metadata, "snapshots") {
         named.manifest_lists.extend(text(snapshot, "manifest-list"));
         let manifests = list(snapshot, "manifests").iter().filter_map(Json::as_str);
@@ -81,8 +81,8 @@ pub fn manifests_of(
     list: &Content,
 ) -> Result<BTreeMap<String, Option<u64>>, Error> {
     named_in(location, list, |entry, path, value| match (path, value) {
-        (["manifest_path"], Leaf::Text(path)) => entry.path = text_of(path),
-        ([name], Leaf::Number(number)) => {
+        (["manifest_path"], LeafValue::Text(path)) => entry.path = text_of(path),
+        ([name], LeafValue::Number(number)) => {
             for (count, names) in entry.counts.iter_mut().zip(&COUNTS) {
                 if names.contains(name) {
                     *count = u64::try_from(number).ok();
@@ -96,7 +96,7 @@ pub fn manifests_of(
 /// Returns the data and delete files in a manifest, including entries with the status *deleted*.
 pub fn files_of(location: &str, manifest: &Content) -> Result<BTreeSet<String>, Error> {
     let named = named_in(location, manifest, |entry, path, value| {
-        if let (["data_file", "file_path"], Leaf::Text(path)) = (path, value) {
+        if let (["data_file", "file_path"], LeafValue::Text(path)) = (path, value) {
             entry.path = text_of(path);
         }
     });
@@ -107,7 +107,7 @@ pub fn files_of(location: &str, manifest: &Content) -> Result<BTreeSet<String>, 
 fn named_in(
     location: &str,
     content: &Content,
-    see: impl Fn(&mut Entry, &[&str], Leaf<'_>),
+    see: impl Fn(&mut Entry, &[&str], LeafValue<'_>),
 ) -> Result<BTreeMap<String, Option<u64>>, Error> {
     let bytes_max = content.bytes_max();
     let (mut named, mut bytes_left) = (BTreeMap::new(), bytes_max);
@@ -153,7 +153,7 @@ mod tests {
     use crate::content::Bounds;
 
     #[test]
-    fn a_file_is_the_same_however_its_name_is_written() {
+    fn spellings_of_one_file_are_equal() {
         for location in [
             "s3://b/w/t/p=a%2Fb/1.parquet",
             "s3a://other/w//t/p=a/b/1.parquet",
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn names_take_no_more_memory_than_is_read_of_a_file() {
+    async fn memory_for_names_is_limited_by_the_file_limit() {
         use apache_avro::types::Value;
         let schema = r#"{"type":"record","name":"r","fields":[
             {"name":"manifest_path","type":"string"},{"name":"added_files_count","type":"int"}]}"#;

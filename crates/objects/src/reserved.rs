@@ -27,7 +27,7 @@ impl Extent {
     }
 
     /// Returns the extent of a location without access to the file system.
-    pub fn as_written(location: &Location) -> Self {
+    pub(crate) fn as_written(location: &Location) -> Self {
         Self(location.spellings())
     }
 
@@ -92,7 +92,7 @@ fn parts_on_disk(path: &Path) -> Vec<String> {
 }
 
 /// Resolves the symbolic links of an absolute path, as far as it exists.
-pub fn real_path(path: &Path) -> PathBuf {
+pub(crate) fn real_path(path: &Path) -> PathBuf {
     let mut at = path.to_owned();
     let mut missing = Vec::new();
     let mut links = 0;
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn one_place_in_two_spellings_overlaps() {
+    fn spellings_of_one_location_overlap() {
         for (one, two) in [
             ("s3://b/w", "s3a://b/w/state"),
             ("S3N://B/w/", "s3://b/w"),
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_symbolic_link_covers_what_it_leads_to_even_before_that_exists() {
+    fn symbolic_link_covers_its_target_even_if_missing() {
         use std::os::unix::fs::symlink;
         let directory = tempfile::tempdir().expect("there is room");
         let root = directory.path().canonicalize().expect("it exists");
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reserved_location_has_no_vendor_however_the_table_got_there() {
+    fn reserved_location_has_no_vendor() {
         let url = "s3://lake/w";
         let options = [
             ("aws_region", "eu-central-1"),
@@ -205,9 +205,9 @@ mod tests {
                 vendor: vendor.map(Arc::new),
             };
             let objects = Objects::new([(id, vec![root])]).reserving(reserved.clone());
-            let has_vendor = |place: &str| objects.vendor(id, &parse(place)).is_some();
+            let has_vendor = |location: &str| objects.vendor(id, &parse(location)).is_some();
             assert!(has_vendor("s3://lake/w/ns/t") && has_vendor("s3://lake/w/the-state-2"));
-            for place in [
+            for location in [
                 "s3://lake/w/the-state",
                 "s3://lake/w/the-state/",
                 "s3a://lake/w/the-state/manifest",
@@ -215,7 +215,7 @@ mod tests {
                 "s3://lake/w/x/log/0001",
                 "s3://lake/w/x",
             ] {
-                assert!(!has_vendor(place), "{place} {ways:?}");
+                assert!(!has_vendor(location), "{location} {ways:?}");
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Opens the stores of warehouses that are created at run time. Their creator is an administrator
 //! of the catalog, not of the machine, so profiles may contain less than the configuration: only
-//! [`harmless`] options, and only directories that are set aside for warehouses. The locations that
-//! the catalog has [`reserved`](super::reserved) are rejected as well.
+//! [`option_allowlist`] options, and only directories that are set aside for warehouses. The
+//! locations that the catalog has [`reserved`](super::reserved) are rejected as well.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use super::location::{AZURE, Location};
 use super::open::{self, Opened, Opener};
+use super::redact::redact;
 use super::reserved::{Extent, Reserved};
-use super::scrub::scrub;
 use super::vend::Vendor;
-use super::vend::files::{Files, Rights};
+use super::vend::files::{Files, Privileges};
 use super::warehouse_files::Root;
-use super::{harmless, probe};
+use super::{option_allowlist, probe};
 use slateberg_base::secret::Secret;
 use slateberg_model::members::brief;
 use slateberg_model::warehouse::StorageProfile;
@@ -69,14 +69,14 @@ impl Stores {
         let mut own = None;
         let mut all = Vec::new();
         for (url, location) in locations {
-            self.check_place(url, &location)?;
+            self.check_location(url, &location)?;
             check_options(&location, profile)?;
             let options = self.options(url, profile, credentials);
             let opened =
                 open::check_options(url, &options).and_then(|()| (self.opener)(url, &options));
-            let opened = opened.map_err(|error| BadStorage(self.scrubbed(&error.to_string())))?;
+            let opened = opened.map_err(|error| BadStorage(self.redacted(&error.to_string())))?;
             let vendor = Vendor::open(&location, &options, &profile.access)
-                .map_err(|error| BadStorage(self.scrubbed(&error.to_string())))?;
+                .map_err(|error| BadStorage(self.redacted(&error.to_string())))?;
             let object_store = Arc::clone(&opened.object_store);
             own.get_or_insert(opened);
             all.push(Root { location, object_store, vendor: vendor.map(Arc::new) });
@@ -97,16 +97,16 @@ impl Stores {
         let Some(Root { location, vendor, .. }) = roots.all.first() else { return Ok(()) };
         let outcome = probe::probe(&roots.own, id, at_most).await;
         let wrong = |error: &str| {
-            BadStorage(self.scrubbed(&format!("Cannot use location '{location}': {error}")))
+            BadStorage(self.redacted(&format!("Cannot use location '{location}': {error}")))
         };
         outcome.map_err(|error| wrong(&error.to_string()))?;
         match vendor {
             Some(vendor) if vendor.vends() => {
                 // An unused location, to test whether the provider issues credentials at all.
-                let place = format!("{location}/.slateberg-probe-{}", id.simple());
-                let place = Location::parse(&place).map_err(|error| wrong(&error.to_string()))?;
-                let rights = Rights { read: true, write: true, delete: true };
-                let files = Files { table: id, places: vec![place], rights };
+                let probe = format!("{location}/.slateberg-probe-{}", id.simple());
+                let probe = Location::parse(&probe).map_err(|error| wrong(&error.to_string()))?;
+                let privileges = Privileges { read: true, write: true, delete: true };
+                let files = Files { table: id, locations: vec![probe], privileges };
                 let vended = vendor.vend(&files, now_ms).await;
                 let failed = |error| wrong(&format!("cannot vend credentials: {error}"));
                 vended.map(|_| ()).map_err(failed)
@@ -116,15 +116,17 @@ impl Stores {
     }
 
     /// Removes the secrets of all stores from a string.
-    fn scrubbed(&self, text: &str) -> String {
-        scrub(text, &self.secrets())
+    fn redacted(&self, text: &str) -> String {
+        redact(text, &self.secrets())
     }
 
     /// Returns the secrets of all stores.
     pub fn secrets(&self) -> Vec<Secret> {
         let ambient = self.ambient_options.iter().filter(|(option, value)| {
             value.len() >= AMBIENT_SECRET_BYTES_MIN
-                && !SCHEMES.iter().any(|scheme| harmless::is_harmless(scheme, option))
+                && !SCHEMES
+                    .iter()
+                    .any(|scheme| option_allowlist::is_allowed_over_http(scheme, option))
         });
         let ambient = ambient.map(|(_, value)| Secret::new(value.as_str()));
         self.credentials.values().flat_map(BTreeMap::values).cloned().chain(ambient).collect()
@@ -153,7 +155,9 @@ impl Stores {
         };
         let scheme = Location::parse(url).map(|location| location.scheme().to_owned());
         base.retain(|option, _| {
-            scheme.as_ref().is_ok_and(|scheme| harmless::is_harmless(scheme, option))
+            scheme
+                .as_ref()
+                .is_ok_and(|scheme| option_allowlist::is_allowed_over_http(scheme, option))
         });
         let revealed = credentials.iter().map(|(key, it)| (key.clone(), it.reveal().to_owned()));
         let options = open::laid_over(url, base, &profile.options);
@@ -161,11 +165,11 @@ impl Stores {
     }
 
     /// Rejects locations that are not for warehouses.
-    fn check_place(&self, url: &str, location: &Location) -> Result<(), BadStorage> {
-        let refused =
+    fn check_location(&self, url: &str, location: &Location) -> Result<(), BadStorage> {
+        let error =
             |reason: &str| Err(BadStorage(format!("Cannot use location '{location}': {reason}")));
         if let Some(reserved) = self.reserved.overlapping(&Extent::of(location)) {
-            return refused(&format!("{} is there", reserved.what));
+            return error(&format!("{} is there", reserved.what));
         }
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         let (bucket, account) = match location.authority().split_once('@') {
@@ -173,21 +177,21 @@ impl Stores {
             _ => (location.authority(), ""),
         };
         if !bucket.chars().chain(account.chars()).all(plain) {
-            return refused("expected the name of a bucket or container behind the scheme");
+            return error("expected the name of a bucket or container behind the scheme");
         }
         match location.scheme() {
             "s3" | "gs" => Ok(()),
             scheme if AZURE.contains(&scheme) => Ok(()),
             "memory" if self.in_memory => Ok(()),
-            "file" if !self.is_below_local_dirs(location) => refused(
+            "file" if !self.is_below_local_dirs(location) => error(
                 "a local warehouse must be in a directory of its own below 'warehouse' in the data directory, or \
                  below a directory of catalog.local_warehouse_dirs, and the path may not contain symbolic links",
             ),
             "file" if !url.to_ascii_lowercase().starts_with("file:///") => {
-                refused(&format!("expected a URL that begins with file:///, got '{}'", brief(url)))
+                error(&format!("expected a URL that begins with file:///, got '{}'", brief(url)))
             }
             "file" => Ok(()),
-            _ => refused("expected a location on s3, gs, az, abfss or file"),
+            _ => error("expected a location on s3, gs, az, abfss or file"),
         }
     }
 
@@ -229,7 +233,7 @@ fn locations(profile: &StorageProfile) -> Result<Vec<(&str, Location)>, BadStora
 
 fn check_options(location: &Location, profile: &StorageProfile) -> Result<(), BadStorage> {
     profile.options.iter().try_for_each(|(option, value)| {
-        harmless::check(location.scheme(), option, value)
+        option_allowlist::check(location.scheme(), option, value)
             .map_err(|error| BadStorage(error.to_string()))
     })
 }

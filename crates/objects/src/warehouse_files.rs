@@ -11,8 +11,8 @@ use uuid::Uuid;
 use super::content::{Bounds, Content};
 use super::error::Error;
 use super::location::{AZURE, Location};
+use super::redact::redact;
 use super::reserved::{Extent, Reserved};
-use super::scrub::scrub;
 use super::vend::Vendor;
 use slateberg_base::error_chain::{Cause, chain};
 use slateberg_base::secret::Secret;
@@ -60,7 +60,7 @@ pub struct Root {
 }
 
 /// A file of a warehouse that may be accessed.
-struct Target<'a> {
+struct AccessibleFile<'a> {
     object_store: &'a Arc<dyn ObjectStore>,
     path: Path,
     /// The location of the warehouse that contains the file.
@@ -129,9 +129,9 @@ impl Objects {
     /// Returns the cause itself, or its message alone if its chain has a secret.
     fn without_secrets(&self, cause: Cause) -> Cause {
         let chain = chain(&cause);
-        match scrub(&chain, self.secrets.iter()) {
-            scrubbed if scrubbed == chain => cause,
-            scrubbed => Cause::new(scrubbed),
+        match redact(&chain, self.secrets.iter()) {
+            redacted if redacted == chain => cause,
+            redacted => Cause::new(redacted),
         }
     }
 
@@ -197,14 +197,14 @@ impl Objects {
     }
 
     /// Removes the secrets of all stores from a string.
-    pub fn scrubbed(&self, text: &str) -> String {
-        scrub(text, self.secrets.iter())
+    pub fn redacted(&self, text: &str) -> String {
+        redact(text, self.secrets.iter())
     }
 
     /// Rejects a location that the warehouse may not use for new files, including names that some
     /// stores do not support.
     pub fn check(&self, warehouse: Uuid, location: &str) -> Result<(), Error> {
-        let Target { path, .. } = self.target(warehouse, location)?;
+        let AccessibleFile { path, .. } = self.target(warehouse, location)?;
         let part_bytes_max = path.parts().map(|part| part.as_ref().len()).max();
         if part_bytes_max > Some(FILE_NAME_BYTES_MAX) || path.as_ref().len() > KEY_BYTES_MAX {
             return Err(Error::name_too_long(location));
@@ -214,7 +214,7 @@ impl Objects {
 
     /// Rejects a location below an existing file, because file systems cannot store anything there.
     pub async fn check_above(&self, warehouse: Uuid, location: &str) -> Result<(), Error> {
-        let Target { object_store, path, root } = self.target(warehouse, location)?;
+        let AccessibleFile { object_store, path, root } = self.target(warehouse, location)?;
         // Azure lists directories like files, so they cannot be distinguished.
         if AZURE.contains(&root.scheme()) {
             return Ok(());
@@ -331,7 +331,7 @@ impl Objects {
         warehouse: Uuid,
         location: &str,
     ) -> Result<(Arc<dyn ObjectStore>, Location, Path), Error> {
-        let Target { object_store, path, .. } = self.target(warehouse, location)?;
+        let AccessibleFile { object_store, path, .. } = self.target(warehouse, location)?;
         let parsed =
             Location::parse(location).map_err(|error| Error::NotAllowed(error.to_string()))?;
         self.check_reserved(&parsed)?;
@@ -345,7 +345,7 @@ impl Objects {
         Ok((Arc::clone(object_store), parsed, path))
     }
 
-    fn target(&self, warehouse: Uuid, text: &str) -> Result<Target<'_>, Error> {
+    fn target(&self, warehouse: Uuid, text: &str) -> Result<AccessibleFile<'_>, Error> {
         self.target_among(warehouse, text, false)
     }
 
@@ -354,7 +354,7 @@ impl Objects {
         warehouse: Uuid,
         text: &str,
         or_former: bool,
-    ) -> Result<Target<'_>, Error> {
+    ) -> Result<AccessibleFile<'_>, Error> {
         let location =
             Location::parse(text).map_err(|error| Error::NotAllowed(error.to_string()))?;
         let (roots, former) = match self.warehouses.get(&warehouse).map(AsRef::as_ref) {
@@ -375,7 +375,7 @@ impl Objects {
         self.reject_reserved(&location, &Extent::as_written(&location))?;
         let path = Path::parse(location.path())
             .map_err(|error| Error::NotAllowed(format!("Invalid location '{text}': {error}")))?;
-        Ok(Target { object_store: &root.object_store, path, root: &root.location })
+        Ok(AccessibleFile { object_store: &root.object_store, path, root: &root.location })
     }
 }
 
@@ -385,7 +385,7 @@ mod tests {
     use crate::open::open_url;
 
     #[tokio::test]
-    async fn a_name_that_no_file_system_takes_is_refused() {
+    async fn name_too_long_for_file_systems_is_rejected() {
         let directory = tempfile::tempdir().expect("there is room");
         let url = format!("file://{}", directory.path().display());
         let root = Location::parse(&url).expect("it is a location");
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_new_gets_a_name_that_some_store_would_not_take() {
+    async fn new_location_has_names_that_all_stores_support() {
         let root = Location::parse("memory:///w").expect("it is a location");
         let opened = open_url("memory:///w", &Default::default()).expect("it opens");
         let id = Uuid::nil();
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_store_says_of_a_failure_holds_no_secret() {
+    async fn store_errors_contain_no_secrets() {
         let directory = tempfile::tempdir().expect("there is room");
         std::fs::write(directory.path().join("file"), "").expect("it can be written");
         let url = format!("file://{}", directory.path().display());

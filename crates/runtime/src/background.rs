@@ -7,14 +7,14 @@ use tokio::task::JoinHandle;
 use super::build::Runtime;
 use super::tasks;
 use slateberg_catalog::Catalog;
-use slateberg_telemetry::otlp::Running;
+use slateberg_telemetry::otlp::RunningExporter;
 
 /// Tasks and telemetry of an open catalog. They run until [`Background::stop`] or until this is
 /// dropped.
 pub struct Background {
     stop: watch::Sender<bool>,
     tasks: Vec<JoinHandle<()>>,
-    telling: Option<Running>,
+    telling: Option<RunningExporter>,
 }
 
 impl Background {

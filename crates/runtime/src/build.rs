@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::data_dir::lock_data_dir;
+use super::dependencies::Dependencies;
 use super::error::{BuildError, at_state};
 use super::issuers;
 use super::lock::DataDirLock;
-use super::measure::Measures;
+use super::metrics::CatalogMetrics;
 use super::policies;
-use super::seams::Seams;
 use super::start_log::logged;
 use super::state::State;
-use super::warehouses::{self, Opening};
+use super::warehouses::{self, WarehouseInputs};
 use slateberg_authn::issuers::Issuers;
 use slateberg_authn::{self as authn, Authenticator};
 use slateberg_authz::action::Maintain;
@@ -26,8 +26,8 @@ use slateberg_catalog::policies::Sources;
 use slateberg_catalog::{self as catalog, Catalog, Parts};
 use slateberg_config::Settings;
 use slateberg_store::Store;
-use slateberg_store::open::Place;
-use slateberg_store::policy_book::PolicyBook;
+use slateberg_store::open::StoreLocation;
+use slateberg_store::policy_snapshot::PolicySnapshot;
 use slateberg_store::records::StoreFormat;
 use slateberg_telemetry::audit::AuditLog;
 use slateberg_telemetry::otlp::{Exporter, Traces};
@@ -48,7 +48,7 @@ pub struct Runtime {
     /// The URL of the state.
     pub state_url: String,
     /// Metrics.
-    pub measures: Measures,
+    pub measures: CatalogMetrics,
     /// The exporter of traces and metrics.
     pub(super) exporter: Option<Exporter>,
     _lock: Option<DataDirLock>,
@@ -57,8 +57,8 @@ pub struct Runtime {
 impl Runtime {
     /// Opens the catalog, and completes the publications of an earlier process. Waits for an
     /// unresponsive object store for up to `state.start_seconds_max`.
-    pub async fn open(settings: Settings, seams: Seams) -> Result<Self, BuildError> {
-        logged(|progress| Self::start(settings, seams, progress)).await
+    pub async fn open(settings: Settings, dependencies: Dependencies) -> Result<Self, BuildError> {
+        logged(|progress| Self::start(settings, dependencies, progress)).await
     }
 
     /// Flushes these traces at shutdown, and reports their counts.
@@ -70,7 +70,7 @@ impl Runtime {
 
     async fn start(
         settings: Settings,
-        seams: Seams,
+        dependencies: Dependencies,
         progress: Progress,
     ) -> Result<Self, BuildError> {
         let contradictions = settings.contradictions();
@@ -82,27 +82,28 @@ impl Runtime {
             tracing::warn!(warning, "the settings permit more memory than the budget");
         }
         let settings = settings.with_memory_shares();
-        let files = Files {
+        let files = StartFiles {
             issuers: read_issuers(&settings)?,
             policies: policies::from_files(&settings.authz)?,
             bootstrap_key: settings.authn.bootstrap_key().map_err(BuildError::Setting)?,
             audit: Arc::new(AuditLog::open(&settings.audit)?),
-            exporter: Exporter::new(&settings.telemetry.otlp, &seams.clock)?,
+            exporter: Exporter::new(&settings.telemetry.otlp, &dependencies.clock)?,
         };
-        let measures = Measures::default();
+        let measures = CatalogMetrics::default();
         let lock = lock_data_dir(&settings)?;
         let phase = progress.phase("connecting to the storage of the state", None);
-        let mut state = State::with_keys(&settings, &seams, &measures.kms).await?;
+        let mut state = State::with_keys(&settings, &dependencies, &measures.kms).await?;
         state.measure(&measures.object_stores);
-        check_object_cache(&settings, &state.place)?;
+        check_object_cache(&settings, &state.location)?;
         // Boxed: together these futures would take much of a thread's stack.
-        Box::pin(state.tried(&seams)).await?;
+        Box::pin(state.probe(&dependencies)).await?;
         drop(phase);
         let _phase = progress.phase("opening warehouses and policies", None);
-        let opening = Self::open_on(settings, seams, files, lock, &state, measures, &progress);
+        let opening =
+            Self::open_on(settings, dependencies, files, lock, &state, measures, &progress);
         let opening = Box::pin(opening);
-        let app = Box::pin(state.within_reach(opening)).await?;
-        state.place.storage.wait_for_space();
+        let app = Box::pin(state.while_responsive(opening)).await?;
+        state.location.storage.wait_for_space();
         app.register();
         Ok(app)
     }
@@ -110,24 +111,25 @@ impl Runtime {
     /// Opens the catalog on an opened state.
     async fn open_on(
         settings: Settings,
-        seams: Seams,
-        files: Files,
+        dependencies: Dependencies,
+        files: StartFiles,
         lock: Option<DataDirLock>,
         state: &State,
-        measures: Measures,
+        measures: CatalogMetrics,
         progress: &Progress,
     ) -> Result<Self, BuildError> {
-        let Files { issuers, policies, bootstrap_key, audit, exporter } = files;
-        let (opener, state_url) = (measures.warehouses(&seams.opener), state.url.clone());
+        let StartFiles { issuers, policies, bootstrap_key, audit, exporter } = files;
+        let (opener, state_url) = (measures.warehouses(&dependencies.opener), state.url.clone());
         let issuer_client = client_for(&issuers)?;
-        let (permit, now_ms) = (Permit::for_task(Task::Open), seams.clock.now_ms());
-        let (store, format) = open_store(state, &settings, &seams, &permit, progress).await?;
-        let store = store.audited(audit);
+        let (permit, now_ms) = (Permit::for_task(Task::Open), dependencies.clock.now_ms());
+        let (store, format) =
+            open_store(state, &settings, &dependencies, &permit, progress).await?;
+        let store = store.with_audit_log(audit);
         let stores = warehouses::stores(&settings, &opener, &state_url, &format.clone_of)?;
-        let opening = Opening {
+        let opening = WarehouseInputs {
             settings: &settings,
             opener: &opener,
-            ids: seams.ids.as_ref(),
+            ids: dependencies.ids.as_ref(),
             permit: &permit,
             now_ms,
             clone_of: format.clone_of.as_ref(),
@@ -136,7 +138,7 @@ impl Runtime {
         let (policy_sources, authority) =
             with_book(&store, policies, settings.authz.decisions_max).await?;
         let authn_store = store.clone();
-        let (clock, ids) = (Arc::clone(&seams.clock), Arc::clone(&seams.ids));
+        let (clock, ids) = (Arc::clone(&dependencies.clock), Arc::clone(&dependencies.ids));
         let catalog = Catalog::new(Parts {
             store,
             warehouses: served,
@@ -147,8 +149,8 @@ impl Runtime {
             clone_of: format.clone_of,
             timeline: format.timeline,
             settings: settings.catalog.clone(),
-            clock: seams.clock,
-            ids: seams.ids,
+            clock: dependencies.clock,
+            ids: dependencies.ids,
         });
         finish_publications(&catalog, settings.state.start_patience(), progress).await?;
         // The last step that can fail, so that the operator sees any key that is created.
@@ -192,15 +194,15 @@ impl Runtime {
 async fn open_store(
     state: &State,
     settings: &Settings,
-    seams: &Seams,
+    dependencies: &Dependencies,
     permit: &Permit<Maintain>,
     progress: &Progress,
 ) -> Result<(Store, StoreFormat), BuildError> {
     let _phase = progress.phase("opening the store", None);
     let failed = |source| at_state(&state.url, source);
-    let store = Store::open(&state.place, settings.store.clone()).await.map_err(failed)?;
-    catalog::ensure_whereabouts(&store, permit).await.map_err(BuildError::Recover)?;
-    let (id, now_ms) = (seams.ids.random(), seams.clock.now_ms());
+    let store = Store::open(&state.location, settings.store.clone()).await.map_err(failed)?;
+    catalog::ensure_location_index(&store, permit).await.map_err(BuildError::Recover)?;
+    let (id, now_ms) = (dependencies.ids.random(), dependencies.clock.now_ms());
     let format = store.ensure_format(permit, id, now_ms).await.map_err(failed)?;
     Ok((store, format))
 }
@@ -211,8 +213,8 @@ async fn with_book(
     sources: Sources,
     decisions_max: usize,
 ) -> Result<(Sources, Arc<Authority>), BuildError> {
-    let book = PolicyBook::read(&store.durable()).await;
-    let book = Arc::new(book.map_err(BuildError::PolicyBook)?);
+    let book = PolicySnapshot::read(&store.durable()).await;
+    let book = Arc::new(book.map_err(BuildError::PolicySnapshot)?);
     if !sources.book_in_force {
         let (policies, grants) = (book.policies.len(), book.grants.len());
         tracing::warn!(policies, grants, "authz.stored_policies is off: these are not in force");
@@ -254,7 +256,7 @@ async fn finish_publications(
 }
 
 /// The contents of files and settings that are read before the store is opened.
-struct Files {
+struct StartFiles {
     issuers: Issuers,
     policies: Sources,
     /// The admin key of a first start, used instead of a generated one.
@@ -264,8 +266,8 @@ struct Files {
 }
 
 /// Rejects an object cache on the local disk if the state is on the local disk, too.
-pub fn check_object_cache(settings: &Settings, place: &Place) -> Result<(), BuildError> {
-    match place.directory {
+pub fn check_object_cache(settings: &Settings, location: &StoreLocation) -> Result<(), BuildError> {
+    match location.directory {
         Some(_) if settings.store.has_object_cache() => Err(BuildError::Setting(
             "store.object_cache_dir: the state is in a local directory already; leave this out"
                 .to_owned(),

@@ -8,21 +8,23 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::data_dir::{STATE_DIR, check_there, lock_data_dir};
+use super::dependencies::Dependencies;
 use super::error::{BuildError, at_state};
 use super::locations;
-use super::seams::Seams;
+use super::offline_writer::{
+    OfflineError, OfflineWriter, RestoreTarget, create_or_reject, offline_entry,
+};
 use super::state::State;
-use super::stopped::{StoppedCatalog, StoppedError, Wanted, made_or_refused, offline_entry};
 use slateberg_authz::permit::{Permit, Task};
 use slateberg_base::progress::{Phase, Progress};
-use slateberg_catalog::ensure_whereabouts;
+use slateberg_catalog::ensure_location_index;
 use slateberg_config::Settings;
 use slateberg_objects::location::Location;
 use slateberg_store::checkpoints::Checkpoint;
 use slateberg_store::fsck::{Report, walk};
 use slateberg_store::keys::StoreKey;
-use slateberg_store::open::Place;
-use slateberg_store::read::Read;
+use slateberg_store::open::StoreLocation;
+use slateberg_store::read::StoreRead;
 use slateberg_store::records::{CloneOf, StoreFormat};
 use slateberg_store::{self as store, Store};
 use slateberg_telemetry::audit::AuditLog;
@@ -58,27 +60,27 @@ struct Source {
     format: StoreFormat,
 }
 
-/// Clones the catalog to `to`: the URL of a state, or a data directory. `wanted` selects the state.
+/// Clones the catalog to `to`: the URL of a state, or a data directory. `wait_requested` selects the state.
 /// `None` selects the current state, which requires a local directory without a running server.
 pub async fn clone_catalog(
     settings: &Settings,
-    seams: &Seams,
-    wanted: Option<&Wanted>,
+    dependencies: &Dependencies,
+    wanted: Option<&RestoreTarget>,
     to: &str,
     progress: &Progress,
-) -> Result<Cloned, StoppedError> {
+) -> Result<Cloned, OfflineError> {
     let phase = progress.phase("opening the catalog", None);
     check_there(settings)?;
     let audit = Arc::new(AuditLog::open(&settings.audit).map_err(BuildError::Audit)?);
-    let parent = State::offline(settings, seams).await?;
-    let target = Target::of(settings, seams, to).await?;
+    let parent = State::offline(settings, dependencies).await?;
+    let target = Target::of(settings, dependencies, to).await?;
     target.check(&parent)?;
     locations::check_clone(settings, &parent.url, &target.state.url)?;
     let _lock = target.lock()?;
-    Box::pin(target.state.tried(seams)).await?;
-    let source = Box::pin(source(settings, seams, &parent, &target, wanted)).await?;
-    let place = &target.state.place;
-    let shared = Store::share(&parent.place, source.pin.id, place).await;
+    Box::pin(target.state.probe(dependencies)).await?;
+    let source = Box::pin(source(settings, dependencies, &parent, &target, wanted)).await?;
+    let parent_location = &target.state.location;
+    let shared = Store::share(&parent.location, source.pin.id, parent_location).await;
     shared.map_err(|error| target.failed(error))?;
     let of = CloneOf {
         parent_url: parent.url.clone(),
@@ -87,11 +89,11 @@ pub async fn clone_catalog(
         pin_name: source.pin.name.clone().unwrap_or_default(),
         checkpoint: source.called,
         as_of_ms: source.as_of_ms,
-        cloned_ms: seams.clock.now_ms(),
+        cloned_ms: dependencies.clock.now_ms(),
     };
-    let store = Store::open(place, target.settings.store.clone()).await;
-    let store = store.map_err(|error| target.failed(error))?.audited(audit);
-    let finished = finish(&store, seams, &of, phase, progress).await;
+    let store = Store::open(parent_location, target.settings.store.clone()).await;
+    let store = store.map_err(|error| target.failed(error))?.with_audit_log(audit);
+    let finished = finish(&store, dependencies, &of, phase, progress).await;
     let closed = store.close().await;
     let report = finished?;
     closed?;
@@ -101,16 +103,16 @@ pub async fn clone_catalog(
 /// Turns the store into a separate catalog. Returns the report of `fsck`.
 async fn finish(
     store: &Store,
-    seams: &Seams,
+    dependencies: &Dependencies,
     of: &CloneOf,
     mut phase: Phase,
     progress: &Progress,
-) -> Result<Report, StoppedError> {
+) -> Result<Report, OfflineError> {
     phase.next("writing the clone", None);
     let permit = &Permit::for_task(Task::Clone);
-    ensure_whereabouts(store, permit).await?;
-    let entry = offline_entry(seams.clock.as_ref(), "clone", of.pin, of.parent_url.clone());
-    store.become_clone(permit, seams.ids.random(), of, &entry).await?;
+    ensure_location_index(store, permit).await?;
+    let entry = offline_entry(dependencies.clock.as_ref(), "clone", of.pin, of.parent_url.clone());
+    store.become_clone(permit, dependencies.ids.random(), of, &entry).await?;
     drop(phase);
     Ok(walk(&store.latest(), progress).await?)
 }
@@ -118,45 +120,56 @@ async fn finish(
 /// Pins the state to clone, or returns the pin of an earlier attempt.
 async fn source(
     settings: &Settings,
-    seams: &Seams,
+    dependencies: &Dependencies,
     parent: &State,
     target: &Target,
-    wanted: Option<&Wanted>,
-) -> Result<Source, StoppedError> {
+    wanted: Option<&RestoreTarget>,
+) -> Result<Source, OfflineError> {
     let failed = |source| at_state(&parent.url, source);
-    let place = &parent.place;
-    let begun = Store::begun_clone(place, &target.state.place).await;
+    let parent_location = &parent.location;
+    let begun = Store::find_unfinished_clone(parent_location, &target.state.location).await;
     let begun = begun.map_err(|error| target.failed(error))?;
-    let kept = Store::checkpoints_offline(place, seams.clock.now_ms()).await.map_err(failed)?;
-    let chosen = wanted.map(|wanted| wanted.find(&kept)).transpose()?;
+    let checkpoints = Store::checkpoints_offline(parent_location, dependencies.clock.now_ms())
+        .await
+        .map_err(failed)?;
+    let chosen = wanted.map(|wanted| wanted.find(&checkpoints)).transpose()?;
     if let Some(pin) = begun {
-        let gone = || unfinished(target, "the checkpoint that it was begun from is gone");
-        let pin = kept.into_iter().find(|kept| kept.id == pin).ok_or_else(gone)?;
+        let checkpoint_missing =
+            || unfinished(target, "the checkpoint that it was begun from is gone");
+        let pin = checkpoints
+            .into_iter()
+            .find(|checkpoints| checkpoints.id == pin)
+            .ok_or_else(checkpoint_missing)?;
         if let Some(chosen) = &chosen
-            && !Store::is_same_state(place, pin.id, chosen.id).await?
+            && !Store::is_same_state(parent_location, pin.id, chosen.id).await?
         {
             return Err(unfinished(target, "it was begun from another checkpoint"));
         }
-        let format = format_of(place, &pin).await?;
+        let format = format_of(parent_location, &pin).await?;
         let as_of_ms = chosen.as_ref().map_or(pin.created_ms, |chosen| chosen.created_ms);
-        return Ok(Source { called: chosen.map(|chosen| chosen.called()), as_of_ms, pin, format });
+        return Ok(Source {
+            called: chosen.map(|chosen| chosen.name_or_id()),
+            as_of_ms,
+            pin,
+            format,
+        });
     }
     if let Some(chosen) = chosen {
-        let format = format_of(place, &chosen).await?;
-        let pin = pin(place, &chosen, seams).await?;
+        let format = format_of(parent_location, &chosen).await?;
+        let pin = pin(parent_location, &chosen, dependencies).await?;
         let as_of_ms = chosen.created_ms;
-        return Ok(Source { called: Some(chosen.called()), as_of_ms, pin, format });
+        return Ok(Source { called: Some(chosen.name_or_id()), as_of_ms, pin, format });
     }
     // Opening a store in a bucket would fence the server that runs on it.
-    if place.directory.is_none() {
-        return Err(StoppedError::Refused(
+    if parent_location.directory.is_none() {
+        return Err(OfflineError::Refused(
             "say which state with --checkpoint: `slateberg checkpoint create NAME` makes one beside a running \
              server, and with --offline while none runs"
                 .to_owned(),
         ));
     }
-    let catalog = StoppedCatalog::open(settings, seams).await?;
-    let pinned = pin_now(&catalog, place, seams).await;
+    let catalog = OfflineWriter::open(settings, dependencies).await?;
+    let pinned = pin_now(&catalog, parent_location, dependencies).await;
     let closed = catalog.close().await;
     let source = pinned?;
     closed.map(|()| source)
@@ -164,40 +177,44 @@ async fn source(
 
 /// Pins the state of a stopped catalog.
 async fn pin_now(
-    catalog: &StoppedCatalog,
-    place: &Place,
-    seams: &Seams,
-) -> Result<Source, StoppedError> {
+    catalog: &OfflineWriter,
+    parent_location: &StoreLocation,
+    dependencies: &Dependencies,
+) -> Result<Source, OfflineError> {
     let passing = catalog.create_checkpoint(None, Some(PASSING_SECONDS)).await?;
-    let format = format_of(place, &passing).await?;
-    let pinned = pin(place, &passing, seams).await;
+    let format = format_of(parent_location, &passing).await?;
+    let pinned = pin(parent_location, &passing, dependencies).await;
     catalog.delete_checkpoint(&passing.id.to_string()).await?;
     Ok(Source { pin: pinned?, called: None, as_of_ms: passing.created_ms, format })
 }
 
-async fn pin(parent: &Place, of: &Checkpoint, seams: &Seams) -> Result<Checkpoint, StoppedError> {
-    let id = seams.ids.random().simple().to_string();
+async fn pin(
+    parent: &StoreLocation,
+    of: &Checkpoint,
+    dependencies: &Dependencies,
+) -> Result<Checkpoint, OfflineError> {
+    let id = dependencies.ids.random().simple().to_string();
     let name = format!("clone-{}", &id[..8]);
-    made_or_refused(Store::pin(parent, of.id, &name, seams.clock.now_ms()).await?)
+    create_or_reject(Store::pin(parent, of.id, &name, dependencies.clock.now_ms()).await?)
 }
 
 /// Returns the format record of a state. Errors if the state cannot be cloned.
-async fn format_of(parent: &Place, at: &Checkpoint) -> Result<StoreFormat, StoppedError> {
+async fn format_of(parent: &StoreLocation, at: &Checkpoint) -> Result<StoreFormat, OfflineError> {
     let format = Store::open_checkpoint(parent, at.id).await?.get(&StoreKey).await?;
-    let missing = || StoppedError::Refused("there is no catalog in the store".to_owned());
+    let missing = || OfflineError::Refused("there is no catalog in the store".to_owned());
     let format = format.ok_or_else(missing)?;
     format.check()?;
     match &format.clone_of {
         None => Ok(format),
-        Some(clone) => Err(StoppedError::Refused(format!(
+        Some(clone) => Err(OfflineError::Refused(format!(
             "this catalog is a clone itself, of {}: clone that one, or export this one",
             clone.parent_url
         ))),
     }
 }
 
-fn unfinished(target: &Target, reason: &str) -> StoppedError {
-    StoppedError::Refused(format!(
+fn unfinished(target: &Target, reason: &str) -> OfflineError {
+    OfflineError::Refused(format!(
         "there is an unfinished clone at {}, and {reason}: delete it first",
         target.state.url
     ))
@@ -205,30 +222,34 @@ fn unfinished(target: &Target, reason: &str) -> StoppedError {
 
 impl Target {
     /// Resolves the target `to`. Opens it with the options of the parent.
-    async fn of(settings: &Settings, seams: &Seams, to: &str) -> Result<Self, StoppedError> {
+    async fn of(
+        settings: &Settings,
+        dependencies: &Dependencies,
+        to: &str,
+    ) -> Result<Self, OfflineError> {
         let mut settings = settings.clone().with_memory_shares();
         let mut data_dir = None;
         settings.state.url = if to.contains("://") {
             to.trim_end_matches('/').to_owned()
         } else {
             let absolute = std::path::absolute(to);
-            let absolute = absolute.map_err(|error| refused_place(to, &error.to_string()))?;
-            let text = absolute.to_str().ok_or_else(|| refused_place(to, "it is not UTF-8"))?;
+            let absolute = absolute.map_err(|error| location_error(to, &error.to_string()))?;
+            let text = absolute.to_str().ok_or_else(|| location_error(to, "it is not UTF-8"))?;
             let url = format!("file://{}/{STATE_DIR}", text.trim_end_matches('/'));
             data_dir = Some(absolute);
             url
         };
         let parsed = Location::parse(&settings.state.url);
-        parsed.map_err(|error| refused_place(to, &error.to_string()))?;
+        parsed.map_err(|error| location_error(to, &error.to_string()))?;
         // A clone's log is always inside its state.
         settings.state.wal_url = String::new();
         settings.state.wal_options.clear();
-        let state = State::offline(&settings, seams).await?;
+        let state = State::offline(&settings, dependencies).await?;
         Ok(Self { settings, data_dir, state })
     }
 
     /// Rejects a target in another bucket, and a target that is inside or around the parent.
-    fn check(&self, parent: &State) -> Result<(), StoppedError> {
+    fn check(&self, parent: &State) -> Result<(), OfflineError> {
         let url = &self.state.url;
         let bucket = |url: &str| {
             Location::parse(url).ok().map(|it| (it.scheme().to_owned(), it.authority().to_owned()))
@@ -239,19 +260,20 @@ impl Target {
                  to copy the catalog elsewhere, use slateberg export and slateberg import",
                 parent.url
             );
-            return Err(refused_place(url, &reason));
+            return Err(location_error(url, &reason));
         }
-        let (theirs, own) = (Path::new(&parent.place.path), Path::new(&self.state.place.path));
+        let (theirs, own) =
+            (Path::new(&parent.location.path), Path::new(&self.state.location.path));
         if own.starts_with(theirs) || theirs.starts_with(own) {
-            return Err(refused_place(
+            return Err(location_error(
                 url,
                 "it is inside or around the state of the parent. Choose a location beside it",
             ));
         }
-        for path in [&parent.place.path, &self.state.place.path] {
+        for path in [&parent.location.path, &self.state.location.path] {
             if !Store::can_share(path) {
                 let reason = format!("'{path}' has characters that object stores write otherwise");
-                return Err(refused_place(url, &reason));
+                return Err(location_error(url, &reason));
             }
         }
         Ok(())
@@ -266,11 +288,11 @@ impl Target {
         lock_data_dir(&settings)
     }
 
-    fn failed(&self, source: store::Error) -> StoppedError {
+    fn failed(&self, source: store::Error) -> OfflineError {
         at_state(&self.state.url, source).into()
     }
 }
 
-fn refused_place(to: &str, reason: &str) -> StoppedError {
-    StoppedError::Refused(format!("cannot create a clone at {to}: {reason}"))
+fn location_error(to: &str, reason: &str) -> OfflineError {
+    OfflineError::Refused(format!("cannot create a clone at {to}: {reason}"))
 }

@@ -25,7 +25,7 @@ pub enum BuildError {
     Audit(#[from] AuditError),
     /// The policies created at run time cannot be read.
     #[error("cannot read the policies in the store: {0}")]
-    PolicyBook(store::Error),
+    PolicySnapshot(store::Error),
     /// Settings are invalid.
     #[error("{}", lines(.0))]
     Invalid(Vec<InvalidSetting>),

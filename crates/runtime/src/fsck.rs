@@ -4,18 +4,18 @@ use futures::StreamExt;
 use serde::Serialize;
 
 use super::data_dir::uses_data_dir;
+use super::dependencies::Dependencies;
 use super::error::{BuildError, at_state};
 use super::offline::OfflineCatalog;
-use super::seams::Seams;
 use slateberg_base::numbers::count;
 use slateberg_base::progress::Progress;
 use slateberg_config::Settings;
 use slateberg_objects::{self as objects, Objects, metadata_file};
 use slateberg_store::DamagedFile;
 use slateberg_store::files::check_files;
-use slateberg_store::fsck::{Published, Report, walk};
+use slateberg_store::fsck::{PublishedMetadata, Report, walk};
 use slateberg_store::keys::StoreKey;
-use slateberg_store::read::Read;
+use slateberg_store::read::StoreRead;
 use slateberg_store::records::CloneOf;
 
 /// Maximum number of concurrent reads of metadata files.
@@ -68,15 +68,15 @@ impl FsckReport {
 /// catalog cannot be read at all.
 pub async fn fsck(
     settings: &Settings,
-    seams: &Seams,
+    dependencies: &Dependencies,
     progress: &Progress,
 ) -> Result<FsckReport, BuildError> {
     let settings = &settings.clone().with_memory_shares();
-    let (state, lock) = OfflineCatalog::prepare(settings, seams).await?;
+    let (state, lock) = OfflineCatalog::prepare(settings, dependencies).await?;
     let url = state.url.clone();
     let failed = |source| at_state(&url, source);
-    let checking = async { check_files(&state.place, progress).await.map_err(failed) };
-    let files = state.within_reach(Box::pin(checking)).await?;
+    let checking = async { check_files(&state.location, progress).await.map_err(failed) };
+    let files = state.while_responsive(Box::pin(checking)).await?;
     let mut report = FsckReport {
         state_url: url.clone(),
         clone_of: None,
@@ -90,7 +90,7 @@ pub async fn fsck(
     }
     let catalog = {
         let _phase = progress.phase("opening the store", None);
-        OfflineCatalog::open_at(&state, lock, settings, seams).await?
+        OfflineCatalog::open_at(&state, lock, settings, dependencies).await?
     };
     let format = catalog.store.get(&StoreKey).await.map_err(failed)?;
     report.clone_of = format.and_then(|format| format.clone_of);
@@ -117,9 +117,10 @@ async fn check_metadata_files(objects: &Objects, report: &mut Report, progress: 
 
 /// Returns the problem of a metadata file, if any. A file whose publication is pending may be
 /// missing, because the next start writes it. If it exists, its content must match.
-async fn check_metadata_file(objects: &Objects, published: &Published) -> Option<String> {
-    let Published { warehouse, metadata_location: location, document, is_pending } = published;
-    match metadata_file::holds(objects, *warehouse, location, &document.text).await {
+async fn check_metadata_file(objects: &Objects, published: &PublishedMetadata) -> Option<String> {
+    let PublishedMetadata { warehouse, metadata_location: location, document, is_pending } =
+        published;
+    match metadata_file::contains_json(objects, *warehouse, location, &document.text).await {
         Ok(true) => None,
         Err(objects::Error::NotFound(_)) if *is_pending => None,
         Ok(false) | Err(objects::Error::Unreadable { .. }) if *is_pending => Some(format!(

@@ -69,7 +69,7 @@ pub fn read_file(issuer: &Issuer) -> Result<(), String> {
 
 /// Refreshes an issuer's keys until the server stops: immediately, periodically, and when a token
 /// has an unknown key. While the issuer does not respond, the known keys stay valid.
-pub async fn keep_fresh(
+pub(crate) async fn keep_fresh(
     issuer: Arc<Issuer>,
     client: reqwest::Client,
     refresh: Duration,
@@ -100,7 +100,7 @@ pub async fn keep_fresh(
         tokio::select! {
             _ = stopping.wait_for(|stop| *stop) => return,
             () = tokio::time::sleep(pause) => {}
-            () = issuer.keys.wanted() => {}
+            () = issuer.keys.wait_requested() => {}
         }
     }
 }

@@ -4,12 +4,14 @@
 //! - [`build`]: opens all parts of a catalog in the order of their dependencies.
 //! - [`background`]: background tasks of an open catalog, for a server and for an embedding
 //!   program.
-//! - [`stopped`], [`clone`], [`fsck`], [`loss`]: operations on a catalog without a running server.
+//! - [`offline_writer`], [`clone`], [`fsck`], [`loss`]: operations on a catalog without a running
+//!   server.
 
 pub mod background;
 pub mod build;
 pub mod clone;
 mod data_dir;
+pub mod dependencies;
 mod directory_probe;
 pub mod error;
 pub mod fsck;
@@ -17,16 +19,15 @@ pub mod issuers;
 pub mod locations;
 pub mod lock;
 pub mod loss;
-mod measure;
+mod metrics;
 pub mod offline;
-mod place;
+pub mod offline_writer;
 pub mod policies;
 pub mod preview;
-pub mod seams;
 mod start_log;
 pub mod state;
-pub mod stopped;
 pub mod tasks;
+mod warehouse_location;
 pub mod warehouses;
 
 pub use build::Runtime;

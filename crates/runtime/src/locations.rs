@@ -3,7 +3,7 @@
 
 use super::data_dir::data_dir;
 use super::error::BuildError;
-use super::place::Place;
+use super::warehouse_location::WarehouseLocation;
 use slateberg_config::Settings;
 use slateberg_objects::location::Location;
 use slateberg_objects::reserved::{Extent, Reservation, Reserved};
@@ -101,12 +101,12 @@ pub fn problems(settings: &Settings, state_url: &str) -> Vec<BuildError> {
 }
 
 fn problems_with(settings: &Settings, reserved: &Reserved) -> Vec<BuildError> {
-    let mut claims = Claims::default();
+    let mut claims = ClaimedLocations::default();
     let mut problems = Vec::new();
     for (name, warehouse) in &settings.warehouses {
         // An invalid location is reported when the warehouse is opened.
-        let Ok(place) = Place::of(settings, name, warehouse) else { continue };
-        let urls = std::iter::once(&place.location).chain(&warehouse.allowed_locations);
+        let Ok(located) = WarehouseLocation::of(settings, name, warehouse) else { continue };
+        let urls = std::iter::once(&located.location).chain(&warehouse.allowed_locations);
         if let Err(overlap) = claims.add(reserved, name, urls) {
             problems.push(overlap.of_settings(name));
         }
@@ -121,22 +121,22 @@ pub(super) fn check(settings: &Settings, state_url: &str) -> Result<(), BuildErr
 
 /// The locations of warehouses, with the warehouses' names.
 #[derive(Default)]
-pub(super) struct Claims(Vec<(String, Extent)>);
+pub(super) struct ClaimedLocations(Vec<(String, Extent)>);
 
 /// The reason why a warehouse cannot use a location.
 pub(super) struct Overlap {
     url: String,
-    with: With,
+    with: OverlapKind,
 }
 
-enum With {
+enum OverlapKind {
     /// The location cannot be compared with others, for this reason.
     Nothing(String),
     Reserved(Reservation),
     Warehouse(String),
 }
 
-impl Claims {
+impl ClaimedLocations {
     /// Adds the locations of a warehouse. Errors with the first overlap.
     pub(super) fn add<'a>(
         &mut self,
@@ -148,7 +148,7 @@ impl Claims {
         let mut found = None;
         for url in urls {
             let with = match comparable(url) {
-                Err(reason) => Some(With::Nothing(reason)),
+                Err(reason) => Some(OverlapKind::Nothing(reason)),
                 Ok(location) => {
                     let extent = Extent::of(&location);
                     let with = self.overlapping(reserved, &extent);
@@ -162,12 +162,12 @@ impl Claims {
         found.map_or(Ok(()), Err)
     }
 
-    fn overlapping(&self, reserved: &Reserved, extent: &Extent) -> Option<With> {
+    fn overlapping(&self, reserved: &Reserved, extent: &Extent) -> Option<OverlapKind> {
         if let Some(reservation) = reserved.overlapping(extent) {
-            return Some(With::Reserved(reservation.clone()));
+            return Some(OverlapKind::Reserved(reservation.clone()));
         }
         let other = self.0.iter().find(|(_, other)| other.overlaps(extent));
-        other.map(|(name, _)| With::Warehouse(name.clone()))
+        other.map(|(name, _)| OverlapKind::Warehouse(name.clone()))
     }
 }
 
@@ -175,8 +175,8 @@ impl Overlap {
     /// Returns the name of the overlapping warehouse.
     pub(super) fn other(&self) -> Option<&str> {
         match &self.with {
-            With::Warehouse(other) => Some(other),
-            With::Nothing(_) | With::Reserved(_) => None,
+            OverlapKind::Warehouse(other) => Some(other),
+            OverlapKind::Nothing(_) | OverlapKind::Reserved(_) => None,
         }
     }
 
@@ -184,11 +184,11 @@ impl Overlap {
     pub(super) fn reason(&self) -> String {
         let url = &self.url;
         match &self.with {
-            With::Nothing(reason) => reason.clone(),
-            With::Reserved(reservation) => {
+            OverlapKind::Nothing(reason) => reason.clone(),
+            OverlapKind::Reserved(reservation) => {
                 format!("cannot use location '{url}': {} is there", reservation.what)
             }
-            With::Warehouse(other) => format!(
+            OverlapKind::Warehouse(other) => format!(
                 "cannot use location '{url}': it overlaps with that of the warehouse {other}"
             ),
         }
@@ -197,17 +197,19 @@ impl Overlap {
     /// Returns the error for settings, with advice for the operator.
     pub(super) fn of_settings(&self, name: &str) -> BuildError {
         let cure = match &self.with {
-            With::Nothing(_) => String::new(),
-            With::Reserved(Reservation { setting, url, what, .. }) if *what == STATE => format!(
-                " ({url}). A principal that may delete files of a table there could delete the catalog. Set \
+            OverlapKind::Nothing(_) => String::new(),
+            OverlapKind::Reserved(Reservation { setting, url, what, .. }) if *what == STATE => {
+                format!(
+                    " ({url}). A principal that may delete files of a table there could delete the catalog. Set \
                  warehouses.{name}.location to another location; or, if tables are in this one, stop every \
                  server, move all files of the state to a location outside of the warehouses, and set \
                  {setting} to that"
-            ),
-            With::Reserved(Reservation { setting, url, .. }) => {
+                )
+            }
+            OverlapKind::Reserved(Reservation { setting, url, .. }) => {
                 format!(" ({url}). Set warehouses.{name}.location or {setting} to another location")
             }
-            With::Warehouse(other) => format!(
+            OverlapKind::Warehouse(other) => format!(
                 ". A principal that may read one of the two could read the files of the other. Set another location for \
                  {name} or {other}"
             ),
@@ -222,7 +224,7 @@ mod tests {
     use crate::data_dir::STATE_DIR;
     use slateberg_config::WarehouseSettings;
 
-    fn told(change: impl FnOnce(&mut Settings)) -> Vec<String> {
+    fn messages(change: impl FnOnce(&mut Settings)) -> Vec<String> {
         let mut settings = Settings { data_dir: "/no-such/data".into(), ..Settings::default() };
         change(&mut settings);
         let url = match settings.state.url.as_str() {
@@ -239,9 +241,9 @@ mod tests {
 
     #[test]
     fn default_layouts_do_not_overlap() {
-        assert_eq!(told(|_| {}), Vec::<String>::new());
-        assert_eq!(told(|it| it.state.url = "s3://b/catalog".to_owned()), Vec::<String>::new());
-        let beside = told(|it| {
+        assert_eq!(messages(|_| {}), Vec::<String>::new());
+        assert_eq!(messages(|it| it.state.url = "s3://b/catalog".to_owned()), Vec::<String>::new());
+        let beside = messages(|it| {
             it.state.url = "s3://b/catalog/state".to_owned();
             warehouse(it, "default", "s3://b/catalog/warehouse");
             warehouse(it, "other", "s3://b/catalog/warehouse2");
@@ -250,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_inside_around_or_at_a_warehouse_is_found_however_it_is_written() {
+    fn overlap_of_state_and_warehouse_is_detected_in_all_spellings() {
         for (state, location) in [
             ("s3://b/wh/state", "s3://b/wh"),
             ("s3://b/wh", "s3a://b/wh/tables"),
@@ -258,22 +260,25 @@ mod tests {
             ("abfss://c@one.dfs.core.windows.net/wh", "az://c/wh/x"),
             ("file:///no-such/wh/state", "file:///no-such/wh"),
         ] {
-            let told = told(|it| {
+            let problems = messages(|it| {
                 it.state.url = state.to_owned();
                 warehouse(it, "default", location);
             });
-            assert_eq!(told.len(), 1, "{state} {location}: {told:?}");
-            assert!(told[0].starts_with("warehouses.default.location: cannot use"), "{told:?}");
-            assert!(told[0].contains("the catalog's own state is there"), "{told:?}");
-            assert!(told[0].contains("set state.url to that"), "{told:?}");
+            assert_eq!(problems.len(), 1, "{state} {location}: {problems:?}");
+            assert!(
+                problems[0].starts_with("warehouses.default.location: cannot use"),
+                "{problems:?}"
+            );
+            assert!(problems[0].contains("the catalog's own state is there"), "{problems:?}");
+            assert!(problems[0].contains("set state.url to that"), "{problems:?}");
         }
-        let told = told(|it| warehouse(it, "default", "file:///no-such/data"));
-        assert!(told[0].contains("set data_dir to that"), "{told:?}");
+        let problems = messages(|it| warehouse(it, "default", "file:///no-such/data"));
+        assert!(problems[0].contains("set data_dir to that"), "{problems:?}");
     }
 
     #[test]
-    fn all_that_the_catalog_keeps_for_itself_is_compared_with_every_location() {
-        let told = told(|it| {
+    fn reserved_locations_are_compared_with_every_warehouse() {
+        let problems = messages(|it| {
             it.state.url = "s3://b/state".to_owned();
             it.state.wal_url = "s3://b/wh/log".to_owned();
             it.store.object_cache_dir = "/no-such/one/cache".into();
@@ -290,13 +295,13 @@ mod tests {
         for (number, what) in
             ["log", "object cache", "encryption key", "audit log"].into_iter().enumerate()
         {
-            assert!(told[number].contains(what), "{what}: {told:#?}");
+            assert!(problems[number].contains(what), "{what}: {problems:#?}");
         }
     }
 
     #[test]
-    fn warehouses_that_overlap_are_found_and_one_may_overlap_with_itself() {
-        let told = told(|it| {
+    fn overlapping_warehouses_are_detected() {
+        let problems = messages(|it| {
             it.state.url = "s3://b/state".to_owned();
             warehouse(it, "default", "s3://b/wh");
             warehouse(it, "inside", "s3a://b/wh/inside");
@@ -304,21 +309,24 @@ mod tests {
             let alone = it.warehouses.get_mut("alone").expect("it exists");
             alone.allowed_locations = vec!["s3://c/wh/more".to_owned()];
         });
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert!(told[0].starts_with("warehouses.inside.location: cannot use"), "{told:?}");
-        assert!(told[0].contains("it overlaps with that of the warehouse default"), "{told:?}");
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert!(problems[0].starts_with("warehouses.inside.location: cannot use"), "{problems:?}");
+        assert!(
+            problems[0].contains("it overlaps with that of the warehouse default"),
+            "{problems:?}"
+        );
     }
 
     #[test]
-    fn what_cannot_be_compared_is_rejected() {
+    fn location_that_cannot_be_compared_is_rejected() {
         for url in ["s3://b/wh/../state", "https://b.s3.us-east-1.amazonaws.com/state"] {
-            let told = told(|it| it.state.url = url.to_owned());
-            assert!(told.len() == 1 && told[0].starts_with("state.url: "), "{told:?}");
+            let problems = messages(|it| it.state.url = url.to_owned());
+            assert!(problems.len() == 1 && problems[0].starts_with("state.url: "), "{problems:?}");
         }
-        let told = told(|it| {
+        let problems = messages(|it| {
             it.state.url = "s3://b/state".to_owned();
             it.state.wal_url = "s3://b/state/wal".to_owned();
         });
-        assert!(told.len() == 1 && told[0].starts_with("state.wal_url: "), "{told:?}");
+        assert!(problems.len() == 1 && problems[0].starts_with("state.wal_url: "), "{problems:?}");
     }
 }

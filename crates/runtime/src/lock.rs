@@ -42,7 +42,7 @@ impl DataDirLock {
     /// Locks the directory for reading. If the lock file is not writable, a lock on the file opened
     /// for reading still excludes a server. Returns `None` if there is no lock file: a server
     /// cannot start on a directory that is not writable.
-    pub fn take_for_reading(data_dir: &Path) -> Result<Option<Self>, LockError> {
+    pub(crate) fn take_for_reading(data_dir: &Path) -> Result<Option<Self>, LockError> {
         match Self::take(data_dir) {
             Err(LockError::Io { source, .. })
                 if [ErrorKind::ReadOnlyFilesystem, ErrorKind::PermissionDenied]

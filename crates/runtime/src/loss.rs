@@ -1,8 +1,8 @@
 //! Accepts the loss of acknowledged changes at the end of a local write-ahead log.
 
 use super::data_dir::{check_there, lock_data_dir};
+use super::dependencies::Dependencies;
 use super::error::{BuildError, at_state};
-use super::seams::Seams;
 use super::state::State;
 use slateberg_config::Settings;
 use slateberg_store::Store;
@@ -23,18 +23,18 @@ pub enum Loss {
 /// confirmed it.
 pub async fn accept_loss(
     settings: &Settings,
-    seams: &Seams,
+    dependencies: &Dependencies,
     is_confirmed: bool,
 ) -> Result<Loss, BuildError> {
     check_there(settings)?;
     let _lock = lock_data_dir(settings)?;
-    let state = State::offline(settings, seams).await?;
+    let state = State::offline(settings, dependencies).await?;
     let failed = |source| at_state(&state.url, source);
-    match Store::find_loss(&state.place).await.map_err(failed)? {
+    match Store::find_loss(&state.location).await.map_err(failed)? {
         None => Ok(Loss::Nothing),
         Some(damage) if !is_confirmed => Ok(Loss::Unconfirmed(damage)),
         Some(_) => {
-            let accepted = Store::accept_loss(&state.place).await.map_err(failed)?;
+            let accepted = Store::accept_loss(&state.location).await.map_err(failed)?;
             Ok(Loss::Accepted(accepted))
         }
     }

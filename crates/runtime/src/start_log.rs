@@ -23,10 +23,10 @@ pub(super) async fn logged<F: Future>(start: impl FnOnce(Progress) -> F) -> F::O
 }
 
 #[derive(Default)]
-struct StartLog(Mutex<Vec<Step>>);
+struct StartLog(Mutex<Vec<StartPhase>>);
 
 /// A running phase of a start. Later phases are nested in earlier ones.
-struct Step {
+struct StartPhase {
     name: String,
     begun: Instant,
     done: u64,
@@ -34,13 +34,13 @@ struct Step {
 }
 
 impl StartLog {
-    fn change(&self, change: impl FnOnce(&mut Vec<Step>)) {
+    fn change(&self, change: impl FnOnce(&mut Vec<StartPhase>)) {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     fn line(&self) {
         self.change(|steps| {
-            let Some(Step { name, begun, done, total }) = steps.last() else { return };
+            let Some(StartPhase { name, begun, done, total }) = steps.last() else { return };
             let (step, seconds) = (name.as_str(), begun.elapsed().as_secs());
             // `done` has no meaning without a total.
             let done = total.map(|_| *done);
@@ -52,7 +52,7 @@ impl StartLog {
 impl ProgressSink for StartLog {
     fn begin(&self, phase: &str, total: Option<u64>) {
         let name = phase.to_owned();
-        self.change(|steps| steps.push(Step { name, begun: Instant::now(), done: 0, total }));
+        self.change(|steps| steps.push(StartPhase { name, begun: Instant::now(), done: 0, total }));
     }
 
     fn advance(&self, by: u64) {

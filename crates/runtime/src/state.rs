@@ -1,8 +1,8 @@
 //! The location of the catalog's state: turns settings into a store that can be opened.
 //!
 //! A start has a time limit. It first probes a bucket and retries for up to
-//! `state.start_seconds_max` while there is no response (`State::tried`). Then the bucket must stay
-//! responsive until the start ends (`State::within_reach`). A long log may take any time, but the
+//! `state.start_seconds_max` while there is no response (`State::probe`). Then the bucket must stay
+//! responsive until the start ends (`State::while_responsive`). A long log may take any time, but the
 //! bucket must not be silent for longer than the limit.
 
 use std::collections::BTreeMap;
@@ -14,10 +14,10 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::data_dir::{STATE_DIR, check_there, data_dir_url};
+use super::dependencies::Dependencies;
 use super::directory_probe;
 use super::error::BuildError;
 use super::locations;
-use super::seams::Seams;
 use super::warehouses::{Keys, open};
 use slateberg_base::retry::Backoff;
 use slateberg_config::Settings;
@@ -25,13 +25,13 @@ use slateberg_kms as kms;
 use slateberg_kms::measured::measured as measured_kms;
 use slateberg_objects::measured::measured;
 use slateberg_objects::open::{Opened, Opener};
+use slateberg_objects::ping;
 use slateberg_objects::probe::{self, Findings, ProbeError, probe_state};
-use slateberg_objects::reach;
 use slateberg_store::encryption::Encryption;
-use slateberg_store::open::Place;
+use slateberg_store::open::StoreLocation;
 use slateberg_store::separate_log::Log;
 use slateberg_store::storage::Storage;
-use slateberg_telemetry::requests::Requests;
+use slateberg_telemetry::requests::RequestMetrics;
 
 /// Timeout of one attempt to probe a bucket.
 const TRY_MAX: Duration = Duration::from_secs(10);
@@ -49,7 +49,7 @@ pub struct State {
     /// Its URL.
     pub url: String,
     /// The parts from which the store is opened.
-    pub place: Place,
+    pub location: StoreLocation,
     /// The object stores and their URLs: that of the state, and that of the log if it differs.
     parts: Vec<(String, Opened)>,
     patience: Duration,
@@ -57,8 +57,8 @@ pub struct State {
 
 impl State {
     /// Opens the configured object stores. Sends no request.
-    pub fn of(settings: &Settings, seams: &Seams) -> Result<Self, BuildError> {
-        let opener = &seams.opener;
+    pub fn of(settings: &Settings, dependencies: &Dependencies) -> Result<Self, BuildError> {
+        let opener = &dependencies.opener;
         let url = match settings.state.url.trim_end_matches('/') {
             "" => data_dir_url(settings, STATE_DIR)?,
             url => url.to_owned(),
@@ -67,7 +67,7 @@ impl State {
         let keys = keys("state.url", "state.options", options);
         let opened = open(&url, options, settings, opener, &keys)?;
         let storage = Storage::default();
-        let mut place = Place {
+        let mut location = StoreLocation {
             object_store: storage.watch(opened.object_store.clone(), opened.directory.is_some()),
             path: opened.path.to_string(),
             conditional_update: opened.conditional_update,
@@ -78,25 +78,25 @@ impl State {
         };
         let mut parts = vec![(url.clone(), opened)];
         if let Some((log_url, opened)) = open_log(settings, opener)? {
-            if place.directory.is_some() {
+            if location.directory.is_some() {
                 return Err(BuildError::Setting(
                     "state.wal_url: the state is in a local directory, whose log is a journal beside it; \
                      leave this out"
                         .to_owned(),
                 ));
             }
-            place.log = Some(Log {
+            location.log = Some(Log {
                 object_store: storage.watch(opened.object_store.clone(), false),
                 path: opened.path.clone(),
                 url: log_url.clone(),
                 state_url: url.clone(),
-                id: seams.ids.random(),
+                id: dependencies.ids.random(),
             });
             // Objects of a log are written once and never replaced.
             parts.push((log_url, Opened { conditional_update: false, ..opened }));
         }
         let patience = settings.state.start_patience();
-        Ok(Self { url, place, parts, patience })
+        Ok(Self { url, location, parts, patience })
     }
 
     /// Returns the object stores and their URLs: that of the state, and that of the log if it
@@ -109,37 +109,40 @@ impl State {
     /// the store calls this, so none of them works on a state that overlaps with a warehouse.
     pub(super) async fn with_keys(
         settings: &Settings,
-        seams: &Seams,
-        requests: &Arc<Requests>,
+        dependencies: &Dependencies,
+        requests: &Arc<RequestMetrics>,
     ) -> Result<Self, BuildError> {
-        let mut state = Self::of(settings, seams)?;
+        let mut state = Self::of(settings, dependencies)?;
         locations::check(settings, &state.url)?;
-        let (clock, ids) = (Arc::clone(&seams.clock), Arc::clone(&seams.ids));
+        let (clock, ids) = (Arc::clone(&dependencies.clock), Arc::clone(&dependencies.ids));
         let kms = kms::open(&settings.encryption).await?;
         let kms = kms.map(|kms| measured_kms(kms, Arc::clone(requests)));
-        state.place.encryption = kms.map(|kms| Encryption { kms, clock, ids });
+        state.location.encryption = kms.map(|kms| Encryption { kms, clock, ids });
         Ok(state)
     }
 
     /// Opens the state for a subcommand, without metrics.
-    pub(super) async fn offline(settings: &Settings, seams: &Seams) -> Result<Self, BuildError> {
-        Self::with_keys(settings, seams, &Arc::new(Requests::to_kms())).await
+    pub(super) async fn offline(
+        settings: &Settings,
+        dependencies: &Dependencies,
+    ) -> Result<Self, BuildError> {
+        Self::with_keys(settings, dependencies, &Arc::new(RequestMetrics::to_kms())).await
     }
 
     /// Measures the store's requests to the buckets from this call on.
-    pub(super) fn measure(&mut self, requests: &Arc<Requests>) {
-        let place = &mut self.place;
-        place.object_store = measured(Arc::clone(&place.object_store), requests, "state");
-        if let Some(log) = &mut place.log {
+    pub(super) fn measure(&mut self, requests: &Arc<RequestMetrics>) {
+        let location = &mut self.location;
+        location.object_store = measured(Arc::clone(&location.object_store), requests, "state");
+        if let Some(log) = &mut location.log {
             log.object_store = measured(Arc::clone(&log.object_store), requests, "log");
         }
     }
 
     /// Waits until the buckets respond, checks that they are safe for a state, and logs the
     /// findings. Leaves no objects. For a directory, checks that it is writable.
-    pub(super) async fn tried(&self, seams: &Seams) -> Result<(), BuildError> {
-        if let Some(directory) = self.place.directory.clone() {
-            let id = seams.ids.random();
+    pub(super) async fn probe(&self, dependencies: &Dependencies) -> Result<(), BuildError> {
+        if let Some(directory) = self.location.directory.clone() {
+            let id = dependencies.ids.random();
             let failed = |source| BuildError::Directory {
                 directory: directory.display().to_string(),
                 source,
@@ -149,7 +152,7 @@ impl State {
             return probed.map_err(std::io::Error::other).flatten().map_err(failed);
         }
         for (url, opened) in &self.parts {
-            let found = self.wait_for(url, opened, seams).await?;
+            let found = self.wait_for(url, opened, dependencies).await?;
             tell(url, &found);
         }
         Ok(())
@@ -159,21 +162,21 @@ impl State {
         &self,
         url: &str,
         opened: &Opened,
-        seams: &Seams,
+        dependencies: &Dependencies,
     ) -> Result<Findings, BuildError> {
         let deadline = Instant::now() + self.patience;
         let left = || deadline.saturating_duration_since(Instant::now());
         let mut backoff = Backoff::new(PAUSE_MIN, PAUSE_MAX);
-        let mut tried = Vec::new();
+        let mut probed = Vec::new();
         let mut last: Option<ProbeError> = None;
         loop {
-            let id = seams.ids.random();
+            let id = dependencies.ids.random();
             let at_most = left().clamp(PAUSE_MIN, TRY_MAX);
-            match probe_state(opened, id, seams.clock.as_ref(), at_most).await {
+            match probe_state(opened, id, dependencies.clock.as_ref(), at_most).await {
                 Ok(found) => {
                     // A write of an attempt that timed out may have taken effect after its
                     // deletion.
-                    for id in tried {
+                    for id in probed {
                         probe::remove(opened, id).await;
                     }
                     return Ok(found);
@@ -190,7 +193,7 @@ impl State {
                 Err(error) => {
                     let seconds_left = left().as_secs();
                     tracing::warn!(url, %error, seconds_left, "waiting for the object store");
-                    tried.push(id);
+                    probed.push(id);
                     last = Some(error);
                 }
             }
@@ -200,7 +203,7 @@ impl State {
 
     /// Runs a start. Fails if an object store, or one of the store's files, has not responded for
     /// `state.start_seconds_max`.
-    pub(super) async fn within_reach<T>(
+    pub(super) async fn while_responsive<T>(
         &self,
         opening: impl Future<Output = Result<T, BuildError>>,
     ) -> Result<T, BuildError> {
@@ -222,7 +225,7 @@ impl State {
             sleep(LOOK_EVERY).await;
             for ((url, opened), answered) in self.parts.iter().zip(&mut answered) {
                 let at_most = LOOK_MAX.min(self.patience);
-                let Err(error) = reach::check(opened, at_most).await else {
+                let Err(error) = ping::check(opened, at_most).await else {
                     *answered = Instant::now();
                     continue;
                 };
@@ -235,7 +238,7 @@ impl State {
                 let seconds = answered.elapsed().as_secs();
                 tracing::warn!(url, %error, seconds, "the object store has stopped answering");
             }
-            if let Some(error) = self.place.storage.failing_for(self.patience) {
+            if let Some(error) = self.location.storage.failing_for(self.patience) {
                 return silent(&self.url, error);
             }
         }
@@ -243,9 +246,12 @@ impl State {
 }
 
 /// Returns the object stores of the configured state, with their URLs. Creates no data directory.
-pub fn stores(settings: &Settings, seams: &Seams) -> Result<Vec<(String, Opened)>, BuildError> {
+pub fn stores(
+    settings: &Settings,
+    dependencies: &Dependencies,
+) -> Result<Vec<(String, Opened)>, BuildError> {
     check_there(settings)?;
-    Ok(State::of(settings, seams)?.parts)
+    Ok(State::of(settings, dependencies)?.parts)
 }
 
 /// Opens the object store at a URL. The environment provides options that are not given.
@@ -253,10 +259,10 @@ pub fn store_at(
     url: &str,
     options: &BTreeMap<String, String>,
     settings: &Settings,
-    seams: &Seams,
+    dependencies: &Dependencies,
 ) -> Result<Opened, BuildError> {
     let keys = keys("--url", "--option", options);
-    open(url.trim_end_matches('/'), options, settings, &seams.opener, &keys)
+    open(url.trim_end_matches('/'), options, settings, &dependencies.opener, &keys)
 }
 
 fn open_log(settings: &Settings, opener: &Opener) -> Result<Option<(String, Opened)>, BuildError> {

@@ -6,25 +6,26 @@ use std::sync::Arc;
 
 use super::data_dir::data_dir;
 use super::error::BuildError;
-use super::locations::{self, Claims, Overlap};
-use super::place::{DIRECTORY, Place};
+use super::locations::{self, ClaimedLocations, Overlap};
+use super::warehouse_location::{DIRECTORY, WarehouseLocation};
 use slateberg_authz::action::Maintain;
 use slateberg_authz::permit::Permit;
 use slateberg_base::ids::Ids;
 use slateberg_base::setting::InvalidSetting;
-use slateberg_catalog::warehouses::change::same_place;
-use slateberg_catalog::warehouses::served::{Entry, Served, storage_of};
+use slateberg_catalog::warehouses::change::is_same_location;
+use slateberg_catalog::warehouses::served_warehouses::{Entry, ServedWarehouses, storage_of};
 use slateberg_config::{Settings, WarehouseSettings};
 use slateberg_model::warehouse::{self, StorageProfile, Warehouse};
-use slateberg_objects::harmless::is_harmless;
 use slateberg_objects::location::Location;
 use slateberg_objects::open::{OpenError, Opened, Opener};
+use slateberg_objects::option_allowlist::is_allowed_over_http;
 use slateberg_objects::stores::Stores;
 use slateberg_objects::vend::Vendor;
 use slateberg_objects::warehouse_files::Root;
 use slateberg_objects::{self as objects, Objects};
-use slateberg_store::keys::{NamespaceNameKey, StoreKey, WarehouseKey, space};
-use slateberg_store::read::{Range, Read};
+use slateberg_store::key_space::KeySpace;
+use slateberg_store::keys::{NamespaceNameKey, StoreKey, WarehouseKey};
+use slateberg_store::read::{KeyRange, StoreRead};
 use slateberg_store::records::{CloneOf, WarehouseRecord};
 use slateberg_store::{self as store, Store};
 
@@ -54,7 +55,7 @@ pub fn stores(
 }
 
 /// The inputs for opening the configured warehouses.
-pub(super) struct Opening<'a> {
+pub(super) struct WarehouseInputs<'a> {
     pub(super) settings: &'a Settings,
     pub(super) opener: &'a Opener,
     pub(super) ids: &'a dyn Ids,
@@ -67,21 +68,21 @@ pub(super) struct Opening<'a> {
 /// Opens all warehouses. A configured one that cannot be opened is an error. One from the API that
 /// cannot be opened does not prevent serving the others.
 pub(super) async fn open_all(
-    opening: &Opening<'_>,
+    opening: &WarehouseInputs<'_>,
     store: &Store,
     stores: &Stores,
-) -> Result<Served, BuildError> {
-    let Opening { settings, opener, ids, permit, now_ms, clone_of } = opening;
+) -> Result<ServedWarehouses, BuildError> {
+    let WarehouseInputs { settings, opener, ids, permit, now_ms, clone_of } = opening;
     let failed = BuildError::Warehouses;
-    let mut served = Served::new(&settings.default_warehouse);
+    let mut served = ServedWarehouses::new(&settings.default_warehouse);
     served.objects = served.objects.guarding(stores.secrets()).reserving(stores.reserved.clone());
     served.objects = served.objects.reading(settings.catalog.file_bytes_max);
-    let mut claims = Claims::default();
+    let mut claims = ClaimedLocations::default();
     for (name, warehouse) in &settings.warehouses {
         let known = store.durable().get(&WarehouseKey(name.clone())).await.map_err(failed)?;
         let parents = known.as_ref().filter(|_| clone_of.is_some());
         let parents = parents.map(|known| known.location.as_str());
-        let configured = Configured::new(settings, name, warehouse, parents, opener)?;
+        let configured = ConfiguredLocations::new(settings, name, warehouse, parents, opener)?;
         let urls = std::iter::once(&configured.location).chain(&warehouse.allowed_locations);
         let claimed = claims.add(&stores.reserved, name, urls);
         claimed.map_err(|overlap| overlap.of_settings(name))?;
@@ -106,24 +107,25 @@ pub(super) async fn open_all(
         if let Err(reason) = &opened {
             tracing::error!(warehouse = name, reason, "a warehouse cannot be served");
         }
-        served = served.with(Entry::made(&name, record.clone(), definition), opened);
+        served = served.with(Entry::from_record(&name, record.clone(), definition), opened);
     }
     Ok(served)
 }
 
-/// Checks that a warehouse created through the API has the same location in the configuration. The
-/// configuration then takes it over.
+/// If the configuration names a warehouse that was created through the API, checks that both have
+/// the same location. From then on, the configuration defines the warehouse.
 fn check_taken_over(
     name: &str,
     known: Option<&WarehouseRecord>,
     location: &str,
 ) -> Result<(), BuildError> {
     let Some(made) = known.filter(|known| known.definition.is_some()) else { return Ok(()) };
-    if !same_place(&made.location, location) {
+    if !is_same_location(&made.location, location) {
         return Err(BuildError::Setting(format!(
-            "warehouses.{name}: a warehouse of this name was made through the API at {}, and the configuration \
-             says {location}: give it another name here, or that location",
-            made.location
+            "warehouses.{name}: a warehouse of this name was created through the API at {created}, but the \
+             configuration has location {location}: rename the warehouse in the configuration, or set \
+             its location to {created}",
+            created = made.location
         )));
     }
     tracing::warn!(
@@ -142,14 +144,14 @@ fn warn_if_moved(
 ) {
     if let Some(known) = known
         && warehouse.location.is_empty()
-        && !same_place(&known.location, location)
+        && !is_same_location(&known.location, location)
     {
         tracing::warn!(
             warehouse = name,
             location,
             before = known.location,
-            "the location of the warehouse has changed, since it depends on the location of the state: if it has tables, \
-             set the old location"
+            "the default location of the warehouse has changed, because the location of the state has changed: if the \
+             warehouse has tables, set its old location in the settings"
         );
     }
 }
@@ -166,7 +168,7 @@ async fn warn_if_left_out(
         return Ok(());
     }
     // Everything in a warehouse is in one of its namespaces.
-    let namespaces = Range::below(space::NAMESPACE_NAMES, record.id);
+    let namespaces = KeyRange::below(KeySpace::NamespaceNames, record.id);
     let found = store.durable().scan::<NamespaceNameKey>(&namespaces, Some(1)).await;
     if !found.map_err(BuildError::Warehouses)?.is_empty() {
         tracing::warn!(
@@ -179,9 +181,13 @@ async fn warn_if_left_out(
     Ok(())
 }
 
-/// Rejects settings with a location that overlaps with that of a warehouse from the API. Otherwise,
-/// returns the reason why the API's warehouse is not served.
-fn reject_configured(name: &str, overlap: &Overlap, served: &Served) -> Result<String, BuildError> {
+/// Rejects settings with a location that overlaps with that of a warehouse from the API. If it
+/// overlaps with anything else, returns the reason why the API's warehouse is not served.
+fn reject_configured(
+    name: &str,
+    overlap: &Overlap,
+    served: &ServedWarehouses,
+) -> Result<String, BuildError> {
     let others = overlap.other().and_then(|other| served.find(Some(other)).ok());
     match others.filter(|other| other.is_configured()) {
         None => Ok(overlap.reason()),
@@ -196,11 +202,12 @@ fn reject_configured(name: &str, overlap: &Overlap, served: &Served) -> Result<S
     }
 }
 
-/// Returns the files of all warehouses, for readers of the store without a server.
+/// Opens the object stores of all warehouses, for commands that read the catalog's store while no
+/// server runs.
 pub(super) async fn offline_objects(
     settings: &Settings,
     opener: &Opener,
-    store: &impl Read,
+    store: &impl StoreRead,
     stores: &Stores,
 ) -> Result<Objects, BuildError> {
     let format = store.get(&StoreKey).await.map_err(BuildError::Warehouses)?;
@@ -211,7 +218,8 @@ pub(super) async fn offline_objects(
         objects = match (settings.warehouses.get(&name), &record.definition) {
             (Some(configured), _) => {
                 let parents = is_clone.then_some(record.location.as_str());
-                let configured = Configured::new(settings, &name, configured, parents, opener)?;
+                let configured =
+                    ConfiguredLocations::new(settings, &name, configured, parents, opener)?;
                 objects.with(record.id, configured.roots)
             }
             (None, Some(definition)) => {
@@ -226,14 +234,14 @@ pub(super) async fn offline_objects(
     Ok(objects)
 }
 
-async fn records(store: &impl Read) -> Result<Vec<(String, WarehouseRecord)>, store::Error> {
-    let range = Range::prefix([space::WAREHOUSE_NAMES]);
+async fn records(store: &impl StoreRead) -> Result<Vec<(String, WarehouseRecord)>, store::Error> {
+    let range = KeyRange::all(KeySpace::WarehouseNames);
     let found = store.scan::<WarehouseKey>(&range, None).await?;
     Ok(found.into_iter().map(|(key, record)| (key.0, record)).collect())
 }
 
 /// The location of a configured warehouse, and further allowed locations of its tables.
-pub struct Configured {
+pub struct ConfiguredLocations {
     /// The URL of the location.
     pub location: String,
     options: BTreeMap<String, String>,
@@ -242,7 +250,7 @@ pub struct Configured {
     pub opened: Vec<(String, Opened)>,
 }
 
-impl Configured {
+impl ConfiguredLocations {
     /// Opens a configured warehouse. `parents` is the location that a clone's parent uses for it.
     pub fn new(
         settings: &Settings,
@@ -253,11 +261,11 @@ impl Configured {
     ) -> Result<Self, BuildError> {
         let at = |reason: String| BuildError::Setting(format!("warehouses.{name}: {reason}"));
         warehouse::validate_name(name).map_err(|refusal| at(refusal.to_string()))?;
-        let place = match parents.filter(|_| warehouse.location.is_empty()) {
-            Some(location) => Place::of_parent(settings, location, warehouse),
-            None => Place::of(settings, name, warehouse)?,
+        let configured = match parents.filter(|_| warehouse.location.is_empty()) {
+            Some(location) => WarehouseLocation::of_parent(settings, location, warehouse),
+            None => WarehouseLocation::of(settings, name, warehouse)?,
         };
-        let Place { location, options } = place;
+        let WarehouseLocation { location, options } = configured;
         let urls = std::iter::once(&location).chain(&warehouse.allowed_locations);
         let access = warehouse.access.clone().into();
         let (mut roots, mut all_opened) = (Vec::new(), Vec::new());
@@ -288,11 +296,14 @@ impl Configured {
     /// Returns the warehouse as the catalog serves it, without options that could be secrets.
     fn entry(&self, name: &str, configured: &WarehouseSettings, record: WarehouseRecord) -> Entry {
         let scheme = self.roots.first().map_or("", |root| root.location.scheme());
-        let shown = self.options.iter().filter(|(option, _)| is_harmless(scheme, option));
+        let public_options =
+            self.options.iter().filter(|(option, _)| is_allowed_over_http(scheme, option));
         let storage = StorageProfile {
             location: self.location.clone(),
             allowed_locations: configured.allowed_locations.clone(),
-            options: shown.map(|(option, value)| (option.clone(), value.clone())).collect(),
+            options: public_options
+                .map(|(option, value)| (option.clone(), value.clone()))
+                .collect(),
             credentials: None,
             access: configured.access.clone().into(),
         };
@@ -308,7 +319,7 @@ impl Configured {
     }
 }
 
-/// The settings' keys of a URL and of its options, and the options that are set.
+/// The settings keys of a URL and of its options, for error messages, and the options that are set.
 pub(super) struct Keys<'a> {
     pub(super) url: String,
     pub(super) options: String,

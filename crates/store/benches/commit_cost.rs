@@ -1,9 +1,9 @@
-//! CPU time of a commit before anything is written: apply, render and encode, for tables with few
-//! and many snapshots.
+//! Measures the CPU time of a commit before anything is written: applying the updates, rendering
+//! the metadata and encoding it, for tables with few and many snapshots.
 //!
 //! `cargo bench -p slateberg-store --bench commit_cost`
 
-#![expect(clippy::print_stdout, reason = "the figures are for whoever runs it")]
+#![expect(clippy::print_stdout, reason = "the benchmark prints its results")]
 
 use std::collections::HashSet;
 use std::hint::black_box;
@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
-use slateberg_model::commit::{Applied, Base, CommitContext, apply};
+use slateberg_model::commit::{AppliedCommit, CommitBase, CommitContext, apply};
 use slateberg_model::requirement::{TableRequirement, parse_requirement};
 use slateberg_model::table::TableMetadata;
 use slateberg_model::update::TableUpdate;
-use slateberg_store::codec::{Document, PieceText, Value};
+use slateberg_store::codec::{ChunkBytes, Document, Value};
 
 /// Number of commits in one measurement.
 const ROUNDS: usize = 200;
@@ -26,12 +26,12 @@ fn raw(value: &serde_json::Value) -> Box<RawValue> {
     to_raw_value(value).expect("a value is JSON")
 }
 
-/// Returns ids in random order, as writers create them.
+/// Returns the id of a snapshot. The ids look random, like those that writers create.
 fn snapshot_id(number: i64) -> i64 {
     (number.wrapping_mul(0x5851_F42D_4C95_7F2D) ^ 0x1405_7B7E_F767_814F) & i64::MAX
 }
 
-/// Returns a snapshot with the summary of Spark, about 700 bytes.
+/// Returns a snapshot with a summary like Spark's, about 700 bytes.
 fn snapshot(number: i64) -> serde_json::Value {
     let id = snapshot_id(number);
     json!({
@@ -80,7 +80,7 @@ fn table(snapshots: i64) -> TableMetadata {
     TableMetadata::parse(document.to_string().as_bytes()).expect("a valid document")
 }
 
-/// Returns the append of the next snapshot, as a client sends it.
+/// Returns the requirements and updates with which a client appends the next snapshot.
 fn append(base: &TableMetadata) -> (Vec<TableRequirement>, Vec<TableUpdate>) {
     let number = base.last_sequence_number + 1;
     let id = snapshot_id(number);
@@ -107,13 +107,13 @@ struct Cost {
     encode: Duration,
     bytes_inline: usize,
     bytes_written: usize,
-    pieces_written: usize,
+    chunks_written: usize,
 }
 
 fn commits(base: TableMetadata) -> Cost {
     let mut cost = Cost::default();
     let mut current = base;
-    let mut text = current.to_text();
+    let mut text = current.to_segmented_json();
     for _ in 0..ROUNDS {
         let (requirements, updates) = append(&current);
         let context = CommitContext {
@@ -122,23 +122,24 @@ fn commits(base: TableMetadata) -> Cost {
             default_location: None,
         };
         let start = Instant::now();
-        let base = Base { metadata: &current, metadata_location: Some("s3://b/m.metadata.json") };
+        let base =
+            CommitBase { metadata: &current, metadata_location: Some("s3://b/m.metadata.json") };
         let applied = apply(Some(base), &requirements, updates, &context);
         cost.apply += start.elapsed();
-        let Applied { metadata, .. } = applied.expect("a commit that is taken");
+        let AppliedCommit { metadata, .. } = applied.expect("the commit is accepted");
         let start = Instant::now();
-        let next = metadata.to_text();
+        let next = metadata.to_segmented_json();
         cost.render += start.elapsed();
-        let known: HashSet<_> = text.pieces().map(|piece| piece.hash()).collect();
-        let new: Vec<_> = next.pieces().filter(|piece| !known.contains(&piece.hash())).collect();
+        let known: HashSet<_> = text.chunks().map(|chunk| chunk.hash()).collect();
+        let new: Vec<_> = next.chunks().filter(|chunk| !known.contains(&chunk.hash())).collect();
         let start = Instant::now();
         let document = Document { version: 1, text: next.clone() };
         let head = document.head().encode();
-        let pieces = new.iter().map(|piece| PieceText(piece.text().clone()).encode().len());
-        cost.bytes_written += head.len() + pieces.sum::<usize>();
+        let chunks = new.iter().map(|chunk| ChunkBytes(chunk.text().clone()).encode().len());
+        cost.bytes_written += head.len() + chunks.sum::<usize>();
         cost.encode += start.elapsed();
         cost.bytes_inline += next.inline().len();
-        cost.pieces_written += new.len();
+        cost.chunks_written += new.len();
         (current, text) = (metadata, next);
     }
     cost
@@ -167,16 +168,16 @@ fn main() {
         let cost = costs.min_by_key(total).expect("there are some");
         println!(
             "{snapshots:>6} snapshots: apply {:>6.1}  to_text {:>6.1}  encode {:>6.1}  sum {:>6.1}   \
-             inline {:>6} B, written {:>6} B, {:.2} pieces",
+             inline {:>6} B, written {:>6} B, {:.2} chunks",
             per_round(cost.apply),
             per_round(cost.render),
             per_round(cost.encode),
             per_round(total(&cost)),
             cost.bytes_inline / ROUNDS,
             cost.bytes_written / ROUNDS,
-            cost.pieces_written as f64 / ROUNDS as f64,
+            cost.chunks_written as f64 / ROUNDS as f64,
         );
-        let text = base.to_text();
+        let text = base.to_segmented_json();
         let json = text.to_bytes();
         let missing = || black_box(base.snapshot(black_box(-5))).is_none();
         println!(
@@ -186,7 +187,7 @@ fn main() {
             measure(|| assert!(missing())),
             measure(|| drop(black_box(base.clone()))),
             once(|| drop(TableMetadata::parse(&json))),
-            once(|| drop(TableMetadata::from_text(&text))),
+            once(|| drop(TableMetadata::from_segmented_json(&text))),
             once(|| drop(zstd::bulk::compress(&json, 1))),
         );
     }

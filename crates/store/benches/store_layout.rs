@@ -1,10 +1,10 @@
-//! Cost and benefit of block size and filters for keys and values like the store's: size of a
-//! sorted run, requests and bytes of a cold read, time of a warm read, and blocks that are read for
-//! missing names.
+//! Measures cost and benefit of the block size and of filters, for keys and values like those of
+//! the store: size of a sorted run, requests and bytes of a cold read, time of a warm read, and the
+//! number of blocks that are read for missing names.
 //!
 //! `cargo bench -p slateberg-store --bench store_layout`
 
-#![expect(clippy::print_stdout, reason = "the figures are for whoever runs it")]
+#![expect(clippy::print_stdout, reason = "the benchmark prints its results")]
 
 use std::fmt;
 use std::ops::Range;
@@ -136,7 +136,7 @@ impl Layout {
     async fn filled(&self, tables: u32, runs: u32) -> Arc<Counting> {
         let (requests, bytes) = Default::default();
         let bucket = Arc::new(Counting { bucket: InMemory::new(), requests, bytes });
-        let db = self.builder(&bucket).build().await.expect("it opens");
+        let db = self.builder(&bucket).build().await.expect("the store opens");
         for run in 0..runs {
             for number in (run..tables).step_by(runs as usize) {
                 db.put(by_name(number), value(number, 32)).await.expect("it is put");
@@ -148,14 +148,14 @@ impl Layout {
             db.flush_with_options(options).await.expect("it flushes");
         }
         let in_order = CloseOptions { flush_type: Some(FlushType::MemTable) };
-        db.close_with_options(in_order).await.expect("it closes");
+        db.close_with_options(in_order).await.expect("the store closes");
         bucket
     }
 
-    /// Opens the catalog with empty caches and reads keys. Returns requests and bytes of each read,
-    /// and then microseconds of each repeated read.
+    /// Opens the catalog with empty caches and reads all keys twice. Returns requests and bytes per
+    /// read of the first pass, and microseconds per read of the second pass.
     async fn read(&self, bucket: &Arc<Counting>, keys: &[Vec<u8>]) -> (f64, f64, f64) {
-        let db = self.builder(bucket).build().await.expect("it opens");
+        let db = self.builder(bucket).build().await.expect("the store opens");
         bucket.requests.store(0, Ordering::Relaxed);
         bucket.bytes.store(0, Ordering::Relaxed);
         for key in keys {
@@ -169,7 +169,7 @@ impl Layout {
             db.get(key).await.expect("it reads");
         }
         let us = began.elapsed().as_secs_f64() * 1e6 / keys.len() as f64;
-        db.close().await.expect("it closes");
+        db.close().await.expect("the store closes");
         (requests, bytes, us)
     }
 }
@@ -197,7 +197,7 @@ async fn main() {
             record.0, record.1, record.2, metadata.0, metadata.1, metadata.2
         );
     }
-    println!("names that are free, {TABLES} tables in 8 runs");
+    println!("lookups of missing names, {TABLES} tables in 8 runs");
     let free: Vec<_> = (0..READS).map(|read| by_name(TABLES + read)).collect();
     for bits in [8, 10, 12, 14, 16, 20] {
         let layout = Layout { block: SstBlockSize::Block4Kib, bits, filtered_keys_min: 1 };
@@ -205,7 +205,7 @@ async fn main() {
         let (requests, bytes, us) = layout.read(&bucket, &free).await;
         println!("{bits} bits: {requests:.3} requests, {bytes:.0} B, warm {us:.1} us");
     }
-    println!("names that are free, 8 runs of a few keys");
+    println!("lookups of missing names, 8 runs of a few keys");
     for tables in [80, 800, 2400] {
         for filtered_keys_min in [1, 100_000] {
             let block = SstBlockSize::Block4Kib;

@@ -1,4 +1,4 @@
-//! Writes audit log lines for changes, once their outcome is known, and for denials.
+//! Writes audit log lines: for changes, once their outcome is known, and for denied requests.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::handle::Store;
-use super::records::{Allowed, Change, Origin};
+use super::records::{AllowedBy, Change, Origin};
 use slateberg_authz::decide::Denied;
 use slateberg_authz::resource::Resource;
 use slateberg_model::members::brief;
@@ -16,7 +16,7 @@ use slateberg_telemetry::audit::AuditLog;
 /// Outcome of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Outcome {
+pub(super) enum ChangeOutcome {
     /// The change is durable.
     Done,
     /// The change may or may not have happened.
@@ -26,8 +26,8 @@ pub(super) enum Outcome {
 /// An audit log line of a change.
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
-struct Changed<'a> {
-    outcome: Outcome,
+struct ChangeLine<'a> {
+    outcome: ChangeOutcome,
     action: &'a str,
     principal: &'a str,
     #[serde(flatten)]
@@ -39,14 +39,14 @@ struct Changed<'a> {
     version_before: Option<u64>,
     version_after: Option<u64>,
     #[serde(flatten)]
-    allowed: &'a Option<Allowed>,
+    allowed: &'a Option<AllowedBy>,
 }
 
 /// An audit log line of a denial.
 #[derive(Debug, Serialize)]
 pub struct Denial<'a> {
     /// Response to the caller.
-    pub answer: Answer,
+    pub answer: DenialResponse,
     /// The denied action.
     pub action: &'a str,
     /// The resource, as in policies.
@@ -65,7 +65,7 @@ pub struct Denial<'a> {
 impl<'a> Denial<'a> {
     /// Creates the line of a denial.
     pub fn of(
-        answer: Answer,
+        answer: DenialResponse,
         denied: &'a Denied,
         resource: &Resource,
         principal: &'a Principal,
@@ -87,10 +87,10 @@ impl<'a> Denial<'a> {
 /// Response to a denied request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Answer {
-    /// The response is that the request is forbidden.
+pub enum DenialResponse {
+    /// The response states that the request is forbidden.
     Forbidden,
-    /// The response is that the resource does not exist.
+    /// The response pretends that the resource does not exist.
     Hidden,
 }
 
@@ -101,21 +101,22 @@ impl Store {
     }
 }
 
-/// Changes with an outcome that is not in the audit log yet. Dropped ones get an unknown outcome.
-pub(super) struct Unaudited {
+/// Changes whose outcome is not in the audit log yet. If this value is dropped, their outcome is
+/// logged as unknown.
+pub(super) struct UnauditedChanges {
     audit: Arc<AuditLog>,
     changes: Mutex<Vec<Change>>,
 }
 
-impl Unaudited {
+impl UnauditedChanges {
     pub(super) fn new(audit: Arc<AuditLog>, changes: Vec<Change>) -> Self {
         Self { audit, changes: Mutex::new(changes) }
     }
 
-    /// Writes a line for each change.
-    pub(super) fn end(&self, outcome: Outcome) {
+    /// Writes a line with this outcome for each change.
+    pub(super) fn record(&self, outcome: ChangeOutcome) {
         for change in self.take() {
-            let line = Changed {
+            let line = ChangeLine {
                 outcome,
                 action: &change.action,
                 principal: &change.principal,
@@ -131,8 +132,8 @@ impl Unaudited {
         }
     }
 
-    /// Writes nothing, because there was no change.
-    pub(super) fn forget(&self) {
+    /// Drops the changes without writing a line, because they did not happen.
+    pub(super) fn discard(&self) {
         self.take();
     }
 
@@ -141,8 +142,8 @@ impl Unaudited {
     }
 }
 
-impl Drop for Unaudited {
+impl Drop for UnauditedChanges {
     fn drop(&mut self) {
-        self.end(Outcome::Unknown);
+        self.record(ChangeOutcome::Unknown);
     }
 }

@@ -1,5 +1,5 @@
-//! SlateDB's caches of blocks, and of indexes and filters. They use moka like SlateDB's own, which
-//! do not report their size.
+//! SlateDB's cache of blocks, and its cache of indexes and filters. Both use moka, like SlateDB's
+//! own caches, but unlike those they report their size.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::settings::Settings;
 use slateberg_telemetry::cache::CacheSize;
 use slateberg_telemetry::collection::Collection;
 
-/// Size of an entry beside its content: its key, and its nodes in moka's lists.
+/// Size of an entry without its content: its key, and its nodes in moka's lists.
 const ENTRY_BYTES: usize = 256;
 
 /// The caches of one open store. Clones share them.
@@ -42,7 +42,7 @@ impl BlockCaches {
             .build()
     }
 
-    /// Reports their sizes. SlateDB counts their hits and misses itself.
+    /// Reports the sizes of the caches. SlateDB itself counts hits and misses.
     pub(super) fn collect(&self, into: &mut Collection) {
         self.blocks.size().collect(into, "block");
         self.meta.size().collect(into, "meta");
@@ -58,8 +58,8 @@ impl SizedCache {
     }
 
     fn size(&self) -> CacheSize {
-        // Moka counts insertions at its next maintenance. If another thread is running it, the size
-        // is slightly out of date.
+        // Moka counts insertions at its next maintenance. If another thread is running the
+        // maintenance, the size is slightly out of date.
         let _ = self.0.run_pending_tasks().now_or_never();
         let bytes_max = self.0.policy().max_capacity().unwrap_or(u64::MAX);
         CacheSize { bytes: self.0.weighted_size(), bytes_max }

@@ -1,12 +1,13 @@
 //! Checkpoints: states of the whole store that stay readable until they are deleted.
 //!
 //! A checkpoint is an entry in SlateDB's manifest that pins an earlier manifest and its sorted
-//! runs: nothing is copied, and garbage collection skips pinned files. Before a checkpoint is
-//! created, all accepted writes are flushed to sorted runs. Therefore a checkpoint and its readers
-//! need no log, neither SlateDB's nor the journal.
+//! runs. Nothing is copied: garbage collection skips the pinned files. Before a checkpoint is
+//! created, all accepted writes are flushed to sorted runs. Therefore a reader of a checkpoint
+//! needs no log, neither SlateDB's log nor the journal.
 //!
-//! SlateDB has its own checkpoints, such as those of a running compaction. A name prefix
-//! distinguishes ours. A checkpoint that keeps the files of a clone ([`super::clones`]) is a *pin*.
+//! SlateDB creates checkpoints of its own, for example while a compaction runs. A name prefix
+//! distinguishes slateberg's checkpoints. A checkpoint that keeps the files of a clone
+//! ([`super::clones`]) is a *pin*.
 
 use std::time::Duration;
 
@@ -16,22 +17,22 @@ use slatedb::{Checkpoint as Pinned, DbReader, DbReaderMode};
 use uuid::Uuid;
 
 use super::builder::sealed_blocks;
-use super::encryption::Unlocked;
+use super::encryption::UnlockedKeys;
 use super::error::Error;
 use super::handle::Store;
-use super::location::Place;
-use super::read::Offline;
+use super::location::StoreLocation;
+use super::read::OfflineView;
 use slateberg_authz::action::Action;
 use slateberg_authz::permit::Permit;
 
-/// Prefix of our checkpoints' names in SlateDB's manifest.
-const OURS: &str = "slateberg/";
+/// Prefix of the names of slateberg's checkpoints in SlateDB's manifest.
+const NAME_PREFIX: &str = "slateberg/";
 /// Prefix of the names of pins for clones.
-pub(super) const PINS: &str = "slateberg-clone/";
+pub(super) const PIN_NAME_PREFIX: &str = "slateberg-clone/";
 /// Maximum number of checkpoints. Every manifest contains all of them.
 pub(super) const CHECKPOINTS_MAX: usize = 256;
-/// Poll interval for readers of a checkpoint, which never need newer manifests.
-pub(super) const NEVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+/// Poll interval for new manifests in a reader of a checkpoint, which never needs one.
+pub(super) const NO_MANIFEST_POLL: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// A preserved state of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,19 +43,19 @@ pub struct Checkpoint {
     pub name: Option<String>,
     /// Time of its creation.
     pub created_ms: i64,
-    /// Expiry. `None`: it does not expire.
+    /// Time at which the checkpoint expires. `None`: it does not expire.
     pub expires_ms: Option<i64>,
-    /// Whether it keeps the files of a clone. Its state is then that of an earlier checkpoint, not
-    /// that at its creation.
+    /// Whether the checkpoint keeps the files of a clone. Its state is then that of an earlier
+    /// checkpoint, and older than `created_ms`.
     pub for_clone: bool,
 }
 
 impl Checkpoint {
-    /// Converts one of our checkpoints. `None` for one of SlateDB's own.
+    /// Converts a checkpoint of slateberg. Returns `None` for one of SlateDB's own.
     fn of(pinned: &Pinned) -> Option<Self> {
-        let told = pinned.name.as_deref()?;
-        let pin = told.strip_prefix(PINS);
-        let name = pin.or_else(|| told.strip_prefix(OURS))?;
+        let full_name = pinned.name.as_deref()?;
+        let pin = full_name.strip_prefix(PIN_NAME_PREFIX);
+        let name = pin.or_else(|| full_name.strip_prefix(NAME_PREFIX))?;
         Some(Self {
             for_clone: pin.is_some(),
             id: pinned.id,
@@ -64,14 +65,14 @@ impl Checkpoint {
         })
     }
 
-    /// Returns its name, or its id if it has none.
-    pub fn called(&self) -> String {
+    /// Returns the checkpoint's name, or its id if it has no name.
+    pub fn name_or_id(&self) -> String {
         self.name.clone().unwrap_or_else(|| self.id.to_string())
     }
 
-    /// Whether this is its id or its name.
-    pub fn is_called(&self, word: &str) -> bool {
-        self.name.as_deref() == Some(word) || Uuid::parse_str(word) == Ok(self.id)
+    /// Whether the checkpoint has this id or name.
+    pub fn has_name_or_id(&self, name_or_id: &str) -> bool {
+        self.name.as_deref() == Some(name_or_id) || Uuid::parse_str(name_or_id) == Ok(self.id)
     }
 }
 
@@ -80,17 +81,17 @@ impl Checkpoint {
 pub struct NewCheckpoint {
     /// Name of the checkpoint.
     pub name: Option<String>,
-    /// Lifetime. `None`: it does not expire.
+    /// Lifetime of the checkpoint. `None`: it does not expire.
     pub lifetime: Option<Duration>,
 }
 
 /// Result of the creation of a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Made {
+pub enum CheckpointOutcome {
     /// The checkpoint was created.
     Checkpoint(Checkpoint),
     /// Another checkpoint has the name.
-    Taken(Checkpoint),
+    NameTaken(Checkpoint),
     /// The number of checkpoints is at its maximum.
     TooMany(usize),
 }
@@ -101,33 +102,35 @@ impl Store {
     pub async fn create_checkpoint<A: Action>(
         &self,
         _permit: &Permit<A>,
-        wanted: &NewCheckpoint,
+        request: &NewCheckpoint,
         now_ms: i64,
-    ) -> Result<Made, Error> {
-        let _alone = self.shared.checkpointing.lock().await;
-        let known = self.checkpoints(now_ms).await?;
-        if known.len() >= CHECKPOINTS_MAX {
-            return Ok(Made::TooMany(CHECKPOINTS_MAX));
+    ) -> Result<CheckpointOutcome, Error> {
+        let _guard = self.shared.checkpointing.lock().await;
+        let existing = self.checkpoints(now_ms).await?;
+        if existing.len() >= CHECKPOINTS_MAX {
+            return Ok(CheckpointOutcome::TooMany(CHECKPOINTS_MAX));
         }
-        if let Some(name) = &wanted.name
-            && let Some(taken) = known.into_iter().find(|known| known.name.as_ref() == Some(name))
+        if let Some(name) = &request.name
+            && let Some(taken) =
+                existing.into_iter().find(|existing| existing.name.as_ref() == Some(name))
         {
-            return Ok(Made::Taken(taken));
+            return Ok(CheckpointOutcome::NameTaken(taken));
         }
         let options = CheckpointOptions {
-            lifetime: wanted.lifetime,
+            lifetime: request.lifetime,
             source: None,
-            name: Some(format!("{OURS}{}", wanted.name.as_deref().unwrap_or_default())),
+            name: Some(format!("{NAME_PREFIX}{}", request.name.as_deref().unwrap_or_default())),
         };
-        let made = self.db.create_checkpoint(CheckpointScope::All, &options).await?;
-        let found = self.checkpoints(now_ms).await?.into_iter().find(|known| known.id == made.id);
-        let lost = || Error::internal(format!("checkpoint {} is gone already", made.id));
-        found.map(Made::Checkpoint).ok_or_else(lost)
+        let created = self.db.create_checkpoint(CheckpointScope::All, &options).await?;
+        let found =
+            self.checkpoints(now_ms).await?.into_iter().find(|existing| existing.id == created.id);
+        let lost = || Error::internal(format!("checkpoint {} no longer exists", created.id));
+        found.map(CheckpointOutcome::Checkpoint).ok_or_else(lost)
     }
 
     /// Returns the unexpired checkpoints, the oldest first.
     pub async fn checkpoints(&self, now_ms: i64) -> Result<Vec<Checkpoint>, Error> {
-        listed(&self.shared.place, now_ms).await
+        list_checkpoints(&self.shared.location, now_ms).await
     }
 
     /// Deletes a checkpoint. Data that only it references is garbage-collected. Returns whether it
@@ -137,30 +140,34 @@ impl Store {
         _permit: &Permit<A>,
         id: Uuid,
     ) -> Result<bool, Error> {
-        let _alone = self.shared.checkpointing.lock().await;
-        let is_there = listed(&self.shared.place, i64::MIN).await?.iter().any(|it| it.id == id);
+        let _guard = self.shared.checkpointing.lock().await;
+        let is_there =
+            list_checkpoints(&self.shared.location, i64::MIN).await?.iter().any(|it| it.id == id);
         if is_there {
-            admin(&self.shared.place).delete_checkpoint(id).await?;
+            admin(&self.shared.location).delete_checkpoint(id).await?;
         }
         Ok(is_there)
     }
 
-    /// Opens the state of a checkpoint.
-    pub async fn at_checkpoint(&self, id: Uuid) -> Result<Offline, Error> {
-        read_at(&self.shared.place, self.shared.unlocked.as_ref(), id).await
+    /// Opens the state of a checkpoint for reading.
+    pub async fn at_checkpoint(&self, id: Uuid) -> Result<OfflineView, Error> {
+        open_view(&self.shared.location, self.shared.unlocked.as_ref(), id).await
     }
 
-    /// Whether a reader of some checkpoint needs the log.
+    /// Whether a checkpoint requires files of the log.
     pub(super) fn is_log_pinned(&self) -> bool {
         self.db.manifest().checkpoints().iter().any(|pinned| Checkpoint::of(pinned).is_none())
     }
 }
 
-/// Returns the checkpoints in the store's newest manifest, the oldest first, without expired ones,
-/// which may be deleted at any moment.
-pub(super) async fn listed(place: &Place, now_ms: i64) -> Result<Vec<Checkpoint>, Error> {
-    let mut all = admin(place).list_checkpoints(None).await?;
-    // Times are whole seconds. Of equal ones, the later checkpoint pins a later manifest.
+/// Returns the checkpoints in the store's newest manifest, the oldest first. Leaves out expired
+/// ones, because they may be deleted at any moment.
+pub(super) async fn list_checkpoints(
+    location: &StoreLocation,
+    now_ms: i64,
+) -> Result<Vec<Checkpoint>, Error> {
+    let mut all = admin(location).list_checkpoints(None).await?;
+    // Times are whole seconds. If two are equal, the later checkpoint pins a later manifest.
     all.sort_by_key(|pinned| (pinned.create_time, pinned.manifest_id));
     let mut ours: Vec<_> = all.iter().filter_map(Checkpoint::of).collect();
     ours.retain(|ours| ours.expires_ms.is_none_or(|at_ms| at_ms > now_ms));
@@ -168,20 +175,20 @@ pub(super) async fn listed(place: &Place, now_ms: i64) -> Result<Vec<Checkpoint>
 }
 
 /// Opens a checkpoint for reading.
-pub(super) async fn read_at(
-    place: &Place,
-    unlocked: Option<&Unlocked>,
+pub(super) async fn open_view(
+    location: &StoreLocation,
+    unlocked: Option<&UnlockedKeys>,
     id: Uuid,
-) -> Result<Offline, Error> {
+) -> Result<OfflineView, Error> {
     let options = DbReaderOptions {
-        manifest_poll_interval: NEVER,
+        manifest_poll_interval: NO_MANIFEST_POLL,
         skip_wal_replay: true,
         ..DbReaderOptions::default()
     };
-    let builder = DbReader::builder(place.path.clone(), place.object_store.clone())
+    let builder = DbReader::builder(location.path.clone(), location.object_store.clone())
         .with_reader_mode(DbReaderMode::Checkpoint(id))
         .with_options(options);
-    let builder = match &place.log {
+    let builder = match &location.log {
         Some(log) => builder.with_wal_object_store(log.store()),
         None => builder,
     };
@@ -189,14 +196,14 @@ pub(super) async fn read_at(
         Some(unlocked) => builder.with_block_transformer(sealed_blocks(unlocked)),
         None => builder,
     };
-    Ok(Offline { reader: builder.build().await? })
+    Ok(OfflineView { reader: builder.build().await? })
 }
 
-/// Returns an administrator of a store's manifest. It needs the log's object store, because SlateDB
-/// compares it with the manifest.
-pub(super) fn admin(place: &Place) -> Admin {
-    let builder = Admin::builder(place.path.clone(), place.object_store.clone());
-    match &place.log {
+/// Returns SlateDB's administrator of the store's manifest. It needs the object store of the log,
+/// because SlateDB checks that it is the one in the manifest.
+pub(super) fn admin(location: &StoreLocation) -> Admin {
+    let builder = Admin::builder(location.path.clone(), location.object_store.clone());
+    match &location.log {
         Some(log) => builder.with_wal_object_store(log.store()).build(),
         None => builder.build(),
     }

@@ -1,11 +1,11 @@
-//! Clones: a second store that starts with a state of this one, and shares its sorted runs instead
-//! of copying them.
+//! A clone is a store that starts with a state of another store, its parent, and references the
+//! parent's sorted runs instead of copying them.
 //!
-//! Both are in one bucket, or on one machine. A clone's manifest references the sorted runs of its
-//! parent. They exist as long as the parent has a *pin*, a checkpoint that makes the parent's
-//! garbage collection skip them. Each of the two stores owns its later writes.
+//! Both stores are in one bucket, or on one machine. A clone's manifest references the sorted runs
+//! of its parent. These exist while the parent has a *pin*: a checkpoint that makes the parent's
+//! garbage collection skip them. Each store owns the files that it writes afterwards.
 //!
-//! Each step of the creation may be the last before a crash:
+//! A clone is created in these steps, and a crash may occur after each of them:
 //! 1. The state is pinned in the parent ([`Store::pin`]).
 //! 2. The clone of an encrypted store gets a ring, with the parent's keys to read and its own key
 //!    to write.
@@ -14,10 +14,11 @@
 //! 4. One transaction makes the clone an independent catalog, with a record about its parent
 //!    ([`Store::become_clone`]).
 //!
-//! A repeated creation continues after the completed steps ([`Store::begun_clone`]). No step
-//! changes a record of the parent, and only the pin changes its manifest.
+//! If the creation is repeated, it continues after the completed steps
+//! ([`Store::find_unfinished_clone`]). No step changes a record of the parent, and only the first
+//! step changes the parent's manifest.
 //!
-//! A pinned state is completely in sorted runs, so no log is ever cloned.
+//! The pinned state is completely in sorted runs, so the log is never cloned.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -34,38 +35,45 @@ use slatedb::wal::{WalAdmin, WalError, WalFileRange, WalGc};
 use slatedb::{CloneSourceSpec, VersionedManifest};
 use uuid::Uuid;
 
-use super::checkpoints::{CHECKPOINTS_MAX, Made, PINS, admin, listed};
-use super::encryption::{Missing, Unlocked, unlock};
+use super::checkpoints::{
+    CHECKPOINTS_MAX, CheckpointOutcome, PIN_NAME_PREFIX, admin, list_checkpoints,
+};
+use super::encryption::{IfMissing, UnlockedKeys, unlock};
 use super::error::Error;
 use super::handle::Store;
-use super::jobs::Work;
-use super::key_ring::RingPlace;
+use super::jobs::JobWork;
+use super::key_ring::RingLocation;
 use super::key_space::{CloneRule, KeySpace};
 use super::keys::{JobKey, Key, StoreKey};
-use super::location::Place;
-use super::read::{Range, Read};
+use super::location::StoreLocation;
+use super::read::{KeyRange, StoreRead};
 use super::records::{Change, CloneOf, FORMAT_OF_CLONES, StoreFormat};
 use slateberg_authz::action::Maintain;
 use slateberg_authz::permit::Permit;
-use slateberg_base::ids::PROBES;
+use slateberg_base::ids::PROBE_PREFIX;
 use slateberg_kms::keys::Keys;
 use slateberg_kms::sealed_objects::{Access, SealedObjects};
 
-/// A clone as far as it was created.
-struct Half {
-    /// The clone's objects, through its keys, and the parent's objects through the parent's.
+/// A clone that may not be complete yet.
+struct PartialClone {
+    /// Reads the clone's objects with the clone's keys and the parent's objects with the parent's
+    /// keys.
     object_store: Arc<dyn ObjectStore>,
     /// Manifest of the clone. `None` if it has none yet.
     manifest: Option<VersionedManifest>,
 }
 
 impl Store {
-    /// Returns the pin of an unfinished clone at `target`. `None` if it has no pin yet, or was
-    /// never started. Rejects a complete clone and anything else at `target`. Only reads.
-    pub async fn begun_clone(parent: &Place, target: &Place) -> Result<Option<Uuid>, Error> {
-        let (_, unlocked) = unlock(parent, Missing::Refuse).await?;
-        let half = half(parent, unlocked.as_ref(), target).await?;
-        let Some(manifest) = half.and_then(|half| half.manifest) else { return Ok(None) };
+    /// Returns the pin of an unfinished clone at `target`. `None` if the creation has not started,
+    /// or was interrupted before the manifest was written. Rejects a complete clone and anything
+    /// else at `target`. Only reads.
+    pub async fn find_unfinished_clone(
+        parent: &StoreLocation,
+        target: &StoreLocation,
+    ) -> Result<Option<Uuid>, Error> {
+        let (_, unlocked) = unlock(parent, IfMissing::Reject).await?;
+        let partial = find_partial_clone(parent, unlocked.as_ref(), target).await?;
+        let Some(manifest) = partial.and_then(|partial| partial.manifest) else { return Ok(None) };
         if manifest.initialized() {
             let store = Self::open_offline(target).await?;
             if store.get(&StoreKey).await?.is_some_and(|format| format.clone_of.is_some()) {
@@ -75,30 +83,42 @@ impl Store {
         source(&manifest, parent).map(|(pin, _)| Some(pin))
     }
 
-    /// Pins the state of a checkpoint for a clone. Works while a server runs.
-    pub async fn pin(parent: &Place, of: Uuid, name: &str, now_ms: i64) -> Result<Made, Error> {
-        let (parent, _) = unlock(parent, Missing::Refuse).await?;
-        let known = listed(&parent, now_ms).await?;
-        if known.len() >= CHECKPOINTS_MAX {
-            return Ok(Made::TooMany(CHECKPOINTS_MAX));
+    /// Pins the state of a checkpoint for a clone. Also works while a server runs.
+    pub async fn pin(
+        parent: &StoreLocation,
+        of: Uuid,
+        name: &str,
+        now_ms: i64,
+    ) -> Result<CheckpointOutcome, Error> {
+        let (parent, _) = unlock(parent, IfMissing::Reject).await?;
+        let existing = list_checkpoints(&parent, now_ms).await?;
+        if existing.len() >= CHECKPOINTS_MAX {
+            return Ok(CheckpointOutcome::TooMany(CHECKPOINTS_MAX));
         }
-        if let Some(taken) = known.into_iter().find(|known| known.is_called(name)) {
-            return Ok(Made::Taken(taken));
+        if let Some(taken) = existing.into_iter().find(|existing| existing.has_name_or_id(name)) {
+            return Ok(CheckpointOutcome::NameTaken(taken));
         }
         let options = CheckpointOptions {
             lifetime: None,
             source: Some(of),
-            name: Some(format!("{PINS}{name}")),
+            name: Some(format!("{PIN_NAME_PREFIX}{name}")),
         };
-        let made = admin(&parent).create_detached_checkpoint(&options).await?;
-        let lost = || Error::internal(format!("checkpoint {} is gone already", made.id));
-        let found = listed(&parent, now_ms).await?.into_iter().find(|known| known.id == made.id);
-        found.map(Made::Checkpoint).ok_or_else(lost)
+        let created = admin(&parent).create_detached_checkpoint(&options).await?;
+        let lost = || Error::internal(format!("checkpoint {} no longer exists", created.id));
+        let found = list_checkpoints(&parent, now_ms)
+            .await?
+            .into_iter()
+            .find(|existing| existing.id == created.id);
+        found.map(CheckpointOutcome::Checkpoint).ok_or_else(lost)
     }
 
     /// Whether two checkpoints have the same state.
-    pub async fn is_same_state(parent: &Place, one: Uuid, other: Uuid) -> Result<bool, Error> {
-        let (parent, _) = unlock(parent, Missing::Refuse).await?;
+    pub async fn is_same_state(
+        parent: &StoreLocation,
+        one: Uuid,
+        other: Uuid,
+    ) -> Result<bool, Error> {
+        let (parent, _) = unlock(parent, IfMissing::Reject).await?;
         let pinned = admin(&parent).list_checkpoints(None).await?;
         let state = |id| pinned.iter().find(|pinned| pinned.id == id).map(|it| it.manifest_id);
         Ok(state(one).is_some() && state(one) == state(other))
@@ -106,47 +126,54 @@ impl Store {
 
     /// Creates a store at `target` with the state of a pin, or continues an earlier attempt. Errors
     /// if the pin does not exist.
-    pub async fn share(parent: &Place, pin: Uuid, target: &Place) -> Result<(), Error> {
-        let plain = parent;
-        let (parent, unlocked) = unlock(plain, Missing::Refuse).await?;
-        let half = match half(plain, unlocked.as_ref(), target).await? {
-            Some(half) => half,
+    pub async fn share(
+        parent: &StoreLocation,
+        pin: Uuid,
+        target: &StoreLocation,
+    ) -> Result<(), Error> {
+        let raw_location = parent;
+        let (parent, unlocked) = unlock(raw_location, IfMissing::Reject).await?;
+        let partial = match find_partial_clone(raw_location, unlocked.as_ref(), target).await? {
+            Some(partial) => partial,
             None => {
                 let keys = match &unlocked {
-                    Some(unlocked) => Some(unlocked.found_clone(&plain.path, target).await?),
+                    Some(unlocked) => {
+                        Some(unlocked.create_clone_ring(&raw_location.path, target).await?)
+                    }
                     None => None,
                 };
-                half_with(plain, unlocked.as_ref(), target, keys).await?
+                partial_clone(raw_location, unlocked.as_ref(), target, keys).await?
             }
         };
-        let clone = Admin::builder(target.path.clone(), half.object_store)
+        let clone = Admin::builder(target.path.clone(), partial.object_store)
             .with_wal_admin(Arc::new(NoLog))
             .build();
-        if !half.manifest.is_some_and(|manifest| manifest.initialized()) {
+        if !partial.manifest.is_some_and(|manifest| manifest.initialized()) {
             let source: CloneSourceSpec<(Bound<Bytes>, Bound<Bytes>)> = CloneSourceSpec {
-                path: Path::from(plain.path.as_str()),
+                path: Path::from(raw_location.path.as_str()),
                 checkpoint: Some(pin),
                 projection_range: None,
             };
             clone.create_clone_builder_from_source(source).build().await?;
         }
-        // SlateDB pins the same state again, without a name. One pin is enough, and users can see
-        // ours; a clone never deletes SlateDB's by itself.
+        // SlateDB pins the same state again, without a name. One pin is enough. The second one is
+        // deleted here, because users see only the named pin, and a clone never removes SlateDB's
+        // pin: SlateDB's detachment of clones is turned off.
         let manifest = clone.read_manifest(None).await?;
-        let manifest = manifest.ok_or_else(|| Error::internal("the clone is gone"))?;
-        if let (_, Some(second)) = source(&manifest, plain)? {
+        let manifest = manifest.ok_or_else(|| Error::internal("the clone has no manifest"))?;
+        if let (_, Some(second)) = source(&manifest, raw_location)? {
             admin(&parent).delete_checkpoint(second).await?;
         }
-        if !listed(&parent, i64::MIN).await?.iter().any(|known| known.id == pin) {
-            return Err(Error::unavailable(format!("the checkpoint {pin} was deleted meanwhile")));
+        if !list_checkpoints(&parent, i64::MIN).await?.iter().any(|existing| existing.id == pin) {
+            return Err(Error::unavailable(format!("checkpoint {pin} was deleted concurrently")));
         }
         Ok(())
     }
 
     /// Makes a store with shared objects an independent catalog that is marked as a clone. Rejects
-    /// a store that is marked already. [`CloneRule`] has the effect on each key space: outcomes of
-    /// requests to the parent are left out, and so are token keys, because their holder can sign
-    /// tokens for the parent.
+    /// a store that is marked already. [`CloneRule`] describes what happens to each key space.
+    /// Stored responses to requests to the parent are removed, and so are the keys that sign
+    /// tokens, because whoever has them can sign tokens for the parent.
     pub async fn become_clone(
         &self,
         permit: &Permit<Maintain>,
@@ -154,25 +181,26 @@ impl Store {
         clone_of: &CloneOf,
         entry: &Change,
     ) -> Result<(), Error> {
-        // An encrypted store got its id with its keys; this timeline is new in any case.
+        // The id of an encrypted store was created with its key ring and is kept. The timeline is
+        // new in either case.
         let timeline = Some(catalog_id);
         let catalog_id = self.encrypted_catalog().unwrap_or(catalog_id);
-        let (mut left_out, mut jobs) = (Vec::new(), Vec::new());
+        let (mut excluded, mut jobs) = (Vec::new(), Vec::new());
         for &space in KeySpace::ALL {
-            let range = Range::all(space);
+            let range = KeyRange::all(space);
             match space.rules().clone {
                 // The transaction writes the store's record and the entry of the change log.
                 CloneRule::Share | CloneRule::NewIdentity | CloneRule::Append => {}
                 CloneRule::LeaveOut => {
                     let mut entries = self.latest().iterate(&range).await?;
                     while let Some(entry) = entries.next().await? {
-                        left_out.push(entry.key.to_vec());
+                        excluded.push(entry.key.to_vec());
                     }
                 }
                 CloneRule::Cancel => jobs = self.latest().scan::<JobKey>(&range, None).await?,
             }
         }
-        let (left_out, jobs) = (&left_out, &jobs);
+        let (excluded, jobs) = (&excluded, &jobs);
         let ((), accepted) = self
             .transact("clone", permit, |t| async move {
                 if t.get(&StoreKey).await?.is_some_and(|format| format.clone_of.is_some()) {
@@ -186,10 +214,10 @@ impl Store {
                     timeline,
                 };
                 t.put(&StoreKey, &format)?;
-                left_out.iter().try_for_each(|key| t.delete_at(key.clone()))?;
+                excluded.iter().try_for_each(|key| t.delete_at(key.clone()))?;
                 for (key, job) in jobs {
                     t.delete_at(key.encode())?;
-                    if let Work::ReachableFrom { id, .. } = job.work {
+                    if let JobWork::ReachableFrom { id, .. } = job.work {
                         t.delete_document(id).await?;
                     }
                 }
@@ -199,82 +227,88 @@ impl Store {
         accepted.durable().await
     }
 
-    /// Whether a clone can reference objects below a path. SlateDB encodes paths twice, so paths
-    /// with encoded characters become wrong.
+    /// Whether a clone can reference objects below a path. SlateDB encodes such paths twice, so a
+    /// path with characters that need encoding would become wrong.
     pub fn can_share(path: &str) -> bool {
         !path.is_empty() && Path::from(path).as_ref() == path
     }
 
-    /// Whether this store references objects of another one.
+    /// Whether this store references objects of another store.
     pub(super) fn shares_objects(&self) -> bool {
         !self.db.manifest().external_dbs().is_empty()
     }
 }
 
-/// Opens an unfinished clone. `None` if nothing exists. Rejects a store of another parent.
-async fn half(
-    parent: &Place,
-    unlocked: Option<&Unlocked>,
-    target: &Place,
-) -> Result<Option<Half>, Error> {
+/// Opens an unfinished clone. `None` if nothing exists at `target`. Rejects the clone of another
+/// parent.
+async fn find_partial_clone(
+    parent: &StoreLocation,
+    unlocked: Option<&UnlockedKeys>,
+    target: &StoreLocation,
+) -> Result<Option<PartialClone>, Error> {
     let path = Path::from(target.path.as_str());
     let is_probe = |it: &Path| {
         let mut below = it.prefix_match(&path).into_iter().flatten();
-        below.next().is_some_and(|name| name.as_ref().starts_with(PROBES))
+        below.next().is_some_and(|name| name.as_ref().starts_with(PROBE_PREFIX))
     };
-    let mut listed = target.object_store.list(Some(&path));
+    let mut objects = target.object_store.list(Some(&path));
     loop {
-        match listed.next().await {
+        match objects.next().await {
             None => return Ok(None),
             Some(Ok(found)) if is_probe(&found.location) => {}
             Some(Ok(_)) => break,
             Some(Err(error)) => return Err(Error::unavailable(error)),
         }
     }
-    drop(listed);
+    drop(objects);
     let keys = match unlocked {
         Some(unlocked) => match unlocked.keys_of_clone(&parent.path, target).await? {
             Some(keys) => Some(keys),
             None => return Err(Error::NotEmpty),
         },
-        None => match RingPlace::of(target).read().await {
+        None => match RingLocation::of(target).read().await {
             Ok(None) => None,
             Ok(Some(_)) | Err(Error::Encryption(_)) => return Err(Error::NotEmpty),
             Err(error) => return Err(error),
         },
     };
-    // A store with only a ring is at the first step.
+    // If there is only a ring, the creation was interrupted after step 2, before the manifest was
+    // written.
     let may_lack_manifest = keys.is_some();
-    let half = half_with(parent, unlocked, target, keys).await?;
-    match &half.manifest {
-        Some(manifest) => source(manifest, parent).map(|_| Some(half)),
-        None if may_lack_manifest => Ok(Some(half)),
+    let partial = partial_clone(parent, unlocked, target, keys).await?;
+    match &partial.manifest {
+        Some(manifest) => source(manifest, parent).map(|_| Some(partial)),
+        None if may_lack_manifest => Ok(Some(partial)),
         None => Err(Error::NotEmpty),
     }
 }
 
-/// Opens a clone with these keys, which exist if the parent has keys.
-async fn half_with(
-    parent: &Place,
-    unlocked: Option<&Unlocked>,
-    target: &Place,
+/// Opens the objects of a clone with these keys. They are `None` exactly if the parent is not
+/// encrypted.
+async fn partial_clone(
+    parent: &StoreLocation,
+    unlocked: Option<&UnlockedKeys>,
+    target: &StoreLocation,
     keys: Option<Keys>,
-) -> Result<Half, Error> {
+) -> Result<PartialClone, Error> {
     let inner = Arc::clone(&target.object_store);
     let object_store: Arc<dyn ObjectStore> = match (unlocked, keys) {
         (Some(unlocked), Some(keys)) => {
-            let path = |place: &Place| Path::from(place.path.as_str());
+            let path = |location: &StoreLocation| Path::from(location.path.as_str());
             let own = SealedObjects::new(inner, path(target), Arc::new(keys));
             Arc::new(own.sharing(path(parent), Arc::clone(&unlocked.keys), Access::Write))
         }
         _ => inner,
     };
     let admin = Admin::builder(target.path.clone(), Arc::clone(&object_store)).build();
-    Ok(Half { object_store, manifest: admin.read_manifest(None).await? })
+    Ok(PartialClone { object_store, manifest: admin.read_manifest(None).await? })
 }
 
 /// Returns the pin from which a clone of this parent was created, and SlateDB's own pin.
-fn source(manifest: &VersionedManifest, parent: &Place) -> Result<(Uuid, Option<Uuid>), Error> {
+fn source(
+    manifest: &VersionedManifest,
+    parent: &StoreLocation,
+) -> Result<(Uuid, Option<Uuid>), Error> {
     let path = Path::from(parent.path.as_str());
     match manifest.external_dbs().as_slice() {
         [one] if one.path == path.as_ref() => {
@@ -319,7 +353,7 @@ impl WalAdmin for NoLog {
         _manifest: VersionedManifest,
         _to: &Path,
     ) -> Result<(u64, u64), WalError> {
-        // Nothing is replayed, and the clone's first log file is the first of all.
+        // Nothing is replayed, and the numbering of the clone's log files starts at the beginning.
         Ok((0, 0))
     }
 }

@@ -1,8 +1,8 @@
 //! Encoding of records: one version byte, then the body.
 //!
 //! Small records are JSON, so that later versions can add fields without a migration, and people
-//! can read them. Metadata of tables and views is compressed with zstd. It is stored as a [`Head`],
-//! which each version writes, and chunks, which versions share.
+//! can read them. Metadata of tables and views is compressed with zstd. It is stored as a
+//! [`DocumentHead`], which each version writes, and chunks, which versions share.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use slateberg_base::error_chain::Cause;
-use slateberg_model::text::{Piece, PieceHash, Segment, Text};
+use slateberg_model::segmented_json::{Chunk, ChunkHash, Segment, SegmentedJson};
 
 /// Reason why a record cannot be decoded.
 #[derive(Debug, thiserror::Error)]
@@ -46,7 +46,7 @@ pub fn encode_json<T: Serialize>(value: &T) -> Vec<u8> {
 }
 
 /// Decodes a JSON record.
-pub fn decode_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
+pub(crate) fn decode_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
     match bytes.split_first() {
         None => Err(DecodeError::Truncated),
         Some((&JSON_VERSION, body)) => {
@@ -56,16 +56,16 @@ pub fn decode_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> 
     }
 }
 
-/// Version byte of a document in one part: the record's version, and the compressed JSON. Written
-/// by older binaries.
+/// Version byte of a document without chunks: followed by the record's version and the compressed
+/// JSON. Only older binaries write it.
 const WHOLE_DOCUMENT_VERSION: u8 = 1;
-/// Version byte of a document with chunks: the record's version, the segments, and the inline ones
-/// compressed together.
+/// Version byte of a document with chunks: followed by the record's version, the list of segments,
+/// and the inline segments compressed together.
 const DOCUMENT_VERSION: u8 = 2;
 /// Version byte of chunks.
-const PIECE_VERSION: u8 = 1;
+const CHUNK_VERSION: u8 = 1;
 /// Level 1 takes half the time of zstd's default and a few percent more space. Metadata is written
-/// more often than it is read from here.
+/// more often than it is read from the store.
 const ZSTD_LEVEL: i32 = 1;
 /// Maximum decompressed size of a document, which bounds the allocation for a corrupt length.
 const DOCUMENT_BYTES_MAX: usize = 1 << 30;
@@ -76,24 +76,24 @@ pub struct Document {
     /// Version of the record.
     pub version: u64,
     /// The JSON, exactly as in the metadata file.
-    pub text: Text,
+    pub text: SegmentedJson,
 }
 
 impl Document {
     /// Returns the part that is stored under the document's own key. Chunks have their own keys.
-    pub fn head(&self) -> Head {
+    pub fn head(&self) -> DocumentHead {
         let segment = |segment: &Segment| match segment {
             Segment::Inline(bytes) => HeadSegment::Inline(bytes.len()),
-            Segment::Piece(piece) => HeadSegment::Piece(piece.hash(), piece.text().len()),
+            Segment::Chunk(chunk) => HeadSegment::Chunk(chunk.hash(), chunk.text().len()),
         };
         let segments = self.text.segments().iter().map(segment).collect();
-        Head { version: self.version, segments, inline: self.text.inline() }
+        DocumentHead { version: self.version, segments, inline: self.text.inline() }
     }
 }
 
 /// A document without the content of its chunks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Head {
+pub struct DocumentHead {
     version: u64,
     segments: Vec<HeadSegment>,
     inline: Bytes,
@@ -103,55 +103,55 @@ pub struct Head {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum HeadSegment {
     Inline(usize),
-    Piece(PieceHash, usize),
+    Chunk(ChunkHash, usize),
 }
 
 impl HeadSegment {
     fn len(self) -> usize {
         match self {
-            Self::Inline(len) | Self::Piece(_, len) => len,
+            Self::Inline(len) | Self::Chunk(_, len) => len,
         }
     }
 }
 
 /// Tags of segments in a head.
-const INLINE_MARK: u8 = 0;
-const PIECE_MARK: u8 = 1;
+const INLINE_TAG: u8 = 0;
+const CHUNK_TAG: u8 = 1;
 
-impl Head {
-    /// The same metadata at another version of its record.
-    pub fn at_version(self, version: u64) -> Self {
+impl DocumentHead {
+    /// Returns the same metadata at another version of its record.
+    pub(crate) fn at_version(self, version: u64) -> Self {
         Self { version, ..self }
     }
 
-    /// Returns the hashes of its chunks, in order, with repetitions.
-    pub fn pieces(&self) -> impl Iterator<Item = PieceHash> {
+    /// Returns the hashes of the document's chunks, in order, with repetitions.
+    pub fn chunks(&self) -> impl Iterator<Item = ChunkHash> {
         self.segments.iter().filter_map(|segment| match segment {
             HeadSegment::Inline(_) => None,
-            HeadSegment::Piece(hash, _) => Some(*hash),
+            HeadSegment::Chunk(hash, _) => Some(*hash),
         })
     }
 
     /// Completes the document with these chunks. Errors with the hash of the first chunk that is
     /// missing or has another length.
-    pub fn complete(&self, pieces: &HashMap<PieceHash, Bytes>) -> Result<Document, PieceHash> {
+    pub fn complete(&self, chunks: &HashMap<ChunkHash, Bytes>) -> Result<Document, ChunkHash> {
         let mut at = 0;
         let segment = |segment: &HeadSegment| match segment {
             HeadSegment::Inline(len) => {
                 at += len;
                 Ok(Segment::Inline(self.inline.slice(at - len..at)))
             }
-            HeadSegment::Piece(hash, len) => {
-                let text = pieces.get(hash).filter(|text| text.len() == *len).ok_or(*hash)?;
-                Ok(Segment::Piece(Piece::kept(*hash, text.clone())))
+            HeadSegment::Chunk(hash, len) => {
+                let text = chunks.get(hash).filter(|text| text.len() == *len).ok_or(*hash)?;
+                Ok(Segment::Chunk(Chunk::from_stored(*hash, text.clone())))
             }
         };
         let segments = self.segments.iter().map(segment).collect::<Result<_, _>>()?;
-        Ok(Document { version: self.version, text: Text::new(segments) })
+        Ok(Document { version: self.version, text: SegmentedJson::new(segments) })
     }
 }
 
-impl Value for Head {
+impl Value for DocumentHead {
     fn encode(&self) -> Vec<u8> {
         let compressed = compress(&self.inline);
         let segments_bytes = self.segments.len() * (1 + 4 + 16);
@@ -162,11 +162,11 @@ impl Value for Head {
         for segment in &self.segments {
             match segment {
                 HeadSegment::Inline(len) => {
-                    bytes.push(INLINE_MARK);
+                    bytes.push(INLINE_TAG);
                     bytes.extend_from_slice(&length(*len));
                 }
-                HeadSegment::Piece(hash, len) => {
-                    bytes.push(PIECE_MARK);
+                HeadSegment::Chunk(hash, len) => {
+                    bytes.push(CHUNK_TAG);
                     bytes.extend_from_slice(&length(*len));
                     bytes.extend_from_slice(&hash.0);
                 }
@@ -207,11 +207,11 @@ impl Value for Head {
 
 /// Compressed content of a chunk. Its key contains its hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PieceText(pub Bytes);
+pub struct ChunkBytes(pub Bytes);
 
-impl Value for PieceText {
+impl Value for ChunkBytes {
     fn encode(&self) -> Vec<u8> {
-        let mut bytes = vec![PIECE_VERSION];
+        let mut bytes = vec![CHUNK_VERSION];
         bytes.extend_from_slice(&compress(&self.0));
         bytes
     }
@@ -219,7 +219,7 @@ impl Value for PieceText {
     fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut input = Input(bytes);
         match input.take()? {
-            [PIECE_VERSION] => decompress(input.0, DOCUMENT_BYTES_MAX).map(Self),
+            [CHUNK_VERSION] => decompress(input.0, DOCUMENT_BYTES_MAX).map(Self),
             [unknown] => Err(DecodeError::Version(unknown)),
         }
     }
@@ -241,12 +241,12 @@ impl Input<'_> {
 
     fn segment(&mut self) -> Result<HeadSegment, DecodeError> {
         match self.take()? {
-            [INLINE_MARK] => Ok(HeadSegment::Inline(self.length()?)),
-            [PIECE_MARK] => {
+            [INLINE_TAG] => Ok(HeadSegment::Inline(self.length()?)),
+            [CHUNK_TAG] => {
                 let len = self.length()?;
-                Ok(HeadSegment::Piece(PieceHash(self.take()?), len))
+                Ok(HeadSegment::Chunk(ChunkHash(self.take()?), len))
             }
-            [mark] => Err(DecodeError::Body(Cause::new(format!("unknown kind of segment {mark}")))),
+            [tag] => Err(DecodeError::Body(Cause::new(format!("unknown segment tag {tag}")))),
         }
     }
 }
@@ -261,7 +261,7 @@ fn bounded(mut lengths: impl Iterator<Item = usize>) -> Result<usize, DecodeErro
     let sum = lengths.try_fold(0_usize, |sum, len| {
         sum.checked_add(len).filter(|sum| *sum <= DOCUMENT_BYTES_MAX)
     });
-    sum.ok_or_else(|| DecodeError::Body(Cause::new("too long for a document")))
+    sum.ok_or_else(|| DecodeError::Body(Cause::new("longer than a document may be")))
 }
 
 fn compress(bytes: &[u8]) -> Vec<u8> {

@@ -1,37 +1,38 @@
-//! Documents: a head that each version writes, and chunks that versions share.
+//! Documents: the metadata of a table or view, as a head that each version writes, and chunks that
+//! versions share.
 //!
-//! A chunk exists exactly as long as the head references it: both change in one batch. A reader
-//! that finds a head without all of its chunks has met a commit between two reads, and reads the
-//! head again.
+//! A chunk exists exactly while the head references it, because both change in one batch. If a
+//! reader finds a head but not all of its chunks, a commit happened between its reads, so it reads
+//! the head again.
 
 use std::collections::HashSet;
 
 use uuid::Uuid;
 
-use super::codec::{Document, PieceText};
+use super::codec::{ChunkBytes, Document};
 use super::error::Error;
-use super::keys::{MetadataKey, PieceKey};
-use super::read::Read;
+use super::keys::{ChunkKey, MetadataKey};
+use super::read::StoreRead;
 use super::txn::Transaction;
-use slateberg_model::text::{Piece, PieceHash, Text};
+use slateberg_model::segmented_json::{Chunk, ChunkHash, SegmentedJson};
 
 impl Transaction {
-    /// Writes a document. `before` is the JSON that it replaces, exactly as stored. Otherwise
-    /// chunks would be lost or left behind.
+    /// Writes a document. `before` must be the JSON that it replaces, exactly as stored, because it
+    /// determines which chunks are new and which are removed.
     pub fn put_document(
         &self,
         id: Uuid,
-        before: Option<&Text>,
+        before: Option<&SegmentedJson>,
         document: &Document,
     ) -> Result<(), Error> {
         self.put(&MetadataKey(id), &document.head())?;
-        let changes = Changes::between(before, &document.text);
-        for piece in changes.new {
-            let key = PieceKey { id, hash: piece.hash() };
-            self.put(&key, &PieceText(piece.text().clone()))?;
+        let changes = ChunkChanges::between(before, &document.text);
+        for chunk in changes.new {
+            let key = ChunkKey { id, hash: chunk.hash() };
+            self.put(&key, &ChunkBytes(chunk.text().clone()))?;
         }
-        for hash in changes.gone {
-            self.delete(&PieceKey { id, hash })?;
+        for hash in changes.removed {
+            self.delete(&ChunkKey { id, hash })?;
         }
         Ok(())
     }
@@ -39,37 +40,38 @@ impl Transaction {
     /// Removes a document with its chunks.
     pub async fn delete_document(&self, id: Uuid) -> Result<(), Error> {
         let Some(head) = self.get(&MetadataKey(id)).await? else { return Ok(()) };
-        for hash in head.pieces() {
-            self.delete(&PieceKey { id, hash })?;
+        for hash in head.chunks() {
+            self.delete(&ChunkKey { id, hash })?;
         }
         self.delete(&MetadataKey(id))
     }
 }
 
 /// Changes of chunks when one document replaces another.
-struct Changes<'a> {
-    new: Vec<&'a Piece>,
-    gone: HashSet<PieceHash>,
+struct ChunkChanges<'a> {
+    new: Vec<&'a Chunk>,
+    removed: HashSet<ChunkHash>,
 }
 
-impl<'a> Changes<'a> {
-    /// Most chunks are equal at the beginning or at the end, which needs no lookup.
-    fn between(before: Option<&Text>, after: &'a Text) -> Self {
-        let old: Vec<PieceHash> =
-            before.into_iter().flat_map(Text::pieces).map(Piece::hash).collect();
-        let new: Vec<&Piece> = after.pieces().collect();
-        let same = |(old, new): &(&PieceHash, &&Piece)| **old == new.hash();
+impl<'a> ChunkChanges<'a> {
+    /// Compares the chunks of two documents. Most chunks are equal at the beginning or at the end,
+    /// where they are compared without a lookup.
+    fn between(before: Option<&SegmentedJson>, after: &'a SegmentedJson) -> Self {
+        let old: Vec<ChunkHash> =
+            before.into_iter().flat_map(SegmentedJson::chunks).map(Chunk::hash).collect();
+        let new: Vec<&Chunk> = after.chunks().collect();
+        let same = |(old, new): &(&ChunkHash, &&Chunk)| **old == new.hash();
         let first = old.iter().zip(&new).take_while(same).count();
         let (old, changed) = (&old[first..], &new[first..]);
         let last = old.iter().rev().zip(changed.iter().rev()).take_while(same).count();
         let (old, changed) = (&old[..old.len() - last], &changed[..changed.len() - last]);
-        let mut gone: HashSet<PieceHash> = old.iter().copied().collect();
-        if !gone.is_empty() {
-            new.iter().for_each(|piece| {
-                gone.remove(&piece.hash());
+        let mut removed: HashSet<ChunkHash> = old.iter().copied().collect();
+        if !removed.is_empty() {
+            new.iter().for_each(|chunk| {
+                removed.remove(&chunk.hash());
             });
         }
-        Self { new: changed.to_vec(), gone }
+        Self { new: changed.to_vec(), removed }
     }
 }
 
@@ -79,42 +81,42 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use slateberg_model::text::Segment;
+    use slateberg_model::segmented_json::Segment;
 
-    fn text(pieces: &[u8]) -> Text {
-        let piece = |byte: &u8| Segment::Piece(Piece::new(Bytes::copy_from_slice(&[*byte])));
-        Text::new(pieces.iter().map(piece).collect())
+    fn text(chunks: &[u8]) -> SegmentedJson {
+        let chunk = |byte: &u8| Segment::Chunk(Chunk::new(Bytes::copy_from_slice(&[*byte])));
+        SegmentedJson::new(chunks.iter().map(chunk).collect())
     }
 
-    fn hashes(pieces: &[u8]) -> HashSet<PieceHash> {
-        pieces.iter().map(|byte| PieceHash::of(&[*byte])).collect()
+    fn hashes(chunks: &[u8]) -> HashSet<ChunkHash> {
+        chunks.iter().map(|byte| ChunkHash::of(&[*byte])).collect()
     }
 
     proptest! {
         #[test]
-        fn what_is_kept_is_what_the_new_text_names(
+        fn chunks_after_a_change_are_those_of_the_new_document(
             before in prop::collection::vec(0..12_u8, 0..20),
             after in prop::collection::vec(0..12_u8, 0..20),
         ) {
             let (old, new) = (text(&before), text(&after));
-            let changes = Changes::between(Some(&old), &new);
-            let mut kept = hashes(&before);
-            kept.extend(changes.new.iter().map(|piece| piece.hash()));
-            kept.retain(|hash| !changes.gone.contains(hash));
-            prop_assert_eq!(kept, hashes(&after));
+            let changes = ChunkChanges::between(Some(&old), &new);
+            let mut remaining = hashes(&before);
+            remaining.extend(changes.new.iter().map(|chunk| chunk.hash()));
+            remaining.retain(|hash| !changes.removed.contains(hash));
+            prop_assert_eq!(remaining, hashes(&after));
         }
     }
 
     #[test]
-    fn an_append_writes_one_piece_and_removes_none() {
+    fn append_writes_one_chunk_and_removes_none() {
         let (old, new) = (text(&[1, 2, 3, 10, 11]), text(&[1, 2, 3, 4, 10, 11]));
-        let changes = Changes::between(Some(&old), &new);
-        assert_eq!(changes.new, [&Piece::new(Bytes::from_static(&[4]))]);
-        assert!(changes.gone.is_empty());
+        let changes = ChunkChanges::between(Some(&old), &new);
+        assert_eq!(changes.new, [&Chunk::new(Bytes::from_static(&[4]))]);
+        assert!(changes.removed.is_empty());
     }
 
     #[test]
-    fn a_new_document_writes_them_all() {
-        assert_eq!(Changes::between(None, &text(&[1, 2, 3])).new.len(), 3);
+    fn new_document_writes_all_chunks() {
+        assert_eq!(ChunkChanges::between(None, &text(&[1, 2, 3])).new.len(), 3);
     }
 }

@@ -1,8 +1,8 @@
-//! Encryption of an open store: whether it is encrypted, with which keys, and changes of the keys.
+//! Encryption of an open store: unlocks its keys, and changes its key ring.
 //!
-//! A store is encrypted from its first byte on or not at all: a ring is created only for a new
-//! store, and the settings have to state whether the store is encrypted. So an attacker cannot make
-//! a server write or read plain text by removing the ring.
+//! A store is encrypted from its first byte on, or not at all. A ring is created only for a new
+//! store, and the settings must state whether the store is encrypted. So an attacker who removes
+//! the ring cannot make a server write or read plain text.
 
 use std::sync::Arc;
 
@@ -11,84 +11,84 @@ use slatedb::object_store::path::Path;
 use slatedb::object_store::{Error as ObjectError, ObjectStore, ObjectStoreExt};
 
 use super::error::Error;
-use super::key_ring::{Found, RingPlace, Written};
+use super::key_ring::{RingLocation, StoredRing, WriteOutcome};
 pub use super::location::Encryption;
-use super::location::Place;
+use super::location::StoreLocation;
 use slateberg_kms::keys::{Keys, looks_sealed};
 use slateberg_kms::ring::Ring;
 use slateberg_kms::sealed_objects::{Access, SealedObjects};
 use slateberg_kms::{self as kms, Kms};
 
-/// Maximum number of attempts of a change of the ring.
+/// Maximum number of attempts to change the ring.
 const CHANGE_ATTEMPTS_MAX: usize = 8;
 
 /// Keys of an open store, and the location of its ring.
-pub(super) struct Unlocked {
+pub(super) struct UnlockedKeys {
     pub(super) encryption: Encryption,
-    ring: RingPlace,
+    ring: RingLocation,
     pub(super) keys: Arc<Keys>,
     /// Keys for the objects that a clone shares with its parent.
-    pub(super) inherited: Option<Inherited>,
+    pub(super) inherited: Option<InheritedKeys>,
     /// Serializes changes of the ring.
-    changing: tokio::sync::Mutex<()>,
+    ring_lock: tokio::sync::Mutex<()>,
 }
 
 /// Keys of a clone's parent, and the location of its objects.
-pub(super) struct Inherited {
+pub(super) struct InheritedKeys {
     pub(super) below: Path,
     pub(super) keys: Arc<Keys>,
 }
 
-/// Behaviour for a store that does not exist.
+/// Behavior if the store does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Missing {
-    Found,
-    Refuse,
+pub(super) enum IfMissing {
+    Create,
+    Reject,
 }
 
-/// Returns a location that reads and writes through the keys, if the store is encrypted.
+/// Returns the location of the store, with encryption and decryption if the store is encrypted.
 pub(super) async fn unlock(
-    place: &Place,
-    missing: Missing,
-) -> Result<(Place, Option<Unlocked>), Error> {
-    let ring = RingPlace::of(place);
-    let Some(encryption) = place.encryption.clone() else {
+    location: &StoreLocation,
+    if_missing: IfMissing,
+) -> Result<(StoreLocation, Option<UnlockedKeys>), Error> {
+    let ring = RingLocation::of(location);
+    let Some(encryption) = location.encryption.clone() else {
         return match ring.read().await {
             // Even an unreadable ring proves that the store is encrypted.
-            Ok(None) => Ok((place.clone(), None)),
+            Ok(None) => Ok((location.clone(), None)),
             Ok(Some(_)) | Err(Error::Encryption(_)) => Err(Error::Encrypted),
             Err(error) => Err(error),
         };
     };
     let (keys, inherited) = match ring.read().await? {
         Some(found) => open_ring(&found.ring, encryption.kms.as_ref()).await?,
-        None => (found_ring(place, &encryption, &ring, missing).await?, None),
+        None => (create_ring(location, &encryption, &ring, if_missing).await?, None),
     };
     let keys = Arc::new(keys);
     let sealed = |inner| -> Arc<dyn ObjectStore> {
-        let own = SealedObjects::new(inner, Path::from(place.path.as_str()), Arc::clone(&keys));
+        let own = SealedObjects::new(inner, Path::from(location.path.as_str()), Arc::clone(&keys));
         Arc::new(match &inherited {
             None => own,
-            Some(Inherited { below, keys }) => {
+            Some(InheritedKeys { below, keys }) => {
                 own.sharing(below.clone(), Arc::clone(keys), Access::Read)
             }
         })
     };
-    let object_store = sealed(Arc::clone(&place.object_store));
-    let log = place.log.as_ref().map(|log| log.within(sealed(log.store())));
-    let place = Place { object_store, log, ..place.clone() };
-    let changing = tokio::sync::Mutex::default();
-    let unlocked = Unlocked { encryption, ring, keys, inherited, changing };
-    Ok((place, Some(unlocked)))
+    let object_store = sealed(Arc::clone(&location.object_store));
+    let log = location.log.as_ref().map(|log| log.within(sealed(log.store())));
+    let location = StoreLocation { object_store, log, ..location.clone() };
+    let ring_lock = tokio::sync::Mutex::default();
+    let unlocked = UnlockedKeys { encryption, ring, keys, inherited, ring_lock };
+    Ok((location, Some(unlocked)))
 }
 
-/// Opens a ring: its keys, and those of a clone's parent.
-async fn open_ring(ring: &Ring, kms: &dyn Kms) -> Result<(Keys, Option<Inherited>), Error> {
+/// Decrypts the keys of a ring. Returns the store's own keys and, for a clone, those of its parent.
+async fn open_ring(ring: &Ring, kms: &dyn Kms) -> Result<(Keys, Option<InheritedKeys>), Error> {
     let keys = ring.unlock(kms).await?;
     let inherited = match (ring.inherited(), ring.unlock_inherited(kms).await?) {
         (Some(inherited), Some(keys)) => {
             let below = Path::from(inherited.path.as_str());
-            Some(Inherited { below, keys: Arc::new(keys) })
+            Some(InheritedKeys { below, keys: Arc::new(keys) })
         }
         _ => None,
     };
@@ -96,56 +96,56 @@ async fn open_ring(ring: &Ring, kms: &dyn Kms) -> Result<(Keys, Option<Inherited
 }
 
 /// Creates the ring of a new store.
-async fn found_ring(
-    place: &Place,
+async fn create_ring(
+    location: &StoreLocation,
     encryption: &Encryption,
-    ring: &RingPlace,
-    missing: Missing,
+    ring: &RingLocation,
+    if_missing: IfMissing,
 ) -> Result<Keys, Error> {
-    match any_manifest(place).await? {
+    match any_manifest(location).await? {
         Some(manifest) if looks_sealed(&manifest) => return Err(Error::RingMissing),
         Some(_) => return Err(Error::NotEncrypted),
-        None if missing == Missing::Refuse => return Err(Error::RingMissing),
+        None if if_missing == IfMissing::Reject => return Err(Error::RingMissing),
         None => {}
     }
     let kms = encryption.kms.as_ref();
     let now_ms = encryption.clock.now_ms();
-    let (founded, keys) = Ring::found(kms, encryption.ids.random(), now_ms).await?;
-    match ring.create(&founded).await? {
-        Written::Done => Ok(keys),
-        // A concurrent start has created the ring.
-        Written::Outrun => match ring.read().await? {
+    let (new_ring, keys) = Ring::create(kms, encryption.ids.random(), now_ms).await?;
+    match ring.create(&new_ring).await? {
+        WriteOutcome::Done => Ok(keys),
+        // A concurrent start has created the ring, so its keys are used.
+        WriteOutcome::Conflict => match ring.read().await? {
             Some(found) => Ok(found.ring.unlock(kms).await?),
             None => Err(Error::RingMissing),
         },
     }
 }
 
-/// Returns the beginning of a manifest of the store, as stored in the bucket.
-pub(super) async fn any_manifest(place: &Place) -> Result<Option<Vec<u8>>, Error> {
+/// Returns the first bytes of any manifest of the store, as stored in the bucket.
+pub(super) async fn any_manifest(location: &StoreLocation) -> Result<Option<Vec<u8>>, Error> {
     let unavailable = |error: ObjectError| Error::unavailable(error);
-    let prefix = Path::from(place.path.as_str()).join("manifest");
-    let first = place.object_store.list(Some(&prefix)).next().await;
+    let prefix = Path::from(location.path.as_str()).join("manifest");
+    let first = location.object_store.list(Some(&prefix)).next().await;
     let Some(first) = first.transpose().map_err(unavailable)? else { return Ok(None) };
-    let bytes = place.object_store.get_range(&first.location, 0..first.size.min(64)).await;
+    let bytes = location.object_store.get_range(&first.location, 0..first.size.min(64)).await;
     bytes.map(|bytes| Some(bytes.to_vec())).map_err(unavailable)
 }
 
-impl Unlocked {
+impl UnlockedKeys {
     /// Returns the last decryption failure.
     pub(super) fn failure(&self) -> Option<kms::Error> {
         let inherited = self.inherited.as_ref().and_then(|inherited| inherited.keys.failure());
         self.keys.failure().or(inherited)
     }
 
-    /// Returns the keys of an unfinished clone at `target`. `None` if it has no ring. Rejects the
-    /// ring of another store.
+    /// Returns the keys of an unfinished clone at `target`. `None` if there is no ring yet. Rejects
+    /// the ring of another store.
     pub(super) async fn keys_of_clone(
         &self,
         path: &str,
-        target: &Place,
+        target: &StoreLocation,
     ) -> Result<Option<Keys>, Error> {
-        let Some(found) = RingPlace::of(target).read().await? else { return Ok(None) };
+        let Some(found) = RingLocation::of(target).read().await? else { return Ok(None) };
         let is_ours = found
             .ring
             .inherited()
@@ -157,17 +157,22 @@ impl Unlocked {
     }
 
     /// Creates the ring of a clone at `path`.
-    pub(super) async fn found_clone(&self, path: &str, target: &Place) -> Result<Keys, Error> {
+    pub(super) async fn create_clone_ring(
+        &self,
+        path: &str,
+        target: &StoreLocation,
+    ) -> Result<Keys, Error> {
         let Encryption { kms, clock, ids } = &self.encryption;
         let own = self.read().await?.ring;
         let (ring, keys) = own.cloned(kms.as_ref(), path, ids.random(), clock.now_ms()).await?;
-        match RingPlace::of(target).create(&ring).await? {
-            Written::Done => Ok(keys),
-            Written::Outrun => Err(Error::NotEmpty),
+        match RingLocation::of(target).create(&ring).await? {
+            WriteOutcome::Done => Ok(keys),
+            WriteOutcome::Conflict => Err(Error::NotEmpty),
         }
     }
 
-    /// Reads changes of the ring by other processes. Returns whether there were any.
+    /// Reads the ring again, in case another process has changed it. Returns whether it has
+    /// changed.
     pub(super) async fn refresh(&self) -> Result<bool, Error> {
         let found = self.read().await?;
         if found.ring.active() == self.keys.active() {
@@ -177,7 +182,7 @@ impl Unlocked {
         Ok(true)
     }
 
-    pub(super) async fn read(&self) -> Result<Found, Error> {
+    pub(super) async fn read(&self) -> Result<StoredRing, Error> {
         self.ring.read().await?.ok_or(Error::RingMissing)
     }
 
@@ -187,19 +192,19 @@ impl Unlocked {
         Ok(self.keys.take_over(&keys)?)
     }
 
-    /// Changes the ring, and retries after concurrent changes. The new ring is written before any
-    /// of its keys is used, so that a crash cannot lose a key that encrypted anything.
+    /// Changes the ring, and retries after concurrent changes. A new key is stored in the ring
+    /// before it is used, so that a crash cannot lose a key that encrypted anything.
     pub(super) async fn change<C, F>(&self, change: C) -> Result<Ring, Error>
     where
         C: Fn(Ring) -> F,
         F: Future<Output = Result<Ring, kms::Error>>,
     {
-        let _changing = self.changing.lock().await;
+        let _guard = self.ring_lock.lock().await;
         for _ in 0..CHANGE_ATTEMPTS_MAX {
             let found = self.read().await?;
             self.take_over(&found.ring).await?;
             let ring = change(found.ring.clone()).await?;
-            if self.ring.replace(&found, &ring).await? == Written::Done {
+            if self.ring.replace(&found, &ring).await? == WriteOutcome::Done {
                 self.take_over(&ring).await?;
                 return Ok(ring);
             }

@@ -1,4 +1,4 @@
-//! Errors of the store, by what the caller can do.
+//! Errors of the store, classified by the caller's next step.
 
 use std::error::Error as StdError;
 use std::sync::Arc;
@@ -26,9 +26,9 @@ pub enum Error {
     #[error(transparent)]
     DamagedFile(#[from] DamagedFile),
     /// A file of the store is damaged, and SlateDB does not report which one.
-    #[error("a file of the store is damaged: {0}. Run `slateberg fsck`, which names it")]
+    #[error("a file of the store is damaged: {0}. Run `slateberg fsck` to find the file")]
     Damaged(#[source] Cause),
-    /// A newer writer has fenced this process, which must stop to respond.
+    /// A newer writer has fenced this process, which must no longer respond to requests.
     #[error("another slateberg has opened this store and fenced this one")]
     Fenced,
     /// Another process writes to the same directory.
@@ -70,7 +70,7 @@ pub enum Error {
     /// A key or an encrypted object is invalid. Nothing was written.
     #[error(transparent)]
     Encryption(#[from] kms::Error),
-    /// The store is encrypted, and the settings name no keys.
+    /// The store is encrypted, but the settings do not enable encryption.
     #[error("the store is encrypted: set [encryption] as when the store was created")]
     Encrypted,
     /// The store is not encrypted, but the settings require it.
@@ -88,7 +88,7 @@ pub enum Error {
     /// The store is closed. Nothing was written.
     #[error("the store is closed")]
     Closed,
-    /// The store failed before it was closed. The newest records are only in its log.
+    /// The store failed before it was closed. Its newest records are only in its log.
     #[error(
         "the store failed before it was closed: its newest records are only in the log, which the next start replays"
     )]
@@ -107,7 +107,7 @@ pub enum Error {
     /// The object store does not respond. Nothing was written, and a retry may succeed.
     #[error("the object store is unavailable: {0}")]
     Unavailable(#[source] Cause),
-    /// Concurrent transactions changed the same records on every attempt. Nothing was written.
+    /// In every attempt, a concurrent transaction changed the same records. Nothing was written.
     #[error("transaction {name} conflicted with concurrent ones in all {attempts} attempts")]
     Contended {
         /// Name of the transaction.
@@ -115,7 +115,7 @@ pub enum Error {
         /// Number of attempts.
         attempts: u32,
     },
-    /// The log got the write, but did not confirm it.
+    /// The write was sent to the log, but the log did not confirm it.
     #[error("the outcome of the write is unknown: {0}")]
     Unknown(#[source] Cause),
     /// The state has no journal: it is not in a local directory.
@@ -129,26 +129,26 @@ pub enum Error {
     UnfinishedClone,
     /// The store has a newer format than this binary supports.
     #[error(
-        "the store has format version {found}, but this slateberg supports versions up to {known}"
+        "the store has format version {found}, but this slateberg supports versions up to {supported}"
     )]
     NewerFormat {
         /// Version of the store.
         found: u32,
         /// Newest supported version.
-        known: u32,
+        supported: u32,
     },
-    /// Any other failure: a defect.
+    /// Any other failure. It indicates a bug.
     #[error("unexpected failure of the store: {0}")]
     Internal(#[source] Cause),
 }
 
 impl Error {
-    /// Error for a store that does not respond.
+    /// Returns the error for a store that does not respond.
     pub(super) fn unavailable(cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self::Unavailable(Cause::new(cause))
     }
 
-    /// Error for a defect.
+    /// Returns the error for a bug.
     pub(super) fn internal(cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self::Internal(Cause::new(cause))
     }
@@ -205,8 +205,8 @@ pub(super) fn encryption_failure(error: &(dyn StdError + 'static)) -> Option<kms
     find_cause(error)
 }
 
-/// Returns the cause of this type. SlateDB wraps the errors of a log into an [`Arc`], which
-/// [`StdError::source`] does not look into.
+/// Returns the first error of this type among the causes. SlateDB wraps the errors of a log into an
+/// [`Arc`], and [`StdError::source`] does not look inside.
 fn find_cause<E: StdError + Clone + 'static>(error: &(dyn StdError + 'static)) -> Option<E> {
     let mut next = Some(error);
     while let Some(mut at) = next {

@@ -1,36 +1,38 @@
-//! Reasons why a store could not be opened.
+//! Finds the reasons why a store could not be opened.
 
-use super::encryption::{Unlocked, any_manifest};
+use super::encryption::{UnlockedKeys, any_manifest};
 use super::error::Error;
 use super::files::damaged_root;
-use super::location::Place;
+use super::location::StoreLocation;
 use slateberg_kms::keys::looks_sealed;
 
-/// Explains why a store could not be opened, if its encryption or a damaged file is the reason.
-pub(super) async fn explained(
-    place: &Place,
-    unlocked: Option<&Unlocked>,
+/// Replaces an error of opening a store by a clearer one, if the reason is the encryption or a
+/// damaged file.
+pub(super) async fn explain(
+    location: &StoreLocation,
+    unlocked: Option<&UnlockedKeys>,
     error: impl Into<Error>,
 ) -> Error {
     let error = error.into();
-    if let Some(failure) = unlocked.and_then(Unlocked::failure) {
-        // SlateDB reports it with its own text, and the journal with its location.
+    if let Some(failure) = unlocked.and_then(UnlockedKeys::failure) {
+        // Errors of SlateDB and of the journal that contain the reason also name the file.
         return match error.to_string().contains(&failure.to_string()) {
             true => error,
             false => failure.into(),
         };
     }
-    // Without a ring, encrypted objects look damaged.
+    // Without its ring, an encrypted store appears to be damaged.
     if unlocked.is_none()
-        && let Ok(Some(manifest)) = any_manifest(place).await
+        && let Ok(Some(manifest)) = any_manifest(location).await
         && looks_sealed(&manifest)
     {
         return Error::RingMissing;
     }
     match error {
-        // SlateDB does not name the file, and reports an older manifest as a fence.
+        // SlateDB does not name the damaged file, and reports a manifest that is too old as a
+        // fence.
         Error::Damaged(_) | Error::Internal(_) | Error::Fenced => {
-            damaged_root(place).await.map_or(error, Error::DamagedFile)
+            damaged_root(location).await.map_or(error, Error::DamagedFile)
         }
         error => error,
     }

@@ -1,13 +1,14 @@
-//! Group commit: one flush of the write-ahead log at a time, each for everything that was accepted
-//! during the previous one.
+//! Group commit: flushes the write-ahead log, one flush at a time. Each flush writes everything
+//! that was accepted during the previous one.
 //!
-//! A flush starts as soon as something waits and none is in progress, so a lone commit does not
-//! wait. Transactions that are accepted during a flush form the next **group**, whose flush starts
-//! when the current one ends. A group waits for transactions that are about to be accepted, so that
-//! they need not wait for a whole flush ([`Pace`]).
+//! If no flush is in progress, a flush starts as soon as a transaction waits, so a single commit
+//! has no delay. Transactions that are accepted during a flush form the next **group**, whose flush
+//! starts when the current one ends. Before a flush, the group waits a short time for transactions
+//! that are about to be accepted, because these would otherwise wait for a whole flush
+//! ([`BatchWindow`]).
 //!
-//! SlateDB can flush on a timer instead, but then a lone commit waits for half a period on average,
-//! and an idle process wakes up in every period.
+//! SlateDB could flush on a timer instead. But then a single commit waits for half a period on
+//! average, and an idle process wakes up in every period.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -18,56 +19,57 @@ use tokio::time::Instant;
 
 use super::error::Error;
 use super::metrics::Metrics;
+use slateberg_base::batch_window::BatchWindow;
 use slateberg_base::error_chain::Cause;
-use slateberg_base::pace::Pace;
 
-/// Result of a group's flush. `None` until it has ended.
-type Flushed = Option<Result<(), Error>>;
+/// Result of a group's flush. `None` until the flush has ended.
+type FlushResult = Option<Result<(), Error>>;
 
-/// Flushes the write-ahead log whenever a transaction waits for it. Ends with its last handle.
+/// Flushes the write-ahead log whenever a transaction waits for it. Stops when it is dropped.
 pub(super) struct Flusher {
     shared: Arc<Shared>,
     task: AbortHandle,
 }
 
 struct Shared {
-    gathering: Mutex<Gathering>,
-    wanted: Notify,
+    next_group: Mutex<FlushGroup>,
+    flush_requested: Notify,
 }
 
 /// The group of the next flush.
-struct Gathering {
+struct FlushGroup {
     members: usize,
-    flushed: watch::Sender<Flushed>,
+    result: watch::Sender<FlushResult>,
 }
 
-impl Default for Gathering {
+impl Default for FlushGroup {
     fn default() -> Self {
-        Self { members: 0, flushed: watch::Sender::new(None) }
+        Self { members: 0, result: watch::Sender::new(None) }
     }
 }
 
-/// Membership in a group: reports when everything that was accepted before joining is durable.
+/// Membership in a group: waits until everything that was accepted before joining is durable.
 #[derive(Clone)]
-pub(super) struct Membership(watch::Receiver<Flushed>);
+pub(super) struct Membership(watch::Receiver<FlushResult>);
 
 impl Flusher {
     /// Starts to flush the log of `db`.
     pub(super) fn start(db: Db, metrics: Metrics) -> Self {
-        let shared = Arc::new(Shared { gathering: Mutex::default(), wanted: Notify::new() });
+        let shared =
+            Arc::new(Shared { next_group: Mutex::default(), flush_requested: Notify::new() });
         let task = tokio::spawn(run(db, Arc::clone(&shared), metrics)).abort_handle();
         Self { shared, task }
     }
 
-    /// Joins the current group, and requests its flush.
+    /// Joins the group of the next flush, and requests that flush.
     pub(super) fn join(&self) -> Membership {
-        let flushed = {
-            let mut gathering = self.shared.gathering();
-            gathering.members += 1;
-            gathering.flushed.subscribe()
+        let result = {
+            let mut next_group = self.shared.next_group();
+            next_group.members += 1;
+            next_group.result.subscribe()
         };
-        self.shared.wanted.notify_one();
-        Membership(flushed)
+        self.shared.flush_requested.notify_one();
+        Membership(result)
     }
 }
 
@@ -80,46 +82,48 @@ impl Drop for Flusher {
 impl Membership {
     /// Waits until the group is durable. If the flush fails, the outcome of the group is unknown.
     pub(super) async fn durable(&self) -> Result<(), Error> {
-        let mut flushed = self.0.clone();
-        match flushed.wait_for(Option::is_some).await {
-            Ok(flushed) => flushed.clone().unwrap_or(Ok(())),
+        let mut result = self.0.clone();
+        match result.wait_for(Option::is_some).await {
+            Ok(result) => result.clone().unwrap_or(Ok(())),
             Err(_) => Err(Error::Unknown(Cause::new("the log was closed before it was flushed"))),
         }
     }
 }
 
 impl Shared {
-    fn gathering(&self) -> std::sync::MutexGuard<'_, Gathering> {
-        self.gathering.lock().unwrap_or_else(PoisonError::into_inner)
+    fn next_group(&self) -> std::sync::MutexGuard<'_, FlushGroup> {
+        self.next_group.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 async fn run(db: Db, shared: Arc<Shared>, metrics: Metrics) {
-    let mut pace = Pace::default();
+    let mut window = BatchWindow::default();
     loop {
-        shared.wanted.notified().await;
-        pace.let_others_join(|| shared.gathering().members).await;
-        let group = std::mem::take(&mut *shared.gathering());
+        shared.flush_requested.notified().await;
+        window.let_others_join(|| shared.next_group().members).await;
+        let group = std::mem::take(&mut *shared.next_group());
         if group.members == 0 {
             continue;
         }
         let began = Instant::now();
-        metrics.flushed(group.members);
-        let flushed = flush(&db).await;
-        pace.ended(group.members, shared.gathering().members, began);
-        // Members that stopped waiting need no result.
-        group.flushed.send_replace(Some(flushed));
+        metrics.record_flush(group.members);
+        let result = flush(&db).await;
+        window.ended(group.members, shared.next_group().members, began);
+        // There is no receiver if all members have stopped waiting.
+        group.result.send_replace(Some(result));
     }
 }
 
-/// Flushes everything that has been accepted. Returns when readers of durable state see it.
+/// Flushes everything that has been accepted. Returns once it is visible to readers of durable
+/// state.
 async fn flush(db: &Db) -> Result<(), Error> {
     let unknown = |error: slatedb::Error| Error::Unknown(Cause::new(error));
     let accepted = db.snapshot().map_err(unknown)?.seq();
     db.flush().await.map_err(unknown)?;
     let closed = || Error::Unknown(Cause::new("the log was closed before it was flushed"));
     let mut status = db.subscribe();
-    let over = |status: &DbStatus| status.durable_seq >= accepted || status.close_reason.is_some();
-    let status = status.wait_for(over).await.map_err(|_| closed())?;
+    let is_done =
+        |status: &DbStatus| status.durable_seq >= accepted || status.close_reason.is_some();
+    let status = status.wait_for(is_done).await.map_err(|_| closed())?;
     if status.durable_seq >= accepted { Ok(()) } else { Err(closed()) }
 }

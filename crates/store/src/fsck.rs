@@ -1,4 +1,5 @@
-//! Reads every record and checks every invariant, without writing.
+//! Checks the consistency of a store: reads every record and checks every invariant, without
+//! writing.
 
 mod report;
 
@@ -7,39 +8,39 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use bytes::Bytes;
 use uuid::Uuid;
 
-use super::codec::{Document, PieceText};
+use super::codec::{ChunkBytes, Document};
 use super::error::Error;
-use super::invariants::{self, Broken};
-use super::jobs::Work;
+use super::invariants::{self, Violation};
+use super::jobs::JobWork;
 use super::key_space::{Check, KeySpace};
-use super::key_visitor::{Visitor, visit};
+use super::key_visitor::{KeyVisitor, visit};
 use super::keys::{
-    ApiKeyKey, EndedJobKey, JobKey, Key, MetadataKey, NamespaceKey, NamespaceNameKey, PieceKey,
-    PlaceKey, PolicyRevisionKey, PublicationKey, StoreKey, TabularKey, TabularNameKey, UuidKey,
-    WarehouseKey,
+    ApiKeyKey, ChunkKey, EndedJobKey, JobKey, Key, LocationKey, MetadataKey, NamespaceKey,
+    NamespaceNameKey, PolicyRevisionKey, PublicationKey, StoreKey, TabularKey, TabularNameKey,
+    UuidKey, WarehouseKey,
 };
-use super::policy_book::{self, PolicyBook};
-use super::read::{Range, Read, corrupt, decode_value};
+use super::policy_snapshot::{self, PolicySnapshot};
+use super::read::{KeyRange, StoreRead, corrupt, decode_value};
 use super::records::{
-    FORMAT_VERSION, FORMAT_WITH_PLACES, FORMAT_WITH_UUIDS, NamespaceRecord, TabularRecord,
+    FORMAT_VERSION, FORMAT_WITH_LOCATIONS, FORMAT_WITH_UUIDS, NamespaceRecord, TabularRecord,
 };
 use slateberg_base::progress::{Phase, Progress};
 use slateberg_model::ident::TabularKind;
-use slateberg_model::text::PieceHash;
+use slateberg_model::segmented_json::ChunkHash;
 
-pub use report::{Published, Report};
+pub use report::{PublishedMetadata, Report};
 
 /// Number of records to read at once.
-const PAGE: usize = 10_000;
+const PAGE_RECORDS: usize = 10_000;
 
-/// Checks every record. The report has the damage. Errors if the store cannot be read.
-pub async fn walk(store: &impl Read, progress: &Progress) -> Result<Report, Error> {
+/// Checks every record, and reports damage. Errors only if the store cannot be read.
+pub async fn walk(store: &impl StoreRead, progress: &Progress) -> Result<Report, Error> {
     let mut walk = Walk {
         store,
         report: Report::default(),
         format_version: FORMAT_VERSION,
         phase: progress.phase("reading records", None),
-        known: Known::default(),
+        index: RecordIndex::default(),
     };
     let checks: BTreeSet<Check> = KeySpace::ALL.iter().map(|space| space.rules().check).collect();
     for check in checks {
@@ -50,22 +51,22 @@ pub async fn walk(store: &impl Read, progress: &Progress) -> Result<Report, Erro
 }
 
 /// Returns the id of the warehouse with this name.
-pub async fn warehouse_id(store: &impl Read, name: &str) -> Result<Option<Uuid>, Error> {
+pub async fn warehouse_id(store: &impl StoreRead, name: &str) -> Result<Option<Uuid>, Error> {
     Ok(store.get(&WarehouseKey(name.to_owned())).await?.map(|record| record.id))
 }
 
 struct Walk<'a, R> {
     store: &'a R,
     report: Report,
-    /// Format of the store. Records that only newer formats have are not missing.
+    /// Format of the store. Records that were introduced with a newer format may be missing.
     format_version: u32,
     phase: Phase,
-    known: Known,
+    index: RecordIndex,
 }
 
-/// Records that later checks need.
+/// Records of earlier checks, which later checks need.
 #[derive(Default)]
-struct Known {
+struct RecordIndex {
     warehouses: HashSet<Uuid>,
     namespaces: HashMap<Uuid, NamespaceRecord>,
     tabulars: HashMap<Uuid, TabularRecord>,
@@ -75,7 +76,7 @@ struct Known {
     purged: HashSet<Uuid>,
 }
 
-impl<R: Read> Walk<'_, R> {
+impl<R: StoreRead> Walk<'_, R> {
     async fn check(&mut self, check: Check) -> Result<(), Error> {
         match check {
             Check::Store => self.store().await,
@@ -83,7 +84,7 @@ impl<R: Read> Walk<'_, R> {
             Check::Namespaces => self.namespaces().await,
             Check::Tabulars => self.tabulars().await,
             Check::TabularNames => self.tabular_names().await,
-            Check::Places => self.places().await,
+            Check::Locations => self.locations().await,
             Check::Uuids => self.uuids().await,
             Check::Publications => self.publications().await,
             Check::Jobs => self.jobs().await,
@@ -91,22 +92,22 @@ impl<R: Read> Walk<'_, R> {
             Check::Policies => self.policies().await,
             Check::EndedJobs => self.ended_jobs().await,
             Check::ApiKeys => self.api_keys().await,
-            Check::Decoding => self.others().await,
+            Check::Decoding => self.check_others().await,
         }
     }
 
-    fn note(&mut self, finding: Result<(), Broken>) {
+    fn note(&mut self, finding: Result<(), Violation>) {
         self.report.broken.extend(finding.err());
     }
 
     async fn all<K: Key>(&mut self, space: KeySpace) -> Result<Vec<(K, K::Value)>, Error> {
         let mut entries = Vec::new();
-        let mut range = Range::all(space);
+        let mut range = KeyRange::all(space);
         loop {
-            let page = self.store.scan::<K>(&range, Some(PAGE)).await?;
+            let page = self.store.scan::<K>(&range, Some(PAGE_RECORDS)).await?;
             self.count(page.len());
             let last = page.last().map(|(key, _)| key.encode());
-            let is_end = page.len() < PAGE;
+            let is_end = page.len() < PAGE_RECORDS;
             entries.extend(page);
             if is_end {
                 return Ok(entries);
@@ -134,8 +135,8 @@ impl<R: Read> Walk<'_, R> {
 
     async fn warehouses(&mut self) -> Result<(), Error> {
         for (key, record) in self.all::<WarehouseKey>(KeySpace::WarehouseNames).await? {
-            if !self.known.warehouses.insert(record.id) {
-                self.note(Err(format!("warehouse {:?} has the id of another", key.0)));
+            if !self.index.warehouses.insert(record.id) {
+                self.note(Err(format!("warehouse {:?} has the id of another warehouse", key.0)));
             }
         }
         Ok(())
@@ -155,20 +156,20 @@ impl<R: Read> Walk<'_, R> {
         }
         for (id, record) in &records {
             if record.id != *id {
-                self.note(Err(format!("namespace {id} calls itself {}", record.id)));
+                self.note(Err(format!("the record of namespace {id} has the id {}", record.id)));
             }
             if !named.contains(id) {
                 self.note(Err(format!("namespace {id} ({:?}) has no name", record.name)));
             }
-            if !self.known.warehouses.contains(&record.warehouse) {
+            if !self.index.warehouses.contains(&record.warehouse) {
                 self.note(Err(format!("namespace {id} is in an unknown warehouse")));
             }
             let parent = record.parent;
             if parent != record.warehouse && !records.contains_key(&parent) {
-                self.note(Err(format!("namespace {id} has no parent {parent}")));
+                self.note(Err(format!("the parent {parent} of namespace {id} does not exist")));
             }
         }
-        self.known.namespaces = records;
+        self.index.namespaces = records;
         Ok(())
     }
 
@@ -179,37 +180,38 @@ impl<R: Read> Walk<'_, R> {
                 TabularKind::View => self.report.views += 1,
             }
             if record.id != key.0 {
-                self.note(Err(format!("table or view {} calls itself {}", key.0, record.id)));
+                self.note(Err(format!("the record of {} has the id {}", key.0, record.id)));
             }
             let at_root = record.namespace == record.warehouse;
-            if !at_root && !self.known.namespaces.contains_key(&record.namespace) {
-                self.note(Err(format!("{} is in a namespace that is not there", record.id)));
+            if !at_root && !self.index.namespaces.contains_key(&record.namespace) {
+                self.note(Err(format!("{} is in a namespace that does not exist", record.id)));
             }
-            self.known.tabulars.insert(key.0, record);
+            self.index.tabulars.insert(key.0, record);
         }
         Ok(())
     }
 
-    async fn places(&mut self) -> Result<(), Error> {
-        let mut places: HashMap<Uuid, usize> = HashMap::new();
-        for (key, entry) in self.all::<PlaceKey>(KeySpace::Places).await? {
-            if entry.id != key.id || !self.known.tabulars.contains_key(&key.id) {
-                self.note(Err(format!("a place is that of {}, which is not there", key.id)));
+    async fn locations(&mut self) -> Result<(), Error> {
+        let mut locations: HashMap<Uuid, usize> = HashMap::new();
+        for (key, entry) in self.all::<LocationKey>(KeySpace::Locations).await? {
+            if entry.id != key.id || !self.index.tabulars.contains_key(&key.id) {
+                self.note(Err(format!("a location leads to {}, which does not exist", key.id)));
             }
-            *places.entry(key.id).or_default() += 1;
+            *locations.entry(key.id).or_default() += 1;
         }
-        if self.format_version < FORMAT_WITH_PLACES {
+        if self.format_version < FORMAT_WITH_LOCATIONS {
             return Ok(());
         }
-        for (id, record) in &self.known.tabulars {
-            let found = places.get(id).copied().unwrap_or_default();
-            let locations = || record.further_paths.iter().chain([&record.location]);
-            // A location with percent-encoded characters has a second key, for its decoded
-            // spelling, unless an older version has written it.
-            let encoded = locations().filter(|location| location.contains('%')).count();
-            let least = locations().count();
+        for (id, record) in &self.index.tabulars {
+            let found = locations.get(id).copied().unwrap_or_default();
+            let paths = || record.further_paths.iter().chain([&record.location]);
+            // A location with percent-encoded characters has a second key, for its decoded form. An
+            // older version of slateberg did not write that key.
+            let encoded = paths().filter(|location| location.contains('%')).count();
+            let least = paths().count();
             if !(least..=least + encoded).contains(&found) {
-                let broken = format!("{id} has {found} places, not those of its record");
+                let broken =
+                    format!("{id} has {found} locations in the index that differ from its record");
                 self.report.broken.push(broken);
             }
         }
@@ -219,18 +221,18 @@ impl<R: Read> Walk<'_, R> {
     async fn uuids(&mut self) -> Result<(), Error> {
         let mut found = HashSet::new();
         for (key, entry) in self.all::<UuidKey>(KeySpace::Uuids).await? {
-            let record = self.known.tabulars.get(&key.id).filter(|record| record.uuid == key.uuid);
+            let record = self.index.tabulars.get(&key.id).filter(|record| record.uuid == key.uuid);
             if entry.id != key.id || record.is_none() {
                 self.note(Err(format!(
-                    "UUID {} is that of {}, which has another",
+                    "UUID {} leads to {}, which has another UUID",
                     key.uuid, key.id
                 )));
             }
             found.insert(key.id);
         }
-        let kept = self.format_version >= FORMAT_WITH_UUIDS;
-        for id in self.known.tabulars.keys().filter(|id| kept && !found.contains(id)) {
-            self.report.broken.push(format!("{id} is not found by its UUID"));
+        let has_uuids = self.format_version >= FORMAT_WITH_UUIDS;
+        for id in self.index.tabulars.keys().filter(|id| has_uuids && !found.contains(id)) {
+            self.report.broken.push(format!("the index of UUIDs does not contain {id}"));
         }
         Ok(())
     }
@@ -240,7 +242,7 @@ impl<R: Read> Walk<'_, R> {
         let mut views = HashMap::new();
         for space in [KeySpace::ViewNames, KeySpace::TableNames] {
             for (key, entry) in self.all::<TabularNameKey>(space).await? {
-                let record = self.known.tabulars.get(&entry.id);
+                let record = self.index.tabulars.get(&entry.id);
                 self.note(invariants::tabular_name(&key, &entry, record));
                 let name = (key.namespace, key.name.clone());
                 if key.kind == TabularKind::Table {
@@ -253,7 +255,7 @@ impl<R: Read> Walk<'_, R> {
                 }
             }
         }
-        for (id, record) in &self.known.tabulars {
+        for (id, record) in &self.index.tabulars {
             if !named.contains(id) {
                 self.report.broken.push(format!("{id} ({:?}) has no name", record.name));
             }
@@ -263,9 +265,9 @@ impl<R: Read> Walk<'_, R> {
 
     async fn publications(&mut self) -> Result<(), Error> {
         for (key, marker) in self.all::<PublicationKey>(KeySpace::Publications).await? {
-            let record = self.known.tabulars.get(&key.id);
+            let record = self.index.tabulars.get(&key.id);
             if record.is_some_and(|record| record.version == key.version) {
-                self.known.pending.insert(key.id);
+                self.index.pending.insert(key.id);
             }
             self.note(invariants::publication(&key, &marker, record));
         }
@@ -274,8 +276,8 @@ impl<R: Read> Walk<'_, R> {
 
     async fn jobs(&mut self) -> Result<(), Error> {
         for (_, job) in self.all::<JobKey>(KeySpace::Jobs).await? {
-            if let Work::ReachableFrom { id, .. } = job.work {
-                self.known.purged.insert(id);
+            if let JobWork::ReachableFrom { id, .. } = job.work {
+                self.index.purged.insert(id);
             }
         }
         Ok(())
@@ -289,21 +291,21 @@ impl<R: Read> Walk<'_, R> {
             self.phase.advance(1);
             documented.insert(id);
             let Some(document) = document else { continue };
-            match self.known.tabulars.get(&id) {
+            match self.index.tabulars.get(&id) {
                 Some(record) => {
                     self.report.broken.extend(invariants::metadata(record, &document).err());
-                    self.report.published.push(Published {
+                    self.report.published.push(PublishedMetadata {
                         warehouse: record.warehouse,
                         metadata_location: record.metadata_location.clone(),
                         document,
-                        is_pending: self.known.pending.contains(&id),
+                        is_pending: self.index.pending.contains(&id),
                     });
                 }
-                None if self.known.purged.contains(&id) => {}
-                None => self.note(Err(format!("the metadata of {id} belongs to nothing"))),
+                None if self.index.purged.contains(&id) => {}
+                None => self.note(Err(format!("the metadata of {id} belongs to no table or view"))),
             }
         }
-        for id in self.known.tabulars.keys() {
+        for id in self.index.tabulars.keys() {
             if !documented.contains(id) {
                 self.report.broken.push(format!("{id} has no metadata"));
             }
@@ -311,41 +313,41 @@ impl<R: Read> Walk<'_, R> {
         Ok(())
     }
 
-    /// Returns the documents, with `None` for incomplete ones, and checks that every referenced
-    /// chunk exists, and no other.
+    /// Returns the documents, with `None` for incomplete ones. Checks that all referenced chunks
+    /// exist, and that all chunks are referenced.
     async fn documents(&mut self) -> Result<Vec<(Uuid, Option<Document>)>, Error> {
-        let mut pieces: HashMap<Uuid, HashMap<PieceHash, Bytes>> = HashMap::new();
-        for (key, PieceText(text)) in self.all::<PieceKey>(KeySpace::MetadataPieces).await? {
-            if PieceHash::of(&text) != key.hash {
-                self.note(Err(format!("piece {:?} of {} holds another text", key.hash, key.id)));
+        let mut chunks: HashMap<Uuid, HashMap<ChunkHash, Bytes>> = HashMap::new();
+        for (key, ChunkBytes(text)) in self.all::<ChunkKey>(KeySpace::MetadataChunks).await? {
+            if ChunkHash::of(&text) != key.hash {
+                self.note(Err(format!("chunk {:?} of {} differs from its hash", key.hash, key.id)));
             }
-            pieces.entry(key.id).or_default().insert(key.hash, text);
+            chunks.entry(key.id).or_default().insert(key.hash, text);
         }
         let mut documents = Vec::new();
         for (MetadataKey(id), head) in self.all::<MetadataKey>(KeySpace::Metadata).await? {
-            let mut own = pieces.remove(&id).unwrap_or_default();
+            let mut own = chunks.remove(&id).unwrap_or_default();
             let document = head.complete(&own).map_err(|missing| {
-                format!("piece {missing:?} of the metadata of {id} is missing or of another length")
+                format!("chunk {missing:?} of the metadata of {id} is missing or of another length")
             });
-            for hash in head.pieces() {
+            for hash in head.chunks() {
                 own.remove(&hash);
             }
             for hash in own.keys() {
-                self.note(Err(format!("the metadata of {id} does not know its piece {hash:?}")));
+                self.note(Err(format!("the metadata of {id} does not reference chunk {hash:?}")));
             }
             documents.push((id, document.map_err(|broken| self.note(Err(broken))).ok()));
         }
-        for id in pieces.keys() {
-            self.note(Err(format!("there are pieces of the metadata of {id}, which is not there")));
+        for id in chunks.keys() {
+            self.note(Err(format!("there are chunks for metadata of {id}, which does not exist")));
         }
         Ok(documents)
     }
 
     async fn policies(&mut self) -> Result<(), Error> {
         let revisions = self.all::<PolicyRevisionKey>(KeySpace::PolicyLog).await?;
-        let book = PolicyBook::read(self.store).await?;
+        let book = PolicySnapshot::read(self.store).await?;
         self.count(book.policies.len() + book.grants.len() + usize::from(book.number > 0));
-        let broken = policy_book::check(&book, revisions.iter().map(|(key, it)| (key.0, it)));
+        let broken = policy_snapshot::check(&book, revisions.iter().map(|(key, it)| (key.0, it)));
         self.report.broken.extend(broken);
         Ok(())
     }
@@ -354,7 +356,7 @@ impl<R: Read> Walk<'_, R> {
         for (key, job) in self.all::<EndedJobKey>(KeySpace::EndedJobs).await? {
             if job.ended.is_none() {
                 self.note(Err(format!(
-                    "job {} is among those that have ended, and has not",
+                    "job {} is stored as an ended job, but has not ended",
                     key.0
                 )));
             }
@@ -365,17 +367,17 @@ impl<R: Read> Walk<'_, R> {
     async fn api_keys(&mut self) -> Result<(), Error> {
         for (key, record) in self.all::<ApiKeyKey>(KeySpace::ApiKeys).await? {
             if record.id != key.0 {
-                self.note(Err(format!("API key {} calls itself {}", key.0, record.id)));
+                self.note(Err(format!("the record of API key {} has the id {}", key.0, record.id)));
             }
         }
         Ok(())
     }
 
     /// Decodes the records that have no other check.
-    async fn others(&mut self) -> Result<(), Error> {
+    async fn check_others(&mut self) -> Result<(), Error> {
         let others = KeySpace::ALL.iter().filter(|space| space.rules().check == Check::Decoding);
         for &space in others {
-            let mut entries = self.store.iterate(&Range::all(space)).await?;
+            let mut entries = self.store.iterate(&KeyRange::all(space)).await?;
             while let Some(entry) = entries.next().await? {
                 visit(space, Decoding { key: &entry.key, value: &entry.value })?;
                 self.count(1);
@@ -386,7 +388,7 @@ impl<R: Read> Walk<'_, R> {
 
     async fn unknown_spaces(&mut self) -> Result<(), Error> {
         for byte in (0..=u8::MAX).filter(|byte| KeySpace::of_byte(*byte).is_none()) {
-            if self.store.any(&Range::prefix([byte])).await? {
+            if self.store.any(&KeyRange::prefix([byte])).await? {
                 self.note(Err(format!("there are keys in the unknown space 0x{byte:02x}")));
             }
         }
@@ -400,7 +402,7 @@ struct Decoding<'a> {
     value: &'a [u8],
 }
 
-impl Visitor for Decoding<'_> {
+impl KeyVisitor for Decoding<'_> {
     type Output = Result<(), Error>;
 
     fn visit<K: Key>(self) -> Self::Output {

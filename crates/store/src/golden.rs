@@ -1,20 +1,21 @@
-//! Golden tests of the stored format: old bytes are decoded, and encoded to the same bytes.
+//! Golden tests of the stored format: old bytes can be decoded, and the result is encoded to the
+//! same bytes.
 //!
-//! Never adapt these bytes to the code. If a record gets another form, keep the old one here beside
-//! the new one.
+//! Never adapt these bytes to the code. If the encoding of a record changes, keep the old bytes
+//! here beside the new ones.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::Value as Json;
-use slateberg_model::text::Segment;
+use slateberg_model::segmented_json::Segment;
 
-use super::codec::{Head, PieceText, Value};
+use super::codec::{ChunkBytes, DocumentHead, Value};
 use super::key_space::KeySpace;
-use super::key_visitor::{Visitor, visit};
-use super::keys::{Key, MetadataKey, PieceKey};
-use super::records::{IdempotencyRecord, Outcome};
+use super::key_visitor::{KeyVisitor, visit};
+use super::keys::{ChunkKey, Key, MetadataKey};
+use super::records::{IdempotencyRecord, MutationOutcome};
 
-/// Keys, in hexadecimal, and the JSON that follows the version byte, which is 1.
+/// Keys in hexadecimal, and the JSON of their records. The version byte before the JSON is 1.
 const RECORDS: &[(&str, &str)] = &[
     (
         "01",
@@ -24,7 +25,7 @@ const RECORDS: &[(&str, &str)] = &[
         "01",
         r#"{"format_version":6,"catalog_id":"0197a000-0000-7000-8000-000000000001","created_ms":1700000000000,"clone_of":{"parent_url":"s3://bucket/state","parent_catalog":"0197a000-0000-7000-8000-000000000002","pin":"0197a000-0000-7000-8000-000000000003","pin_name":"clone","checkpoint":"nightly","as_of_ms":1700000000001,"cloned_ms":1700000000002},"timeline":"0197a000-0000-7000-8000-000000000004"}"#,
     ),
-    // The warehouse "prod": of the configuration, and created at run time.
+    // The warehouse "prod", first as defined by the configuration, then as created at run time.
     (
         "1070726f64",
         r#"{"id":"0197a000-0000-7000-8000-000000000010","location":"file:///data","created_ms":1700000000000}"#,
@@ -57,7 +58,7 @@ const RECORDS: &[(&str, &str)] = &[
         "320197a000000070008000000000000031",
         r#"{"id":"0197a000-0000-7000-8000-000000000031","kind":"view","warehouse":"0197a000-0000-7000-8000-000000000010","namespace":"0197a000-0000-7000-8000-000000000020","name":"v","uuid":"0197a000-0000-7000-8000-000000000041","location":"file:///data/ns/v","metadata_location":"file:///data/ns/v/metadata/00000.metadata.json","version":1,"created_ms":1700000000000,"updated_ms":1700000000000}"#,
     ),
-    // The location file:///data/t, whose parts are "file", "data" and "t", and a UUID.
+    // The location file:///data/t, whose parts are "file", "data" and "t", and a table UUID.
     (
         "3566696c65006461746100740001\
          0197a000000070008000000000000030",
@@ -83,7 +84,7 @@ const RECORDS: &[(&str, &str)] = &[
         "420197a000000070008000000000000052",
         r#"{"warehouse":"0197a000-0000-7000-8000-000000000010","files":{"orphans":{"dry_run":true,"age_seconds":86400}},"created_ms":1700000000000,"progress":{"started_ms":1700000000001,"done":1,"total":1,"kept":0,"bytes":3,"position":null,"cutoff_ms":1699000000000,"found":["f"]},"failures":0,"next_try_ms":0,"ended":{"how":"cancelled","at_ms":1700000000009}}"#,
     ),
-    // Outcomes of requests of "etl".
+    // Outcomes of requests by the principal "etl".
     (
         "500197a00000007000800000000000006065746c",
         r#"{"fingerprint":"00ff","outcome":"done","expires_ms":1700000000000}"#,
@@ -139,11 +140,11 @@ const RECORDS: &[(&str, &str)] = &[
     ),
 ];
 
-/// `{"a":[`, the chunk `1,` and `2]}`, as version 7.
+/// Head of the document of version 7 that consists of `{"a":[`, the chunk `1,`, and `2]}`.
 const HEAD: &str = "0200000000000000070000000300000000060100000002e9586b616536950f82cad86972b68f4f000000000328b52ffd20094900007b2261223a5b325d7d";
-const PIECE_KEY: &str = "340197a000000070008000000000000030e9586b616536950f82cad86972b68f4f";
-const PIECE: &str = "0128b52ffd2002110000312c";
-/// `{"a":[1,2]}` as version 7, in the form of format version 1.
+const CHUNK_KEY: &str = "340197a000000070008000000000000030e9586b616536950f82cad86972b68f4f";
+const CHUNK: &str = "0128b52ffd2002110000312c";
+/// Document `{"a":[1,2]}` of version 7, as written with store format 1.
 const WHOLE: &str = "01000000000000000728b52ffd200b5900007b2261223a5b312c325d7d";
 const TABLE: &str = "330197a000000070008000000000000030";
 
@@ -165,7 +166,7 @@ fn key<K: Key>(key: &[u8]) -> K {
 pub(super) fn examples() -> BTreeMap<KeySpace, (Vec<u8>, Vec<u8>)> {
     let json = RECORDS.iter().map(|(key, json)| (bytes(key), [b"\x01", json.as_bytes()].concat()));
     let metadata =
-        [(TABLE, HEAD), (PIECE_KEY, PIECE)].map(|(key, value)| (bytes(key), bytes(value)));
+        [(TABLE, HEAD), (CHUNK_KEY, CHUNK)].map(|(key, value)| (bytes(key), bytes(value)));
     let mut examples = BTreeMap::new();
     for (key, value) in json.chain(metadata) {
         let space = KeySpace::of(&key).expect("its space is known");
@@ -175,12 +176,12 @@ pub(super) fn examples() -> BTreeMap<KeySpace, (Vec<u8>, Vec<u8>)> {
 }
 
 /// A stored key with the JSON of its record.
-struct Stored<'a> {
+struct StoredRecord<'a> {
     at: &'a [u8],
     json: &'a str,
 }
 
-impl Visitor for Stored<'_> {
+impl KeyVisitor for StoredRecord<'_> {
     type Output = ();
 
     fn visit<K: Key>(self) {
@@ -196,10 +197,10 @@ impl Visitor for Stored<'_> {
 }
 
 #[test]
-fn records_are_read_as_they_were_written() {
+fn stored_records_decode_and_encode_unchanged() {
     for (key, json) in RECORDS {
         let at = bytes(key);
-        visit(KeySpace::of(&at).expect("its space is known"), Stored { at: &at, json });
+        visit(KeySpace::of(&at).expect("its space is known"), StoredRecord { at: &at, json });
     }
 }
 
@@ -215,7 +216,7 @@ struct RoundTrip {
     value: Vec<u8>,
 }
 
-impl Visitor for RoundTrip {
+impl KeyVisitor for RoundTrip {
     type Output = ();
 
     fn visit<K: Key>(self) {
@@ -227,33 +228,34 @@ impl Visitor for RoundTrip {
 }
 
 #[test]
-fn the_key_and_the_record_of_every_key_space_come_back() {
+fn keys_and_records_round_trip_in_every_key_space() {
     for (space, (key, value)) in examples() {
         visit(space, RoundTrip { key, value });
     }
 }
 
 #[test]
-fn a_remembered_refusal_is_read_with_its_code() {
+fn stored_rejection_decodes_with_its_code() {
     let json = RECORDS.iter().find(|(_, json)| json.contains("refused")).expect("it is there").1;
     let record = IdempotencyRecord::decode(&[b"\x01", json.as_bytes()].concat());
-    let refused = Outcome::Refused { kind: "NoSuchTable".to_owned(), message: "ns.t".to_owned() };
-    assert_eq!(record.expect("it is read").outcome, refused);
+    let error =
+        MutationOutcome::Refused { kind: "NoSuchTable".to_owned(), message: "ns.t".to_owned() };
+    assert_eq!(record.expect("it is read").outcome, error);
 }
 
 #[test]
-fn metadata_is_read_as_it_was_written() {
+fn stored_metadata_decodes_unchanged() {
     let _ = key::<MetadataKey>(&bytes(TABLE));
-    let piece_key: PieceKey = key(&bytes(PIECE_KEY));
-    let PieceText(piece) = PieceText::decode(&bytes(PIECE)).expect("a piece");
-    assert_eq!(&*piece, b"1,");
-    let head = Head::decode(&bytes(HEAD)).expect("a head");
-    assert_eq!(head.pieces().collect::<Vec<_>>(), [piece_key.hash]);
-    for (head, pieces) in [
-        (head, HashMap::from([(piece_key.hash, piece)])),
-        (Head::decode(&bytes(WHOLE)).expect("a head"), HashMap::new()),
+    let chunk_key: ChunkKey = key(&bytes(CHUNK_KEY));
+    let ChunkBytes(chunk) = ChunkBytes::decode(&bytes(CHUNK)).expect("a chunk");
+    assert_eq!(&*chunk, b"1,");
+    let head = DocumentHead::decode(&bytes(HEAD)).expect("a head");
+    assert_eq!(head.chunks().collect::<Vec<_>>(), [chunk_key.hash]);
+    for (head, chunks) in [
+        (head, HashMap::from([(chunk_key.hash, chunk)])),
+        (DocumentHead::decode(&bytes(WHOLE)).expect("a head"), HashMap::new()),
     ] {
-        let document = head.complete(&pieces).expect("it is whole");
+        let document = head.complete(&chunks).expect("all chunks exist");
         assert_eq!(document.version, 7);
         let text: Vec<u8> = document.text.segments().iter().flat_map(segment).collect();
         assert_eq!(text, br#"{"a":[1,2]}"#);
@@ -263,6 +265,6 @@ fn metadata_is_read_as_it_was_written() {
 fn segment(segment: &Segment) -> Vec<u8> {
     match segment {
         Segment::Inline(bytes) => bytes.to_vec(),
-        Segment::Piece(piece) => piece.text().to_vec(),
+        Segment::Chunk(chunk) => chunk.text().to_vec(),
     }
 }

@@ -1,4 +1,4 @@
-//! The handle of the open store.
+//! [`Store`]: the handle of the open store.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,20 +7,20 @@ use slatedb::config::{CloseOptions, FlushType};
 use slatedb::{CloseReason, Db};
 
 use super::block_cache::BlockCaches;
-use super::encryption::Unlocked;
+use super::encryption::UnlockedKeys;
 use super::error::Error;
 use super::flusher::Flusher;
-use super::location::Place;
+use super::location::StoreLocation;
 use super::metrics::Metrics;
-use super::recent::Recent;
+use super::record_cache::RecordCache;
 use super::records::PublicationKey;
 use super::settings::Settings;
 use slateberg_telemetry::audit::AuditLog;
 use slateberg_telemetry::cache::CacheUsage;
 use slateberg_telemetry::collection::Collection;
-use slateberg_wal::Hold;
+use slateberg_wal::JournalLock;
 
-/// The open store: one writer. Cheap to clone.
+/// The open store, of which this process is the only writer. Cheap to clone.
 #[derive(Clone)]
 pub struct Store {
     pub(super) db: Db,
@@ -32,26 +32,26 @@ pub struct Store {
 pub(super) struct Shared {
     pub(super) settings: Settings,
     pub(super) next_change: AtomicU64,
-    pub(super) landed: Landed,
+    pub(super) published_markers: PublishedMarkers,
     pub(super) flusher: Flusher,
-    pub(super) recent: Recent,
-    /// Location of the store. Reads and writes go through its keys if it is encrypted.
-    pub(super) place: Place,
+    pub(super) record_cache: RecordCache,
+    /// Location of the store, with encryption and decryption if the store is encrypted.
+    pub(super) location: StoreLocation,
     pub(super) metrics: Metrics,
     pub(super) caches: BlockCaches,
     /// Keys of an encrypted store.
-    pub(super) unlocked: Option<Unlocked>,
-    /// Serializes creation and deletion of checkpoints.
+    pub(super) unlocked: Option<UnlockedKeys>,
+    /// Lock with which creations and deletions of checkpoints exclude each other.
     pub(super) checkpointing: tokio::sync::Mutex<()>,
     /// Holds the lock of the journal until the store is closed.
-    pub(super) journal: Mutex<Option<Hold>>,
+    pub(super) journal: Mutex<Option<JournalLock>>,
 }
 
-/// Markers of completed publications, which the next batch removes.
+/// Markers of completed publications. The next transaction removes them.
 #[derive(Default)]
-pub(super) struct Landed(Mutex<Vec<PublicationKey>>);
+pub(super) struct PublishedMarkers(Mutex<Vec<PublicationKey>>);
 
-impl Landed {
+impl PublishedMarkers {
     pub(super) fn add(&self, key: PublicationKey) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(key);
     }
@@ -60,15 +60,15 @@ impl Landed {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(super) fn give_back(&self, keys: Vec<PublicationKey>) {
+    pub(super) fn put_back(&self, keys: Vec<PublicationKey>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(keys);
     }
 }
 
 impl Store {
-    /// Writes changes to this audit log as well.
+    /// Returns the store with this audit log, to which changes are also written.
     #[must_use]
-    pub fn audited(self, audit: Arc<AuditLog>) -> Self {
+    pub fn with_audit_log(self, audit: Arc<AuditLog>) -> Self {
         Self { audit, ..self }
     }
 
@@ -77,38 +77,38 @@ impl Store {
         &self.audit
     }
 
-    /// Sequence number of the next entry in the change log.
+    /// Returns the sequence number of the next entry in the change log.
     pub fn next_change(&self) -> u64 {
         self.shared.next_change.load(Ordering::Relaxed)
     }
 
-    /// Usage of the record cache.
+    /// Returns the usage of the record cache.
     pub fn record_cache_usage(&self) -> CacheUsage {
-        self.shared.recent.record_usage()
+        self.shared.record_cache.record_usage()
     }
 
-    /// Usage of the page cache.
+    /// Returns the usage of the page cache.
     pub fn page_cache_usage(&self) -> CacheUsage {
-        self.shared.recent.page_usage()
+        self.shared.record_cache.page_usage()
     }
 
     /// Reports the metrics.
     pub fn collect(&self, into: &mut Collection) {
         self.shared.metrics.collect(into);
         self.shared.caches.collect(into);
-        self.shared.place.storage.collect(into);
+        self.shared.location.storage.collect(into);
         self.record_cache_usage().collect(into, "record", "Names and small records");
         self.page_cache_usage().collect(into, "page", "Pages of names");
     }
 
     /// Errors if the store currently rejects writes.
     pub fn check_writable(&self) -> Result<(), Error> {
-        Ok(self.shared.place.storage.journal().check_writable()?)
+        Ok(self.shared.location.storage.journal().check_writable()?)
     }
 
-    /// Stops waiting for disk space, because the store is about to be closed.
+    /// Stops waiting for disk space, because the store will be closed.
     pub fn give_up_on_space(&self) {
-        self.shared.place.storage.give_up_on_space();
+        self.shared.location.storage.give_up_on_space();
     }
 
     /// Errors if the store is closed.
@@ -121,7 +121,7 @@ impl Store {
     }
 
     /// Waits until the store is closed for any reason. Returns the reason.
-    pub async fn closed(&self) -> Error {
+    pub async fn wait_closed(&self) -> Error {
         let mut status = self.db.subscribe();
         loop {
             if let Err(error) = self.check_open() {
@@ -139,32 +139,33 @@ impl Store {
         Ok(self.db.flush_with_options(options).await?)
     }
 
-    /// Closes the store in order: everything that was accepted is durable when this returns. A
-    /// failed store is closed as well, and returns an error; its log keeps the newest records.
+    /// Closes the store in order: when this returns, everything that was accepted is durable.
+    /// Closing a failed store returns an error, and its log keeps the newest records.
     pub async fn close(&self) -> Result<(), Error> {
         self.give_up_on_space();
         let closed = close_in_order(&self.db).await;
-        // In every case, nothing writes now, and the directory is free.
+        // In any case, nothing is written from now on, and the lock of the directory is released.
         let journal = self.shared.journal.lock().unwrap_or_else(PoisonError::into_inner).take();
         closed?;
-        // SlateDB's own checkpoints may need the journal.
+        // A checkpoint of SlateDB itself may need the journal.
         if let Some(journal) = journal
             && !self.is_log_pinned()
             && let Err(error) = journal.discard(self.db.manifest().replay_after_wal_id())
         {
-            tracing::warn!(%error, "the journal is left to the next start");
+            tracing::warn!(%error, "failed to delete the journal: the next start replays it");
         }
         Ok(())
     }
 }
 
-/// Closes the store with all records in sorted runs, so that the log is not needed. Only a
-/// successful return permits to delete the log: SlateDB also reports success for a failed database,
-/// which writes nothing at its end.
+/// Closes the store with all records in sorted runs, so that the log is not needed. The log may be
+/// deleted only if this succeeds. SlateDB's own result is not enough: for a failed database, it
+/// reports success without writing anything.
 pub(super) async fn close_in_order(db: &Db) -> Result<(), Error> {
     let options = CloseOptions { flush_type: Some(FlushType::MemTable) };
     let closed = db.close_with_options(options).await;
-    // The database may have failed at any moment before the close. The first reason is decisive.
+    // The database may have failed at any moment before it was closed. The status has the first
+    // reason.
     match db.status().close_reason {
         Some(CloseReason::Clean) => Ok(closed?),
         Some(CloseReason::Fenced) => Err(Error::Fenced),

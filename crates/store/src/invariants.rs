@@ -1,5 +1,5 @@
-//! Invariants of records: pure functions that run before each commit on its records, and in `fsck`
-//! on all records.
+//! Invariants of records: pure functions that check the changed records before each commit, and all
+//! records in `fsck`.
 
 use super::codec::Document;
 use super::keys::{NamespaceNameKey, PublicationKey, TabularNameKey};
@@ -9,44 +9,46 @@ use slateberg_model::table::TableMetadata;
 use slateberg_model::view::ViewMetadata;
 
 /// Description of a violated invariant.
-pub type Broken = String;
+pub type Violation = String;
 
 /// A namespace's record and its name entry agree.
 pub fn namespace_name(
     key: &NamespaceNameKey,
     entry: &NameEntry,
     record: Option<&NamespaceRecord>,
-) -> Result<(), Broken> {
+) -> Result<(), Violation> {
     let record = record.ok_or_else(|| {
-        format!("the namespace name {:?} points to {}, which is not there", key.name, entry.id)
+        format!("the namespace name {:?} points to {}, which does not exist", key.name, entry.id)
     })?;
-    holds(record.id == entry.id && record.parent == key.parent && record.name == key.name, || {
-        format!("the namespace name {:?} points to {}, which has another", key.name, entry.id)
+    ensure(record.id == entry.id && record.parent == key.parent && record.name == key.name, || {
+        format!("the namespace name {:?} points to {}, which has another name", key.name, entry.id)
     })
 }
 
 /// A table's or view's record and its name entry agree.
-pub fn tabular_name(
+pub(crate) fn tabular_name(
     key: &TabularNameKey,
     entry: &NameEntry,
     record: Option<&TabularRecord>,
-) -> Result<(), Broken> {
+) -> Result<(), Violation> {
     let record = record.ok_or_else(|| {
-        format!("the name {:?} points to {}, which is not there", key.name, entry.id)
+        format!("the name {:?} points to {}, which does not exist", key.name, entry.id)
     })?;
     let same = record.id == entry.id
         && record.namespace == key.namespace
         && record.name == key.name
         && record.kind == key.kind;
-    holds(same, || format!("the name {:?} points to {}, which has another", key.name, entry.id))
+    ensure(same, || {
+        format!("the name {:?} points to {}, which has another name or kind", key.name, entry.id)
+    })
 }
 
 /// No table and view share a name.
-pub fn one_kind_per_name(
+pub(crate) fn one_kind_per_name(
     key: &TabularNameKey,
     same_name_of_other_kind: Option<&NameEntry>,
-) -> Result<(), Broken> {
-    holds(same_name_of_other_kind.is_none(), || {
+) -> Result<(), Violation> {
+    ensure(same_name_of_other_kind.is_none(), || {
         format!("both a table and a view are called {:?}", key.name)
     })
 }
@@ -55,60 +57,67 @@ pub fn one_kind_per_name(
 pub fn namespace_change(
     before: Option<&NamespaceRecord>,
     after: &NamespaceRecord,
-) -> Result<(), Broken> {
+) -> Result<(), Violation> {
     let Some(before) = before else {
-        return holds(after.version == 1, || "a new namespace has version 1".to_owned());
+        return ensure(after.version == 1, || "a new namespace has version 1".to_owned());
     };
-    holds(before.id == after.id && before.warehouse == after.warehouse, || {
+    ensure(before.id == after.id && before.warehouse == after.warehouse, || {
         "a namespace keeps its id and its warehouse".to_owned()
     })?;
-    holds(after.version == before.version + 1, || "a namespace's version grows by one".to_owned())
+    ensure(after.version == before.version + 1, || "a namespace's version grows by one".to_owned())
 }
 
-/// A change keeps the identity of a table or view, and increases the version with the metadata.
-pub fn tabular_change(before: Option<&TabularRecord>, after: &TabularRecord) -> Result<(), Broken> {
+/// A change keeps the identity of a table or view, and increases the version exactly if it changes
+/// the metadata.
+pub fn tabular_change(
+    before: Option<&TabularRecord>,
+    after: &TabularRecord,
+) -> Result<(), Violation> {
     let Some(before) = before else {
-        return holds(after.version == 1, || "a new table or view has version 1".to_owned());
+        return ensure(after.version == 1, || "a new table or view has version 1".to_owned());
     };
     let same =
         before.id == after.id && before.kind == after.kind && before.warehouse == after.warehouse;
-    holds(same, || "a table keeps its id, its kind and its warehouse".to_owned())?;
+    ensure(same, || "a table keeps its id, its kind and its warehouse".to_owned())?;
     if before.metadata_location == after.metadata_location {
-        return holds(after.version == before.version, || {
-            "a version belongs to one metadata file".to_owned()
+        return ensure(after.version == before.version, || {
+            "a table's version grows only with a new metadata file".to_owned()
         });
     }
-    holds(after.version == before.version + 1, || "a table's version grows by one".to_owned())
+    ensure(after.version == before.version + 1, || "a table's version grows by one".to_owned())
 }
 
-/// A marker has the location of its record's version. It may belong to an earlier version, or to a
-/// dropped table.
+/// A publication marker for the current version of a record has the location of the record's
+/// metadata file. A marker may also belong to an earlier version, or to a dropped table.
 pub fn publication(
     key: &PublicationKey,
     marker: &Publication,
     record: Option<&TabularRecord>,
-) -> Result<(), Broken> {
+) -> Result<(), Violation> {
     let Some(record) = record else { return Ok(()) };
-    holds(key.version <= record.version, || {
-        format!("{} is at version {}, its marker at {}", record.id, record.version, key.version)
+    ensure(key.version <= record.version, || {
+        format!(
+            "{} is at version {}, but its publication marker is at version {}",
+            record.id, record.version, key.version
+        )
     })?;
-    holds(
+    ensure(
         key.version < record.version || marker.metadata_location == record.metadata_location,
-        || format!("the marker of {} names another metadata file", record.id),
+        || format!("the publication marker of {} has the location of another file", record.id),
     )
 }
 
 /// Metadata matches its record: version, UUID and location.
-pub fn metadata(record: &TabularRecord, document: &Document) -> Result<(), Broken> {
+pub fn metadata(record: &TabularRecord, document: &Document) -> Result<(), Violation> {
     let id = record.id;
     if document.version != record.version {
         return Err(format!(
-            "{id} is at version {}, its metadata at {}",
+            "{id} is at version {}, but its metadata is at version {}",
             record.version, document.version
         ));
     }
     let (uuid, location) = match record.kind {
-        TabularKind::Table => TableMetadata::from_text(&document.text)
+        TabularKind::Table => TableMetadata::from_segmented_json(&document.text)
             .map(|metadata| (metadata.table_uuid, metadata.location)),
         TabularKind::View => ViewMetadata::parse(&document.text.to_bytes())
             .map(|metadata| (metadata.view_uuid, metadata.location)),
@@ -120,7 +129,7 @@ pub fn metadata(record: &TabularRecord, document: &Document) -> Result<(), Broke
     Ok(())
 }
 
-fn holds(condition: bool, broken: impl FnOnce() -> Broken) -> Result<(), Broken> {
+fn ensure(condition: bool, broken: impl FnOnce() -> Violation) -> Result<(), Violation> {
     if condition { Ok(()) } else { Err(broken()) }
 }
 
@@ -162,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_marker_never_runs_ahead_of_its_record() {
+    fn marker_is_not_ahead_of_its_record() {
         let key = |version| PublicationKey { id: Uuid::nil(), version };
         let marker = |location: &str| Publication { metadata_location: location.into() };
         let current = record(3, "c");

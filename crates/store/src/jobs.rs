@@ -8,9 +8,10 @@ use uuid::Uuid;
 pub struct Job {
     /// Warehouse of the files.
     pub warehouse: Uuid,
-    /// Files to delete. Before format 5, a job consisted of this, its warehouse and its time.
+    /// Files to delete. Before format 5, a job consisted only of this field, `warehouse` and
+    /// `created_ms`.
     #[serde(rename = "files")]
-    pub work: Work,
+    pub work: JobWork,
     /// Time of creation.
     pub created_ms: i64,
     /// Id of the creator. `None` for jobs of commits, and of older binaries.
@@ -21,7 +22,7 @@ pub struct Job {
     pub table: Option<JobTable>,
     /// Progress of the job.
     #[serde(default)]
-    pub progress: Progress,
+    pub progress: JobProgress,
     /// Number of consecutive failures without progress.
     #[serde(default)]
     pub failures: u32,
@@ -33,7 +34,7 @@ pub struct Job {
     pub next_try_ms: i64,
     /// End of the job. `None` while it is active.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ended: Option<Ended>,
+    pub ended: Option<JobEnd>,
 }
 
 /// Table of a job.
@@ -43,22 +44,23 @@ pub struct JobTable {
     pub id: Uuid,
     /// Its `table-uuid`.
     pub uuid: Uuid,
-    /// Name at the creation of the job, as `table:prod/sales/orders`. `None` if it was not looked
-    /// up.
+    /// Name of the table when the job was created, as `table:prod/sales/orders`. `None` if the name
+    /// was not looked up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<String>,
-    /// Locations of its files at that time.
-    pub places: Vec<String>,
+    /// Locations of the table's files when the job was created.
+    #[serde(rename = "places")]
+    pub locations: Vec<String>,
 }
 
 /// Task of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Work {
-    /// Deletes these metadata files, which a table's log no longer references.
+pub enum JobWork {
+    /// Deletes these metadata files, which the table's metadata log no longer references.
     Listed(Vec<String>),
-    /// Deletes everything that a purged table's last metadata references, and the metadata files
-    /// themselves. The metadata record exists until the job ends.
+    /// Deletes all files that the last metadata of a purged table references, and the metadata
+    /// files themselves. The metadata record exists until the job ends.
     ReachableFrom {
         /// Id of the dropped table.
         id: Uuid,
@@ -67,9 +69,9 @@ pub enum Work {
     },
     /// Deletes unreferenced files at the table's location.
     Orphans {
-        /// Whether it only reports the files.
+        /// Whether the job only reports the files.
         dry_run: bool,
-        /// Minimum age of deleted files.
+        /// Minimum age of the files that the job deletes.
         age_seconds: u64,
     },
 }
@@ -77,20 +79,22 @@ pub enum Work {
 /// Progress of a job.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Progress {
+pub struct JobProgress {
     /// Time of the first attempt.
     pub started_ms: Option<i64>,
-    /// Files that were deleted, or would be.
+    /// Files that were deleted, or that a dry run would delete.
     pub done: u64,
     /// Total number of files, once it is known.
     pub total: Option<u64>,
-    /// Files that were not deleted: another table needs them, or the warehouse may not access them.
+    /// Files that were not deleted, because another table needs them, or because the warehouse may
+    /// not access them.
     pub kept: u64,
-    /// Size of the files that were deleted or would be, if a listing contains it.
+    /// Size of the files in `done`, if a listing contains their sizes.
     pub bytes: u64,
-    /// Position to continue from.
-    pub position: Option<Position>,
-    /// Deletes only files that are older, by the clock of the object store.
+    /// Position at which the next attempt continues.
+    pub position: Option<PurgePosition>,
+    /// Time before which a file must have been written to be deleted, by the clock of the object
+    /// store.
     pub cutoff_ms: Option<i64>,
     /// The first files that a dry run would delete.
     pub found: Vec<String>,
@@ -98,17 +102,17 @@ pub struct Progress {
 
 /// Position in the work of a purge.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Position {
+pub struct PurgePosition {
     /// Current phase.
-    pub phase: Phase,
-    /// The last completed location. A manifest in the first phase.
+    pub phase: PurgePhase,
+    /// The last completed location. In the first phase, the location of a manifest.
     pub after: String,
 }
 
-/// Phases of a purge, ordered so that every remaining file is still referenced.
+/// Phases of a purge. The order ensures that every remaining file is still referenced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Phase {
+pub enum PurgePhase {
     /// Data and delete files, manifest by manifest.
     Data,
     /// Manifests.
@@ -123,9 +127,9 @@ pub enum Phase {
 
 /// End of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ended {
+pub struct JobEnd {
     /// Kind of the end.
-    pub how: Ending,
+    pub how: JobOutcome,
     /// Time of the end.
     pub at_ms: i64,
 }
@@ -133,7 +137,7 @@ pub struct Ended {
 /// Kinds of ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Ending {
+pub enum JobOutcome {
     /// The job is complete.
     Done,
     /// The job failed permanently.
@@ -144,14 +148,14 @@ pub enum Ending {
 
 impl Job {
     /// Creates a job.
-    pub fn new(warehouse: Uuid, work: Work, table: Option<JobTable>, created_ms: i64) -> Self {
+    pub fn new(warehouse: Uuid, work: JobWork, table: Option<JobTable>, created_ms: i64) -> Self {
         Self {
             warehouse,
             work,
             created_ms,
             created_by: None,
             table,
-            progress: Progress::default(),
+            progress: JobProgress::default(),
             failures: 0,
             last_error: None,
             next_try_ms: 0,
@@ -166,12 +170,12 @@ mod tests {
     use crate::codec::Value;
 
     #[test]
-    fn what_older_binaries_have_left_is_a_job_that_nobody_has_taken_up() {
+    fn job_record_of_an_older_version_decodes_as_not_started() {
         for (files, work) in [
-            (r#"{"listed":["a","b"]}"#, Work::Listed(vec!["a".into(), "b".into()])),
+            (r#"{"listed":["a","b"]}"#, JobWork::Listed(vec!["a".into(), "b".into()])),
             (
                 r#"{"reachable-from":{"id":"00000000-0000-0000-0000-000000000000","metadata_location":"m"}}"#,
-                Work::ReachableFrom { id: Uuid::nil(), metadata_location: "m".into() },
+                JobWork::ReachableFrom { id: Uuid::nil(), metadata_location: "m".into() },
             ),
         ] {
             let warehouse = Uuid::nil();

@@ -1,8 +1,9 @@
-//! Stores the key ring of a store: an object below its path, in the format of `kms::ring`.
+//! Stores the key ring of a store in an object below the store's path. The format of the object is
+//! in `kms::ring`.
 //!
-//! In a bucket, it is replaced by a conditional put. A local directory has no conditional put but a
-//! lock, so the ring is written to a new file, synced, and renamed. At each moment there is one
-//! complete ring.
+//! In a bucket, a conditional put replaces the object. A local directory has a lock instead of
+//! conditional puts, so the ring is written to a new file, which is synced and renamed. At each
+//! moment, exactly one complete ring exists.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -15,53 +16,53 @@ use slatedb::object_store::{
 };
 
 use super::error::Error;
-use super::location::Place;
+use super::location::StoreLocation;
 use slateberg_base::error_chain::Cause;
 use slateberg_kms::ring::Ring;
 
 /// Directory below the store's path.
 const DIRECTORY: &str = "encryption";
 const FILE: &str = "ring.json";
-/// File name during a write.
+/// Name of the file before it is renamed.
 const NEW_FILE: &str = "ring.json.new";
-/// Maximum size, more than that of a ring with thousands of data keys.
+/// Maximum size of a ring. A ring with thousands of data keys is smaller.
 const BYTES_MAX: u64 = 16 << 20;
 
 /// Location of a store's ring.
-pub(super) enum RingPlace {
+pub(super) enum RingLocation {
     Directory(PathBuf),
     Bucket { object_store: Arc<dyn ObjectStore>, path: Path },
 }
 
 /// A stored ring.
-pub(super) struct Found {
+pub(super) struct StoredRing {
     pub(super) ring: Ring,
-    /// Version that must be unchanged when it is replaced. `None` in a directory.
+    /// Version that the object must still have when it is replaced. `None` in a directory.
     version: Option<UpdateVersion>,
 }
 
 /// Result of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Written {
+pub(super) enum WriteOutcome {
     Done,
-    /// Another writer was faster. Nothing was written.
-    Outrun,
+    /// Another process has written the ring first. Nothing was written.
+    Conflict,
 }
 
-impl RingPlace {
+impl RingLocation {
     /// Returns the location of a store's ring.
-    pub(super) fn of(place: &Place) -> Self {
-        match &place.directory {
+    pub(super) fn of(location: &StoreLocation) -> Self {
+        match &location.directory {
             Some(directory) => Self::Directory(directory.join(DIRECTORY)),
             None => Self::Bucket {
-                object_store: Arc::clone(&place.object_store),
-                path: Path::from(place.path.as_str()).join(DIRECTORY).join(FILE),
+                object_store: Arc::clone(&location.object_store),
+                path: Path::from(location.path.as_str()).join(DIRECTORY).join(FILE),
             },
         }
     }
 
     /// Reads the ring, if it exists.
-    pub(super) async fn read(&self) -> Result<Option<Found>, Error> {
+    pub(super) async fn read(&self) -> Result<Option<StoredRing>, Error> {
         let (bytes, version) = match self {
             Self::Directory(directory) => {
                 let file = directory.join(FILE);
@@ -73,7 +74,7 @@ impl RingPlace {
             }
             Self::Bucket { object_store, path } => match object_store.get(path).await {
                 Ok(result) if result.meta.size > BYTES_MAX => {
-                    return Err(unavailable(path, "it is too long for a key ring"));
+                    return Err(unavailable(path, "the object is too long for a key ring"));
                 }
                 Ok(result) => {
                     let meta = &result.meta;
@@ -85,11 +86,11 @@ impl RingPlace {
                 Err(error) => return Err(unavailable(path, error)),
             },
         };
-        Ok(Some(Found { ring: Ring::from_bytes(&bytes)?, version }))
+        Ok(Some(StoredRing { ring: Ring::from_bytes(&bytes)?, version }))
     }
 
     /// Creates the ring of a store.
-    pub(super) async fn create(&self, ring: &Ring) -> Result<Written, Error> {
+    pub(super) async fn create(&self, ring: &Ring) -> Result<WriteOutcome, Error> {
         let bytes = ring.to_bytes()?;
         match self {
             Self::Directory(directory) => write_file(directory, &bytes),
@@ -100,7 +101,11 @@ impl RingPlace {
     }
 
     /// Replaces a ring, unless it has changed since it was read.
-    pub(super) async fn replace(&self, found: &Found, ring: &Ring) -> Result<Written, Error> {
+    pub(super) async fn replace(
+        &self,
+        found: &StoredRing,
+        ring: &Ring,
+    ) -> Result<WriteOutcome, Error> {
         let bytes = ring.to_bytes()?;
         match (self, &found.version) {
             (Self::Directory(directory), _) => write_file(directory, &bytes),
@@ -108,7 +113,9 @@ impl RingPlace {
                 let mode = PutMode::Update(version.clone());
                 put(object_store.as_ref(), path, bytes, mode).await
             }
-            (Self::Bucket { path, .. }, None) => Err(unavailable(path, "it has no version")),
+            (Self::Bucket { path, .. }, None) => {
+                Err(unavailable(path, "the object has no version"))
+            }
         }
     }
 }
@@ -118,11 +125,11 @@ async fn put(
     path: &Path,
     bytes: Vec<u8>,
     mode: PutMode,
-) -> Result<Written, Error> {
+) -> Result<WriteOutcome, Error> {
     match object_store.put_opts(path, PutPayload::from(bytes), mode.into()).await {
-        Ok(_) => Ok(Written::Done),
+        Ok(_) => Ok(WriteOutcome::Done),
         Err(ObjectError::AlreadyExists { .. } | ObjectError::Precondition { .. }) => {
-            Ok(Written::Outrun)
+            Ok(WriteOutcome::Conflict)
         }
         Err(error) => Err(unavailable(path, error)),
     }
@@ -130,15 +137,15 @@ async fn put(
 
 fn read_file(file: &FilePath) -> io::Result<Vec<u8>> {
     if fs::metadata(file)?.len() > BYTES_MAX {
-        return Err(io::Error::other("it is too long for a key ring"));
+        return Err(io::Error::other("the file is too long for a key ring"));
     }
     fs::read(file)
 }
 
-fn write_file(directory: &FilePath, bytes: &[u8]) -> Result<Written, Error> {
+fn write_file(directory: &FilePath, bytes: &[u8]) -> Result<WriteOutcome, Error> {
     let (new, file) = (directory.join(NEW_FILE), directory.join(FILE));
     let write = || {
-        slateberg_wal::make_directory(directory)?;
+        slateberg_wal::create_directory(directory)?;
         let mut written = OpenOptions::new().create(true).truncate(true).write(true).open(&new)?;
         written.write_all(bytes)?;
         written.sync_all()?;
@@ -146,12 +153,12 @@ fn write_file(directory: &FilePath, bytes: &[u8]) -> Result<Written, Error> {
         File::open(directory)?.sync_all()
     };
     write().map_err(|error: io::Error| unavailable(file.display(), error))?;
-    Ok(Written::Done)
+    Ok(WriteOutcome::Done)
 }
 
 fn unavailable(
-    place: impl std::fmt::Display,
+    location: impl std::fmt::Display,
     cause: impl Into<Box<dyn std::error::Error + Send + Sync>>,
 ) -> Error {
-    Error::Unavailable(Cause::about(format_args!("the key ring {place}"), cause))
+    Error::Unavailable(Cause::about(format_args!("the key ring {location}"), cause))
 }

@@ -1,4 +1,4 @@
-//! Key changes of an open store.
+//! Changes of the keys of an open store: new data keys, and new wrapping of existing ones.
 
 use uuid::Uuid;
 
@@ -9,8 +9,8 @@ use slateberg_authz::permit::Permit;
 use slateberg_kms::ring::Ring;
 
 impl Store {
-    /// Id of the catalog that an encrypted store is bound to.
-    pub fn encrypted_catalog(&self) -> Option<Uuid> {
+    /// Returns the id of the catalog to which an encrypted store is bound.
+    pub(crate) fn encrypted_catalog(&self) -> Option<Uuid> {
         self.shared.unlocked.as_ref().map(|unlocked| unlocked.keys.catalog())
     }
 
@@ -34,14 +34,14 @@ impl Store {
         let (encryption, keys) = (&unlocked.encryption, &unlocked.keys);
         let rotated = unlocked.change(|ring| async move {
             let now_ms = encryption.clock.now_ms();
-            let (ring, _) = ring.rotated(encryption.kms.as_ref(), keys, now_ms).await?;
+            let (ring, _) = ring.rotate(encryption.kms.as_ref(), keys, now_ms).await?;
             Ok(ring)
         });
         rotated.await.map(Some)
     }
 
-    /// Wraps all data keys again, with this wrapping key or with the one in the settings. `None`
-    /// for an unencrypted store.
+    /// Wraps all data keys again, with the given wrapping key or the one in the settings. Returns
+    /// `None` for an unencrypted store.
     pub async fn rewrap_data_keys(
         &self,
         _permit: &Permit<ManageEncryption>,
@@ -53,7 +53,7 @@ impl Store {
         let rewrapped = unlocked.change(|ring| async move {
             let now_ms = encryption.clock.now_ms();
             let known = (keys.as_ref(), inherited);
-            ring.rewrapped(encryption.kms.as_ref(), known, wrapping_key, now_ms).await
+            ring.rewrap(encryption.kms.as_ref(), known, wrapping_key, now_ms).await
         });
         rewrapped.await.map(Some)
     }

@@ -1,11 +1,11 @@
-//! Registry of the key spaces: the records of each, and their treatment in operations on whole
-//! stores.
+//! Registry of the key spaces: defines which records each one contains, and how operations on whole
+//! stores treat them.
 //!
-//! A new kind of record starts with a variant of [`KeySpace`]. It compiles once its [`Rules`] and
-//! its key type ([`visit`](super::key_visitor::visit)) exist, and passes the tests once it has an
-//! example. The operations follow the rules: `fsck`, restore, clone, export, the cache and the
-//! removal of old records have no other lists. The tables of keys in `docs/storage-layout.md` are
-//! generated from it.
+//! To add a kind of record, add a variant of [`KeySpace`]. The crate then compiles only with
+//! [`Rules`] and a key type ([`visit`](super::key_visitor::visit)) for it, and passes the tests
+//! only with an example of a record. These rules are the only lists of key spaces that `fsck`,
+//! restore, clone, export, the cache and the removal of old records use. The tables of keys in
+//! `docs/storage-layout.md` are generated from the registry.
 
 mod rules;
 mod table;
@@ -14,7 +14,7 @@ pub use rules::{
     CacheRule, Check, CloneRule, Expiry, ExportRule, LineKind, Removal, RestoreRule, Rules,
 };
 
-/// Declares the enum together with the list of its variants, so that the list has all of them.
+/// Declares the enum together with the list of its variants, so that the list is complete.
 macro_rules! key_spaces {
     ($($(#[$doc:meta])* $name:ident = $byte:literal => $rules:expr,)+) => {
         /// A range of keys with one leading byte. All of its records are of one kind.
@@ -29,14 +29,14 @@ macro_rules! key_spaces {
             pub const ALL: &[Self] = &[$(Self::$name),+];
 
             /// Returns the key space with this leading byte. `None` for an unknown byte.
-            pub const fn of_byte(byte: u8) -> Option<Self> {
+            pub(crate) const fn of_byte(byte: u8) -> Option<Self> {
                 match byte {
                     $($byte => Some(Self::$name),)+
                     _ => None,
                 }
             }
 
-            /// Returns what operations on whole stores do with the records.
+            /// Returns the rules by which operations on whole stores treat the records.
             pub const fn rules(self) -> &'static Rules {
                 match self {
                     $(Self::$name => &$rules,)+
@@ -63,10 +63,10 @@ key_spaces! {
     Tabulars = 0x32 => table::TABULARS,
     /// Heads of the metadata of tables and views.
     Metadata = 0x33 => table::METADATA,
-    /// Pieces of the metadata of tables and views.
-    MetadataPieces = 0x34 => table::METADATA_PIECES,
+    /// Chunks of the metadata of tables and views.
+    MetadataChunks = 0x34 => table::METADATA_CHUNKS,
     /// Locations of tables and views.
-    Places = 0x35 => table::PLACES,
+    Locations = 0x35 => table::LOCATIONS,
     /// UUIDs in the metadata of tables and views.
     Uuids = 0x36 => table::UUIDS,
     /// Metadata files that may be missing in the warehouse.

@@ -1,23 +1,23 @@
-//! Maps key spaces to the types of their keys.
+//! Maps key spaces to the types of their keys, so that generic code can handle all records.
 
 use super::key_space::KeySpace;
 use super::keys::{
-    ApiKeyKey, ChangeKey, EndedJobKey, GrantKey, IdempotencyKey, JobKey, Key, MetadataKey,
-    NamespaceKey, NamespaceNameKey, PieceKey, PlaceKey, PolicyHeadKey, PolicyKey,
+    ApiKeyKey, ChangeKey, ChunkKey, EndedJobKey, GrantKey, IdempotencyKey, JobKey, Key,
+    LocationKey, MetadataKey, NamespaceKey, NamespaceNameKey, PolicyHeadKey, PolicyKey,
     PolicyRevisionKey, PublicationKey, RevokedKeyKey, SigningKeyKey, StoreKey, TabularKey,
     TabularNameKey, UuidKey, WarehouseKey,
 };
 
 /// A computation that is generic over the type of a key.
-pub trait Visitor {
+pub trait KeyVisitor {
     /// Result of the computation.
     type Output;
     /// Computes the result for keys of this type.
     fn visit<K: Key>(self) -> Self::Output;
 }
 
-/// Runs a computation for the key type of a space.
-pub fn visit<V: Visitor>(space: KeySpace, visitor: V) -> V::Output {
+/// Runs a computation with the key type of a space.
+pub fn visit<V: KeyVisitor>(space: KeySpace, visitor: V) -> V::Output {
     match space {
         KeySpace::Store => visitor.visit::<StoreKey>(),
         KeySpace::WarehouseNames => visitor.visit::<WarehouseKey>(),
@@ -26,8 +26,8 @@ pub fn visit<V: Visitor>(space: KeySpace, visitor: V) -> V::Output {
         KeySpace::TableNames | KeySpace::ViewNames => visitor.visit::<TabularNameKey>(),
         KeySpace::Tabulars => visitor.visit::<TabularKey>(),
         KeySpace::Metadata => visitor.visit::<MetadataKey>(),
-        KeySpace::MetadataPieces => visitor.visit::<PieceKey>(),
-        KeySpace::Places => visitor.visit::<PlaceKey>(),
+        KeySpace::MetadataChunks => visitor.visit::<ChunkKey>(),
+        KeySpace::Locations => visitor.visit::<LocationKey>(),
         KeySpace::Uuids => visitor.visit::<UuidKey>(),
         KeySpace::Publications => visitor.visit::<PublicationKey>(),
         KeySpace::Jobs => visitor.visit::<JobKey>(),

@@ -1,5 +1,6 @@
-//! Keys of the store: one byte for the key space, then the parts of an order-preserving tuple. The
-//! key spaces are in [`KeySpace`], their table in `docs/storage-layout.md`.
+//! Keys of the store. A key is one byte for the key space, followed by the order-preserving
+//! encoding of a tuple. [`KeySpace`] lists the key spaces, and `docs/storage-layout.md` has a table
+//! of them.
 //!
 //! An id has 16 bytes, and a name is always the last part. Therefore different tuples have
 //! different keys for all names, and the names below one parent are adjacent and in order. The
@@ -7,7 +8,7 @@
 
 use uuid::Uuid;
 
-use super::codec::{Head, PieceText, Value};
+use super::codec::{ChunkBytes, DocumentHead, Value};
 use super::jobs::Job;
 use super::key_space::KeySpace;
 pub use super::records::PublicationKey;
@@ -17,7 +18,7 @@ use super::records::{
     TabularRecord, WarehouseRecord,
 };
 use slateberg_model::ident::TabularKind;
-use slateberg_model::text::PieceHash;
+use slateberg_model::segmented_json::ChunkHash;
 
 /// A key of a record.
 pub trait Key: Sized + Send + Sync {
@@ -29,39 +30,9 @@ pub trait Key: Sized + Send + Sync {
     fn decode(bytes: &[u8]) -> Option<Self>;
 }
 
-/// Leading bytes of the key spaces.
-pub mod space {
-    #![allow(missing_docs, reason = "the variants of the enum have the comments")]
-    use super::KeySpace;
-
-    pub const STORE: u8 = KeySpace::Store.byte();
-    pub const WAREHOUSE_NAMES: u8 = KeySpace::WarehouseNames.byte();
-    pub const NAMESPACE_NAMES: u8 = KeySpace::NamespaceNames.byte();
-    pub const NAMESPACES: u8 = KeySpace::Namespaces.byte();
-    pub const TABLE_NAMES: u8 = KeySpace::TableNames.byte();
-    pub const VIEW_NAMES: u8 = KeySpace::ViewNames.byte();
-    pub const TABULARS: u8 = KeySpace::Tabulars.byte();
-    pub const METADATA: u8 = KeySpace::Metadata.byte();
-    pub const METADATA_PIECES: u8 = KeySpace::MetadataPieces.byte();
-    pub const PLACES: u8 = KeySpace::Places.byte();
-    pub const UUIDS: u8 = KeySpace::Uuids.byte();
-    pub const PUBLICATIONS: u8 = KeySpace::Publications.byte();
-    pub const JOBS: u8 = KeySpace::Jobs.byte();
-    pub const ENDED_JOBS: u8 = KeySpace::EndedJobs.byte();
-    pub const IDEMPOTENCY: u8 = KeySpace::Idempotency.byte();
-    pub const CHANGES: u8 = KeySpace::Changes.byte();
-    pub const POLICY_HEAD: u8 = KeySpace::PolicyHead.byte();
-    pub const POLICY_LOG: u8 = KeySpace::PolicyLog.byte();
-    pub const POLICIES: u8 = KeySpace::Policies.byte();
-    pub const GRANTS: u8 = KeySpace::Grants.byte();
-    pub const API_KEYS: u8 = KeySpace::ApiKeys.byte();
-    pub const SIGNING_KEYS: u8 = KeySpace::SigningKeys.byte();
-    pub const REVOKED_KEYS: u8 = KeySpace::RevokedKeys.byte();
-}
-
 const ID_BYTES: usize = 16;
 
-/// Size of a name's key before the name: the space and the parent's id.
+/// Length of a name's key before the name itself: the byte of the space, and the parent's id.
 pub(super) const NAME_PARENT_BYTES: usize = 1 + ID_BYTES;
 
 fn tuple(space: KeySpace, id: Uuid, rest: &[u8]) -> Vec<u8> {
@@ -110,7 +81,7 @@ macro_rules! single_key {
 single_key!(StoreKey, KeySpace::Store, StoreFormat);
 single_key!(PolicyHeadKey, KeySpace::PolicyHead, PolicyHead);
 
-fn text(bytes: &[u8]) -> Option<String> {
+fn utf8(bytes: &[u8]) -> Option<String> {
     String::from_utf8(bytes.to_vec()).ok()
 }
 
@@ -122,7 +93,7 @@ pub struct WarehouseKey(pub String);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyKey(pub String);
 
-macro_rules! text_key {
+macro_rules! string_key {
     ($key:ident, $space:expr, $value:ty) => {
         impl Key for $key {
             type Value = $value;
@@ -134,14 +105,14 @@ macro_rules! text_key {
             }
 
             fn decode(bytes: &[u8]) -> Option<Self> {
-                Some(Self(text(rest_of(bytes, $space)?)?))
+                Some(Self(utf8(rest_of(bytes, $space)?)?))
             }
         }
     };
 }
 
-text_key!(WarehouseKey, KeySpace::WarehouseNames, WarehouseRecord);
-text_key!(PolicyKey, KeySpace::Policies, PolicyRecord);
+string_key!(WarehouseKey, KeySpace::WarehouseNames, WarehouseRecord);
+string_key!(PolicyKey, KeySpace::Policies, PolicyRecord);
 
 /// A namespace's name below its parent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -161,7 +132,7 @@ impl Key for NamespaceNameKey {
 
     fn decode(bytes: &[u8]) -> Option<Self> {
         let (parent, name) = split_tuple(bytes, KeySpace::NamespaceNames)?;
-        Some(Self { parent, name: text(name)? })
+        Some(Self { parent, name: utf8(name)? })
     }
 }
 
@@ -173,7 +144,7 @@ pub struct NamespaceKey(pub Uuid);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TabularKey(pub Uuid);
 
-/// Head of the metadata of a table or view, by id. `Read::document` adds the chunks.
+/// Head of the metadata of a table or view, by id. `StoreRead::document` adds the chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MetadataKey(pub Uuid);
 
@@ -220,7 +191,7 @@ macro_rules! id_key {
 
 id_key!(NamespaceKey, KeySpace::Namespaces, NamespaceRecord);
 id_key!(TabularKey, KeySpace::Tabulars, TabularRecord);
-id_key!(MetadataKey, KeySpace::Metadata, Head);
+id_key!(MetadataKey, KeySpace::Metadata, DocumentHead);
 id_key!(JobKey, KeySpace::Jobs, Job);
 id_key!(EndedJobKey, KeySpace::EndedJobs, Job);
 id_key!(GrantKey, KeySpace::Grants, GrantRecord);
@@ -230,23 +201,23 @@ id_key!(RevokedKeyKey, KeySpace::RevokedKeys, RevokedKeyRecord);
 
 /// A chunk of the metadata of a table or view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PieceKey {
+pub struct ChunkKey {
     /// Id of the table or view.
     pub id: Uuid,
     /// Hash of the chunk.
-    pub hash: PieceHash,
+    pub hash: ChunkHash,
 }
 
-impl Key for PieceKey {
-    type Value = PieceText;
+impl Key for ChunkKey {
+    type Value = ChunkBytes;
 
     fn encode(&self) -> Vec<u8> {
-        tuple(KeySpace::MetadataPieces, self.id, &self.hash.0)
+        tuple(KeySpace::MetadataChunks, self.id, &self.hash.0)
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {
-        let (id, hash) = split_tuple(bytes, KeySpace::MetadataPieces)?;
-        Some(Self { id, hash: PieceHash(hash.try_into().ok()?) })
+        let (id, hash) = split_tuple(bytes, KeySpace::MetadataChunks)?;
+        Some(Self { id, hash: ChunkHash(hash.try_into().ok()?) })
     }
 }
 
@@ -262,9 +233,9 @@ pub struct TabularNameKey {
     pub name: String,
 }
 
-/// Returns the first byte of the keys of a kind.
-pub fn tabular_names(kind: TabularKind) -> u8 {
-    name_space(kind).byte()
+/// Returns the key space of the names of a kind.
+pub fn tabular_names(kind: TabularKind) -> KeySpace {
+    name_space(kind)
 }
 
 fn name_space(kind: TabularKind) -> KeySpace {
@@ -288,15 +259,15 @@ impl Key for TabularNameKey {
             _ => return None,
         };
         let (namespace, name) = split_tuple(bytes, name_space(kind))?;
-        Some(Self { kind, namespace, name: text(name)? })
+        Some(Self { kind, namespace, name: utf8(name)? })
     }
 }
 
-/// A location with files of a table or view. A zero byte ends each part of the location. Parts
-/// contain no zero byte, so all keys below a location start with its parts. The end of a location
-/// has another byte, which starts no part.
+/// A location with files of a table or view. A zero byte ends each part of the location, and no
+/// part contains a zero byte. So the keys of all locations inside a location begin with the parts
+/// of the outer one. The last part is followed by another byte, with which no part can begin.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PlaceKey {
+pub struct LocationKey {
     /// The store, the bucket, and the segments of the path.
     pub parts: Vec<String>,
     /// Id of the table or view.
@@ -306,12 +277,12 @@ pub struct PlaceKey {
 /// End of each part of a location.
 const PART_END: u8 = 0x00;
 /// End of the last part, before the id.
-const PLACE_END: u8 = 0x01;
+const LOCATION_END: u8 = 0x01;
 
-impl PlaceKey {
+impl LocationKey {
     /// Returns the prefix of all keys at this location or below it.
     pub fn below(parts: &[String]) -> Vec<u8> {
-        let mut key = vec![KeySpace::Places.byte()];
+        let mut key = vec![KeySpace::Locations.byte()];
         for part in parts {
             key.extend_from_slice(part.as_bytes());
             key.push(PART_END);
@@ -322,12 +293,12 @@ impl PlaceKey {
     /// Returns the prefix of all keys at exactly this location.
     pub fn at(parts: &[String]) -> Vec<u8> {
         let mut key = Self::below(parts);
-        key.push(PLACE_END);
+        key.push(LOCATION_END);
         key
     }
 }
 
-impl Key for PlaceKey {
+impl Key for LocationKey {
     type Value = NameEntry;
 
     fn encode(&self) -> Vec<u8> {
@@ -337,10 +308,10 @@ impl Key for PlaceKey {
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {
-        let (place, id) = bytes.split_at_checked(bytes.len().checked_sub(ID_BYTES)?)?;
-        let rest = rest_of(place, KeySpace::Places)?.strip_suffix(&[PLACE_END])?;
+        let (location, id) = bytes.split_at_checked(bytes.len().checked_sub(ID_BYTES)?)?;
+        let rest = rest_of(location, KeySpace::Locations)?.strip_suffix(&[LOCATION_END])?;
         let parts = match rest.strip_suffix(&[PART_END]) {
-            Some(parts) => parts.split(|byte| *byte == PART_END).map(text).collect(),
+            Some(parts) => parts.split(|byte| *byte == PART_END).map(utf8).collect(),
             None => rest.is_empty().then(Vec::new),
         };
         Some(Self { parts: parts?, id: Uuid::from_slice(id).ok()? })
@@ -382,7 +353,7 @@ impl Key for PublicationKey {
     }
 }
 
-/// An `Idempotency-Key` and its principal. No principal gets another's response.
+/// An `Idempotency-Key` and its principal, so that a principal never gets the response of another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdempotencyKey {
     /// Value of the header.
@@ -400,7 +371,7 @@ impl Key for IdempotencyKey {
 
     fn decode(bytes: &[u8]) -> Option<Self> {
         let (key, principal) = split_tuple(bytes, KeySpace::Idempotency)?;
-        Some(Self { key, principal: text(principal)? })
+        Some(Self { key, principal: utf8(principal)? })
     }
 }
 

@@ -6,25 +6,26 @@
 //!   **record** ([`records`]), encoded with a version byte ([`codec`]). The registry of the key
 //!   spaces has the rules for restore, clone, export, the cache and expiry ([`key_space`]).
 //! - A **document** is the metadata of a table or view: a **head**, and **chunks** that its
-//!   versions share ([`codec::Document`]). Only complete ones are read and written.
-//! - A **read** sees only durable state ([`read`]), from the record cache if the record was not
-//!   written since. A **transaction** ([`txn`]) sees everything that has been accepted, and is
-//!   serializable.
+//!   versions share ([`codec::Document`]). Only complete documents are read and written.
+//! - A **read** sees only durable state ([`read`]). It uses the record cache if the record was not
+//!   written since it was cached. A **transaction** ([`txn`]) sees everything that has been
+//!   accepted, and is serializable.
 //! - A committed transaction is **accepted**: visible to later transactions, but not durable yet.
 //!   It is **durable** once its write-ahead log object is in the bucket. Durability is ordered:
 //!   everything before a durable transaction is durable.
 //! - A **publication** is the record of a metadata file that may be missing in the warehouse
 //!   ([`records::Publication`]). It is complete when both the log and the file are written. A later
-//!   batch removes its marker.
+//!   batch of writes removes the record, which is also called its marker.
 //! - A **checkpoint** ([`checkpoints`]) is a state of the store that stays readable until it is
 //!   deleted.
-//! - A **clone** ([`clones`]) is another store that starts with such a state, and shares its sorted
-//!   runs.
-//! - The log of a bucket may be in another, faster one ([`separate_log`]). The two are a pair.
-//! - The **policy book** contains the policies and grants that were created at run time
-//!   ([`policy_book`]), and the append-only **policy log** contains all its **revisions**.
+//! - A **clone** ([`clones`]) is another store that starts with the state of a checkpoint, and
+//!   references the sorted runs of its parent.
+//! - The write-ahead log of a store may be in another, faster bucket ([`separate_log`]). The store
+//!   and this log are a pair.
+//! - A **policy snapshot** contains the policies and grants that were created at run time, at one
+//!   **revision** ([`policy_snapshot`]). The append-only **policy log** contains all revisions.
 //!
-//! The store knows no principals: a transaction requires a permit.
+//! The store knows no principals. Instead, each transaction of a request requires a permit.
 
 pub mod audit;
 mod block_cache;
@@ -54,9 +55,9 @@ pub mod loss;
 mod metrics;
 mod offline;
 pub mod open;
-pub mod policy_book;
+pub mod policy_snapshot;
 pub mod read;
-mod recent;
+mod record_cache;
 pub mod records;
 pub mod restore;
 pub mod separate_log;
@@ -64,10 +65,10 @@ pub mod settings;
 mod slatedb_help;
 pub mod storage;
 #[cfg(test)]
-mod trying;
+mod test_support;
 pub mod txn;
-pub mod warm;
-mod write_marks;
+mod version_clock;
+pub mod warm_up;
 
 pub use error::Error;
 pub use handle::Store;

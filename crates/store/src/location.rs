@@ -1,4 +1,4 @@
-//! Locations of a store, of its log, and of the keys that encrypt them.
+//! Describes where a store and its log are, and how they are encrypted.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use slateberg_kms::Kms;
 
 /// Location of a store.
 #[derive(Clone)]
-pub struct Place {
+pub struct StoreLocation {
     /// The bucket or directory.
     pub object_store: Arc<dyn ObjectStore>,
     /// Path below its root.
@@ -28,11 +28,11 @@ pub struct Place {
     pub log: Option<Log>,
     /// Encryption. `None` for an unencrypted store.
     pub encryption: Option<Encryption>,
-    /// Records failures of requests.
+    /// Recorder of failed requests.
     pub storage: Storage,
 }
 
-/// A log outside of the store.
+/// A write-ahead log in another object store than the rest.
 #[derive(Clone)]
 pub struct Log {
     /// The bucket or directory.
@@ -41,14 +41,15 @@ pub struct Log {
     pub path: Path,
     /// Name of the log in messages.
     pub url: String,
-    /// Name of its store in messages.
+    /// Location of the store to which the log belongs, in messages.
     pub state_url: String,
-    /// Id of the pair, if it is new.
+    /// Id of the pair of store and log, if this start creates the pair.
     pub id: Uuid,
 }
 
 impl Log {
-    /// Returns the object store for SlateDB, which expects log files in the store.
+    /// Returns the object store in the form in which SlateDB expects it: with the log files at the
+    /// path of the store.
     pub(super) fn store(&self) -> Arc<dyn ObjectStore> {
         Arc::new(PrefixStore::new(Arc::clone(&self.object_store), self.path.clone()))
     }
@@ -64,7 +65,7 @@ impl Log {
 pub struct Encryption {
     /// KMS with the wrapping keys.
     pub kms: Arc<dyn Kms>,
-    /// Clock, for the age of keys.
+    /// Clock that determines the age of keys.
     pub clock: Arc<dyn Clock>,
     /// Source of the id of a new catalog.
     pub ids: Arc<dyn Ids>,

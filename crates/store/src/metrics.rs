@@ -1,4 +1,4 @@
-//! Metrics of the store: SlateDB's own, and ours.
+//! Metrics of the store: those of SlateDB, and the store's own.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -22,34 +22,34 @@ pub(super) struct Metrics(Arc<Inner>);
 
 struct Inner {
     /// SlateDB's metrics, by name and labels.
-    slatedb: Mutex<HashMap<(String, Labels), Registered>>,
+    slatedb: Mutex<HashMap<(String, Labels), RegisteredMetric>>,
     conflicts: Counters<&'static str>,
     flushes: Histograms<()>,
 }
 
 type Labels = Vec<(String, String)>;
 
-struct Registered {
+struct RegisteredMetric {
     help: String,
     handle: Handle,
 }
 
-/// A metric of SlateDB, which all cores update in reads.
+/// A metric of SlateDB. Every read updates it, on all cores.
 #[derive(Clone)]
 enum Handle {
-    Counter(Arc<Striped<AtomicU64>>),
+    Counter(Arc<StripedCounter<AtomicU64>>),
     /// A gauge.
-    Gauge(Arc<Level>),
-    Histogram(Arc<Sizes>),
+    Gauge(Arc<GaugeValue>),
+    Histogram(Arc<StripedHistogram>),
 }
 
 #[derive(Default)]
-struct Striped<T>(Stripes<T>);
+struct StripedCounter<T>(Stripes<T>);
 
 #[derive(Default)]
-struct Level(AtomicI64);
+struct GaugeValue(AtomicI64);
 
-struct Sizes {
+struct StripedHistogram {
     bounds: Vec<f64>,
     stripes: Stripes<Mutex<Option<Distribution>>>,
 }
@@ -62,18 +62,18 @@ impl Default for Inner {
 }
 
 impl Metrics {
-    /// Returns the recorder that SlateDB registers its metrics with.
+    /// Returns the recorder with which SlateDB registers its metrics.
     pub(super) fn recorder(&self) -> Arc<dyn MetricsRecorder> {
         Arc::new(self.clone())
     }
 
     /// Counts a transaction conflict.
-    pub(super) fn conflict(&self, transaction: &'static str) {
+    pub(super) fn record_conflict(&self, transaction: &'static str) {
         self.0.conflicts.add(transaction, 1);
     }
 
     /// Counts a flush of the log for this many transactions.
-    pub(super) fn flushed(&self, transactions: usize) {
+    pub(super) fn record_flush(&self, transactions: usize) {
         self.0.flushes.record((), transactions as f64);
     }
 
@@ -91,7 +91,7 @@ impl Metrics {
             into.histogram(FLUSHES, "{transaction}", help, Vec::new(), distribution);
         }
         let registered = self.0.slatedb.lock().unwrap_or_else(PoisonError::into_inner);
-        for ((name, labels), Registered { help, handle }) in registered.iter() {
+        for ((name, labels), RegisteredMetric { help, handle }) in registered.iter() {
             let series = labels.iter().cloned();
             let series: Attributes =
                 series.map(|(key, value)| (key.into(), value.into())).collect();
@@ -122,8 +122,8 @@ impl Metrics {
         let mut registered = self.0.slatedb.lock().unwrap_or_else(PoisonError::into_inner);
         let help =
             if help.is_empty() { slatedb_help::help(name).unwrap_or(UNDESCRIBED) } else { help };
-        let made = || Registered { help: help.to_owned(), handle: new() };
-        registered.entry((name.to_owned(), all)).or_insert_with(made).handle.clone()
+        let new_metric = || RegisteredMetric { help: help.to_owned(), handle: new() };
+        registered.entry((name.to_owned(), all)).or_insert_with(new_metric).handle.clone()
     }
 }
 
@@ -137,8 +137,9 @@ impl MetricsRecorder for Metrics {
         let new = || Handle::Counter(Arc::default());
         match self.register((name, description), labels, new) {
             Handle::Counter(counter) => counter,
-            // A metric with the same name and another kind is counted, but not reported.
-            _ => Arc::new(Striped::<AtomicU64>::default()),
+            // If the name is registered with another kind, SlateDB gets a counter that is not
+            // reported.
+            _ => Arc::new(StripedCounter::<AtomicU64>::default()),
         }
     }
 
@@ -150,7 +151,7 @@ impl MetricsRecorder for Metrics {
     ) -> Arc<dyn GaugeFn> {
         match self.register((name, description), labels, || Handle::Gauge(Arc::default())) {
             Handle::Gauge(level) => level,
-            _ => Arc::new(Level::default()),
+            _ => Arc::new(GaugeValue::default()),
         }
     }
 
@@ -162,7 +163,7 @@ impl MetricsRecorder for Metrics {
     ) -> Arc<dyn UpDownCounterFn> {
         match self.register((name, description), labels, || Handle::Gauge(Arc::default())) {
             Handle::Gauge(level) => level,
-            _ => Arc::new(Level::default()),
+            _ => Arc::new(GaugeValue::default()),
         }
     }
 
@@ -173,7 +174,9 @@ impl MetricsRecorder for Metrics {
         labels: &[(&str, &str)],
         boundaries: &[f64],
     ) -> Arc<dyn HistogramFn> {
-        let sizes = || Arc::new(Sizes { bounds: boundaries.to_vec(), stripes: Stripes::default() });
+        let sizes = || {
+            Arc::new(StripedHistogram { bounds: boundaries.to_vec(), stripes: Stripes::default() })
+        };
         match self.register((name, description), labels, || Handle::Histogram(sizes())) {
             Handle::Histogram(sizes) => sizes,
             _ => sizes(),
@@ -181,32 +184,32 @@ impl MetricsRecorder for Metrics {
     }
 }
 
-impl CounterFn for Striped<AtomicU64> {
+impl CounterFn for StripedCounter<AtomicU64> {
     fn increment(&self, value: u64) {
         self.0.own().fetch_add(value, Ordering::Relaxed);
     }
 }
 
-impl GaugeFn for Level {
+impl GaugeFn for GaugeValue {
     fn set(&self, value: i64) {
         self.0.store(value, Ordering::Relaxed);
     }
 }
 
-impl UpDownCounterFn for Level {
+impl UpDownCounterFn for GaugeValue {
     fn increment(&self, value: i64) {
         self.0.fetch_add(value, Ordering::Relaxed);
     }
 }
 
-impl HistogramFn for Sizes {
+impl HistogramFn for StripedHistogram {
     fn record(&self, value: f64) {
         let mut own = self.stripes.own().lock().unwrap_or_else(PoisonError::into_inner);
         own.get_or_insert_with(|| Distribution::new(self.bounds.clone())).add(value);
     }
 }
 
-impl Sizes {
+impl StripedHistogram {
     fn read(&self) -> Distribution {
         let mut all = Distribution::new(self.bounds.clone());
         for stripe in self.stripes.all() {
@@ -224,7 +227,7 @@ mod tests {
     use slateberg_telemetry::prometheus::render;
 
     #[test]
-    fn what_slatedb_registers_is_told() {
+    fn slatedb_metrics_are_collected() {
         let metrics = Metrics::default();
         let recorder = metrics.recorder();
         for labels in [[("kind", "a"), ("op", "x")], [("op", "x"), ("kind", "a")]] {
@@ -233,7 +236,7 @@ mod tests {
         recorder.register_gauge("slatedb.db.l0", "Files.", &[]).set(7);
         recorder.register_up_down_counter("slatedb.db.open", "Open.", &[]).increment(-1);
         recorder.register_histogram("slatedb.db.took", "Took.", &[], &[1.0]).record(0.5);
-        // A metric of another kind: accepted, but not mixed with the first.
+        // A metric with the same name and another kind is accepted, but not reported.
         recorder.register_gauge("slatedb.db.took", "Took.", &[]).set(3);
         let mut collection = Collection::default();
         metrics.collect(&mut collection);

@@ -1,4 +1,4 @@
-//! Reads a store without opening it for writing: its current state, or a checkpoint.
+//! Reads a store without opening it for writing: its current state, or that of a checkpoint.
 
 use std::sync::Arc;
 
@@ -8,29 +8,30 @@ use uuid::Uuid;
 
 use super::builder::sealed_blocks;
 use super::checkpoints::{self, Checkpoint};
-use super::encryption::{Missing, unlock};
+use super::encryption::{IfMissing, unlock};
 use super::error::Error;
-use super::explanation::explained;
+use super::explanation::explain;
 use super::handle::Store;
-use super::location::Place;
-use super::read::Offline;
+use super::location::StoreLocation;
+use super::read::OfflineView;
 use super::separate_log;
 use slateberg_wal as journal;
 
 impl Store {
     /// Opens the current state of the store for reading. Writes nothing.
-    pub async fn open_offline(place: &Place) -> Result<Offline, Error> {
-        let (plain, (place, unlocked)) = (place, unlock(place, Missing::Refuse).await?);
+    pub async fn open_offline(location: &StoreLocation) -> Result<OfflineView, Error> {
+        let (raw_location, (location, unlocked)) =
+            (location, unlock(location, IfMissing::Reject).await?);
         let keys = unlocked.as_ref().map(|unlocked| &unlocked.keys);
-        separate_log::check(&place).await?;
+        separate_log::check(&location).await?;
         let options = DbReaderOptions {
-            manifest_poll_interval: checkpoints::NEVER,
+            manifest_poll_interval: checkpoints::NO_MANIFEST_POLL,
             ..DbReaderOptions::default()
         };
-        let builder = DbReader::builder(place.path.clone(), Arc::clone(&place.object_store))
+        let builder = DbReader::builder(location.path.clone(), Arc::clone(&location.object_store))
             .with_reader_mode(DbReaderMode::FollowLatest)
             .with_options(options);
-        let builder = match &place.log {
+        let builder = match &location.log {
             Some(log) => builder.with_wal_object_store(log.store()),
             None => builder,
         };
@@ -39,29 +40,33 @@ impl Store {
             None => builder,
         };
         let reader = |directory| journal::reader(directory, keys.cloned());
-        let journal = place.directory.as_deref().map(reader).transpose()?.flatten();
+        let journal = location.directory.as_deref().map(reader).transpose()?.flatten();
         let builder = match journal {
             Some(journal) => builder.with_wal_reader(journal),
             None => builder,
         };
         match builder.build().await {
-            Ok(reader) => Ok(Offline { reader }),
-            Err(error) => Err(explained(plain, unlocked.as_ref(), error).await),
+            Ok(reader) => Ok(OfflineView { reader }),
+            Err(error) => Err(explain(raw_location, unlocked.as_ref(), error).await),
         }
     }
 
     /// Returns the checkpoints of a store without opening it, the oldest first.
-    pub async fn checkpoints_offline(place: &Place, now_ms: i64) -> Result<Vec<Checkpoint>, Error> {
-        let (place, _) = unlock(place, Missing::Refuse).await?;
-        checkpoints::listed(&place, now_ms).await
+    pub async fn checkpoints_offline(
+        location: &StoreLocation,
+        now_ms: i64,
+    ) -> Result<Vec<Checkpoint>, Error> {
+        let (location, _) = unlock(location, IfMissing::Reject).await?;
+        checkpoints::list_checkpoints(&location, now_ms).await
     }
 
     /// Opens a checkpoint for reading. Works while a server runs.
-    pub async fn open_checkpoint(place: &Place, id: Uuid) -> Result<Offline, Error> {
-        let (plain, (place, unlocked)) = (place, unlock(place, Missing::Refuse).await?);
-        match checkpoints::read_at(&place, unlocked.as_ref(), id).await {
+    pub async fn open_checkpoint(location: &StoreLocation, id: Uuid) -> Result<OfflineView, Error> {
+        let (raw_location, (location, unlocked)) =
+            (location, unlock(location, IfMissing::Reject).await?);
+        match checkpoints::open_view(&location, unlocked.as_ref(), id).await {
             Ok(reader) => Ok(reader),
-            Err(error) => Err(explained(plain, unlocked.as_ref(), error).await),
+            Err(error) => Err(explain(raw_location, unlocked.as_ref(), error).await),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Opening the store.
+//! Opens the store for writing: in a bucket, or in a local directory with a journal.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -9,20 +9,20 @@ use slatedb::{Db, IterationOrder};
 use uuid::Uuid;
 
 use super::block_cache::BlockCaches;
-use super::builder::{How, builder};
-use super::encryption::{Missing, Unlocked, unlock};
+use super::builder::{OpenContext, builder};
+use super::encryption::{IfMissing, UnlockedKeys, unlock};
 use super::error::Error;
-use super::explanation::explained;
+use super::explanation::explain;
 use super::files;
 use super::flusher::Flusher;
-use super::handle::{Landed, Shared, Store, close_in_order};
+use super::handle::{PublishedMarkers, Shared, Store, close_in_order};
 use super::key_space::KeySpace;
 use super::keys::{ChangeKey, Key, StoreKey, WarehouseKey};
-pub use super::location::Place;
+pub use super::location::StoreLocation;
 use super::loss;
 use super::metrics::Metrics;
-use super::read::{Read, scan_options};
-use super::recent::Recent;
+use super::read::{StoreRead, scan_options};
+use super::record_cache::RecordCache;
 use super::records::{StoreFormat, WarehouseRecord};
 use super::separate_log;
 use super::settings::Settings;
@@ -30,45 +30,50 @@ use slateberg_authz::action::Maintain;
 use slateberg_authz::permit::Permit;
 use slateberg_base::error_chain::Cause;
 use slateberg_kms as kms;
-use slateberg_wal::{self as journal, Hold, Journal};
+use slateberg_wal::{self as journal, Journal, JournalLock};
 
 impl Store {
     /// Opens the store for writing. Fences any other process that has it open. Errors if another
     /// process has opened it in a local directory.
-    pub async fn open(place: &Place, settings: Settings) -> Result<Self, Error> {
+    pub async fn open(location: &StoreLocation, settings: Settings) -> Result<Self, Error> {
         let (metrics, caches) = (Metrics::default(), BlockCaches::new(&settings));
-        let (db, place, unlocked, journal) = match &place.directory {
+        let (db, location, unlocked, journal) = match &location.directory {
             None => {
-                let (db, place, unlocked) =
-                    open_bucket(place, &settings, &metrics, &caches).await?;
-                (db, place, unlocked, None)
+                let (db, location, unlocked) =
+                    open_bucket(location, &settings, &metrics, &caches).await?;
+                (db, location, unlocked, None)
             }
             Some(directory) => {
                 // The lock of the journal also protects the ring.
                 let journal = Journal::open(directory)?;
-                let (plain, (place, unlocked)) = (place, unlock(place, Missing::Found).await?);
-                let how = How {
+                let (raw_location, (location, unlocked)) =
+                    (location, unlock(location, IfMissing::Create).await?);
+                let context = OpenContext {
                     settings: &settings,
                     unlocked: unlocked.as_ref(),
                     metrics: &metrics,
                     caches: &caches,
                 };
-                let opened = open_directory(&place, how, journal);
+                let opened = open_directory(&location, context, journal);
                 match opened.await {
-                    Ok((db, hold)) => (db, place, unlocked, Some(hold)),
-                    Err(error) => return Err(explained(plain, unlocked.as_ref(), error).await),
+                    Ok((db, lock)) => (db, location, unlocked, Some(lock)),
+                    Err(error) => return Err(explain(raw_location, unlocked.as_ref(), error).await),
                 }
             }
         };
         let shared = Shared {
-            recent: Recent::new(&db, settings.record_cache_bytes, settings.page_cache_bytes),
+            record_cache: RecordCache::new(
+                &db,
+                settings.record_cache_bytes,
+                settings.page_cache_bytes,
+            ),
             settings,
             next_change: AtomicU64::new(0),
-            landed: Landed::default(),
+            published_markers: PublishedMarkers::default(),
             flusher: Flusher::start(db.clone(), metrics.clone()),
             metrics,
             caches,
-            place,
+            location,
             unlocked,
             checkpointing: tokio::sync::Mutex::default(),
             journal: Mutex::new(journal),
@@ -83,8 +88,9 @@ impl Store {
         Ok(self.latest().get(&StoreKey).await?.map(|format| format.format_version))
     }
 
-    /// Initializes a new store, and rejects a newer format. A store with an older format gets this
-    /// binary's, because the older binary would misread it from now on.
+    /// Initializes a new store, and rejects a store with a newer format. Raises an older format to
+    /// the one of this binary, because older binaries would misread the records written from now
+    /// on.
     pub async fn ensure_format(
         &self,
         permit: &Permit<Maintain>,
@@ -95,8 +101,8 @@ impl Store {
         let catalog_id = encrypted_id.unwrap_or(catalog_id);
         let (format, accepted) = self
             .transact("ensure_format", permit, |t| async move {
-                let known = t.get(&StoreKey).await?;
-                let mut format = known.unwrap_or(StoreFormat {
+                let existing = t.get(&StoreKey).await?;
+                let mut format = existing.unwrap_or(StoreFormat {
                     format_version: 0,
                     catalog_id,
                     created_ms: now_ms,
@@ -122,7 +128,8 @@ impl Store {
         Ok(format)
     }
 
-    /// Starts a timeline: later versions differ from versions elsewhere that follow the same state.
+    /// Starts a new timeline, so that later versions differ from versions with the same numbers in
+    /// other copies of this state.
     pub async fn begin_timeline(
         &self,
         permit: &Permit<Maintain>,
@@ -139,8 +146,8 @@ impl Store {
         accepted.durable().await
     }
 
-    /// Creates the record of a configured warehouse with `id`, or returns the existing one.
-    /// Converts a warehouse that was created at run time.
+    /// Creates the record of a configured warehouse with `id`, or returns the existing one. A
+    /// warehouse that was created at run time becomes a configured one.
     pub async fn ensure_warehouse(
         &self,
         permit: &Permit<Maintain>,
@@ -152,14 +159,14 @@ impl Store {
         let (record, accepted) = self
             .transact("ensure_warehouse", permit, |t| async move {
                 let key = WarehouseKey(name.to_owned());
-                let known = t.get(&key).await?;
+                let existing = t.get(&key).await?;
                 let record = WarehouseRecord {
-                    id: known.as_ref().map_or(id, |known| known.id),
+                    id: existing.as_ref().map_or(id, |existing| existing.id),
                     location: location.to_owned(),
-                    created_ms: known.as_ref().map_or(now_ms, |known| known.created_ms),
+                    created_ms: existing.as_ref().map_or(now_ms, |existing| existing.created_ms),
                     definition: None,
                 };
-                if known.as_ref() != Some(&record) {
+                if existing.as_ref() != Some(&record) {
                     t.put(&key, &record)?;
                 }
                 Ok::<_, Error>(record)
@@ -179,18 +186,19 @@ impl Store {
     }
 }
 
-/// Opens a store with its log in its bucket.
+/// Opens a store whose log consists of objects in a bucket.
 async fn open_bucket(
-    place: &Place,
+    location: &StoreLocation,
     settings: &Settings,
     metrics: &Metrics,
     caches: &BlockCaches,
-) -> Result<(Db, Place, Option<Unlocked>), Error> {
-    refuse_left_journal(place).await?;
-    let (plain, (place, unlocked)) = (place, unlock(place, Missing::Found).await?);
-    separate_log::settle(&place).await?;
-    let how = How { settings, unlocked: unlocked.as_ref(), metrics, caches };
-    let open = async || builder(&place, how).build().await;
+) -> Result<(Db, StoreLocation, Option<UnlockedKeys>), Error> {
+    reject_leftover_journal(location).await?;
+    let (raw_location, (location, unlocked)) =
+        (location, unlock(location, IfMissing::Create).await?);
+    separate_log::ensure_pair(&location).await?;
+    let context = OpenContext { settings, unlocked: unlocked.as_ref(), metrics, caches };
+    let open = async || builder(&location, context).build().await;
     let db = match (open().await, &unlocked) {
         // The previous writer may have changed the data key after the ring was read.
         (Err(error), Some(some)) => match some.refresh().await? {
@@ -201,39 +209,40 @@ async fn open_bucket(
     };
     let db = match db {
         Ok(db) => db,
-        Err(error) => return Err(explained(plain, unlocked.as_ref(), error).await),
+        Err(error) => return Err(explain(raw_location, unlocked.as_ref(), error).await),
     };
-    // The previous writer is fenced from here on: all its writes are known, and so is its last key.
+    // The previous writer is fenced from here on, so its last write and its last key are final.
     if let Some(unlocked) = &unlocked {
         unlocked.refresh().await?;
     }
-    separate_log::check(&place).await?;
-    Ok((db, place, unlocked))
+    separate_log::check(&location).await?;
+    Ok((db, location, unlocked))
 }
 
 /// Opens a store with a journal.
 async fn open_directory(
-    place: &Place,
-    how: How<'_>,
+    location: &StoreLocation,
+    context: OpenContext<'_>,
     journal: Journal,
-) -> Result<(Db, Hold), Error> {
-    separate_log::check(place).await?;
-    files::refuse_older_manifest(place).await?;
+) -> Result<(Db, JournalLock), Error> {
+    separate_log::check(location).await?;
+    files::reject_older_manifest(location).await?;
     if journal.is_empty()? {
-        take_over_log(place, how).await?;
-        refuse_loss(place, how).await?;
+        take_over_log(location, context).await?;
+        reject_loss(location, context).await?;
     }
-    let hold = journal.hold()?;
-    let keys = how.unlocked.map(|unlocked| Arc::clone(&unlocked.keys));
-    let writer = journal.into_writer(keys, place.storage.journal().clone());
-    let db = builder(place, how).with_wal_writer(writer).build().await?;
-    Ok((db, hold))
+    let lock = journal.share_lock()?;
+    let keys = context.unlocked.map(|unlocked| Arc::clone(&unlocked.keys));
+    let writer = journal.into_writer(keys, location.storage.journal().clone());
+    let db = builder(location, context).with_wal_writer(writer).build().await?;
+    Ok((db, lock))
 }
 
-/// Rejects a former local directory with records in its journal.
-async fn refuse_left_journal(place: &Place) -> Result<(), Error> {
-    let prefix = Path::from(place.path.as_str()).join(journal::DIRECTORY);
-    let mut left = place.object_store.list(Some(&prefix));
+/// Rejects a bucket that contains a journal of a local directory, because only the journal has the
+/// newest records.
+async fn reject_leftover_journal(location: &StoreLocation) -> Result<(), Error> {
+    let prefix = Path::from(location.path.as_str()).join(journal::DIRECTORY);
+    let mut left = location.object_store.list(Some(&prefix));
     while let Some(object) = left.next().await {
         let object = object.map_err(Error::unavailable)?;
         if journal::is_segment(object.location.as_ref()) {
@@ -243,22 +252,23 @@ async fn refuse_left_journal(place: &Place) -> Result<(), Error> {
     Ok(())
 }
 
-/// Rejects a store with a journal that is empty but should not be, before SlateDB writes a
+/// Rejects a store with an empty journal that should contain records. Runs before SlateDB writes a
 /// manifest.
-async fn refuse_loss(place: &Place, how: How<'_>) -> Result<(), Error> {
-    let Some(directory) = &place.directory else { return Ok(()) };
-    let keys = how.unlocked.map(|unlocked| unlocked.keys.as_ref());
-    let checked = journal::check(directory, loss::replayed(place).await?, keys)?;
+async fn reject_loss(location: &StoreLocation, context: OpenContext<'_>) -> Result<(), Error> {
+    let Some(directory) = &location.directory else { return Ok(()) };
+    let keys = context.unlocked.map(|unlocked| unlocked.keys.as_ref());
+    let checked = journal::check(directory, loss::replayed(location).await?, keys)?;
     checked.damaged.map_or(Ok(()), |file| Err(Error::DamagedFile(file)))
 }
 
-/// Flushes a log of objects to sorted runs: in a directory from a bucket, or from a slateberg
-/// without journals.
-async fn take_over_log(place: &Place, how: How<'_>) -> Result<(), Error> {
-    let with_log = place.directory.as_ref().filter(|directory| journal::has_object_log(directory));
+/// Flushes a log of objects to sorted runs and deletes it. A directory has such a log if it was
+/// copied from a bucket, or written by a version of slateberg without journals.
+async fn take_over_log(location: &StoreLocation, context: OpenContext<'_>) -> Result<(), Error> {
+    let with_log =
+        location.directory.as_ref().filter(|directory| journal::has_object_log(directory));
     let Some(log) = with_log.map(|directory| directory.join("wal")) else { return Ok(()) };
-    let without_journal = Place { directory: None, ..place.clone() };
-    let db = builder(&without_journal, how).build().await?;
+    let without_journal = StoreLocation { directory: None, ..location.clone() };
+    let db = builder(&without_journal, context).build().await?;
     close_in_order(&db).await?;
     let removed = std::fs::remove_dir_all(&log);
     removed.map_err(|error| Error::Unavailable(Cause::about(log.display(), error)))

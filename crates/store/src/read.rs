@@ -1,4 +1,5 @@
-//! Reads of records: of durable state, or inside a transaction.
+//! Reads records: the durable state, the accepted state, and the state of a store that is not open
+//! for writing.
 
 use std::collections::{HashMap, HashSet};
 use std::future::Future;
@@ -11,39 +12,39 @@ use slatedb::config::{DurabilityLevel, ReadOptions, ScanOptions, TracingOptions}
 use slatedb::{Db, DbIterator, DbReader};
 use uuid::Uuid;
 
-use super::codec::{Document, Head, PieceText, Value};
+use super::codec::{ChunkBytes, Document, DocumentHead, Value};
 use super::error::Error;
 use super::handle::{Shared, Store};
 use super::key_space::KeySpace;
-use super::keys::{Key, MetadataKey, PieceKey};
-pub use super::recent::Reading;
-use super::recent::{Known, PageKey, Recent, is_cached};
+use super::keys::{ChunkKey, Key, MetadataKey};
+pub use super::record_cache::ReadStamp;
+use super::record_cache::{CacheLookup, PageKey, RecordCache, is_cached};
 use slateberg_base::error_chain::Cause;
 use slateberg_model::page::Names;
-use slateberg_model::text::PieceHash;
+use slateberg_model::segmented_json::ChunkHash;
 use slateberg_telemetry::traces::current_trace_id;
 
-/// Bytes that a scan fetches at once. SlateDB's default is one block, which costs a request each.
+/// Number of bytes that a scan fetches with one request. SlateDB's default is one block.
 const SCAN_READ_AHEAD_BYTES: usize = 1 << 20;
 /// Maximum number of concurrent fetches of a scan.
 const SCAN_FETCHES_MAX: usize = 4;
 
 /// Maximum number of attempts to read a document that concurrent commits change.
 const READ_ATTEMPTS_MAX: u32 = 16;
-/// Maximum number of chunks that are read individually and concurrently. More are read with one
-/// scan.
-const PIECES_GOT_MAX: usize = 8;
+/// Maximum number of chunks that are read individually and concurrently. If more are needed, one
+/// scan reads them all.
+const CHUNK_GETS_MAX: usize = 8;
 
 /// A range of keys, in ascending order.
 #[derive(Debug, Clone)]
-pub struct Range {
+pub struct KeyRange {
     /// Prefix of all keys.
     pub prefix: Vec<u8>,
-    /// Only keys after these bytes, exclusively.
+    /// Key after which the range begins, exclusively.
     pub after: Option<Vec<u8>>,
 }
 
-impl Range {
+impl KeyRange {
     /// Returns the range of all keys with this prefix.
     pub fn prefix(prefix: impl Into<Vec<u8>>) -> Self {
         Self { prefix: prefix.into(), after: None }
@@ -55,8 +56,8 @@ impl Range {
     }
 
     /// Returns the range of all keys of a space that start with this id.
-    pub fn below(space: u8, id: Uuid) -> Self {
-        let mut prefix = vec![space];
+    pub fn below(space: KeySpace, id: Uuid) -> Self {
+        let mut prefix = vec![space.byte()];
         prefix.extend_from_slice(id.as_bytes());
         Self::prefix(prefix)
     }
@@ -89,18 +90,18 @@ fn successor(prefix: &[u8]) -> Bound<Vec<u8>> {
 }
 
 /// A readable view of the store.
-pub trait Read: Sync {
+pub trait StoreRead: Sync {
     /// Returns the bytes at a key.
     fn get_bytes(&self, key: &[u8]) -> impl Future<Output = Result<Option<Bytes>, Error>> + Send;
 
     /// Iterates over the entries of a range, in order.
-    fn iterate(&self, range: &Range) -> impl Future<Output = Result<DbIterator, Error>> + Send;
+    fn iterate(&self, range: &KeyRange) -> impl Future<Output = Result<DbIterator, Error>> + Send;
 
     /// Returns the record at a key.
     fn get<K: Key>(&self, key: &K) -> impl Future<Output = Result<Option<K::Value>, Error>> + Send {
         async move {
             let key = key.encode();
-            decoded::<K>(&key, self.get_bytes(&key).await?.as_deref())
+            decode::<K>(&key, self.get_bytes(&key).await?.as_deref())
         }
     }
 
@@ -115,7 +116,7 @@ pub trait Read: Sync {
     /// Returns at most `limit` records of a range, in the order of their keys.
     fn scan<K: Key>(
         &self,
-        range: &Range,
+        range: &KeyRange,
         limit: Option<usize>,
     ) -> impl Future<Output = Result<Vec<(K, K::Value)>, Error>> + Send {
         async move {
@@ -143,7 +144,7 @@ pub trait Read: Sync {
     }
 
     /// Whether a range contains any key.
-    fn any(&self, range: &Range) -> impl Future<Output = Result<bool, Error>> + Send {
+    fn any(&self, range: &KeyRange) -> impl Future<Output = Result<bool, Error>> + Send {
         async move {
             let mut iterator = self.iterate(range).await?;
             Ok(iterator.next().await?.is_some())
@@ -152,7 +153,7 @@ pub trait Read: Sync {
 }
 
 /// Decodes the record at a key.
-fn decoded<K: Key>(key: &[u8], bytes: Option<&[u8]>) -> Result<Option<K::Value>, Error> {
+fn decode<K: Key>(key: &[u8], bytes: Option<&[u8]>) -> Result<Option<K::Value>, Error> {
     bytes.map(|bytes| decode_value::<K>(key, bytes)).transpose()
 }
 
@@ -162,13 +163,13 @@ pub(super) fn decode_value<K: Key>(key: &[u8], bytes: &[u8]) -> Result<K::Value,
 }
 
 /// Reads the complete document of a table or view. `None` if it does not exist.
-async fn document(store: &(impl Read + ?Sized), id: Uuid) -> Result<Option<Document>, Error> {
+async fn document(store: &(impl StoreRead + ?Sized), id: Uuid) -> Result<Option<Document>, Error> {
     let key = MetadataKey(id).encode();
     let mut found = store.get_bytes(&key).await?;
     for _ in 0..READ_ATTEMPTS_MAX {
         let Some(bytes) = found else { return Ok(None) };
         let head = decode_value::<MetadataKey>(&key, &bytes)?;
-        let missing = match head.complete(&pieces_of(store, id, &head).await?) {
+        let missing = match head.complete(&read_chunks(store, id, &head).await?) {
             Ok(document) => return Ok(Some(document)),
             Err(missing) => missing,
         };
@@ -176,7 +177,7 @@ async fn document(store: &(impl Read + ?Sized), id: Uuid) -> Result<Option<Docum
         if found.as_ref() == Some(&bytes) {
             return Err(corrupt(
                 &key,
-                format!("piece {missing:?} is missing or of another length"),
+                format!("chunk {missing:?} is missing or of another length"),
             ));
         }
     }
@@ -184,26 +185,26 @@ async fn document(store: &(impl Read + ?Sized), id: Uuid) -> Result<Option<Docum
 }
 
 /// Reads the existing chunks of a document.
-async fn pieces_of(
-    store: &(impl Read + ?Sized),
+async fn read_chunks(
+    store: &(impl StoreRead + ?Sized),
     id: Uuid,
-    head: &Head,
-) -> Result<HashMap<PieceHash, Bytes>, Error> {
-    let wanted: HashSet<PieceHash> = head.pieces().collect();
-    if wanted.is_empty() {
+    head: &DocumentHead,
+) -> Result<HashMap<ChunkHash, Bytes>, Error> {
+    let hashes: HashSet<ChunkHash> = head.chunks().collect();
+    if hashes.is_empty() {
         return Ok(HashMap::new());
     }
-    if wanted.len() <= PIECES_GOT_MAX {
+    if hashes.len() <= CHUNK_GETS_MAX {
         let get = |hash| async move {
-            let piece = store.get(&PieceKey { id, hash }).await?;
-            Ok::<_, Error>(piece.map(|PieceText(text)| (hash, text)))
+            let chunk = store.get(&ChunkKey { id, hash }).await?;
+            Ok::<_, Error>(chunk.map(|ChunkBytes(text)| (hash, text)))
         };
-        let pieces = futures::stream::iter(wanted.into_iter().map(get)).buffered(PIECES_GOT_MAX);
-        return pieces.try_filter_map(|piece| async { Ok(piece) }).try_collect().await;
+        let chunks = futures::stream::iter(hashes.into_iter().map(get)).buffered(CHUNK_GETS_MAX);
+        return chunks.try_filter_map(|chunk| async { Ok(chunk) }).try_collect().await;
     }
-    let pieces =
-        store.scan::<PieceKey>(&Range::below(KeySpace::MetadataPieces.byte(), id), None).await?;
-    Ok(pieces.into_iter().map(|(key, PieceText(text))| (key.hash, text)).collect())
+    let chunks =
+        store.scan::<ChunkKey>(&KeyRange::below(KeySpace::MetadataChunks, id), None).await?;
+    Ok(chunks.into_iter().map(|(key, ChunkBytes(text))| (key.hash, text)).collect())
 }
 
 /// Error for a record that cannot be decoded.
@@ -240,29 +241,30 @@ pub(super) fn scan_options(durability: DurabilityLevel) -> ScanOptions {
     }
 }
 
-/// Durable state, the only state for responses to clients. Uses the record cache.
+/// View of the durable state. Only this state may be used in responses to clients. Uses the record
+/// cache.
 #[derive(Clone, Copy)]
-pub struct Durable<'a> {
+pub struct DurableView<'a> {
     pub(super) db: &'a Db,
     pub(super) shared: &'a Shared,
 }
 
-impl Durable<'_> {
+impl DurableView<'_> {
     /// Returns at most `limit` names below a parent after `after`, in order.
     pub async fn names(
         &self,
-        space: u8,
+        space: KeySpace,
         parent: Uuid,
         after: Option<&str>,
         limit: Option<usize>,
     ) -> Result<Arc<Names>, Error> {
-        let recent = &self.shared.recent;
+        let record_cache = &self.shared.record_cache;
         let key = PageKey { space, parent, after: after.map(ToOwned::to_owned), limit };
-        if let Some(names) = recent.page(&key) {
+        if let Some(names) = record_cache.page(&key) {
             return Ok(names);
         }
-        let mut range = Range::below(space, parent);
-        let reading = recent.reading(&range.prefix);
+        let mut range = KeyRange::below(space, parent);
+        let read_stamp = record_cache.read_stamp(&range.prefix);
         if let Some(after) = after {
             let key = [range.prefix.as_slice(), after.as_bytes()].concat();
             range = range.behind(Some(key));
@@ -277,28 +279,28 @@ impl Durable<'_> {
             names.push(name);
         }
         let names = Arc::new(names);
-        recent.keep_page(reading, key, &names);
+        record_cache.insert_page(read_stamp, key, &names);
         Ok(names)
     }
 
     /// Prepares to check later whether a record has changed since this read. `None` if a write is
     /// in progress, so that the record may change before the write is durable.
-    pub fn reading<K: Key>(&self, key: &K) -> Option<Reading> {
-        self.shared.recent.reading(&key.encode())
+    pub fn read_stamp<K: Key>(&self, key: &K) -> Option<ReadStamp> {
+        self.shared.record_cache.read_stamp(&key.encode())
     }
 
     /// Returns the indexes of the reads that are out of date.
-    pub fn overtaken(&self, readings: &[Option<Reading>]) -> Vec<usize> {
-        self.shared.recent.overtaken(readings)
+    pub fn stale_reads(&self, stamps: &[Option<ReadStamp>]) -> Vec<usize> {
+        self.shared.record_cache.stale_reads(stamps)
     }
 }
 
-impl Read for Durable<'_> {
+impl StoreRead for DurableView<'_> {
     async fn get_bytes(&self, key: &[u8]) -> Result<Option<Bytes>, Error> {
         Ok(self.db.get_with_options(key, &read_options(DurabilityLevel::Remote)).await?)
     }
 
-    async fn iterate(&self, range: &Range) -> Result<DbIterator, Error> {
+    async fn iterate(&self, range: &KeyRange) -> Result<DbIterator, Error> {
         let options = scan_options(DurabilityLevel::Remote);
         Ok(self.db.scan_with_options(range.bounds(), &options).await?)
     }
@@ -308,47 +310,52 @@ impl Read for Durable<'_> {
     }
 
     async fn get_shared<K: Key>(&self, key: &K) -> Result<Option<Arc<K::Value>>, Error> {
-        get_recent(self, &self.shared.recent, key).await
+        get_cached(self, &self.shared.record_cache, key).await
     }
 }
 
 /// Returns the record at a key, from the cache or from the store. A valid cache entry is both
-/// durable and the newest version, so views of both kinds can use it.
-async fn get_recent<K: Key>(
-    view: &impl Read,
-    recent: &Recent,
+/// durable and the newest version, so both `DurableView` and `LatestView` can use it.
+async fn get_cached<K: Key>(
+    view: &impl StoreRead,
+    record_cache: &RecordCache,
     key: &K,
 ) -> Result<Option<Arc<K::Value>>, Error> {
     let key = key.encode();
     if !is_cached(&key) {
-        return Ok(decoded::<K>(&key, view.get_bytes(&key).await?.as_deref())?.map(Arc::new));
+        return Ok(decode::<K>(&key, view.get_bytes(&key).await?.as_deref())?.map(Arc::new));
     }
-    match recent.record(&key) {
-        Known::Unknown => {}
-        Known::Absent => return Ok(None),
-        Known::Present(record) => return Ok(Some(record)),
+    match record_cache.record(&key) {
+        CacheLookup::Miss => {}
+        CacheLookup::Absent => return Ok(None),
+        CacheLookup::Present(record) => return Ok(Some(record)),
     }
-    let reading = recent.reading(&key);
+    let read_stamp = record_cache.read_stamp(&key);
     let bytes = view.get_bytes(&key).await?;
-    let record = decoded::<K>(&key, bytes.as_deref())?.map(Arc::new);
-    recent.keep_record(reading, key, record.clone(), bytes.map_or(0, |bytes| bytes.len()));
+    let record = decode::<K>(&key, bytes.as_deref())?.map(Arc::new);
+    record_cache.insert_record(
+        read_stamp,
+        key,
+        record.clone(),
+        bytes.map_or(0, |bytes| bytes.len()),
+    );
     Ok(record)
 }
 
-/// Accepted state, durable or not: for evaluating a change that itself waits until everything
-/// before it is durable.
+/// View of the accepted state, whether durable or not. For evaluating a change that itself waits
+/// until everything before it is durable.
 #[derive(Clone, Copy)]
-pub struct Latest<'a> {
+pub struct LatestView<'a> {
     pub(super) db: &'a Db,
     pub(super) shared: &'a Shared,
 }
 
-impl Read for Latest<'_> {
+impl StoreRead for LatestView<'_> {
     async fn get_bytes(&self, key: &[u8]) -> Result<Option<Bytes>, Error> {
         Ok(self.db.get_with_options(key, &read_options(DurabilityLevel::Memory)).await?)
     }
 
-    async fn iterate(&self, range: &Range) -> Result<DbIterator, Error> {
+    async fn iterate(&self, range: &KeyRange) -> Result<DbIterator, Error> {
         let options = scan_options(DurabilityLevel::Memory);
         Ok(self.db.scan_with_options(range.bounds(), &options).await?)
     }
@@ -358,21 +365,21 @@ impl Read for Latest<'_> {
     }
 
     async fn get_shared<K: Key>(&self, key: &K) -> Result<Option<Arc<K::Value>>, Error> {
-        get_recent(self, &self.shared.recent, key).await
+        get_cached(self, &self.shared.record_cache, key).await
     }
 }
 
 /// A store that is only opened for reading, for `fsck` and similar commands.
-pub struct Offline {
+pub struct OfflineView {
     pub(super) reader: DbReader,
 }
 
-impl Read for Offline {
+impl StoreRead for OfflineView {
     async fn get_bytes(&self, key: &[u8]) -> Result<Option<Bytes>, Error> {
         Ok(self.reader.get(key).await?)
     }
 
-    async fn iterate(&self, range: &Range) -> Result<DbIterator, Error> {
+    async fn iterate(&self, range: &KeyRange) -> Result<DbIterator, Error> {
         let options = scan_options(DurabilityLevel::Memory);
         Ok(self.reader.scan_with_options(range.bounds(), &options).await?)
     }
@@ -380,13 +387,13 @@ impl Read for Offline {
 
 impl Store {
     /// Returns the durable state.
-    pub fn durable(&self) -> Durable<'_> {
-        Durable { db: &self.db, shared: &self.shared }
+    pub fn durable(&self) -> DurableView<'_> {
+        DurableView { db: &self.db, shared: &self.shared }
     }
 
     /// Returns the accepted state.
-    pub fn latest(&self) -> Latest<'_> {
-        Latest { db: &self.db, shared: &self.shared }
+    pub fn latest(&self) -> LatestView<'_> {
+        LatestView { db: &self.db, shared: &self.shared }
     }
 }
 
@@ -395,7 +402,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_prefix_ends_where_the_next_one_begins() {
+    fn prefix_range_ends_before_the_next_prefix() {
         assert_eq!(successor(b"a"), Bound::Excluded(b"b".to_vec()));
         assert_eq!(successor(b"a\xff\xff"), Bound::Excluded(b"b".to_vec()));
         assert_eq!(successor(b"\xff"), Bound::Unbounded);

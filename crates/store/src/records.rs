@@ -1,4 +1,4 @@
-//! Records of the catalog.
+//! Records of the catalog: the types of the values that the store contains.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,22 +48,23 @@ json_records!(
     SigningKeyRecord
 );
 
-/// Newest supported format of the store. 2: metadata has chunks. 3: the log in a local directory is
-/// a journal. 4: locations of tables and views have keys. 5: their UUIDs have keys, and jobs record
-/// their progress.
+/// Newest supported format of the store. Changes since format 1: in format 2, metadata has chunks;
+/// in format 3, the log in a local directory is a journal; in format 4, locations of tables and
+/// views have keys; in format 5, UUIDs have keys, and jobs record their progress.
 pub const FORMAT_VERSION: u32 = 5;
-/// Format of clones. It equals [`FORMAT_VERSION`], but older binaries reject it, which would delete
-/// the files of a clone's tables because they do not know clones.
+/// Format of clones. It has the same records as [`FORMAT_VERSION`]. The number differs so that
+/// older binaries, which do not know clones and would delete files of a clone's tables, reject the
+/// store.
 pub const FORMAT_OF_CLONES: u32 = 6;
 /// First format with keys for the locations of tables and views.
-pub const FORMAT_WITH_PLACES: u32 = 4;
+pub const FORMAT_WITH_LOCATIONS: u32 = 4;
 /// First format with keys for UUIDs.
 pub const FORMAT_WITH_UUIDS: u32 = 5;
 
 /// The store's own record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreFormat {
-    /// Format of the records and keys. Older binaries reject a newer one.
+    /// Format of the records and keys. A binary rejects a format that is newer than its own.
     pub format_version: u32,
     /// Id of the catalog, generated at the creation of the store.
     pub catalog_id: Uuid,
@@ -72,22 +73,23 @@ pub struct StoreFormat {
     /// Parent of the clone. `None` if the store is not a clone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clone_of: Option<CloneOf>,
-    /// Timeline, which distinguishes versions of the same tables in different copies. `None` for
-    /// the first one. Each restore, import and clone starts a new one.
+    /// Timeline: distinguishes versions of the same tables in different copies of a store. `None`
+    /// for the first timeline. Each restore, import and clone starts a new one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<Uuid>,
 }
 
 impl StoreFormat {
-    /// Returns the newest supported format of such a store.
+    /// Returns the newest supported format: for a clone that of clones, otherwise
+    /// [`FORMAT_VERSION`].
     pub fn newest(&self) -> u32 {
         if self.clone_of.is_some() { FORMAT_OF_CLONES } else { FORMAT_VERSION }
     }
 
     /// Rejects newer formats.
     pub fn check(&self) -> Result<(), Error> {
-        let (found, known) = (self.format_version, self.newest());
-        if found > known { Err(Error::NewerFormat { found, known }) } else { Ok(()) }
+        let (found, supported) = (self.format_version, self.newest());
+        if found > supported { Err(Error::NewerFormat { found, supported }) } else { Ok(()) }
     }
 }
 
@@ -117,7 +119,7 @@ pub struct CloneOf {
 pub struct WarehouseRecord {
     /// Id, generated when the warehouse was first configured or created.
     pub id: Uuid,
-    /// Location at its creation, or in the last configuration.
+    /// Location of the warehouse: as created, or as in the last configuration.
     pub location: String,
     /// Time of its creation, or of its first configuration.
     pub created_ms: i64,
@@ -137,9 +139,9 @@ pub struct WarehouseDefinition {
     pub changed_ms: i64,
     /// Id of the principal of the last change.
     pub changed_by: String,
-    /// Further URLs that may contain tables.
+    /// URLs besides the location below which tables may be located.
     pub allowed_locations: Vec<String>,
-    /// Options of its object store.
+    /// Options of the warehouse's object store.
     pub options: BTreeMap<String, String>,
     /// Name of a set of further options in the configuration.
     pub credentials: Option<String>,
@@ -152,7 +154,7 @@ pub struct WarehouseDefinition {
     pub access: FileAccess,
 }
 
-/// Target of a name.
+/// The object to which a name leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NameEntry {
     /// Id of the namespace, table or view.
@@ -184,8 +186,8 @@ pub struct NamespaceRecord {
 /// A table or view, without its metadata.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TabularRecord {
-    /// Id in the catalog, which survives renames. Not the `table-uuid`, which several registrations
-    /// of the same metadata share.
+    /// Id in the catalog, which stays the same when the table or view is renamed. Differs from the
+    /// `table-uuid`, because several registrations of the same metadata share that.
     pub id: Uuid,
     /// Table or view.
     pub kind: TabularKind,
@@ -199,7 +201,7 @@ pub struct TabularRecord {
     pub uuid: Uuid,
     /// The `location` of its metadata.
     pub location: String,
-    /// Locations outside of `location` where its properties put files.
+    /// Locations outside of `location` where the table's properties cause files to be written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub further_paths: Vec<String>,
     /// Location of this version's metadata file.
@@ -215,16 +217,17 @@ pub struct TabularRecord {
     pub owner: Option<String>,
 }
 
-/// Marker of a metadata file that may be missing in the warehouse. The transaction that writes its
-/// record writes the marker, and a later one removes it after the file is written. A start writes
-/// the files of remaining markers.
+/// Publication marker: a metadata file that may be missing in the warehouse. The transaction that
+/// writes the record of a table or view also writes the marker. After the file is written, a later
+/// transaction removes the marker. A start of the server writes the files of the markers that
+/// remain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Publication {
     /// Location of the file.
     pub metadata_location: String,
 }
 
-/// Key of a marker: a version of a table or view.
+/// Key of a publication marker: a version of a table or view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PublicationKey {
     /// Id of the table or view.
@@ -233,16 +236,16 @@ pub struct PublicationKey {
     pub version: u64,
 }
 
-/// Outcome of a request with an `Idempotency-Key`, to replay the response.
+/// Outcome of a request with an `Idempotency-Key`, with which the response can be repeated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdempotencyRecord {
     /// SHA-256 of the request's method, path and body, in hexadecimal. A different request with the
     /// same key is an error.
     pub fingerprint: String,
     /// Outcome of the request.
-    pub outcome: Outcome,
-    /// Versions whose metadata files must exist before the response, in addition to that of the
-    /// outcome: those of a transaction.
+    pub outcome: MutationOutcome,
+    /// For a transaction: versions whose metadata files must exist before the response, in addition
+    /// to that of the outcome.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub publications: Vec<PublicationKey>,
     /// Time from which on the record is ignored.
@@ -252,7 +255,7 @@ pub struct IdempotencyRecord {
 /// Outcome of a mutation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
+pub enum MutationOutcome {
     /// Success, with an empty response.
     Done,
     /// Success, with this small response body.
@@ -261,7 +264,7 @@ pub enum Outcome {
     Tabular {
         /// Id of the table or view.
         id: Uuid,
-        /// Location of the metadata in the first response, in case the table is dropped.
+        /// Location of the metadata in the first response. Needed if the table is dropped later.
         metadata_location: String,
     },
     /// Permanent rejection.
@@ -273,7 +276,7 @@ pub enum Outcome {
     },
 }
 
-/// An entry of the change log, written in the batch of its change.
+/// An entry of the change log. It is written in the same batch as its change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
     /// Time of the change.
@@ -288,13 +291,13 @@ pub struct Change {
     pub subject: Uuid,
     /// Dotted name after the change.
     pub name: String,
-    /// Version of the record before, if it existed.
+    /// Version of the record before the change, if it existed.
     pub version_before: Option<u64>,
-    /// Version of the record after, if it exists.
+    /// Version of the record after the change, if it exists.
     pub version_after: Option<u64>,
-    /// The decision that allowed it. `None` if no policy was evaluated.
+    /// The policies that allowed the change. `None` if no policy was evaluated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub allowed: Option<Allowed>,
+    pub allowed: Option<AllowedBy>,
     /// Origin of the request. `None` for background tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
@@ -304,7 +307,7 @@ pub struct Change {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Origin {
-    /// Name of the principal. The id of an API key does not contain it.
+    /// Name of the principal. Useful because the id of an API key does not contain its name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub principal_name: Option<String>,
     /// Kind of the principal's credential.
@@ -320,14 +323,14 @@ pub struct Origin {
 
 /// Policies that allowed a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Allowed {
+pub struct AllowedBy {
     /// Revision of the policies.
     pub revision: String,
     /// Ids of the matching policies.
     pub policies: Vec<String>,
 }
 
-impl From<&Decision> for Allowed {
+impl From<&Decision> for AllowedBy {
     fn from(decision: &Decision) -> Self {
         Self { revision: decision.revision.to_string(), policies: decision.policies.clone() }
     }
@@ -340,8 +343,8 @@ pub struct PolicyHead {
     pub number: u64,
 }
 
-/// A revision of the policy log, with the state before and after a change, so that every earlier
-/// state can be computed from the current one.
+/// A revision of the policy log. Contains the state before and after a change, so that all earlier
+/// states can be computed from the current one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyRevision {
     /// Number of the revision.
@@ -376,9 +379,9 @@ pub struct PolicyChanges {
 /// Change of a policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyEdit {
-    /// Policy before, if it existed.
+    /// The policy before the change, if it existed.
     pub before: Option<PolicyRecord>,
-    /// Policy after, if it exists.
+    /// The policy after the change, if it exists.
     pub after: Option<PolicyRecord>,
 }
 
@@ -412,7 +415,8 @@ pub struct GrantRecord {
     pub created_by: String,
 }
 
-/// An API key with the hash of its secret, so that a reader of the store cannot use it.
+/// An API key. Contains only the hash of the secret, so that a reader of the store cannot use the
+/// key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApiKeyRecord {
     /// Id of the key.
@@ -423,7 +427,7 @@ pub struct ApiKeyRecord {
     pub hash: String,
     /// Roles of the key.
     pub roles: BTreeSet<String>,
-    /// Warehouses that the key is limited to; `None` for all.
+    /// Warehouses to which the key is limited. `None` for all.
     pub warehouses: Option<BTreeSet<String>>,
     /// Time of creation.
     pub created_ms: i64,
@@ -433,8 +437,8 @@ pub struct ApiKeyRecord {
     pub expires_ms: Option<i64>,
 }
 
-/// A revoked API key. It has its own key space, so that older binaries, which do not know revoked
-/// keys, reject it.
+/// A revoked API key. It is in its own key space. Older binaries do not know that space, so they
+/// reject the key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RevokedKeyRecord {
     /// The key before its revocation.
@@ -445,7 +449,7 @@ pub struct RevokedKeyRecord {
     pub revoked_by: String,
 }
 
-/// A key that slateberg signs its own tokens with.
+/// A key with which slateberg signs its own tokens.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SigningKeyRecord {
     /// Id, the `kid` of tokens.
@@ -461,11 +465,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_earlier_binary_remembers_of_a_request_is_read() {
+    fn idempotency_record_of_an_earlier_version_is_readable() {
         let body = br#"{"fingerprint":"f","outcome":"done","expires_ms":1}"#;
         let bytes = [&[1], &body[..]].concat();
         let record = IdempotencyRecord::decode(&bytes).expect("it is read");
         assert_eq!(record.publications, []);
-        assert_eq!(record.encode(), bytes, "what promises no files is written as before");
+        assert_eq!(record.encode(), bytes, "without publications, the encoding is unchanged");
     }
 }

@@ -1,14 +1,16 @@
-//! A write-ahead log in another object store than the rest of the store, and the link between the
-//! two.
+//! Stores whose write-ahead log is in another object store than the rest: checks that the two
+//! belong together.
 //!
-//! A process that opens the store without its log, or with another one, loses the records that are
-//! only in the log. Each side therefore has an object that names the other by a unique id. Both are
-//! created before the store, the log's first, and never change, because the location of the log is
-//! fixed when a store is created. SlateDB itself has no record of it.
+//! A process that opens the store without its log, or with the log of another store, loses the
+//! records that are only in the log. Therefore each side has an object that names the other side
+//! and a unique id. These two objects are created before the store, first the one in the log. They
+//! never change, because the location of the log is fixed when a store is created. SlateDB itself
+//! does not record that location.
 //!
-//! Two concurrent first starts could disagree. A start without a separate log writes a log file in
-//! the store before it checks for the pair again; a start that creates the pair checks for such
-//! files afterwards. So at least one of them detects the other, and fails.
+//! Two concurrent first starts could have different settings. A start without a separate log writes
+//! a log file in the store before it checks again for the two objects. A start that creates the
+//! objects checks for log files afterwards. So at least one of the starts detects the other one,
+//! and fails.
 
 use std::sync::Arc;
 
@@ -24,7 +26,7 @@ use uuid::Uuid;
 
 use super::error::Error;
 pub use super::location::Log;
-use super::location::Place;
+use super::location::StoreLocation;
 use slateberg_base::error_chain::Cause;
 
 /// Name of the object on both sides.
@@ -32,22 +34,22 @@ const FILE: &str = "log-pair.json";
 
 /// Content of the objects, equal on both sides.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Pair {
+struct LogPair {
     id: Uuid,
     state_url: String,
     log_url: String,
 }
 
-/// Rejects a store with another log than its own, or without its own. Only reads. A writer has to
-/// check again after it has opened the store.
-pub(super) async fn check(place: &Place) -> Result<(), Error> {
-    match (read(&place.object_store, place).await?, &place.log) {
+/// Rejects a store if the settings name another log than its own, or do not name its separate log.
+/// Only reads. A writer has to check again after it has opened the store.
+pub(super) async fn check(location: &StoreLocation) -> Result<(), Error> {
+    match (read(&location.object_store, location).await?, &location.log) {
         (None, None) => Ok(()),
         (Some(pair), None) => Err(Error::LogElsewhere(pair.log_url)),
-        (Some(pair), Some(log)) => match read(&log.store(), place).await? {
+        (Some(pair), Some(log)) => match read(&log.store(), location).await? {
             Some(other) if other.id != pair.id => Err(other_log(&pair, log)),
             None => Err(other_log(&pair, log)),
-            Some(_) if has_log(&place.object_store, place).await? => {
+            Some(_) if has_log(&location.object_store, location).await? => {
                 Err(Error::LogInStore(log.url.clone()))
             }
             Some(_) => Ok(()),
@@ -56,39 +58,43 @@ pub(super) async fn check(place: &Place) -> Result<(), Error> {
     }
 }
 
-/// Checks the log before a write. Creates the pair of a new store.
-pub(super) async fn settle(place: &Place) -> Result<(), Error> {
-    let Some(log) = &place.log else { return check(place).await };
-    if read(&place.object_store, place).await?.is_none() {
-        if is_made(place).await? {
+/// Checks the log before anything is written. For a new store, creates the pair of objects.
+pub(super) async fn ensure_pair(location: &StoreLocation) -> Result<(), Error> {
+    let Some(log) = &location.log else { return check(location).await };
+    if read(&location.object_store, location).await?.is_none() {
+        if store_exists(location).await? {
             return Err(Error::LogInStore(log.url.clone()));
         }
-        make(place, log).await?;
+        create_pair(location, log).await?;
     }
-    check(place).await
+    check(location).await
 }
 
 /// Creates both objects, or completes an earlier attempt.
-async fn make(place: &Place, log: &Log) -> Result<(), Error> {
-    let wanted = Pair { id: log.id, state_url: log.state_url.clone(), log_url: log.url.clone() };
-    let theirs = create(&log.store(), place, &wanted).await?;
-    let is_new = theirs.state_url == log.state_url && !has_log(&log.store(), place).await?;
+async fn create_pair(location: &StoreLocation, log: &Log) -> Result<(), Error> {
+    let new_pair =
+        LogPair { id: log.id, state_url: log.state_url.clone(), log_url: log.url.clone() };
+    let stored = create(&log.store(), location, &new_pair).await?;
+    let is_new = stored.state_url == log.state_url && !has_log(&log.store(), location).await?;
     if !is_new {
-        return Err(Error::LogOfAnother { given: log.url.clone(), state: theirs.state_url });
+        return Err(Error::LogOfAnother { given: log.url.clone(), state: stored.state_url });
     }
-    create(&place.object_store, place, &theirs).await.map(|_| ())
+    create(&location.object_store, location, &stored).await.map(|_| ())
 }
 
-fn other_log(pair: &Pair, log: &Log) -> Error {
+fn other_log(pair: &LogPair, log: &Log) -> Error {
     Error::OtherLog { own: pair.log_url.clone(), given: log.url.clone() }
 }
 
-fn file(place: &Place) -> Path {
-    Path::from(place.path.as_str()).join(FILE)
+fn file(location: &StoreLocation) -> Path {
+    Path::from(location.path.as_str()).join(FILE)
 }
 
-async fn read(store: &Arc<dyn ObjectStore>, place: &Place) -> Result<Option<Pair>, Error> {
-    let path = file(place);
+async fn read(
+    store: &Arc<dyn ObjectStore>,
+    location: &StoreLocation,
+) -> Result<Option<LogPair>, Error> {
+    let path = file(location);
     let content = match store.get(&path).await {
         Ok(found) => found.bytes().await,
         Err(StoreError::NotFound { .. }) => return Ok(None),
@@ -101,28 +107,32 @@ async fn read(store: &Arc<dyn ObjectStore>, place: &Place) -> Result<Option<Pair
 }
 
 /// Creates the object, unless it exists. Returns the existing one.
-async fn create(store: &Arc<dyn ObjectStore>, place: &Place, pair: &Pair) -> Result<Pair, Error> {
+async fn create(
+    store: &Arc<dyn ObjectStore>,
+    location: &StoreLocation,
+    pair: &LogPair,
+) -> Result<LogPair, Error> {
     let json = serde_json::to_vec(pair).map_err(Error::internal)?;
     let payload = PutPayload::from(Bytes::from(json));
-    match store.put_opts(&file(place), payload, PutMode::Create.into()).await {
+    match store.put_opts(&file(location), payload, PutMode::Create.into()).await {
         Ok(_) => return Ok(pair.clone()),
         Err(StoreError::AlreadyExists { .. }) => {}
         Err(error) => return Err(Error::unavailable(error)),
     }
-    let found = read(store, place).await?;
-    found.ok_or_else(|| Error::unavailable(format!("{} came and went", file(place))))
+    let found = read(store, location).await?;
+    found.ok_or_else(|| Error::unavailable(format!("{} existed, but is gone now", file(location))))
 }
 
-/// Whether a store has written log files here. Each opening writes one that stays.
-async fn has_log(store: &Arc<dyn ObjectStore>, place: &Place) -> Result<bool, Error> {
-    let files = Path::from(place.path.as_str()).join("wal");
+/// Whether a store has written log files to this object store. Each start leaves at least one.
+async fn has_log(store: &Arc<dyn ObjectStore>, location: &StoreLocation) -> Result<bool, Error> {
+    let files = Path::from(location.path.as_str()).join("wal");
     let first = store.list(Some(&files)).try_next().await;
     Ok(first.map_err(Error::unavailable)?.is_some())
 }
 
-/// Whether a store exists.
-async fn is_made(place: &Place) -> Result<bool, Error> {
-    let admin = Admin::builder(place.path.clone(), Arc::clone(&place.object_store)).build();
+/// Whether the store has a manifest.
+async fn store_exists(location: &StoreLocation) -> Result<bool, Error> {
+    let admin = Admin::builder(location.path.clone(), Arc::clone(&location.object_store)).build();
     Ok(admin.read_manifest(None).await?.is_some())
 }
 

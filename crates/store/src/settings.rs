@@ -1,4 +1,4 @@
-//! Settings of the store.
+//! Settings of the store, and their translation to SlateDB's options.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,34 +6,34 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use slatedb::config::{GarbageCollectorOptions, ObjectStoreCacheOptions};
 
-/// Interval between reads of the manifest in a bucket. Each takes two requests.
+/// Interval between reads of the manifest in a bucket. Each read takes two requests.
 const BUCKET_POLL: Duration = Duration::from_secs(2);
-/// Interval in a local directory. Its lock excludes other writers, so that only results of
-/// compactions are new.
+/// Interval between reads of the manifest in a local directory. The lock of the directory excludes
+/// other writers, so only results of compactions can be new.
 const DIRECTORY_POLL: Duration = Duration::from_secs(5);
 
-/// Size of a copied part on the local disk. With SlateDB's 4 MiB, the first read of a record would
-/// be as slow as a download of a thousand others.
+/// Size of the parts in which sorted runs are copied to the local disk. With SlateDB's 4 MiB, the
+/// first read of a record would download a thousand other records as well.
 const CACHED_PART_BYTES: usize = 256 << 10;
 
 /// Bytes that may wait for a flush in a store without a memory budget.
 const UNFLUSHED_BYTES_MAX: usize = 64 << 20;
 
-/// Minimum number of keys of a sorted run with a filter. The flush after half a minute with few
-/// writes can be as short, and there may be eight such runs: without filters, a lookup of a missing
-/// name reads all of them.
+/// Minimum number of keys of a sorted run with a filter. A flush that happens after half a minute
+/// with few writes may have fewer keys, and there may be eight such runs. Without filters, a lookup
+/// of a missing name reads all of them.
 const FILTERED_KEYS_MIN: u32 = 16;
 
 /// Bits per key of a filter. With SlateDB's default of 10, one in a hundred lookups of a missing
-/// name in a run reads a block in vain, and there are up to a dozen runs.
+/// name reads a block of a run unnecessarily, and there are up to a dozen runs.
 pub(super) const FILTER_BITS_PER_KEY: u32 = 14;
 
 /// Settings of the store. `config/default.toml` documents the defaults.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Bytes of memory for cached blocks of sorted runs. 0, here and below: a share of
-    /// `memory_bytes_max`.
+    /// Bytes of memory for cached blocks of sorted runs. For all memory settings of the store, 0
+    /// means a share of `memory_bytes_max`.
     pub block_cache_bytes: u64,
     /// Bytes of memory for cached indexes and filters.
     pub meta_cache_bytes: u64,
@@ -79,10 +79,10 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Options of garbage collection. `conditional_update`: whether the object store can replace an
-    /// object if it is unchanged. A local directory cannot, so garbage collection works without its
-    /// boundary files. A clone never removes the pin of its parent's objects, because that would
-    /// write to the parent.
+    /// Returns the options of garbage collection. `conditional_update`: whether the object store
+    /// can replace an object only if it is unchanged. A local directory cannot, so there the
+    /// garbage collection works without its boundary files. A clone never removes the pin of its
+    /// parent's objects, because that would be a write to the parent.
     pub(super) fn garbage_collector(&self, conditional_update: bool) -> GarbageCollectorOptions {
         GarbageCollectorOptions {
             boundary_files_enabled: conditional_update,
@@ -91,7 +91,7 @@ impl Settings {
         }
     }
 
-    /// Interval between reads of the manifest.
+    /// Returns the interval between reads of the manifest.
     fn manifest_poll(&self, is_directory: bool) -> Duration {
         match self.manifest_poll_ms {
             0 if is_directory => DIRECTORY_POLL,
@@ -105,8 +105,8 @@ impl Settings {
         !self.object_cache_dir.as_os_str().is_empty()
     }
 
-    /// Options of the copies of sorted runs on the local disk, which are made when runs are written
-    /// and read.
+    /// Returns the options for copies of sorted runs on the local disk. Copies are made when runs
+    /// are written and read.
     fn object_cache(&self) -> ObjectStoreCacheOptions {
         ObjectStoreCacheOptions {
             root_folder: self.has_object_cache().then(|| self.object_cache_dir.clone()),
@@ -118,8 +118,8 @@ impl Settings {
         }
     }
 
-    /// Bytes that may wait for a flush. With 0, which remains without a memory budget, SlateDB
-    /// would block the first write.
+    /// Returns the number of bytes that may wait for a flush. Replaces the 0 that remains without a
+    /// memory budget, because SlateDB would block the first write.
     fn unflushed_bytes(&self) -> usize {
         match self.unflushed_bytes_max {
             0 => UNFLUSHED_BYTES_MAX,
@@ -127,7 +127,7 @@ impl Settings {
         }
     }
 
-    /// SlateDB's settings, without garbage collection.
+    /// Returns SlateDB's settings, without those of garbage collection.
     pub(super) fn for_slatedb(&self, is_directory: bool) -> slatedb::Settings {
         slatedb::Settings {
             // The flusher flushes the log as soon as a transaction waits, without a timer.

@@ -1,6 +1,6 @@
-//! Descriptions of SlateDB's metrics, most of which SlateDB registers without one.
+//! Descriptions of SlateDB's metrics, because SlateDB registers most of them without one.
 
-/// Returns the description of a metric by SlateDB's name.
+/// Returns the description of the metric with this name in SlateDB.
 pub(super) fn help(name: &str) -> Option<&'static str> {
     let (_, help) = HELP.iter().find(|(known, _)| name.strip_prefix("slatedb.") == Some(known))?;
     Some(help)
@@ -21,9 +21,12 @@ const HELP: [(&str, &str); 52] = [
         "compactor.last_compaction_timestamp_sec",
         "Time of the last compaction, in seconds since the Unix epoch.",
     ),
-    ("compactor.running_compactions", "Compactions under way."),
+    ("compactor.running_compactions", "Compactions in progress."),
     ("compactor.ssts_written", "Sorted files that compactions wrote."),
-    ("compactor.total_bytes_being_compacted", "Bytes of the inputs of all compactions under way."),
+    (
+        "compactor.total_bytes_being_compacted",
+        "Bytes of the inputs of all compactions in progress.",
+    ),
     ("compactor.total_throughput_bytes_per_sec", "Bytes that all compactions process in a second."),
     (
         "compactor.worker_last_heartbeat_ms",
@@ -35,10 +38,10 @@ const HELP: [(&str, &str); 52] = [
     ),
     (
         "db.external_db_count",
-        "Other databases that sorted files are shared with, as a clone does with its parent.",
+        "Other databases with which this one shares sorted files, such as the parent of a clone.",
     ),
     ("db.immutable_memtable_flushes", "Memtables that were flushed to level 0."),
-    ("db.l0_flush_bytes", "Bytes of the sorted files that memtables were flushed to."),
+    ("db.l0_flush_bytes", "Bytes of the sorted files that flushes of memtables wrote."),
     ("db.l0_sst_count", "Sorted files of level 0."),
     (
         "db.l0_stall_count",
@@ -46,12 +49,12 @@ const HELP: [(&str, &str); 52] = [
     ),
     ("db.memtable_write_bytes", "Bytes of keys and values that were inserted into the memtable."),
     ("db.request_count", "Requests to the database, by operation."),
-    ("db.segment_max_l0_sst_count", "Sorted files of level 0 in the segment that has the most."),
+    ("db.segment_max_l0_sst_count", "Maximum number of sorted files of level 0 in one segment."),
     ("db.sorted_run_count", "Sorted runs below level 0."),
     ("db.sst_count", "Sorted files of all levels."),
     (
         "db.sst_filter_false_positive_count",
-        "Reads of a sorted file without the key, although its filter said that it may be there.",
+        "Reads of a sorted file that did not contain the key, although its filter allowed for it.",
     ),
     (
         "db.sst_filter_negative_count",
@@ -61,10 +64,7 @@ const HELP: [(&str, &str); 52] = [
         "db.sst_filter_positive_count",
         "Sorted files that were read because their filter did not exclude the key.",
     ),
-    (
-        "db.sst_view_count",
-        "References to sorted files in the manifest, to whole files or to ranges of them.",
-    ),
+    ("db.sst_view_count", "References of the manifest to sorted files or to ranges of them."),
     (
         "db.total_mem_size_bytes",
         "Bytes of memtables and of the write-ahead log's buffer that are not flushed yet.",
@@ -84,9 +84,9 @@ const HELP: [(&str, &str); 52] = [
     ),
     ("memtable_flush.checkpoint_request_count", "Requests for a checkpoint that follows a flush."),
     ("memtable_flush.flush_request_count", "Requests to flush the memtable."),
-    ("memtable_flush.l0_flush_count", "Flushes that the manifest has taken in."),
+    ("memtable_flush.l0_flush_count", "Flushes whose sorted file was added to the manifest."),
     ("memtable_flush.l0_upload_count", "Sorted files of level 0 that were uploaded."),
-    ("memtable_flush.manifest_refresh_count", "Reads of the manifest for the sake of flushes."),
+    ("memtable_flush.manifest_refresh_count", "Reads of the manifest because of flushes."),
     ("memtable_flush.memtable_freeze_count", "Memtables that became immutable, to be flushed."),
     ("object_store.error_count", "Requests to the object store that failed."),
     ("object_store.request_count", "Requests to the object store."),
@@ -95,7 +95,7 @@ const HELP: [(&str, &str); 52] = [
         "object_store_cache.cache_bytes",
         "Bytes of the copies of sorted files in store.object_cache_dir.",
     ),
-    ("object_store_cache.cache_keys", "Objects of which store.object_cache_dir has a copy."),
+    ("object_store_cache.cache_keys", "Objects with a copy in store.object_cache_dir."),
     (
         "object_store_cache.evicted_bytes",
         "Bytes that were deleted from store.object_cache_dir to make room.",
@@ -108,8 +108,8 @@ const HELP: [(&str, &str); 52] = [
         "object_store_cache.part_access_count",
         "Requests for a part of an object in store.object_cache_dir.",
     ),
-    ("object_store_cache.part_hit_count", "Parts of objects that store.object_cache_dir had."),
-    ("wal.wal_buffer_estimated_bytes", "Bytes in the buffer of the write-ahead log, about."),
+    ("object_store_cache.part_hit_count", "Parts of objects that were in store.object_cache_dir."),
+    ("wal.wal_buffer_estimated_bytes", "Estimated bytes in the buffer of the write-ahead log."),
     ("wal.wal_buffer_flush_requests", "Requests to flush the buffer of the write-ahead log."),
     ("wal.wal_buffer_flushes", "Flushes of the buffer of the write-ahead log."),
     ("wal.wal_flush_bytes", "Bytes that flushes of the write-ahead log wrote."),

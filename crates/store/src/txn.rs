@@ -1,5 +1,5 @@
-//! Transactions: serializable, named, retried a bounded number of times, and never open during
-//! requests to the warehouse.
+//! Transactions of the store. They are serializable, have a name, are retried a limited number of
+//! times, and are never open during requests to the warehouse.
 
 use std::future::Future;
 use std::sync::atomic::Ordering;
@@ -9,21 +9,21 @@ use bytes::Bytes;
 use slatedb::config::{DurabilityLevel, PutOptions};
 use slatedb::{DbIterator, DbTransaction, ErrorKind, IsolationLevel};
 
-use super::audit::{Outcome, Unaudited};
+use super::audit::{ChangeOutcome, UnauditedChanges};
 use super::codec::Value;
 use super::error::Error;
 use super::flusher::Membership;
 use super::handle::Store;
 use super::keys::{ChangeKey, IdempotencyKey, Key, PublicationKey};
-use super::read::{Range, Read, read_options, scan_options};
-use super::recent::is_cached;
+use super::read::{KeyRange, StoreRead, read_options, scan_options};
+use super::record_cache::is_cached;
 use super::records::{Change, IdempotencyRecord};
-use super::write_marks::Mark;
+use super::version_clock::Stripe;
 use slateberg_authz::action::{Action, Maintain};
 use slateberg_authz::permit::Permit;
 
-/// Records that a transaction writes for the requests that it serves. The transaction of a request
-/// cannot commit without them.
+/// Records that the transaction of a request writes besides its changes. Such a transaction cannot
+/// commit without them.
 #[derive(Debug, Default)]
 #[must_use = "a change without its entry in the change log cannot be audited"]
 pub struct RequestRecords {
@@ -34,12 +34,12 @@ pub struct RequestRecords {
 }
 
 impl RequestRecords {
-    /// Records of a change without an `Idempotency-Key`.
+    /// Returns the records for a change by a request without an `Idempotency-Key`.
     pub fn change(change: Change) -> Self {
         Self { changes: vec![change], responses: Vec::new() }
     }
 
-    /// Adds the records of another request, which the same transaction serves.
+    /// Adds the records of another request whose changes are in the same transaction.
     pub fn extend(&mut self, other: Self) {
         self.changes.extend(other.changes);
         self.responses.extend(other.responses);
@@ -51,13 +51,13 @@ impl RequestRecords {
     }
 }
 
-/// A transaction in progress. Everything that it reads must be unchanged when it commits.
+/// A transaction in progress. It commits only if everything that it has read is still unchanged.
 pub struct Transaction {
     pub(super) inner: DbTransaction,
     store: Store,
-    /// Marks of the cached records that it writes.
-    written: Mutex<Vec<Mark>>,
-    /// Entries of the change log for the audit log.
+    /// Stripes of the record cache that belong to the keys that this transaction writes.
+    stripes: Mutex<Vec<Stripe>>,
+    /// Entries of the change log that are copied to the audit log.
     changes: Mutex<Vec<Change>>,
 }
 
@@ -65,34 +65,35 @@ impl Transaction {
     /// Writes a record.
     pub fn put<K: Key>(&self, key: &K, value: &K::Value) -> Result<(), Error> {
         let key = key.encode();
-        self.mark(&key);
+        self.record_write(&key);
         Ok(self.inner.put_with_options(key, value.encode(), &PutOptions::default())?)
     }
 
     /// Removes a record.
     pub fn delete<K: Key>(&self, key: &K) -> Result<(), Error> {
         let key = key.encode();
-        self.mark(&key);
+        self.record_write(&key);
         Ok(self.inner.delete(key)?)
     }
 
     /// Writes the bytes of a record.
     pub(super) fn put_at(&self, key: Vec<u8>, value: &[u8]) -> Result<(), Error> {
-        self.mark(&key);
+        self.record_write(&key);
         Ok(self.inner.put_with_options(key, value, &PutOptions::default())?)
     }
 
     /// Removes the record at a key.
     pub(super) fn delete_at(&self, key: Vec<u8>) -> Result<(), Error> {
-        self.mark(&key);
+        self.record_write(&key);
         Ok(self.inner.delete(key)?)
     }
 
-    /// Marks a key before it is written, so that no write is without a mark.
-    fn mark(&self, key: &[u8]) {
+    /// Remembers the stripes of a cached key before it is written, so that the commit invalidates
+    /// the cached values.
+    fn record_write(&self, key: &[u8]) {
         if is_cached(key) {
-            let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-            written.extend(self.store.shared.recent.written(key));
+            let mut stripes = self.stripes.lock().unwrap_or_else(PoisonError::into_inner);
+            stripes.extend(self.store.shared.record_cache.stripes_of(key));
         }
     }
 
@@ -106,74 +107,78 @@ impl Transaction {
     }
 }
 
-impl Read for Transaction {
+impl StoreRead for Transaction {
     async fn get_bytes(&self, key: &[u8]) -> Result<Option<Bytes>, Error> {
         Ok(self.inner.get_with_options(key, &read_options(DurabilityLevel::Memory)).await?)
     }
 
-    async fn iterate(&self, range: &Range) -> Result<DbIterator, Error> {
+    async fn iterate(&self, range: &KeyRange) -> Result<DbIterator, Error> {
         let options = scan_options(DurabilityLevel::Memory);
         Ok(self.inner.scan_with_options(range.bounds(), &options).await?)
     }
 }
 
 /// A committed transaction: visible to later ones, but not durable yet.
-#[must_use = "what was accepted may be told to nobody before it is durable"]
-pub struct Accepted {
+#[must_use = "do not reveal the result before the transaction is durable"]
+pub struct AcceptedTransaction {
     membership: Membership,
-    unaudited: Unaudited,
+    unaudited_changes: UnauditedChanges,
 }
 
-impl Accepted {
-    /// Waits until the transaction and everything before it is in the bucket. If the store closes
-    /// first, the outcome is unknown.
+impl AcceptedTransaction {
+    /// Waits until the transaction and everything before it is durable. If the store closes first,
+    /// the outcome is unknown.
     pub async fn durable(&self) -> Result<(), Error> {
         let durable = self.membership.durable().await;
-        self.unaudited.end(if durable.is_ok() { Outcome::Done } else { Outcome::Unknown });
+        self.unaudited_changes.record(if durable.is_ok() {
+            ChangeOutcome::Done
+        } else {
+            ChangeOutcome::Unknown
+        });
         durable
     }
 }
 
 impl Store {
-    /// Runs `work` in a serializable transaction for a request: writes its changes together with
-    /// its entries of the change log and the responses that its `Idempotency-Key`s replay.
+    /// Runs `work` in a serializable transaction for one or more requests. The transaction also
+    /// writes the entries of the change log and the responses for repeated requests with the same
+    /// `Idempotency-Key`.
     ///
-    /// Retries like [`transact`](Self::transact). An error of `work` ends the transaction without a
-    /// write.
+    /// Retries like [`transact`](Self::transact). If `work` returns an error, nothing is written.
     pub async fn transact_for_request<A, T, E, F, W>(
         &self,
         name: &'static str,
         _permit: &Permit<A>,
         work: W,
-    ) -> Result<(T, Accepted), E>
+    ) -> Result<(T, AcceptedTransaction), E>
     where
         A: Action,
         E: From<Error>,
         F: Future<Output = Result<(T, RequestRecords), E>> + Send,
         W: Fn(Arc<Transaction>) -> F + Send,
     {
-        let run = move |t: Arc<Transaction>| {
-            let working = work(Arc::clone(&t));
+        let with_records = move |t: Arc<Transaction>| {
+            let future = work(Arc::clone(&t));
             async move {
-                let (value, records) = working.await?;
+                let (value, records) = future.await?;
                 records.write(&t)?;
                 Ok(value)
             }
         };
-        self.retry(name, run).await
+        self.retry(name, with_records).await
     }
 
-    /// Runs `work` of a background task in a serializable transaction and commits it. Runs it
-    /// again, on a new snapshot, if another transaction changed what it read. `name` identifies the
-    /// transaction in logs and metrics.
+    /// Runs `work` of a background task in a serializable transaction and commits it. If another
+    /// transaction has changed records that `work` read, runs `work` again on a new snapshot.
+    /// `name` identifies the transaction in logs and metrics.
     ///
-    /// An error of `work` ends the transaction without a write.
+    /// If `work` returns an error, nothing is written.
     pub async fn transact<T, E, F, W>(
         &self,
         name: &'static str,
         _permit: &Permit<Maintain>,
         work: W,
-    ) -> Result<(T, Accepted), E>
+    ) -> Result<(T, AcceptedTransaction), E>
     where
         E: From<Error>,
         F: Future<Output = Result<T, E>> + Send,
@@ -182,7 +187,11 @@ impl Store {
         self.retry(name, work).await
     }
 
-    async fn retry<T, E, F, W>(&self, name: &'static str, work: W) -> Result<(T, Accepted), E>
+    async fn retry<T, E, F, W>(
+        &self,
+        name: &'static str,
+        work: W,
+    ) -> Result<(T, AcceptedTransaction), E>
     where
         E: From<Error>,
         F: Future<Output = Result<T, E>> + Send,
@@ -194,12 +203,12 @@ impl Store {
             let transaction = Arc::new(self.begin()?);
             let value = work(Arc::clone(&transaction)).await?;
             let transaction = Arc::into_inner(transaction).ok_or_else(|| {
-                Error::internal(format!("transaction {name} is still held by its work"))
+                Error::internal(format!("transaction {name} is still referenced after its work"))
             })?;
             match self.commit(transaction).await? {
                 Some(accepted) => return Ok((value, accepted)),
                 None => {
-                    self.shared.metrics.conflict(name);
+                    self.shared.metrics.record_conflict(name);
                     tracing::debug!(transaction = name, attempt, "transaction conflict");
                 }
             }
@@ -209,16 +218,17 @@ impl Store {
 
     fn begin(&self) -> Result<Transaction, Error> {
         let inner = self.db.begin(IsolationLevel::SerializableSnapshot).map_err(Error::from)?;
-        let (written, changes) = (Mutex::default(), Mutex::default());
-        Ok(Transaction { inner, store: self.clone(), written, changes })
+        let (stripes, changes) = (Mutex::default(), Mutex::default());
+        Ok(Transaction { inner, store: self.clone(), stripes, changes })
     }
 
-    /// Commits, and removes the markers of completed publications. `None` is a conflict.
-    async fn commit(&self, transaction: Transaction) -> Result<Option<Accepted>, Error> {
-        let landed = self.shared.landed.take();
-        let outcome = self.commit_with(transaction, &landed).await;
+    /// Commits the transaction, which also removes the markers of completed publications. Returns
+    /// `None` after a conflict.
+    async fn commit(&self, transaction: Transaction) -> Result<Option<AcceptedTransaction>, Error> {
+        let published_markers = self.shared.published_markers.take();
+        let outcome = self.commit_with(transaction, &published_markers).await;
         if !matches!(outcome, Ok(Some(_))) {
-            self.shared.landed.give_back(landed);
+            self.shared.published_markers.put_back(published_markers);
         }
         outcome
     }
@@ -226,39 +236,43 @@ impl Store {
     async fn commit_with(
         &self,
         transaction: Transaction,
-        landed: &[PublicationKey],
-    ) -> Result<Option<Accepted>, Error> {
-        for key in landed {
+        published_markers: &[PublicationKey],
+    ) -> Result<Option<AcceptedTransaction>, Error> {
+        for key in published_markers {
             transaction.delete(key)?;
         }
-        let written = transaction.written.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let stripes = transaction.stripes.into_inner().unwrap_or_else(PoisonError::into_inner);
         let changes = transaction.changes.into_inner().unwrap_or_else(PoisonError::into_inner);
-        // Until the commit is known to have failed, its changes may have happened.
-        let unaudited = Unaudited::new(Arc::clone(&self.audit), changes);
-        let writing = self.shared.recent.begin(written);
+        // Unless the commit is known to have failed, the audit log must report these changes.
+        let unaudited_changes = UnauditedChanges::new(Arc::clone(&self.audit), changes);
+        let pending = self.shared.record_cache.begin(stripes);
         let committed = transaction.inner.commit().await;
-        // After an unknown outcome, the marks stay blocked.
+        // If the outcome is unknown, the stripes stay blocked: their keys are never cached again.
         match &committed {
-            Ok(Some(accepted)) => writing.accepted(accepted.seqnum()),
-            Ok(None) => writing.refused(),
-            Err(error) if error.kind() == ErrorKind::Transaction => writing.refused(),
-            Err(_) => drop(writing),
+            Ok(Some(accepted)) => pending.accept(accepted.seqnum()),
+            Ok(None) => pending.reject(),
+            Err(error) if error.kind() == ErrorKind::Transaction => pending.reject(),
+            Err(_) => drop(pending),
         }
         match committed {
             // A transaction without writes waits as well, because its reads may not be durable yet.
-            Ok(_) => Ok(Some(Accepted { membership: self.shared.flusher.join(), unaudited })),
+            Ok(_) => Ok(Some(AcceptedTransaction {
+                membership: self.shared.flusher.join(),
+                unaudited_changes,
+            })),
             Err(error) if error.kind() == ErrorKind::Transaction => {
-                unaudited.forget();
+                unaudited_changes.discard();
                 Ok(None)
             }
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Waits until everything that has been accepted is durable. A rejection based on state that is
-    /// not durable yet waits for this, because a crash must not make it wrong.
-    pub async fn settled(&self) -> Result<(), Error> {
-        // A snapshot contains everything that an evaluation can have seen so far.
+    /// Waits until everything that has been accepted is durable. Before a request is rejected
+    /// because of a state that may not be durable yet, it waits here. Otherwise, a crash could undo
+    /// that state, and the rejection would have been wrong.
+    pub async fn wait_durable(&self) -> Result<(), Error> {
+        // A snapshot contains everything that any request can have read so far.
         let accepted = self.db.snapshot()?.seq();
         if self.db.status().durable_seq >= accepted {
             return Ok(());
@@ -266,8 +280,9 @@ impl Store {
         self.shared.flusher.join().durable().await
     }
 
-    /// Reports a completed publication: the next transaction that commits removes its marker.
-    pub fn landed(&self, key: PublicationKey) {
-        self.shared.landed.add(key);
+    /// Reports that a publication is complete. The next transaction that commits removes its
+    /// marker.
+    pub fn queue_marker_removal(&self, key: PublicationKey) {
+        self.shared.published_markers.add(key);
     }
 }

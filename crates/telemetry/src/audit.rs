@@ -37,7 +37,7 @@ struct Line<'a, T> {
     time: String,
     event: &'a str,
     #[serde(flatten)]
-    about: &'a T,
+    fields: &'a T,
 }
 
 impl AuditLog {
@@ -71,10 +71,10 @@ impl AuditLog {
 
     /// Writes an event's line. `at_ms` is in milliseconds since 1970 (UTC). A line that cannot be
     /// written is reported in the log and does not fail the request.
-    pub fn write(&self, at_ms: i64, event: &str, about: &impl Serialize) {
+    pub fn write(&self, at_ms: i64, event: &str, fields: &impl Serialize) {
         let Some(sink) = &self.sink else { return };
         let time = rfc3339::format(at_ms);
-        let written = serde_json::to_vec(&Line { time, event, about })
+        let written = serde_json::to_vec(&Line { time, event, fields })
             .map_err(io::Error::other)
             .and_then(|line| sink.write(line));
         if let Err(error) = written {

@@ -80,21 +80,21 @@ impl<K: Eq + Hash, V: Clone> ByteCache<K, V> {
         self.entries.insert(key, Entry { value, bytes: bytes as u64 });
     }
 
-    /// Returns the value of a key. Without one, inserts the value and size that `make` returns.
+    /// Returns the value of a key. Without one, inserts the value and size that `load` returns.
     /// Concurrent callers with the same key wait for the first one. Counts nothing.
     pub async fn get_or_insert<E>(
         &self,
         key: &K,
-        make: impl Future<Output = Result<(V, usize), E>>,
+        load: impl Future<Output = Result<(V, usize), E>>,
     ) -> Result<V, E>
     where
         K: Clone,
     {
-        let make = async {
-            let (value, bytes) = make.await?;
+        let load = async {
+            let (value, bytes) = load.await?;
             Ok(Entry { value, bytes: bytes as u64 })
         };
-        self.entries.get_or_insert_async(key, make).await.map(|entry| entry.value)
+        self.entries.get_or_insert_async(key, load).await.map(|entry| entry.value)
     }
 
     /// Removes the entry of a key.
@@ -125,11 +125,11 @@ impl<K: Eq + Hash, V: Clone> ByteCache<K, V> {
 
 /// Counts the hits and misses of a cache.
 #[derive(Debug, Default)]
-pub struct CacheRequests(Stripes<Asked>);
+pub struct CacheRequests(Stripes<HitCounts>);
 
 /// The counts of one stripe's threads.
 #[derive(Debug, Default)]
-struct Asked {
+struct HitCounts {
     hits: AtomicU64,
     misses: AtomicU64,
 }
@@ -157,17 +157,17 @@ pub struct CacheSize {
 impl CacheRequests {
     /// Counts a hit or a miss.
     pub fn count(&self, hit: bool) {
-        let asked = self.0.own();
-        let counter = if hit { &asked.hits } else { &asked.misses };
+        let counts = self.0.own();
+        let counter = if hit { &counts.hits } else { &counts.misses };
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Returns the requests to a cache of this size.
     pub fn usage(&self, size: CacheSize) -> CacheUsage {
-        let sum = |counter: fn(&Asked) -> &AtomicU64| {
-            self.0.all().map(|asked| counter(asked).load(Ordering::Relaxed)).sum()
+        let sum = |counter: fn(&HitCounts) -> &AtomicU64| {
+            self.0.all().map(|counts| counter(counts).load(Ordering::Relaxed)).sum()
         };
-        CacheUsage { hits: sum(|asked| &asked.hits), misses: sum(|asked| &asked.misses), size }
+        CacheUsage { hits: sum(|counts| &counts.hits), misses: sum(|counts| &counts.misses), size }
     }
 }
 
@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_threads_count_adds_up() {
+    fn counts_of_all_threads_are_summed() {
         let requests = CacheRequests::default();
         std::thread::scope(|scope| {
             for _ in 0..STRIPES + 4 {

@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bound_is_inside_of_its_bucket() {
+    fn bucket_bound_is_inclusive() {
         const BOUNDS: &[f64] = &[0.05, 0.2];
         let mut distribution = Distribution::new(BOUNDS);
         for value in [0.0, 0.05, 0.050_1, 0.2, 0.3, 7.0] {

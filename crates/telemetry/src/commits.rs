@@ -14,15 +14,16 @@ const OUTCOMES: &str = "slateberg.commit.outcomes";
 
 /// Actions and outcomes of commits.
 const ACTIONS: [&str; 3] = ["commit_table", "commit_transaction", "commit_view"];
-const ENDS: [&str; 6] = ["done", "conflict", "unknown", "unavailable", "refused", "failed"];
+const OUTCOME_VALUES: [&str; 6] =
+    ["done", "conflict", "unknown", "unavailable", "refused", "failed"];
 
 /// A phase of a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Phase {
+pub enum CommitPhase {
     /// Waiting for earlier commits and for further members of the group.
     Wait,
     /// Validation against the state of the table.
-    Judge,
+    Evaluate,
     /// The transaction in memory.
     Apply,
     /// Waiting until the write-ahead log is durable.
@@ -31,12 +32,12 @@ pub enum Phase {
     Metadata,
 }
 
-impl Phase {
+impl CommitPhase {
     /// Creates the span of the phase.
     pub fn span(self) -> Span {
         match self {
             Self::Wait => debug_span!(target: TARGET, "commit.wait"),
-            Self::Judge => debug_span!(target: TARGET, "commit.judge"),
+            Self::Evaluate => debug_span!(target: TARGET, "commit.judge"),
             Self::Apply => debug_span!(target: TARGET, "commit.apply"),
             Self::Wal => debug_span!(target: TARGET, "wal.put"),
             Self::Metadata => debug_span!(target: TARGET, "metadata.put"),
@@ -47,7 +48,7 @@ impl Phase {
     pub fn name(self) -> &'static str {
         match self {
             Self::Wait => "wait",
-            Self::Judge => "judge",
+            Self::Evaluate => "judge",
             Self::Apply => "apply",
             Self::Wal => "wal",
             Self::Metadata => "metadata",
@@ -58,7 +59,7 @@ impl Phase {
 /// Metrics of commits.
 #[derive(Debug)]
 pub struct CommitMetrics {
-    phases: Histograms<Phase>,
+    phases: Histograms<CommitPhase>,
     groups: Histograms<()>,
     outcomes: Counters<(&'static str, &'static str)>,
 }
@@ -72,7 +73,7 @@ impl Default for CommitMetrics {
 
 impl CommitMetrics {
     /// Records a phase that began at `began` and ends now.
-    pub fn phase(&self, phase: Phase, began: Instant) {
+    pub fn phase(&self, phase: CommitPhase, began: Instant) {
         self.phases.record_since(phase, began);
     }
 
@@ -101,7 +102,9 @@ impl CommitMetrics {
         }
         let help = "Commits, by outcome.";
         // All series exist from the start: otherwise the first event would not show as an increase.
-        for (action, outcome) in ACTIONS.into_iter().flat_map(|it| ENDS.map(|end| (it, end))) {
+        for (action, outcome) in
+            ACTIONS.into_iter().flat_map(|it| OUTCOME_VALUES.map(|end| (it, end)))
+        {
             let series = attributes([("action", action), ("outcome", outcome)]);
             into.counter(OUTCOMES, "{commit}", help, series, 0);
         }

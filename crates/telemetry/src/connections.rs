@@ -9,9 +9,9 @@ use super::counters::Counter;
 
 /// A number that can be set.
 #[derive(Debug, Default)]
-pub struct Level(AtomicU64);
+pub struct GaugeValue(AtomicU64);
 
-impl Level {
+impl GaugeValue {
     /// Sets the number.
     pub fn set(&self, level: u64) {
         self.0.store(level, Ordering::Relaxed);
@@ -37,7 +37,7 @@ pub struct Connections {
 pub struct PortConnections {
     open: AtomicU64,
     /// Maximum number of open connections; 0 for a port that does not exist.
-    pub limit: Level,
+    pub limit: GaugeValue,
     /// Number of times that a new connection had to wait at the limit.
     pub waits: Counter,
     /// Connections that the operating system failed to accept.
@@ -51,9 +51,9 @@ pub struct PortConnections {
 }
 
 /// Guard of an open connection.
-pub struct Open<'a>(&'a PortConnections);
+pub struct OpenConnection<'a>(&'a PortConnections);
 
-impl Drop for Open<'_> {
+impl Drop for OpenConnection<'_> {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Ordering::Relaxed);
     }
@@ -61,9 +61,9 @@ impl Drop for Open<'_> {
 
 impl PortConnections {
     /// Counts an open connection until the guard is dropped.
-    pub fn open(&self) -> Open<'_> {
+    pub fn open(&self) -> OpenConnection<'_> {
         self.open.fetch_add(1, Ordering::Relaxed);
-        Open(self)
+        OpenConnection(self)
     }
 
     fn collect(&self, into: &mut Collection, port: &'static str) {

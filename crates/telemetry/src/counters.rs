@@ -26,8 +26,8 @@ pub struct Flag(AtomicBool);
 
 impl Flag {
     /// Sets the condition.
-    pub fn set(&self, is_so: bool) {
-        self.0.store(is_so, Ordering::Relaxed);
+    pub fn set(&self, value: bool) {
+        self.0.store(value, Ordering::Relaxed);
     }
 
     /// Whether the condition holds.
@@ -50,7 +50,7 @@ pub struct Counters {
     /// Changes of policy files that were rejected as invalid.
     pub policy_reload_failures: Counter,
     /// Whether the last check rejected the policy files, so that earlier ones stay in force.
-    pub policy_files_refused: Flag,
+    pub policy_files_rejected: Flag,
 }
 
 impl Counters {
@@ -74,7 +74,7 @@ impl Counters {
             into.counter("slateberg.policy.reloads", "{change}", help, series, counter.get());
         }
         let help = "Whether the policy files are in force: 0 if the last change was rejected.";
-        let is_current = f64::from(u8::from(!self.policy_files_refused.get()));
+        let is_current = f64::from(u8::from(!self.policy_files_rejected.get()));
         into.gauge("slateberg.policy.last_reload_successful", "1", help, Vec::new(), is_current);
     }
 }

@@ -97,8 +97,8 @@ fn check(directive: &str) -> Result<(), InvalidSetting> {
         Some((target, level)) if !level.contains(']') => (target, Some(level)),
         _ => (directive, None),
     };
-    let named = target.split('[').next().unwrap_or_default();
-    let name = named.split("::").next().unwrap_or_default();
+    let module = target.split('[').next().unwrap_or_default();
+    let name = module.split("::").next().unwrap_or_default();
     match level {
         Some(level) if !is_level(level) => return Err(unknown_level(level, directive)),
         None if is_level(target) => return Ok(()),
@@ -111,8 +111,8 @@ fn check(directive: &str) -> Result<(), InvalidSetting> {
     }
 }
 
-fn is_level(word: &str) -> bool {
-    !word.is_empty() && LevelFilter::from_str(word).is_ok()
+fn is_level(level_name: &str) -> bool {
+    !level_name.is_empty() && LevelFilter::from_str(level_name).is_ok()
 }
 
 /// Whether this is the name of a crate that logs, or the common prefix of several: `aws` for
@@ -122,15 +122,15 @@ fn is_crate(name: &str) -> bool {
     !name.is_empty() && CRATES.iter().any(|known| *known == name || is_family(known))
 }
 
-fn unknown_level(word: &str, directive: &str) -> InvalidSetting {
+fn unknown_level(level_name: &str, directive: &str) -> InvalidSetting {
     if directive.is_empty() {
         let message = "expected a level or a directive such as slateberg=debug, got nothing";
         return InvalidSetting::new(KEY, message).with_help(levels());
     }
-    let message = format!("unknown level '{word}'");
-    let named = word.split(['[', ':']).next().unwrap_or_default();
+    let message = format!("unknown level '{level_name}'");
+    let module = level_name.split(['[', ':']).next().unwrap_or_default();
     let known = LEVELS.into_iter().chain(CRATES);
-    InvalidSetting::new(KEY, message).with_help(match nearest(named, known) {
+    InvalidSetting::new(KEY, message).with_help(match nearest(module, known) {
         Some(meant) => format!("did you mean '{meant}'?"),
         None => levels(),
     })
@@ -156,32 +156,32 @@ fn levels() -> String {
 mod tests {
     use super::*;
 
-    fn refused(directives: &str) -> String {
+    fn rejection(directives: &str) -> String {
         parse(directives).map(|_| directives.to_owned()).expect_err("refused").to_string()
     }
 
     #[test]
-    fn an_unknown_level_is_refused_with_the_one_that_was_meant() {
-        let meant = |word: &str, level: &str| {
-            format!("log.level: unknown level '{word}' (did you mean '{level}'?)")
+    fn unknown_level_is_rejected_with_a_suggestion() {
+        let meant = |level_name: &str, level: &str| {
+            format!("log.level: unknown level '{level_name}' (did you mean '{level}'?)")
         };
-        assert_eq!(refused("warning"), meant("warning", "warn"));
-        assert_eq!(refused("trac"), meant("trac", "trace"));
-        assert_eq!(refused("info,slateberg=debgu"), meant("debgu", "debug"));
-        assert_eq!(refused("info,slatebreg"), meant("slatebreg", "slateberg"));
+        assert_eq!(rejection("warning"), meant("warning", "warn"));
+        assert_eq!(rejection("trac"), meant("trac", "trace"));
+        assert_eq!(rejection("info,slateberg=debgu"), meant("debgu", "debug"));
+        assert_eq!(rejection("info,slatebreg"), meant("slatebreg", "slateberg"));
         let all = "(expected one of off, error, warn, info, debug, trace)";
-        assert_eq!(refused("verbose"), format!("log.level: unknown level 'verbose' {all}"));
+        assert_eq!(rejection("verbose"), format!("log.level: unknown level 'verbose' {all}"));
         for nothing in ["", "info,", "=", "info,=debug"] {
-            refused(nothing);
+            rejection(nothing);
         }
     }
 
     #[test]
-    fn a_crate_that_logs_nothing_is_refused_with_the_one_that_was_meant() {
+    fn unknown_crate_is_rejected_with_a_suggestion() {
         let message =
             "log.level: no crate 'slatedbb' logs in this program (did you mean 'slatedb'?)";
-        assert_eq!(refused("slatedbb=info"), message);
-        assert!(refused("mine::module=info").contains("expected slateberg"), "mine");
+        assert_eq!(rejection("slatedbb=info"), message);
+        assert!(rejection("mine::module=info").contains("expected slateberg"), "mine");
     }
 
     #[test]
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn the_crates_are_those_of_the_lock_file_that_can_log() {
+    fn crate_list_matches_the_logging_crates_of_the_lock_file() {
         let lock = include_str!("../../../Cargo.lock");
         let packages = lock.split("[[package]]\n").skip(1);
         let quoted = |line: &str| line.split('"').nth(1).unwrap_or_default().replace('-', "_");

@@ -27,7 +27,7 @@ pub struct HttpMetrics {
     scheme: &'static str,
     /// The route templates, by number.
     routes: Vec<String>,
-    durations: Histograms<Answered>,
+    durations: Histograms<SeriesKey>,
     active: Stripes<[AtomicI64; METHODS.len()]>,
 }
 
@@ -37,7 +37,7 @@ pub struct Method(u8);
 
 /// Attributes of a series of durations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Answered {
+struct SeriesKey {
     method: Method,
     /// `None` if no route matched.
     route: Option<u16>,
@@ -46,7 +46,7 @@ struct Answered {
 
 /// An active request.
 #[derive(Debug)]
-pub struct Active<'a> {
+pub struct ActiveRequest<'a> {
     metrics: &'a HttpMetrics,
     method: Method,
     route: Option<u16>,
@@ -57,7 +57,7 @@ pub struct Active<'a> {
 
 impl Method {
     /// Returns the method with this name.
-    pub fn named(name: &str) -> Self {
+    pub fn from_name(name: &str) -> Self {
         let other = METHODS.len() - 1;
         let found = METHODS[..other].iter().position(|known| *known == name);
         Self(u8::try_from(found.unwrap_or(other)).unwrap_or_default())
@@ -87,16 +87,16 @@ impl HttpMetrics {
     }
 
     /// Records the start of a request.
-    pub fn begin(&self, method: Method, route: Option<u16>) -> Active<'_> {
+    pub fn begin(&self, method: Method, route: Option<u16>) -> ActiveRequest<'_> {
         self.active.own()[usize::from(method.0)].fetch_add(1, Ordering::Relaxed);
-        Active { metrics: self, method, route, began: Instant::now(), status: None }
+        ActiveRequest { metrics: self, method, route, began: Instant::now(), status: None }
     }
 
     /// Adds the metrics to the collection.
     pub fn collect(&self, into: &mut Collection) {
         let help = "Time from the header of a request to the first byte of its response.";
         into.declare_histogram(DURATION, "s", help);
-        for (Answered { method, route, status }, distribution) in self.durations.read() {
+        for (SeriesKey { method, route, status }, distribution) in self.durations.read() {
             let mut series = self.series(method);
             if let Some(route) = route.and_then(|route| self.route(route)) {
                 series.push(("http.route".into(), route.to_owned().into()));
@@ -126,18 +126,18 @@ impl HttpMetrics {
     }
 }
 
-impl Active<'_> {
+impl ActiveRequest<'_> {
     /// Records the status of the response.
-    pub fn answered(mut self, status: u16) {
+    pub fn set_status(mut self, status: u16) {
         self.status = Some(status);
     }
 }
 
-impl Drop for Active<'_> {
+impl Drop for ActiveRequest<'_> {
     fn drop(&mut self) {
         let status = self.status.unwrap_or(CLIENT_GONE);
-        let answered = Answered { method: self.method, route: self.route, status };
-        self.metrics.durations.record_since(answered, self.began);
+        let key = SeriesKey { method: self.method, route: self.route, status };
+        self.metrics.durations.record_since(key, self.began);
         // The thread may have changed, so this may be another stripe than at the start. The sum is
         // correct.
         self.metrics.active.own()[usize::from(self.method.0)].fetch_sub(1, Ordering::Relaxed);
@@ -150,12 +150,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_are_told_apart_by_method_route_and_status() {
+    fn durations_have_a_series_per_method_route_and_status() {
         let metrics = HttpMetrics::new("https", vec!["/v1/config".to_owned()]);
-        metrics.begin(Method::named("GET"), Some(0)).answered(200);
-        metrics.begin(Method::named("BREW"), None).answered(503);
-        drop(metrics.begin(Method::named("DELETE"), Some(0)));
-        let under_way = metrics.begin(Method::named("POST"), Some(0));
+        metrics.begin(Method::from_name("GET"), Some(0)).set_status(200);
+        metrics.begin(Method::from_name("BREW"), None).set_status(503);
+        drop(metrics.begin(Method::from_name("DELETE"), Some(0)));
+        let under_way = metrics.begin(Method::from_name("POST"), Some(0));
         let mut collection = Collection::default();
         metrics.collect(&mut collection);
         drop(under_way);

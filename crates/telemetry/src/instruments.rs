@@ -23,9 +23,9 @@ pub const SIZES: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 
 
 /// A short hash. It is sufficient because keys are few and clients do not choose them.
 #[derive(Debug, Default)]
-struct Short(u64);
+struct ShortHasher(u64);
 
-impl Hasher for Short {
+impl Hasher for ShortHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -48,7 +48,7 @@ impl Hasher for Short {
     }
 }
 
-type Series<K, V> = Mutex<HashMap<K, V, BuildHasherDefault<Short>>>;
+type Series<K, V> = Mutex<HashMap<K, V, BuildHasherDefault<ShortHasher>>>;
 
 /// Counters, one for each key.
 #[derive(Debug)]
@@ -70,14 +70,14 @@ impl<K> Default for Counters<K> {
 impl<K: Copy + Eq + Hash> Counters<K> {
     /// Adds `n` to the counter of this key.
     pub fn add(&self, key: K, n: u64) {
-        *locked(self.0.own()).entry(key).or_default() += n;
+        *lock(self.0.own()).entry(key).or_default() += n;
     }
 
     /// Returns the counts, by key.
     pub fn read(&self) -> HashMap<K, u64> {
         let mut all = HashMap::new();
         for stripe in self.0.all() {
-            locked(stripe).iter().for_each(|(key, n)| *all.entry(*key).or_default() += n);
+            lock(stripe).iter().for_each(|(key, n)| *all.entry(*key).or_default() += n);
         }
         all
     }
@@ -91,12 +91,12 @@ impl<K: Copy + Eq + Hash> Histograms<K> {
 
     /// Adds a value to the histogram of this key.
     pub fn record(&self, key: K, value: f64) {
-        let mut series = locked(self.stripes.own());
+        let mut series = lock(self.stripes.own());
         series.entry(key).or_insert_with(|| Distribution::new(self.bounds)).add(value);
     }
 
     /// Adds the seconds since `began`.
-    pub fn record_since(&self, key: K, began: Instant) {
+    pub(crate) fn record_since(&self, key: K, began: Instant) {
         self.record(key, began.elapsed().as_secs_f64());
     }
 
@@ -112,7 +112,7 @@ impl<K: Copy + Eq + Hash> Histograms<K> {
     pub fn read(&self) -> HashMap<K, Distribution> {
         let mut all: HashMap<K, Distribution> = HashMap::new();
         for stripe in self.stripes.all() {
-            for (key, found) in locked(stripe).iter() {
+            for (key, found) in lock(stripe).iter() {
                 all.entry(*key).or_insert_with(|| Distribution::new(self.bounds)).merge(found);
             }
         }
@@ -120,7 +120,7 @@ impl<K: Copy + Eq + Hash> Histograms<K> {
     }
 }
 
-fn locked<T>(series: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock<T>(series: &Mutex<T>) -> MutexGuard<'_, T> {
     series.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_threads_record_adds_up() {
+    fn records_of_all_threads_are_summed() {
         let (counters, histograms) = (Counters::default(), Histograms::new(SECONDS));
         std::thread::scope(|scope| {
             for _ in 0..STRIPES + 4 {

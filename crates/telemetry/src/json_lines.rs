@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_have_fields_and_span_and_no_bookkeeping() {
+    fn json_lines_have_fields_and_span_without_log_metadata() {
         let lines = Lines::default();
         let writer = lines.clone();
         let subscriber = tracing_subscriber::fmt()

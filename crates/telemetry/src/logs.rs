@@ -11,7 +11,7 @@ use super::directives;
 use super::json_lines::JsonLines;
 use super::otlp::Traces;
 use super::settings::{Format, Settings};
-use super::traces::{InRequest, is_own};
+use super::traces::{RequestSpanFilter, is_trace_span};
 use slateberg_base::setting::InvalidSetting;
 
 /// A layer of the process's tracing subscriber.
@@ -59,10 +59,11 @@ fn lines(settings: &Settings, filter: EnvFilter, is_traced: bool) -> AnyLayer {
         Format::Json => lines.json().event_format(JsonLines).boxed(),
     };
     // Spans of sampled requests appear in log lines at any log level.
-    let others = filter_fn(|metadata| !is_own(metadata)).with_max_level_hint(LevelFilter::TRACE);
+    let others =
+        filter_fn(|metadata| !is_trace_span(metadata)).with_max_level_hint(LevelFilter::TRACE);
     let filter = others.and(filter);
     match is_traced {
-        true => lines.with_filter(filter.or(InRequest { wants: is_own })).boxed(),
+        true => lines.with_filter(filter.or(RequestSpanFilter { selects: is_trace_span })).boxed(),
         false => lines.with_filter(filter).boxed(),
     }
 }

@@ -61,7 +61,7 @@ fn render_distribution(text: &mut String, name: &str, to: &Attributes, of: &Dist
 
 /// Returns the metric's name for Prometheus.
 fn name_of(name: &str, metric: &Metric) -> String {
-    let mut name: String = name.chars().map(fit).collect();
+    let mut name: String = name.chars().map(sanitize).collect();
     let unit = match metric.unit {
         "s" => "_seconds",
         "By" => "_bytes",
@@ -76,7 +76,7 @@ fn name_of(name: &str, metric: &Metric) -> String {
     name
 }
 
-fn fit(c: char) -> char {
+fn sanitize(c: char) -> char {
     if c.is_ascii_alphanumeric() { c } else { '_' }
 }
 
@@ -86,7 +86,7 @@ fn labels(attributes: &Attributes, bound: Option<&str>) -> String {
     let pairs: Vec<_> = pairs
         .chain(bound)
         .map(|(name, value)| {
-            let name: String = name.chars().map(fit).collect();
+            let name: String = name.chars().map(sanitize).collect();
             let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
             format!("{name}=\"{value}\"")
         })
@@ -103,8 +103,8 @@ mod tests {
     fn names_have_their_units_and_values_are_escaped() {
         const BOUNDS: &[f64] = &[0.05, 0.2];
         let mut collection = Collection::default();
-        let said = attributes([("a.b", "say \"no\"\\")]);
-        collection.counter("slateberg.policy.reloads", "{reload}", "Reloads.", said, 3);
+        let escaped = attributes([("a.b", "say \"no\"\\")]);
+        collection.counter("slateberg.policy.reloads", "{reload}", "Reloads.", escaped, 3);
         collection.gauge("slateberg.page.cache", "By", "Kept.", Vec::new(), 7.0);
         let mut distribution = Distribution::new(BOUNDS);
         [0.01, 0.1, 7.0].into_iter().for_each(|value| distribution.add(value));

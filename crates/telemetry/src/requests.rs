@@ -1,4 +1,4 @@
-//! [`Requests`]: durations and errors of requests to other systems. [`TaskRuns`]: outcomes of
+//! [`RequestMetrics`]: durations and errors of requests to other systems. [`TaskRuns`]: outcomes of
 //! background tasks.
 
 use std::time::Instant;
@@ -10,29 +10,29 @@ const RUNS: &str = "slateberg.background.runs";
 
 /// Requests to other systems.
 #[derive(Debug)]
-pub struct Requests {
+pub struct RequestMetrics {
     name: &'static str,
     help: &'static str,
     /// The name of the attribute that identifies the called system.
-    whom: &'static str,
-    durations: Histograms<Asked>,
+    system: &'static str,
+    durations: Histograms<SeriesKey>,
 }
 
 /// Attributes of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Asked {
-    whom: &'static str,
+struct SeriesKey {
+    system: &'static str,
     operation: &'static str,
     error: Option<&'static str>,
 }
 
-impl Requests {
+impl RequestMetrics {
     /// Creates the metrics of requests to object stores.
     pub fn to_object_stores() -> Self {
         Self {
             name: "slateberg.object_store.request.duration",
             help: "Time of requests to object stores.",
-            whom: "store",
+            system: "store",
             durations: Histograms::new(SECONDS),
         }
     }
@@ -42,7 +42,7 @@ impl Requests {
         Self {
             name: "slateberg.kms.request.duration",
             help: "Time of requests to the KMS.",
-            whom: "kms",
+            system: "kms",
             durations: Histograms::new(SECONDS),
         }
     }
@@ -50,19 +50,19 @@ impl Requests {
     /// Records a request that began at `began` and ends now, with its error if it failed.
     pub fn ended(
         &self,
-        whom: &'static str,
+        system: &'static str,
         operation: &'static str,
         error: Option<&'static str>,
         began: Instant,
     ) {
-        self.durations.record_since(Asked { whom, operation, error }, began);
+        self.durations.record_since(SeriesKey { system, operation, error }, began);
     }
 
     /// Adds the metrics to the collection.
     pub fn collect(&self, into: &mut Collection) {
         into.declare_histogram(self.name, "s", self.help);
-        for (Asked { whom, operation, error }, distribution) in self.durations.read() {
-            let mut series = attributes([(self.whom, whom), ("operation", operation)]);
+        for (SeriesKey { system, operation, error }, distribution) in self.durations.read() {
+            let mut series = attributes([(self.system, system), ("operation", operation)]);
             series.extend(error.map(|error| ("error.type".into(), error.into())));
             into.histogram(self.name, "s", self.help, series, distribution);
         }

@@ -143,7 +143,7 @@ impl Ratio {
     }
 
     /// Whether a trace with this random value is sampled.
-    pub fn chooses(self, chance: [u8; 8]) -> bool {
+    pub(crate) fn samples(self, chance: [u8; 8]) -> bool {
         // An `f64` has 53 bits of precision.
         let chance = (u64::from_be_bytes(chance) >> 11) as f64 / (1_u64 << 53) as f64;
         chance < self.0
@@ -222,7 +222,7 @@ impl OtlpSettings {
     }
 
     /// Returns the URL for metrics. `None` if metrics are not exported.
-    pub fn metrics_url(&self) -> Option<String> {
+    pub(crate) fn metrics_url(&self) -> Option<String> {
         self.metrics.then(|| self.url(&self.metrics_endpoint, "metrics")).flatten()
     }
 

@@ -80,7 +80,7 @@ impl RequestSpan {
             TraceContextPropagator::new().extract_with_context(&OtelContext::new(), &headers);
         let sampled = match client.has_active_span() {
             true => client.span().span_context().is_sampled(),
-            false => ratio.chooses(random_bytes()),
+            false => ratio.samples(random_bytes()),
         };
         if !sampled {
             return None;
@@ -160,7 +160,7 @@ pub(super) fn is_request(metadata: &Metadata<'_>) -> bool {
 }
 
 /// Whether this is the span of a request or of one of its parts.
-pub(super) fn is_own(metadata: &Metadata<'_>) -> bool {
+pub(super) fn is_trace_span(metadata: &Metadata<'_>) -> bool {
     metadata.is_span() && metadata.target() == TARGET
 }
 
@@ -180,20 +180,20 @@ pub(super) fn is_exported(metadata: &Metadata<'_>) -> bool {
         }
 }
 
-/// Enables spans of sampled requests, and the spans within them that `wants` selects.
+/// Enables spans of sampled requests, and the spans within them that `selects` selects.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct InRequest {
+pub(super) struct RequestSpanFilter {
     /// Selects spans inside a request's span.
-    pub wants: fn(&Metadata<'_>) -> bool,
+    pub selects: fn(&Metadata<'_>) -> bool,
 }
 
-impl<S: Subscriber + for<'a> LookupSpan<'a>> Filter<S> for InRequest {
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Filter<S> for RequestSpanFilter {
     fn enabled(&self, metadata: &Metadata<'_>, context: &Context<'_, S>) -> bool {
-        is_request(metadata) || (self.wants)(metadata) && is_inside(context)
+        is_request(metadata) || (self.selects)(metadata) && is_inside(context)
     }
 
     fn callsite_enabled(&self, metadata: &'static Metadata<'static>) -> Interest {
-        match (self.wants)(metadata) {
+        match (self.selects)(metadata) {
             _ if is_request(metadata) => Interest::always(),
             true => Interest::sometimes(),
             false => Interest::never(),
@@ -213,18 +213,18 @@ fn is_inside<S: Subscriber + for<'a> LookupSpan<'a>>(context: &Context<'_, S>) -
 /// Disables parts of requests that are not sampled, for all layers at once. If only the filters of
 /// all layers disabled a span, the registry would still create it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct SampledOnly;
+pub(super) struct SampledOnlyLayer;
 
-impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SampledOnly {
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SampledOnlyLayer {
     fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
-        match is_own(metadata) && !is_request(metadata) {
+        match is_trace_span(metadata) && !is_request(metadata) {
             true => Interest::sometimes(),
             false => Interest::always(),
         }
     }
 
     fn enabled(&self, metadata: &Metadata<'_>, context: Context<'_, S>) -> bool {
-        !is_own(metadata) || is_request(metadata) || is_inside(&context)
+        !is_trace_span(metadata) || is_request(metadata) || is_inside(&context)
     }
 
     /// Does not restrict the level for other layers.

@@ -2,7 +2,7 @@
 //!
 //! The header has 32 bytes; numbers are little-endian:
 //!
-//! | bytes | what |
+//! | bytes | content |
 //! |---|---|
 //! | 4 | `sbj1`, or `sbj2` if the rows are sealed |
 //! | 4 | CRC-32 of the rest of the header |
@@ -25,7 +25,7 @@ const PLAIN_MAGIC: [u8; 4] = *b"sbj1";
 const SEALED_MAGIC: [u8; 4] = *b"sbj2";
 /// Length of a header, in bytes.
 pub(super) const HEADER: usize = 32;
-/// The unit of disk writes, in bytes. A torn write lacks whole sectors.
+/// The unit of disk writes, in bytes. An interrupted write lacks whole sectors.
 const SECTOR: usize = 512;
 
 const TOMBSTONE: u8 = 1;
@@ -155,8 +155,8 @@ pub(super) fn read(
     let mut header = &rest[..HEADER];
     let (begin, header_sum) = (header.get_u32_le().to_le_bytes(), header.get_u32_le());
     if begin != magic(keys) || crc32fast::hash(&rest[8..HEADER]) != header_sum {
-        let all_of_it = &rest[..];
-        return Err(torn_if(lacks_a_sector(all_of_it, at)));
+        let remaining = &rest[..];
+        return Err(torn_or_damaged(lacks_sector(remaining, at)));
     }
     let (sum, length) = (header.get_u32_le(), header.get_u32_le() as usize);
     let (number, epoch) = (header.get_u64_le(), header.get_u64_le());
@@ -166,7 +166,7 @@ pub(super) fn read(
     }
     let rows = rest.slice(HEADER..end);
     if crc32fast::hash(&rows) != sum {
-        return Err(torn_if(lacks_a_sector(&rest[..end], at)));
+        return Err(torn_or_damaged(lacks_sector(&rest[..end], at)));
     }
     let rows = match keys {
         None => rows,
@@ -178,20 +178,21 @@ pub(super) fn read(
     Ok((Frame { number, rows }, at + end))
 }
 
-fn torn_if(torn: bool) -> Unreadable {
+fn torn_or_damaged(torn: bool) -> Unreadable {
     if torn { Unreadable::Torn } else { Unreadable::Damaged }
 }
 
-/// Whether a sector was not written: whether the sector, or its part within these bytes, consists
-/// of zeros.
-fn lacks_a_sector(bytes: &[u8], at: usize) -> bool {
+/// Whether the sector at this offset was not written. Such a sector, or the part of it that is
+/// within these bytes, consists of zeros.
+fn lacks_sector(bytes: &[u8], at: usize) -> bool {
     let first = (SECTOR - at % SECTOR).min(bytes.len());
     let (head, rest) = bytes.split_at(first);
     std::iter::once(head).chain(rest.chunks(SECTOR)).any(|part| part.iter().all(|byte| *byte == 0))
 }
 
 impl Frame {
-    /// Returns the rows, in order. `None` if the rows do not fill the frame; its CRC excludes that.
+    /// Returns the rows, in order. `None` if the bytes of the frame are not a sequence of rows,
+    /// which is excluded if its CRC matches.
     pub(super) fn rows(&self) -> Option<Vec<RowEntry>> {
         let mut bytes = self.rows.clone();
         let mut rows = Vec::new();

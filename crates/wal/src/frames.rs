@@ -1,4 +1,4 @@
-//! Reading of the frames in consecutive segments.
+//! Reads the frames of consecutive segments, and detects missing and damaged ones.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use slatedb::wal::WalError;
 
 use super::damage::{DamagedFile, RESTORE};
 use super::frame::{self, Frame, Unreadable};
-use super::mark::{self, Acknowledged};
+use super::mark::{self, AckPosition};
 use super::segment::Segment;
 use super::unavailable;
 use slateberg_kms::keys::Keys;
@@ -30,9 +30,9 @@ impl Frames {
 
     /// Returns the position up to which a WAL with these frames is acknowledged. All frames that
     /// were read are synced.
-    pub(super) fn acknowledged(&self, after: u64) -> Acknowledged {
+    pub(super) fn ack_position(&self, after: u64) -> AckPosition {
         let end = self.end.as_ref();
-        Acknowledged {
+        AckPosition {
             frame: self.last(after),
             segment: end.map_or(0, |(segment, _)| segment.first),
             end: end.map_or(0, |(_, bytes)| *bytes),
@@ -41,7 +41,7 @@ impl Frames {
 }
 
 /// Reads all frames after `after`. Errors if acknowledged frames are missing.
-pub(super) fn read_behind(
+pub(super) fn read_after(
     directory: &Path,
     after: u64,
     keys: Option<&Keys>,
@@ -53,16 +53,16 @@ pub(super) fn read_behind(
         Err(mark::Unreadable::Damaged(file)) => return Err(WalError::DataError(Arc::new(file))),
         Err(mark::Unreadable::Io(error)) => return Err(unavailable(error)),
     };
-    let found = read_left(directory, after, keys)?;
-    match acknowledged.and_then(|mark| mark::lost_frames(directory, mark, found.last(after))) {
+    let remaining = read_remaining(directory, after, keys)?;
+    match acknowledged.and_then(|mark| mark::lost_frames(directory, mark, remaining.last(after))) {
         Some(lost) => Err(WalError::DataError(Arc::new(lost))),
-        None => Ok(found),
+        None => Ok(remaining),
     }
 }
 
-/// Reads all remaining frames after `after`. Every segment was synced completely before the next
-/// one was created.
-pub(super) fn read_left(
+/// Reads the frames after `after` that still exist, without checking for missing ones at the end.
+/// Every segment was synced completely before the next segment was created.
+pub(super) fn read_remaining(
     directory: &Path,
     after: u64,
     keys: Option<&Keys>,
@@ -81,10 +81,12 @@ pub(super) fn read_left(
             None => segment.first <= after.saturating_add(1),
         };
         if !follows {
-            let wanted = expected.unwrap_or(after.saturating_add(1));
+            let expected_sequence = expected.unwrap_or(after.saturating_add(1));
             return Err(damage(
                 segment,
-                format!("is not the next segment: frames from {wanted} on are missing"),
+                format!(
+                    "is not the next segment: the frames from {expected_sequence} on are missing"
+                ),
             ));
         }
         let whole = read_segment(segment, next.is_none(), keys, &mut frames)?;
@@ -114,11 +116,11 @@ fn read_segment(
             }
             Ok((frame, _)) => {
                 let reason =
-                    format!("is damaged: it holds frame {} in place of {number}", frame.number);
+                    format!("is damaged: it contains frame {} instead of {number}", frame.number);
                 return Err(damage(segment, reason));
             }
             Err(Unreadable::End) => break,
-            Err(Unreadable::Torn) if last && !holds_a_frame_behind(&bytes, at, number, keys) => {
+            Err(Unreadable::Torn) if last && !is_followed_by_frame(&bytes, at, number, keys) => {
                 break;
             }
             Err(Unreadable::Sealed(error)) => {
@@ -138,7 +140,7 @@ fn read_segment(
 /// Whether a complete frame with a higher number follows an unreadable one. The unreadable frame
 /// must then have been complete on the disk, because a frame is written only after the previous one
 /// is synced.
-fn holds_a_frame_behind(bytes: &Bytes, at: usize, number: u64, keys: Option<&Keys>) -> bool {
+fn is_followed_by_frame(bytes: &Bytes, at: usize, number: u64, keys: Option<&Keys>) -> bool {
     let is_frame =
         |at| matches!(frame::read(bytes, at, keys), Ok((frame, _)) if frame.number > number);
     let magic = frame::magic(keys);

@@ -1,4 +1,4 @@
-//! Deletion of segments whose records are all in sorted runs.
+//! Deletes segments whose records are all in sorted runs.
 
 use std::fs;
 use std::io;
@@ -36,7 +36,7 @@ impl WalGc for JournalGc {
         for pair in segments.windows(2) {
             let [segment, next] = pair else { continue };
             let is_referenced =
-                referenced_ranges.iter().any(|range| meets(range, segment.first, next.first));
+                referenced_ranges.iter().any(|range| overlaps(range, segment.first, next.first));
             if !is_referenced && !dry_run && is_older(&segment.path, min_age) {
                 fs::remove_file(&segment.path).map_err(unavailable)?;
             }
@@ -46,18 +46,18 @@ impl WalGc for JournalGc {
 }
 
 /// Whether a range contains a number from `first` (inclusive) to `end` (exclusive).
-fn meets(range: &WalFileRange, first: u64, end: u64) -> bool {
+fn overlaps(range: &WalFileRange, first: u64, end: u64) -> bool {
     let begins_before = match range.0 {
         Bound::Included(start) => start < end,
         Bound::Excluded(start) => start.saturating_add(1) < end,
         Bound::Unbounded => true,
     };
-    let ends_behind = match range.1 {
+    let ends_after = match range.1 {
         Bound::Included(last) => last >= first,
         Bound::Excluded(range_end) => range_end > first,
         Bound::Unbounded => true,
     };
-    begins_before && ends_behind
+    begins_before && ends_after
 }
 
 /// Whether a file was not modified for at least `age`, by the file system's clock. A file of

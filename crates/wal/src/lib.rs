@@ -1,8 +1,8 @@
 //! Layer 3: the local write-ahead log (WAL) of a store in a local directory, also called journal.
 //!
-//! On object storage, every flush of the WAL is an object. On a disk, this would be expensive: each
-//! commit would create, sync, link and delete a file, and sync its directory. The local WAL instead
-//! appends to one file and syncs only its data: one `fdatasync` makes a commit durable.
+//! On object storage, every flush of the WAL writes an object. On a disk, this would be expensive:
+//! each commit would create, sync, link and delete a file, and sync its directory. The local WAL
+//! instead appends to one file and syncs only its data, so one `fdatasync` makes a commit durable.
 //!
 //! - A **frame** ([`frame`]) is the unit that one flush appends. SlateDB calls it a WAL file and
 //!   numbers frames without gaps. A CRC protects it, and it takes effect completely or not at all.
@@ -13,10 +13,10 @@
 //!   frame is written only after the previous one is synced, so an unreadable frame is damaged
 //!   exactly if a complete frame follows it.
 //! - The [`mark`] beside the directory records the last acknowledged frame. A WAL that ends before
-//!   it has lost acknowledged changes, and is rejected, too.
-//! - The [`writer`] owns the directory for its lifetime. The lock excludes other processes.
-//!   Fencing, as between writers of a bucket, is not needed, because a local process cannot outlive
-//!   its lock.
+//!   that frame has lost acknowledged changes, and is rejected, too.
+//! - The [`writer`] owns the directory for its lifetime, and its lock excludes other processes.
+//!   Fencing, as between writers of a bucket, is not needed, because a local process holds its lock
+//!   until it ends.
 //!
 //! A write that fails temporarily leaves no trace: the writer cuts off the partial frame and
 //! retries until the disk has space (or file descriptors are free). Until then, the store rejects
@@ -52,9 +52,9 @@ pub use damage::{DamagedFile, RESTORE};
 pub use error::Error;
 pub use state::JournalState;
 
-use frames::{read_behind, read_left};
+use frames::{read_after, read_remaining};
 use gc::JournalGc;
-use mark::{Acknowledged, Mark};
+use mark::{AckPosition, Mark};
 use reader::JournalReader;
 use segment::Segment;
 use slateberg_base::error_chain::Cause;
@@ -65,14 +65,14 @@ pub const DIRECTORY: &str = "journal";
 /// Lock file of the writer.
 const LOCK: &str = "lock";
 
-/// The local WAL of a store, locked for this process.
+/// The local WAL of a store. The directory is locked for this process.
 pub struct Journal {
     directory: PathBuf,
     lock: File,
 }
 
-/// The lock on a local WAL, independent of its writer's lifetime.
-pub struct Hold {
+/// The lock on a local WAL. It can be held longer than the writer exists.
+pub struct JournalLock {
     directory: PathBuf,
     _lock: File,
 }
@@ -86,8 +86,8 @@ pub struct CheckedJournal {
     pub damaged: Option<DamagedFile>,
 }
 
-/// Creates the one writer that SlateDB requests.
-struct Init {
+/// Creates the writer when SlateDB requests it, which happens only once.
+struct JournalWriterInit {
     directory: PathBuf,
     keys: Option<Arc<Keys>>,
     state: JournalState,
@@ -103,7 +103,7 @@ impl Journal {
             let journal = format_args!("the journal in {}", directory.display());
             Error::Unavailable(Cause::about(journal, error))
         };
-        make_directory(&directory).map_err(failed)?;
+        create_directory(&directory).map_err(failed)?;
         let path = directory.join(LOCK);
         let options = OpenOptions::new().create(true).truncate(false).write(true).open(path);
         let lock = options.map_err(failed)?;
@@ -120,12 +120,12 @@ impl Journal {
     }
 
     /// Extends the lock until the returned value is dropped, even if the writer closes earlier.
-    pub fn hold(&self) -> Result<Hold, Error> {
+    pub fn share_lock(&self) -> Result<JournalLock, Error> {
         let lock = self.lock.try_clone().map_err(|error| Error::Unavailable(Cause::new(error)))?;
-        Ok(Hold { directory: self.directory.clone(), _lock: lock })
+        Ok(JournalLock { directory: self.directory.clone(), _lock: lock })
     }
 
-    /// Accepts the loss of acknowledged frames at the end: the frames after `after` that remain
+    /// Accepts the loss of acknowledged frames at the end: the remaining frames after `after` then
     /// count as the complete WAL. Returns the old and the new last acknowledged frame.
     pub fn accept_loss(
         &self,
@@ -133,7 +133,7 @@ impl Journal {
         keys: Option<&Keys>,
     ) -> Result<(Option<u64>, u64), Error> {
         let failed = |error: io::Error| Error::Unavailable(Cause::new(error));
-        let left = read_left(&self.directory, after, keys)?.acknowledged(after);
+        let left = read_remaining(&self.directory, after, keys)?.ack_position(after);
         let before = match mark::read(&self.directory) {
             Ok(acknowledged) => acknowledged.map(|it| it.frame),
             Err(mark::Unreadable::Io(error)) => return Err(failed(error)),
@@ -147,11 +147,11 @@ impl Journal {
     /// ones. With keys, all frames are sealed.
     pub fn into_writer(self, keys: Option<Arc<Keys>>, state: JournalState) -> Box<dyn WriterInit> {
         let lock = Mutex::new(Some(self.lock));
-        Box::new(Init { directory: self.directory, keys, state, lock })
+        Box::new(JournalWriterInit { directory: self.directory, keys, state, lock })
     }
 }
 
-impl Hold {
+impl JournalLock {
     /// Deletes all segments of a cleanly closed store whose records up to the frame `replayed` are
     /// in sorted runs. Errors if a later frame was acknowledged. Deletes the newest segment first,
     /// so that an interruption leaves no gap between segments.
@@ -163,10 +163,11 @@ impl Hold {
         };
         if acknowledged.frame > replayed {
             let (from, to) = (replayed + 1, acknowledged.frame);
-            return Err(io::Error::other(format!("frames {from} to {to} are in no sorted run")));
+            return Err(io::Error::other(format!("no sorted run has frames {from} to {to}")));
         }
-        // With this mark, the next start detects an older manifest, which would lack sorted runs.
-        let closed = Acknowledged { frame: replayed, ..Acknowledged::default() };
+        // Because of this mark, the next start detects a manifest that is too old and lacks sorted
+        // runs.
+        let closed = AckPosition { frame: replayed, ..AckPosition::default() };
         Mark::open(&self.directory)?.write_durably(closed)?;
         for segment in Segment::list(&self.directory)?.into_iter().rev() {
             fs::remove_file(&segment.path)?;
@@ -180,8 +181,8 @@ pub fn collector(store: &Path) -> Arc<dyn WalGc> {
     Arc::new(JournalGc::new(store.join(DIRECTORY)))
 }
 
-/// Returns a reader of the WAL in a store's directory. It writes nothing. `None` if the store's WAL
-/// consists of objects, which the next start migrates.
+/// Returns a reader of the WAL in a store's directory, which writes nothing. `None` if the store's
+/// WAL consists of objects. The next start then migrates that WAL.
 pub fn reader(store: &Path, keys: Option<Arc<Keys>>) -> Result<Option<Arc<dyn WalReader>>, Error> {
     let directory = store.join(DIRECTORY);
     let has_journal = !is_empty(&directory)? || !has_object_log(store);
@@ -203,7 +204,7 @@ pub fn check(store: &Path, after: u64, keys: Option<&Keys>) -> Result<CheckedJou
     if segments.is_empty() && has_object_log(store) {
         return Ok(checked);
     }
-    match read_behind(&directory, after, keys).map_err(Error::from) {
+    match read_after(&directory, after, keys).map_err(Error::from) {
         Ok(_) => {}
         Err(Error::DamagedFile(file)) => checked.damaged = Some(file),
         Err(error) => return Err(error),
@@ -226,12 +227,12 @@ fn unavailable(error: io::Error) -> WalError {
 }
 
 /// Creates a directory and its missing parents durably.
-pub fn make_directory(directory: &Path) -> io::Result<()> {
+pub fn create_directory(directory: &Path) -> io::Result<()> {
     if directory.is_dir() {
         return Ok(());
     }
     let Some(parent) = directory.parent() else { return Ok(()) };
-    make_directory(parent)?;
+    create_directory(parent)?;
     match fs::create_dir(directory) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
         _ => File::open(parent)?.sync_all(),

@@ -5,8 +5,8 @@
 //! acknowledged frame and its end. It is written after the frame is synced and before any client
 //! receives a response, so it never claims more than the disk contains. It is synced only with each
 //! new segment and at a clean shutdown, so a commit costs one more short write to the system's
-//! cache, and no sync. A killed process loses nothing of it. After a power failure, it may name an
-//! earlier frame, which is a weaker but still correct claim.
+//! cache, and no sync. If the process is killed, the mark is still exact. After a power failure, it
+//! may name an earlier frame, which is a weaker but still correct claim.
 //!
 //! The mark is beside the WAL's directory, so that a copy without one of the two is detected. It
 //! has 32 bytes with little-endian numbers: `sbm1`, the CRC-32 of the rest, the number of the last
@@ -27,12 +27,12 @@ const BYTES: usize = 32;
 
 /// The position up to which a WAL is acknowledged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Acknowledged {
+pub(super) struct AckPosition {
     /// The number of the last acknowledged frame.
     pub(super) frame: u64,
     /// The number of the first frame in its segment.
     pub(super) segment: u64,
-    /// The offset of its end in that segment.
+    /// The offset in that segment at which the last acknowledged frame ends.
     pub(super) end: u64,
 }
 
@@ -57,9 +57,9 @@ pub(super) fn path(journal: &Path) -> PathBuf {
     journal.with_extension("mark")
 }
 
-/// Reads the mark of a WAL. `None` if it is missing: an older version of slateberg wrote the WAL,
-/// or a power failure preceded the first sync.
-pub(super) fn read(journal: &Path) -> Result<Option<Acknowledged>, Unreadable> {
+/// Reads the mark of a WAL. `None` if there is no mark, because an older version of slateberg wrote
+/// the WAL, or because of a power failure before the first sync.
+pub(super) fn read(journal: &Path) -> Result<Option<AckPosition>, Unreadable> {
     let path = path(journal);
     let mut bytes = Vec::new();
     match File::open(&path) {
@@ -74,7 +74,7 @@ pub(super) fn read(journal: &Path) -> Result<Option<Acknowledged>, Unreadable> {
     decode(&bytes).map(Some).ok_or_else(|| {
         Unreadable::Damaged(DamagedFile {
             file: path.display().to_string(),
-            reason: "is damaged: it should record how far the journal was acknowledged".to_owned(),
+            reason: "is damaged: the last acknowledged change of the journal is unknown".to_owned(),
             advice: ACCEPT_LOSS,
         })
     })
@@ -83,10 +83,10 @@ pub(super) fn read(journal: &Path) -> Result<Option<Acknowledged>, Unreadable> {
 /// Returns the damage of a WAL whose last frame is `last`, if later frames were acknowledged.
 pub(super) fn lost_frames(
     journal: &Path,
-    acknowledged: Acknowledged,
+    acknowledged: AckPosition,
     last: u64,
 ) -> Option<DamagedFile> {
-    let Acknowledged { frame, segment, end } = acknowledged;
+    let AckPosition { frame, segment, end } = acknowledged;
     if frame <= last {
         return None;
     }
@@ -95,8 +95,8 @@ pub(super) fn lost_frames(
         return Some(DamagedFile {
             file: "manifest".to_owned(),
             reason: format!(
-                "lacks its newest files: sorted runs held changes up to frame {frame} at the last orderly \
-                 stop, and the newest manifest names those up to {last}"
+                "lacks its newest files: at the last orderly stop, sorted runs contained changes up to frame \
+                 {frame}, but the newest manifest contains only those up to frame {last}"
             ),
             advice: ACCEPT_LOSS,
         });
@@ -105,25 +105,25 @@ pub(super) fn lost_frames(
     let what = match file.metadata().map(|metadata| metadata.len()) {
         Err(_) => "is missing".to_owned(),
         Ok(0) => "is empty".to_owned(),
-        Ok(length) if length < end => format!("ends at byte {length} and not at byte {end}"),
-        Ok(_) => "has a torn end".to_owned(),
+        Ok(length) if length < end => format!("ends at byte {length} instead of byte {end}"),
+        Ok(_) => "has an incomplete end".to_owned(),
     };
     let reason = format!(
-        "{what}: changes up to frame {frame} of the journal were acknowledged, and the last one that is \
-         left is {last}"
+        "{what}: changes up to frame {frame} of the journal were acknowledged, but only those up to frame \
+         {last} are left"
     );
     Some(DamagedFile { file: file.display().to_string(), reason, advice: ACCEPT_LOSS })
 }
 
-fn decode(bytes: &[u8]) -> Option<Acknowledged> {
+fn decode(bytes: &[u8]) -> Option<AckPosition> {
     let (mut head, mut rest) = bytes.split_at_checked(8)?;
     let is_mark = head.copy_to_bytes(4) == MAGIC[..] && head.get_u32_le() == crc32fast::hash(rest);
     let mut next = || rest.try_get_u64_le().ok();
-    let acknowledged = Acknowledged { frame: next()?, segment: next()?, end: next()? };
+    let acknowledged = AckPosition { frame: next()?, segment: next()?, end: next()? };
     is_mark.then_some(acknowledged)
 }
 
-fn encode(acknowledged: Acknowledged) -> Vec<u8> {
+fn encode(acknowledged: AckPosition) -> Vec<u8> {
     let mut rest = Vec::with_capacity(BYTES - 8);
     rest.put_u64_le(acknowledged.frame);
     rest.put_u64_le(acknowledged.segment);
@@ -148,25 +148,26 @@ impl Mark {
     }
 
     /// Records the acknowledged position without a sync. The record fits into one disk sector.
-    pub(super) fn write(&mut self, acknowledged: Acknowledged) -> io::Result<()> {
+    pub(super) fn write(&mut self, acknowledged: AckPosition) -> io::Result<()> {
         self.file.seek(SeekFrom::Start(0))?;
         self.file.write_all(&encode(acknowledged))
     }
 
     /// Records the acknowledged position durably.
-    pub(super) fn write_durably(&mut self, acknowledged: Acknowledged) -> io::Result<()> {
+    pub(super) fn write_durably(&mut self, acknowledged: AckPosition) -> io::Result<()> {
         self.write(acknowledged)?;
         self.file.sync_data()
     }
 
-    /// Logs a failed write. The frames are durable, and only the mark is outdated.
+    /// Logs a failed write of the mark. The frames themselves are durable, but the mark is
+    /// outdated.
     pub(super) fn report(&mut self, written: io::Result<()>) {
         if let Err(error) = &written
             && !self.has_failed
         {
             tracing::warn!(
                 %error,
-                "cannot record how far the journal is acknowledged: a loss of its end would go unnoticed"
+                "cannot record the last acknowledged change of the journal: its loss would go undetected"
             );
         }
         self.has_failed = written.is_err();
@@ -178,14 +179,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mark_is_read_as_it_was_written_and_no_flipped_bit_goes_unnoticed() {
+    fn mark_round_trips_and_flipped_bits_are_detected() {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let journal = directory.path().join("journal");
         assert!(matches!(read(&journal), Ok(None)), "no file");
         let mut mark = Mark::open(&journal).expect("it can be created");
         assert!(matches!(read(&journal), Ok(None)), "an empty file");
-        let first = Acknowledged { frame: 7, segment: 5, end: 1234 };
-        mark.write_durably(Acknowledged { frame: u64::MAX, ..first }).expect("it can be written");
+        let first = AckPosition { frame: 7, segment: 5, end: 1234 };
+        mark.write_durably(AckPosition { frame: u64::MAX, ..first }).expect("it can be written");
         mark.write(first).expect("it can be written");
         assert!(matches!(read(&journal), Ok(Some(found)) if found == first));
         let bytes = std::fs::read(path(&journal)).expect("it can be read");

@@ -1,4 +1,4 @@
-//! Reading of the local WAL, in order.
+//! Reads the frames of a local WAL, in order.
 
 use std::io;
 use std::ops::Bound;
@@ -10,10 +10,10 @@ use async_trait::async_trait;
 use slatedb::wal::{WalError, WalFileRange, WalIterator, WalReader, WalRows};
 
 use super::frame::Frame;
-use super::frames::read_behind;
+use super::frames::read_after;
 use slateberg_kms::keys::Keys;
 
-/// Reads a WAL that no process writes.
+/// Reads a WAL that no process is writing.
 pub(super) struct JournalReader {
     directory: PathBuf,
     keys: Option<Arc<Keys>>,
@@ -48,18 +48,18 @@ impl WalReader for JournalReader {
             Bound::Included(last) => last.saturating_add(1),
             Bound::Excluded(end) => end,
             Bound::Unbounded => {
-                let reason = "a journal is not followed while it is written";
+                let reason = "a journal cannot be read while it is written";
                 return Err(WalError::InternalError(Arc::new(io::Error::other(reason))));
             }
         };
-        let mut frames = read_behind(&self.directory, after, self.keys.as_deref())?.frames;
+        let mut frames = read_after(&self.directory, after, self.keys.as_deref())?.frames;
         frames.retain(|frame| frame.number < end);
         Ok(Box::new(JournalIterator::new(frames)))
     }
 
     async fn last_wal_file_id(&self, replay_after_wal_id: u64) -> Result<u64, WalError> {
         let keys = self.keys.as_deref();
-        let found = read_behind(&self.directory, replay_after_wal_id, keys)?;
+        let found = read_after(&self.directory, replay_after_wal_id, keys)?;
         Ok(found.last(replay_after_wal_id))
     }
 }

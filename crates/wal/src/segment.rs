@@ -49,7 +49,8 @@ impl Segment {
     /// Creates the file, which must not exist. On an error, leaves no file behind, so that a retry
     /// is possible.
     pub(super) fn create(&self) -> io::Result<File> {
-        // Opened first, because file descriptors may be exhausted.
+        // The directory is opened before the file is created, because this may fail if the process
+        // has too many open files.
         let directory = self.path.parent().map(File::open).transpose()?;
         let file = OpenOptions::new().create_new(true).append(true).open(&self.path)?;
         if let Some(directory) = directory

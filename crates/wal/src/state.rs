@@ -1,4 +1,4 @@
-//! The state of the local WAL: whether it can be written at the moment.
+//! [`JournalState`]: whether the local WAL can be written at the moment.
 
 use std::io;
 use std::path::Path;
@@ -13,8 +13,8 @@ use slateberg_base::io_failure::IoFailure;
 /// Interval of warnings about one WAL.
 const WARN_EVERY: Duration = Duration::from_secs(10);
 
-/// Whether the WAL can be written, and the writer's reaction otherwise. Cheap to clone; clones
-/// share the state.
+/// Whether the WAL can be written, and what the writer does otherwise. Cheap to clone. Clones share
+/// the state.
 #[derive(Clone, Default)]
 pub struct JournalState(Arc<Shared>);
 
@@ -69,7 +69,7 @@ impl JournalState {
     }
 
     /// Records a temporary failure to write.
-    pub(crate) fn stalled(&self, directory: &Path, error: &io::Error) {
+    pub(crate) fn record_stall(&self, directory: &Path, error: &io::Error) {
         let is_full = IoFailure::of(error) == IoFailure::Full;
         let (now, directory) = (Instant::now(), directory.display());
         let copy = io::Error::new(error.kind(), error.to_string());
@@ -83,7 +83,7 @@ impl JournalState {
                 %directory,
                 %error,
                 seconds,
-                "the journal cannot be written: reads are served, writes are rejected until it can"
+                "the journal cannot be written: until then, reads are served and writes are rejected"
             );
         }
         let warned = warned.filter(|_| !is_due).unwrap_or(now);
@@ -92,13 +92,13 @@ impl JournalState {
     }
 
     /// Records a successful write.
-    pub(crate) fn resumed(&self) {
+    pub(crate) fn record_success(&self) {
         if !self.0.is_stalled.load(Ordering::Relaxed) {
             return;
         }
         if let Some(stall) = self.stall().take() {
             let seconds = stall.since.elapsed().as_secs();
-            tracing::info!(seconds, "the journal is written again: writes are accepted");
+            tracing::info!(seconds, "the journal can be written again: writes are accepted");
         }
         self.0.is_stalled.store(false, Ordering::Relaxed);
     }

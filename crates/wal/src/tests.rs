@@ -1,4 +1,4 @@
-//! Recovery of the local WAL after a crash, and rejection of a damaged one.
+//! Tests of the recovery of a local WAL after a crash, and of the rejection of a damaged WAL.
 
 use std::ops::Bound;
 use std::path::Path;
@@ -10,7 +10,7 @@ use slatedb::{RowEntry, ValueDeletable};
 use tempfile::TempDir;
 
 use super::frame::Builder;
-use super::frames::read_behind;
+use super::frames::read_after;
 use super::gc::JournalGc;
 use super::segment::Segment;
 
@@ -54,7 +54,7 @@ fn directory() -> TempDir {
 
 /// Returns the numbers of the frames after `after`, and checks the rows of each.
 fn read(directory: &Path, after: u64) -> Result<Vec<u64>, String> {
-    let found = read_behind(directory, after, None).map_err(|error| error.to_string())?;
+    let found = read_after(directory, after, None).map_err(|error| error.to_string())?;
     let check = |frame: &super::frame::Frame| {
         assert_eq!(frame.rows(), Some(rows_of(frame.number)));
         frame.number
@@ -63,7 +63,7 @@ fn read(directory: &Path, after: u64) -> Result<Vec<u64>, String> {
 }
 
 #[test]
-fn what_was_written_is_read() {
+fn frames_after_a_position_are_read_in_order() {
     let directory = directory();
     write(directory.path(), 5..=6);
     write(directory.path(), 7..=9);
@@ -71,15 +71,15 @@ fn what_was_written_is_read() {
     assert_eq!(
         read(directory.path(), 5),
         Ok(vec![6, 7, 8, 9]),
-        "what is in sorted runs is left out"
+        "frames in sorted runs are left out"
     );
-    assert_eq!(read(directory.path(), 7), Ok(vec![8, 9]), "whole segments too");
+    assert_eq!(read(directory.path(), 7), Ok(vec![8, 9]), "a segment that ends there is left out");
     assert_eq!(read(directory.path(), 9), Ok(vec![]));
     assert_eq!(read(&directory.path().join("nowhere"), 0), Ok(vec![]));
 }
 
 #[test]
-fn a_write_that_was_cut_off_never_was() {
+fn truncated_write_is_ignored() {
     let directory = directory();
     let bytes = write(directory.path(), 1..=3);
     let path = Segment::new(directory.path(), 1).path;
@@ -98,7 +98,7 @@ fn a_write_that_was_cut_off_never_was() {
 }
 
 #[test]
-fn a_sector_that_was_not_written_is_a_write_that_was_cut_off() {
+fn frame_with_a_missing_sector_is_ignored() {
     let directory = directory();
     let mut builder = Builder::new();
     builder.push(&row(1, "key", Some(&"x".repeat(2000))));
@@ -113,7 +113,7 @@ fn a_sector_that_was_not_written_is_a_write_that_was_cut_off() {
 }
 
 #[test]
-fn no_flipped_bit_goes_by() {
+fn flipped_bit_in_a_frame_is_rejected() {
     let directory = directory();
     let bytes = write(directory.path(), 1..=3);
     let path = Segment::new(directory.path(), 1).path;
@@ -121,35 +121,35 @@ fn no_flipped_bit_goes_by() {
         let mut flipped = bytes.clone();
         flipped[at] ^= 0x10;
         std::fs::write(&path, &flipped).expect("there is room");
-        let refused = read(directory.path(), 0).expect_err("a frame was damaged");
-        assert!(refused.contains("damaged"), "byte {at}: {refused}");
+        let error = read(directory.path(), 0).expect_err("a frame was damaged");
+        assert!(error.contains("damaged"), "byte {at}: {error}");
     }
 }
 
 #[test]
-fn only_the_last_segment_may_end_torn() {
+fn torn_end_is_rejected_except_in_the_last_segment() {
     let directory = directory();
     let bytes = write(directory.path(), 1..=2);
     std::fs::write(Segment::new(directory.path(), 1).path, &bytes[..bytes.len() - 1])
         .expect("room");
     write(directory.path(), 3..=3);
-    let refused = read(directory.path(), 0).expect_err("frame 2 was written once");
-    assert!(refused.contains("frame 2"), "{refused}");
+    let error = read(directory.path(), 0).expect_err("frame 2 is incomplete");
+    assert!(error.contains("frame 2"), "{error}");
 }
 
 #[test]
-fn a_missing_segment_is_missed() {
+fn missing_segment_is_rejected() {
     let directory = directory();
     write(directory.path(), 1..=2);
     write(directory.path(), 4..=5);
     assert!(read(directory.path(), 0).is_err_and(|refused| refused.contains("from 3 on")));
-    assert_eq!(read(directory.path(), 3), Ok(vec![4, 5]), "nobody needs it any more");
+    assert_eq!(read(directory.path(), 3), Ok(vec![4, 5]), "the missing frame is not needed");
     std::fs::remove_file(Segment::new(directory.path(), 1).path).expect("it is there");
     assert!(read(directory.path(), 2).is_err_and(|refused| refused.contains("from 3 on")));
 }
 
 #[tokio::test]
-async fn segments_go_when_nothing_refers_to_them() {
+async fn unreferenced_segments_are_deleted() {
     let directory = directory();
     for first in [1, 3, 5, 7] {
         write(directory.path(), first..=first + 1);
@@ -172,5 +172,5 @@ async fn segments_go_when_nothing_refers_to_them() {
     collect(&[now], Duration::ZERO).await;
     assert_eq!(left(), [5, 7]);
     collect(&[], Duration::ZERO).await;
-    assert_eq!(left(), [7], "the last one grows");
+    assert_eq!(left(), [7], "the last segment still grows");
 }

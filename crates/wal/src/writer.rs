@@ -1,4 +1,4 @@
-//! The writer: collects rows into frames. A thread appends and syncs them.
+//! The writer of a local WAL: collects rows into frames, which a thread appends and syncs.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -17,12 +17,12 @@ use slatedb::wal::{
 use tokio::sync::watch;
 
 use super::frame::Builder;
-use super::frames::read_behind;
-use super::mark::{Acknowledged, Mark};
+use super::frames::read_after;
+use super::mark::{AckPosition, Mark};
 use super::reader::JournalIterator;
 use super::segment::Segment;
 use super::state::JournalState;
-use super::{Init, unavailable};
+use super::{JournalWriterInit, unavailable};
 use slateberg_base::io_failure::IoFailure;
 use slateberg_kms::keys::Keys;
 
@@ -33,12 +33,12 @@ const RETRY_DELAY_MIN: Duration = Duration::from_millis(10);
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(1);
 
 /// A frame to append.
-struct Append {
+struct PendingFrame {
     number: u64,
     bytes: Vec<u8>,
     rows: usize,
     /// Size of the rows when they were collected, in bytes.
-    gathered_bytes: usize,
+    buffered_bytes: usize,
     last_sequence: u64,
 }
 
@@ -54,13 +54,13 @@ struct Shared {
 
 /// Collects rows. The thread that receives from `appends` writes them.
 struct JournalWriter {
-    gathering: Builder,
+    buffer: Builder,
     next_number: u64,
     epoch: u64,
     keys: Option<Arc<Keys>>,
     state: JournalState,
     shared: Arc<Shared>,
-    appends: Option<mpsc::Sender<Append>>,
+    appends: Option<mpsc::Sender<PendingFrame>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -87,7 +87,7 @@ impl SegmentFile for File {
 }
 
 /// Creates the file of a segment.
-type Create = Box<dyn FnMut(&Segment) -> io::Result<Box<dyn SegmentFile>> + Send>;
+type CreateSegment = Box<dyn FnMut(&Segment) -> io::Result<Box<dyn SegmentFile>> + Send>;
 
 /// The reason why a frame was not appended.
 enum AppendError {
@@ -100,8 +100,8 @@ enum AppendError {
 /// The state of the writing thread.
 struct Appender {
     directory: PathBuf,
-    create: Create,
-    segment: Option<Growing>,
+    create: CreateSegment,
+    segment: Option<OpenSegment>,
     mark: Mark,
     state: JournalState,
     shared: Arc<Shared>,
@@ -110,14 +110,14 @@ struct Appender {
 }
 
 /// The segment to which frames are appended.
-struct Growing {
+struct OpenSegment {
     file: Box<dyn SegmentFile>,
     first: u64,
     bytes: u64,
 }
 
 #[async_trait]
-impl WriterInit for Init {
+impl WriterInit for JournalWriterInit {
     async fn fence_and_init(
         &self,
         manifest: &mut WriterManifest,
@@ -125,13 +125,13 @@ impl WriterInit for Init {
         let lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
         let lock = lock.ok_or(WalError::Closed)?;
         let after = manifest.replay_after_wal_id();
-        let found = read_behind(&self.directory, after, self.keys.as_deref())?;
+        let found = read_after(&self.directory, after, self.keys.as_deref())?;
         if let Some((segment, whole)) = &found.end {
             segment.cut(*whole).map_err(unavailable)?;
         }
         let last = found.last(after);
         let mut mark = Mark::open(&self.directory).map_err(unavailable)?;
-        mark.write(found.acknowledged(after)).map_err(unavailable)?;
+        mark.write(found.ack_position(after)).map_err(unavailable)?;
         let shared = Arc::new(Shared::new(last));
         let appender = Appender {
             directory: self.directory.clone(),
@@ -146,7 +146,7 @@ impl WriterInit for Init {
         let thread = thread::Builder::new().name("journal".to_owned());
         let thread = thread.spawn(move || appender.run(&queue)).map_err(unavailable)?;
         let writer = JournalWriter {
-            gathering: Builder::new(),
+            buffer: Builder::new(),
             next_number: last + 1,
             epoch: manifest.epoch(),
             keys: self.keys.clone(),
@@ -166,23 +166,23 @@ impl WriterInit for Init {
 impl WalWriter for JournalWriter {
     async fn append(&mut self, write_batch: &[RowEntry]) -> Result<(), WalError> {
         self.status()?;
-        let before = self.gathering.bytes();
+        let before = self.buffer.bytes();
         for row in write_batch {
-            self.gathering.push(row);
+            self.buffer.push(row);
         }
-        let grown = self.gathering.bytes() - before;
+        let grown = self.buffer.bytes() - before;
         self.shared.waiting_bytes.fetch_add(grown, Ordering::Relaxed);
         Ok(())
     }
 
     async fn flush(&mut self) -> Result<WalFlushResult, WalError> {
         self.status()?;
-        if self.gathering.rows() > 0 {
-            self.send_gathered()?;
+        if self.buffer.rows() > 0 {
+            self.send_buffered()?;
         }
         let wal_id = self.next_number - 1;
         let shared = Arc::clone(&self.shared);
-        let completion = Box::pin(async move { shared.flushed(wal_id).await });
+        let completion = Box::pin(async move { shared.wait_flushed(wal_id).await });
         Ok(WalFlushResult { wal_id, completion })
     }
 
@@ -195,15 +195,15 @@ impl WalWriter for JournalWriter {
     }
 
     async fn close(&mut self) -> Result<(), WalError> {
-        // A shutdown does not wait for disk space.
+        // A shutdown must not wait for disk space.
         self.state.give_up_on_space();
         // Dropping the sender ends the thread after its last frame.
         drop(self.appends.take());
         if let Some(thread) = self.thread.take() {
             let ended = tokio::task::spawn_blocking(move || thread.join()).await;
             if !matches!(ended, Ok(Ok(()))) {
-                let panicked = io::Error::other("the journal's thread has panicked");
-                self.shared.close(WalError::InternalError(Arc::new(panicked)));
+                let error = io::Error::other("the thread that writes the journal has panicked");
+                self.shared.close(WalError::InternalError(Arc::new(error)));
             }
         }
         self.shared.close(WalError::Closed);
@@ -212,16 +212,16 @@ impl WalWriter for JournalWriter {
 }
 
 impl JournalWriter {
-    fn send_gathered(&mut self) -> Result<(), WalError> {
-        let gathered = std::mem::replace(&mut self.gathering, Builder::new());
-        let (rows, last_sequence) = (gathered.rows(), gathered.last_sequence());
-        let gathered_bytes = gathered.bytes() - super::frame::HEADER;
+    fn send_buffered(&mut self) -> Result<(), WalError> {
+        let buffered = std::mem::replace(&mut self.buffer, Builder::new());
+        let (rows, last_sequence) = (buffered.rows(), buffered.last_sequence());
+        let buffered_bytes = buffered.bytes() - super::frame::HEADER;
         let number = self.next_number;
-        let bytes = gathered.finish(number, self.epoch, self.keys.as_deref()).ok_or_else(|| {
+        let bytes = buffered.finish(number, self.epoch, self.keys.as_deref()).ok_or_else(|| {
             let too_long = io::Error::other("more than 4 GiB wait for one flush of the journal");
             WalError::InternalError(Arc::new(too_long))
         })?;
-        let append = Append { number, bytes, rows, gathered_bytes, last_sequence };
+        let append = PendingFrame { number, bytes, rows, buffered_bytes, last_sequence };
         let sent = self.appends.as_ref().map(|appends| appends.send(append));
         if !matches!(sent, Some(Ok(()))) {
             return Err(WalError::Closed);
@@ -232,45 +232,45 @@ impl JournalWriter {
 }
 
 impl Appender {
-    /// Writes a frame only after the previous one is synced. Of two unsynced frames, a disk could
-    /// retain only the second, which would look like damage. Commits are batched into frames, so a
-    /// second frame rarely waits.
-    fn run(mut self, queue: &mpsc::Receiver<Append>) {
+    /// Writes frames from the queue, each only after the previous one is synced. Of two unsynced
+    /// frames, a disk could retain only the second one, which would look like damage. Commits are
+    /// batched into frames, so a second frame rarely waits.
+    fn run(mut self, queue: &mpsc::Receiver<PendingFrame>) {
         while let Ok(append) = queue.recv() {
             if let Err(error) = self.append_or_wait(&append) {
                 let directory = self.directory.display();
                 tracing::error!(%directory, %error, "the journal cannot be written and is closed");
                 return self.shared.close(unavailable(error));
             }
-            self.shared.appended(&append);
+            self.shared.record_append(&append);
         }
     }
 
     /// Appends a frame, and retries temporary failures. Later frames wait.
-    fn append_or_wait(&mut self, append: &Append) -> io::Result<()> {
+    fn append_or_wait(&mut self, append: &PendingFrame) -> io::Result<()> {
         let mut pause = RETRY_DELAY_MIN;
         loop {
             let error = match self.append(append) {
                 Ok(()) => {
-                    self.state.resumed();
+                    self.state.record_success();
                     return Ok(());
                 }
-                Err(AppendError::Unwritten(error)) if self.may_pass(&error) => error,
+                Err(AppendError::Unwritten(error)) if self.is_retryable(&error) => error,
                 Err(AppendError::Unwritten(error) | AppendError::Uncertain(error)) => {
                     return Err(error);
                 }
             };
-            self.state.stalled(&self.directory, &error);
+            self.state.record_stall(&self.directory, &error);
             thread::sleep(pause);
             pause = (pause * 2).min(RETRY_DELAY_MAX);
         }
     }
 
-    fn may_pass(&self, error: &io::Error) -> bool {
+    fn is_retryable(&self, error: &io::Error) -> bool {
         self.state.waits_for_space() && IoFailure::of(error) != IoFailure::Final
     }
 
-    fn append(&mut self, append: &Append) -> Result<(), AppendError> {
+    fn append(&mut self, append: &PendingFrame) -> Result<(), AppendError> {
         self.segment.take_if(|segment| segment.bytes >= SEGMENT_BYTES_MAX);
         let segment = match &mut self.segment {
             Some(segment) => segment,
@@ -278,11 +278,12 @@ impl Appender {
                 let first = append.number;
                 let segment = Segment::new(&self.directory, first);
                 let file = (self.create)(&segment).map_err(AppendError::Unwritten)?;
-                // The durable mark records that the segment was begun, even across a power failure.
-                let begun = Acknowledged { frame: first - 1, segment: first, end: 0 };
-                let written = self.mark.write_durably(begun);
+                // The mark is written durably, so that the segment is known even after a power
+                // failure.
+                let position = AckPosition { frame: first - 1, segment: first, end: 0 };
+                let written = self.mark.write_durably(position);
                 self.mark.report(written);
-                none.insert(Growing { file, first, bytes: 0 })
+                none.insert(OpenSegment { file, first, bytes: 0 })
             }
         };
         if let Err(error) = segment.file.write(&append.bytes) {
@@ -294,9 +295,9 @@ impl Appender {
         }
         segment.file.sync().map_err(AppendError::Uncertain)?;
         segment.bytes += append.bytes.len() as u64;
-        let Growing { first, bytes, .. } = *segment;
-        let synced = Acknowledged { frame: append.number, segment: first, end: bytes };
-        let written = self.mark.write(synced);
+        let OpenSegment { first, bytes, .. } = *segment;
+        let position = AckPosition { frame: append.number, segment: first, end: bytes };
+        let written = self.mark.write(position);
         self.mark.report(written);
         Ok(())
     }
@@ -330,8 +331,8 @@ impl Shared {
     }
 
     /// Records that a frame is synced, and notifies the listeners.
-    fn appended(&self, append: &Append) {
-        let Append { number, rows, gathered_bytes: bytes, .. } = *append;
+    fn record_append(&self, append: &PendingFrame) {
+        let PendingFrame { number, rows, buffered_bytes: bytes, .. } = *append;
         self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
         tracing::trace!(frame = number, rows, bytes, "journal is synced");
         let status = {
@@ -340,7 +341,7 @@ impl Shared {
             status.last_flushed_seq = Some(append.last_sequence);
             status.clone()
         };
-        self.tell(WalEvent::WalFlushed(status));
+        self.notify(WalEvent::WalFlushed(status));
     }
 
     /// Closes permanently. Only the first reason is recorded.
@@ -353,10 +354,10 @@ impl Shared {
             status.closed_reason = Some(reason);
             status.clone()
         };
-        self.tell(WalEvent::WalClosed(status));
+        self.notify(WalEvent::WalClosed(status));
     }
 
-    fn tell(&self, event: WalEvent) {
+    fn notify(&self, event: WalEvent) {
         let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for listener in listeners {
             listener(event.clone());
@@ -366,7 +367,7 @@ impl Shared {
     }
 
     /// Waits until a frame is synced.
-    async fn flushed(&self, number: u64) -> Result<(), WalError> {
+    async fn wait_flushed(&self, number: u64) -> Result<(), WalError> {
         let mut progress = self.progress.subscribe();
         loop {
             let status = self.lock().clone();

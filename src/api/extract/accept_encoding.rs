@@ -1,4 +1,4 @@
-//! `Accept-Encoding`.
+//! The request header `Accept-Encoding`.
 
 use std::convert::Infallible;
 
@@ -11,13 +11,13 @@ use crate::api::state::ApiState;
 
 /// The coding that the client prefers among the supported ones. Without the header, or without a
 /// supported coding in it, the body is sent uncompressed.
-pub struct Accepted(pub Coding);
+pub struct AcceptEncoding(pub Coding);
 
-impl FromRequestParts<ApiState> for Accepted {
+impl FromRequestParts<ApiState> for AcceptEncoding {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _state: &ApiState) -> Result<Self, Infallible> {
-        Ok(Self(liked_best(&parts.headers)))
+        Ok(Self(preferred_coding(&parts.headers)))
     }
 }
 
@@ -30,11 +30,11 @@ struct Weights {
     any: Option<u16>,
 }
 
-fn liked_best(headers: &HeaderMap) -> Coding {
+fn preferred_coding(headers: &HeaderMap) -> Coding {
     let mut weights = Weights::default();
     for value in headers.get_all(header::ACCEPT_ENCODING) {
         // A value that is not ASCII names no supported coding.
-        value.to_str().unwrap_or_default().split(',').for_each(|member| weights.hear(member));
+        value.to_str().unwrap_or_default().split(',').for_each(|member| weights.add(member));
     }
     let weight = |named: Option<u16>| named.or(weights.any).unwrap_or(0);
     // Between equal weights, zstd wins over gzip because it costs both sides less. An uncompressed
@@ -50,7 +50,7 @@ fn liked_best(headers: &HeaderMap) -> Coding {
 
 impl Weights {
     /// Adds one member of the list, such as `gzip;q=0.5`. Ignores a malformed member.
-    fn hear(&mut self, member: &str) {
+    fn add(&mut self, member: &str) {
         let mut parts = member.split(';').map(str::trim);
         let coding = parts.next().unwrap_or_default();
         let Some(weight) = parts.next().map_or(Some(1000), thousandths) else { return };
@@ -60,10 +60,10 @@ impl Weights {
             (&mut self.identity, ["identity", "identity"]),
             (&mut self.any, ["*", "*"]),
         ];
-        for (place, names) in named {
+        for (slot, names) in named {
             if names.iter().any(|name| coding.eq_ignore_ascii_case(name)) {
                 // `gzip;q=0, x-gzip` accepts gzip by its second name.
-                *place = (*place).max(Some(weight));
+                *slot = (*slot).max(Some(weight));
             }
         }
     }
@@ -74,7 +74,7 @@ fn thousandths(parameter: &str) -> Option<u16> {
     let (name, value) = parameter.split_once('=')?;
     let weight: f32 = value.trim().parse().ok()?;
     let is_weight = name.trim().eq_ignore_ascii_case("q") && (0.0..=1.0).contains(&weight);
-    // Round up: a weight below a thousandth must not become zero, which forbids the coding.
+    // Round up: a weight below a thousandth must not become zero, which would forbid the coding.
     is_weight.then_some((weight * 1000.0).ceil() as u16)
 }
 
@@ -84,16 +84,16 @@ mod tests {
 
     use super::*;
 
-    fn of(lines: &[&str]) -> Coding {
+    fn preferred(lines: &[&str]) -> Coding {
         let mut headers = HeaderMap::new();
         for line in lines {
             headers.append(header::ACCEPT_ENCODING, HeaderValue::from_str(line).expect("a value"));
         }
-        liked_best(&headers)
+        preferred_coding(&headers)
     }
 
     #[test]
-    fn clients_get_what_they_like_best() {
+    fn accepted_coding_with_the_highest_weight_is_preferred() {
         let cases: [(&[&str], Coding); 21] = [
             (&[], Coding::Identity),
             (&[""], Coding::Identity),
@@ -118,7 +118,7 @@ mod tests {
             (&[",;=,gzip;q=0.0001"], Coding::Gzip),
         ];
         for (lines, coding) in cases {
-            assert_eq!(of(lines), coding, "{lines:?}");
+            assert_eq!(preferred(lines), coding, "{lines:?}");
         }
     }
 }

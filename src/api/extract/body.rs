@@ -1,4 +1,4 @@
-//! Request bodies, and the operation of a request with its body.
+//! Extracts the operation of a request, and for mutations also the body.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use uuid::Uuid;
 
 use super::operation::take_operation;
-use crate::api::admission::announced;
+use crate::api::admission::content_length;
 use crate::api::error::ApiError;
 use crate::api::state::ApiState;
 use crate::api::wire::object::Object;
@@ -24,9 +24,9 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 const IDEMPOTENCY_KEY_CHARS: usize = 36;
 
 /// A read-only request.
-pub struct Reading(pub Operation);
+pub struct ReadOperation(pub Operation);
 
-impl FromRequestParts<ApiState> for Reading {
+impl FromRequestParts<ApiState> for ReadOperation {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _state: &ApiState) -> Result<Self, ApiError> {
@@ -35,42 +35,44 @@ impl FromRequestParts<ApiState> for Reading {
 }
 
 /// A mutation whose body is ignored.
-pub struct Mutating(pub Operation);
+pub struct Mutation(pub Operation);
 
-impl FromRequest<ApiState> for Mutating {
+impl FromRequest<ApiState> for Mutation {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &ApiState) -> Result<Self, ApiError> {
-        let (operation, _) = take(request, state).await?;
+        let (operation, _) = read_mutation(request, state).await?;
         Ok(Self(operation))
     }
 }
 
 /// A mutation with a JSON body.
-pub struct MutatingWith<T>(pub Operation, pub T);
+pub struct MutationWithBody<T>(pub Operation, pub T);
 
-impl<T: DeserializeOwned> FromRequest<ApiState> for MutatingWith<T> {
+impl<T: DeserializeOwned> FromRequest<ApiState> for MutationWithBody<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &ApiState) -> Result<Self, ApiError> {
-        let (operation, body) = take(request, state).await?;
+        let (operation, body) = read_mutation(request, state).await?;
         let Object(parsed) = serde_json::from_slice(&body)
             .map_err(|error| ApiError::bad_request(format!("Invalid request body: {error}")))?;
         Ok(Self(operation, parsed))
     }
 }
 
-async fn take(request: Request, state: &ApiState) -> Result<(Operation, Bytes), ApiError> {
+async fn read_mutation(request: Request, state: &ApiState) -> Result<(Operation, Bytes), ApiError> {
     let (mut parts, body) = request.into_parts();
     let operation = take_operation(&mut parts)?;
-    let body = read(&parts, body, state.settings.body_bytes_max, state.settings.body_max()).await?;
+    let body =
+        read_body(&parts, body, state.settings.body_bytes_max, state.settings.body_max()).await?;
     let idempotency = idempotency(&parts, &body)?;
     Ok((Operation { idempotency, ..operation }, body))
 }
 
-/// Reads a whole body. Rejects a body that is too long, by its announced length before reading it.
-/// Rejects a body that does not arrive in time, because it holds memory that other requests need.
-pub async fn read(
+/// Reads a whole body. Rejects a body that is too long, without reading it if its announced length
+/// is too long. Rejects a body that does not arrive in time, because it holds memory that other
+/// requests need.
+pub async fn read_body(
     parts: &Parts,
     body: Body,
     bytes_max: usize,
@@ -83,7 +85,7 @@ pub async fn read(
             format!("The request body is longer than {bytes_max} bytes"),
         )
     };
-    let length = announced(&parts.headers);
+    let length = content_length(&parts.headers);
     if length.is_some_and(|length| length > bytes_max) {
         return Err(too_long());
     }
@@ -99,7 +101,7 @@ pub async fn read(
         Err(_) => Err(ApiError::new(
             StatusCode::REQUEST_TIMEOUT,
             "RequestTimeoutException",
-            format!("The request body did not come within {} seconds", time_max.as_secs()),
+            format!("The request body did not arrive within {} seconds", time_max.as_secs()),
         )),
     }
 }

@@ -1,4 +1,4 @@
-//! `If-None-Match`.
+//! The request header `If-None-Match`.
 
 use std::convert::Infallible;
 
@@ -6,8 +6,8 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, header};
 
+use crate::api::etag::ETag;
 use crate::api::state::ApiState;
-use crate::api::tag::Tag;
 
 /// The entity tags that the client holds.
 pub struct IfNoneMatch(Vec<HeaderValue>);
@@ -22,22 +22,22 @@ impl FromRequestParts<ApiState> for IfNoneMatch {
 
 impl IfNoneMatch {
     /// Whether the request has this header.
-    pub fn is_there(&self) -> bool {
+    pub fn is_present(&self) -> bool {
         !self.0.is_empty()
     }
 
     /// Whether the client holds this representation. Accepts weak, quoted and bare tags, and lists
     /// of them.
-    pub fn holds(&self, tag: &Tag) -> bool {
-        self.0.iter().any(|value| value == tag.value() || is_among(value, tag.bare()))
+    pub fn matches(&self, tag: &ETag) -> bool {
+        self.0.iter().any(|value| value == tag.value() || list_contains(value, tag.bare()))
     }
 }
 
-fn is_among(value: &HeaderValue, bare: &str) -> bool {
+fn list_contains(value: &HeaderValue, bare: &str) -> bool {
     value.to_str().is_ok_and(|tags| {
         tags.split(',')
-            // Iceberg's client adds quotes to a tag that does not both begin and end with one, such
-            // as a weak tag.
+            // Iceberg's client adds quotes to a tag that does not both begin and end with a quote,
+            // such as a weak tag.
             .map(|tag| tag.trim().trim_start_matches('"').trim_start_matches("W/"))
             .map(|tag| tag.trim_matches('"'))
             .any(|tag| tag == bare || tag == "*")
@@ -49,22 +49,22 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::api::tag::{Shown, SnapshotMode};
+    use crate::api::etag::{Representation, SnapshotMode};
     use slateberg_catalog::ReadVersion;
 
     #[test]
-    fn a_tag_is_known_in_every_spelling() {
+    fn etag_matches_in_every_spelling() {
         let tag = |version| {
             let version = ReadVersion { id: Uuid::nil(), version, rules: None };
-            Tag::new(Shown { timeline: None, version, mode: SnapshotMode::All })
+            ETag::new(Representation { timeline: None, version, mode: SnapshotMode::All })
         };
         let bare = tag(1).bare().to_owned();
         let spellings = ["\"x\"", "x", "W/\"x\"", "\"W/\"x\"\"", "\"a\", \"x\"", "*"];
         for value in spellings.map(|spelling| spelling.replace('x', &bare)) {
             let header = HeaderValue::from_str(&value).expect("a header value");
             let condition = IfNoneMatch(vec![header]);
-            assert!(condition.holds(&tag(1)), "{value}");
-            assert!(value == "*" || !condition.holds(&tag(2)), "{value}");
+            assert!(condition.matches(&tag(1)), "{value}");
+            assert!(value == "*" || !condition.matches(&tag(2)), "{value}");
         }
     }
 }

@@ -17,7 +17,7 @@ pub struct AccessDelegation(Option<Vec<Delegation>>);
 impl AccessDelegation {
     /// The supported modes in the client's order, or `None` without the header. Unknown names are
     /// ignored, as the specification requires.
-    pub fn ways(&self) -> Option<&[Delegation]> {
+    pub fn modes(&self) -> Option<&[Delegation]> {
         self.0.as_deref()
     }
 }
@@ -30,12 +30,12 @@ impl FromRequestParts<ApiState> for AccessDelegation {
         if values.peek().is_none() {
             return Ok(Self(None));
         }
-        let words = values.filter_map(|value| value.to_str().ok()).flat_map(|all| all.split(','));
-        let ways = words.filter_map(|word| match word.trim().to_ascii_lowercase().as_str() {
+        let names = values.filter_map(|value| value.to_str().ok()).flat_map(|all| all.split(','));
+        let modes = names.filter_map(|name| match name.trim().to_ascii_lowercase().as_str() {
             "vended-credentials" => Some(Delegation::VendedCredentials),
             "remote-signing" => Some(Delegation::RemoteSigning),
             _ => None,
         });
-        Ok(Self(Some(ways.collect())))
+        Ok(Self(Some(modes.collect())))
     }
 }

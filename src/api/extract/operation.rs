@@ -6,8 +6,8 @@ use crate::api::authenticate::CHALLENGE;
 use crate::api::error::ApiError;
 use slateberg_catalog::Operation;
 
-/// Returns the operation that authentication attached to the request. A route without
-/// authentication has none, so that a handler which needs one cannot be reached through it.
+/// Returns the operation that authentication attached to the request. On a route without
+/// authentication, a request has no operation, and is rejected by a handler that needs one.
 pub fn operation(parts: &Parts) -> Result<&Operation, ApiError> {
     parts.extensions.get::<Operation>().ok_or_else(|| ApiError::unauthorized(CHALLENGE))
 }

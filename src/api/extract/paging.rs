@@ -1,4 +1,4 @@
-//! `pageToken` and `pageSize`.
+//! The query parameters `pageToken` and `pageSize`.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -10,7 +10,7 @@ use crate::api::state::ApiState;
 use slateberg_model::page::{Listing, PageRequest, decode_token};
 
 /// The requested page of a listing. Without a `pageToken`, the response contains the whole listing
-/// regardless of `pageSize`, because such a client does not support pagination.
+/// regardless of `pageSize`, because a client that sends no token does not support pagination.
 pub struct Paging(pub PageRequest);
 
 impl FromRequestParts<ApiState> for Paging {
@@ -39,11 +39,11 @@ impl FromRequestParts<ApiState> for Paging {
 }
 
 /// Identifies the requested listing by its path and the parent of namespaces. Filters are not part
-/// of it: they may change between pages.
+/// of the identity: they may change between pages.
 fn listing(path: &str, parent: Option<&str>) -> Listing {
     let mut hash = Sha256::new();
     hash.update(path);
-    // This byte separates the two, since a path never contains it.
+    // This byte separates path and parent, since a path never contains it.
     hash.update([0_u8]);
     hash.update(parent.unwrap_or_default());
     let mut bytes = [0; 4];

@@ -1,7 +1,7 @@
-//! Names in request paths.
+//! Extracts the names in request paths.
 //!
 //! Paths are split before they are decoded, so that a slash in a name (`%2F`) stays in its segment.
-//! A bare `+` is a space, as Java clients up to 1.11 write it.
+//! A bare `+` is decoded as a space, because Java clients up to 1.11 encode spaces in this way.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl FromRequestParts<ApiState> for WarehousePath {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, ApiError> {
-        Ok(Self(Parameters::of(parts).warehouse(operation(parts)?, state)?))
+        Ok(Self(Parameters::from_parts(parts).warehouse(operation(parts)?, state)?))
     }
 }
 
@@ -50,7 +50,7 @@ impl FromRequestParts<ApiState> for NamespacePath {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, ApiError> {
-        let parameters = Parameters::of(parts);
+        let parameters = Parameters::from_parts(parts);
         let warehouse = parameters.warehouse(operation(parts)?, state)?;
         let namespace = parameters.namespace(&warehouse)?;
         Ok(Self { warehouse, namespace })
@@ -61,7 +61,7 @@ impl FromRequestParts<ApiState> for TabularPath {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, ApiError> {
-        let parameters = Parameters::of(parts);
+        let parameters = Parameters::from_parts(parts);
         let warehouse = parameters.warehouse(operation(parts)?, state)?;
         let name = required(parameters.tabular, "{table}")?;
         let ident = TabularIdent { namespace: parameters.namespace(&warehouse)?, name };
@@ -71,9 +71,9 @@ impl FromRequestParts<ApiState> for TabularPath {
 
 /// The decoded parameters of a path of the management API. Replaces axum's extractor, whose
 /// rejections do not have the shape of an `ErrorModel`.
-pub struct Path<T>(pub T);
+pub struct PathParams<T>(pub T);
 
-impl<T: DeserializeOwned + Send> FromRequestParts<ApiState> for Path<T> {
+impl<T: DeserializeOwned + Send> FromRequestParts<ApiState> for PathParams<T> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, ApiError> {
@@ -95,18 +95,18 @@ struct Parameters<'a> {
 }
 
 impl<'a> Parameters<'a> {
-    fn of(parts: &'a Parts) -> Self {
-        let mut found = Self::default();
-        let Some(route) = parts.extensions.get::<MatchedPath>() else { return found };
+    fn from_parts(parts: &'a Parts) -> Self {
+        let mut parameters = Self::default();
+        let Some(route) = parts.extensions.get::<MatchedPath>() else { return parameters };
         for (template, raw) in segments(route.as_str()).zip(segments(parts.uri.path())) {
             match template {
-                "{prefix}" => found.prefix = Some(raw),
-                "{namespace}" => found.namespace = Some(raw),
-                "{table}" | "{view}" => found.tabular = Some(raw),
+                "{prefix}" => parameters.prefix = Some(raw),
+                "{namespace}" => parameters.namespace = Some(raw),
+                "{table}" | "{view}" => parameters.tabular = Some(raw),
                 _ => {}
             }
         }
-        found
+        parameters
     }
 
     fn warehouse(

@@ -12,7 +12,7 @@ use crate::api::state::ApiState;
 pub struct Query(String);
 
 impl Query {
-    /// A parameter's decoded value. The last one counts if the parameter is repeated.
+    /// A parameter's decoded value: the last one if the parameter is repeated.
     pub fn get(&self, name: &str) -> Option<Cow<'_, str>> {
         let parameters = url::form_urlencoded::parse(self.0.as_bytes());
         parameters.filter(|(key, _)| key == name).last().map(|(_, value)| value)

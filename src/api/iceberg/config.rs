@@ -7,25 +7,25 @@ use axum::extract::State;
 
 use super::Result;
 use crate::api::endpoints::ENDPOINTS;
-use crate::api::extract::body::Reading;
+use crate::api::extract::body::ReadOperation;
 use crate::api::extract::query::Query;
 use crate::api::state::ApiState;
 use crate::api::wire::CatalogConfig;
 use slateberg_model::principal::Principal;
 use slateberg_model::warehouse::Warehouse;
 
-/// Returns the value of the access-delegation header that clients send for this warehouse. Users do
-/// not have to configure it.
-fn ways(warehouse: &Warehouse) -> Option<String> {
-    let ways = &warehouse.storage.access.delegation;
-    let words = ways.iter().map(|way| way.word()).collect::<Vec<_>>();
-    (!words.is_empty()).then(|| words.join(","))
+/// Returns the value of the access-delegation header that clients send for this warehouse. Clients
+/// take it from the response, so that users do not have to configure it.
+fn delegation_header(warehouse: &Warehouse) -> Option<String> {
+    let modes = &warehouse.storage.access.delegation;
+    let names = modes.iter().map(|mode| mode.name()).collect::<Vec<_>>();
+    (!names.is_empty()).then(|| names.join(","))
 }
 
 /// Returns the client configuration: the warehouse's prefix, defaults, overrides and the endpoints.
 pub async fn get_config(
     State(state): State<ApiState>,
-    Reading(operation): Reading,
+    ReadOperation(operation): ReadOperation,
     query: Query,
 ) -> Result<Json<CatalogConfig>> {
     let warehouse = state
@@ -35,15 +35,15 @@ pub async fn get_config(
     let mut overrides: BTreeMap<_, _> = warehouse.client_overrides.clone();
     overrides.insert("prefix".to_owned(), warehouse.name.clone());
     let mut defaults = warehouse.client_defaults.clone();
-    // Clients with a token of an external issuer renew it there. Holders of API keys use this
-    // server, which is the clients' default.
+    // Clients with a token of an external issuer renew the token at that issuer. Clients with an
+    // API key get tokens from this server, which is their default.
     if let Principal::Identified(identity) = &operation.principal
         && let Some(url) = state.authn.issuers().of(identity).and_then(|issuer| issuer.token_url())
     {
         defaults.entry("oauth2-server-uri".to_owned()).or_insert(url);
     }
-    if let Some(ways) = ways(&warehouse) {
-        defaults.entry("header.X-Iceberg-Access-Delegation".to_owned()).or_insert(ways);
+    if let Some(modes) = delegation_header(&warehouse) {
+        defaults.entry("header.X-Iceberg-Access-Delegation".to_owned()).or_insert(modes);
     }
     let lifetime = state.catalog.settings().idempotency_lifetime_seconds;
     Ok(Json(CatalogConfig {

@@ -7,11 +7,11 @@ use axum::response::{IntoResponse, Response};
 use uuid::Uuid;
 
 use super::Result;
+use crate::api::delegation::credentials_body;
 use crate::api::error::ApiError;
-use crate::api::extract::body::{MutatingWith, Reading};
+use crate::api::extract::body::{MutationWithBody, ReadOperation};
 use crate::api::extract::path::TabularPath;
 use crate::api::extract::query::Query;
-use crate::api::files::credentials_body;
 use crate::api::respond::{NO_STORE, tagged_json};
 use crate::api::state::ApiState;
 use crate::api::wire::sign::{RemoteSignRequest, RemoteSignResult};
@@ -28,12 +28,12 @@ pub async fn credentials(
     State(state): State<ApiState>,
     TabularPath { warehouse, ident }: TabularPath,
     query: Query,
-    Reading(operation): Reading,
+    ReadOperation(operation): ReadOperation,
 ) -> Result<Response> {
     let cx = RequestContext::new(operation, warehouse);
     let staged = staged(&query)?;
-    let told = state.catalog.delegations().credentials(&cx, &ident, staged).await?;
-    let body = credentials_body(told.as_ref(), &cx.warehouse, &ident);
+    let delegated = state.catalog.delegations().credentials(&cx, &ident, staged).await?;
+    let body = credentials_body(delegated.as_ref(), &cx.warehouse, &ident);
     Ok((NO_STORE, tagged_json(body.into(), None)).into_response())
 }
 
@@ -42,7 +42,7 @@ pub async fn sign(
     State(state): State<ApiState>,
     TabularPath { warehouse, ident }: TabularPath,
     query: Query,
-    MutatingWith(operation, body): MutatingWith<RemoteSignRequest>,
+    MutationWithBody(operation, body): MutationWithBody<RemoteSignRequest>,
 ) -> Result<Response> {
     let cx = RequestContext::new(operation, warehouse);
     let staged = staged(&query)?;
@@ -52,7 +52,8 @@ pub async fn sign(
     }
     let request = SignRequest { method, region, uri, headers, body };
     let signed = state.catalog.delegations().sign(&cx, &ident, staged, &request).await?;
-    // A cacheable signature is for the client only. Others are valid for one request.
+    // Only the client itself may cache a cacheable signature. Other signatures are valid for one
+    // request.
     let keep = if signed.cacheable { "private" } else { "no-cache" };
     let mut response_headers = HeaderMap::new();
     response_headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(keep));

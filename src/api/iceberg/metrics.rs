@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 
 use super::Result;
 use crate::api::error::ApiError;
-use crate::api::extract::body::MutatingWith;
+use crate::api::extract::body::MutationWithBody;
 use crate::api::extract::path::TabularPath;
 use crate::api::state::ApiState;
 use crate::api::wire::ReportMetricsRequest;
@@ -16,7 +16,7 @@ use slateberg_model::members::brief;
 pub async fn report(
     State(state): State<ApiState>,
     TabularPath { warehouse, ident }: TabularPath,
-    MutatingWith(operation, body): MutatingWith<ReportMetricsRequest>,
+    MutationWithBody(operation, body): MutationWithBody<ReportMetricsRequest>,
 ) -> Result<StatusCode> {
     let cx = RequestContext::new(operation, warehouse);
     let counter = match body.report_type.as_str() {

@@ -19,7 +19,7 @@ use slateberg_model::refusal::Refusal;
 /// The result of a handler.
 pub type Result<T> = std::result::Result<T, ApiError>;
 
-/// Parses a list of updates or requirements. The first invalid one rejects the request.
+/// Parses a list of updates or requirements. Rejects the request at the first invalid one.
 fn parse_all<T>(
     raw: &[Box<RawValue>],
     parse: impl Fn(&RawValue) -> std::result::Result<T, Refusal>,

@@ -1,4 +1,4 @@
-//! Namespaces.
+//! Handlers for namespaces.
 
 use axum::Json;
 use axum::extract::State;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::Result;
 use crate::api::error::ApiError;
-use crate::api::extract::body::{Mutating, MutatingWith, Reading};
+use crate::api::extract::body::{Mutation, MutationWithBody, ReadOperation};
 use crate::api::extract::paging::Paging;
 use crate::api::extract::path::{NamespacePath, WarehousePath};
 use crate::api::extract::query::Query;
@@ -28,7 +28,7 @@ use slateberg_model::separator;
 pub async fn create(
     State(state): State<ApiState>,
     WarehousePath(warehouse): WarehousePath,
-    MutatingWith(operation, body): MutatingWith<CreateNamespaceRequest>,
+    MutationWithBody(operation, body): MutationWithBody<CreateNamespaceRequest>,
 ) -> Result<Json<Value>> {
     let cx = RequestContext::new(operation, warehouse);
     let properties = body.properties.unwrap_or_default();
@@ -41,7 +41,7 @@ pub async fn create(
 pub async fn list(
     State(state): State<ApiState>,
     WarehousePath(warehouse): WarehousePath,
-    Reading(operation): Reading,
+    ReadOperation(operation): ReadOperation,
     Paging(page): Paging,
     query: Query,
 ) -> Result<Response> {
@@ -71,7 +71,7 @@ fn decoded_twice(parent: &str) -> Option<String> {
 pub async fn load(
     State(state): State<ApiState>,
     NamespacePath { warehouse, namespace }: NamespacePath,
-    Reading(operation): Reading,
+    ReadOperation(operation): ReadOperation,
 ) -> Result<Json<GetNamespaceResponse>> {
     let cx = RequestContext::new(operation, warehouse);
     let properties = state.catalog.namespaces().load_namespace(&cx, &namespace).await?;
@@ -82,7 +82,7 @@ pub async fn load(
 pub async fn exists(
     State(state): State<ApiState>,
     NamespacePath { warehouse, namespace }: NamespacePath,
-    Reading(operation): Reading,
+    ReadOperation(operation): ReadOperation,
 ) -> Result<StatusCode> {
     let cx = RequestContext::new(operation, warehouse);
     state.catalog.namespaces().namespace_exists(&cx, &namespace).await?;
@@ -93,7 +93,7 @@ pub async fn exists(
 pub async fn drop(
     State(state): State<ApiState>,
     NamespacePath { warehouse, namespace }: NamespacePath,
-    Mutating(operation): Mutating,
+    Mutation(operation): Mutation,
 ) -> Result<StatusCode> {
     let cx = RequestContext::new(operation, warehouse);
     state.catalog.namespaces().drop_namespace(&cx, namespace).await?;
@@ -104,7 +104,7 @@ pub async fn drop(
 pub async fn update_properties(
     State(state): State<ApiState>,
     NamespacePath { warehouse, namespace }: NamespacePath,
-    MutatingWith(operation, body): MutatingWith<UpdateNamespacePropertiesRequest>,
+    MutationWithBody(operation, body): MutationWithBody<UpdateNamespacePropertiesRequest>,
 ) -> Result<Json<Value>> {
     let cx = RequestContext::new(operation, warehouse);
     let removals = body.removals.unwrap_or_default();

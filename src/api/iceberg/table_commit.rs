@@ -4,9 +4,9 @@ use axum::extract::State;
 use axum::response::Response;
 
 use super::{Result, parse_all, same_as_path};
-use crate::api::extract::body::MutatingWith;
+use crate::api::extract::body::MutationWithBody;
 use crate::api::extract::path::TabularPath;
-use crate::api::respond::{commit_result, tag_of};
+use crate::api::respond::{commit_result, unrestricted_etag};
 use crate::api::state::ApiState;
 use crate::api::wire::CommitRequest;
 use slateberg_catalog::RequestContext;
@@ -19,13 +19,13 @@ use slateberg_model::update::TableUpdate;
 pub async fn commit(
     State(state): State<ApiState>,
     TabularPath { warehouse, ident }: TabularPath,
-    MutatingWith(operation, body): MutatingWith<CommitRequest>,
+    MutationWithBody(operation, body): MutationWithBody<CommitRequest>,
 ) -> Result<Response> {
     let cx = RequestContext::new(operation, warehouse);
     same_as_path(body.identifier.as_ref().map(|it| &it.0), &ident)?;
     let change = table_change(ident, &body)?;
     let committed = state.catalog.tabulars().commit_table(&cx, change).await?;
-    let tag = tag_of(state.catalog.timeline(), &committed);
+    let tag = unrestricted_etag(state.catalog.timeline(), &committed);
     Ok(commit_result(&committed, Some(&tag)))
 }
 

@@ -1,30 +1,28 @@
-//! Tables, except commits.
+//! Handlers for tables, except commits.
 
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 
 use super::Result;
-use crate::api::answers::{Answer, AnswerKey, with_vary};
 use crate::api::coding::Coding;
+use crate::api::delegation::DelegationConfig;
 use crate::api::error::ApiError;
-use crate::api::extract::accept_encoding::Accepted;
-use crate::api::extract::body::{Mutating, MutatingWith, Reading};
+use crate::api::etag::{ETag, Representation, SnapshotMode};
+use crate::api::extract::accept_encoding::AcceptEncoding;
+use crate::api::extract::body::{Mutation, MutationWithBody, ReadOperation};
 use crate::api::extract::conditional::IfNoneMatch;
 use crate::api::extract::delegation::AccessDelegation;
 use crate::api::extract::paging::Paging;
 use crate::api::extract::path::{NamespacePath, TabularPath, WarehousePath};
 use crate::api::extract::query::Query;
-use crate::api::files::FilesTold;
-use crate::api::respond::{
-    commit_result, fresh_load_result, made_result, not_modified, tagged_json,
-};
+use crate::api::respond::{commit_result, create_result, load_result, not_modified, tagged_json};
+use crate::api::response_cache::{CachedResponse, ResponseKey, with_vary};
 use crate::api::state::ApiState;
-use crate::api::tag::{Shown, SnapshotMode, Tag};
 use crate::api::wire::listings::list_tables_response;
 use crate::api::wire::{CreateTableRequest, RegisterTableRequest, RenameTableRequest};
 use slateberg_base::error_chain::Cause;
-use slateberg_catalog::Delegated;
+use slateberg_catalog::DelegatedAccess;
 use slateberg_catalog::Loaded;
 use slateberg_catalog::Readable;
 use slateberg_catalog::TabularState;
@@ -41,7 +39,7 @@ use slateberg_model::table::TableMetadata;
 pub async fn list(
     State(state): State<ApiState>,
     NamespacePath { warehouse, namespace }: NamespacePath,
-    Reading(operation): Reading,
+    ReadOperation(operation): ReadOperation,
     Paging(page): Paging,
 ) -> Result<Response> {
     let cx = RequestContext::new(operation, warehouse);
@@ -53,8 +51,8 @@ pub async fn list(
 pub async fn create(
     State(state): State<ApiState>,
     NamespacePath { warehouse, namespace }: NamespacePath,
-    wanted: AccessDelegation,
-    MutatingWith(operation, body): MutatingWith<CreateTableRequest>,
+    access_delegation: AccessDelegation,
+    MutationWithBody(operation, body): MutationWithBody<CreateTableRequest>,
 ) -> Result<Response> {
     let cx = RequestContext::new(operation, warehouse);
     let partition_spec = body.partition_spec.as_deref().map(UnboundPartitionSpec::parse);
@@ -70,16 +68,16 @@ pub async fn create(
     };
     let (ident, catalog) = (request.ident.clone(), &state.catalog);
     let created = catalog.tabulars().create_table(&cx, request).await?;
-    let files = made_files(catalog, &cx, &ident, &created, &wanted).await;
-    Ok(made_result(catalog.timeline(), &created, files))
+    let delegation = creator_delegation(catalog, &cx, &ident, &created, &access_delegation).await;
+    Ok(create_result(catalog.timeline(), &created, delegation))
 }
 
 /// `POST /v1/{prefix}/namespaces/{namespace}/register`.
 pub async fn register(
     State(state): State<ApiState>,
     NamespacePath { warehouse, namespace }: NamespacePath,
-    wanted: AccessDelegation,
-    MutatingWith(operation, body): MutatingWith<RegisterTableRequest>,
+    access_delegation: AccessDelegation,
+    MutationWithBody(operation, body): MutationWithBody<RegisterTableRequest>,
 ) -> Result<Response> {
     let cx = RequestContext::new(operation, warehouse);
     let request = RegisterTable {
@@ -89,78 +87,91 @@ pub async fn register(
     };
     let (ident, catalog) = (request.ident.clone(), &state.catalog);
     let registered = catalog.tabulars().register_table(&cx, request).await?;
-    let files = made_files(catalog, &cx, &ident, &registered, &wanted).await;
-    Ok(made_result(catalog.timeline(), &registered, files))
+    let delegation =
+        creator_delegation(catalog, &cx, &ident, &registered, &access_delegation).await;
+    Ok(create_result(catalog.timeline(), &registered, delegation))
 }
 
 /// Returns the file-access configuration of a created table for its creator. Returns `None` if the
 /// client requests none, or if the catalog grants no access.
-async fn made_files(
+async fn creator_delegation(
     catalog: &Catalog,
     cx: &RequestContext,
     ident: &TabularIdent,
-    made: &Readable,
-    wanted: &AccessDelegation,
-) -> Option<FilesTold> {
-    let told = catalog.delegations().delegated_made(cx, ident, made, wanted.ways()?).await;
-    told.map(|told| FilesTold::new(&told, &cx.warehouse, ident))
+    created: &Readable,
+    access_delegation: &AccessDelegation,
+) -> Option<DelegationConfig> {
+    let config = catalog
+        .delegations()
+        .delegated_to_creator(cx, ident, created, access_delegation.modes()?)
+        .await;
+    config.map(|config| DelegationConfig::new(&config, &cx.warehouse, ident))
 }
 
 /// `GET /v1/{prefix}/namespaces/{namespace}/tables/{table}`.
 pub async fn load(
     State(state): State<ApiState>,
     TabularPath { warehouse, ident }: TabularPath,
-    Reading(operation): Reading,
+    ReadOperation(operation): ReadOperation,
     query: Query,
     condition: IfNoneMatch,
-    wanted: AccessDelegation,
-    Accepted(coding): Accepted,
+    access_delegation: AccessDelegation,
+    AcceptEncoding(coding): AcceptEncoding,
 ) -> Result<Response> {
     let cx = RequestContext::new(operation, warehouse);
     let (timeline, mode) = (state.catalog.timeline(), snapshot_mode(&query)?);
-    let told = |files: Option<&Delegated>| {
-        files.map(|files| state.files.told(files, &cx.warehouse, &ident))
+    let config = |delegation: Option<&DelegatedAccess>| {
+        delegation.map(|delegation| state.delegation.config_for(delegation, &cx.warehouse, &ident))
     };
-    let known = |version, files: Option<&Delegated>| {
-        let shown = Shown { timeline, version, mode };
-        let key = AnswerKey { shown, files: told(files).map(|files| files.key) };
-        if condition.is_there() && key.files.is_none() {
-            let tag = Tag::new(shown);
-            if condition.holds(&tag) {
-                return Some(Known::Unchanged(tag));
+    let early_response = |version, delegation: Option<&DelegatedAccess>| {
+        let representation = Representation { timeline, version, mode };
+        let key = ResponseKey {
+            representation,
+            delegation: config(delegation).map(|delegation| delegation.key),
+        };
+        if condition.is_present() && key.delegation.is_none() {
+            let tag = ETag::new(representation);
+            if condition.matches(&tag) {
+                return Some(EarlyResponse::Unchanged(tag));
             }
         }
-        state.answers.get(key, coding).map(|answer| Known::Kept(key, answer))
+        state.response_cache.get(key, coding).map(|cached| EarlyResponse::Cached(key, cached))
     };
-    let (catalog, ways) = (&state.catalog, wanted.ways());
-    let (loaded, files) = match catalog.tabulars().load_table(&cx, &ident, ways, known).await? {
-        Loaded::Known(Known::Unchanged(tag)) => return Ok(unchanged(tag, coding)),
-        Loaded::Known(Known::Kept(key, answer)) => {
-            return Ok(state.answers.respond(key, answer, coding).await);
-        }
-        Loaded::State(loaded, files) => (loaded, told(files.as_ref())),
-    };
+    let (catalog, modes) = (&state.catalog, access_delegation.modes());
+    let (loaded, delegation) =
+        match catalog.tabulars().load_table(&cx, &ident, modes, early_response).await? {
+            Loaded::Known(EarlyResponse::Unchanged(tag)) => {
+                return Ok(not_modified_for_coding(tag, coding));
+            }
+            Loaded::Known(EarlyResponse::Cached(key, cached)) => {
+                return Ok(state.response_cache.respond(key, cached, coding).await);
+            }
+            Loaded::State(loaded, delegation) => (loaded, config(delegation.as_ref())),
+        };
     let loaded = match mode {
         SnapshotMode::All => loaded,
         SnapshotMode::Refs => with_referenced_snapshots_only(loaded)?,
     };
-    let shown = Shown { timeline, version: loaded.version(), mode };
-    let key = AnswerKey { shown, files: files.as_ref().map(|files| files.key) };
-    let fresh = fresh_load_result(&loaded, shown, files);
-    Ok(state.answers.respond_fresh(key, fresh, coding).await)
+    let representation = Representation { timeline, version: loaded.version(), mode };
+    let key = ResponseKey {
+        representation,
+        delegation: delegation.as_ref().map(|delegation| delegation.key),
+    };
+    let rendered = load_result(&loaded, representation, delegation);
+    Ok(state.response_cache.respond_rendered(key, rendered, coding).await)
 }
 
 /// Responses to a load that need no metadata.
-enum Known {
+enum EarlyResponse {
     /// The client has the current version, which has this tag.
-    Unchanged(Tag),
+    Unchanged(ETag),
     /// The response is cached.
-    Kept(AnswerKey, Answer),
+    Cached(ResponseKey, CachedResponse),
 }
 
 /// Responds with 304. The tag is weak if the full response might be compressed, because it then
 /// matches both encodings.
-fn unchanged(tag: Tag, coding: Coding) -> Response {
+fn not_modified_for_coding(tag: ETag, coding: Coding) -> Response {
     let tag = if coding == Coding::Identity { tag } else { tag.weak() };
     with_vary(not_modified(&tag))
 }
@@ -169,7 +180,7 @@ fn unchanged(tag: Tag, coding: Coding) -> Response {
 pub async fn exists(
     State(state): State<ApiState>,
     TabularPath { warehouse, ident }: TabularPath,
-    Reading(operation): Reading,
+    ReadOperation(operation): ReadOperation,
 ) -> Result<StatusCode> {
     let cx = RequestContext::new(operation, warehouse);
     state.catalog.tabulars().table_exists(&cx, &ident).await?;
@@ -181,7 +192,7 @@ pub async fn drop(
     State(state): State<ApiState>,
     TabularPath { warehouse, ident }: TabularPath,
     query: Query,
-    Mutating(operation): Mutating,
+    Mutation(operation): Mutation,
 ) -> Result<StatusCode> {
     let cx = RequestContext::new(operation, warehouse);
     let purge = query.flag("purgeRequested")?;
@@ -193,7 +204,7 @@ pub async fn drop(
 pub async fn unregister(
     State(state): State<ApiState>,
     TabularPath { warehouse, ident }: TabularPath,
-    Mutating(operation): Mutating,
+    Mutation(operation): Mutation,
 ) -> Result<Response> {
     let cx = RequestContext::new(operation, warehouse);
     let last = state.catalog.tabulars().unregister_table(&cx, ident).await?;
@@ -204,7 +215,7 @@ pub async fn unregister(
 pub async fn rename(
     State(state): State<ApiState>,
     WarehousePath(warehouse): WarehousePath,
-    MutatingWith(operation, body): MutatingWith<RenameTableRequest>,
+    MutationWithBody(operation, body): MutationWithBody<RenameTableRequest>,
 ) -> Result<StatusCode> {
     let cx = RequestContext::new(operation, warehouse);
     state.catalog.tabulars().rename_table(&cx, body.source.0, body.destination.0).await?;
@@ -223,9 +234,9 @@ fn snapshot_mode(query: &Query) -> Result<SnapshotMode> {
 
 fn with_referenced_snapshots_only(loaded: Readable) -> Result<Readable> {
     let Readable { state, access } = loaded;
-    let metadata = TableMetadata::from_text(&state.text).map_err(|refusal| {
+    let metadata = TableMetadata::from_segmented_json(&state.text).map_err(|refusal| {
         catalog::Error::internal(Cause::about("metadata in the store", refusal))
     })?;
-    let text = metadata.with_referenced_snapshots_only().to_text();
+    let text = metadata.with_referenced_snapshots_only().to_segmented_json();
     Ok(Readable { state: TabularState { text, ..state }, access })
 }

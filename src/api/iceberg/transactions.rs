@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use super::Result;
 use super::table_commit::table_change;
 use crate::api::error::ApiError;
-use crate::api::extract::body::MutatingWith;
+use crate::api::extract::body::MutationWithBody;
 use crate::api::extract::path::WarehousePath;
 use crate::api::state::ApiState;
 use crate::api::wire::CommitTransactionRequest;
@@ -17,7 +17,7 @@ use slateberg_catalog::RequestContext;
 pub async fn commit(
     State(state): State<ApiState>,
     WarehousePath(warehouse): WarehousePath,
-    MutatingWith(operation, body): MutatingWith<CommitTransactionRequest>,
+    MutationWithBody(operation, body): MutationWithBody<CommitTransactionRequest>,
 ) -> Result<StatusCode> {
     let cx = RequestContext::new(operation, warehouse);
     let changes = body

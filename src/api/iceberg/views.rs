@@ -1,11 +1,11 @@
-//! Views.
+//! Handlers for views.
 
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 
 use super::{Result, parse_all, same_as_path};
-use crate::api::extract::body::{Mutating, MutatingWith, Reading};
+use crate::api::extract::body::{Mutation, MutationWithBody, ReadOperation};
 use crate::api::extract::paging::Paging;
 use crate::api::extract::path::{NamespacePath, TabularPath, WarehousePath};
 use crate::api::respond::{tagged_json, view_result};
@@ -24,7 +24,7 @@ use slateberg_model::view_update::{ViewRequirement, ViewUpdate};
 pub async fn list(
     State(state): State<ApiState>,
     NamespacePath { warehouse, namespace }: NamespacePath,
-    Reading(operation): Reading,
+    ReadOperation(operation): ReadOperation,
     Paging(page): Paging,
 ) -> Result<Response> {
     let cx = RequestContext::new(operation, warehouse);
@@ -36,7 +36,7 @@ pub async fn list(
 pub async fn create(
     State(state): State<ApiState>,
     NamespacePath { warehouse, namespace }: NamespacePath,
-    MutatingWith(operation, body): MutatingWith<CreateViewRequest>,
+    MutationWithBody(operation, body): MutationWithBody<CreateViewRequest>,
 ) -> Result<Response> {
     let cx = RequestContext::new(operation, warehouse);
     let request = CreateView {
@@ -54,7 +54,7 @@ pub async fn create(
 pub async fn register(
     State(state): State<ApiState>,
     NamespacePath { warehouse, namespace }: NamespacePath,
-    MutatingWith(operation, body): MutatingWith<RegisterViewRequest>,
+    MutationWithBody(operation, body): MutationWithBody<RegisterViewRequest>,
 ) -> Result<Response> {
     let cx = RequestContext::new(operation, warehouse);
     let ident = TabularIdent { namespace, name: body.name };
@@ -67,7 +67,7 @@ pub async fn register(
 pub async fn load(
     State(state): State<ApiState>,
     TabularPath { warehouse, ident }: TabularPath,
-    Reading(operation): Reading,
+    ReadOperation(operation): ReadOperation,
 ) -> Result<Response> {
     let cx = RequestContext::new(operation, warehouse);
     let loaded = state.catalog.tabulars().load_view(&cx, &ident).await?;
@@ -78,7 +78,7 @@ pub async fn load(
 pub async fn exists(
     State(state): State<ApiState>,
     TabularPath { warehouse, ident }: TabularPath,
-    Reading(operation): Reading,
+    ReadOperation(operation): ReadOperation,
 ) -> Result<StatusCode> {
     let cx = RequestContext::new(operation, warehouse);
     state.catalog.tabulars().view_exists(&cx, &ident).await?;
@@ -89,7 +89,7 @@ pub async fn exists(
 pub async fn commit(
     State(state): State<ApiState>,
     TabularPath { warehouse, ident }: TabularPath,
-    MutatingWith(operation, body): MutatingWith<CommitRequest>,
+    MutationWithBody(operation, body): MutationWithBody<CommitRequest>,
 ) -> Result<Response> {
     let cx = RequestContext::new(operation, warehouse);
     same_as_path(body.identifier.as_ref().map(|it| &it.0), &ident)?;
@@ -107,7 +107,7 @@ pub async fn commit(
 pub async fn drop(
     State(state): State<ApiState>,
     TabularPath { warehouse, ident }: TabularPath,
-    Mutating(operation): Mutating,
+    Mutation(operation): Mutation,
 ) -> Result<StatusCode> {
     let cx = RequestContext::new(operation, warehouse);
     state.catalog.tabulars().drop_view(&cx, ident).await?;
@@ -118,7 +118,7 @@ pub async fn drop(
 pub async fn rename(
     State(state): State<ApiState>,
     WarehousePath(warehouse): WarehousePath,
-    MutatingWith(operation, body): MutatingWith<RenameTableRequest>,
+    MutationWithBody(operation, body): MutationWithBody<RenameTableRequest>,
 ) -> Result<StatusCode> {
     let cx = RequestContext::new(operation, warehouse);
     state.catalog.tabulars().rename_view(&cx, body.source.0, body.destination.0).await?;

@@ -1,12 +1,12 @@
-//! Checkpoints of the whole catalog.
+//! Handlers for checkpoints of the whole catalog.
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 
 use super::Result;
-use crate::api::extract::body::{Mutating, MutatingWith, Reading};
-use crate::api::extract::path::Path;
+use crate::api::extract::body::{Mutation, MutationWithBody, ReadOperation};
+use crate::api::extract::path::PathParams;
 use crate::api::state::ApiState;
 use crate::api::wire::checkpoints::checkpoint as wire;
 use slateberg_management::checkpoints::{Checkpoint, CheckpointList, CreateCheckpointRequest};
@@ -14,7 +14,7 @@ use slateberg_management::checkpoints::{Checkpoint, CheckpointList, CreateCheckp
 /// `GET /management/v1/checkpoints`.
 pub async fn list(
     State(state): State<ApiState>,
-    Reading(operation): Reading,
+    ReadOperation(operation): ReadOperation,
 ) -> Result<Json<CheckpointList>> {
     let all = state.catalog.checkpoints().checkpoints(&operation).await?;
     Ok(Json(CheckpointList { checkpoints: all.into_iter().map(wire).collect() }))
@@ -23,19 +23,19 @@ pub async fn list(
 /// `POST /management/v1/checkpoints`.
 pub async fn create(
     State(state): State<ApiState>,
-    MutatingWith(operation, body): MutatingWith<CreateCheckpointRequest>,
+    MutationWithBody(operation, body): MutationWithBody<CreateCheckpointRequest>,
 ) -> Result<(StatusCode, Json<Checkpoint>)> {
     let CreateCheckpointRequest { name, lifetime_seconds } = body;
-    let made =
+    let created =
         state.catalog.checkpoints().create_checkpoint(&operation, name, lifetime_seconds).await?;
-    Ok((StatusCode::CREATED, Json(wire(made))))
+    Ok((StatusCode::CREATED, Json(wire(created))))
 }
 
 /// `GET /management/v1/checkpoints/{checkpoint}`.
 pub async fn load(
     State(state): State<ApiState>,
-    Path(checkpoint): Path<String>,
-    Reading(operation): Reading,
+    PathParams(checkpoint): PathParams<String>,
+    ReadOperation(operation): ReadOperation,
 ) -> Result<Json<Checkpoint>> {
     Ok(Json(wire(state.catalog.checkpoints().checkpoint(&operation, &checkpoint).await?)))
 }
@@ -43,8 +43,8 @@ pub async fn load(
 /// `DELETE /management/v1/checkpoints/{checkpoint}`.
 pub async fn delete(
     State(state): State<ApiState>,
-    Path(checkpoint): Path<String>,
-    Mutating(operation): Mutating,
+    PathParams(checkpoint): PathParams<String>,
+    Mutation(operation): Mutation,
 ) -> Result<StatusCode> {
     state.catalog.checkpoints().delete_checkpoint(&operation, &checkpoint).await?;
     Ok(StatusCode::NO_CONTENT)

@@ -1,4 +1,4 @@
-//! Decisions of policies, for callers that ask about themselves or may read policies.
+//! Explains decisions of policies to callers that ask about themselves or may read policies.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use axum::extract::State;
 
 use super::Result;
 use crate::api::error::ApiError;
-use crate::api::extract::body::{MutatingWith, Reading};
+use crate::api::extract::body::{MutationWithBody, ReadOperation};
 use crate::api::extract::query::Query;
 use crate::api::state::ApiState;
 use crate::api::wire::explain::{authorize_response, identity, permissions_response};
 use slateberg_catalog::Operation;
-use slateberg_catalog::policies::explain::{Given, Question};
+use slateberg_catalog::policies::explain::{ExplainRequest, Question};
 use slateberg_management::decisions::{
     AuthorizeRequest, AuthorizeResponse, PermissionsResponse, PrincipalSelector,
 };
@@ -21,11 +21,11 @@ use slateberg_model::principal::Identity;
 /// `POST /management/v1/authorize`. Changes nothing.
 pub async fn authorize(
     State(state): State<ApiState>,
-    MutatingWith(operation, body): MutatingWith<AuthorizeRequest>,
+    MutationWithBody(operation, body): MutationWithBody<AuthorizeRequest>,
 ) -> Result<Json<AuthorizeResponse>> {
     let AuthorizeRequest { principal, action, resource, attributes, context } = body;
-    let about = principal.map(|it| selected(&state, &operation, it)).transpose()?;
-    let given = attributes.map(|it| Given {
+    let about = principal.map(|it| resolve_principal(&state, &operation, it)).transpose()?;
+    let given = attributes.map(|it| ExplainRequest {
         properties: it.properties,
         location: it.location,
         owner: it.owner,
@@ -46,16 +46,16 @@ pub async fn authorize(
 pub async fn permissions(
     State(state): State<ApiState>,
     query: Query,
-    Reading(operation): Reading,
+    ReadOperation(operation): ReadOperation,
 ) -> Result<Json<PermissionsResponse>> {
-    let own = |name| query.get(name).map(std::borrow::Cow::into_owned);
-    let Some(resource) = own("resource") else {
+    let owned = |name| query.get(name).map(std::borrow::Cow::into_owned);
+    let Some(resource) = owned("resource") else {
         return Err(ApiError::bad_request("Missing query parameter: resource"));
     };
     let selector = PrincipalSelector {
-        key: own("key"),
-        user: own("user"),
-        service_account: own("service_account"),
+        key: owned("key"),
+        user: owned("user"),
+        service_account: owned("service_account"),
         roles: query.all("role").collect(),
         groups: query.all("group").collect(),
         ..PrincipalSelector::default()
@@ -63,7 +63,9 @@ pub async fn permissions(
     let named =
         selector.key.is_some() || selector.user.is_some() || selector.service_account.is_some();
     let describes = !selector.roles.is_empty() || !selector.groups.is_empty();
-    let about = (named || describes).then(|| selected(&state, &operation, selector)).transpose()?;
+    let about = (named || describes)
+        .then(|| resolve_principal(&state, &operation, selector))
+        .transpose()?;
     let question = Question { about, resource, ..Question::default() };
     Ok(Json(permissions_response(
         state.catalog.policies().permissions(&operation, question).await?,
@@ -71,19 +73,21 @@ pub async fn permissions(
 }
 
 /// Rejection of an invalid selector, with the expected members.
-const WHO: &str = "Invalid principal: expected a key, or one of user, service-account, and roles or groups \
+const INVALID_PRINCIPAL: &str = "Invalid principal: expected a key, or one of user, service-account, and roles or groups \
                    alone; warehouses and authentication go with all but key";
 
 /// Returns the identity that a selector describes. Only callers that may read policies learn which
 /// keys exist.
-fn selected(
+fn resolve_principal(
     state: &ApiState,
     operation: &Operation,
     selector: PrincipalSelector,
 ) -> Result<Arc<Identity>> {
     state.catalog.policies().may_read_policies(operation)?;
     let Some(id) = &selector.key else {
-        return identity(selector).map(Arc::new).ok_or_else(|| ApiError::bad_request(WHO));
+        return identity(selector)
+            .map(Arc::new)
+            .ok_or_else(|| ApiError::bad_request(INVALID_PRINCIPAL));
     };
     let alone = selector.user.is_none()
         && selector.service_account.is_none()
@@ -92,7 +96,7 @@ fn selected(
         && selector.warehouses.is_none()
         && selector.authentication.is_none();
     if !alone {
-        return Err(ApiError::bad_request(WHO));
+        return Err(ApiError::bad_request(INVALID_PRINCIPAL));
     }
     Ok(Arc::clone(&state.authn.keys().by_id_or_name(id)?.identity))
 }

@@ -1,13 +1,13 @@
-//! Background jobs.
+//! Handlers for background jobs.
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 
 use super::Result;
-use crate::api::extract::body::{Mutating, MutatingWith, Reading};
+use crate::api::extract::body::{Mutation, MutationWithBody, ReadOperation};
 use crate::api::extract::paging::Paging;
-use crate::api::extract::path::Path;
+use crate::api::extract::path::PathParams;
 use crate::api::state::ApiState;
 use crate::api::wire::jobs::{job_list, job_with_files, orphan_removal};
 use slateberg_management::jobs::{Job, JobList, StartJobRequest};
@@ -16,7 +16,7 @@ use slateberg_management::jobs::{Job, JobList, StartJobRequest};
 pub async fn list(
     State(state): State<ApiState>,
     Paging(page): Paging,
-    Reading(operation): Reading,
+    ReadOperation(operation): ReadOperation,
 ) -> Result<Json<JobList>> {
     let page = state.catalog.jobs().jobs(&operation, &page).await?;
     Ok(Json(job_list(page, state.authn.keys())))
@@ -25,8 +25,8 @@ pub async fn list(
 /// `GET /management/v1/jobs/{id}`.
 pub async fn load(
     State(state): State<ApiState>,
-    Path(id): Path<String>,
-    Reading(operation): Reading,
+    PathParams(id): PathParams<String>,
+    ReadOperation(operation): ReadOperation,
 ) -> Result<Json<Job>> {
     let job = state.catalog.jobs().job(&operation, &id).await?;
     Ok(Json(job_with_files(job, state.authn.keys())))
@@ -35,7 +35,7 @@ pub async fn load(
 /// `POST /management/v1/jobs`.
 pub async fn start(
     State(state): State<ApiState>,
-    MutatingWith(operation, body): MutatingWith<StartJobRequest>,
+    MutationWithBody(operation, body): MutationWithBody<StartJobRequest>,
 ) -> Result<(StatusCode, Json<Job>)> {
     let started =
         state.catalog.jobs().start_orphan_removal(&operation, orphan_removal(body)).await?;
@@ -45,8 +45,8 @@ pub async fn start(
 /// `POST /management/v1/jobs/{id}/cancel`.
 pub async fn cancel(
     State(state): State<ApiState>,
-    Path(id): Path<String>,
-    Mutating(operation): Mutating,
+    PathParams(id): PathParams<String>,
+    Mutation(operation): Mutation,
 ) -> Result<Json<Job>> {
     let job = state.catalog.jobs().cancel_job(&operation, &id).await?;
     Ok(Json(job_with_files(job, state.authn.keys())))

@@ -1,4 +1,4 @@
-//! Policies: listing, changes, revisions and rollback.
+//! Handlers for policies: listing, changes, revisions and rollback.
 
 use axum::Json;
 use axum::extract::State;
@@ -6,9 +6,9 @@ use axum::http::StatusCode;
 
 use super::Result;
 use crate::api::error::ApiError;
-use crate::api::extract::body::{Mutating, MutatingWith, Reading};
+use crate::api::extract::body::{Mutation, MutationWithBody, ReadOperation};
 use crate::api::extract::paging::Paging;
-use crate::api::extract::path::Path;
+use crate::api::extract::path::PathParams;
 use crate::api::extract::query::Query;
 use crate::api::state::ApiState;
 use crate::api::wire::policies as wire;
@@ -23,7 +23,7 @@ use slateberg_management::policies::{
 pub async fn list(
     State(state): State<ApiState>,
     Paging(page): Paging,
-    Reading(operation): Reading,
+    ReadOperation(operation): ReadOperation,
 ) -> Result<Json<PolicyList>> {
     Ok(Json(wire::policy_list(state.catalog.policies().policies_in_force(&operation, &page)?)))
 }
@@ -31,8 +31,8 @@ pub async fn list(
 /// `GET /management/v1/policies/{id}`.
 pub async fn load(
     State(state): State<ApiState>,
-    Path(id): Path<String>,
-    Reading(operation): Reading,
+    PathParams(id): PathParams<String>,
+    ReadOperation(operation): ReadOperation,
 ) -> Result<Json<Policy>> {
     Ok(Json(wire::policy(state.catalog.policies().policy_in_force(&operation, &id)?)))
 }
@@ -41,10 +41,10 @@ pub async fn load(
 pub async fn create(
     State(state): State<ApiState>,
     query: Query,
-    MutatingWith(operation, body): MutatingWith<PutPolicyRequest>,
+    MutationWithBody(operation, body): MutationWithBody<PutPolicyRequest>,
 ) -> Result<(StatusCode, Json<PolicyChange>)> {
     let dry_run = query.flag("dry_run")?;
-    let proposal = proposal(&state, put(None, body), dry_run);
+    let proposal = proposal(&state, put_edit(None, body), dry_run);
     let changed = state.catalog.policies().change_policies(&operation, proposal).await?;
     let status = if dry_run { StatusCode::OK } else { StatusCode::CREATED };
     Ok((status, Json(wire::policy_change(changed, state.authn.keys()))))
@@ -53,20 +53,20 @@ pub async fn create(
 /// `PUT /management/v1/policies/{id}`.
 pub async fn replace(
     State(state): State<ApiState>,
-    Path(id): Path<String>,
+    PathParams(id): PathParams<String>,
     query: Query,
-    MutatingWith(operation, body): MutatingWith<PutPolicyRequest>,
+    MutationWithBody(operation, body): MutationWithBody<PutPolicyRequest>,
 ) -> Result<Json<PolicyChange>> {
-    let proposal = proposal(&state, put(Some(id), body), query.flag("dry_run")?);
+    let proposal = proposal(&state, put_edit(Some(id), body), query.flag("dry_run")?);
     changed(&state, &operation, proposal).await
 }
 
 /// `DELETE /management/v1/policies/{id}`.
 pub async fn remove(
     State(state): State<ApiState>,
-    Path(id): Path<String>,
+    PathParams(id): PathParams<String>,
     query: Query,
-    Mutating(operation): Mutating,
+    Mutation(operation): Mutation,
 ) -> Result<Json<PolicyChange>> {
     let proposal = proposal_of_query(&state, Edit::Remove { id }, &query)?;
     changed(&state, &operation, proposal).await
@@ -76,11 +76,11 @@ pub async fn remove(
 pub async fn roll_back(
     State(state): State<ApiState>,
     query: Query,
-    MutatingWith(operation, body): MutatingWith<RollbackRequest>,
+    MutationWithBody(operation, body): MutationWithBody<RollbackRequest>,
 ) -> Result<Json<PolicyChange>> {
     let RollbackRequest { to, comment, expected_revision } = body;
-    let wanted = Wanted { edit: Edit::RollBack { to }, comment, expected_revision };
-    let proposal = proposal(&state, wanted, query.flag("dry_run")?);
+    let request = EditRequest { edit: Edit::RollBack { to }, comment, expected_revision };
+    let proposal = proposal(&state, request, query.flag("dry_run")?);
     changed(&state, &operation, proposal).await
 }
 
@@ -88,7 +88,7 @@ pub async fn roll_back(
 pub async fn revisions(
     State(state): State<ApiState>,
     Paging(page): Paging,
-    Reading(operation): Reading,
+    ReadOperation(operation): ReadOperation,
 ) -> Result<Json<PolicyRevisionList>> {
     let page = state.catalog.policies().policy_revisions(&operation, &page).await?;
     Ok(Json(wire::policy_revision_list(page, state.authn.keys())))
@@ -97,8 +97,8 @@ pub async fn revisions(
 /// `GET /management/v1/policies/revisions/{number}`.
 pub async fn load_revision(
     State(state): State<ApiState>,
-    Path(number): Path<String>,
-    Reading(operation): Reading,
+    PathParams(number): PathParams<String>,
+    ReadOperation(operation): ReadOperation,
 ) -> Result<Json<PolicyRevisionDetails>> {
     let number = parse_number(&number)?;
     let revision = state.catalog.policies().policy_revision(&operation, number).await?;
@@ -108,8 +108,8 @@ pub async fn load_revision(
 /// `GET /management/v1/policies/revisions/{from}/diff/{to}`.
 pub async fn diff(
     State(state): State<ApiState>,
-    Path((from, to)): Path<(String, String)>,
-    Reading(operation): Reading,
+    PathParams((from, to)): PathParams<(String, String)>,
+    ReadOperation(operation): ReadOperation,
 ) -> Result<Json<PolicyRevisionDiff>> {
     let (from, to) = (parse_number(&from)?, parse_number(&to)?);
     let changes = state.catalog.policies().policy_diff(&operation, from, to).await?;
@@ -128,22 +128,22 @@ pub(super) async fn changed(
 }
 
 /// A requested change.
-pub(super) struct Wanted {
+pub(super) struct EditRequest {
     pub(super) edit: Edit,
     pub(super) comment: Option<String>,
     pub(super) expected_revision: Option<u64>,
 }
 
-fn put(id: Option<String>, body: PutPolicyRequest) -> Wanted {
+fn put_edit(id: Option<String>, body: PutPolicyRequest) -> EditRequest {
     let PutPolicyRequest { text, comment, expected_revision } = body;
     let replace = id.is_some();
-    Wanted { edit: Edit::Put { id, text, replace }, comment, expected_revision }
+    EditRequest { edit: Edit::Put { id, text, replace }, comment, expected_revision }
 }
 
 /// Creates the proposal of a change, with all known identities. The catalog rejects a change after
 /// which none of them could manage policies.
-pub(super) fn proposal(state: &ApiState, wanted: Wanted, dry_run: bool) -> Proposal {
-    let Wanted { edit, comment, expected_revision } = wanted;
+pub(super) fn proposal(state: &ApiState, request: EditRequest, dry_run: bool) -> Proposal {
+    let EditRequest { edit, comment, expected_revision } = request;
     let known = state.authn.keys().identities();
     Proposal { edit, expected_revision, comment, dry_run, known }
 }
@@ -153,11 +153,11 @@ pub(super) fn proposal_of_query(state: &ApiState, edit: Edit, query: &Query) -> 
     let expected = query.get("expected_revision");
     let expected_revision = expected.as_deref().map(parse_number).transpose()?;
     let comment = query.get("comment").map(std::borrow::Cow::into_owned);
-    let wanted = Wanted { edit, comment, expected_revision };
-    Ok(proposal(state, wanted, query.flag("dry_run")?))
+    let request = EditRequest { edit, comment, expected_revision };
+    Ok(proposal(state, request, query.flag("dry_run")?))
 }
 
 fn parse_number(text: &str) -> Result<u64> {
-    let wrong = |_| ApiError::bad_request("Invalid revision: expected a number from 0");
-    text.parse().map_err(wrong)
+    let invalid = |_| ApiError::bad_request("Invalid revision: expected a number from 0");
+    text.parse().map_err(invalid)
 }

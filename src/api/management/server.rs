@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 
 use super::Result;
-use crate::api::extract::body::Reading;
+use crate::api::extract::body::ReadOperation;
 use crate::api::state::ApiState;
 use crate::api::wire::identity::clone_origin;
 use slateberg_base::version::VERSION;
@@ -13,12 +13,12 @@ use slateberg_management::identity::ServerInfo;
 /// Returns the version and state of the server to every authenticated caller.
 pub async fn server(
     State(state): State<ApiState>,
-    Reading(_operation): Reading,
+    ReadOperation(_operation): ReadOperation,
 ) -> Result<Json<ServerInfo>> {
     Ok(Json(ServerInfo {
         name: env!("CARGO_PKG_NAME").to_owned(),
         version: VERSION.to_owned(),
-        authentication: !state.authn.lets_everybody_in(),
+        authentication: !state.authn.is_open(),
         policies_in_force: state.catalog.policies().policy_hash(),
         policy_revision: state.catalog.policies().newest_policy_revision(),
         clone_of: state.catalog.clone_of().map(clone_origin),

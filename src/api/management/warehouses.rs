@@ -1,4 +1,4 @@
-//! Warehouses.
+//! Handlers for warehouses.
 
 use axum::Json;
 use axum::extract::State;
@@ -6,11 +6,11 @@ use axum::http::StatusCode;
 
 use super::Result;
 use crate::api::error::ApiError;
-use crate::api::extract::body::{Mutating, MutatingWith, Reading};
+use crate::api::extract::body::{Mutation, MutationWithBody, ReadOperation};
 use crate::api::extract::paging::Paging;
-use crate::api::extract::path::Path;
+use crate::api::extract::path::PathParams;
 use crate::api::state::ApiState;
-use crate::api::wire::warehouses::{wanted, warehouse, warehouse_list};
+use crate::api::wire::warehouses::{requested_warehouse, warehouse, warehouse_list};
 use slateberg_catalog::warehouses::change::Edit;
 use slateberg_catalog::warehouses::listing::WarehouseInfo;
 use slateberg_catalog::{self as catalog, Operation};
@@ -22,7 +22,7 @@ use slateberg_management::warehouses::{
 pub async fn list(
     State(state): State<ApiState>,
     Paging(page): Paging,
-    Reading(operation): Reading,
+    ReadOperation(operation): ReadOperation,
 ) -> Result<Json<WarehouseList>> {
     let page = state.catalog.warehouses().list_warehouses(&operation, &page);
     Ok(Json(warehouse_list(page, state.authn.keys())))
@@ -31,34 +31,34 @@ pub async fn list(
 /// `GET /management/v1/warehouses/{name}`.
 pub async fn load(
     State(state): State<ApiState>,
-    Path(name): Path<String>,
-    Reading(operation): Reading,
+    PathParams(name): PathParams<String>,
+    ReadOperation(operation): ReadOperation,
 ) -> Result<Json<Warehouse>> {
-    let found = state.catalog.warehouses().load_warehouse(&operation, &name)?;
-    Ok(Json(warehouse(found, state.authn.keys())))
+    let info = state.catalog.warehouses().load_warehouse(&operation, &name)?;
+    Ok(Json(warehouse(info, state.authn.keys())))
 }
 
 /// `POST /management/v1/warehouses`.
 pub async fn create(
     State(state): State<ApiState>,
-    MutatingWith(operation, body): MutatingWith<CreateWarehouseRequest>,
+    MutationWithBody(operation, body): MutationWithBody<CreateWarehouseRequest>,
 ) -> Result<(StatusCode, Json<Warehouse>)> {
     let CreateWarehouseRequest { name, storage, client_defaults, client_overrides } = body;
-    let edit = Edit::Create(wanted(storage, client_defaults, client_overrides));
-    let made = change(&state, &operation, &name, edit).await?;
-    Ok((StatusCode::CREATED, Json(warehouse(made, state.authn.keys()))))
+    let edit = Edit::Create(requested_warehouse(storage, client_defaults, client_overrides));
+    let created = change(&state, &operation, &name, edit).await?;
+    Ok((StatusCode::CREATED, Json(warehouse(created, state.authn.keys()))))
 }
 
 /// `PUT /management/v1/warehouses/{name}`.
 pub async fn update(
     State(state): State<ApiState>,
-    Path(name): Path<String>,
-    MutatingWith(operation, body): MutatingWith<UpdateWarehouseRequest>,
+    PathParams(name): PathParams<String>,
+    MutationWithBody(operation, body): MutationWithBody<UpdateWarehouseRequest>,
 ) -> Result<Json<Warehouse>> {
     let UpdateWarehouseRequest { storage, client_defaults, client_overrides, expected_version } =
         body;
-    let wanted = wanted(storage, client_defaults, client_overrides);
-    let edit = Edit::Update { wanted, expected_version };
+    let requested = requested_warehouse(storage, client_defaults, client_overrides);
+    let edit = Edit::Update { requested, expected_version };
     let changed = change(&state, &operation, &name, edit).await?;
     Ok(Json(warehouse(changed, state.authn.keys())))
 }
@@ -66,8 +66,8 @@ pub async fn update(
 /// `DELETE /management/v1/warehouses/{name}`.
 pub async fn delete(
     State(state): State<ApiState>,
-    Path(name): Path<String>,
-    Mutating(operation): Mutating,
+    PathParams(name): PathParams<String>,
+    Mutation(operation): Mutation,
 ) -> Result<StatusCode> {
     state.catalog.warehouses().change_warehouse(&operation, &name, Edit::Delete).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -80,6 +80,6 @@ async fn change(
     name: &str,
     edit: Edit,
 ) -> Result<WarehouseInfo> {
-    let told = state.catalog.warehouses().change_warehouse(operation, name, edit).await?;
-    told.ok_or_else(|| ApiError::from(catalog::Error::internal("a created warehouse is returned")))
+    let info = state.catalog.warehouses().change_warehouse(operation, name, edit).await?;
+    info.ok_or_else(|| ApiError::from(catalog::Error::internal("no warehouse was returned")))
 }

@@ -3,11 +3,11 @@
 use axum::Json;
 
 use super::Result;
-use crate::api::extract::body::Reading;
+use crate::api::extract::body::ReadOperation;
 use crate::api::wire::identity::caller;
 use slateberg_management::identity::Caller;
 
 /// Returns the principal of the request.
-pub async fn whoami(Reading(operation): Reading) -> Result<Json<Caller>> {
+pub async fn whoami(ReadOperation(operation): ReadOperation) -> Result<Json<Caller>> {
     Ok(Json(caller(&operation.principal)))
 }

@@ -13,14 +13,14 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::json;
 
-use crate::api::authenticate::failed;
+use crate::api::authenticate::record_failure;
 use crate::api::error::ApiError;
-use crate::api::extract::body::read;
+use crate::api::extract::body::read_body;
 use crate::api::peer::source;
 use crate::api::request_id::REQUEST_ID;
 use crate::api::respond::NO_STORE;
 use crate::api::state::ApiState;
-use slateberg_authn::error::Refused;
+use slateberg_authn::error::RejectionReason;
 use slateberg_authn::key_index::KnownKey;
 use slateberg_authn::key_text;
 
@@ -36,15 +36,15 @@ const SCOPE: &str = "catalog";
 /// The errors of RFC 6749, section 5.2.
 enum OAuthError {
     /// The client's credentials are invalid.
-    InvalidClient { refused: Refused, by_basic: bool },
+    InvalidClient { rejection: RejectionReason, by_basic: bool },
     /// The token to exchange is invalid.
-    InvalidGrant(Refused),
+    InvalidGrant(RejectionReason),
     /// The request is malformed.
     InvalidRequest(&'static str),
     /// The grant type is not supported.
     UnsupportedGrantType,
     /// The server cannot sign tokens.
-    Unable,
+    TokensDisabled,
     /// The body cannot be read, or too many requests failed.
     Other(ApiError),
 }
@@ -54,16 +54,16 @@ pub async fn get_token(State(state): State<ApiState>, request: Request) -> Respo
     let source = source(request.extensions());
     let id = request.headers().get(REQUEST_ID).cloned();
     let id = id.as_ref().and_then(|id| id.to_str().ok()).unwrap_or_default();
-    let answer = match granted(&state, request).await {
+    let result = match authorized_key(&state, request).await {
         Ok(holder) => token(&state, &holder),
         Err(error) => Err(error),
     };
-    match answer {
+    match result {
         Ok(response) => response,
         Err(error) => {
-            if let OAuthError::InvalidClient { refused, .. } | OAuthError::InvalidGrant(refused) =
+            if let OAuthError::InvalidClient { rejection, .. } | OAuthError::InvalidGrant(rejection) =
                 &error
-                && let Err(too_many) = failed(&state, *refused, source, id).await
+                && let Err(too_many) = record_failure(&state, *rejection, source, id).await
             {
                 return too_many.into_response();
             }
@@ -73,19 +73,19 @@ pub async fn get_token(State(state): State<ApiState>, request: Request) -> Respo
 }
 
 /// The API key for which the server issues a token.
-async fn granted(state: &ApiState, request: Request) -> Result<Arc<KnownKey>, OAuthError> {
+async fn authorized_key(state: &ApiState, request: Request) -> Result<Arc<KnownKey>, OAuthError> {
     let (parts, body) = request.into_parts();
-    let body = read(&parts, body, FORM_BYTES_MAX, state.settings.body_max())
+    let body = read_body(&parts, body, FORM_BYTES_MAX, state.settings.body_max())
         .await
         .map_err(OAuthError::Other)?;
     let form = parse(&body)?;
     let client = client(state, &parts.headers, &form)?;
     match form.get("grant_type").map(String::as_str) {
         Some("client_credentials") => client.ok_or(OAuthError::InvalidClient {
-            refused: Refused("no client credential"),
+            rejection: RejectionReason("no client credential"),
             by_basic: false,
         }),
-        Some(TOKEN_EXCHANGE) => exchanged(state, &form, client).await,
+        Some(TOKEN_EXCHANGE) => exchange(state, &form, client).await,
         Some(_) => Err(OAuthError::UnsupportedGrantType),
         None => Err(OAuthError::InvalidRequest("grant_type is missing")),
     }
@@ -103,8 +103,9 @@ fn parse(body: &[u8]) -> Result<HashMap<String, String>, OAuthError> {
     Ok(form)
 }
 
-/// Authenticates the client by the credentials in the body or in `Basic`. Returns `None` if there
-/// are none. The secret alone identifies the key; an id, if sent, must match it.
+/// Authenticates the client by its credentials in the body or in a `Basic` header. Returns `None`
+/// if it sends none. The secret alone identifies the key; an id, if sent, must be the id of that
+/// key.
 fn client(
     state: &ApiState,
     headers: &HeaderMap,
@@ -116,55 +117,57 @@ fn client(
         .get("client_secret")
         .map(|secret| (form.get("client_id").cloned().unwrap_or_default(), secret.clone()));
     let (id, secret) = match (basic, in_body) {
-        (Some(_), Some(_)) => return Err(OAuthError::InvalidRequest("two ways of saying who")),
+        (Some(_), Some(_)) => {
+            return Err(OAuthError::InvalidRequest("credentials in both the header and the body"));
+        }
         (None, None) => return Ok(None),
         (Some(pair), None) | (None, Some(pair)) => pair,
     };
-    let invalid = |refused| OAuthError::InvalidClient { refused, by_basic };
-    let known = state.authn.key(&secret).map_err(invalid)?;
-    if !id.is_empty() && id != known.identity.id {
-        return Err(invalid(Refused("a client id that is not that of the API key")));
+    let invalid = |rejection| OAuthError::InvalidClient { rejection, by_basic };
+    let key = state.authn.key(&secret).map_err(invalid)?;
+    if !id.is_empty() && id != key.identity.id {
+        return Err(invalid(RejectionReason("a client id that is not that of the API key")));
     }
-    Ok(Some(known))
+    Ok(Some(key))
 }
 
-/// The id and secret of a `Basic` header. Clients may send their current token as `Bearer`, which
-/// is ignored here.
+/// The id and secret of a `Basic` header. Clients may send their current token in a `Bearer` header
+/// instead, which is ignored here.
 fn basic(headers: &HeaderMap) -> Result<Option<(String, String)>, OAuthError> {
-    let wrong = || OAuthError::InvalidClient {
-        refused: Refused("a Basic credential that is not id:secret"),
+    let malformed = || OAuthError::InvalidClient {
+        rejection: RejectionReason("a Basic credential that is not id:secret"),
         by_basic: true,
     };
     let Some(value) = headers.get(header::AUTHORIZATION) else { return Ok(None) };
-    let value = value.to_str().map_err(|_| wrong())?;
+    let value = value.to_str().map_err(|_| malformed())?;
     let Some((scheme, encoded)) = value.split_once(' ') else { return Ok(None) };
     if !scheme.eq_ignore_ascii_case("basic") {
         return Ok(None);
     }
-    let bytes = BASE64_STANDARD.decode(encoded.trim()).map_err(|_| wrong())?;
-    let text = String::from_utf8(bytes).map_err(|_| wrong())?;
-    let (id, secret) = text.split_once(':').ok_or_else(wrong)?;
+    let bytes = BASE64_STANDARD.decode(encoded.trim()).map_err(|_| malformed())?;
+    let text = String::from_utf8(bytes).map_err(|_| malformed())?;
+    let (id, secret) = text.split_once(':').ok_or_else(malformed)?;
     Ok(Some((id.to_owned(), secret.to_owned())))
 }
 
-/// The key of a token that is exchanged for a newer one. The token may have expired if the client
-/// authenticates with the key.
-async fn exchanged(
+/// The API key for which a token was issued that is now exchanged for a newer one. The token may
+/// have expired if the client also sends the key.
+async fn exchange(
     state: &ApiState,
     form: &HashMap<String, String>,
     client: Option<Arc<KnownKey>>,
 ) -> Result<Arc<KnownKey>, OAuthError> {
-    let wrong = OAuthError::InvalidRequest;
-    let subject = form.get("subject_token").ok_or(wrong("subject_token is missing"))?;
+    let malformed = OAuthError::InvalidRequest;
+    let subject = form.get("subject_token").ok_or(malformed("subject_token is missing"))?;
     match form.get("subject_token_type").map(String::as_str) {
         Some(ACCESS_TOKEN | JWT) => {}
         Some(_) => {
-            return Err(wrong("subject_token_type is not supported: send access_token or jwt"));
+            return Err(malformed("subject_token_type is not supported: send access_token or jwt"));
         }
-        None => return Err(wrong("subject_token_type is missing")),
+        None => return Err(malformed("subject_token_type is missing")),
     }
     if form.contains_key("actor_token") {
-        return Err(wrong("delegation (actor_token) is not supported"));
+        return Err(malformed("delegation (actor_token) is not supported"));
     }
     if let Some(client) = client {
         return Ok(client);
@@ -178,7 +181,7 @@ async fn exchanged(
 }
 
 fn token(state: &ApiState, holder: &KnownKey) -> Result<Response, OAuthError> {
-    let token = state.authn.own_tokens().sign(holder).ok_or(OAuthError::Unable)?;
+    let token = state.authn.own_tokens().sign(holder).ok_or(OAuthError::TokensDisabled)?;
     let body = json!({
         "access_token": token.text.reveal(),
         "token_type": "bearer",
@@ -205,7 +208,7 @@ impl IntoResponse for OAuthError {
                 "unsupported_grant_type",
                 "Expected client_credentials or token exchange",
             ),
-            Self::Unable => (
+            Self::TokensDisabled => (
                 StatusCode::BAD_REQUEST,
                 "invalid_request",
                 "This server issues no tokens: authentication is disabled",

@@ -8,7 +8,7 @@ use crate::api::error::ApiError;
 use crate::api::state::ApiState;
 use slateberg_catalog as catalog;
 
-/// Always 200.
+/// Always returns 200.
 pub async fn health() -> Json<Value> {
     Json(json!({ "status": "ok" }))
 }
@@ -17,7 +17,7 @@ pub async fn health() -> Json<Value> {
 /// is closed, or the server is shutting down. If only writes are rejected, as with a full disk,
 /// returns 200 with the reason in the body.
 pub async fn ready(State(state): State<ApiState>) -> Result<Json<Value>, ApiError> {
-    if state.leaving.has_begun() {
+    if state.shutdown.has_begun() {
         return Err(catalog::Error::unavailable(
             "The server is stopping",
             "shutdown was requested",
@@ -25,7 +25,7 @@ pub async fn ready(State(state): State<ApiState>) -> Result<Json<Value>, ApiErro
         .into());
     }
     state.catalog.check_open().map_err(catalog::Error::from)?;
-    // The server still serves reads, so that a load balancer should not remove it.
+    // The server still serves reads, so a load balancer should not remove it.
     Ok(Json(match state.catalog.shortage() {
         None => json!({ "status": "ready", "role": "writer" }),
         Some(reason) => {

@@ -1,5 +1,5 @@
 //! Endpoints for operators.
 
-pub mod about;
 pub mod health;
 pub mod metrics;
+pub mod root;

@@ -1,4 +1,4 @@
-//! API keys as responses.
+//! Converts API keys to the form of responses.
 
 use slateberg_authn::api_keys::ApiKeys;
 use slateberg_authn::key_listing::{KeyStatus, ListedKey};

@@ -1,4 +1,4 @@
-//! Checkpoints as responses.
+//! Converts checkpoints to the form of responses.
 
 use slateberg_catalog::checkpoints;
 use slateberg_management::checkpoints::Checkpoint;

@@ -1,4 +1,4 @@
-//! The keys that encrypt the state, as responses.
+//! Converts the keys that encrypt the state to the form of responses.
 
 use slateberg_catalog::encryption as catalog;
 use slateberg_management::encryption::{DataKey, EncryptionStatus, KeyRing};

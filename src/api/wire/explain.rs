@@ -1,4 +1,4 @@
-//! Decisions of policies as responses.
+//! Converts decisions of policies to the form of responses.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::policies::{policy_effect, policy_origin};
 use slateberg_catalog::policies::explain::{self as catalog, Explained, Permissions};
-use slateberg_catalog::policies::listing::InForce;
+use slateberg_catalog::policies::listing::PoliciesInForce;
 use slateberg_management::decisions::{
     AuthenticationMethod, AuthorizeResponse, DecidingPolicy, Decision, PermissionsResponse,
     Principal, PrincipalKind, PrincipalSelector, ReadRule, Remedies,
@@ -21,7 +21,7 @@ pub fn identity(selector: PrincipalSelector) -> Option<Identity> {
     let (kind, id) = match (selector.user, selector.service_account, &selector.key) {
         (Some(id), None, None) => (IdentityKind::User, id),
         (None, Some(id), None) => (IdentityKind::ServiceAccount, id),
-        // Roles and groups alone are those of any user.
+        // If only roles or groups are given, the identity is an arbitrary user who has them.
         (None, None, None) if !(selector.roles.is_empty() && selector.groups.is_empty()) => {
             (IdentityKind::User, ANY_USER_ID.to_owned())
         }
@@ -59,7 +59,7 @@ fn principal(identity: &Identity) -> Principal {
     }
 }
 
-fn deciding_policy(policy: InForce) -> DecidingPolicy {
+fn deciding_policy(policy: PoliciesInForce) -> DecidingPolicy {
     DecidingPolicy {
         id: policy.id,
         effect: policy_effect(policy.forbids),
@@ -75,7 +75,7 @@ fn read_rules(rules: Option<&ReadRules>) -> Option<Vec<ReadRule>> {
         column_masks: rule
             .masks
             .iter()
-            .map(|(name, mask)| (name.clone(), mask.word().to_owned()))
+            .map(|(name, mask)| (name.clone(), mask.name().to_owned()))
             .collect(),
     };
     Some(rules?.rules().iter().map(rule).collect())

@@ -1,4 +1,4 @@
-//! Grants as responses.
+//! Converts grants to the form of responses.
 
 use slateberg_authn::api_keys::ApiKeys;
 use slateberg_catalog::policies::GrantRecord;

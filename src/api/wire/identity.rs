@@ -1,4 +1,4 @@
-//! Callers and the server itself as responses.
+//! Converts callers and the origin of a clone to the form of responses.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +34,7 @@ pub fn caller(principal: &Principal) -> Caller {
             Method::Jwt => CallerMethod::Jwt,
             Method::ApiKey => CallerMethod::ApiKey,
             Method::Mtls => CallerMethod::Mtls,
-            other @ Method::Embedded => CallerMethod::Other(other.word().to_owned()),
+            other @ Method::Embedded => CallerMethod::Other(other.name().to_owned()),
         },
     }
 }

@@ -1,4 +1,4 @@
-//! Jobs as responses.
+//! Converts jobs to the form of responses.
 
 use slateberg_authn::api_keys::ApiKeys;
 use slateberg_catalog::jobs::listing::{JobInfo, JobPage, State};
@@ -7,7 +7,7 @@ use slateberg_management::jobs::{
     Job, JobFiles, JobKind, JobList, JobState, StartJobRequest, StartableJob,
 };
 
-/// Returns the removal of orphans that a request starts.
+/// Returns the removal of orphan files that a request describes.
 pub fn orphan_removal(request: StartJobRequest) -> OrphanRemoval {
     let StartJobRequest { kind, resource, dry_run, older_than_seconds } = request;
     match kind {

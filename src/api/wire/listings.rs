@@ -11,26 +11,26 @@ const NAME_BYTES: usize = 24;
 
 /// Renders a `ListTablesResponse` for a page of tables or views in `namespace`.
 pub fn list_tables_response(namespace: &NamespaceIdent, page: &Page) -> Vec<u8> {
-    let mut before = br#"{"namespace":"#.to_vec();
-    write_json(&mut before, namespace);
-    before.extend_from_slice(br#","name":"#);
-    listing("identifiers", page, &before, b'}')
+    let mut prefix = br#"{"namespace":"#.to_vec();
+    write_json(&mut prefix, namespace);
+    prefix.extend_from_slice(br#","name":"#);
+    listing("identifiers", page, &prefix, b'}')
 }
 
 /// Renders a `ListNamespacesResponse` for a page of namespaces directly below `parent`.
 pub fn list_namespaces_response(parent: &NamespaceIdent, page: &Page) -> Vec<u8> {
-    let mut before = vec![b'['];
+    let mut prefix = vec![b'['];
     for level in &parent.0 {
-        write_json(&mut before, level);
-        before.push(b',');
+        write_json(&mut prefix, level);
+        prefix.push(b',');
     }
-    listing("namespaces", page, &before, b']')
+    listing("namespaces", page, &prefix, b']')
 }
 
-/// Renders a page: each name between `before` and `end`.
-fn listing(member: &str, page: &Page, before: &[u8], end: u8) -> Vec<u8> {
+/// Renders a page: each name between `prefix` and `end`.
+fn listing(member: &str, page: &Page, prefix: &[u8], end: u8) -> Vec<u8> {
     let names = page.names();
-    let mut body = Vec::with_capacity(128 + names.len() * (before.len() + NAME_BYTES));
+    let mut body = Vec::with_capacity(128 + names.len() * (prefix.len() + NAME_BYTES));
     body.extend_from_slice(br#"{"next-page-token":"#);
     write_json(&mut body, &page.next);
     body.push(b',');
@@ -40,7 +40,7 @@ fn listing(member: &str, page: &Page, before: &[u8], end: u8) -> Vec<u8> {
         if at > 0 {
             body.push(b',');
         }
-        body.extend_from_slice(before);
+        body.extend_from_slice(prefix);
         write_json(&mut body, name);
         body.push(end);
     }
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_told_with_the_namespace_that_they_are_in() {
+    fn tables_and_namespaces_are_listed_with_their_namespace() {
         let page = Page::cut(Arc::new(["t", "\"u\""].into_iter().collect()), &limited(None));
         let namespace = NamespaceIdent(vec!["a".to_owned(), "b\\c".to_owned()]);
         assert_eq!(
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_page_and_one_before_another() {
+    fn empty_page_and_page_with_a_next_token() {
         let empty = Page::cut(Arc::default(), &limited(Some(1)));
         let body = read(list_tables_response(&NamespaceIdent::default(), &empty));
         assert_eq!(body, json!({ "next-page-token": null, "identifiers": [] }));

@@ -1,4 +1,5 @@
-//! Request and response bodies, with the names of the specification. They contain no logic.
+//! Request and response bodies, under the names that the specification gives them. They contain no
+//! logic.
 //!
 //! Schemas, specs, updates and requirements remain unparsed JSON ([`serde_json::value::RawValue`]);
 //! the model parses and validates them.

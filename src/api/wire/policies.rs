@@ -1,10 +1,10 @@
-//! Policies and their revisions as responses.
+//! Converts policies and their revisions to the form of responses.
 
 use super::grants::grant;
 use slateberg_authn::api_keys::ApiKeys;
 use slateberg_catalog::policies::change::Changed;
-use slateberg_catalog::policies::history::{RevisionPage, ToldRevision};
-use slateberg_catalog::policies::listing::{InForce, Origin, PolicyPage};
+use slateberg_catalog::policies::history::{RevisionDetails, RevisionPage};
+use slateberg_catalog::policies::listing::{Origin, PoliciesInForce, PolicyPage};
 use slateberg_catalog::policies::{self as catalog, PolicyChanges};
 use slateberg_management::policies::{
     Policy, PolicyChange, PolicyDifferences, PolicyEdit, PolicyEffect, PolicyList, PolicyOrigin,
@@ -12,8 +12,8 @@ use slateberg_management::policies::{
 };
 
 /// Returns a policy in force.
-pub fn policy(policy: InForce) -> Policy {
-    let InForce { id, origin, from, template, forbids, description, text } = policy;
+pub fn policy(policy: PoliciesInForce) -> Policy {
+    let PoliciesInForce { id, origin, from, template, forbids, description, text } = policy;
     let (origin, effect) = (policy_origin(origin), policy_effect(forbids));
     Policy { id, origin, from, template, effect, description, text }
 }
@@ -86,7 +86,7 @@ pub fn policy_revision_list(page: RevisionPage, keys: &ApiKeys) -> PolicyRevisio
 }
 
 /// Returns a revision, with its policies and grants.
-pub fn policy_revision_details(details: ToldRevision, keys: &ApiKeys) -> PolicyRevisionDetails {
+pub fn policy_revision_details(details: RevisionDetails, keys: &ApiKeys) -> PolicyRevisionDetails {
     let policies = details.book.policies.into_iter().map(|(id, policy)| (id, policy.text));
     PolicyRevisionDetails {
         change: details.revision.map(|it| policy_revision(it, keys)),

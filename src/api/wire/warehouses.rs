@@ -1,8 +1,10 @@
-//! Warehouses in requests and responses.
+//! Converts warehouses from the form of requests and to the form of responses.
 
 use slateberg_authn::api_keys::ApiKeys;
-use slateberg_catalog::warehouses::change::Wanted;
-use slateberg_catalog::warehouses::listing::{Managed, Source, WarehouseInfo, WarehousePage};
+use slateberg_catalog::warehouses::change::NewWarehouse;
+use slateberg_catalog::warehouses::listing::{
+    ManagedWarehouse, Source, WarehouseInfo, WarehousePage,
+};
 use slateberg_management::Properties;
 use slateberg_management::warehouses::{
     DelegationMode, FileAccess, FileAccessRequest, StorageRequest, Warehouse, WarehouseDetails,
@@ -27,13 +29,13 @@ fn requested_access(request: FileAccessRequest) -> model::FileAccess {
 }
 
 /// Returns the warehouse that a request describes.
-pub fn wanted(
+pub fn requested_warehouse(
     storage: StorageRequest,
     client_defaults: Option<Properties>,
     client_overrides: Option<Properties>,
-) -> Wanted {
+) -> NewWarehouse {
     let StorageRequest { location, allowed_locations, options, credentials, access } = storage;
-    Wanted {
+    NewWarehouse {
         storage: StorageProfile {
             location: location.unwrap_or_default(),
             allowed_locations: allowed_locations.unwrap_or_default(),
@@ -62,8 +64,8 @@ fn file_access(access: model::FileAccess) -> FileAccess {
     }
 }
 
-fn warehouse_details(managed: Managed, keys: &ApiKeys) -> WarehouseDetails {
-    let Managed { storage, problem, history } = managed;
+fn warehouse_details(managed: ManagedWarehouse, keys: &ApiKeys) -> WarehouseDetails {
+    let ManagedWarehouse { storage, problem, history } = managed;
     let StorageProfile { location, allowed_locations, options, credentials, access } = storage;
     let access = file_access(access);
     let (version, created_by, changed_at_ms, changed_by) = match history {

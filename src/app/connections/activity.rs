@@ -45,32 +45,35 @@ pub(super) enum Phase {
 
 /// A phase, with a number that changes whenever the phase restarts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Moment {
+pub(super) struct PhaseEpoch {
     pub(super) phase: Phase,
     number: usize,
 }
 
 /// A request in progress. Dropping it ends the request.
-pub(super) struct UnderWay(Arc<Activity>);
+pub(super) struct ActiveRequest(Arc<Activity>);
 
 /// A response body. Its request is in progress until the body is dropped.
 pub(super) struct CountedBody {
     body: Body,
-    _request: UnderWay,
+    _request: ActiveRequest,
 }
 
 /// A connection's stream that records reads and writes in an [`Activity`].
-pub(super) struct Observed<T> {
+pub(super) struct TrackedStream<T> {
     stream: T,
     activity: Arc<Activity>,
 }
 
 impl Activity {
     /// The current phase of the connection.
-    pub(super) fn moment(&self) -> Moment {
+    pub(super) fn phase_epoch(&self) -> PhaseEpoch {
         let ended = self.ended.load(Ordering::Relaxed);
         if self.is_stalled.load(Ordering::Relaxed) {
-            return Moment { phase: Phase::Stalled, number: self.writes.load(Ordering::Relaxed) };
+            return PhaseEpoch {
+                phase: Phase::Stalled,
+                number: self.writes.load(Ordering::Relaxed),
+            };
         }
         let phase = match self.requests.load(Ordering::Relaxed) {
             0 if ended == 0 => Phase::Header,
@@ -83,21 +86,21 @@ impl Activity {
             0 => Phase::Idle,
             _ => Phase::Request,
         };
-        Moment { phase, number: ended }
+        PhaseEpoch { phase, number: ended }
     }
 
     /// Starts a request of this HTTP version.
-    pub(super) fn begin(self: &Arc<Self>, version: Version) -> UnderWay {
+    pub(super) fn begin(self: &Arc<Self>, version: Version) -> ActiveRequest {
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.has_read.store(false, Ordering::Relaxed);
         if version == Version::HTTP_2 {
             self.is_http2.store(true, Ordering::Relaxed);
         }
-        UnderWay(Arc::clone(self))
+        ActiveRequest(Arc::clone(self))
     }
 
     /// Records the outcome of a write.
-    fn wrote<T>(&self, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    fn record_write<T>(&self, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         self.is_stalled.store(written.is_pending(), Ordering::Relaxed);
         if written.is_ready() {
             self.writes.fetch_add(1, Ordering::Relaxed);
@@ -106,7 +109,7 @@ impl Activity {
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for ActiveRequest {
     fn drop(&mut self) {
         let Self(activity) = self;
         // Bytes received until now belong to this request.
@@ -116,9 +119,9 @@ impl Drop for UnderWay {
     }
 }
 
-impl UnderWay {
+impl ActiveRequest {
     /// Wraps the response's body. The request ends when the body is dropped.
-    pub(super) fn with(self, body: Body) -> CountedBody {
+    pub(super) fn wrap(self, body: Body) -> CountedBody {
         CountedBody { body, _request: self }
     }
 }
@@ -143,14 +146,14 @@ impl HttpBody for CountedBody {
     }
 }
 
-impl<T> Observed<T> {
+impl<T> TrackedStream<T> {
     /// Wraps a stream.
     pub(super) fn new(stream: T, activity: Arc<Activity>) -> Self {
         Self { stream, activity }
     }
 }
 
-impl<T: AsyncRead + Unpin> AsyncRead for Observed<T> {
+impl<T: AsyncRead + Unpin> AsyncRead for TrackedStream<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -165,14 +168,14 @@ impl<T: AsyncRead + Unpin> AsyncRead for Observed<T> {
     }
 }
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for Observed<T> {
+impl<T: AsyncWrite + Unpin> AsyncWrite for TrackedStream<T> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.activity.wrote(written)
+        self.activity.record_write(written)
     }
 
     fn poll_write_vectored(
@@ -181,7 +184,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Observed<T> {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
-        self.activity.wrote(written)
+        self.activity.record_write(written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -198,6 +201,6 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Observed<T> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let shut = Pin::new(&mut self.stream).poll_shutdown(context);
-        self.activity.wrote(shut)
+        self.activity.record_write(shut)
     }
 }

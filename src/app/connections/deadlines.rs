@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep};
 
-use super::activity::{Activity, Moment, Phase};
+use super::activity::{Activity, Phase, PhaseEpoch};
 use slateberg_config::server::Settings;
 
 /// Timeouts of a connection, by phase.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Patience {
+pub(super) struct Timeouts {
     header_max: Duration,
     idle_max: Duration,
 }
@@ -19,19 +19,19 @@ pub(super) struct Patience {
 /// The deadline of the connection's current phase. The timer is reset only when it expires or when
 /// an earlier deadline is needed, so that most requests do not touch it.
 pub(super) struct Deadlines {
-    patience: Patience,
-    moment: Moment,
+    timeouts: Timeouts,
+    epoch: PhaseEpoch,
     /// `None` while the client waits for the server.
     deadline: Option<Instant>,
     timer: Pin<Box<Sleep>>,
 }
 
-impl Patience {
+impl Timeouts {
     pub(super) fn new(settings: &Settings) -> Self {
         Self { header_max: settings.header_max(), idle_max: settings.idle_max() }
     }
 
-    fn of(self, phase: Phase) -> Option<Duration> {
+    fn for_phase(self, phase: Phase) -> Option<Duration> {
         match phase {
             Phase::Header => Some(self.header_max),
             Phase::Idle | Phase::Stalled => Some(self.idle_max),
@@ -42,14 +42,14 @@ impl Patience {
 
 impl Deadlines {
     /// Creates the deadlines of a new connection.
-    pub(super) fn new(patience: Patience, activity: &Activity) -> Self {
-        let moment = activity.moment();
-        let timer = Box::pin(sleep(patience.header_max));
-        Self { patience, moment, deadline: Some(timer.deadline()), timer }
+    pub(super) fn new(timeouts: Timeouts, activity: &Activity) -> Self {
+        let epoch = activity.phase_epoch();
+        let timer = Box::pin(sleep(timeouts.header_max));
+        Self { timeouts, epoch, deadline: Some(timer.deadline()), timer }
     }
 
-    /// Sets a deadline for the connection to end by itself.
-    pub(super) fn give(&mut self, time: Duration) {
+    /// Sets the deadline by which a connection that is being closed must have ended by itself.
+    pub(super) fn set_close_deadline(&mut self, time: Duration) {
         self.deadline = Some(Instant::now() + time);
     }
 
@@ -60,11 +60,11 @@ impl Deadlines {
         context: &mut Context<'_>,
         activity: &Activity,
     ) -> Poll<Phase> {
-        let moment = activity.moment();
-        if moment != self.moment {
-            self.moment = moment;
-            let patience = self.patience.of(moment.phase);
-            self.deadline = patience.map(|patience| Instant::now() + patience);
+        let epoch = activity.phase_epoch();
+        if epoch != self.epoch {
+            self.epoch = epoch;
+            let timeouts = self.timeouts.for_phase(epoch.phase);
+            self.deadline = timeouts.map(|timeouts| Instant::now() + timeouts);
         }
         if let Some(deadline) = self.deadline.filter(|it| *it < self.timer.deadline()) {
             self.timer.as_mut().reset(deadline);
@@ -72,9 +72,9 @@ impl Deadlines {
         loop {
             ready!(self.timer.as_mut().poll(context));
             let now = Instant::now();
-            let next = self.deadline.unwrap_or(now + self.patience.idle_max);
+            let next = self.deadline.unwrap_or(now + self.timeouts.idle_max);
             if next <= now {
-                return Poll::Ready(moment.phase);
+                return Poll::Ready(epoch.phase);
             }
             self.timer.as_mut().reset(next);
         }

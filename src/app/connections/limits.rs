@@ -1,26 +1,27 @@
-//! [`Limits`]: the maximum number of connections of a port and the timeouts of each.
+//! [`Limits`]: the maximum number of connections of a port, and the timeouts of each connection.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::deadlines::Patience;
+use super::deadlines::Timeouts;
 use crate::app::App;
 use slateberg_base::descriptors;
-use slateberg_base::rate::Every;
+use slateberg_base::rate::LogThrottle;
 use slateberg_config::server::Settings;
 use slateberg_telemetry::connections::PortConnections;
 
 /// Maximum size of a request's header, including the request line.
 pub(super) const HEADER_BYTES_MAX: usize = 64 << 10;
-/// Connections of the management port. They are separate so that clients cannot exhaust them.
+/// Maximum number of connections of the management port. It has a limit of its own, so that clients
+/// cannot use up its connections.
 const OPERATORS_MAX: usize = 64;
 /// Bounds of the derived limit of client connections.
 const DERIVED_MIN: u64 = 16;
 const DERIVED_MAX: u64 = 4096;
-/// Divides `memory_bytes_max` to derive the memory for the headers of all connections, which is
-/// used in addition to that budget.
+/// Divides `memory_bytes_max` to derive the memory for the headers of all connections. This memory
+/// is used in addition to `memory_bytes_max`.
 const MEMORY_DIVISOR: u64 = 2;
 /// File descriptors reserved for the store, for files and for requests to other servers. At most
 /// half of all file descriptors are reserved.
@@ -33,20 +34,21 @@ const REPORT_EVERY: Duration = Duration::from_secs(60);
 /// The limits of a port. Clones share one state.
 #[derive(Clone)]
 pub struct Limits {
-    pub(super) patience: Patience,
+    pub(super) timeouts: Timeouts,
     pub(super) counters: Arc<PortConnections>,
-    places: Arc<Semaphore>,
-    reports: Arc<Every>,
+    permits: Arc<Semaphore>,
+    reports: Arc<LogThrottle>,
 }
 
 impl Limits {
     /// Limits of the port for clients.
-    pub fn of_clients(app: &App) -> Self {
+    pub fn for_clients(app: &App) -> Self {
         let settings = &app.runtime.settings.server;
         let limit = descriptors::limit();
-        let connections_max = clients_max(settings, app.runtime.settings.memory_bytes_max, limit);
-        let taken = (connections_max + OPERATORS_MAX) as u64;
-        if limit.saturating_sub(taken) < RESERVE_MIN {
+        let connections_max =
+            client_connections_max(settings, app.runtime.settings.memory_bytes_max, limit);
+        let reserved = (connections_max + OPERATORS_MAX) as u64;
+        if limit.saturating_sub(reserved) < RESERVE_MIN {
             tracing::warn!(
                 connections_max,
                 open_files_max = limit,
@@ -57,7 +59,7 @@ impl Limits {
     }
 
     /// Limits of the port for operators.
-    pub fn of_operators(app: &App) -> Self {
+    pub fn for_operators(app: &App) -> Self {
         Self::new(
             &app.runtime.settings.server,
             OPERATORS_MAX,
@@ -69,32 +71,37 @@ impl Limits {
         let connections_max = connections_max.min(Semaphore::MAX_PERMITS);
         counters.limit.set(connections_max as u64);
         Self {
-            patience: Patience::new(settings),
+            timeouts: Timeouts::new(settings),
             counters: Arc::clone(counters),
-            places: Arc::new(Semaphore::new(connections_max)),
-            reports: Arc::new(Every::new(REPORT_EVERY)),
+            permits: Arc::new(Semaphore::new(connections_max)),
+            reports: Arc::new(LogThrottle::new(REPORT_EVERY)),
         }
     }
 
     /// Acquires a permit for one more connection. Waits for another connection to end if all
     /// permits are taken. The system's backlog holds new connections until then.
-    pub(super) async fn place(&self) -> OwnedSemaphorePermit {
-        if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
-            return place;
+    pub(super) async fn acquire(&self) -> OwnedSemaphorePermit {
+        if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
+            return permit;
         }
         self.counters.waits.add(1);
         if self.reports.is_due() {
             tracing::warn!(
                 connections_max = self.counters.limit.get(),
-                "new connections wait: server.connections_max are open"
+                "new connections wait: server.connections_max connections are open"
             );
         }
-        Arc::clone(&self.places).acquire_owned().await.expect("the semaphore is never closed")
+        Arc::clone(&self.permits).acquire_owned().await.expect("the semaphore is never closed")
     }
 }
 
-/// The number of client connections for this memory budget (0: unknown) and limit of open files.
-fn clients_max(settings: &Settings, memory_bytes_max: u64, open_files_max: u64) -> usize {
+/// Returns the maximum number of client connections for this memory budget (0: unknown) and limit
+/// of open files.
+fn client_connections_max(
+    settings: &Settings,
+    memory_bytes_max: u64,
+    open_files_max: u64,
+) -> usize {
     if settings.connections_max > 0 {
         return settings.connections_max;
     }
@@ -112,23 +119,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_leave_file_descriptors_for_the_store() {
+    fn derived_limit_leaves_file_descriptors_for_the_store() {
         let settings = Settings::default();
-        let derived = |limit| clients_max(&settings, 1 << 30, limit);
+        let derived = |limit| client_connections_max(&settings, 1 << 30, limit);
         assert_eq!(derived(1024), 1024 - 512 - OPERATORS_MAX);
         assert_eq!(derived(4096), 4096 - 1024 - OPERATORS_MAX);
         assert_eq!(derived(1 << 20), 4096);
         assert_eq!(derived(u64::MAX), 4096);
         assert_eq!(derived(64), 16);
         let settings = Settings { connections_max: 20_000, ..Settings::default() };
-        assert_eq!(clients_max(&settings, 1 << 30, 1024), 20_000);
+        assert_eq!(client_connections_max(&settings, 1 << 30, 1024), 20_000);
     }
 
     #[test]
-    fn headers_of_all_connections_take_a_part_of_the_memory() {
+    fn derived_limit_bounds_the_memory_of_headers() {
         let settings = Settings::default();
-        assert_eq!(clients_max(&settings, 128 << 20, 1 << 20), 1024);
-        assert_eq!(clients_max(&settings, 1 << 30, 1 << 20), 4096);
-        assert_eq!(clients_max(&settings, 0, 1 << 20), 4096);
+        assert_eq!(client_connections_max(&settings, 128 << 20, 1 << 20), 1024);
+        assert_eq!(client_connections_max(&settings, 1 << 30, 1 << 20), 4096);
+        assert_eq!(client_connections_max(&settings, 0, 1 << 20), 4096);
     }
 }

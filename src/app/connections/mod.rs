@@ -24,22 +24,22 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinHandle;
 
-use self::activity::{Activity, Observed, Phase};
+use self::activity::{Activity, Phase, TrackedStream};
 use self::deadlines::Deadlines;
 use self::limits::HEADER_BYTES_MAX;
 pub use self::limits::Limits;
 use super::tls::Tls;
-use crate::api::guard::Guarded;
 use crate::api::peer::Peer;
-use slateberg_base::rate::Every;
+use crate::api::service::PortService;
+use slateberg_base::rate::LogThrottle;
 
 /// Time that idle and new connections get to send a request when the server stops.
 const FIRST_REQUEST_MAX: Duration = Duration::from_millis(250);
 /// Silence after which the server checks whether the client is still connected.
 pub const KEEPALIVE_AFTER: Duration = Duration::from_secs(60);
-/// Timeout of this check over HTTP/2.
+/// Timeout of that check in HTTP/2.
 const KEEPALIVE_MAX: Duration = Duration::from_secs(20);
-/// Time for a connection to end after the server has closed it.
+/// Time in which a connection must end after the server has begun to close it.
 const CLOSE_MAX: Duration = Duration::from_secs(5);
 /// Pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
@@ -48,18 +48,18 @@ const REPORT_EVERY: Duration = Duration::from_secs(60);
 
 /// The server's side of all connections of a port.
 struct Server {
-    routes: Guarded,
+    routes: PortService,
     tls: Option<Arc<Tls>>,
     handshakes: Semaphore,
     limits: Limits,
     http: Builder<TokioExecutor>,
-    reports: Every,
+    reports: LogThrottle,
 }
 
 /// Serves connections until `stopping` turns true, then drains the requests in progress. The system
 /// rejects new connections from then on. Connected clients have a moment to send a request.
 pub fn serve(
-    routes: Guarded,
+    routes: PortService,
     listener: TcpListener,
     tls: Option<Arc<Tls>>,
     limits: Limits,
@@ -72,7 +72,7 @@ pub fn serve(
         handshakes: Semaphore::new(handshakes_max.min(Semaphore::MAX_PERMITS)),
         limits,
         http: http(),
-        reports: Every::new(REPORT_EVERY),
+        reports: LogThrottle::new(REPORT_EVERY),
     });
     tokio::spawn(async move {
         let (drain, draining) = watch::channel(false);
@@ -85,8 +85,8 @@ pub fn serve(
     })
 }
 
-/// HTTP/1.1 and HTTP/2 with bounded buffers. [`Deadlines`] bounds the time for headers, because it
-/// also counts before the HTTP version is known.
+/// HTTP/1.1 and HTTP/2 with bounded buffers. [`Deadlines`] bounds the time for headers, because its
+/// timeout also runs while the HTTP version is not known yet.
 fn http() -> Builder<TokioExecutor> {
     let mut http = Builder::new(TokioExecutor::new());
     http.http1().max_buf_size(HEADER_BYTES_MAX);
@@ -100,7 +100,7 @@ fn http() -> Builder<TokioExecutor> {
 
 impl Server {
     /// Accepts connections until the server stops. Connections that the system has accepted until
-    /// then are served. It rejects later ones because the listener is closed.
+    /// then are served. The system rejects later ones, because the listener is closed.
     async fn accept_until(
         self: &Arc<Self>,
         listener: TcpListener,
@@ -116,7 +116,7 @@ impl Server {
                 _ = stopping.wait_for(|stop| *stop) => return,
             };
             let (server, draining) = (Arc::clone(self), draining.clone());
-            tokio::spawn(server.connection(accepted, draining));
+            tokio::spawn(server.serve_connection(accepted, draining));
         }
     }
 
@@ -125,10 +125,10 @@ impl Server {
         &self,
         listener: &TcpListener,
     ) -> (TcpStream, SocketAddr, OwnedSemaphorePermit) {
-        let place = self.limits.place().await;
+        let permit = self.limits.acquire().await;
         loop {
             let error = match listener.accept().await {
-                Ok((stream, address)) => return (stream, address, place),
+                Ok((stream, address)) => return (stream, address, permit),
                 Err(error) => error,
             };
             let counters = &self.limits.counters;
@@ -143,9 +143,9 @@ impl Server {
     }
 
     /// Serves one connection until it ends.
-    async fn connection(
+    async fn serve_connection(
         self: Arc<Self>,
-        (stream, address, _place): (TcpStream, SocketAddr, OwnedSemaphorePermit),
+        (stream, address, _permit): (TcpStream, SocketAddr, OwnedSemaphorePermit),
         mut draining: watch::Receiver<bool>,
     ) {
         let _open = self.limits.counters.open();
@@ -156,11 +156,13 @@ impl Server {
             return;
         }
         let Some(tls) = &self.tls else {
-            return self.converse(stream, Peer { address, certificate: None }, draining).await;
+            return self
+                .serve_requests(stream, Peer { address, certificate: None }, draining)
+                .await;
         };
-        let Ok(under_way) = self.handshakes.try_acquire() else {
+        let Ok(in_progress) = self.handshakes.try_acquire() else {
             if self.reports.is_due() {
-                tracing::warn!(%address, "connection closed: server.tls.handshakes_max are under way");
+                tracing::warn!(%address, "connection closed: server.tls.handshakes_max handshakes are in progress");
             }
             return;
         };
@@ -168,26 +170,26 @@ impl Server {
             encrypted = tls.accept(stream, address) => encrypted,
             _ = draining.wait_for(|drain| *drain) => None,
         };
-        drop(under_way);
+        drop(in_progress);
         if let Some((stream, peer)) = encrypted {
-            self.converse(stream, peer, draining).await;
+            self.serve_requests(stream, peer, draining).await;
         }
     }
 
     /// Serves the requests of a connection.
-    async fn converse<T>(&self, stream: T, peer: Peer, mut draining: watch::Receiver<bool>)
+    async fn serve_requests<T>(&self, stream: T, peer: Peer, mut draining: watch::Receiver<bool>)
     where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let (address, activity) = (peer.address, Arc::new(Activity::default()));
-        let mut deadlines = Deadlines::new(self.limits.patience, &activity);
-        let stream = TokioIo::new(Observed::new(stream, Arc::clone(&activity)));
+        let mut deadlines = Deadlines::new(self.limits.timeouts, &activity);
+        let stream = TokioIo::new(TrackedStream::new(stream, Arc::clone(&activity)));
         let service = service_fn(|request: Request<Incoming>| {
-            let under_way = activity.begin(request.version());
+            let in_progress = activity.begin(request.version());
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(ConnectInfo(peer.clone()));
             let response = self.routes.clone().respond(request);
-            async move { Ok::<_, Infallible>(response.await.map(|body| under_way.with(body))) }
+            async move { Ok::<_, Infallible>(response.await.map(|body| in_progress.wrap(body))) }
         });
         let mut connection = pin!(self.http.serve_connection(stream, service));
         let (mut is_draining, mut is_closing) = (false, false);
@@ -195,8 +197,8 @@ impl Server {
             tokio::select! {
                 // The order matters: deadlines depend on the last step of the connection.
                 biased;
-                ended = connection.as_mut() => {
-                    if let Err(error) = ended {
+                result = connection.as_mut() => {
+                    if let Err(error) = result {
                         tracing::debug!(%address, %error, "connection failed");
                     }
                     return;
@@ -211,7 +213,7 @@ impl Server {
                     }
                     is_closing = true;
                     connection.as_mut().graceful_shutdown();
-                    deadlines.give(CLOSE_MAX);
+                    deadlines.set_close_deadline(CLOSE_MAX);
                     self.closed(address, phase);
                 }
             }

@@ -11,16 +11,16 @@ use serde_json::Value;
 use super::Check;
 use crate::app::tls::Tls;
 use slateberg_base::clock::Clock;
-use slateberg_base::ids::PROBES;
+use slateberg_base::ids::PROBE_PREFIX;
 use slateberg_config::Settings;
-use slateberg_runtime::seams::Seams;
+use slateberg_runtime::dependencies::Dependencies;
 use slateberg_runtime::state::State;
-use slateberg_runtime::warehouses::Configured;
+use slateberg_runtime::warehouses::ConfiguredLocations;
 use slateberg_telemetry::settings::AuditTo;
 
 /// Timeout for the response of the program that has bound a port.
-const ANSWER_MAX: Duration = Duration::from_secs(3);
-/// Remaining days below which the check recommends to renew a certificate.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(3);
+/// Remaining days of a certificate below which the check recommends renewing it.
 const RENEWAL_DAYS: i64 = 14;
 /// Limit of open files below which a busy server runs out of connections.
 const OPEN_FILES_MIN: u64 = 4096;
@@ -29,11 +29,11 @@ const OPEN_FILES_MIN: u64 = 4096;
 pub(super) async fn ports(settings: &Settings) -> Vec<Check> {
     let server = &settings.server;
     let encrypted = server.tls.is_on();
-    let clients = Some(("port of clients", server.listen, encrypted));
+    let clients = Some(("client port", server.listen, encrypted));
     let operators = server
         .management
         .listen
-        .map(|address| ("port of operators", address, encrypted && !server.management.plain_http));
+        .map(|address| ("operator port", address, encrypted && !server.management.plain_http));
     let mut checks = Vec::new();
     for (subject, address, encrypted) in clients.into_iter().chain(operators) {
         checks.push(port(subject, address, encrypted).await);
@@ -77,7 +77,7 @@ async fn is_slateberg(address: SocketAddr, encrypted: bool) -> bool {
     let url = format!("{scheme}://{}/ready", SocketAddr::new(ip, address.port()));
     // The request contains no secret, and the certificate may name a host other than this address.
     let client = reqwest::Client::builder()
-        .timeout(ANSWER_MAX)
+        .timeout(RESPONSE_TIMEOUT)
         .no_proxy()
         .tls_danger_accept_invalid_certs(true)
         .build();
@@ -91,27 +91,29 @@ async fn is_slateberg(address: SocketAddr, encrypted: bool) -> bool {
 }
 
 /// Checks whether the directories are writable.
-pub(super) fn directories(settings: &Settings, seams: &Seams) -> Vec<Check> {
-    let mut found: Vec<(String, PathBuf)> = Vec::new();
-    if let Ok(state) = State::of(settings, seams) {
+pub(super) fn directories(settings: &Settings, dependencies: &Dependencies) -> Vec<Check> {
+    let mut entries: Vec<(String, PathBuf)> = Vec::new();
+    if let Ok(state) = State::of(settings, dependencies) {
         let parts = state.parts().iter().filter_map(|(_, opened)| opened.directory.clone());
-        found.extend(parts.map(|directory| ("state".to_owned(), directory)));
+        entries.extend(parts.map(|directory| ("state".to_owned(), directory)));
     }
     for (name, warehouse) in &settings.warehouses {
-        if let Ok(it) = Configured::new(settings, name, warehouse, None, &seams.opener) {
+        if let Ok(it) =
+            ConfiguredLocations::new(settings, name, warehouse, None, &dependencies.opener)
+        {
             let directories = it.opened.iter().filter_map(|(_, opened)| opened.directory.clone());
-            found.extend(directories.map(|it| (format!("warehouse {name}"), it)));
+            entries.extend(directories.map(|it| (format!("warehouse {name}"), it)));
         }
     }
     if settings.store.has_object_cache() {
-        found.push(("object cache".to_owned(), settings.store.object_cache_dir.clone()));
+        entries.push(("object cache".to_owned(), settings.store.object_cache_dir.clone()));
     }
     if settings.audit.to == AuditTo::File {
-        let above = settings.audit.file.parent().map(Path::to_owned).unwrap_or_default();
-        found.push(("audit log".to_owned(), std::path::absolute(&above).unwrap_or(above)));
+        let parent = settings.audit.file.parent().map(Path::to_owned).unwrap_or_default();
+        entries.push(("audit log".to_owned(), std::path::absolute(&parent).unwrap_or(parent)));
     }
-    let id = seams.ids.random().simple().to_string();
-    found.into_iter().map(|(subject, path)| directory(subject, &path, &id)).collect()
+    let id = dependencies.ids.random().simple().to_string();
+    entries.into_iter().map(|(subject, path)| directory(subject, &path, &id)).collect()
 }
 
 /// Creates and deletes a file in a directory, or in its nearest existing ancestor.
@@ -120,9 +122,9 @@ fn directory(subject: String, path: &Path, id: &str) -> Check {
         let help = "name a directory that exists";
         return Check::failed(subject, format!("{}: does not exist", path.display()), help);
     };
-    let file = existing.join(format!("{PROBES}{id}"));
-    let tried = OpenOptions::new().create_new(true).write(true).open(&file);
-    match tried.and_then(|_| std::fs::remove_file(&file)) {
+    let file = existing.join(format!("{PROBE_PREFIX}{id}"));
+    let result = OpenOptions::new().create_new(true).write(true).open(&file);
+    match result.and_then(|_| std::fs::remove_file(&file)) {
         Ok(()) if existing == path => {
             Check::ok(subject, format!("{}: can be written", path.display()))
         }
@@ -130,8 +132,8 @@ fn directory(subject: String, path: &Path, id: &str) -> Check {
         Err(error) => Check::failed(
             subject,
             format!("{}: cannot write: {error}", existing.display()),
-            "run this as the user of the server; give this user the directory, and make sure the disk is not full \
-             or mounted read-only",
+            "run doctor as the server's user; make that user the owner of the directory, and make sure that the \
+             disk is neither full nor mounted read-only",
         ),
     }
 }
@@ -151,7 +153,7 @@ pub(super) fn certificates(settings: &Settings, clock: &dyn Clock) -> Option<Che
     };
     let (now, validity) = (clock.now_ms() / 1000, tls.validity());
     let days = (validity.not_after - now) / (24 * 60 * 60);
-    let help = "renew it; the server takes up the new files without a restart";
+    let help = "renew it; the server loads the new files without a restart";
     Some(match () {
         () if now > validity.not_after => Check::failed(subject, "has expired", help),
         () if now < validity.not_before => {
@@ -171,7 +173,7 @@ pub(super) fn open_files() -> Option<Check> {
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     let mut numbers = line.split_whitespace().map(|word| word.parse().unwrap_or(u64::MAX));
     let (soft, hard) = (numbers.next()?, numbers.next()?);
-    let message = format!("{soft} open files, {hard} at most");
+    let message = format!("limit of open files: {soft}, can be raised to {hard}");
     Some(if hard < OPEN_FILES_MIN {
         Check::warning(
             "limits",

@@ -9,7 +9,7 @@ mod remote;
 
 use slateberg_config::Settings;
 
-use slateberg_runtime::seams::Seams;
+use slateberg_runtime::dependencies::Dependencies;
 
 /// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,14 +73,14 @@ impl Check {
 }
 
 /// Runs all checks in sequence. Requires valid settings.
-pub async fn examine(settings: &Settings, seams: &Seams) -> Vec<Check> {
+pub async fn examine(settings: &Settings, dependencies: &Dependencies) -> Vec<Check> {
     let mut checks = machine::ports(settings).await;
-    checks.extend(machine::directories(settings, seams));
-    checks.extend(machine::certificates(settings, seams.clock.as_ref()));
+    checks.extend(machine::directories(settings, dependencies));
+    checks.extend(machine::certificates(settings, dependencies.clock.as_ref()));
     checks.extend(machine::open_files());
-    checks.extend(remote::state(settings, seams).await);
-    checks.extend(remote::warehouses(settings, seams).await);
-    checks.extend(remote::kms(settings, seams).await);
+    checks.extend(remote::state(settings, dependencies).await);
+    checks.extend(remote::warehouses(settings, dependencies).await);
+    checks.extend(remote::kms(settings, dependencies).await);
     checks.extend(remote::issuers(settings).await);
     checks
 }

@@ -11,22 +11,22 @@ use slateberg_kms::{self as kms, Binding};
 use slateberg_objects::location::Location;
 use slateberg_objects::open::Opened;
 use slateberg_objects::probe::{Findings, ProbeError, probe, probe_state};
-use slateberg_objects::vend::files::{Files, Rights};
+use slateberg_objects::vend::files::{Files, Privileges};
+use slateberg_runtime::dependencies::Dependencies;
 use slateberg_runtime::issuers::{client, fetch};
-use slateberg_runtime::seams::Seams;
 use slateberg_runtime::state::State;
-use slateberg_runtime::warehouses::Configured;
+use slateberg_runtime::warehouses::ConfiguredLocations;
 
 /// Timeout for all requests of one store check.
-const STORE_MAX: Duration = Duration::from_secs(15);
-/// Clock difference from which on the check warns.
+const STORE_TIMEOUT: Duration = Duration::from_secs(15);
+/// Smallest difference of clocks about which the check warns.
 const SKEW_WARNED_MS: u64 = 10_000;
 /// Duration of a put above which the check warns, because each commit waits for a put.
 const PUT_WARNED: Duration = Duration::from_millis(500);
 
 /// Checks the stores of the state and of its log, and their clocks.
-pub(super) async fn state(settings: &Settings, seams: &Seams) -> Vec<Check> {
-    let state = match State::of(settings, seams) {
+pub(super) async fn state(settings: &Settings, dependencies: &Dependencies) -> Vec<Check> {
+    let state = match State::of(settings, dependencies) {
         Ok(state) => state,
         Err(error) => {
             return vec![Check::failed("state", error.to_string(), "correct the settings")];
@@ -39,18 +39,18 @@ pub(super) async fn state(settings: &Settings, seams: &Seams) -> Vec<Check> {
         if opened.directory.is_some() {
             continue;
         }
-        let clock = seams.clock.as_ref();
-        match probe_state(opened, seams.ids.random(), clock, STORE_MAX).await {
-            Ok(found) => checks.extend(measured(subject, url, &found)),
-            Err(error) => checks.push(unfit(subject, url, &error)),
+        let clock = dependencies.clock.as_ref();
+        match probe_state(opened, dependencies.ids.random(), clock, STORE_TIMEOUT).await {
+            Ok(found) => checks.extend(store_checks(subject, url, &found)),
+            Err(error) => checks.push(probe_failure(subject, url, &error)),
         }
     }
     checks
 }
 
-fn measured(subject: &str, url: &str, found: &Findings) -> [Check; 2] {
+fn store_checks(subject: &str, url: &str, found: &Findings) -> [Check; 2] {
     let put_ms = found.put.as_millis();
-    let message = format!("{url}: conditional writes hold, {put_ms} ms per write");
+    let message = format!("{url}: conditional writes work, {put_ms} ms per write");
     let store = if found.put > PUT_WARNED {
         let help = "each commit waits for a write: move the server closer to the bucket";
         Check::warning(subject, message, help)
@@ -62,7 +62,7 @@ fn measured(subject: &str, url: &str, found: &Findings) -> [Check; 2] {
     let subject = format!("clock of {subject}");
     let clock = if ahead_ms.unsigned_abs() >= SKEW_WARNED_MS {
         let help =
-            "synchronize this machine's clock (NTP): from 15 minutes on, S3 rejects every request";
+            "synchronize this machine's clock (NTP): at 15 minutes, S3 rejects every request";
         Check::warning(subject, message, help)
     } else {
         Check::ok(subject, message)
@@ -70,7 +70,7 @@ fn measured(subject: &str, url: &str, found: &Findings) -> [Check; 2] {
     [store, clock]
 }
 
-fn unfit(subject: &str, url: &str, error: &ProbeError) -> Check {
+fn probe_failure(subject: &str, url: &str, error: &ProbeError) -> Check {
     let help = if error.may_pass {
         "check the endpoint, the region, the credentials and the network"
     } else {
@@ -82,48 +82,53 @@ fn unfit(subject: &str, url: &str, error: &ProbeError) -> Check {
 
 /// Checks all locations of all configured warehouses, and whether credentials for their files can
 /// be issued.
-pub(super) async fn warehouses(settings: &Settings, seams: &Seams) -> Vec<Check> {
+pub(super) async fn warehouses(settings: &Settings, dependencies: &Dependencies) -> Vec<Check> {
     let mut checks = Vec::new();
     for (name, warehouse) in &settings.warehouses {
         let subject = format!("warehouse {name}");
-        let configured = match Configured::new(settings, name, warehouse, None, &seams.opener) {
-            Ok(configured) => configured,
-            Err(error) => {
-                checks.push(Check::failed(subject, error.to_string(), "correct the settings"));
-                continue;
-            }
-        };
+        let configured =
+            match ConfiguredLocations::new(settings, name, warehouse, None, &dependencies.opener) {
+                Ok(configured) => configured,
+                Err(error) => {
+                    checks.push(Check::failed(subject, error.to_string(), "correct the settings"));
+                    continue;
+                }
+            };
         for (url, opened) in &configured.opened {
             if opened.directory.is_none() {
-                checks.push(location(&subject, url, opened, seams).await);
+                checks.push(location(&subject, url, opened, dependencies).await);
             }
         }
-        checks.extend(vending(&subject, &configured, seams).await);
+        checks.extend(vending(&subject, &configured, dependencies).await);
     }
     checks
 }
 
-async fn location(subject: &str, url: &str, opened: &Opened, seams: &Seams) -> Check {
-    match probe(opened, seams.ids.random(), STORE_MAX).await {
+async fn location(subject: &str, url: &str, opened: &Opened, dependencies: &Dependencies) -> Check {
+    match probe(opened, dependencies.ids.random(), STORE_TIMEOUT).await {
         Ok(()) => {
             Check::ok(subject, format!("{url}: files can be written, read, listed and deleted"))
         }
-        Err(error) => unfit(subject, url, &error),
+        Err(error) => probe_failure(subject, url, &error),
     }
 }
 
-/// Requests credentials for a path without a table.
-async fn vending(subject: &str, configured: &Configured, seams: &Seams) -> Option<Check> {
+/// Requests credentials for a path at which there is no table.
+async fn vending(
+    subject: &str,
+    configured: &ConfiguredLocations,
+    dependencies: &Dependencies,
+) -> Option<Check> {
     let root = configured.roots().first()?;
     let vendor = root.vendor.as_ref().filter(|vendor| vendor.vends())?;
-    let id = seams.ids.random();
-    let place = format!("{}/.slateberg-probe-{}", root.location, id.simple());
+    let id = dependencies.ids.random();
+    let probe_url = format!("{}/.slateberg-probe-{}", root.location, id.simple());
     let files = Files {
         table: id,
-        places: vec![Location::parse(&place).ok()?],
-        rights: Rights { read: true, write: true, delete: true },
+        locations: vec![Location::parse(&probe_url).ok()?],
+        privileges: Privileges { read: true, write: true, delete: true },
     };
-    Some(match vendor.vend(&files, seams.clock.now_ms()).await {
+    Some(match vendor.vend(&files, dependencies.clock.now_ms()).await {
         Ok(_) => Check::ok(subject, "credentials for single tables can be issued"),
         Err(error) => Check::failed(
             subject,
@@ -134,19 +139,19 @@ async fn vending(subject: &str, configured: &Configured, seams: &Seams) -> Optio
 }
 
 /// Wraps a data key with the wrapping key and unwraps it.
-pub(super) async fn kms(settings: &Settings, seams: &Seams) -> Option<Check> {
+pub(super) async fn kms(settings: &Settings, dependencies: &Dependencies) -> Option<Check> {
     let help = "check the key, its region and the permissions to encrypt and decrypt with it \
                 (docs/encryption.md)";
     let kms = match kms::open(&settings.encryption).await {
         Ok(kms) => kms?,
         Err(error) => return Some(Check::failed("encryption", error.to_string(), help)),
     };
-    let binding = Binding { catalog: seams.ids.random(), data_key: 0 };
-    let tried = async {
+    let binding = Binding { catalog: dependencies.ids.random(), data_key: 0 };
+    let result = async {
         let wrapped = kms.wrap(&DataKey::random(), &binding, None).await?;
         kms.unwrap(&wrapped, &binding).await.map(|_| wrapped.wrapping_key)
     };
-    Some(match tried.await {
+    Some(match result.await {
         Ok(key) => Check::ok("encryption", format!("key {key} wraps and unwraps data keys")),
         Err(error) => Check::failed("encryption", error.to_string(), help),
     })
@@ -177,7 +182,7 @@ pub(super) async fn issuers(settings: &Settings) -> Vec<Check> {
             Err(error) => Check::failed(
                 subject,
                 chain(&error),
-                "check the issuer's URL in a browser, DNS, proxies, and whether its certificate is trusted here",
+                "open the issuer's URL in a browser; check DNS, proxies, and whether this machine trusts the issuer's certificate",
             ),
         });
     }

@@ -37,14 +37,14 @@ pub enum TlsError {
 
 /// The contents of the files.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Files {
+pub struct TlsFiles {
     certificate: Vec<u8>,
     key: Vec<u8>,
     client_ca: Vec<u8>,
     client_crl: Vec<u8>,
 }
 
-impl Debug for Files {
+impl Debug for TlsFiles {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // The contents include a private key.
         f.write_str("Files")
@@ -53,7 +53,7 @@ impl Debug for Files {
 
 /// The configuration of handshakes.
 #[derive(Debug)]
-pub struct Ready {
+pub struct HandshakeConfig {
     /// The rustls configuration.
     pub config: Arc<ServerConfig>,
     /// The verifier of client certificates. `None`: client certificates are not requested.
@@ -62,14 +62,14 @@ pub struct Ready {
     pub validity: Validity,
 }
 
-impl Files {
+impl TlsFiles {
     /// Reads the files of these settings.
     pub fn read(settings: &TlsSettings) -> Result<Self, TlsError> {
         let read = |setting: &'static str, file: &Path| {
             if file.as_os_str().is_empty() {
                 return Ok(Vec::new());
             }
-            std::fs::read(file).map_err(|error| wrong(setting, file, error))
+            std::fs::read(file).map_err(|error| file_error(setting, file, error))
         };
         Ok(Self {
             certificate: read("certificate_file", &settings.certificate_file)?,
@@ -80,16 +80,17 @@ impl Files {
     }
 
     /// Builds the configuration of handshakes.
-    pub fn ready(&self, settings: &TlsSettings) -> Result<Ready, TlsError> {
-        let of_certificate = |error| wrong("certificate_file", &settings.certificate_file, error);
-        let of_key = |error: String| wrong("key_file", &settings.key_file, error);
+    pub fn build(&self, settings: &TlsSettings) -> Result<HandshakeConfig, TlsError> {
+        let certificate_error =
+            |error| file_error("certificate_file", &settings.certificate_file, error);
+        let key_error = |error: String| file_error("key_file", &settings.key_file, error);
         let chain: Vec<CertificateDer<'static>> =
-            parse("certificate_file", &settings.certificate_file, &self.certificate)?;
+            parse_pem("certificate_file", &settings.certificate_file, &self.certificate)?;
         let validity = validity(&chain)
-            .map_err(|error| wrong("certificate_file", &settings.certificate_file, error))?;
+            .map_err(|error| file_error("certificate_file", &settings.certificate_file, error))?;
         let key = PrivateKeyDer::from_pem_slice(&self.key).map_err(|error| match error {
-            rustls::pki_types::pem::Error::NoItemsFound => of_key("no private key in it".into()),
-            error => of_key(error.to_string()),
+            rustls::pki_types::pem::Error::NoItemsFound => key_error("no private key in it".into()),
+            error => key_error(error.to_string()),
         })?;
         let provider = Arc::new(crypto::aws_lc_rs::default_provider());
         let verifier = self.verifier(settings, &provider)?;
@@ -101,14 +102,14 @@ impl Files {
             None => builder.with_no_client_auth(),
         };
         let mut config = builder.with_single_cert(chain, key).map_err(|error| match error {
-            error @ rustls::Error::InvalidCertificate(_) => of_certificate(error),
+            error @ rustls::Error::InvalidCertificate(_) => certificate_error(error),
             rustls::Error::InconsistentKeys(_) => {
-                of_key("it is not the key of the certificate_file".to_owned())
+                key_error("it is not the key of the certificate_file".to_owned())
             }
-            error => of_key(error.to_string()),
+            error => key_error(error.to_string()),
         })?;
         config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).into();
-        Ok(Ready { config: Arc::new(config), verifier, validity })
+        Ok(HandshakeConfig { config: Arc::new(config), verifier, validity })
     }
 
     fn verifier(
@@ -120,19 +121,19 @@ impl Files {
             return Ok(None);
         }
         let file = &settings.client_ca_file;
-        let of_ca = |reason: String| wrong("client_ca_file", file, reason);
+        let ca_error = |reason: String| file_error("client_ca_file", file, reason);
         let mut roots = RootCertStore::empty();
         for certificate in
-            parse::<CertificateDer<'static>>("client_ca_file", file, &self.client_ca)?
+            parse_pem::<CertificateDer<'static>>("client_ca_file", file, &self.client_ca)?
         {
-            roots.add(certificate).map_err(|error| of_ca(error.to_string()))?;
+            roots.add(certificate).map_err(|error| ca_error(error.to_string()))?;
         }
         let (roots, provider) = (Arc::new(roots), Arc::clone(provider));
         let mut builder = WebPkiClientVerifier::builder_with_provider(roots, provider);
         let crl_file = &settings.client_crl_file;
         if !crl_file.as_os_str().is_empty() {
             let lists: Vec<CertificateRevocationListDer<'static>> =
-                parse("client_crl_file", crl_file, &self.client_crl)?;
+                parse_pem("client_crl_file", crl_file, &self.client_crl)?;
             // The verifier rejects certificates of a CA without a CRL: it cannot know which of them
             // are revoked.
             builder = builder.with_crls(lists).only_check_end_entity_revocation();
@@ -142,25 +143,25 @@ impl Files {
         }
         builder.build().map(Some).map_err(|error| match error {
             rustls::server::VerifierBuilderError::InvalidCrl(error) => {
-                wrong("client_crl_file", crl_file, format!("{error:?}"))
+                file_error("client_crl_file", crl_file, format!("{error:?}"))
             }
-            error => of_ca(error.to_string()),
+            error => ca_error(error.to_string()),
         })
     }
 }
 
 /// Parses all items of one type in a PEM file. Returns an error if the file contains no such item.
-fn parse<T: PemObject>(
+fn parse_pem<T: PemObject>(
     setting: &'static str,
     file: &Path,
     text: &[u8],
 ) -> Result<Vec<T>, TlsError> {
-    let found = T::pem_slice_iter(text).collect::<Result<Vec<T>, _>>();
-    let found = found.map_err(|error| wrong(setting, file, error))?;
-    match found.is_empty() {
-        true if setting == "client_crl_file" => Err(wrong(setting, file, "no CRL in it")),
-        true => Err(wrong(setting, file, "no certificate in it")),
-        false => Ok(found),
+    let items = T::pem_slice_iter(text).collect::<Result<Vec<T>, _>>();
+    let items = items.map_err(|error| file_error(setting, file, error))?;
+    match items.is_empty() {
+        true if setting == "client_crl_file" => Err(file_error(setting, file, "no CRL in it")),
+        true => Err(file_error(setting, file, "no certificate in it")),
+        false => Ok(items),
     }
 }
 
@@ -172,6 +173,6 @@ fn validity(chain: &[CertificateDer<'_>]) -> Result<Validity, String> {
     first.ok_or_else(|| "no certificate in it".to_owned())
 }
 
-fn wrong(setting: &'static str, file: &Path, reason: impl ToString) -> TlsError {
+fn file_error(setting: &'static str, file: &Path, reason: impl ToString) -> TlsError {
     TlsError::File { setting, file: file.to_owned(), reason: reason.to_string() }
 }

@@ -27,7 +27,7 @@ impl Tls {
         match tokio::time::timeout(self.settings.handshake_max(), handshake).await {
             Ok(Ok(stream)) => {
                 let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
-                let certificate = self.present(&config, chain);
+                let certificate = self.register(&config, chain);
                 Some((stream, Peer { address, certificate }))
             }
             Ok(Err(error)) => {

@@ -10,8 +10,8 @@ use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::ClientCertVerifier;
 use tokio::sync::watch;
 
-use self::files::{Files, Ready, TlsError};
-use slateberg_authn::client_certificates::{ClientCertificates, Presented, Validity};
+use self::files::{HandshakeConfig, TlsError, TlsFiles};
+use slateberg_authn::client_certificates::{ClientCertificates, PresentedCertificate, Validity};
 use slateberg_config::Settings;
 use slateberg_config::server::tls::TlsSettings;
 use slateberg_telemetry::collection::Collection;
@@ -27,19 +27,20 @@ pub struct Tls {
 #[derive(Debug)]
 struct State {
     /// The configuration of the last valid files.
-    ready: Ready,
-    /// The result of the last read, valid or not. A change of the files is evaluated only once.
-    read: Result<Files, String>,
-    /// Whether the configuration is that of the last read.
+    handshake_config: HandshakeConfig,
+    /// The result of the last read, valid or not. The next read is compared with it, so that each
+    /// change of the files is evaluated only once.
+    read: Result<TlsFiles, String>,
+    /// Whether the configuration in use comes from the last read.
     is_current: bool,
     /// Client certificates, including those of closed connections until the next cleanup.
-    presented: Vec<Live>,
+    presented: Vec<PresentedChain>,
 }
 
 #[derive(Debug)]
-struct Live {
+struct PresentedChain {
     chain: Vec<CertificateDer<'static>>,
-    presented: Weak<Presented>,
+    presented: Weak<PresentedCertificate>,
 }
 
 impl Tls {
@@ -52,9 +53,10 @@ impl Tls {
         if !tls.is_on() {
             return Ok(None);
         }
-        let files = Files::read(tls)?;
-        let ready = files.ready(tls)?;
-        let state = State { ready, read: Ok(files), is_current: true, presented: Vec::new() };
+        let files = TlsFiles::read(tls)?;
+        let handshake_config = files.build(tls)?;
+        let state =
+            State { handshake_config, read: Ok(files), is_current: true, presented: Vec::new() };
         Ok(Some(Arc::new(Self {
             settings: tls.clone(),
             certificates: ClientCertificates::new(&settings.authn.client_certificates),
@@ -64,31 +66,31 @@ impl Tls {
 
     /// The validity of the server's certificate chain.
     pub fn validity(&self) -> Validity {
-        self.state().ready.validity
+        self.state().handshake_config.validity
     }
 
     /// The configuration for a new handshake.
     fn config(&self) -> Arc<ServerConfig> {
-        Arc::clone(&self.state().ready.config)
+        Arc::clone(&self.state().handshake_config.config)
     }
 
     /// Registers a client certificate that a handshake with `config` has verified.
-    fn present(
+    fn register(
         &self,
         config: &Arc<ServerConfig>,
         chain: &[CertificateDer<'_>],
-    ) -> Option<Arc<Presented>> {
+    ) -> Option<Arc<PresentedCertificate>> {
         let presented = Arc::new(self.certificates.read(chain.first()?));
         let chain: Vec<_> = chain.iter().map(|it| it.clone().into_owned()).collect();
         let mut state = self.state();
         // The files may have changed during the handshake.
-        if !Arc::ptr_eq(config, &state.ready.config) {
-            presented.set_trusted(trusts(state.ready.verifier.as_ref(), &chain));
+        if !Arc::ptr_eq(config, &state.handshake_config.config) {
+            presented.set_trusted(trusts(state.handshake_config.verifier.as_ref(), &chain));
         }
         if state.presented.len() == state.presented.capacity() {
-            state.presented.retain(|live| live.presented.strong_count() > 0);
+            state.presented.retain(|entry| entry.presented.strong_count() > 0);
         }
-        state.presented.push(Live { chain, presented: Arc::downgrade(&presented) });
+        state.presented.push(PresentedChain { chain, presented: Arc::downgrade(&presented) });
         Some(presented)
     }
 
@@ -102,35 +104,36 @@ impl Tls {
             }
             let tls = Arc::clone(&self);
             // Reading can block on a slow disk.
-            let looked = tokio::task::spawn_blocking(move || tls.look()).await;
-            match looked {
+            let reloaded = tokio::task::spawn_blocking(move || tls.reload_if_changed()).await;
+            match reloaded {
                 Ok(Ok(false)) => {}
                 Ok(Ok(true)) => tracing::info!("TLS certificates reloaded"),
                 Ok(Err(error)) => {
                     tracing::error!(%error, "TLS reload failed: keeping the previous certificate");
                 }
-                Err(panic) => tracing::error!(%panic, "cannot look at the TLS files"),
+                Err(panic) => tracing::error!(%panic, "the check for changed TLS files failed"),
             }
         }
     }
 
-    /// Reloads the files if they have changed since the last read. Returns whether they have.
-    fn look(&self) -> Result<bool, TlsError> {
-        let read = Files::read(&self.settings);
+    /// Reloads the files if they have changed since the last read. Returns true if they have
+    /// changed.
+    fn reload_if_changed(&self) -> Result<bool, TlsError> {
+        let read = TlsFiles::read(&self.settings);
         let compared = read.as_ref().map(Clone::clone).map_err(ToString::to_string);
         if self.state().read == compared {
             return Ok(false);
         }
-        let ready = read.and_then(|files| files.ready(&self.settings));
+        let handshake_config = read.and_then(|files| files.build(&self.settings));
         let mut state = self.state();
         state.read = compared;
-        state.is_current = ready.is_ok();
-        state.ready = ready?;
-        let verifier = state.ready.verifier.clone();
+        state.is_current = handshake_config.is_ok();
+        state.handshake_config = handshake_config?;
+        let verifier = state.handshake_config.verifier.clone();
         // Existing connections lose the identity of a certificate that is no longer trusted.
-        state.presented.retain(|live| {
-            let Some(presented) = live.presented.upgrade() else { return false };
-            presented.set_trusted(trusts(verifier.as_ref(), &live.chain));
+        state.presented.retain(|entry| {
+            let Some(presented) = entry.presented.upgrade() else { return false };
+            presented.set_trusted(trusts(verifier.as_ref(), &entry.chain));
             true
         });
         Ok(true)
@@ -139,7 +142,7 @@ impl Tls {
     /// Reports the validity of the certificate in use, and whether the last reload succeeded.
     pub fn collect(&self, into: &mut Collection) {
         let state = self.state();
-        let Validity { not_before, not_after } = state.ready.validity;
+        let Validity { not_before, not_after } = state.handshake_config.validity;
         let help = "Time at which the server's certificate becomes valid.";
         let name = "slateberg.tls.certificate.not_before_timestamp";
         into.gauge(name, "s", help, Vec::new(), not_before as f64);
@@ -158,8 +161,8 @@ impl Tls {
 
 /// Whether the verifier accepts a chain now.
 fn trusts(verifier: Option<&Arc<dyn ClientCertVerifier>>, chain: &[CertificateDer<'_>]) -> bool {
-    let (Some(verifier), Some((own, between))) = (verifier, chain.split_first()) else {
+    let (Some(verifier), Some((leaf, intermediates))) = (verifier, chain.split_first()) else {
         return false;
     };
-    verifier.verify_client_cert(own, between, UnixTime::now()).is_ok()
+    verifier.verify_client_cert(leaf, intermediates, UnixTime::now()).is_ok()
 }

@@ -13,8 +13,8 @@ pub struct Migrate {
     /// Kind of the source
     #[arg(long, value_enum)]
     pub(super) from: Kind,
-    /// Location of the source: for rest, the URL of the catalog in front of /v1; for sql, the
-    /// `SQLite` file; for locations, the URL or directory of the tables, or a file with lines of
+    /// Location of the source. rest: URL of the catalog without the trailing /v1. sql: the `SQLite`
+    /// file. locations: URL or directory of the tables, or a file in which each line has
     /// NAMESPACE.TABLE, a tab and the location of the metadata file
     #[arg(long, value_name = "URL|FILE|DIR")]
     pub(super) source: String,
@@ -36,11 +36,11 @@ pub struct Migrate {
     /// Name of the catalog in the database, for sql [default: the only one]
     #[arg(long, value_name = "NAME")]
     pub(super) source_catalog: Option<String>,
-    /// Option of the object store of the tables, for locations, such as `aws_endpoint=http://127.0.0.1:9000`.
-    /// Repeatable
+    /// Option of the tables' object store, for sql and locations, such as
+    /// `aws_endpoint=http://127.0.0.1:9000`. Repeatable
     #[arg(long = "source-option", value_name = "KEY=VALUE", value_parser = key_value)]
     pub(super) source_options: Vec<(String, String)>,
-    /// Parent namespace for everything in the source, its levels separated by dots
+    /// Namespace below which everything in the source is created, with dots between its levels
     #[arg(long, value_name = "NAMESPACE")]
     pub(super) below: Option<String>,
     /// Target warehouse [default: the server's default warehouse]
@@ -72,7 +72,7 @@ fn secret(text: &str) -> Result<Secret, std::convert::Infallible> {
 }
 
 impl Migrate {
-    /// Returns the levels of the namespace below which all others are created.
+    /// Returns the levels of the namespace below which all objects are created.
     pub(super) fn root(&self) -> Vec<String> {
         let levels = self.below.iter().flat_map(|below| below.split('.'));
         levels.filter(|level| !level.is_empty()).map(str::to_owned).collect()

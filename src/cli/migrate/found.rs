@@ -7,14 +7,14 @@ use slateberg_model::ident::TabularKind;
 
 /// A namespace of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct FoundNamespace {
+pub(super) struct SourceNamespace {
     pub(super) levels: Vec<String>,
     pub(super) properties: BTreeMap<String, String>,
 }
 
 /// A table or view of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct FoundTabular {
+pub(super) struct SourceTabular {
     pub(super) kind: TabularKind,
     pub(super) namespace: Vec<String>,
     pub(super) name: String,
@@ -26,8 +26,8 @@ pub(super) struct FoundTabular {
 #[derive(Debug, Default)]
 pub(super) struct Contents {
     /// Parents precede their children.
-    pub(super) namespaces: Vec<FoundNamespace>,
-    pub(super) tabulars: Vec<FoundTabular>,
+    pub(super) namespaces: Vec<SourceNamespace>,
+    pub(super) tabulars: Vec<SourceTabular>,
     /// Reasons why parts of the source could not be read.
     pub(super) failures: Vec<String>,
     /// Remarks that are not failures.
@@ -36,7 +36,7 @@ pub(super) struct Contents {
 
 /// The location of a table's or view's metadata file, and its UUID.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Located {
+pub(super) struct LocatedMetadata {
     pub(super) metadata_location: String,
     pub(super) uuid: String,
 }

@@ -6,7 +6,7 @@ use reqwest::Method;
 use serde_json::Value;
 
 use super::error::MigrateError;
-use super::found::{Contents, FoundNamespace, FoundTabular};
+use super::found::{Contents, SourceNamespace, SourceTabular};
 use super::rest::{Response, Rest, plural};
 use slateberg_base::progress::Phase;
 use slateberg_model::ident::TabularKind;
@@ -15,19 +15,19 @@ impl Rest {
     /// Lists the whole catalog. Reports the tables and views to `progress`.
     pub(super) async fn contents(&self, progress: &Phase) -> Result<Contents, MigrateError> {
         let mut contents = Contents::default();
-        let mut left: Vec<Vec<String>> = vec![Vec::new()];
-        while let Some(parent) = left.pop() {
+        let mut pending: Vec<Vec<String>> = vec![Vec::new()];
+        while let Some(parent) = pending.pop() {
             let children = self.children(&parent, &mut contents).await?;
             if !parent.is_empty() {
                 let properties = self.properties(&parent, &mut contents).await?;
                 for kind in [TabularKind::Table, TabularKind::View] {
-                    let known = contents.tabulars.len();
+                    let before = contents.tabulars.len();
                     self.tabulars(kind, &parent, &mut contents).await?;
-                    progress.advance((contents.tabulars.len() - known) as u64);
+                    progress.advance((contents.tabulars.len() - before) as u64);
                 }
-                contents.namespaces.push(FoundNamespace { levels: parent, properties });
+                contents.namespaces.push(SourceNamespace { levels: parent, properties });
             }
-            left.extend(children.into_iter().rev());
+            pending.extend(children.into_iter().rev());
         }
         Ok(contents)
     }
@@ -38,8 +38,8 @@ impl Rest {
         contents: &mut Contents,
     ) -> Result<Vec<Vec<String>>, MigrateError> {
         let path = format!("{}/namespaces", self.prefix);
-        let of = (!parent.is_empty()).then(|| self.joined(parent));
-        let listed = match self.listed(&path, "namespaces", of).await? {
+        let parent_parameter = (!parent.is_empty()).then(|| self.joined(parent));
+        let listed = match self.list_all(&path, "namespaces", parent_parameter).await? {
             Response::Success(listed) => listed,
             // A catalog without nested namespaces may not support this request.
             Response::Rejected(rejection) if !parent.is_empty() && rejection.is_missing() => {
@@ -64,8 +64,8 @@ impl Rest {
     ) -> Result<BTreeMap<String, String>, MigrateError> {
         let path = self.in_namespace(levels);
         match self.send(Method::GET, &path, &Value::Null).await? {
-            Response::Success(answer) => {
-                let properties = serde_json::from_value(answer["properties"].clone());
+            Response::Success(response_body) => {
+                let properties = serde_json::from_value(response_body["properties"].clone());
                 Ok(properties.unwrap_or_default())
             }
             Response::Rejected(rejection) => {
@@ -86,7 +86,7 @@ impl Rest {
             return Ok(());
         }
         let path = format!("{}/{}", self.in_namespace(namespace), plural(kind));
-        let listed = match self.listed(&path, "identifiers", None).await? {
+        let listed = match self.list_all(&path, "identifiers", None).await? {
             Response::Success(listed) => listed,
             // A catalog that does not announce its view endpoints may have none.
             Response::Rejected(rejection)
@@ -103,7 +103,7 @@ impl Rest {
             }
         };
         let names = listed.iter().filter_map(|identifier| identifier["name"].as_str());
-        contents.tabulars.extend(names.map(|name| FoundTabular {
+        contents.tabulars.extend(names.map(|name| SourceTabular {
             kind,
             namespace: namespace.to_vec(),
             name: name.to_owned(),

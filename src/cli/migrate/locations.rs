@@ -6,29 +6,29 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::error::MigrateError;
-use super::found::{Contents, FoundTabular, Located};
+use super::found::{Contents, LocatedMetadata, SourceTabular};
 use slateberg_model::ident::TabularKind;
-use slateberg_objects::found::{newest_metadata, read_metadata};
+use slateberg_objects::metadata_discovery::{newest_metadata, read_metadata};
 
 /// Suffix of the directory of a Hive database.
 const HIVE_DATABASE: &str = ".db";
 
 /// Reads metadata files at their locations.
-pub(super) struct Reader {
+pub(super) struct LocationReader {
     options: BTreeMap<String, String>,
 }
 
-impl Reader {
+impl LocationReader {
     pub(super) fn new(options: &[(String, String)]) -> Self {
         Self { options: options.iter().cloned().collect() }
     }
 
-    /// The tables of a list, or of a directory or URL.
+    /// Returns the tables that a list file names, or those below a directory or URL.
     pub(super) async fn list(&self, source: &str) -> Result<Contents, MigrateError> {
         if Path::new(source).is_file() {
             let text = std::fs::read_to_string(source);
             let text = text.map_err(|error| MigrateError::new(format!("{source}: {error}")))?;
-            return lines(source, &text);
+            return parse_list(source, &text);
         }
         let url = if source.contains("://") {
             source.to_owned()
@@ -41,11 +41,11 @@ impl Reader {
         let mut contents = Contents::default();
         for file in found {
             let Some((name, namespace)) = file.table.split_last() else {
-                contents.failures.push(format!("{}: no table's directory", file.location));
+                contents.failures.push(format!("{}: not in a table's directory", file.location));
                 continue;
             };
             let level = |part: &String| part.strip_suffix(HIVE_DATABASE).unwrap_or(part).to_owned();
-            contents.tabulars.push(FoundTabular {
+            contents.tabulars.push(SourceTabular {
                 kind: TabularKind::Table,
                 namespace: namespace.iter().map(level).collect(),
                 name: name.clone(),
@@ -60,36 +60,36 @@ impl Reader {
         &self,
         kind: TabularKind,
         location: &str,
-    ) -> Result<Located, MigrateError> {
+    ) -> Result<LocatedMetadata, MigrateError> {
         let text = read_metadata(location, &self.options).await.map_err(MigrateError::new)?;
         let metadata: Value = serde_json::from_slice(&text)
             .map_err(|error| MigrateError::new(format!("{location}: {error}")))?;
         let loaded = serde_json::json!({ "metadata-location": location, "metadata": metadata });
-        super::rest::located(kind, &loaded)
+        super::rest::located_metadata(kind, &loaded)
     }
 }
 
 /// Parses a list. Each line has a table's name with its namespace, a tab, and the location of the
 /// metadata file.
-fn lines(source: &str, text: &str) -> Result<Contents, MigrateError> {
+fn parse_list(source: &str, text: &str) -> Result<Contents, MigrateError> {
     let mut contents = Contents::default();
     for (number, line) in text.lines().enumerate() {
         if line.trim().is_empty() || line.starts_with('#') {
             continue;
         }
-        let wrong = || {
+        let malformed = || {
             MigrateError::new(format!(
-                "{source}: line {}: expected NAMESPACE.TABLE, a tab, and where its metadata file is",
+                "{source}: line {}: expected NAMESPACE.TABLE, a tab, and the location of the metadata file",
                 number + 1
             ))
         };
-        let (name, location) = line.split_once('\t').ok_or_else(wrong)?;
+        let (name, location) = line.split_once('\t').ok_or_else(malformed)?;
         let levels: Vec<String> = name.trim().split('.').map(str::to_owned).collect();
-        let (name, namespace) = levels.split_last().ok_or_else(wrong)?;
+        let (name, namespace) = levels.split_last().ok_or_else(malformed)?;
         if levels.iter().any(String::is_empty) || location.trim().is_empty() {
-            return Err(wrong());
+            return Err(malformed());
         }
-        contents.tabulars.push(FoundTabular {
+        contents.tabulars.push(SourceTabular {
             kind: TabularKind::Table,
             namespace: namespace.to_vec(),
             name: name.clone(),
@@ -104,13 +104,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_is_read_and_its_wrong_lines_are_named() {
+    fn list_is_parsed_and_malformed_lines_are_reported() {
         let text = "# ours\n\nsales.eu.orders\ts3://b/orders/metadata/v1.metadata.json\n";
-        let found = lines("list", text).expect("it is one").tabulars;
+        let found = parse_list("list", text).expect("a valid list").tabulars;
         assert_eq!(found[0].namespace, ["sales", "eu"]);
         assert_eq!(found[0].name, "orders");
-        for wrong in ["\norders s3://b/x", "\n.orders\ts3://b/x", "\nsales.orders\t "] {
-            let error = lines("list", wrong).expect_err(wrong).to_string();
+        for malformed in ["\norders s3://b/x", "\n.orders\ts3://b/x", "\nsales.orders\t "] {
+            let error = parse_list("list", malformed).expect_err(malformed).to_string();
             assert!(error.starts_with("list: line 2:"), "{error}");
         }
     }

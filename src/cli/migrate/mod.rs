@@ -2,20 +2,20 @@
 //! file is copied or written: tables keep their locations, and the other catalog is only read.
 //!
 //! A **source** (`source`) lists namespaces, then tables and views with the locations of their
-//! metadata files. The **work** (`work`) creates the namespaces, registers the rest concurrently,
-//! and counts outcomes. Tables and views that exist with the same UUID are skipped, so that a
-//! migration can be repeated.
+//! metadata files. The **work** (`migration`) creates the namespaces, registers the rest
+//! concurrently, and counts outcomes. Tables and views that exist with the same UUID are skipped,
+//! so that a migration can be repeated.
 
 mod arguments;
 mod error;
 mod found;
 mod listing;
 mod locations;
+mod migration;
 mod rest;
 mod source;
 #[cfg(feature = "sql-migration")]
 mod sql;
-mod work;
 
 use std::io::{Write, stderr};
 use std::process::ExitCode;
@@ -26,17 +26,17 @@ use super::output::{Output, grouped, print_json, table};
 use super::progress::progress;
 use super::runtime::runtime;
 pub use arguments::Migrate;
-use work::{Summary, Tally};
+use migration::{Summary, Tally};
 
 impl Migrate {
     /// Runs the migration and prints a summary. Fails unless everything is in the catalog.
     pub fn run(self) -> Outcome {
-        let summary = runtime()?.block_on(work::migrate(&self, &progress()))?;
+        let summary = runtime()?.block_on(migration::migrate(&self, &progress()))?;
         // Print the summary even if standard error is closed.
         let _ = stderr().write_all(summary.line().as_bytes());
         match self.connection.output {
             Output::Json => print_json(&summary.json()),
-            Output::Table => print(&told(&summary)),
+            Output::Table => print(&summary_table(&summary)),
         }
         if summary.is_complete() {
             Ok(ExitCode::SUCCESS)
@@ -46,7 +46,7 @@ impl Migrate {
     }
 }
 
-fn told(summary: &Summary) -> String {
+fn summary_table(summary: &Summary) -> String {
     let row = |what: &str, tally: &Tally| {
         let Tally { done, present, conflicts, failed } = tally;
         [

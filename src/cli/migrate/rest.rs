@@ -9,15 +9,15 @@ use tokio::sync::Mutex;
 use url::form_urlencoded;
 
 use super::error::MigrateError;
-use super::found::{FoundTabular, Located};
-use crate::cli::client::{ClientError, Connection, below, encoded, query};
+use super::found::{LocatedMetadata, SourceTabular};
+use crate::cli::client::{ClientError, Connection, child_path, encoded, query};
 use slateberg_base::retry::Backoff;
 use slateberg_base::secret::Secret;
 use slateberg_model::ident::TabularKind;
 
 /// Names per requested page.
 const PAGE: &str = "1000";
-/// Attempts of a request that may be retried.
+/// Maximum number of attempts for one request.
 const ATTEMPTS_MAX: u32 = 6;
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
@@ -31,28 +31,28 @@ const VIEWS: &str = "GET /v1/{prefix}/namespaces/{namespace}/views";
 /// A catalog with its connection.
 pub(super) struct Rest {
     client: Client,
-    /// The URL up to `/v1`.
+    /// The URL of the catalog, without `/v1`.
     base: String,
-    /// The path from `/v1` to `/namespaces`.
+    /// The part of a path from `/v1` to `/namespaces`.
     pub(super) prefix: String,
     /// The encoded separator of namespace levels in paths. Some servers reject the default, a
     /// control character, and require `%2E` because a plain `.` can be part of a name.
     separator: String,
     token: Mutex<Option<Secret>>,
-    exchange: Option<Exchange>,
+    exchange: Option<TokenExchange>,
     /// Whether the catalog announces views. `None` if it announces no endpoints.
     pub(super) has_views: Option<bool>,
 }
 
 /// The exchange of a credential for a token.
-struct Exchange {
+struct TokenExchange {
     url: String,
     credential: Secret,
     scope: String,
 }
 
 /// The connection options of a source.
-pub(super) struct Wanted<'a> {
+pub(super) struct SourceOptions<'a> {
     pub(super) url: &'a str,
     pub(super) warehouse: Option<&'a str>,
     pub(super) token: Option<Secret>,
@@ -98,17 +98,17 @@ impl Rejection {
 
 impl Rest {
     /// Connects to the source.
-    pub(super) async fn source(wanted: Wanted<'_>) -> Result<Self, MigrateError> {
-        let base = wanted.url.trim_end_matches('/');
+    pub(super) async fn source(options: SourceOptions<'_>) -> Result<Self, MigrateError> {
+        let base = options.url.trim_end_matches('/');
         let base = base.strip_suffix("/v1").unwrap_or(base).to_owned();
-        let url = wanted.oauth2_server_uri.map(str::to_owned);
-        let exchange = wanted.credential.map(|credential| Exchange {
+        let url = options.oauth2_server_uri.map(str::to_owned);
+        let exchange = options.credential.map(|credential| TokenExchange {
             url: url.unwrap_or_else(|| format!("{base}/v1/oauth/tokens")),
             credential,
-            scope: wanted.scope.to_owned(),
+            scope: options.scope.to_owned(),
         });
         let client = Client::builder().timeout(REQUEST_MAX).build().map_err(MigrateError::new)?;
-        Self::open(client, base, wanted.token, exchange, wanted.warehouse).await
+        Self::open(client, base, options.token, exchange, options.warehouse).await
     }
 
     /// Connects to the target server.
@@ -124,7 +124,7 @@ impl Rest {
         client: Client,
         base: String,
         token: Option<Secret>,
-        exchange: Option<Exchange>,
+        exchange: Option<TokenExchange>,
         warehouse: Option<&str>,
     ) -> Result<Self, MigrateError> {
         let mut rest = Self {
@@ -142,15 +142,19 @@ impl Rest {
         let path = format!("/v1/config{}", query(&[("warehouse", warehouse.map(str::to_owned))]));
         let config = rest.send(Method::GET, &path, &Value::Null).await?;
         let config = config.content(&rest.base)?;
-        let told = |name: &str| {
+        let setting = |name: &str| {
             ["overrides", "defaults"].iter().find_map(|which| config[which][name].as_str())
         };
-        if let Some(separator) = told("namespace-separator").filter(|told| !told.is_empty()) {
+        if let Some(separator) =
+            setting("namespace-separator").filter(|setting| !setting.is_empty())
+        {
             rest.separator = separator.to_owned();
         }
-        rest.prefix = match told("prefix").unwrap_or_default().trim_matches('/') {
+        rest.prefix = match setting("prefix").unwrap_or_default().trim_matches('/') {
             "" => "/v1".to_owned(),
-            prefix => prefix.split('/').fold("/v1".to_owned(), |path, part| below(&path, part)),
+            prefix => {
+                prefix.split('/').fold("/v1".to_owned(), |path, part| child_path(&path, part))
+            }
         };
         rest.has_views = config["endpoints"]
             .as_array()
@@ -160,7 +164,9 @@ impl Rest {
 
     /// Requests a new token, unless another task has replaced `stale` already.
     async fn renew(&self, stale: Option<&str>) -> Result<bool, MigrateError> {
-        let Some(Exchange { url, credential, scope }) = &self.exchange else { return Ok(false) };
+        let Some(TokenExchange { url, credential, scope }) = &self.exchange else {
+            return Ok(false);
+        };
         let mut token = self.token.lock().await;
         if token.as_ref().map(Secret::reveal) != stale {
             return Ok(true);
@@ -182,9 +188,10 @@ impl Rest {
         let failed = |error: &dyn std::fmt::Display| MigrateError::new(format!("{url}: {error}"));
         let response = request.send().await.map_err(|error| failed(&error.without_url()))?;
         let status = response.status();
-        let answer: Value = response.json().await.unwrap_or_default();
-        let Some(new) = answer["access_token"].as_str().filter(|_| status.is_success()) else {
-            return Err(failed(&format!("no token for the credential ({status})")));
+        let response_body: Value = response.json().await.unwrap_or_default();
+        let Some(new) = response_body["access_token"].as_str().filter(|_| status.is_success())
+        else {
+            return Err(failed(&format!("the response contains no token ({status})")));
         };
         *token = Some(Secret::new(new));
         Ok(true)
@@ -201,9 +208,9 @@ impl Rest {
         let mut backoff = Backoff::new(PAUSE_MIN, PAUSE_MAX);
         for attempt in 1.. {
             let token = self.token.lock().await.clone();
-            let tried = self.send_once(method.clone(), path, body, token.as_ref()).await;
+            let result = self.send_once(method.clone(), path, body, token.as_ref()).await;
             let last = attempt >= ATTEMPTS_MAX;
-            match tried {
+            match result {
                 Ok(Response::Rejected(rejection)) if rejection.status == 401 && !last => {
                     let stale = token.as_ref().map(Secret::reveal);
                     if !self.renew(stale).await? {
@@ -238,23 +245,24 @@ impl Rest {
         let response = request.send().await?;
         let status: StatusCode = response.status();
         let text = response.text().await?;
-        let answer = serde_json::from_str::<Value>(&text);
+        let response_body = serde_json::from_str::<Value>(&text);
         if status.is_success() {
-            return Ok(match answer {
-                Ok(answer) => Response::Success(answer),
+            return Ok(match response_body {
+                Ok(response_body) => Response::Success(response_body),
                 Err(_) if text.is_empty() => Response::Success(Value::Null),
                 Err(_) => Response::Rejected(Rejection {
                     status: status.as_u16(),
-                    message: "no JSON".to_owned(),
+                    message: "the response is not JSON".to_owned(),
                 }),
             });
         }
-        let message = answer.ok().and_then(|it| Some(it["error"]["message"].as_str()?.to_owned()));
+        let message =
+            response_body.ok().and_then(|it| Some(it["error"]["message"].as_str()?.to_owned()));
         let message = message.unwrap_or_else(|| text.chars().take(200).collect());
         Ok(Response::Rejected(Rejection { status: status.as_u16(), message }))
     }
 
-    /// The path of a namespace's members.
+    /// The path of a namespace, below which its tables and views have their paths.
     pub(super) fn in_namespace(&self, levels: &[String]) -> String {
         let levels: Vec<_> = levels.iter().map(|level| encoded(level)).collect();
         format!("{}/namespaces/{}", self.prefix, levels.join(&self.separator))
@@ -268,12 +276,12 @@ impl Rest {
     }
 
     /// The path of a table or view.
-    fn of(&self, kind: TabularKind, namespace: &[String], name: &str) -> String {
-        below(&format!("{}/{}", self.in_namespace(namespace), plural(kind)), name)
+    fn tabular_path(&self, kind: TabularKind, namespace: &[String], name: &str) -> String {
+        child_path(&format!("{}/{}", self.in_namespace(namespace), plural(kind)), name)
     }
 
     /// Requests all pages of a listing.
-    pub(super) async fn listed(
+    pub(super) async fn list_all(
         &self,
         path: &str,
         member: &str,
@@ -287,13 +295,13 @@ impl Rest {
                 ("pageToken", Some(token.clone())),
                 ("pageSize", Some(PAGE.to_owned())),
             ]);
-            let answer =
+            let response_body =
                 match self.send(Method::GET, &format!("{path}{page}"), &Value::Null).await? {
-                    Response::Success(answer) => answer,
+                    Response::Success(response_body) => response_body,
                     Response::Rejected(rejection) => return Ok(Response::Rejected(rejection)),
                 };
-            all.extend(answer[member].as_array().cloned().unwrap_or_default());
-            match answer["next-page-token"].as_str() {
+            all.extend(response_body[member].as_array().cloned().unwrap_or_default());
+            match response_body["next-page-token"].as_str() {
                 Some(next) if !next.is_empty() && next != token => token = next.to_owned(),
                 _ => return Ok(Response::Success(all)),
             }
@@ -301,9 +309,12 @@ impl Rest {
     }
 
     /// Loads a table or view to get the location of its metadata file.
-    pub(super) async fn locate(&self, found: &FoundTabular) -> Result<Located, MigrateError> {
-        let loaded = self.load(found.kind, &found.namespace, &found.name).await?;
-        located(found.kind, &loaded.content("it cannot be loaded")?)
+    pub(super) async fn locate(
+        &self,
+        tabular: &SourceTabular,
+    ) -> Result<LocatedMetadata, MigrateError> {
+        let loaded = self.load(tabular.kind, &tabular.namespace, &tabular.name).await?;
+        located_metadata(tabular.kind, &loaded.content("it cannot be loaded")?)
     }
 
     /// Loads a table or view.
@@ -317,7 +328,7 @@ impl Rest {
             TabularKind::Table => "?snapshots=refs",
             TabularKind::View => "",
         };
-        let path = format!("{}{refs}", self.of(kind, namespace, name));
+        let path = format!("{}{refs}", self.tabular_path(kind, namespace, name));
         self.send(Method::GET, &path, &Value::Null).await
     }
 
@@ -356,14 +367,17 @@ impl Rest {
 }
 
 /// The metadata location and UUID in the response to a load.
-pub(super) fn located(kind: TabularKind, loaded: &Value) -> Result<Located, MigrateError> {
+pub(super) fn located_metadata(
+    kind: TabularKind,
+    loaded: &Value,
+) -> Result<LocatedMetadata, MigrateError> {
     let uuid = match kind {
         TabularKind::Table => &loaded["metadata"]["table-uuid"],
         TabularKind::View => &loaded["metadata"]["view-uuid"],
     };
     match (loaded["metadata-location"].as_str(), uuid.as_str()) {
         (Some(location), Some(uuid)) => {
-            Ok(Located { metadata_location: location.to_owned(), uuid: uuid.to_owned() })
+            Ok(LocatedMetadata { metadata_location: location.to_owned(), uuid: uuid.to_owned() })
         }
         (None, _) => Err(MigrateError::new("the response of the catalog has no metadata-location")),
         (_, None) => Err(MigrateError::new("its metadata has no uuid")),

@@ -1,10 +1,11 @@
-//! The source of a migration: namespaces, and locations of metadata files of tables and views.
+//! The source of a migration: lists its namespaces, and returns the locations of the metadata files
+//! of its tables and views.
 
 use std::collections::BTreeMap;
 
 use super::arguments::{Kind, Migrate};
 use super::error::MigrateError;
-use super::found::{Contents, FoundNamespace, FoundTabular, Located};
+use super::found::{Contents, LocatedMetadata, SourceNamespace, SourceTabular};
 #[cfg(feature = "sql-migration")]
 use super::sql;
 use super::{locations, rest};
@@ -19,27 +20,27 @@ const WITHOUT_SQL: &str = "this build cannot read SQL catalogs: it does not cont
 /// A source.
 pub(super) enum Source {
     Rest(Box<rest::Rest>),
-    Listed(locations::Reader),
+    ListedPolicy(locations::LocationReader),
 }
 
 impl Source {
     /// Opens the source and reads its contents.
     pub(super) async fn open(
-        wanted: &Migrate,
+        arguments: &Migrate,
         progress: &Phase,
     ) -> Result<(Self, Contents), MigrateError> {
-        let (source, mut contents) = match wanted.from {
+        let (source, mut contents) = match arguments.from {
             Kind::Rest => {
-                let source = rest::Rest::source(rest::Wanted {
-                    url: &wanted.source,
-                    warehouse: wanted.source_warehouse.as_deref(),
-                    token: wanted.source_token.clone().or_else(environment::source_token),
-                    credential: wanted
+                let source = rest::Rest::source(rest::SourceOptions {
+                    url: &arguments.source,
+                    warehouse: arguments.source_warehouse.as_deref(),
+                    token: arguments.source_token.clone().or_else(environment::source_token),
+                    credential: arguments
                         .source_credential
                         .clone()
                         .or_else(environment::source_credential),
-                    oauth2_server_uri: wanted.source_oauth2_server_uri.as_deref(),
-                    scope: &wanted.source_scope,
+                    oauth2_server_uri: arguments.source_oauth2_server_uri.as_deref(),
+                    scope: &arguments.source_scope,
                 });
                 let source = source.await?;
                 let contents = source.contents(progress).await?;
@@ -49,13 +50,16 @@ impl Source {
             Kind::Sql => return Err(MigrateError::new(WITHOUT_SQL)),
             #[cfg(feature = "sql-migration")]
             Kind::Sql => {
-                let contents = sql::read(&wanted.source, wanted.source_catalog.as_deref())?;
-                (Self::Listed(locations::Reader::new(&wanted.source_options)), contents)
+                let contents = sql::read(&arguments.source, arguments.source_catalog.as_deref())?;
+                (
+                    Self::ListedPolicy(locations::LocationReader::new(&arguments.source_options)),
+                    contents,
+                )
             }
             Kind::Locations => {
-                let reader = locations::Reader::new(&wanted.source_options);
-                let contents = reader.list(&wanted.source).await?;
-                (Self::Listed(reader), contents)
+                let reader = locations::LocationReader::new(&arguments.source_options);
+                let contents = reader.list(&arguments.source).await?;
+                (Self::ListedPolicy(reader), contents)
             }
         };
         add_ancestors(&mut contents);
@@ -63,11 +67,18 @@ impl Source {
     }
 
     /// The metadata location and UUID of a table or view.
-    pub(super) async fn locate(&self, found: &FoundTabular) -> Result<Located, MigrateError> {
+    pub(super) async fn locate(
+        &self,
+        found: &SourceTabular,
+    ) -> Result<LocatedMetadata, MigrateError> {
         match (self, &found.metadata_location) {
             (Self::Rest(rest), _) => rest.locate(found).await,
-            (Self::Listed(reader), Some(location)) => reader.locate(found.kind, location).await,
-            (Self::Listed(_), None) => Err(MigrateError::new("the source has no location for it")),
+            (Self::ListedPolicy(reader), Some(location)) => {
+                reader.locate(found.kind, location).await
+            }
+            (Self::ListedPolicy(_), None) => {
+                Err(MigrateError::new("the source has no metadata location for it"))
+            }
         }
     }
 }
@@ -79,15 +90,15 @@ fn add_ancestors(contents: &mut Contents) {
     for found in contents.namespaces.drain(..) {
         all.entry(found.levels).or_default().extend(found.properties);
     }
-    let known: Vec<_> = all.keys().cloned().collect();
+    let namespaces: Vec<_> = all.keys().cloned().collect();
     let of_tabulars = contents.tabulars.iter().map(|found| &found.namespace);
-    for levels in known.iter().chain(of_tabulars) {
+    for levels in namespaces.iter().chain(of_tabulars) {
         for end in 1..=levels.len() {
             all.entry(levels[..end].to_vec()).or_default();
         }
     }
     // A parent sorts before its children.
-    let found = all.into_iter().map(|(levels, properties)| FoundNamespace { levels, properties });
+    let found = all.into_iter().map(|(levels, properties)| SourceNamespace { levels, properties });
     contents.namespaces = found.collect();
 }
 
@@ -97,13 +108,13 @@ mod tests {
     use slateberg_model::ident::TabularKind;
 
     #[test]
-    fn parents_come_first_and_nothing_comes_twice() {
+    fn ancestors_come_first_and_each_namespace_once() {
         let levels = |text: &str| text.split('.').map(str::to_owned).collect::<Vec<_>>();
         let properties = BTreeMap::from([("owner".to_owned(), "me".to_owned())]);
         let mut contents = Contents {
-            namespaces: vec![FoundNamespace { levels: levels("a.b"), properties }],
+            namespaces: vec![SourceNamespace { levels: levels("a.b"), properties }],
             tabulars: ["a.b", "c.d.e"]
-                .map(|namespace| FoundTabular {
+                .map(|namespace| SourceTabular {
                     kind: TabularKind::Table,
                     namespace: levels(namespace),
                     name: "t".to_owned(),
@@ -113,8 +124,8 @@ mod tests {
             ..Contents::default()
         };
         add_ancestors(&mut contents);
-        let told: Vec<_> = contents.namespaces.iter().map(|it| it.levels.join(".")).collect();
-        assert_eq!(told, ["a", "a.b", "c", "c.d", "c.d.e"]);
+        let names: Vec<_> = contents.namespaces.iter().map(|it| it.levels.join(".")).collect();
+        assert_eq!(names, ["a", "a.b", "c", "c.d", "c.d.e"]);
         assert_eq!(contents.namespaces[1].properties.len(), 1);
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rusqlite::{Connection, OpenFlags, Result as SqlResult};
 
 use super::error::MigrateError;
-use super::found::{Contents, FoundNamespace, FoundTabular};
+use super::found::{Contents, SourceNamespace, SourceTabular};
 use slateberg_model::ident::TabularKind;
 
 /// The placeholder property that both libraries write for a namespace without properties.
@@ -23,7 +23,7 @@ pub(super) fn read(file: &str, catalog: Option<&str>) -> Result<Contents, Migrat
     let catalog = match (catalog, known.as_slice()) {
         (Some(wanted), known) if known.iter().any(|known| known == wanted) => wanted,
         (Some(wanted), _) => {
-            return Err(at(&format!("there is no catalog '{wanted}', but {}", known.join(", "))));
+            return Err(at(&format!("no catalog '{wanted}' in it, only {}", known.join(", "))));
         }
         (None, [only]) => only,
         (None, []) => return Ok(Contents::default()),
@@ -44,7 +44,7 @@ fn catalogs(database: &Connection) -> SqlResult<Vec<String>> {
     query.query_map([], |row| row.get(0))?.collect()
 }
 
-fn namespaces(database: &Connection, catalog: &str) -> SqlResult<Vec<FoundNamespace>> {
+fn namespaces(database: &Connection, catalog: &str) -> SqlResult<Vec<SourceNamespace>> {
     let mut query = database.prepare(
         "SELECT namespace, property_key, property_value FROM iceberg_namespace_properties \
          WHERE catalog_name = ?1",
@@ -62,11 +62,11 @@ fn namespaces(database: &Connection, catalog: &str) -> SqlResult<Vec<FoundNamesp
     }
     let found = found.into_iter();
     Ok(found
-        .map(|(name, properties)| FoundNamespace { levels: levels(&name), properties })
+        .map(|(name, properties)| SourceNamespace { levels: levels(&name), properties })
         .collect())
 }
 
-fn tabulars(database: &Connection, catalog: &str) -> SqlResult<Vec<FoundTabular>> {
+fn tabulars(database: &Connection, catalog: &str) -> SqlResult<Vec<SourceTabular>> {
     // Databases with views have a type column. Older ones contain only tables.
     let columns = database.prepare("SELECT * FROM iceberg_tables LIMIT 0")?;
     let kind = if columns.column_names().any(|name| name == "iceberg_type") {
@@ -81,7 +81,7 @@ fn tabulars(database: &Connection, catalog: &str) -> SqlResult<Vec<FoundTabular>
     let rows = query.query_map([catalog], |row| {
         let namespace: String = row.get(0)?;
         let kind: Option<String> = row.get(3)?;
-        Ok(FoundTabular {
+        Ok(SourceTabular {
             kind: match kind.as_deref() {
                 Some("VIEW") => TabularKind::View,
                 _ => TabularKind::Table,

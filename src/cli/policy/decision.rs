@@ -4,9 +4,10 @@ use crate::cli::output::table;
 use slateberg_management::decisions::ReadRule;
 
 /// The exit code of a denial.
-pub(super) const DENIED: u8 = 3;
+pub(super) const DENIED_EXIT_CODE: u8 = 3;
 
-/// Formats the rows and columns that each policy permits to read; empty if all may be read.
+/// Formats the readable rows and columns by policy. Returns an empty string if everything is
+/// readable.
 pub(super) fn rules_text(rules: Option<&[ReadRule]>) -> String {
     let Some(rules) = rules else { return String::new() };
     let row = |rule: &ReadRule| {
@@ -19,7 +20,7 @@ pub(super) fn rules_text(rules: Option<&[ReadRule]>) -> String {
 }
 
 /// Returns the name of a grantee: the id alone for a user or a service account.
-pub(super) fn whose_text(word: &str) -> &str {
-    let id = word.strip_prefix("user:").or_else(|| word.strip_prefix("service-account:"));
-    id.unwrap_or(word)
+pub(super) fn principal_id(notation: &str) -> &str {
+    let id = notation.strip_prefix("user:").or_else(|| notation.strip_prefix("service-account:"));
+    id.unwrap_or(notation)
 }

@@ -1,26 +1,27 @@
-//! Differences of policies and grants as text.
+//! Formats differences of policies and grants as text.
 
 use crate::cli::grant::{grantee, privilege};
 use slateberg_management::grants::Grant;
 use slateberg_management::policies::PolicyDifferences;
 
-/// Maximum number of lines of both texts for a comparison line by line. Its memory is quadratic.
+/// Maximum number of lines of both texts together for which they are compared line by line. The
+/// comparison needs quadratic memory.
 const LINES_MAX: usize = 4000;
 
 /// Summarizes changes in one line.
 pub(super) fn summary(changes: &PolicyDifferences) -> String {
-    let mut words = Vec::new();
+    let mut parts = Vec::new();
     for edit in &changes.policies {
         let sign = match (&edit.before, &edit.after) {
             (None, _) => '+',
             (_, None) => '-',
             _ => '~',
         };
-        words.push(format!("{sign}{}", edit.id));
+        parts.push(format!("{sign}{}", edit.id));
     }
-    words.extend(changes.granted.iter().map(|grant| format!("+{}", grant_text(grant))));
-    words.extend(changes.revoked.iter().map(|grant| format!("-{}", grant_text(grant))));
-    words.join(", ")
+    parts.extend(changes.granted.iter().map(|grant| format!("+{}", grant_text(grant))));
+    parts.extend(changes.revoked.iter().map(|grant| format!("-{}", grant_text(grant))));
+    parts.join(", ")
 }
 
 /// Formats changes line by line.
@@ -28,9 +29,9 @@ pub(super) fn text_of(changes: &PolicyDifferences) -> String {
     let mut diff = String::new();
     for edit in &changes.policies {
         let what = match (&edit.before, &edit.after) {
-            (None, _) => "is new",
-            (_, None) => "is gone",
-            _ => "is another",
+            (None, _) => "added",
+            (_, None) => "deleted",
+            _ => "changed",
         };
         diff.push_str(&format!("policy {} {what}\n", edit.id));
         diff.push_str(&lines(text(&edit.before), text(&edit.after)));
@@ -52,12 +53,12 @@ fn grant_text(grant: &Grant) -> String {
     format!("{} to {} on {}", privilege(grant), grantee(grant), grant.resource)
 }
 
-/// Compares two texts by line: removed, added and unchanged lines, in order.
+/// Compares two texts line by line. Returns the removed, added and unchanged lines in order.
 fn lines(before: &str, after: &str) -> String {
     let (old, new): (Vec<_>, Vec<_>) = (before.lines().collect(), after.lines().collect());
     if old.len() + new.len() > LINES_MAX {
-        let gone = old.iter().map(|line| format!("- {line}\n"));
-        return gone.chain(new.iter().map(|line| format!("+ {line}\n"))).collect();
+        let removed = old.iter().map(|line| format!("- {line}\n"));
+        return removed.chain(new.iter().map(|line| format!("+ {line}\n"))).collect();
     }
     // Length of the longest common subsequence of the remaining lines, for each pair of positions.
     let mut common = vec![vec![0_usize; new.len() + 1]; old.len() + 1];

@@ -1,4 +1,4 @@
-//! `slateberg policy explain`.
+//! `slateberg policy explain`: evaluates local policies, or sends the question to a server.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -7,23 +7,22 @@ use std::sync::Arc;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::ask::ask;
-use super::decision::{DENIED, rules_text, whose_text};
+use super::decision::{DENIED_EXIT_CODE, principal_id, rules_text};
 use super::error::Error;
+use super::explain_online::explain_online;
 use super::question::Question;
 use crate::cli::client::Connection;
 use crate::cli::output::print;
 use crate::cli::output::{Output, print_json, table};
 use slateberg_authz::decide::{CREDENTIAL_SCOPE, Decision, Request};
-use slateberg_authz::notation::resource_word;
+use slateberg_authz::notation::resource_text;
 use slateberg_authz::policy_set::PolicySet;
 use slateberg_management::decisions::ReadRule;
 use slateberg_model::expression::Expression;
 use slateberg_model::read_restrictions::ReadRules;
 use slateberg_runtime::policies::{self, build, read};
 
-const URL_HELP: &str =
-    "URL of the server to query [env: SLATEBERG_URL] [default: none, but local policies]";
+const URL_HELP: &str = "URL of the server to query [env: SLATEBERG_URL] [default: no server; local policies are evaluated]";
 
 /// Explain a decision: which policies permit or forbid an action.
 #[derive(Debug, Args)]
@@ -44,29 +43,30 @@ pub(super) struct Explain {
 
 impl Explain {
     pub(super) fn run(self) -> Result<ExitCode, Error> {
-        if self.asks_server() {
-            return ask(&self.question, &self.connection);
+        if self.is_online() {
+            return explain_online(&self.question, &self.connection);
         }
-        let Question { who, action, what, circumstances } = &self.question;
-        who.check_offline()?;
+        let Question { principal_args, action, resource_args, context_args } = &self.question;
+        principal_args.check_offline()?;
         let policies = build(&read(&self.policies)?, &[]).map_err(policies::Error::Invalid)?;
-        let identity = Arc::new(who.identity());
-        let resource = what.resource()?;
-        let context = circumstances.context()?;
+        let identity = Arc::new(principal_args.identity());
+        let resource = resource_args.resource()?;
+        let context = context_args.context()?;
         policies.check_action(action, resource.kind()).map_err(Error::Usage)?;
         let request = Request { identity: &identity, resource: &resource, context: &context };
         let decision = policies.decide(action, request);
         match self.connection.output {
             Output::Table => {
-                let whose = who.word().unwrap_or_default();
+                let grantee = principal_args.grantee_notation().unwrap_or_default();
                 let remedies = policies.remedies(action, request, &decision);
-                let remedies = remedies.text(&whose, &resource_word(&resource));
-                let whose = whose_text(&whose);
-                let said = format!("{}: {whose} {} {resource}\n", word(&decision), action);
-                print(&format!("{said}{}{remedies}", text(&policies, &decision)));
+                let remedies = remedies.text(&grantee, &resource_text(&resource));
+                let grantee = principal_id(&grantee);
+                let headline =
+                    format!("{}: {grantee} {} {resource}\n", decision_name(&decision), action);
+                print(&format!("{headline}{}{remedies}", text(&policies, &decision)));
             }
             Output::Json => print_json(&json!({
-                "decision": word(&decision),
+                "decision": decision_name(&decision),
                 "policies": decision.policies,
                 "read-rules": decision.read_rules.as_deref().map(rules),
                 "revision": decision.revision.to_string(),
@@ -74,24 +74,24 @@ impl Explain {
                 "resource": resource.to_string(),
             })),
         }
-        Ok(ExitCode::from(if decision.allow { 0 } else { DENIED }))
+        Ok(ExitCode::from(if decision.allow { 0 } else { DENIED_EXIT_CODE }))
     }
 }
 
 impl Explain {
-    /// Returns true if a server evaluates its policies: its URL is set, and no option selects local
+    /// Returns whether a server explains the decision: its URL is set, and no option selects local
     /// policies.
-    fn asks_server(&self) -> bool {
+    fn is_online(&self) -> bool {
         let offline = self.offline || !self.policies.is_empty();
-        !offline && self.connection.is_said()
+        !offline && self.connection.is_configured()
     }
 }
 
-fn word(decision: &Decision) -> &'static str {
+fn decision_name(decision: &Decision) -> &'static str {
     if decision.allow { "allow" } else { "deny" }
 }
 
-/// Returns read rules as the server does.
+/// Returns read rules in the form of the server's response.
 fn rules(rules: &ReadRules) -> Vec<ReadRule> {
     let rules = rules.rules().iter().map(|rule| ReadRule {
         policy: rule.policy.clone(),
@@ -99,7 +99,7 @@ fn rules(rules: &ReadRules) -> Vec<ReadRule> {
         column_masks: rule
             .masks
             .iter()
-            .map(|(name, mask)| (name.clone(), mask.word().to_owned()))
+            .map(|(name, mask)| (name.clone(), mask.name().to_owned()))
             .collect(),
     });
     rules.collect()

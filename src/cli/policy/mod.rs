@@ -3,14 +3,14 @@
 
 use clap::{Args, Subcommand};
 
-use super::client::ask_server;
+use super::client::run_online;
 use super::exit::Outcome;
 
-mod ask;
 mod decision;
 mod diff;
 mod error;
 mod explain;
+mod explain_online;
 mod question;
 mod remote;
 mod test;
@@ -57,13 +57,13 @@ impl Policy {
             Command::Validate(validate) => validate.run(),
             Command::Test(test) => test.run(),
             Command::Explain(explain) => explain.run(),
-            Command::List(list) => return ask_server(list.run()),
-            Command::Show(show) => return ask_server(show.run()),
-            Command::Put(put) => return ask_server(put.run()),
-            Command::Delete(delete) => return ask_server(delete.run()),
-            Command::History(history) => return ask_server(history.run()),
-            Command::Diff(diff) => return ask_server(diff.run()),
-            Command::Rollback(rollback) => return ask_server(rollback.run()),
+            Command::List(list) => return run_online(list.run()),
+            Command::Show(show) => return run_online(show.run()),
+            Command::Put(put) => return run_online(put.run()),
+            Command::Delete(delete) => return run_online(delete.run()),
+            Command::History(history) => return run_online(history.run()),
+            Command::Diff(diff) => return run_online(diff.run()),
+            Command::Rollback(rollback) => return run_online(rollback.run()),
         };
         Ok(ended?)
     }

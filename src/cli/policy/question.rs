@@ -17,25 +17,25 @@ use slateberg_model::principal::{ANY_USER_ID, Identity, IdentityKind, Method};
 #[derive(Debug, Args)]
 pub(super) struct Question {
     #[command(flatten)]
-    pub(super) who: Who,
+    pub(super) principal_args: PrincipalArgs,
     /// Action, such as Load, Drop or `CommitData`
     #[arg(long, value_name = "ACTION")]
     pub(super) action: String,
     #[command(flatten)]
-    pub(super) what: What,
+    pub(super) resource_args: ResourceArgs,
     #[command(flatten)]
-    pub(super) circumstances: Circumstances,
+    pub(super) context_args: ContextArgs,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct Who {
+pub(super) struct PrincipalArgs {
     /// User, as ISSUER/SUBJECT [default with a server: the caller]
     #[arg(long, value_name = "ID")]
     pub(super) user: Option<String>,
     /// Service account: the ID of an API key
     #[arg(long, value_name = "ID", conflicts_with = "user")]
     pub(super) service_account: Option<String>,
-    /// API key of the server by its ID or name, with its roles and warehouses
+    /// ID or name of an API key of the server, whose roles and warehouses apply
     #[arg(
         long,
         value_name = "ID|NAME",
@@ -44,10 +44,12 @@ pub(super) struct Who {
         ],
     )]
     pub(super) key: Option<String>,
-    /// Role of the principal. Alone: what the role permits. Repeatable
+    /// Role of the principal. Repeatable. Without --user and --service-account, explains what the
+    /// role itself permits
     #[arg(long = "role", value_name = "ROLE")]
     pub(super) roles: Vec<String>,
-    /// Group of the principal. Alone: what the group permits. Repeatable
+    /// Group of the principal. Repeatable. Without --user and --service-account, explains what the
+    /// group itself permits
     #[arg(long = "group", value_name = "GROUP")]
     pub(super) groups: Vec<String>,
     /// Limit the credential to this warehouse. Repeatable [default: all]
@@ -66,7 +68,7 @@ pub(super) enum Authentication {
     ApiKey,
     /// Client certificate
     Mtls,
-    /// None: the catalog is embedded in the process of the caller
+    /// No authentication: the caller runs the catalog in its own process
     Embedded,
 }
 
@@ -82,9 +84,9 @@ impl Authentication {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct What {
+pub(super) struct ResourceArgs {
     #[command(flatten)]
-    place: Place,
+    selector: ResourceSelector,
     /// Property of the resource. Repeatable
     #[arg(long = "property", value_name = "KEY=VALUE", value_parser = key_value)]
     pub(super) properties: Vec<(String, String)>,
@@ -98,7 +100,7 @@ pub(super) struct What {
 
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
-pub(super) struct Place {
+pub(super) struct ResourceSelector {
     /// The resource is the catalog itself
     #[arg(long)]
     catalog: bool,
@@ -117,7 +119,7 @@ pub(super) struct Place {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct Circumstances {
+pub(super) struct ContextArgs {
     /// Time of the request, such as 2026-01-31T09:00:00Z [default: now]
     #[arg(long, value_name = "TIME")]
     pub(super) time: Option<String>,
@@ -129,23 +131,23 @@ pub(super) struct Circumstances {
     pub(super) client: Option<String>,
 }
 
-impl Who {
+impl PrincipalArgs {
     /// Rejects principals that only a server can resolve: its API keys, and the caller.
     pub(super) fn check_offline(&self) -> Result<(), Error> {
-        let server = "--url or SLATEBERG_URL says which server to ask";
+        let server = "set the server with --url or SLATEBERG_URL";
         if self.key.is_some() {
-            return Err(Error::Usage(format!("--key is about a key of a server: {server}")));
+            return Err(Error::Usage(format!("--key names an API key of a server: {server}")));
         }
-        if self.word().is_none() {
-            let who = "name the principal: --user, --service-account, --role or --group";
-            return Err(Error::Usage(format!("{who}; or {server}")));
+        if self.grantee_notation().is_none() {
+            let principal_args = "name the principal: --user, --service-account, --role or --group";
+            return Err(Error::Usage(format!("{principal_args}; or {server}")));
         }
         Ok(())
     }
 
     /// Returns the principal as a grantee, such as `role:analysts`. Returns `None` for an API key
     /// and for the caller.
-    pub(super) fn word(&self) -> Option<String> {
+    pub(super) fn grantee_notation(&self) -> Option<String> {
         let named = [
             ("user", self.user.as_ref()),
             ("service-account", self.service_account.as_ref()),
@@ -178,14 +180,14 @@ impl Who {
     }
 }
 
-impl What {
+impl ResourceArgs {
     pub(super) fn resource(&self) -> Result<Resource, Error> {
-        let place = &self.place;
+        let selector = &self.selector;
         let paths = [
-            (Kind::Warehouse, &place.warehouse),
-            (Kind::Namespace, &place.namespace),
-            (Kind::Table, &place.table),
-            (Kind::View, &place.view),
+            (Kind::Warehouse, &selector.warehouse),
+            (Kind::Namespace, &selector.namespace),
+            (Kind::Table, &selector.table),
+            (Kind::View, &selector.view),
         ];
         let named = paths.into_iter().find_map(|(kind, path)| Some((kind, path.as_deref()?)));
         let Some((kind, path)) = named else { return Ok(Resource::catalog()) };
@@ -199,7 +201,7 @@ impl What {
     }
 }
 
-impl Circumstances {
+impl ContextArgs {
     pub(super) fn context(&self) -> Result<Context, Error> {
         let now_ms = match &self.time {
             None => SystemClock.now_ms(),

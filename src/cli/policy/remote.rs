@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::diff;
 use crate::cli::change::Change;
-use crate::cli::client::{ClientError, Connection, below, body, parse};
+use crate::cli::client::{ClientError, Connection, body, child_path, parse};
 use crate::cli::output::{Output, json_text, principal, table};
 use slateberg_authz::listing::names;
 use slateberg_base::rfc3339;
@@ -81,10 +81,10 @@ pub(super) struct Rollback {
 }
 
 /// The output of a subcommand.
-type Said = Result<String, ClientError>;
+type RenderResult = Result<String, ClientError>;
 
 impl List {
-    pub(super) async fn run(self) -> Said {
+    pub(super) async fn run(self) -> RenderResult {
         let response = self.connection.send("GET", PATH, &Value::Null).await?;
         if self.connection.output == Output::Json && self.origin.is_none() {
             return Ok(json_text(&response));
@@ -114,8 +114,8 @@ impl List {
 }
 
 impl Show {
-    pub(super) async fn run(self) -> Said {
-        let policy = self.connection.send("GET", &below(PATH, &self.id), &Value::Null).await?;
+    pub(super) async fn run(self) -> RenderResult {
+        let policy = self.connection.send("GET", &child_path(PATH, &self.id), &Value::Null).await?;
         Ok(match self.connection.output {
             Output::Json => json_text(&policy),
             Output::Table => format!("{}\n", parse::<Policy>(policy)?.text.trim_end()),
@@ -124,7 +124,7 @@ impl Show {
 }
 
 impl Put {
-    pub(super) async fn run(self) -> Said {
+    pub(super) async fn run(self) -> RenderResult {
         let policy = self.read()?;
         let file = self.file.display().to_string();
         let named = names(&file, &policy).map_err(|problems| {
@@ -132,7 +132,7 @@ impl Put {
             ClientError::Input(lines.join("\n"))
         })?;
         let [Some(id)] = named.as_slice() else {
-            let expected = "expected one policy or template that names itself with @id(\"...\")";
+            let expected = "expected one policy or template with an annotation @id(\"...\")";
             return Err(ClientError::Input(format!("{file}: {expected}")));
         };
         let request = |comment, expected_revision| PutPolicyRequest {
@@ -140,8 +140,8 @@ impl Put {
             comment,
             expected_revision,
         };
-        let path = below(PATH, id);
-        outcome(&self.change, self.change.send("PUT", &path, request).await?)
+        let path = child_path(PATH, id);
+        render_change(&self.change, self.change.send("PUT", &path, request).await?)
     }
 
     fn read(&self) -> Result<String, ClientError> {
@@ -155,13 +155,13 @@ impl Put {
 }
 
 impl Delete {
-    pub(super) async fn run(self) -> Said {
-        outcome(&self.change, self.change.delete(&below(PATH, &self.id)).await?)
+    pub(super) async fn run(self) -> RenderResult {
+        render_change(&self.change, self.change.delete(&child_path(PATH, &self.id)).await?)
     }
 }
 
 impl History {
-    pub(super) async fn run(self) -> Said {
+    pub(super) async fn run(self) -> RenderResult {
         let path = format!("{PATH}/revisions?pageToken=&pageSize={}", self.limit.max(1));
         let page = self.connection.send("GET", &path, &Value::Null).await?;
         if self.connection.output == Output::Json {
@@ -180,7 +180,7 @@ impl History {
 }
 
 impl Diff {
-    pub(super) async fn run(self) -> Said {
+    pub(super) async fn run(self) -> RenderResult {
         let Self { from, to, connection } = self;
         let to = match to {
             Some(to) => to,
@@ -200,17 +200,17 @@ impl Diff {
 }
 
 impl Rollback {
-    pub(super) async fn run(self) -> Said {
+    pub(super) async fn run(self) -> RenderResult {
         let to = self.to;
         let request =
             |comment, expected_revision| RollbackRequest { to, comment, expected_revision };
         let path = format!("{PATH}/rollback");
-        outcome(&self.change, self.change.send("POST", &path, request).await?)
+        render_change(&self.change, self.change.send("POST", &path, request).await?)
     }
 }
 
 /// Describes the outcome of a change.
-fn outcome(change: &Change, response: Value) -> Said {
+fn render_change(change: &Change, response: Value) -> RenderResult {
     if change.connection.output == Output::Json {
         return Ok(json_text(&response));
     }

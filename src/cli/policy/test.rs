@@ -1,4 +1,4 @@
-//! `slateberg policy test`.
+//! `slateberg policy test`: compares the decisions of policy files with expected decisions.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -47,7 +47,7 @@ impl Test {
 
     fn outcomes(&self, file: &Path) -> Result<Vec<Outcome>, Error> {
         let text = std::fs::read_to_string(file);
-        let text = text.map_err(|error| policies::Error::Read(file.into(), error))?;
+        let text = text.map_err(|error| policies::Error::LoadedSettings(file.into(), error))?;
         let unusable =
             |error: &dyn std::fmt::Display| Error::Expectations(file.into(), error.to_string());
         let expectations: Expectations = toml::from_str(&text).map_err(|error| unusable(&error))?;
@@ -82,7 +82,7 @@ fn text(file: &Path, outcomes: &[Outcome]) -> String {
 }
 
 fn row(outcome: &Outcome) -> [String; 7] {
-    let word = |verdict| match verdict {
+    let verdict_name = |verdict| match verdict {
         Verdict::Allow => "allow",
         Verdict::Deny => "deny",
     };
@@ -95,17 +95,17 @@ fn row(outcome: &Outcome) -> [String; 7] {
         Some(rules) => format!(", reads {rules}"),
     };
     let expected = match &outcome.expected_policies {
-        Some(policies) => format!("{} by {}", word(outcome.expected), by(policies)),
-        None => word(outcome.expected).to_owned(),
+        Some(policies) => format!("{} by {}", verdict_name(outcome.expected), by(policies)),
+        None => verdict_name(outcome.expected).to_owned(),
     };
-    let so = outcome.expected_reads.as_ref().and(outcome.reads.as_ref());
+    let actual_reads = outcome.expected_reads.as_ref().and(outcome.reads.as_ref());
     [
         format!("#{}", outcome.expectation),
         outcome.principal.clone(),
         outcome.action.clone(),
         outcome.resource.clone(),
         expected + &reads(outcome.expected_reads.as_ref()),
-        word(outcome.decision).to_owned() + &reads(so),
+        verdict_name(outcome.decision).to_owned() + &reads(actual_reads),
         by(&outcome.policies),
     ]
 }

@@ -1,4 +1,4 @@
-//! `slateberg policy validate`.
+//! `slateberg policy validate`: validates policy files against the schema.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -19,7 +19,7 @@ pub(super) struct Validate {
     /// Policy files or directories, validated as one set
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Treat warnings as errors, such as a policy that never matches
+    /// Treat warnings as errors. A policy that never matches causes a warning
     #[arg(long)]
     deny_warnings: bool,
     #[arg(long, value_enum, default_value = "table", help = OUTPUT_HELP, help_heading = GLOBAL)]
@@ -43,8 +43,8 @@ impl Validate {
 }
 
 fn text(checked: &Result<PolicySet, Vec<Problem>>, files: usize) -> String {
-    let lines = |word: &str, problems: &[Problem]| -> String {
-        problems.iter().map(|problem| format!("{word}: {problem}\n")).collect()
+    let lines = |label: &str, problems: &[Problem]| -> String {
+        problems.iter().map(|problem| format!("{label}: {problem}\n")).collect()
     };
     match checked {
         Ok(policies) => format!(

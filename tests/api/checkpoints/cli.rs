@@ -1,11 +1,11 @@
-//! Checkpoints with the program, on a directory.
+//! The commands of the program for checkpoints, on a catalog in a directory.
 
 use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
-use crate::authn_cli::{Server, said};
+use crate::authn_cli::{Server, output_text};
 use crate::support::table::create_table;
 
 /// Runs a subcommand without a server.
@@ -14,7 +14,7 @@ fn offline(directory: &Path, arguments: &[&str]) -> Output {
     command.args(arguments).current_dir(directory).output().expect("it runs")
 }
 
-fn refused(output: Output) -> String {
+fn failed_output(output: Output) -> String {
     assert!(!output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
@@ -24,9 +24,9 @@ const DATA: [&str; 2] = ["--data-dir", "data"];
 async fn post(server: &Server, key: &str, path: &str, body: &Value) -> Value {
     let client = reqwest::Client::new();
     let sent = client.post(format!("{}{path}", server.uri)).bearer_auth(key).json(body).send();
-    let answer = sent.await.expect("it answers");
-    assert!(answer.status().is_success(), "{path}: {}", answer.status());
-    answer.json().await.unwrap_or_default()
+    let response = sent.await.expect("it answers");
+    assert!(response.status().is_success(), "{path}: {}", response.status());
+    response.json().await.unwrap_or_default()
 }
 
 /// Starts a server whose catalog has a table, and returns it with an admin's key.
@@ -44,47 +44,51 @@ async fn status(server: &Server, key: &str, path: &str) -> u16 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_checkpoint_is_made_restored_and_exported() {
+async fn checkpoint_is_created_restored_and_exported() {
     let directory = tempfile::tempdir().expect("there is room");
     let at = directory.path();
     let (server, key) = with_table(at).await;
-    let made =
-        said(server.run(at, &key, &["checkpoint", "create", "mine", "--expires-in-hours", "1"]));
-    assert!(made.starts_with("checkpoint ") && made.ends_with("  mine\n"), "{made}");
+    let output = output_text(server.run(
+        at,
+        &key,
+        &["checkpoint", "create", "mine", "--expires-in-hours", "1"],
+    ));
+    assert!(output.starts_with("checkpoint ") && output.ends_with("  mine\n"), "{output}");
     post(&server, &key, "/v1/namespaces", &json!({ "namespace": ["later"] })).await;
-    let listed = said(server.run(at, &key, &["checkpoint", "list"]));
+    let listed = output_text(server.run(at, &key, &["checkpoint", "list"]));
     assert!(listed.contains("  mine  ") && listed.matches("Z").count() >= 2, "{listed}");
 
     // While a server runs, a checkpoint can be read, but nothing can be changed.
     let restore = ["restore", "--to", "mine", "--yes"];
-    let told = refused(offline(at, &[&restore[..], &DATA].concat()));
-    assert!(told.contains("in use"), "{told}");
-    let told = refused(offline(at, &[&["export", "now.jsonl"][..], &DATA].concat()));
-    assert!(told.contains("in use"), "{told}");
+    let report = failed_output(offline(at, &[&restore[..], &DATA].concat()));
+    assert!(report.contains("in use"), "{report}");
+    let report = failed_output(offline(at, &[&["export", "now.jsonl"][..], &DATA].concat()));
+    assert!(report.contains("in use"), "{report}");
     assert!(!at.join("now.jsonl").exists());
     let export = ["export", "mine.jsonl", "--checkpoint", "mine"];
-    said(offline(at, &[&export[..], &DATA].concat()));
+    output_text(offline(at, &[&export[..], &DATA].concat()));
     let lines = std::fs::read_to_string(at.join("mine.jsonl")).expect("it is there");
     assert!(lines.contains(r#""type":"table""#) && !lines.contains("later"), "{lines}");
-    assert!(!lines.contains(&key), "the text of a key is nowhere");
+    assert!(!lines.contains(&key), "the export contains an API key");
     drop(server);
 
-    let told = said(offline(at, &[&restore[..], &DATA].concat()));
-    assert!(told.contains("restored to checkpoint mine of "), "{told}");
-    let undo = told.lines().last().expect("a line").split_whitespace().last().expect("a name");
-    let listed = said(offline(at, &[&["checkpoint", "list", "--offline"][..], &DATA].concat()));
+    let report = output_text(offline(at, &[&restore[..], &DATA].concat()));
+    assert!(report.contains("restored to checkpoint mine of "), "{report}");
+    let undo = report.lines().last().expect("a line").split_whitespace().last().expect("a name");
+    let listed =
+        output_text(offline(at, &[&["checkpoint", "list", "--offline"][..], &DATA].concat()));
     assert!(listed.contains(undo), "{listed}");
-    said(offline(at, &[&["fsck"][..], &DATA].concat()));
+    output_text(offline(at, &[&["fsck"][..], &DATA].concat()));
     let server = Server::start(at, &[]);
     assert_eq!(status(&server, &key, "/v1/namespaces/later").await, 404);
     assert_eq!(status(&server, &key, "/v1/namespaces/ns/tables/t").await, 200);
     drop(server);
-    said(offline(at, &[&["restore", "--to", undo, "--yes"][..], &DATA].concat()));
+    output_text(offline(at, &[&["restore", "--to", undo, "--yes"][..], &DATA].concat()));
     let delete = ["checkpoint", "delete", "mine", "--offline"];
-    said(offline(at, &[&delete[..], &DATA].concat()));
+    output_text(offline(at, &[&delete[..], &DATA].concat()));
     let server = Server::start(at, &[]);
     assert_eq!(status(&server, &key, "/v1/namespaces/later").await, 200);
-    assert!(!said(server.run(at, &key, &["checkpoint", "list"])).contains("mine"));
+    assert!(!output_text(server.run(at, &key, &["checkpoint", "list"])).contains("mine"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -94,7 +98,7 @@ async fn a_restore_without_yes_names_every_change_beside_a_running_server() {
     let (server, key) = with_table(at).await;
     post(&server, &key, "/v1/namespaces/ns/tables", &create_table("dropped")).await;
     post(&server, &key, "/v1/namespaces/ns/tables", &create_table("old")).await;
-    said(server.run(at, &key, &["checkpoint", "create", "mine"]));
+    output_text(server.run(at, &key, &["checkpoint", "create", "mine"]));
     let update =
         json!({ "requirements": [], "updates": [crate::support::table::set_property("k", "v")] });
     post(&server, &key, "/v1/namespaces/ns/tables/t", &update).await;
@@ -115,14 +119,14 @@ async fn a_restore_without_yes_names_every_change_beside_a_running_server() {
     let restore = ["restore", "--to", "mine", "--data-dir", "data"];
     let output = offline(at, &restore);
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
-    let text = said(output);
+    let text = output_text(output);
     assert!(text.contains("RESTORED\ntable     default/ns/dropped\n"), "{text}");
     assert!(text.contains("default/ns/old (now default/ns/new)\n"), "{text}");
     assert!(text.contains("table    default/ns/t\n"), "{text}");
     assert!(text.contains("namespace  default/later\ntable      default/later/t00\n"), "{text}");
     assert!(text.contains("default/later/t48\nand 3 more\n"), "{text}");
     assert!(text.ends_with("add --yes to apply the changes.\n"), "{text}");
-    let text = said(offline(at, &[&restore[..], &["--output", "json"]].concat()));
+    let text = output_text(offline(at, &[&restore[..], &["--output", "json"]].concat()));
     let changes = serde_json::from_str::<Value>(&text).expect("JSON")["changes"].take();
     assert_eq!(changes["tables"], json!({ "restored": 1, "changed": 2, "removed": 52 }));
     let objects = &changes["objects"];
@@ -138,7 +142,7 @@ async fn a_restore_without_yes_names_every_change_beside_a_running_server() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_export_becomes_the_same_catalog_elsewhere() {
+async fn import_of_an_export_gives_the_same_catalog() {
     let directory = tempfile::tempdir().expect("there is room");
     let at = directory.path();
     let server = Server::start(at, &[]);
@@ -153,11 +157,11 @@ async fn an_export_becomes_the_same_catalog_elsewhere() {
     let view = crate::support::view::create_view("v");
     post(&server, &key, "/v1/namespaces/ns%1Fbe.low/views", &view).await;
     let grant = ["grant", "read", "--to", "role:x", "--on", "table:default/ns/t"];
-    said(server.run(at, &key, &grant));
+    output_text(server.run(at, &key, &grant));
     server.stop();
-    said(offline(at, &[&["export", "all.jsonl"][..], &DATA].concat()));
-    let told = refused(offline(at, &[&["export", "all.jsonl"][..], &DATA].concat()));
-    assert!(told.contains("all.jsonl"), "it is not written over: {told}");
+    output_text(offline(at, &[&["export", "all.jsonl"][..], &DATA].concat()));
+    let report = failed_output(offline(at, &[&["export", "all.jsonl"][..], &DATA].concat()));
+    assert!(report.contains("all.jsonl"), "an export overwrites no file: {report}");
 
     // The new state uses the same warehouse location.
     let warehouse = format!("file://{}", at.join("data/warehouse/default").display());
@@ -166,13 +170,13 @@ async fn an_export_becomes_the_same_catalog_elsewhere() {
     std::fs::write(&config, text).expect("it is written");
     let elsewhere = ["--data-dir", "elsewhere", "--config", "elsewhere.toml"];
     let import = [&["import", "all.jsonl"][..], &elsewhere].concat();
-    let told = said(offline(at, &import));
-    assert!(told.contains("2 tables, 1 view, 0 policies, 1 grant, 1 API key"), "{told}");
+    let report = output_text(offline(at, &import));
+    assert!(report.contains("2 tables, 1 view, 0 policies, 1 grant, 1 API key"), "{report}");
     // A repeated import has no effect.
-    said(offline(at, &import));
-    said(offline(at, &[&["fsck"][..], &elsewhere].concat()));
+    output_text(offline(at, &import));
+    output_text(offline(at, &[&["fsck"][..], &elsewhere].concat()));
     let again = [&["export", "again.jsonl"][..], &elsewhere].concat();
-    said(offline(at, &again));
+    output_text(offline(at, &again));
     let lines = |file: &str| -> Vec<Value> {
         let text = std::fs::read_to_string(at.join(file)).expect("it is there");
         text.lines().skip(1).map(|line| serde_json::from_str(line).expect("JSON")).collect()
@@ -185,63 +189,70 @@ async fn an_export_becomes_the_same_catalog_elsewhere() {
     let third_key = third.keys()[0].clone();
     post(&third, &third_key, "/v1/namespaces", &json!({ "namespace": ["mine"] })).await;
     third.stop();
-    let told = refused(offline(at, &[&["import", "all.jsonl"][..], &other].concat()));
-    assert!(told.contains("the catalog is not empty. Not in the export: 1 namespace\n"), "{told}");
+    let report = failed_output(offline(at, &[&["import", "all.jsonl"][..], &other].concat()));
+    assert!(
+        report.contains("the catalog is not empty. Not in the export: 1 namespace\n"),
+        "{report}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_clone_is_served_beside_its_parent_and_thrown_away() {
+async fn clone_is_served_next_to_its_parent_and_deleted() {
     let directory = tempfile::tempdir().expect("there is room");
     let at = directory.path();
     let (server, key) = with_table(at).await;
-    let told = refused(offline(at, &[&["clone", "--to", "try"][..], &DATA].concat()));
-    assert!(told.contains("in use"), "{told}");
+    let report = failed_output(offline(at, &[&["clone", "--to", "try"][..], &DATA].concat()));
+    assert!(report.contains("in use"), "{report}");
     assert!(!at.join("try/state").exists());
-    said(server.run(at, &key, &["checkpoint", "create", "mine"]));
+    output_text(server.run(at, &key, &["checkpoint", "create", "mine"]));
     post(&server, &key, "/v1/namespaces", &json!({ "namespace": ["later"] })).await;
 
     let clone = ["clone", "--to", "try", "--checkpoint", "mine"];
-    let told = said(offline(at, &[&clone[..], &DATA].concat()));
-    assert!(told.contains("0 broken") && told.contains("slateberg serve --data-dir"), "{told}");
-    let pin = told.lines().last().expect("a line").split_whitespace().last().expect("a name");
-    let told = refused(offline(at, &[&clone[..], &DATA].concat()));
-    assert!(told.contains("the location is not empty"), "{told}");
-    assert!(said(server.run(at, &key, &["checkpoint", "list"])).contains(pin));
+    let report = output_text(offline(at, &[&clone[..], &DATA].concat()));
+    assert!(
+        report.contains("0 broken") && report.contains("slateberg serve --data-dir"),
+        "{report}"
+    );
+    let pin = report.lines().last().expect("a line").split_whitespace().last().expect("a name");
+    let report = failed_output(offline(at, &[&clone[..], &DATA].concat()));
+    assert!(report.contains("the location is not empty"), "{report}");
+    assert!(output_text(server.run(at, &key, &["checkpoint", "list"])).contains(pin));
 
     // The location of the warehouse is the parent's, even though the clone's settings do not
     // contain it.
-    let tried = Server::start_on(at, "try", &[]);
-    assert!(tried.keys().is_empty(), "the parent's key is good");
-    assert_eq!(status(&tried, &key, "/v1/namespaces/later").await, 404);
-    post(&tried, &key, "/v1/namespaces/ns/tables", &create_table("tried")).await;
+    let attempt = Server::start_on(at, "try", &[]);
+    assert!(attempt.keys().is_empty(), "the parent's key is valid, so none is printed");
+    assert_eq!(status(&attempt, &key, "/v1/namespaces/later").await, 404);
+    post(&attempt, &key, "/v1/namespaces/ns/tables", &create_table("tried")).await;
     let update =
         json!({ "requirements": [], "updates": [crate::support::table::set_property("k", "v")] });
-    for server in [&server, &tried] {
+    for server in [&server, &attempt] {
         post(server, &key, "/v1/namespaces/ns/tables/t", &update).await;
     }
     assert_eq!(status(&server, &key, "/v1/namespaces/ns/tables/tried").await, 404);
-    let purge = format!("{}/v1/namespaces/ns/tables/t?purgeRequested=true", tried.uri);
+    let purge = format!("{}/v1/namespaces/ns/tables/t?purgeRequested=true", attempt.uri);
     let sent = reqwest::Client::new().delete(purge).bearer_auth(&key).send();
     assert_eq!(sent.await.expect("it answers").status(), 400);
-    tried.stop();
-    let told = said(offline(at, &["fsck", "--data-dir", "try"]));
-    assert!(told.contains("a clone of file://") && told.contains("; 0 broken"), "{told}");
+    attempt.stop();
+    let report = output_text(offline(at, &["fsck", "--data-dir", "try"]));
+    assert!(report.contains("a clone of file://") && report.contains("; 0 broken"), "{report}");
 
     // A clone of a directory without a running server needs no checkpoint.
     server.stop();
-    said(offline(at, &[&["clone", "--to", "now"][..], &DATA].concat()));
+    output_text(offline(at, &[&["clone", "--to", "now"][..], &DATA].concat()));
     let now = Server::start_on(at, "now", &[]);
     assert_eq!(status(&now, &key, "/v1/namespaces/later").await, 200);
     drop(now);
     std::fs::remove_dir_all(at.join("try")).expect("it is there");
-    said(offline(at, &[&["checkpoint", "delete", pin, "--offline"][..], &DATA].concat()));
-    said(offline(at, &[&["fsck"][..], &DATA].concat()));
-    let listed = said(offline(at, &[&["checkpoint", "list", "--offline"][..], &DATA].concat()));
+    output_text(offline(at, &[&["checkpoint", "delete", pin, "--offline"][..], &DATA].concat()));
+    output_text(offline(at, &[&["fsck"][..], &DATA].concat()));
+    let listed =
+        output_text(offline(at, &[&["checkpoint", "list", "--offline"][..], &DATA].concat()));
     assert!(!listed.contains(pin) && listed.contains("clone-"), "{listed}");
 }
 
 #[test]
-fn wrong_lines_are_told_by_their_numbers_and_nothing_is_written() {
+fn import_reports_malformed_lines_by_number_and_writes_nothing() {
     let directory = tempfile::tempdir().expect("there is room");
     let at = directory.path();
     let id = |n: u8| format!("0190b6ad-0000-7000-8000-0000000000{n:02}");
@@ -294,10 +305,10 @@ fn wrong_lines_are_told_by_their_numbers_and_nothing_is_written() {
     for (lines, expected) in cases {
         let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
         std::fs::write(at.join("lines.jsonl"), text).expect("it is written");
-        let told = refused(offline(at, &[&["import", "lines.jsonl"][..], &DATA].concat()));
-        assert!(told.contains(expected), "{expected}: {told}");
+        let report = failed_output(offline(at, &[&["import", "lines.jsonl"][..], &DATA].concat()));
+        assert!(report.contains(expected), "{expected}: {report}");
     }
     std::fs::write(at.join("lines.jsonl"), b"\xff\xfe nonsense\n").expect("it is written");
-    let told = refused(offline(at, &[&["import", "lines.jsonl"][..], &DATA].concat()));
-    assert!(told.contains("line 1: not a line of an export"), "{told}");
+    let report = failed_output(offline(at, &[&["import", "lines.jsonl"][..], &DATA].concat()));
+    assert!(report.contains("line 1: not a line of an export"), "{report}");
 }

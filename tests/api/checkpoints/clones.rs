@@ -1,4 +1,5 @@
-//! Clones: a second catalog that starts from a state of the first and shares its objects.
+//! Clones: a clone is a second catalog that starts from a state of the first, its parent, and
+//! shares the parent's objects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +14,12 @@ use slateberg::app::App;
 use slateberg_base::progress::Progress;
 use slateberg_config::Settings;
 use slateberg_runtime::clone::{Cloned, clone_catalog};
-use slateberg_runtime::stopped::{StoppedCatalog, StoppedError, Wanted};
+use slateberg_runtime::offline_writer::{OfflineError, OfflineWriter, RestoreTarget};
 use slateberg_store::records::{FORMAT_OF_CLONES, FORMAT_VERSION};
 
-use super::{PATH, TABLE, book, change, furnished, grant, keep, restore, seams, seen};
+use super::{
+    PATH, TABLE, app_with_content, book, change, dependencies, grant, keep, restore, visible_state,
+};
 use crate::encryption::encrypted;
 use crate::support::app::{TestApp, memory_settings};
 use crate::support::faults::{FaultStore, Verb};
@@ -30,11 +33,11 @@ async fn clone_to(
     settings: &Settings,
     of: Option<&str>,
     to: &str,
-) -> Result<Cloned, StoppedError> {
+) -> Result<Cloned, OfflineError> {
     clone_catalog(
         settings,
-        &seams(bucket),
-        of.map(Wanted::parse).as_ref(),
+        &dependencies(bucket),
+        of.map(RestoreTarget::parse).as_ref(),
         to,
         &Progress::default(),
     )
@@ -65,42 +68,42 @@ async fn files(app: &TestApp) -> Vec<String> {
     app.files("memory:///warehouse").await
 }
 
-fn refused(result: Result<Cloned, StoppedError>) -> String {
+fn rejection(result: Result<Cloned, OfflineError>) -> String {
     result.err().expect("it is refused").to_string()
 }
 
 #[tokio::test]
-async fn both_catalogs_go_on_and_neither_sees_the_other() {
-    let app = furnished().await;
+async fn clone_and_parent_change_independently() {
+    let app = app_with_content().await;
     keep(&app, "before").await;
-    let (before, policies) = (seen(&app).await, book(&app).await);
+    let (before, policies) = (visible_state(&app).await, book(&app).await);
     let clone = cloned(&app, "before").await;
-    assert_eq!((seen(&clone).await, book(&clone).await), (before.clone(), policies));
+    assert_eq!((visible_state(&clone).await, book(&clone).await), (before.clone(), policies));
 
     let tag = app.get(TABLE).await.expect(200).header("etag").to_owned();
     let copy = clone.get(TABLE).await.expect(200);
-    assert_ne!(copy.header("etag"), tag, "both count versions on from the same one");
+    assert_ne!(copy.header("etag"), tag, "both continue with the same version numbers");
 
     change(&app).await;
-    let after = seen(&app).await;
+    let after = visible_state(&app).await;
     assert_ne!(after, before);
-    assert_eq!(seen(&clone).await, before, "nothing that the parent does comes to the clone");
+    assert_eq!(visible_state(&clone).await, before, "a change of the parent affects the clone");
 
     clone.create_namespace(&["tried"]).await;
     clone.commit("ns", "t", vec![], append(2, Some(1), 2)).await.expect(200);
     clone.delete("/v1/namespaces/ns/tables/renamed").await.expect(204);
     grant(&clone, "role:tried").await;
-    let tried = seen(&clone).await;
-    assert_eq!(seen(&app).await, after, "nothing that the clone does comes to the parent");
+    let attempt = visible_state(&clone).await;
+    assert_eq!(visible_state(&app).await, after, "a change of the clone affects the parent");
     let (app, clone) = (app.restart().await, clone.restart().await);
-    assert_eq!((seen(&app).await, seen(&clone).await), (after, tried));
+    assert_eq!((visible_state(&app).await, visible_state(&clone).await), (after, attempt));
     app.commit("ns", "t", vec![], vec![set_property("both", "yes")]).await.expect(200);
     clone.commit("ns", "t", vec![], vec![set_property("both", "yes")]).await.expect(200);
 }
 
 #[tokio::test]
-async fn a_clone_deletes_no_file_and_says_so() {
-    let app = furnished().await;
+async fn clone_deletes_no_files_and_reports_it() {
+    let app = app_with_content().await;
     let kept = json!({
         "write.metadata.delete-after-commit.enabled": "true",
         "write.metadata.previous-versions-max": "1",
@@ -114,8 +117,8 @@ async fn a_clone_deletes_no_file_and_says_so() {
     let clone = cloned(&app, "before").await;
 
     let purge = "/v1/namespaces/ns/tables/dropped?purgeRequested=true";
-    let told = clone.delete(purge).await.expect_error(400, "IllegalArgumentException");
-    assert!(told.message().contains("this catalog is a clone"), "{}", told.message());
+    let error = clone.delete(purge).await.expect_error(400, "IllegalArgumentException");
+    assert!(error.message().contains("this catalog is a clone"), "{}", error.message());
     clone.get("/v1/namespaces/ns/tables/dropped").await.expect(200);
     clone.delete("/v1/namespaces/ns/tables/dropped").await.expect(204);
     clone.delete(purge).await.expect(404);
@@ -134,7 +137,7 @@ async fn a_clone_deletes_no_file_and_says_so() {
     assert_eq!(
         clone.app.runtime.catalog.jobs().run_jobs().await.expect("they run"),
         1,
-        "the search alone"
+        "only the search for orphans runs"
     );
     let after = files(&clone).await;
     assert!(before.iter().all(|file| after.contains(file)), "{before:#?} {after:#?}");
@@ -156,9 +159,9 @@ async fn a_clone_deletes_no_file_and_says_so() {
 }
 
 #[tokio::test]
-async fn keys_are_good_in_both_and_tokens_and_answers_in_one() {
-    let app = furnished().await;
-    let token = |answer: Value| answer["access_token"].as_str().expect("a token").to_owned();
+async fn api_keys_are_valid_in_clone_and_parent_but_tokens_and_idempotency_records_in_one() {
+    let app = app_with_content().await;
+    let token = |response: Value| response["access_token"].as_str().expect("a token").to_owned();
     let exchange = async |app: &TestApp| {
         let form = format!("grant_type=client_credentials&client_secret={}", app.credential());
         let request = axum::http::Request::builder()
@@ -185,13 +188,14 @@ async fn keys_are_good_in_both_and_tokens_and_answers_in_one() {
         app.get_as(other, "/v1/namespaces").await.expect(401);
     }
     assert_eq!((create(&app).await, create(&clone).await), (200, 409));
-    let told = async |app: &TestApp| app.get("/management/v1/server").await.expect(200).body;
-    assert_eq!(told(&app).await["clone-of"], Value::Null);
-    assert_eq!(told(&clone).await["clone-of"]["checkpoint"], "before");
+    let response_body =
+        async |app: &TestApp| app.get("/management/v1/server").await.expect(200).body;
+    assert_eq!(response_body(&app).await["clone-of"], Value::Null);
+    assert_eq!(response_body(&clone).await["clone-of"]["checkpoint"], "before");
 }
 
 #[tokio::test]
-async fn an_encrypted_catalog_is_cloned_and_each_changes_its_own_keys() {
+async fn encrypted_clone_and_parent_rotate_keys_independently() {
     let (app, _file) = encrypted().await;
     app.create_namespace(&["ns"]).await;
     app.create_table("ns", "t").await;
@@ -203,10 +207,10 @@ async fn an_encrypted_catalog_is_cloned_and_each_changes_its_own_keys() {
     };
     rotate(&app).await;
     keep(&app, "before").await;
-    let before = seen(&app).await;
+    let before = visible_state(&app).await;
     let clone = cloned(&app, "before").await;
-    assert_eq!(seen(&clone).await, before);
-    // Each has a third key of its own.
+    assert_eq!(visible_state(&clone).await, before);
+    // Parent and clone each create a third key of their own, with different numbers.
     assert_eq!(rotate(&app).await, (3, vec![1, 2, 3]));
     assert_eq!(rotate(&clone).await, (4, vec![1, 2, 3, 4]));
     for (app, key) in [(&app, "parent"), (&clone, "clone")] {
@@ -226,13 +230,13 @@ async fn an_encrypted_catalog_is_cloned_and_each_changes_its_own_keys() {
     let mut settings = memory_settings();
     settings.state.url = CLONE.to_owned();
     settings.encryption = slateberg_kms::settings::Settings::default();
-    let opened = App::build(settings, seams(&clone.bucket)).await;
-    let told = opened.err().expect("it is refused").to_string();
-    assert!(told.contains("the store is encrypted"), "{told}");
+    let opened = App::build(settings, dependencies(&clone.bucket)).await;
+    let error = opened.err().expect("it is refused").to_string();
+    assert!(error.contains("the store is encrypted"), "{error}");
 }
 
 #[tokio::test]
-async fn a_parent_whose_log_is_elsewhere_is_cloned_without_a_log() {
+async fn parent_with_a_separate_log_is_cloned_without_it() {
     let app = TestApp::with_settings(|settings| {
         settings.state.wal_url = "memory:///log".to_owned();
     })
@@ -240,45 +244,46 @@ async fn a_parent_whose_log_is_elsewhere_is_cloned_without_a_log() {
     app.create_namespace(&["ns"]).await;
     app.create_table("ns", "t").await;
     keep(&app, "before").await;
-    let (before, log) = (seen(&app).await, app.files("memory:///log").await);
+    let (before, log) = (visible_state(&app).await, app.files("memory:///log").await);
     let clone = cloned(&app, "before").await;
-    assert_eq!(seen(&clone).await, before);
+    assert_eq!(visible_state(&clone).await, before);
     clone.commit("ns", "t", vec![], vec![set_property("k", "v")]).await.expect(200);
     let (clone, app) = (clone.restart().await, app.restart().await);
     assert_eq!(clone.get(TABLE).await.expect(200).body["metadata"]["properties"]["k"], "v");
-    assert_eq!(seen(&app).await, before);
+    assert_eq!(visible_state(&app).await, before);
     assert!(log.iter().all(|file| !file.contains("clone")));
-    assert!(!clone.files("memory:///clone/wal").await.is_empty(), "it is beside the rest");
+    assert!(!clone.files("memory:///clone/wal").await.is_empty(), "the clone has its own log");
 }
 
 #[tokio::test]
-async fn a_clone_has_checkpoints_and_exports_of_its_own() {
-    let app = furnished().await;
+async fn clone_has_its_own_checkpoints_and_exports() {
+    let app = app_with_content().await;
     keep(&app, "before").await;
     let clone = cloned(&app, "before").await;
     assert_eq!(clone.get(PATH).await.expect(200).body["checkpoints"], json!([]));
     keep(&clone, "of-the-clone").await;
-    let before = seen(&clone).await;
+    let before = visible_state(&clone).await;
     change(&app).await;
     clone.create_namespace(&["tried"]).await;
     clone.app.runtime.catalog.close().await.expect("it closes");
     let settings = Settings::clone(&clone.app.runtime.settings);
     let done = restore(&clone.bucket, &settings, "of-the-clone").await.expect("it is restored");
-    assert_eq!(done.told.namespaces.removed, 1);
+    assert_eq!(done.summary.namespaces.removed, 1);
     let clone = clone.restart_closed().await;
-    assert_eq!(seen(&clone).await, before);
+    assert_eq!(visible_state(&clone).await, before);
     clone.delete(&format!("{TABLE}?purgeRequested=true")).await.expect(400);
 
     // The export of a clone is like that of any catalog. A catalog that imports it is not a clone.
     clone.app.runtime.catalog.close().await.expect("it closes");
     let mut lines = Vec::new();
-    let export = slateberg_runtime::stopped::export_lines;
-    export(&settings, &seams(&clone.bucket), None, &mut lines, &Progress::default())
+    let export = slateberg_runtime::offline_writer::export_lines;
+    export(&settings, &dependencies(&clone.bucket), None, &mut lines, &Progress::default())
         .await
         .expect("it is exported");
     let settings = Settings { state: memory_settings().state, ..settings };
     let bucket: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
-    let other = StoppedCatalog::open_or_make(&settings, &seams(&bucket)).await.expect("it opens");
+    let other =
+        OfflineWriter::open_or_make(&settings, &dependencies(&bucket)).await.expect("it opens");
     other
         .import(|| Ok(lines.as_slice()), None, &Progress::default())
         .await
@@ -287,31 +292,31 @@ async fn a_clone_has_checkpoints_and_exports_of_its_own() {
 }
 
 #[tokio::test]
-async fn an_older_binary_refuses_a_clone_and_takes_its_parent() {
+async fn older_binary_rejects_a_clone_and_opens_its_parent() {
     use slateberg_runtime::offline::OfflineCatalog;
     use slateberg_store::keys::StoreKey;
-    use slateberg_store::read::Read;
+    use slateberg_store::read::StoreRead;
 
-    let app = furnished().await;
+    let app = app_with_content().await;
     keep(&app, "before").await;
     let clone = cloned(&app, "before").await;
     let mut formats = Vec::new();
     for app in [&app, &clone] {
-        let seams = seams(&app.bucket);
+        let dependencies = dependencies(&app.bucket);
         let catalog =
-            OfflineCatalog::open(&app.app.runtime.settings, &seams).await.expect("it opens");
+            OfflineCatalog::open(&app.app.runtime.settings, &dependencies).await.expect("it opens");
         let format = catalog.store.get(&StoreKey).await.expect("it is read").expect("it is there");
         formats.push((format.format_version, format.catalog_id));
     }
     let (parent, clone) = (formats[0], formats[1]);
     assert_eq!((parent.0, clone.0), (FORMAT_VERSION, FORMAT_OF_CLONES));
-    assert!(clone.0 > parent.0, "the binaries that know no clones know the format of the parent");
+    assert!(clone.0 > parent.0, "older binaries open the parent and reject the clone");
     assert_ne!(parent.1, clone.1);
 }
 
 #[tokio::test]
-async fn what_cannot_be_a_clone_is_refused_and_changes_nothing() {
-    let app = furnished().await;
+async fn invalid_clone_is_rejected_and_changes_nothing() {
+    let app = app_with_content().await;
     keep(&app, "before").await;
     let settings = Settings::clone(&app.app.runtime.settings);
     let before = app.get(PATH).await.expect(200).body;
@@ -328,32 +333,32 @@ async fn what_cannot_be_a_clone_is_refused_and_changes_nothing() {
         (Some("2001-01-01T00:00:00Z"), CLONE, "there is no checkpoint from 2001-01-01"),
         (None, CLONE, "say which state with --checkpoint"),
     ] {
-        let told = refused(clone_to(&app.bucket, &settings, of, to).await);
-        assert!(told.contains(expected), "{to}: {told}");
+        let found = rejection(clone_to(&app.bucket, &settings, of, to).await);
+        assert!(found.contains(expected), "{to}: {found}");
     }
     assert_eq!(app.get(PATH).await.expect(200).body, before);
     assert_eq!(app.files("memory:///").await, state);
 
     let clone = cloned(&app, "before").await;
-    let told = refused(clone_to(&app.bucket, &settings, Some("before"), CLONE).await);
-    assert!(told.contains("the location is not empty"), "{told}");
+    let found = rejection(clone_to(&app.bucket, &settings, Some("before"), CLONE).await);
+    assert!(found.contains("the location is not empty"), "{found}");
     clone.get(TABLE).await.expect(200);
     keep(&clone, "again").await;
     let theirs = Settings::clone(&clone.app.runtime.settings);
-    let told = refused(clone_to(&app.bucket, &theirs, Some("again"), "memory:///third").await);
-    assert!(told.contains("this catalog is a clone itself, of memory:///state"), "{told}");
+    let found = rejection(clone_to(&app.bucket, &theirs, Some("again"), "memory:///third").await);
+    assert!(found.contains("this catalog is a clone itself, of memory:///state"), "{found}");
 }
 
 /// Returns a bucket with a catalog that has a checkpoint, and its settings.
 async fn stopped() -> (Arc<dyn ObjectStore>, Settings) {
-    let app = furnished().await;
+    let app = app_with_content().await;
     keep(&app, "before").await;
     app.app.runtime.catalog.close().await.expect("it closes");
     (Arc::clone(&app.bucket), Settings::clone(&app.app.runtime.settings))
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_clone_that_is_cut_off_at_any_write_is_made_when_it_is_asked_for_again() {
+async fn interrupted_clone_completes_when_repeated() {
     let (bucket, settings) = stopped().await;
     let faults = FaultStore::new(bucket);
     let store: Arc<dyn ObjectStore> = Arc::clone(&faults) as _;
@@ -362,7 +367,7 @@ async fn a_clone_that_is_cut_off_at_any_write_is_made_when_it_is_asked_for_again
     let cut = join_all((0..writes).map(cut_off_after)).await;
     // The number of writes may differ slightly between runs.
     assert!(cut.iter().filter(|cut| **cut).count() + 3 > writes, "{cut:?}");
-    assert!(writes > 8, "pin, manifests, log and sorted runs: {:?}", faults.requests());
+    assert!(writes > 8, "a clone writes pin, manifests, log and runs: {:?}", faults.requests());
 }
 
 /// Interrupts a clone after this many writes and repeats it. Returns whether it was incomplete.
@@ -383,17 +388,20 @@ async fn cut_off_after(writes: usize) -> bool {
     let manifests = object_store::path::Path::from("clone/manifest");
     let mut manifests = bucket.list(Some(&manifests));
     let is_begun = manifests.next().await.is_some();
-    let is_done = is_begun && App::build(theirs.clone(), seams(&bucket)).await.is_ok();
+    let is_done = is_begun && App::build(theirs.clone(), dependencies(&bucket)).await.is_ok();
     let parent = TestApp::with(Arc::clone(&bucket), settings.clone()).await;
     let again = clone_to(&bucket, &settings, Some("before"), CLONE).await;
     match again {
         Ok(done) => assert!(!is_done && done.report.broken.is_empty(), "after {writes} writes"),
         Err(error) => {
-            let told = error.to_string();
-            assert!(is_done && told.contains("the location is not empty"), "{writes}: {told}");
+            let message = error.to_string();
+            assert!(
+                is_done && message.contains("the location is not empty"),
+                "{writes}: {message}"
+            );
         }
     }
-    let clone = App::build(theirs, seams(&bucket)).await.expect("it is served");
+    let clone = App::build(theirs, dependencies(&bucket)).await.expect("it is served");
     assert!(clone.runtime.catalog.clone_of().is_some(), "after {writes} writes");
     parent.app.runtime.catalog.close().await.expect("nothing has disturbed the parent");
     true
@@ -401,10 +409,10 @@ async fn cut_off_after(writes: usize) -> bool {
 
 #[tokio::test]
 async fn a_clone_inside_a_warehouse_is_rejected() {
-    let app = furnished().await;
+    let app = app_with_content().await;
     keep(&app, "before").await;
     let settings = Settings::clone(&app.app.runtime.settings);
     let to = "memory:///warehouse/clone";
-    let message = refused(clone_to(&app.bucket, &settings, Some("before"), to).await);
+    let message = rejection(clone_to(&app.bucket, &settings, Some("before"), to).await);
     assert!(message.contains("state") && message.contains("is there"), "{message}");
 }

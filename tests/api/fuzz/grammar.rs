@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::Generated;
 use super::mutate::{break_bytes, break_json, break_text};
-use crate::support::app::Answer;
+use crate::support::app::TestResponse;
 use crate::support::path;
 use crate::support::table::create_table;
 use crate::support::view::create_view;
@@ -16,7 +16,7 @@ use crate::support::view::create_view;
 pub(super) const NAMES: [&str; 6] = ["a", "b", "t", "v", "x.y", "ü /%"];
 
 /// Requests that create the basic resources.
-pub(super) fn furniture() -> Vec<(&'static str, Value)> {
+pub(super) fn initial_resources() -> Vec<(&'static str, Value)> {
     // A location property that points elsewhere would prevent the creation of tables.
     let nowhere = || json!({ "removals": ["location"] });
     vec![
@@ -65,8 +65,8 @@ impl Grammar {
     }
 
     /// Remembers the values of a response that a client would send back.
-    pub(super) fn learn(&mut self, answer: &Answer) {
-        self.learn_made(answer);
+    pub(super) fn learn(&mut self, answer: &TestResponse) {
+        self.learn_created(answer);
         let body = &answer.body;
         let metadata = &body["metadata"];
         for value in [
@@ -92,8 +92,8 @@ impl Grammar {
         if self.seen.len() < 64 {
             self.seen.push(text);
         } else {
-            let place = self.rng.random_range(0..64);
-            self.seen[place] = text;
+            let at = self.rng.random_range(0..64);
+            self.seen[at] = text;
         }
     }
 
@@ -170,8 +170,8 @@ impl Grammar {
         if self.seen.is_empty() {
             return String::new();
         }
-        let place = self.rng.random_range(0..self.seen.len());
-        self.seen[place].clone()
+        let at = self.rng.random_range(0..self.seen.len());
+        self.seen[at].clone()
     }
 
     fn draft(&mut self) -> Draft {

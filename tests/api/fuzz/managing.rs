@@ -5,7 +5,7 @@ use rand::RngExt;
 use serde_json::{Value, json};
 
 use super::grammar::{Draft, Grammar, bare, post};
-use crate::support::app::Answer;
+use crate::support::app::TestResponse;
 use crate::support::path;
 
 /// Prefix of the management API.
@@ -26,11 +26,11 @@ fn one(list: &str, name: &str) -> String {
 impl Grammar {
     /// Remembers the id of a created resource, except that of the credential in use, which must not
     /// be revoked.
-    pub(super) fn learn_made(&mut self, answer: &Answer) {
-        if !matches!(answer.status.as_u16(), 201 | 202) {
+    pub(super) fn learn_created(&mut self, response: &TestResponse) {
+        if !matches!(response.status.as_u16(), 201 | 202) {
             return;
         }
-        for id in [&answer.body["id"], &answer.body["grant"]["id"]] {
+        for id in [&response.body["id"], &response.body["grant"]["id"]] {
             if let Some(id) = id.as_str() {
                 self.made.push(id.to_owned());
             }
@@ -40,12 +40,12 @@ impl Grammar {
     }
 
     /// Returns the id of a created resource, or a value that could be one.
-    fn made(&mut self) -> String {
+    fn created(&mut self) -> String {
         if self.made.is_empty() || self.one_of(12) {
             return self.name().to_owned();
         }
-        let place = self.rng.random_range(0..self.made.len());
-        self.made[place].clone()
+        let at = self.rng.random_range(0..self.made.len());
+        self.made[at].clone()
     }
 
     /// Generates a management request.
@@ -61,7 +61,7 @@ impl Grammar {
             2..6 => bare(Method::GET, format!("{MANAGEMENT}/{}", self.pick(&LISTS))),
             6..9 => {
                 let list = self.pick(&LISTS);
-                let id = if self.one_of(2) { self.made() } else { self.name().to_owned() };
+                let id = if self.one_of(2) { self.created() } else { self.name().to_owned() };
                 bare(Method::GET, one(list, &id))
             }
             9..18 => self.about_policies(),
@@ -77,7 +77,7 @@ impl Grammar {
     fn about_keys(&mut self) -> Draft {
         let role = self.pick(&["reader", "writer", "admin", "owner"]);
         match self.rng.random_range(0..6) {
-            0..2 => bare(Method::DELETE, one("api-keys", &self.made())),
+            0..2 => bare(Method::DELETE, one("api-keys", &self.created())),
             2 => bare(Method::POST, format!("{MANAGEMENT}/encryption/rotate")),
             3 => post(
                 format!("{MANAGEMENT}/encryption/rewrap"),
@@ -168,7 +168,7 @@ impl Grammar {
 
     fn about_grants(&mut self) -> Draft {
         match self.rng.random_range(0..8) {
-            0..2 => bare(Method::DELETE, one("grants", &self.made())),
+            0..2 => bare(Method::DELETE, one("grants", &self.created())),
             2 => {
                 let (to, on) = (self.grantee(), self.resource());
                 let [to, on] = [to, on].map(|it| path::segment(&it));
@@ -199,7 +199,7 @@ impl Grammar {
         let action = self.pick(&["Load", "Drop", "ManagePolicies", "CommitData", "List"]);
         let mut body = json!({ "action": action, "resource": self.resource() });
         match self.rng.random_range(0..4) {
-            0 => body["principal"] = json!({ "key": self.made() }),
+            0 => body["principal"] = json!({ "key": self.created() }),
             1 => {
                 body["principal"] = json!({
                     "user": self.name(), "roles": ["reader"], "groups": [self.name()],
@@ -222,9 +222,9 @@ impl Grammar {
 
     fn about_warehouses(&mut self) -> Draft {
         let name = self.pick(&["lake", "lake", "pond", "default", "absent"]).to_owned();
-        let place = self.pick(&["memory:///lake", "memory:///pond", "memory:///warehouse/below"]);
+        let at = self.pick(&["memory:///lake", "memory:///pond", "memory:///warehouse/below"]);
         let storage = json!({
-            "location": place, "allowed-locations": ["memory:///shared/"], "options": {},
+            "location": at, "allowed-locations": ["memory:///shared/"], "options": {},
             "access": { "delegation": [], "credentials-seconds": 3600 },
         });
         let mut body = json!({
@@ -249,7 +249,7 @@ impl Grammar {
 
     fn about_jobs(&mut self) -> Draft {
         if self.one_of(3) {
-            let path = one("jobs", &self.made());
+            let path = one("jobs", &self.created());
             return bare(Method::POST, format!("{path}/cancel"));
         }
         let mut body = json!({ "kind": "orphan-removal", "resource": self.resource() });
@@ -262,7 +262,7 @@ impl Grammar {
 
     fn about_checkpoints(&mut self) -> Draft {
         if self.one_of(3) {
-            let which = if self.one_of(2) { self.made() } else { self.name().to_owned() };
+            let which = if self.one_of(2) { self.created() } else { self.name().to_owned() };
             return bare(Method::DELETE, one("checkpoints", &which));
         }
         let mut body = json!({ "name": self.name() });

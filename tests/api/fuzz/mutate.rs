@@ -47,22 +47,22 @@ pub(super) fn break_json(rng: &mut StdRng, value: &mut Value) {
     if rng.random_ratio(5, 6) {
         match value {
             Value::Object(members) if !members.is_empty() => {
-                let place = rng.random_range(0..members.len());
-                if let Some((_, member)) = members.iter_mut().nth(place) {
+                let at = rng.random_range(0..members.len());
+                if let Some((_, member)) = members.iter_mut().nth(at) {
                     return break_json(rng, member);
                 }
             }
             Value::Array(elements) if !elements.is_empty() => {
-                let place = rng.random_range(0..elements.len());
-                return break_json(rng, &mut elements[place]);
+                let at = rng.random_range(0..elements.len());
+                return break_json(rng, &mut elements[at]);
             }
             _ => {}
         }
     }
     match (value, rng.random_range(0..6)) {
         (Value::Object(members), 0..2) if !members.is_empty() => {
-            let place = rng.random_range(0..members.len());
-            if let Some(name) = members.keys().nth(place).cloned() {
+            let at = rng.random_range(0..members.len());
+            if let Some(name) = members.keys().nth(at).cloned() {
                 members.remove(&name);
             }
         }
@@ -86,18 +86,18 @@ pub(super) fn break_json(rng: &mut StdRng, value: &mut Value) {
 
 /// Mutates a body's bytes.
 pub(super) fn break_bytes(rng: &mut StdRng, bytes: &mut Vec<u8>) {
-    let place = rng.random_range(0..=bytes.len());
+    let at = rng.random_range(0..=bytes.len());
     match rng.random_range(0..8) {
-        0 => bytes.truncate(place),
-        1 => drop(bytes.drain(..place)),
-        2 => bytes.insert(place, rng.random_range(0..=255)),
+        0 => bytes.truncate(at),
+        1 => drop(bytes.drain(..at)),
+        2 => bytes.insert(at, rng.random_range(0..=255)),
         3 => bytes.extend_from_slice(&bytes.clone()),
-        4 => drop(bytes.splice(place..place, "[".repeat(5000).into_bytes())),
-        5 => *bytes = (0..place).map(|_| rng.random_range(0..=255)).collect(),
+        4 => drop(bytes.splice(at..at, "[".repeat(5000).into_bytes())),
+        5 => *bytes = (0..at).map(|_| rng.random_range(0..=255)).collect(),
         // Longer than the limit.
         6 if rng.random_ratio(1, 10) => bytes.resize(100 << 10, b' '),
         _ => {
-            if let Some(byte) = bytes.get_mut(place) {
+            if let Some(byte) = bytes.get_mut(at) {
                 *byte ^= 1 << rng.random_range(0..8);
             }
         }
@@ -135,13 +135,13 @@ pub(super) fn break_text(rng: &mut StdRng, text: &mut String) {
         "-",
         "0",
     ];
-    let piece = pieces[rng.random_range(0..pieces.len())];
-    let places: Vec<_> = text.char_indices().map(|(place, _)| place).chain([text.len()]).collect();
-    let place = places[rng.random_range(0..places.len())];
+    let part = pieces[rng.random_range(0..pieces.len())];
+    let positions: Vec<_> = text.char_indices().map(|(at, _)| at).chain([text.len()]).collect();
+    let at = positions[rng.random_range(0..positions.len())];
     match rng.random_range(0..5) {
-        0 => text.truncate(place),
-        1 => text.insert_str(place, &piece.repeat(rng.random_range(2..300))),
-        2 => *text = text.replace('/', piece),
-        _ => text.insert_str(place, piece),
+        0 => text.truncate(at),
+        1 => text.insert_str(at, &part.repeat(rng.random_range(2..300))),
+        2 => *text = text.replace('/', part),
+        _ => text.insert_str(at, part),
     }
 }

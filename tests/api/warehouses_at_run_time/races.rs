@@ -1,5 +1,5 @@
-//! Concurrent changes: of two requests for a name one succeeds, and creations in a warehouse either
-//! keep it or fail because it was deleted.
+//! Concurrent changes. Of two requests for one name, one succeeds. A creation in a warehouse that
+//! is deleted concurrently either prevents the deletion or fails.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ const ROUNDS: usize = 60;
 const MAKERS: usize = 8;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_name_and_a_place_are_given_once() {
+async fn concurrent_creations_with_one_name_or_location_succeed_once() {
     let app = Arc::new(TestApp::new().await);
     for round in 0..ROUNDS {
         let names = if round % 2 == 0 { ["lake", "lake"] } else { ["lake", "sea"] };
@@ -23,15 +23,15 @@ async fn a_name_and_a_place_are_given_once() {
             let location = format!("memory:///place{round}");
             tokio::spawn(async move { app.post(WAREHOUSES, at(name, &location)).await })
         });
-        let mut made = 0;
-        for answer in futures::future::join_all(making).await {
-            match answer.expect("no panic").status.as_u16() {
-                201 => made += 1,
+        let mut created = 0;
+        for response in futures::future::join_all(making).await {
+            match response.expect("no panic").status.as_u16() {
+                201 => created += 1,
                 400 | 409 => {}
                 other => panic!("{other}"),
             }
         }
-        assert_eq!(made, 1, "round {round}");
+        assert_eq!(created, 1, "round {round}");
         for name in ["lake", "sea"] {
             app.delete(&format!("{WAREHOUSES}/{name}")).await;
         }
@@ -40,7 +40,7 @@ async fn a_name_and_a_place_are_given_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn nothing_is_made_in_a_warehouse_that_is_deleted() {
+async fn creation_in_a_deleted_warehouse_fails() {
     let app = Arc::new(TestApp::new().await);
     let (mut kept, mut deleted) = (0, 0);
     for round in 0..ROUNDS {
@@ -58,16 +58,16 @@ async fn nothing_is_made_in_a_warehouse_that_is_deleted() {
         };
         let making = futures::future::join_all((0..MAKERS).map(making));
         let deleting = async { app.delete(LAKE).await };
-        let (made, gone) = tokio::join!(making, deleting);
-        let made: Vec<_> = made.into_iter().map(|it| it.expect("no panic")).collect();
-        let count = made.iter().filter(|answer| answer.status == 200).count();
+        let (created, gone) = tokio::join!(making, deleting);
+        let created: Vec<_> = created.into_iter().map(|it| it.expect("no panic")).collect();
+        let count = created.iter().filter(|response| response.status == 200).count();
         match gone.status.as_u16() {
             204 => {
-                assert_eq!(count, 0, "round {round}: made in a warehouse that is gone");
+                assert_eq!(count, 0, "round {round}: created in a deleted warehouse");
                 deleted += 1;
             }
             409 => {
-                assert_eq!(count, MAKERS, "round {round}: it was there all the time");
+                assert_eq!(count, MAKERS, "round {round}: rejected, though nothing was deleted");
                 kept += 1;
                 for number in 0..MAKERS {
                     app.delete(&format!("/v1/lake/namespaces/n{number}")).await.expect(204);
@@ -82,7 +82,7 @@ async fn nothing_is_made_in_a_warehouse_that_is_deleted() {
 }
 
 #[tokio::test]
-async fn a_namespace_of_a_request_that_came_before_the_delete_is_not_made_in_the_next_warehouse() {
+async fn request_begun_before_a_delete_creates_nothing_in_the_next_warehouse_of_the_name() {
     let app = TestApp::new().await;
     app.post(WAREHOUSES, lake()).await.expect(201);
     let catalog = &app.app.runtime.catalog;
@@ -91,12 +91,12 @@ async fn a_namespace_of_a_request_that_came_before_the_delete_is_not_made_in_the
     for _ in 0..2 {
         let cx = RequestContext::new(Operation::anonymous(), Arc::clone(&early));
         let ident = slateberg_model::ident::NamespaceIdent(vec!["ns".to_owned()]);
-        let made = catalog.namespaces().create_namespace(&cx, ident, Default::default()).await;
-        let refused = made.expect_err("its warehouse is gone").to_string();
-        assert_eq!(refused, "Warehouse does not exist: lake");
-        // The same after another warehouse has taken the name.
+        let created = catalog.namespaces().create_namespace(&cx, ident, Default::default()).await;
+        let error = created.expect_err("its warehouse is gone").to_string();
+        assert_eq!(error, "Warehouse does not exist: lake");
+        // The request also fails after another warehouse has taken the name.
         app.post(WAREHOUSES, lake()).await;
     }
-    assert_eq!(app.seen("/v1/lake").await, json!({}));
+    assert_eq!(app.visible_state("/v1/lake").await, json!({}));
     assert_sound(Arc::clone(&app.bucket)).await;
 }

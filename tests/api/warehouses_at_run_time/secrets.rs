@@ -10,7 +10,7 @@ use serde_json::json;
 use slateberg::app::App;
 use slateberg_base::secret::Secret;
 use slateberg_objects::open::{OpenError, Opener};
-use slateberg_runtime::seams::Seams;
+use slateberg_runtime::dependencies::Dependencies;
 
 use super::{WAREHOUSES, at};
 use crate::support::app::{TestApp, bucket_opener, memory_settings};
@@ -48,21 +48,23 @@ async fn with_credentials(bucket: Arc<dyn ObjectStore>) -> (TestApp, Opened) {
         }
         inner(url, options)
     });
-    let app = App::build(settings, Seams { opener, ..Seams::default() }).await.expect("it opens");
+    let app = App::build(settings, Dependencies { opener, ..Dependencies::default() })
+        .await
+        .expect("it opens");
     (TestApp::of(app), opened)
 }
 
 #[tokio::test]
-async fn credentials_are_used_by_their_name_and_told_to_nobody() {
+async fn named_credentials_are_used_and_not_returned() {
     let bucket = bucket();
     let (app, opened) = with_credentials(Arc::clone(&bucket)).await;
-    let mut wanted = at("lake", "s3://bucket/lake");
-    wanted["storage"]["credentials"] = json!("lake");
-    wanted["storage"]["options"] = json!({ "aws_region": "eu-central-1" });
-    let made = app.post(WAREHOUSES, wanted).await.expect(201).body;
+    let mut requested = at("lake", "s3://bucket/lake");
+    requested["storage"]["credentials"] = json!("lake");
+    requested["storage"]["options"] = json!({ "aws_region": "eu-central-1" });
+    let created = app.post(WAREHOUSES, requested).await.expect(201).body;
     let with = opened.lock().expect("no panic").last().cloned().expect("it was opened").1;
-    // Options of the set override those of the request, and no credential comes from the
-    // environment.
+    // The options of the named credentials override those of the request, and no credential comes
+    // from the environment.
     assert_eq!(
         with.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect::<Vec<_>>(),
         [
@@ -72,7 +74,7 @@ async fn credentials_are_used_by_their_name_and_told_to_nobody() {
             ("aws_secret_access_key", KEY),
         ]
     );
-    // The set's value applies, even if the request uses an alias of the option.
+    // An alias of an option in the request does not override the named credentials either.
     let mut elsewhere = at("other", "s3://bucket/other");
     elsewhere["storage"]["credentials"] = json!("lake");
     elsewhere["storage"]["options"] = json!({ "endpoint_url": "https://other.example.com" });
@@ -81,10 +83,10 @@ async fn credentials_are_used_by_their_name_and_told_to_nobody() {
     assert_eq!(with["aws_endpoint"], "https://s3.example.com");
     assert_eq!(with.get("endpoint_url"), None);
 
-    assert_eq!(made["storage"]["credentials"], "lake");
-    let everything = app.get(WAREHOUSES).await.expect(200).body.to_string() + &made.to_string();
+    assert_eq!(created["storage"]["credentials"], "lake");
+    let everything = app.get(WAREHOUSES).await.expect(200).body.to_string() + &created.to_string();
     assert!(!everything.contains(KEY) && !everything.contains("AKIA"), "{everything}");
-    // The bucket does not contain them either.
+    // The secrets are not in the bucket either.
     app.app.runtime.catalog.close().await.expect("it closes");
     let objects: Vec<_> = bucket.list(None).try_collect().await.expect("memory is listed");
     for object in objects {
@@ -96,20 +98,20 @@ async fn credentials_are_used_by_their_name_and_told_to_nobody() {
 }
 
 #[tokio::test]
-async fn what_a_store_says_of_a_secret_is_not_repeated() {
+async fn error_of_a_store_with_a_secret_is_redacted() {
     let (app, _) = with_credentials(bucket()).await;
-    let mut wanted = at("lake", "s3://broken/lake");
-    wanted["storage"]["credentials"] = json!("lake");
-    let refused = app.post(WAREHOUSES, wanted.clone()).await;
+    let mut requested = at("lake", "s3://broken/lake");
+    requested["storage"]["credentials"] = json!("lake");
+    let response = app.post(WAREHOUSES, requested.clone()).await;
     let message = "cannot open s3://broken/lake: bad key '(secret)'";
-    assert_eq!(refused.error(), (400, "IllegalArgumentException", message));
-    wanted["storage"]["credentials"] = json!(null);
-    let refused = app.post(WAREHOUSES, wanted).await;
-    assert_eq!(refused.message(), message, "the environment's are no less secret");
+    assert_eq!(response.error(), (400, "IllegalArgumentException", message));
+    requested["storage"]["credentials"] = json!(null);
+    let response = app.post(WAREHOUSES, requested).await;
+    assert_eq!(response.message(), message, "secrets of the environment are redacted too");
 }
 
 #[tokio::test]
-async fn no_secret_is_taken_over_http() {
+async fn warehouse_options_with_secrets_are_rejected() {
     let (app, opened) = with_credentials(bucket()).await;
     let before = opened.lock().expect("no panic").len();
     for (location, option) in [
@@ -122,20 +124,20 @@ async fn no_secret_is_taken_over_http() {
         ("az://container/w", "azure_storage_account_key"),
         ("az://container/w", "azure_endpoint"),
     ] {
-        let mut wanted = at("w", location);
-        wanted["storage"]["options"] = json!({ option: "hunter2" });
-        let refused = app.refused(WAREHOUSES, wanted).await;
-        assert!(refused.message().contains("[credentials.NAME]"), "{}", refused.message());
-        assert!(!refused.message().contains("hunter2"), "{}", refused.message());
+        let mut requested = at("w", location);
+        requested["storage"]["options"] = json!({ option: "hunter2" });
+        let response = app.post_rejected(WAREHOUSES, requested).await;
+        assert!(response.message().contains("[credentials.NAME]"), "{}", response.message());
+        assert!(!response.message().contains("hunter2"), "{}", response.message());
     }
-    let mut wanted = at("w", "az://container/w");
-    wanted["storage"]["options"] = json!({ "account_name": "evil.example.com/x?" });
-    app.refused(WAREHOUSES, wanted).await;
+    let mut requested = at("w", "az://container/w");
+    requested["storage"]["options"] = json!({ "account_name": "evil.example.com/x?" });
+    app.post_rejected(WAREHOUSES, requested).await;
     assert_eq!(opened.lock().expect("no panic").len(), before, "nothing was opened");
 }
 
 #[tokio::test]
-async fn options_of_the_configuration_that_could_be_secrets_are_not_told() {
+async fn options_of_the_configuration_that_may_be_secrets_are_not_returned() {
     let mut settings = memory_settings();
     let lake = slateberg_config::WarehouseSettings {
         location: "s3://bucket/lake".to_owned(),
@@ -146,6 +148,6 @@ async fn options_of_the_configuration_that_could_be_secrets_are_not_told() {
     };
     settings.warehouses.insert("lake".to_owned(), lake);
     let app = TestApp::with(bucket(), settings).await;
-    let told = app.get("/management/v1/warehouses/lake").await.expect(200).body;
-    assert_eq!(told["storage"]["options"], json!({ "aws_region": "eu" }));
+    let response_body = app.get("/management/v1/warehouses/lake").await.expect(200).body;
+    assert_eq!(response_body["storage"]["options"], json!({ "aws_region": "eu" }));
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 use slateberg::app::App;
 use slateberg_base::secret::Secret;
 use slateberg_config::{Settings, WarehouseSettings};
-use slateberg_runtime::seams::Seams;
+use slateberg_runtime::dependencies::Dependencies;
 
 use super::{LAKE, WAREHOUSES, at, fill, fill_more, lake};
 use crate::support::app::{TestApp, bucket_opener, memory_settings};
@@ -23,26 +23,27 @@ fn configured(location: &str) -> Settings {
 }
 
 #[tokio::test]
-async fn the_configuration_takes_over_what_is_where_it_says() {
+async fn configuration_takes_over_a_warehouse_at_its_location() {
     let app = TestApp::new().await;
     let made = app.post(WAREHOUSES, lake()).await.expect(201).body;
     fill(&app).await;
-    let before = app.seen("/v1/lake").await;
+    let before = app.visible_state("/v1/lake").await;
     app.app.runtime.catalog.close().await.expect("it closes");
     let bucket = Arc::clone(&app.bucket);
 
-    let seams = Seams { opener: bucket_opener(Arc::clone(&bucket)), ..Seams::default() };
-    let refused = App::build(configured("memory:///elsewhere"), seams).await.err();
-    let refused = refused.expect("it does not open").to_string();
-    assert!(
-        refused.starts_with("warehouses.lake: ") && refused.contains("memory:///lake"),
-        "{refused}"
-    );
+    let dependencies =
+        Dependencies { opener: bucket_opener(Arc::clone(&bucket)), ..Dependencies::default() };
+    let error = App::build(configured("memory:///elsewhere"), dependencies).await.err();
+    let error = error.expect("it does not open").to_string();
+    assert!(error.starts_with("warehouses.lake: ") && error.contains("memory:///lake"), "{error}");
 
     let app = TestApp::with(Arc::clone(&bucket), configured("memory:///lake/")).await;
-    assert_eq!(app.seen("/v1/lake").await, before);
-    let told = app.get(LAKE).await.expect(200).body;
-    assert_eq!((&told["source"], &told["id"]), (&json!("configuration"), &made["id"]));
+    assert_eq!(app.visible_state("/v1/lake").await, before);
+    let response_body = app.get(LAKE).await.expect(200).body;
+    assert_eq!(
+        (&response_body["source"], &response_body["id"]),
+        (&json!("configuration"), &made["id"])
+    );
     app.delete(LAKE).await.expect_error(409, "ConflictException");
     app.app.runtime.catalog.close().await.expect("it closes");
 
@@ -57,7 +58,7 @@ async fn the_configuration_takes_over_what_is_where_it_says() {
     // At the same location, it is taken over with its contents.
     let again = app.post(WAREHOUSES, lake()).await.expect(201).body;
     assert_eq!((&again["source"], &again["id"]), (&json!("api"), &made["id"]));
-    assert_eq!(app.seen("/v1/lake").await, before);
+    assert_eq!(app.visible_state("/v1/lake").await, before);
     fill_more(&app).await;
     assert_sound(bucket).await;
 }
@@ -71,14 +72,14 @@ fn with_credentials(name: &str) -> Settings {
 }
 
 #[tokio::test]
-async fn one_that_cannot_be_opened_keeps_nobody_from_the_others_and_can_be_mended() {
+async fn warehouse_that_cannot_be_opened_does_not_affect_others_and_can_be_updated() {
     let app = TestApp::with(bucket(), with_credentials("a")).await;
-    let mut wanted = at("lake", "s3://bucket/lake");
-    wanted["storage"]["credentials"] = json!("a");
-    app.post(WAREHOUSES, wanted).await.expect(201);
+    let mut requested = at("lake", "s3://bucket/lake");
+    requested["storage"]["credentials"] = json!("a");
+    app.post(WAREHOUSES, requested).await.expect(201);
     fill(&app).await;
     app.post("/v1/namespaces", json!({ "namespace": ["mine"] })).await.expect(200);
-    let before = app.seen("/v1/lake").await;
+    let before = app.visible_state("/v1/lake").await;
     app.app.runtime.catalog.close().await.expect("it closes");
 
     let app = TestApp::with(Arc::clone(&app.bucket), with_credentials("b")).await;
@@ -88,16 +89,16 @@ async fn one_that_cannot_be_opened_keeps_nobody_from_the_others_and_can_be_mende
     {
         app.get(path).await.expect_error(503, "SlowDownException");
     }
-    let told = app.get(LAKE).await.expect(200).body;
-    assert_eq!(told["status"], "unavailable");
+    let response_body = app.get(LAKE).await.expect(200).body;
+    assert_eq!(response_body["status"], "unavailable");
     let problem = "There are no credentials 'a' in the server's configuration";
-    assert_eq!(told["problem"], problem);
+    assert_eq!(response_body["problem"], problem);
     app.delete(LAKE).await.expect_error(409, "WarehouseNotEmptyException");
     let same = json!({ "storage": { "credentials": "a" } });
     assert_eq!(app.put(LAKE, same).await.expect(400).message(), problem);
     let mended = app.put(LAKE, json!({ "storage": { "credentials": "b" } })).await.expect(200).body;
     assert_eq!((&mended["status"], &mended["problem"]), (&json!("open"), &json!(null)));
-    assert_eq!(app.seen("/v1/lake").await, before);
+    assert_eq!(app.visible_state("/v1/lake").await, before);
     let change = json!({ "requirements": [], "updates": [] });
     app.post("/v1/lake/namespaces/ns/tables/t", change).await.expect(200);
 }
@@ -110,8 +111,10 @@ async fn a_configured_warehouse_that_overlaps_with_one_from_the_api_is_rejected(
     let mut settings = memory_settings();
     let pond = WarehouseSettings { location: "memory:///lake/pond".into(), ..Default::default() };
     settings.warehouses.insert("pond".to_owned(), pond);
-    let seams = Seams { opener: bucket_opener(Arc::clone(&app.bucket)), ..Seams::default() };
-    let refused = App::build(settings, seams).await.err().expect("it does not open").to_string();
-    assert!(refused.starts_with("warehouses.pond.location: the warehouse lake"), "{refused}");
-    assert!(refused.contains("'memory:///lake'"), "{refused}");
+    let dependencies =
+        Dependencies { opener: bucket_opener(Arc::clone(&app.bucket)), ..Dependencies::default() };
+    let error =
+        App::build(settings, dependencies).await.err().expect("it does not open").to_string();
+    assert!(error.starts_with("warehouses.pond.location: the warehouse lake"), "{error}");
+    assert!(error.contains("'memory:///lake'"), "{error}");
 }

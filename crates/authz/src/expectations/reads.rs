@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::unusable::{Result, unusable};
+use super::invalid::{Result, invalid};
 use slateberg_model::expression::Expression;
 use slateberg_model::read_restrictions::{ReadRule, ReadRules, parse_masks};
 use slateberg_model::refusal::Refusal;
@@ -31,9 +31,9 @@ impl ReadsEntry {
     /// Parses the expected restrictions. `None` for the whole table.
     pub(super) fn rules(&self) -> Result<Option<ReadRules>> {
         let entries = match self {
-            Self::Word(word) if word == "whole" => return Ok(None),
-            Self::Word(word) => {
-                return unusable(format_args!("reads: expected \"whole\" or a list, got '{word}'"));
+            Self::Word(value) if value == "whole" => return Ok(None),
+            Self::Word(value) => {
+                return invalid(format_args!("reads: expected \"whole\" or a list, got '{value}'"));
             }
             Self::Rules(entries) => entries,
         };
@@ -41,7 +41,7 @@ impl ReadsEntry {
         let rules = rules.collect::<std::result::Result<_, _>>();
         match rules {
             Ok(rules) => Ok(Some(ReadRules::new(rules))),
-            Err(refusal) => unusable(format_args!("reads: {refusal}")),
+            Err(refusal) => invalid(format_args!("reads: {refusal}")),
         }
     }
 }
@@ -61,7 +61,7 @@ pub(super) fn same(one: Option<&ReadRules>, other: Option<&ReadRules>) -> bool {
 }
 
 /// Formats restrictions as JSON.
-pub(super) fn said(rules: Option<&ReadRules>) -> Value {
+pub(super) fn rules_json(rules: Option<&ReadRules>) -> Value {
     match rules {
         None => Value::Bool(true),
         Some(rules) => rules.rules().iter().map(|rule| rule.to_json()).collect(),

@@ -74,8 +74,12 @@ impl<'a> Annotated<'a> {
         let problem = |(name, value): &(&'a str, &'a str)| {
             let message = match *name {
                 ID | DESCRIPTION => return None,
-                ROW_FILTER => self.misplaced(schema).or_else(|| error(Expression::parse(value))),
-                COLUMN_MASK => self.misplaced(schema).or_else(|| error(parse_masks(value))),
+                ROW_FILTER => {
+                    self.ineffective_reason(schema).or_else(|| error(Expression::parse(value)))
+                }
+                COLUMN_MASK => {
+                    self.ineffective_reason(schema).or_else(|| error(parse_masks(value)))
+                }
                 _ => Some(format!(
                     "there are @{ID}, @{DESCRIPTION}, and on permits @{ROW_FILTER} and @{COLUMN_MASK}"
                 )),
@@ -86,7 +90,7 @@ impl<'a> Annotated<'a> {
     }
 
     /// Returns the reason why read restrictions have no effect on this policy.
-    fn misplaced(&self, schema: &Schema) -> Option<String> {
+    fn ineffective_reason(&self, schema: &Schema) -> Option<String> {
         if self.effect == Effect::Forbid {
             return Some("a forbid permits no reads; write this on a permit".to_owned());
         }

@@ -14,7 +14,7 @@ fn build(files: &[PolicyFile], grants: &[Grant]) -> Result<PolicySet, Vec<String
     built.map_err(|problems| problems.iter().map(ToString::to_string).collect())
 }
 
-fn refused(text: &str) -> String {
+fn rejection(text: &str) -> String {
     match build(&[file("a.cedar", text)], &[]) {
         Ok(_) => panic!("accepted: {text}"),
         Err(problems) => problems.join("\n"),
@@ -27,7 +27,7 @@ fn grant(template: &str, resource: Resource) -> Grant {
 }
 
 #[test]
-fn the_default_policies_are_valid_beyond_suspicion() {
+fn default_policies_are_valid_without_warnings() {
     let set = build(&default_policies(), &[]).expect("they are valid");
     assert_eq!(set.warnings(), []);
     assert_eq!((set.len(), set.templates()), (4, 4));
@@ -36,7 +36,7 @@ fn the_default_policies_are_valid_beyond_suspicion() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_place() {
+fn problems_have_file_and_position() {
     let everything = "permit (principal, action, resource)";
     let wrong = [
         (format!("// first\n@id(\"a\")\n{everything} when {{ true && }};"), "a.cedar:3:53: ", "`}`"),
@@ -62,14 +62,14 @@ fn what_is_wrong_is_said_with_its_place() {
             "@id(\"a\") is taken, at a.cedar:1",
         ),
     ];
-    for (text, place, reason) in wrong {
-        let said = refused(&text);
-        assert!(said.starts_with(place) && said.contains(reason), "{said}");
+    for (text, position, reason) in wrong {
+        let said = rejection(&text);
+        assert!(said.starts_with(position) && said.contains(reason), "{said}");
     }
 }
 
 #[test]
-fn one_broken_file_refuses_the_whole_set_and_all_of_it_is_reported() {
+fn one_invalid_file_rejects_the_set_with_all_problems() {
     let good = file("good.cedar", "@id(\"g\") permit (principal, action, resource);");
     let typo = file("typo.cedar", "@id(\"t\") permit (principal, akshun, resource);");
     let wrong =
@@ -80,14 +80,14 @@ fn one_broken_file_refuses_the_whole_set_and_all_of_it_is_reported() {
 }
 
 #[test]
-fn only_what_hangs_on_the_resource_can_be_asked_for() {
+fn conditions_use_only_attributes_of_the_resource() {
     // Attributes of an entity outside of the request are available in some requests only.
     let literal = "@id(\"a\") forbid (principal, action, resource) when { Namespace::\"w/a\".name == \"a\" };";
-    assert!(!refused(literal).is_empty());
+    assert!(!rejection(literal).is_empty());
 }
 
 #[test]
-fn a_revision_is_its_content() {
+fn revision_depends_only_on_the_content() {
     let one = file("a.cedar", "@id(\"a\") permit (principal, action, resource);");
     let two = file("b.cedar", "@id(\"b\") permit (principal, action, resource);");
     let grants = [grant("grant-read", Resource::warehouse("w"))];
@@ -102,7 +102,7 @@ fn a_revision_is_its_content() {
 }
 
 #[test]
-fn grants_become_policies_with_a_way_to_what_was_granted() {
+fn grant_shows_the_parents_of_its_resource() {
     let namespace = Resource::parse(crate::resource::Kind::Namespace, "w/a/b").expect("it is");
     let set = build(&default_policies(), &[grant("grant-write", namespace)]).expect("it is valid");
     let ids: Vec<String> =
@@ -119,7 +119,7 @@ fn grants_become_policies_with_a_way_to_what_was_granted() {
 }
 
 #[test]
-fn a_grant_needs_its_template_and_something_that_can_be_granted() {
+fn grant_requires_an_existing_template_and_a_grantable_resource() {
     for wrong in
         [grant("grant-all", Resource::warehouse("w")), grant("grant-read", Resource::catalog())]
     {
@@ -128,7 +128,7 @@ fn a_grant_needs_its_template_and_something_that_can_be_granted() {
 }
 
 #[test]
-fn annotations_that_say_nothing_sensible_of_reading_are_refused_with_their_place() {
+fn invalid_read_annotations_are_rejected_with_their_position() {
     let load = "permit (principal, action == Action::\"Load\", resource);";
     let wrong = [
         (
@@ -156,13 +156,13 @@ fn annotations_that_say_nothing_sensible_of_reading_are_refused_with_their_place
         ),
     ];
     for (text, said) in wrong {
-        let refused = refused(&text);
-        assert!(refused.starts_with(said) && refused.lines().count() == 1, "{refused}");
+        let rejection = rejection(&text);
+        assert!(rejection.starts_with(said) && rejection.lines().count() == 1, "{rejection}");
     }
 }
 
 #[test]
-fn only_a_permit_to_load_a_table_says_what_may_be_read() {
+fn read_annotations_require_a_permit_to_load_a_table() {
     let policy = |action: &str, resource: &str| {
         format!("@id(\"a\") @row_filter(\"false\") permit (principal, {action}, {resource});")
     };
@@ -175,10 +175,10 @@ fn only_a_permit_to_load_a_table_says_what_may_be_read() {
         (load, "resource in View::\"w/n/v\""),
         (load, "resource is View in Namespace::\"w/n\""),
     ] {
-        let refused = refused(&policy(action, resource));
+        let rejection = rejection(&policy(action, resource));
         assert!(
-            refused.contains("@row_filter: this permit does not include Load of a table"),
-            "{refused}"
+            rejection.contains("@row_filter: this permit does not include Load of a table"),
+            "{rejection}"
         );
     }
     for (action, resource) in [
@@ -193,7 +193,7 @@ fn only_a_permit_to_load_a_table_says_what_may_be_read() {
 }
 
 #[test]
-fn what_a_grant_lets_be_read_is_said_by_its_template() {
+fn grant_has_the_read_restrictions_of_its_template() {
     let template = "@id(\"grant-some\") @column_mask(\"x: show-last-4\") permit (principal in ?principal, \
                     action in Action::\"Read\", resource in ?resource);";
     let files = [default_policies(), vec![file("a.cedar", template)]].concat();

@@ -10,28 +10,28 @@ use std::sync::Arc;
 
 use futures::StreamExt;
 
-use super::Live;
-use super::interrupted::Interrupted;
-use super::kept::{Depth, Kept};
-use super::run::Run;
+use super::RunningJob;
+use super::interrupted::Interruption;
+use super::run::JobRun;
+use super::shared_files::{Depth, SharedFiles};
 use crate::jobs::Jobs;
 use crate::{Error, Result};
 use slateberg_authz::permit::{Permit, Task};
 use slateberg_objects::location::Location;
 use slateberg_objects::metadata_file;
-use slateberg_store::jobs::{Job, Work};
+use slateberg_store::jobs::{Job, JobWork};
 use slateberg_store::keys::{JobKey, TabularKey};
-use slateberg_store::read::Read;
+use slateberg_store::read::StoreRead;
 
 /// A claimed job.
-pub(super) type Claimed = (JobKey, Job, Arc<Live>);
+pub(super) type ClaimedJob = (JobKey, Job, Arc<RunningJob>);
 
 impl Jobs {
     /// Runs these jobs and returns the number of finished ones.
-    pub(super) async fn run_clean_ups(&self, jobs: Vec<Claimed>) -> usize {
+    pub(super) async fn run_clean_ups(&self, jobs: Vec<ClaimedJob>) -> usize {
         let parallel = self.core.settings().file_deletions_parallel_max.max(1);
         let runs = jobs.into_iter().map(|(key, job, live)| async move {
-            let mut run = Run::new(self.clone(), key, job, live);
+            let mut run = JobRun::new(self.clone(), key, job, live);
             let outcome = clean_up(&mut run).await;
             (run, outcome)
         });
@@ -43,7 +43,7 @@ impl Jobs {
                 Err(interrupted) => self.interrupted(run, interrupted).await,
             }
         }
-        match self.forget_clean_ups(&done).await {
+        match self.remove_clean_ups(&done).await {
             Ok(()) => done.len(),
             Err(error) => {
                 tracing::warn!(?error, "metadata files are deleted, and will be so again");
@@ -52,7 +52,7 @@ impl Jobs {
         }
     }
 
-    async fn forget_clean_ups(&self, done: &[JobKey]) -> Result<()> {
+    async fn remove_clean_ups(&self, done: &[JobKey]) -> Result<()> {
         if done.is_empty() {
             return Ok(());
         }
@@ -76,40 +76,42 @@ impl Jobs {
 /// elsewhere may belong to others and stay.
 pub(crate) fn may_be_deleted<'a>(
     mut files: Vec<String>,
-    places: Option<impl Iterator<Item = &'a String>>,
+    locations: Option<impl Iterator<Item = &'a String>>,
 ) -> Vec<String> {
     if files.is_empty() {
         return files;
     }
-    let parse = |place: &String| Location::parse(place).ok();
-    let places: Option<Vec<_>> = places.map(|places| places.filter_map(parse).collect());
+    let parse = |location: &String| Location::parse(location).ok();
+    let locations: Option<Vec<_>> =
+        locations.map(|locations| locations.filter_map(parse).collect());
     files.retain(|file| {
         let Ok(file) = Location::parse(file) else { return false };
-        let is_own = |places: &Vec<Location>| places.iter().any(|place| file.is_within(place));
-        metadata_file::is_named_so(&file) && places.as_ref().is_none_or(is_own)
+        let is_own =
+            |locations: &Vec<Location>| locations.iter().any(|location| file.is_within(location));
+        metadata_file::is_named_so(&file) && locations.as_ref().is_none_or(is_own)
     });
     files
 }
 
-async fn clean_up(run: &mut Run) -> std::result::Result<(), Interrupted> {
-    let Work::Listed(files) = run.job.work.clone() else { return Ok(()) };
+async fn clean_up(run: &mut JobRun) -> std::result::Result<(), Interruption> {
+    let JobWork::Listed(files) = run.job.work.clone() else { return Ok(()) };
     // The job may have been cancelled after it was read.
     if run.jobs().core.store().latest().get(&run.key).await?.is_none() {
         return Ok(());
     }
     // Jobs of older binaries contain unfiltered lists.
-    let files = may_be_deleted(files, run.job.table.as_ref().map(|table| table.places.iter()));
-    let mut kept = match &run.job.table {
-        Some(table) => Kept::besides(table, Depth::Metadata),
+    let files = may_be_deleted(files, run.job.table.as_ref().map(|table| table.locations.iter()));
+    let mut shared = match &run.job.table {
+        Some(table) => SharedFiles::besides(table, Depth::Metadata),
         // The current metadata log may contain other files, but none that it has dropped.
-        None => Kept::anything(Depth::Metadata),
+        None => SharedFiles::anything(Depth::Metadata),
     };
-    kept.refresh(run, &files).await?;
+    shared.refresh(run, &files).await?;
     let id = run.job.table.as_ref().map(|table| table.id).unwrap_or_default();
     let record = run.jobs().core.store().latest().get(&TabularKey(id)).await?;
     // An earlier state of the table may have been registered over it.
     let current = |file: &String| record.as_ref().is_some_and(|it| it.metadata_location == *file);
-    let files = files.into_iter().filter(|file| !kept.has(file) && !current(file)).collect();
+    let files = files.into_iter().filter(|file| !shared.has(file) && !current(file)).collect();
     run.delete(files).await
 }
 
@@ -118,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_metadata_files_at_the_tables_own_places_may_be_deleted() {
+    fn clean_up_deletes_only_metadata_files_at_the_tables_own_locations() {
         let own = [
             "s3://b/w/t/metadata/00001-x.metadata.json",
             "s3a://b/w/t/metadata/00001-x.gz.metadata.json",
@@ -134,8 +136,8 @@ mod tests {
             "",
         ];
         let all = || own.iter().chain([&elsewhere]).chain(&never).map(|&file| file.to_owned());
-        let places = ["s3://b/w/t".to_owned(), "s3://b/m/".to_owned()];
-        assert_eq!(may_be_deleted(all().collect(), Some(places.iter())), own);
+        let locations = ["s3://b/w/t".to_owned(), "s3://b/m/".to_owned()];
+        assert_eq!(may_be_deleted(all().collect(), Some(locations.iter())), own);
         let anybodys: Vec<_> = own.into_iter().chain([elsewhere]).collect();
         let unknown = None::<std::slice::Iter<'_, String>>;
         assert_eq!(may_be_deleted(all().collect(), unknown), anybodys);

@@ -1,34 +1,34 @@
-//! [`Interrupted`]: the reason why a job stopped before its end.
+//! [`Interruption`]: the reason why a job stopped before its end.
 
-use super::Halt;
+use super::StopReason;
 use crate::Error;
 use slateberg_objects as objects;
 use slateberg_store as store;
 
 /// The reason why a job stopped before its end.
 #[derive(Debug)]
-pub(super) enum Interrupted {
+pub(super) enum Interruption {
     /// It was stopped by the server or cancelled.
-    Halted(Halt),
+    Halted(StopReason),
     /// It cannot succeed, for this reason.
     Failed(String),
     /// A step failed. The job is retried later.
     Later(Error),
 }
 
-impl From<Error> for Interrupted {
+impl From<Error> for Interruption {
     fn from(error: Error) -> Self {
         Self::Later(error)
     }
 }
 
-impl From<objects::Error> for Interrupted {
+impl From<objects::Error> for Interruption {
     fn from(error: objects::Error) -> Self {
         Self::Later(error.into())
     }
 }
 
-impl From<store::Error> for Interrupted {
+impl From<store::Error> for Interruption {
     fn from(error: store::Error) -> Self {
         Self::Later(error.into())
     }

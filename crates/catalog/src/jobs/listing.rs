@@ -6,19 +6,20 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::{kind_of, warehouse_word};
+use super::{kind_of, warehouse_text};
 use crate::error::MissingResource;
 use crate::jobs::Jobs;
 use crate::{Error, Operation, Result};
 use slateberg_authz::action::{Action, ManageJobs, Purge};
-use slateberg_authz::authority::Asked;
+use slateberg_authz::authority::Decider;
 use slateberg_authz::notation;
 use slateberg_authz::permit::Permit;
 use slateberg_authz::resource::Resource;
 use slateberg_model::page::PageRequest;
-use slateberg_store::jobs::{Ending, Job, Progress, Work};
-use slateberg_store::keys::{EndedJobKey, JobKey, Key, space};
-use slateberg_store::read::{Range, Read};
+use slateberg_store::jobs::{Job, JobOutcome, JobProgress, JobWork};
+use slateberg_store::key_space::KeySpace;
+use slateberg_store::keys::{EndedJobKey, JobKey, Key};
+use slateberg_store::read::{KeyRange, StoreRead};
 
 /// Number of jobs that one scan reads for a page.
 const BATCH: usize = 200;
@@ -59,7 +60,7 @@ pub struct JobInfo {
     /// The principal that created it.
     pub created_by: Option<String>,
     /// Its progress.
-    pub progress: Progress,
+    pub progress: JobProgress,
     /// Number of consecutive failures without progress.
     pub failures: u32,
     /// The reason of its last failure.
@@ -133,7 +134,7 @@ impl Jobs {
                 }
                 let info = self.job_info(id, job);
                 jobs.push(JobInfo {
-                    progress: Progress { found: Vec::new(), ..info.progress },
+                    progress: JobProgress { found: Vec::new(), ..info.progress },
                     ..info
                 });
             }
@@ -145,13 +146,13 @@ impl Jobs {
         Ok(match cursor {
             Cursor { ended: false, after } => {
                 let after = after.map(|id| JobKey(id).encode());
-                let range = Range::prefix([space::JOBS]).behind(after);
+                let range = KeyRange::all(KeySpace::Jobs).behind(after);
                 let found = store.scan::<JobKey>(&range, Some(BATCH)).await?;
                 found.into_iter().map(|(key, job)| (key.0, job)).collect()
             }
             Cursor { ended: true, after } => {
                 let after = after.map(|id| EndedJobKey(id).encode());
-                let range = Range::prefix([space::ENDED_JOBS]).behind(after);
+                let range = KeyRange::all(KeySpace::EndedJobs).behind(after);
                 let found = store.scan::<EndedJobKey>(&range, Some(BATCH)).await?;
                 found.into_iter().map(|(key, job)| (key.0, job)).collect()
             }
@@ -175,18 +176,18 @@ impl Jobs {
     pub(super) fn job_info(&self, id: Uuid, job: Job) -> JobInfo {
         let live = self.state.live(id).filter(|_| job.ended.is_none());
         let state = match (job.ended.map(|ended| ended.how), &live) {
-            (Some(Ending::Done), _) => State::Done,
-            (Some(Ending::Failed), _) => State::Failed,
-            (Some(Ending::Cancelled), _) => State::Cancelled,
+            (Some(JobOutcome::Done), _) => State::Done,
+            (Some(JobOutcome::Failed), _) => State::Failed,
+            (Some(JobOutcome::Cancelled), _) => State::Cancelled,
             (None, Some(_)) => State::Running,
             (None, None) => State::Waiting,
         };
         let (dry_run, age_seconds) = match &job.work {
-            Work::Orphans { dry_run, age_seconds } => (Some(*dry_run), Some(*age_seconds)),
-            Work::Listed(_) | Work::ReachableFrom { .. } => (None, None),
+            JobWork::Orphans { dry_run, age_seconds } => (Some(*dry_run), Some(*age_seconds)),
+            JobWork::Listed(_) | JobWork::ReachableFrom { .. } => (None, None),
         };
         let served = self.core.warehouses();
-        let warehouse = || warehouse_word(served.by_id(job.warehouse).as_deref());
+        let warehouse = || warehouse_text(served.by_id(job.warehouse).as_deref());
         let resource =
             job.table.as_ref().and_then(|table| table.resource.clone()).or_else(warehouse);
         JobInfo {
@@ -208,8 +209,8 @@ impl Jobs {
 
     /// Returns the table of a job as a resource for policies, if it has one.
     async fn job_resource(&self, job: &Job) -> Result<Option<Resource>> {
-        let word = job.table.as_ref().and_then(|table| table.resource.as_deref());
-        let Some(resource) = word.and_then(|word| notation::resource(word).ok()) else {
+        let name = job.table.as_ref().and_then(|table| table.resource.as_deref());
+        let Some(resource) = name.and_then(|name| notation::resource(name).ok()) else {
             return Ok(None);
         };
         let described = self.core.access.described(resource, &[Purge::NAME]).await?;
@@ -237,8 +238,8 @@ impl Jobs {
         id: &str,
     ) -> Result<Permit<ManageJobs>> {
         let asking = match self.core.access.ask(operation)? {
-            Asked::Nobody(unrestricted) => return Ok(unrestricted.permit()),
-            Asked::Policies(asking) => asking,
+            Decider::Nobody(unrestricted) => return Ok(unrestricted.permit()),
+            Decider::Policies(asking) => asking,
         };
         let table = self.job_resource(job).await?;
         let warehouse = self.warehouse_of(job, table.as_ref());

@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use super::listing::{JobInfo, no_such_job};
-use super::{Halt, kind_of, table_of};
+use super::{StopReason, kind_of, table_of};
 use crate::error::StateConflict;
 use crate::jobs::Jobs;
 use crate::pipeline::Write;
@@ -17,9 +17,10 @@ use slateberg_authz::permit::Permit;
 use slateberg_authz::resource::Kind;
 use slateberg_model::ident::{NamespaceIdent, TabularIdent, TabularKind};
 use slateberg_model::members::brief;
-use slateberg_store::jobs::{Ended, Ending, Job, Work};
-use slateberg_store::keys::{EndedJobKey, JobKey, TabularKey, space};
-use slateberg_store::read::{Range, Read};
+use slateberg_store::jobs::{Job, JobEnd, JobOutcome, JobWork};
+use slateberg_store::key_space::KeySpace;
+use slateberg_store::keys::{EndedJobKey, JobKey, TabularKey};
+use slateberg_store::read::{KeyRange, StoreRead};
 
 /// Maximum number of waiting jobs when another one is started.
 const WAITING_MAX: usize = 10_000;
@@ -63,7 +64,7 @@ impl Jobs {
         if !wanted.dry_run {
             self.core
                 .environment
-                .refuse_deletion("Cannot remove orphans", "set dry-run to list them")?;
+                .check_deletion("Cannot remove orphans", "set dry-run to list them")?;
         }
         let age_seconds = self.age_of(wanted)?;
         let id = lookup::tabular_id(&store, warehouse.id, kind, ident).await?;
@@ -73,8 +74,8 @@ impl Jobs {
         // Checked now, so that the caller gets the error instead of a job that fails.
         self.core.objects().directory(warehouse.id, &record.location)?;
         self.check_own_location(&record).await?;
-        self.refuse_second(id).await?;
-        let work = Work::Orphans { dry_run: wanted.dry_run, age_seconds };
+        self.reject_concurrent_search(id).await?;
+        let work = JobWork::Orphans { dry_run: wanted.dry_run, age_seconds };
         let table = table_of(&record, Some((&warehouse, ident)));
         let created_by = Some(operation.principal.id().to_owned());
         let job = Job::new(warehouse.id, work, Some(table), self.core.now_ms());
@@ -112,8 +113,8 @@ impl Jobs {
     }
 
     /// Rejects a second concurrent search for the same table.
-    async fn refuse_second(&self, id: Uuid) -> Result<()> {
-        let range = Range::prefix([space::JOBS]);
+    async fn reject_concurrent_search(&self, id: Uuid) -> Result<()> {
+        let range = KeyRange::all(KeySpace::Jobs);
         let live = self.core.store().latest().scan::<JobKey>(&range, Some(WAITING_MAX)).await?;
         if live.len() >= WAITING_MAX {
             return Err(Error::unavailable(
@@ -122,7 +123,7 @@ impl Jobs {
             ));
         }
         let same = |job: &Job| {
-            matches!(job.work, Work::Orphans { .. })
+            matches!(job.work, JobWork::Orphans { .. })
                 && job.table.as_ref().is_some_and(|table| table.id == id)
         };
         match live.iter().find(|(_, job)| same(job)) {
@@ -169,10 +170,10 @@ impl Jobs {
             if let Some(progress) = live {
                 job.progress = progress.clone();
             }
-            job.ended = Some(Ended { how: Ending::Cancelled, at_ms: self.core.now_ms() });
+            job.ended = Some(JobEnd { how: JobOutcome::Cancelled, at_ms: self.core.now_ms() });
             t.delete(&key)?;
             t.put(&EndedJobKey(key.0), &job)?;
-            if let Work::ReachableFrom { id, .. } = &job.work {
+            if let JobWork::ReachableFrom { id, .. } = &job.work {
                 t.delete_document(*id).await?;
             }
             let name = name_of(&job);
@@ -185,7 +186,7 @@ impl Jobs {
         let info = cancelled.await?;
         // Stops a running job immediately. Otherwise it would stop when it next reads its record.
         if let Some(live) = self.state.live(key.0) {
-            live.halt(Halt::Cancelled);
+            live.halt(StopReason::Cancelled);
         }
         self.state.counters.jobs_cancelled.add(1);
         Ok(info)
@@ -222,8 +223,8 @@ fn entry<'a, A: Action>(
 }
 
 /// Parses the notation of a table into its warehouse and its name there.
-fn named(word: &str) -> Result<(String, TabularIdent)> {
-    let resource = notation::resource(word)?;
+fn named(name: &str) -> Result<(String, TabularIdent)> {
+    let resource = notation::resource(name)?;
     let mut names: Vec<_> = resource.nodes().iter().map(|node| node.name.to_string()).collect();
     match (resource.kind(), names.pop()) {
         (Kind::Table, Some(name)) if names.len() >= 2 => {
@@ -233,7 +234,7 @@ fn named(word: &str) -> Result<(String, TabularIdent)> {
         _ => Err(Error::Invalid(format!(
             "not a table: '{}'. Write table:WAREHOUSE/NAMESPACE/NAME, such as \
              table:default/sales/orders",
-            brief(word)
+            brief(name)
         ))),
     }
 }

@@ -1,9 +1,10 @@
-//! [`JobMemory`]: the memory limit of all background jobs for the files that they know.
+//! [`JobMemory`]: limits the memory in which all background jobs together store the files that they
+//! must not delete.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::interrupted::Interrupted;
+use super::interrupted::Interruption;
 use crate::Error;
 use crate::settings::JOB_FILE_BYTES;
 
@@ -16,8 +17,8 @@ pub(super) struct JobMemory {
 
 /// Failure to reserve memory for a job.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Exceeded {
-    /// It alone needs more than the limit of all jobs.
+pub(super) enum LimitExceeded {
+    /// The job alone needs more than the limit for all jobs together.
     Alone,
     /// It needs more than other jobs leave at present.
     WithOthers,
@@ -31,18 +32,18 @@ impl JobMemory {
     }
 
     /// Reserves memory for this many files.
-    pub(super) fn take_files(&self, files: usize) -> Result<(), Exceeded> {
+    pub(super) fn take_files(&self, files: usize) -> Result<(), LimitExceeded> {
         self.take((files as u64).saturating_mul(JOB_FILE_BYTES))
     }
 
     /// Reserves memory.
-    pub(super) fn take(&self, bytes: u64) -> Result<(), Exceeded> {
+    pub(super) fn take(&self, bytes: u64) -> Result<(), LimitExceeded> {
         if self.own.load(Ordering::Relaxed).saturating_add(bytes) > self.bytes_max {
-            return Err(Exceeded::Alone);
+            return Err(LimitExceeded::Alone);
         }
         if self.all.fetch_add(bytes, Ordering::Relaxed) + bytes > self.bytes_max {
             self.all.fetch_sub(bytes, Ordering::Relaxed);
-            return Err(Exceeded::WithOthers);
+            return Err(LimitExceeded::WithOthers);
         }
         self.own.fetch_add(bytes, Ordering::Relaxed);
         Ok(())
@@ -61,17 +62,18 @@ impl Drop for JobMemory {
     }
 }
 
-impl From<Exceeded> for Interrupted {
-    fn from(exceeded: Exceeded) -> Self {
+impl From<LimitExceeded> for Interruption {
+    fn from(exceeded: LimitExceeded) -> Self {
         match exceeded {
-            Exceeded::Alone => Self::Failed(
-                "cannot know all files that have to stay: they are more than \
-                 catalog.job_files_known_max allows. Raise it"
+            LimitExceeded::Alone => Self::Failed(
+                "the list of files that must not be deleted exceeds \
+                 catalog.job_files_known_max: raise that setting"
                     .to_owned(),
             ),
-            Exceeded::WithOthers => {
-                Self::Later(Error::unavailable("Too many jobs", "other jobs have the memory"))
-            }
+            LimitExceeded::WithOthers => Self::Later(Error::unavailable(
+                "Too many jobs",
+                "they use the memory of catalog.job_files_known_max",
+            )),
         }
     }
 }
@@ -81,18 +83,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn jobs_share_memory_and_give_it_back_when_they_end() {
+    fn jobs_share_memory_and_release_it_at_their_end() {
         let all = Arc::default();
         let (one, other) = (JobMemory::new(&all, 10), JobMemory::new(&all, 10));
-        assert_eq!(one.take_files(11), Err(Exceeded::Alone));
+        assert_eq!(one.take_files(11), Err(LimitExceeded::Alone));
         assert_eq!(one.take_files(6), Ok(()));
-        assert_eq!(other.take_files(5), Err(Exceeded::WithOthers));
+        assert_eq!(other.take_files(5), Err(LimitExceeded::WithOthers));
         assert_eq!(other.take_files(4), Ok(()));
-        assert_eq!(one.take_files(1), Err(Exceeded::WithOthers));
+        assert_eq!(one.take_files(1), Err(LimitExceeded::WithOthers));
         drop(other);
         assert_eq!(one.take_files(4), Ok(()));
         one.give_back(JOB_FILE_BYTES);
-        assert_eq!(one.take(JOB_FILE_BYTES + 1), Err(Exceeded::Alone));
+        assert_eq!(one.take(JOB_FILE_BYTES + 1), Err(LimitExceeded::Alone));
         drop(one);
         assert_eq!(all.load(Ordering::Relaxed), 0);
     }

@@ -2,25 +2,25 @@
 //! files. Requests themselves never delete files of tables.
 //!
 //! A **job** is a record, written in the batch of the change that made its files garbage, so that
-//! it survives a restart. Several jobs run concurrently ([`due`]), with a common rate limit
+//! it survives a restart. Several jobs run concurrently ([`scheduler`]), with a common rate limit
 //! ([`run`]). Each regularly stores its progress. A job that fails waits, and continues from there.
 //! A job that has **ended** is retained for a bounded time. Permitted callers see jobs
 //! ([`listing`]), cancel them, and start the search for **orphans** ([`manage`]).
 //!
 //! A [`purge`] deletes the files that are reachable from the table's last metadata, an [`orphans`]
 //! job the unreachable files at the table's location, and a [`clean_up`] a list of files. None of
-//! them deletes files that are reachable from other tables of the catalog ([`kept`]).
+//! them deletes files that are reachable from other tables of the catalog ([`shared_files`]).
 
 pub(crate) mod clean_up;
-mod due;
 mod interrupted;
-mod kept;
 pub mod listing;
 pub mod manage;
 mod memory;
 mod orphans;
 mod purge;
 mod run;
+mod scheduler;
+mod shared_files;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -32,16 +32,16 @@ use uuid::Uuid;
 
 use super::Result;
 use super::core::Core;
-use super::places::places_of;
+use super::location_index::locations_of;
 use super::settings::Settings;
 use slateberg_authz::notation;
 use slateberg_authz::resource::{Node, Resource};
-use slateberg_base::rate::Rate;
+use slateberg_base::rate::RateLimit;
 use slateberg_model::ident::{TabularIdent, TabularKind};
 use slateberg_model::warehouse::Warehouse;
-use slateberg_store::jobs::{Job, JobTable, Progress, Work};
+use slateberg_store::jobs::{Job, JobProgress, JobTable, JobWork};
 use slateberg_store::keys::JobKey;
-use slateberg_store::read::Read;
+use slateberg_store::read::StoreRead;
 use slateberg_store::records::TabularRecord;
 use slateberg_store::txn::Transaction;
 use slateberg_telemetry::collection::Collection;
@@ -58,41 +58,41 @@ pub struct Jobs {
 pub(super) struct JobsState {
     wanted: Notify,
     /// The jobs in progress.
-    running: Mutex<HashMap<Uuid, Arc<Live>>>,
+    running: Mutex<HashMap<Uuid, Arc<RunningJob>>>,
     /// Number of finished runs, for requests that wait for one.
     runs_ended: watch::Sender<u64>,
     stopping: AtomicBool,
-    rate: Rate,
+    rate: RateLimit,
     /// Bytes of memory that all jobs together use for the files that they know.
     memory: Arc<AtomicU64>,
     counters: JobCounters,
 }
 
 /// A job in progress.
-pub(super) struct Live {
-    progress: Mutex<Progress>,
-    halt: watch::Sender<Option<Halt>>,
+pub(super) struct RunningJob {
+    progress: Mutex<JobProgress>,
+    halt: watch::Sender<Option<StopReason>>,
 }
 
 /// Reason to stop a job in progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Halt {
+enum StopReason {
     /// The server stops; the next start continues the job.
     Stopping,
     /// A caller has cancelled it: its record is deleted.
     Cancelled,
 }
 
-impl Live {
-    fn progress(&self) -> Progress {
+impl RunningJob {
+    fn progress(&self) -> JobProgress {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn set_progress(&self, progress: &Progress) {
+    fn set_progress(&self, progress: &JobProgress) {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner).clone_from(progress);
     }
 
-    fn halt(&self, halt: Halt) {
+    fn halt(&self, halt: StopReason) {
         self.halt.send_if_modified(|now| now.is_none() && now.replace(halt).is_none());
     }
 }
@@ -105,7 +105,7 @@ impl JobsState {
             running: Mutex::default(),
             runs_ended: watch::Sender::new(0),
             stopping: AtomicBool::new(false),
-            rate: Rate::per_second(settings.file_deletions_per_second_max),
+            rate: RateLimit::per_second(settings.file_deletions_per_second_max),
             memory: Arc::default(),
             counters: JobCounters::default(),
         }
@@ -117,23 +117,23 @@ impl JobsState {
     }
 
     /// Claims a job for this process. Returns `None` if it is in progress already.
-    fn claim(&self, id: Uuid, job: &Job) -> Option<Arc<Live>> {
+    fn claim(&self, id: Uuid, job: &Job) -> Option<Arc<RunningJob>> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if running.contains_key(&id) {
             return None;
         }
-        let live = Arc::new(Live {
+        let live = Arc::new(RunningJob {
             progress: Mutex::new(job.progress.clone()),
             halt: watch::Sender::new(None),
         });
         if self.stopping.load(Ordering::Relaxed) {
-            live.halt(Halt::Stopping);
+            live.halt(StopReason::Stopping);
         }
         running.insert(id, Arc::clone(&live));
         Some(live)
     }
 
-    fn live(&self, id: Uuid) -> Option<Arc<Live>> {
+    fn live(&self, id: Uuid) -> Option<Arc<RunningJob>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
     }
 
@@ -144,11 +144,11 @@ impl JobsState {
 }
 
 /// Returns the name of the kind of job.
-fn kind_of(work: &Work) -> &'static str {
+fn kind_of(work: &JobWork) -> &'static str {
     match work {
-        Work::Listed(_) => "metadata-clean-up",
-        Work::ReachableFrom { .. } => "purge",
-        Work::Orphans { .. } => "orphan-removal",
+        JobWork::Listed(_) => "metadata-clean-up",
+        JobWork::ReachableFrom { .. } => "purge",
+        JobWork::Orphans { .. } => "orphan-removal",
     }
 }
 
@@ -164,7 +164,7 @@ impl Jobs {
     }
 
     /// Waits for a new job, at most `at_most`.
-    pub async fn jobs_wanted(&self, at_most: Duration) {
+    pub async fn wait_until_due(&self, at_most: Duration) {
         let _ = tokio::time::timeout(at_most, self.state.wanted.notified()).await;
     }
 
@@ -173,7 +173,7 @@ impl Jobs {
         let jobs = &self.state;
         jobs.stopping.store(true, Ordering::Relaxed);
         let running = jobs.running.lock().unwrap_or_else(PoisonError::into_inner);
-        running.values().for_each(|live| live.halt(Halt::Stopping));
+        running.values().for_each(|live| live.halt(StopReason::Stopping));
     }
 
     /// Waits for the end of an announced purge, at most `purge_wait_ms`. Clients and their tests
@@ -204,7 +204,7 @@ impl Jobs {
         t: &Transaction,
         id: Uuid,
         warehouse: Uuid,
-        work: Work,
+        work: JobWork,
         table: JobTable,
         created_by: Option<String>,
     ) -> Result<()> {
@@ -221,19 +221,19 @@ pub(super) fn table_of(
     JobTable {
         id: record.id,
         uuid: record.uuid,
-        resource: name.map(|(warehouse, ident)| resource_word(warehouse, ident)),
-        places: places_of(record).cloned().collect(),
+        resource: name.map(|(warehouse, ident)| resource_text(warehouse, ident)),
+        locations: locations_of(record).cloned().collect(),
     }
 }
 
 /// Returns the notation of a table.
-fn resource_word(warehouse: &Warehouse, ident: &TabularIdent) -> String {
+fn resource_text(warehouse: &Warehouse, ident: &TabularIdent) -> String {
     let inside = Resource::warehouse(&warehouse.name).namespace(&ident.namespace);
     let table = inside.tabular(TabularKind::Table, Node::named(&ident.name));
-    notation::resource_word(&table)
+    notation::resource_text(&table)
 }
 
 /// Returns the notation of a warehouse.
-fn warehouse_word(warehouse: Option<&Warehouse>) -> Option<String> {
-    warehouse.map(|it| notation::resource_word(&Resource::warehouse(&it.name)))
+fn warehouse_text(warehouse: Option<&Warehouse>) -> Option<String> {
+    warehouse.map(|it| notation::resource_text(&Resource::warehouse(&it.name)))
 }

@@ -13,19 +13,19 @@ use std::collections::BTreeSet;
 
 use futures::StreamExt;
 
-use super::interrupted::Interrupted;
-use super::kept::{Depth, Kept, OTHERS_MAX, too_many};
-use super::run::{BATCH_FILES, Outcome, Run};
+use super::interrupted::Interruption;
+use super::run::{BATCH_FILES, JobRun, Outcome};
+use super::shared_files::{Depth, OTHERS_MAX, SharedFiles, too_many};
 use crate::Error;
 use crate::error::{Kind, StateConflict};
 use crate::jobs::Jobs;
-use crate::places::{has_others_around, is_made_for, others_below};
+use crate::location_index::{has_others_around, is_made_for, others_below};
 use slateberg_objects as objects;
 use slateberg_objects::directory::{Directory, ListedFile};
 use slateberg_objects::location::Location;
-use slateberg_store::jobs::{JobTable, Progress, Work};
+use slateberg_store::jobs::{JobProgress, JobTable, JobWork};
 use slateberg_store::keys::TabularKey;
-use slateberg_store::read::Read;
+use slateberg_store::read::StoreRead;
 use slateberg_store::records::TabularRecord;
 
 /// Maximum number of files that a dry run reports.
@@ -34,32 +34,33 @@ const FOUND_MAX: usize = 1000;
 const VERSION_HINT: &str = "version-hint.text";
 
 /// Deletes the orphans of a table. A dry run only reports them.
-pub(super) async fn remove_orphans(run: &mut Run) -> Result<(), Interrupted> {
-    let (Work::Orphans { dry_run, age_seconds }, Some(table)) =
+pub(super) async fn remove_orphans(run: &mut JobRun) -> Result<(), Interruption> {
+    let (JobWork::Orphans { dry_run, age_seconds }, Some(table)) =
         (run.job.work.clone(), run.job.table.clone())
     else {
-        return Err(Interrupted::Failed("the job names no table".to_owned()));
+        return Err(Interruption::Failed("the job names no table".to_owned()));
     };
     if dry_run {
         let started_ms = run.job.progress.started_ms;
-        run.job.progress = Progress { started_ms, ..Progress::default() };
+        run.job.progress = JobProgress { started_ms, ..JobProgress::default() };
     }
     let record = record_of(run, &table).await?;
     let directory = match run.jobs().core.objects().directory(record.warehouse, &record.location) {
-        Err(objects::Error::NotAllowed(reason)) => return Err(Interrupted::Failed(reason)),
+        Err(objects::Error::NotAllowed(reason)) => return Err(Interruption::Failed(reason)),
         directory => directory?,
     };
     let cutoff_ms = cutoff(run, &directory, age_seconds).await?;
-    let table = JobTable { places: vec![record.location.clone()], uuid: record.uuid, ..table };
-    let mut kept = Kept::besides(&table, Depth::Everything).including_itself();
-    kept.refresh(run, &[]).await.map_err(cannot_tell)?;
-    places_of_others(run, &record).await?;
+    let table = JobTable { locations: vec![record.location.clone()], uuid: record.uuid, ..table };
+    let mut shared = SharedFiles::besides(&table, Depth::Everything).including_itself();
+    shared.refresh(run, &[]).await.map_err(cannot_tell)?;
+    locations_of_others(run, &record).await?;
     let mut listing = directory.list().chunks(BATCH_FILES);
-    while let Some(listed) = run.unless_halted(listing.next()).await? {
+    while let Some(listed) = run.until_stopped(listing.next()).await? {
         let mut orphans = Vec::new();
         for file in listed {
             let file = file?;
-            if file.modified_ms < cutoff_ms && !is_hidden(&file) && !kept.has(file.path.as_ref()) {
+            if file.modified_ms < cutoff_ms && !is_hidden(&file) && !shared.has(file.path.as_ref())
+            {
                 orphans.push(file);
             }
         }
@@ -69,12 +70,12 @@ pub(super) async fn remove_orphans(run: &mut Run) -> Result<(), Interrupted> {
         }
         // Files that were committed after the listing must stay too.
         if record_of(run, &table).await?.location != record.location {
-            return Err(Interrupted::Failed("the table has moved to another location".to_owned()));
+            return Err(Interruption::Failed("the table has moved to another location".to_owned()));
         }
-        kept.refresh(run, &[]).await.map_err(cannot_tell)?;
-        let others = places_of_others(run, &record).await?;
+        shared.refresh(run, &[]).await.map_err(cannot_tell)?;
+        let others = locations_of_others(run, &record).await?;
         orphans.retain(|file| {
-            !kept.has(file.path.as_ref())
+            !shared.has(file.path.as_ref())
                 && !is_in(&others, &directory.location_of(file))
                 && !directory.is_reserved(file)
         });
@@ -97,14 +98,14 @@ pub(super) async fn remove_orphans(run: &mut Run) -> Result<(), Interrupted> {
 
 /// Returns the locations of other tables and views below the table's location. Files there belong
 /// to these tables.
-async fn places_of_others(
-    run: &Run,
+async fn locations_of_others(
+    run: &JobRun,
     record: &TabularRecord,
-) -> Result<BTreeSet<Vec<String>>, Interrupted> {
+) -> Result<BTreeSet<Vec<String>>, Interruption> {
     let Ok(location) = Location::parse(&record.location) else { return Ok(BTreeSet::new()) };
     let store = run.jobs().core.store().latest();
     run.jobs().check_own_location(record).await.map_err(|error| match error {
-        error @ Error::Conflict(_) => Interrupted::Failed(error.to_string()),
+        error @ Error::Conflict(_) => Interruption::Failed(error.to_string()),
         other => other.into(),
     })?;
     let others = others_below(&store, record.id, &location, OTHERS_MAX).await?;
@@ -117,18 +118,18 @@ async fn places_of_others(
 }
 
 /// Whether a file is at or below one of these locations.
-fn is_in(places: &BTreeSet<Vec<String>>, file: &str) -> bool {
-    let Ok(file) = Location::parse(file) else { return !places.is_empty() };
-    let is_at = |parts: Vec<String>| (1..=parts.len()).any(|end| places.contains(&parts[..end]));
+fn is_in(locations: &BTreeSet<Vec<String>>, file: &str) -> bool {
+    let Ok(file) = Location::parse(file) else { return !locations.is_empty() };
+    let is_at = |parts: Vec<String>| (1..=parts.len()).any(|end| locations.contains(&parts[..end]));
     file.spellings().into_iter().any(is_at)
 }
 
 /// Treats missing or unreadable metadata as a final failure, because the reachable files cannot be
 /// determined.
-fn cannot_tell(interrupted: Interrupted) -> Interrupted {
+fn cannot_tell(interrupted: Interruption) -> Interruption {
     match interrupted {
-        Interrupted::Later(error) if matches!(error.kind(), Kind::NoSuchFile | Kind::Invalid) => {
-            Interrupted::Failed(format!("cannot determine which files are needed: {error}"))
+        Interruption::Later(error) if matches!(error.kind(), Kind::NoSuchFile | Kind::Invalid) => {
+            Interruption::Failed(format!("cannot determine which files are needed: {error}"))
         }
         other => other,
     }
@@ -153,23 +154,23 @@ impl Jobs {
 }
 
 /// Returns the record of the table. Fails if it does not exist.
-async fn record_of(run: &Run, table: &JobTable) -> Result<TabularRecord, Interrupted> {
+async fn record_of(run: &JobRun, table: &JobTable) -> Result<TabularRecord, Interruption> {
     let record = run.jobs().core.store().latest().get(&TabularKey(table.id)).await?;
-    record.ok_or_else(|| Interrupted::Failed("the table is no longer in the catalog".to_owned()))
+    record.ok_or_else(|| Interruption::Failed("the table is no longer in the catalog".to_owned()))
 }
 
 /// Returns the time before which an orphan was written. It is stored, so that a restart does not
 /// change it.
 async fn cutoff(
-    run: &mut Run,
+    run: &mut JobRun,
     directory: &Directory,
     age_seconds: u64,
-) -> Result<i64, Interrupted> {
+) -> Result<i64, Interruption> {
     if let Some(cutoff_ms) = run.job.progress.cutoff_ms {
         return Ok(cutoff_ms);
     }
     let id = run.jobs().core.ids().random();
-    let now_ms = run.unless_halted(directory.now_ms(id)).await??;
+    let now_ms = run.until_stopped(directory.now_ms(id)).await??;
     let age_ms = i64::try_from(age_seconds.saturating_mul(1000)).unwrap_or(i64::MAX);
     let cutoff_ms = now_ms.saturating_sub(age_ms);
     run.job.progress.cutoff_ms = Some(cutoff_ms);
@@ -186,7 +187,7 @@ fn is_hidden(file: &ListedFile) -> bool {
 }
 
 /// Records the files that would be deleted.
-fn note(progress: &mut Progress, directory: &Directory, orphans: &[ListedFile]) {
+fn note(progress: &mut JobProgress, directory: &Directory, orphans: &[ListedFile]) {
     progress.done += orphans.len() as u64;
     let room = FOUND_MAX.saturating_sub(progress.found.len());
     let further = orphans.iter().take(room).map(|file| directory.location_of(file));

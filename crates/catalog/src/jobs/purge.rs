@@ -10,24 +10,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value as Json;
 use uuid::Uuid;
 
-use super::interrupted::Interrupted;
-use super::kept::{Depth, Kept};
-use super::memory::Exceeded;
-use super::run::{BATCH_FILES, Run};
+use super::interrupted::Interruption;
+use super::memory::LimitExceeded;
+use super::run::{BATCH_FILES, JobRun};
+use super::shared_files::{Depth, SharedFiles};
 use crate::Error;
-use crate::places::further_paths;
+use crate::location_index::further_paths;
 use slateberg_objects as objects;
 use slateberg_objects::content::Content;
-use slateberg_objects::reachable::{self, Named};
-use slateberg_store::jobs::{JobTable, Phase, Position};
-use slateberg_store::read::Read;
+use slateberg_objects::reachable::{self, ReferencedFiles};
+use slateberg_store::jobs::{JobTable, PurgePhase, PurgePosition};
+use slateberg_store::read::StoreRead;
 
 /// A purge in progress.
 struct Purge<'a> {
-    run: &'a mut Run,
-    kept: Kept,
+    run: &'a mut JobRun,
+    kept: SharedFiles,
     /// The last finished position.
-    done: Option<Position>,
+    done: Option<PurgePosition>,
     /// Number of deleted and of retained files up to that position. Files after it are processed
     /// and counted again on a restart.
     counted: (u64, u64),
@@ -35,18 +35,18 @@ struct Purge<'a> {
 
 /// Deletes all files that are reachable from the metadata of a dropped table.
 pub(super) async fn purge(
-    run: &mut Run,
+    run: &mut JobRun,
     id: Uuid,
     metadata_location: &str,
-) -> Result<(), Interrupted> {
+) -> Result<(), Interruption> {
     let document = run.jobs().core.store().durable().document(id).await?;
     let Some(document) = document else { return Ok(()) };
     let metadata = document.text.to_bytes();
-    let broken = |error: serde_json::Error| Interrupted::Later(Error::internal(error));
+    let broken = |error: serde_json::Error| Interruption::Later(Error::internal(error));
     let named = reachable::named_by(&metadata).map_err(broken)?;
     let metadata: Json = serde_json::from_slice(&metadata).map_err(broken)?;
     let table = table_of(id, &metadata);
-    let kept = Kept::besides(&table, Depth::Everything);
+    let kept = SharedFiles::besides(&table, Depth::Everything);
     let done = run.job.progress.position.clone();
     let counted = (run.job.progress.done, run.job.progress.kept);
     let mut purge = Purge { run, kept, done, counted };
@@ -66,10 +66,10 @@ fn table_of(id: Uuid, metadata: &Json) -> JobTable {
     let properties: BTreeMap<_, _> = properties
         .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
         .collect();
-    let mut places = further_paths(location, &properties);
-    places.push(location.to_owned());
+    let mut locations = further_paths(location, &properties);
+    locations.push(location.to_owned());
     let uuid = Uuid::try_parse(text("table-uuid")).unwrap_or_default();
-    JobTable { id, uuid, resource: None, places }
+    JobTable { id, uuid, resource: None, locations }
 }
 
 /// Whether the table's data files may be deleted: `gc.enabled`, true by default.
@@ -81,29 +81,29 @@ fn collects_garbage(metadata: &Json) -> bool {
 impl Purge<'_> {
     async fn all(
         &mut self,
-        named: Named,
+        named: ReferencedFiles,
         metadata_location: &str,
         with_data: bool,
-    ) -> Result<(), Interrupted> {
-        let Named { manifest_lists, manifests, others } = named;
-        let phase = self.done.as_ref().map_or(Phase::Data, |done| done.phase);
-        if phase <= Phase::Manifests {
+    ) -> Result<(), Interruption> {
+        let ReferencedFiles { manifest_lists, manifests, others } = named;
+        let phase = self.done.as_ref().map_or(PurgePhase::Data, |done| done.phase);
+        if phase <= PurgePhase::Manifests {
             let manifests = self.manifests(&manifest_lists, manifests).await?;
             let last = manifests.len() + manifest_lists.len() + others.len() + 1;
             if self.run.job.progress.total.is_none() {
-                let data = if with_data { files_told(&manifests) } else { Some(0) };
+                let data = if with_data { file_total(&manifests) } else { Some(0) };
                 self.run.job.progress.total = data.map(|data| data + last as u64);
             }
-            if phase == Phase::Data && with_data {
+            if phase == PurgePhase::Data && with_data {
                 self.data(manifests.keys()).await?;
             }
             let progress = &mut self.run.job.progress;
             progress.total.get_or_insert(progress.done + progress.kept + last as u64);
-            self.files(Phase::Manifests, manifests.into_keys()).await?;
+            self.files(PurgePhase::Manifests, manifests.into_keys()).await?;
         }
-        self.files(Phase::ManifestLists, manifest_lists).await?;
-        self.files(Phase::Others, others).await?;
-        self.files(Phase::Metadata, [metadata_location.to_owned()]).await
+        self.files(PurgePhase::ManifestLists, manifest_lists).await?;
+        self.files(PurgePhase::Others, others).await?;
+        self.files(PurgePhase::Metadata, [metadata_location.to_owned()]).await
     }
 
     /// Returns all manifests, each with the number of files that it names, where the manifest list
@@ -112,7 +112,7 @@ impl Purge<'_> {
         &mut self,
         lists: &BTreeSet<String>,
         without_list: BTreeSet<String>,
-    ) -> Result<BTreeMap<String, Option<u64>>, Interrupted> {
+    ) -> Result<BTreeMap<String, Option<u64>>, Interruption> {
         let mut manifests: BTreeMap<_, _> =
             without_list.into_iter().map(|manifest| (manifest, None)).collect();
         for list in lists {
@@ -120,7 +120,7 @@ impl Purge<'_> {
             let new = named.keys().filter(|manifest| !manifests.contains_key(*manifest));
             let bytes: u64 = new.map(|manifest| reachable::name_bytes(manifest)).sum();
             match self.run.memory.take(bytes) {
-                Err(Exceeded::Alone) => {
+                Err(LimitExceeded::Alone) => {
                     tracing::warn!(list, "too many manifests: the files that these name stay");
                     continue;
                 }
@@ -135,9 +135,9 @@ impl Purge<'_> {
     async fn data<'m>(
         &mut self,
         manifests: impl Iterator<Item = &'m String>,
-    ) -> Result<(), Interrupted> {
+    ) -> Result<(), Interruption> {
         for manifest in manifests {
-            if self.is_done(Phase::Data, manifest) {
+            if self.is_done(PurgePhase::Data, manifest) {
                 continue;
             }
             let files = self.named(manifest, reachable::files_of).await?;
@@ -145,7 +145,7 @@ impl Purge<'_> {
             for batch in files.chunks(BATCH_FILES) {
                 self.batch(batch.to_vec()).await?;
             }
-            self.reached(Phase::Data, manifest).await?;
+            self.reached(PurgePhase::Data, manifest).await?;
         }
         Ok(())
     }
@@ -153,9 +153,9 @@ impl Purge<'_> {
     /// Deletes these files in batches.
     async fn files(
         &mut self,
-        phase: Phase,
+        phase: PurgePhase,
         files: impl IntoIterator<Item = String>,
-    ) -> Result<(), Interrupted> {
+    ) -> Result<(), Interruption> {
         let files = files.into_iter().filter(|file| !self.is_done(phase, file));
         let files: Vec<_> = files.collect();
         for batch in files.chunks(BATCH_FILES) {
@@ -167,7 +167,7 @@ impl Purge<'_> {
         Ok(())
     }
 
-    async fn batch(&mut self, mut files: Vec<String>) -> Result<(), Interrupted> {
+    async fn batch(&mut self, mut files: Vec<String>) -> Result<(), Interruption> {
         self.kept.refresh(self.run, &files).await?;
         let all = files.len();
         files.retain(|file| !self.kept.has(file));
@@ -175,14 +175,14 @@ impl Purge<'_> {
         self.run.delete(files).await
     }
 
-    fn is_done(&self, phase: Phase, file: &str) -> bool {
+    fn is_done(&self, phase: PurgePhase, file: &str) -> bool {
         let done = self.done.as_ref();
         done.is_some_and(|done| phase < done.phase || phase == done.phase && *file <= *done.after)
     }
 
-    async fn reached(&mut self, phase: Phase, file: &str) -> Result<(), Interrupted> {
+    async fn reached(&mut self, phase: PurgePhase, file: &str) -> Result<(), Interruption> {
         self.counted = (self.run.job.progress.done, self.run.job.progress.kept);
-        self.run.reached(Some(Position { phase, after: file.to_owned() })).await
+        self.run.reached(Some(PurgePosition { phase, after: file.to_owned() })).await
     }
 
     /// Returns the files that a file names, before it is deleted. A file that is missing or not in
@@ -193,10 +193,10 @@ impl Purge<'_> {
         &self,
         location: &str,
         of: impl Fn(&str, &Content) -> Result<C, objects::Error>,
-    ) -> Result<C, Interrupted> {
+    ) -> Result<C, Interruption> {
         let objects = self.run.jobs().core.objects();
         let read = objects.read(self.run.job.warehouse, location);
-        match self.run.unless_halted(read).await?.and_then(|content| of(location, &content)) {
+        match self.run.until_stopped(read).await?.and_then(|content| of(location, &content)) {
             Ok(named) => Ok(named),
             Err(objects::Error::NotFound(_)) => Ok(C::default()),
             Err(objects::Error::NotAllowed(reason)) => {
@@ -213,6 +213,6 @@ impl Purge<'_> {
 }
 
 /// Returns the number of files that the manifests name. `None`: it is unknown for one of them.
-fn files_told(manifests: &BTreeMap<String, Option<u64>>) -> Option<u64> {
+fn file_total(manifests: &BTreeMap<String, Option<u64>>) -> Option<u64> {
     manifests.values().try_fold(0_u64, |sum, count| sum.checked_add((*count)?))
 }

@@ -1,4 +1,4 @@
-//! [`Run`]: a job in progress. It deletes files concurrently under a rate limit, and stores its
+//! [`JobRun`]: a job in progress. It deletes files concurrently under a rate limit, and stores its
 //! progress.
 
 use std::future::Future;
@@ -8,16 +8,16 @@ use std::time::Duration;
 use futures::StreamExt;
 use tokio::time::Instant;
 
-use super::interrupted::Interrupted;
+use super::interrupted::Interruption;
 use super::memory::JobMemory;
-use super::{Halt, Live, kind_of};
+use super::{RunningJob, StopReason, kind_of};
 use crate::Error;
 use crate::jobs::Jobs;
 use slateberg_authz::permit::{Permit, Task};
 use slateberg_objects::{self as objects, Objects};
-use slateberg_store::jobs::{Job, Position};
+use slateberg_store::jobs::{Job, PurgePosition};
 use slateberg_store::keys::JobKey;
-use slateberg_store::read::Read;
+use slateberg_store::read::StoreRead;
 
 /// Number of files that are deleted before the job checks again for other owners and for a stop.
 pub(super) const BATCH_FILES: usize = 1000;
@@ -35,24 +35,24 @@ pub(super) enum Outcome {
 }
 
 /// A job in progress.
-pub(super) struct Run {
+pub(super) struct JobRun {
     jobs: Jobs,
     pub(super) key: JobKey,
     pub(super) job: Job,
-    live: Arc<Live>,
+    live: Arc<RunningJob>,
     /// Memory for the files that it knows.
     pub(super) memory: JobMemory,
     saved: Instant,
-    told: Instant,
+    reported_at: Instant,
 }
 
-impl Run {
+impl JobRun {
     /// Starts a job.
-    pub(super) fn new(jobs: Jobs, key: JobKey, job: Job, live: Arc<Live>) -> Self {
+    pub(super) fn new(jobs: Jobs, key: JobKey, job: Job, live: Arc<RunningJob>) -> Self {
         let now = Instant::now();
         let files_max = jobs.core.settings().job_files_known_max;
         let memory = JobMemory::new(&jobs.state.memory, files_max);
-        Self { jobs, key, job, live, memory, saved: now, told: now }
+        Self { jobs, key, job, live, memory, saved: now, reported_at: now }
     }
 
     pub(super) fn jobs(&self) -> &Jobs {
@@ -60,27 +60,27 @@ impl Run {
     }
 
     /// Waits for `work`, which must be safe to cancel, unless the job is stopped.
-    pub(super) async fn unless_halted<T>(
+    pub(super) async fn until_stopped<T>(
         &self,
         work: impl Future<Output = T>,
-    ) -> Result<T, Interrupted> {
+    ) -> Result<T, Interruption> {
         let mut halt = self.live.halt.subscribe();
         let halted = async move {
             match halt.wait_for(Option::is_some).await.map(|halt| *halt) {
                 Ok(Some(halt)) => halt,
                 // The sender is gone.
-                Ok(None) | Err(_) => Halt::Stopping,
+                Ok(None) | Err(_) => StopReason::Stopping,
             }
         };
         tokio::select! {
             biased;
-            halt = halted => Err(Interrupted::Halted(halt)),
+            halt = halted => Err(Interruption::Halted(halt)),
             done = work => Ok(done),
         }
     }
 
     /// Deletes files of the job's warehouse, at most [`BATCH_FILES`].
-    pub(super) async fn delete(&mut self, files: Vec<String>) -> Result<(), Interrupted> {
+    pub(super) async fn delete(&mut self, files: Vec<String>) -> Result<(), Interruption> {
         let (objects, warehouse) = (self.jobs.core.objects(), self.job.warehouse);
         let objects: &Objects = &objects;
         let delete = |file: String| async move {
@@ -101,13 +101,13 @@ impl Run {
         &mut self,
         files: Vec<F>,
         delete: impl Fn(F) -> W,
-    ) -> Result<(), Interrupted>
+    ) -> Result<(), Interruption>
     where
         W: Future<Output = Result<Outcome, objects::Error>>,
     {
         let jobs = self.jobs.clone();
         if !jobs.core.environment.deletes_files() {
-            return Err(Interrupted::Failed(
+            return Err(Interruption::Failed(
                 "this catalog is a clone, and deletes no file".to_owned(),
             ));
         }
@@ -116,14 +116,14 @@ impl Run {
             let deletion = delete(file);
             let jobs = &jobs;
             async move {
-                jobs.state.rate.turn().await;
+                jobs.state.rate.wait().await;
                 deletion.await
             }
         });
         let mut deletions = futures::stream::iter(deletions).buffer_unordered(parallel);
         let (mut deleted, mut left) = (0, 0);
         let ended = loop {
-            match self.unless_halted(deletions.next()).await {
+            match self.until_stopped(deletions.next()).await {
                 Ok(None) => break Ok(()),
                 Ok(Some(Ok(Outcome::Deleted))) => deleted += 1,
                 Ok(Some(Ok(Outcome::Left))) => left += 1,
@@ -134,24 +134,27 @@ impl Run {
         jobs.state.counters.files_deleted.add(deleted);
         self.job.progress.done += deleted;
         self.job.progress.kept += left;
-        self.got_on(deleted + left > 0);
+        self.note_progress(deleted + left > 0);
         ended
     }
 
     /// Publishes the progress, and resets the number of failures if there was progress.
-    pub(super) fn got_on(&mut self, got_on: bool) {
-        if got_on {
+    pub(super) fn note_progress(&mut self, note_progress: bool) {
+        if note_progress {
             self.job.failures = 0;
         }
         self.live.set_progress(&self.job.progress);
     }
 
     /// Records `position` as finished, and stores it if this was not done recently.
-    pub(super) async fn reached(&mut self, position: Option<Position>) -> Result<(), Interrupted> {
+    pub(super) async fn reached(
+        &mut self,
+        position: Option<PurgePosition>,
+    ) -> Result<(), Interruption> {
         self.job.progress.position = position;
         self.live.set_progress(&self.job.progress);
-        if self.told.elapsed() >= TELL_EVERY {
-            self.told = Instant::now();
+        if self.reported_at.elapsed() >= TELL_EVERY {
+            self.reported_at = Instant::now();
             let progress = &self.job.progress;
             let (done, total, kept) = (progress.done, progress.total, progress.kept);
             let kind = kind_of(&self.job.work);
@@ -161,11 +164,11 @@ impl Run {
             self.save().await?;
         }
         // Lets the job stop even if it never waits.
-        self.unless_halted(tokio::task::yield_now()).await
+        self.until_stopped(tokio::task::yield_now()).await
     }
 
     /// Stores the progress of the job, unless it was cancelled.
-    pub(super) async fn save(&mut self) -> Result<(), Interrupted> {
+    pub(super) async fn save(&mut self) -> Result<(), Interruption> {
         self.saved = Instant::now();
         let permit = Permit::for_task(Task::Jobs);
         let (key, job) = (self.key, &self.job);
@@ -182,6 +185,6 @@ impl Run {
             })
             .await?;
         accepted.durable().await?;
-        if there { Ok(()) } else { Err(Interrupted::Halted(Halt::Cancelled)) }
+        if there { Ok(()) } else { Err(Interruption::Halted(StopReason::Cancelled)) }
     }
 }

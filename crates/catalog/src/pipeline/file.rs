@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use slateberg_model::text::Text;
+use slateberg_model::segmented_json::SegmentedJson;
 
 /// A metadata file that is to be written.
 #[derive(Debug, Clone)]
@@ -11,7 +11,7 @@ pub(crate) struct MetadataFile {
     pub warehouse: Uuid,
     pub location: String,
     /// Its content.
-    pub text: Text,
+    pub text: SegmentedJson,
 }
 
 /// Reaction to an existing file of the same name with different content.

@@ -18,19 +18,19 @@ use slateberg_authz::action::Load;
 use slateberg_authz::permit::{Permit, Task};
 use slateberg_objects::metadata_file;
 use slateberg_store::keys::PublicationKey;
-use slateberg_store::read::Read;
-use slateberg_store::records::{Outcome, TabularRecord};
+use slateberg_store::read::StoreRead;
+use slateberg_store::records::{MutationOutcome, TabularRecord};
 
 impl Pipeline {
     /// Writes the idempotency record of a final rejection, which has no transaction of its own.
-    pub(super) async fn remember_refusal(
+    pub(super) async fn record_rejection(
         &self,
         operation: &Operation,
         refusal: &Error,
     ) -> Result<()> {
         let Some(idempotency) = &operation.idempotency else { return Ok(()) };
-        let Some((code, message)) = recorded_refusal(refusal) else { return Ok(()) };
-        let outcome = Outcome::Refused { kind: code.to_owned(), message };
+        let Some((code, message)) = recorded_rejection(refusal) else { return Ok(()) };
+        let outcome = MutationOutcome::Refused { kind: code.to_owned(), message };
         let record = &self.idempotency_record(idempotency, outcome);
         let key = &idempotency_key(operation, idempotency);
         let permit = Permit::for_task(Task::Idempotency);
@@ -74,7 +74,8 @@ impl Core {
         let Some(record) = record.filter(|record| record.expires_ms > self.now_ms()) else {
             return Ok(None);
         };
-        match tokio::time::timeout(self.settings().commit_deadline(), self.store().settled()).await
+        match tokio::time::timeout(self.settings().commit_deadline(), self.store().wait_durable())
+            .await
         {
             Ok(settled) => settled?,
             Err(late) => return Err(Error::unknown(late)),
@@ -86,12 +87,14 @@ impl Core {
             self.pipeline().published(publication).await?;
         }
         let replay = match record.outcome {
-            Outcome::Done => Replay::Done,
-            Outcome::Body(body) => Replay::Body(body),
-            Outcome::Tabular { id, metadata_location } => {
+            MutationOutcome::Done => Replay::Done,
+            MutationOutcome::Body(body) => Replay::Body(body),
+            MutationOutcome::Tabular { id, metadata_location } => {
                 Replay::Tabular(self.replay_tabular(operation, id, metadata_location).await?)
             }
-            Outcome::Refused { kind, message } => return Err(refusal_from(&kind, &message)),
+            MutationOutcome::Refused { kind, message } => {
+                return Err(rejection_from(&kind, &message));
+            }
         };
         T::from_replay(replay).map(Some)
     }
@@ -141,7 +144,7 @@ impl Core {
 }
 
 /// Returns the code and the message of a rejection in records. `None` if it is not recorded.
-fn recorded_refusal(refusal: &Error) -> Option<(&'static str, String)> {
+fn recorded_rejection(refusal: &Error) -> Option<(&'static str, String)> {
     let (code, prefix) = refusal_code(refusal.kind())?;
     let message = refusal.to_string();
     Some((code, message.strip_prefix(prefix).unwrap_or(&message).to_owned()))
@@ -161,7 +164,7 @@ macro_rules! refusals {
             }
         }
 
-        fn refusal_from(code: &str, message: &str) -> Error {
+        fn rejection_from(code: &str, message: &str) -> Error {
             match code {
                 $($code => Error::Recorded {
                     kind: Kind::$variant,

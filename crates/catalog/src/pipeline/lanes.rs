@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn lanes_that_were_joined_are_left_together() {
+    async fn joined_lanes_are_left_together() {
         let lanes = Lanes::new(8, Duration::from_millis(10));
         let (one, other) = (vec![Uuid::from_u128(1)], vec![Uuid::from_u128(2)]);
         let first = lanes.enter(one.clone()).await.expect("the lane is empty");
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn two_who_want_the_same_lanes_do_not_lock_each_other_out() {
+    async fn concurrent_entries_of_the_same_lanes_do_not_deadlock() {
         let lanes = Arc::new(Lanes::new(8, Duration::from_secs(5)));
         let (a, b) = (Uuid::from_u128(1), Uuid::from_u128(2));
         let run = |ids: Vec<Uuid>| {

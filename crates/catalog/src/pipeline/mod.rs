@@ -35,7 +35,7 @@ use self::file::{IfTaken, MetadataFile};
 use self::lanes::{LaneGuard, Lanes};
 use self::pending::{PendingPublication, PendingPublications};
 use super::detached::detached;
-use super::space::Space;
+use super::disk_space::DiskSpace;
 use super::version_cache::{CachedVersion, VersionCache};
 use super::warehouses::registry::WarehouseRegistry;
 use super::{Error, Result};
@@ -43,9 +43,9 @@ use slateberg_authz::action::Action;
 use slateberg_authz::permit::Permit;
 use slateberg_base::clock::Clock;
 use slateberg_store::keys::PublicationKey;
-use slateberg_store::txn::{Accepted, RequestRecords, Transaction};
+use slateberg_store::txn::{AcceptedTransaction, RequestRecords, Transaction};
 use slateberg_store::{self as store, Store};
-use slateberg_telemetry::commits::{CommitMetrics, Phase};
+use slateberg_telemetry::commits::{CommitMetrics, CommitPhase};
 
 /// The commit pipeline, with the state that all changes of the catalog share.
 pub(crate) struct Pipeline {
@@ -57,7 +57,7 @@ pub(crate) struct Pipeline {
     request_lanes: Lanes,
     pub(crate) pending: PendingPublications,
     pub(crate) versions: VersionCache,
-    pub(crate) space: Space,
+    pub(crate) space: DiskSpace,
     pub(crate) metrics: Arc<CommitMetrics>,
     clock: Arc<dyn Clock>,
     deadline: Duration,
@@ -104,20 +104,20 @@ pub(crate) struct Committed<T> {
 
 /// An accepted change that is not complete yet.
 struct PendingCommit {
-    accepted: Accepted,
+    accepted: AcceptedTransaction,
     files: Vec<MetadataFile>,
     pending: PendingPublication,
     lanes: LaneGuard,
 }
 
 /// Reason why a transaction was not written.
-enum Stopped {
+enum NotWritten {
     /// The change was evaluated against another state.
     Stale,
     Failed(Error),
 }
 
-impl From<store::Error> for Stopped {
+impl From<store::Error> for NotWritten {
     fn from(error: store::Error) -> Self {
         Self::Failed(error.into())
     }
@@ -142,7 +142,7 @@ impl Pipeline {
             request_lanes: lanes(),
             pending: PendingPublications::default(),
             versions: VersionCache::new(settings.metadata_cache_bytes),
-            space: Space::default(),
+            space: DiskSpace::default(),
             metrics: Arc::default(),
             clock,
             deadline,
@@ -194,17 +194,17 @@ impl Pipeline {
         // Registered before the transaction: no reader may get a version whose metadata file is
         // missing.
         let pending = self.pending.register(versions.iter().map(|version| version.key).collect());
-        let applying = self.phase(Phase::Apply);
+        let applying = self.phase(CommitPhase::Apply);
         let work = move |t| {
             let working = work(t);
-            async move { working.await.map_err(Stopped::Failed)?.ok_or(Stopped::Stale) }
+            async move { working.await.map_err(NotWritten::Failed)?.ok_or(NotWritten::Stale) }
         };
         let written = self.store.transact_for_request(action, permit, work).await;
         drop(applying);
         let (value, accepted) = match written {
             Ok(written) => written,
-            Err(Stopped::Stale) => return Ok(None),
-            Err(Stopped::Failed(error)) => return Err(error),
+            Err(NotWritten::Stale) => return Ok(None),
+            Err(NotWritten::Failed(error)) => return Err(error),
         };
         let mut files = Vec::new();
         for NewFile { key, file, cached } in versions {
@@ -225,19 +225,19 @@ impl Pipeline {
         let completing = async move {
             let PendingCommit { accepted, files, pending, lanes } = commit;
             let durable = async {
-                let phase = pipeline.phase(Phase::Wal);
+                let phase = pipeline.phase(CommitPhase::Wal);
                 accepted.durable().instrument(phase.span()).await
             };
             let publishing = &pipeline;
             let published = files.iter().map(|file| async move {
-                let phase = publishing.phase(Phase::Metadata);
+                let phase = publishing.phase(CommitPhase::Metadata);
                 publishing.publish(file, IfTaken::Fail).instrument(phase.span()).await
             });
             let (durable, published) = tokio::join!(durable, futures::future::join_all(published));
             durable?;
             published.into_iter().collect::<Result<Vec<_>>>()?;
             for key in pending.keys() {
-                pipeline.store.landed(*key);
+                pipeline.store.queue_marker_removal(*key);
             }
             drop(pending);
             Ok(lanes)
@@ -247,7 +247,7 @@ impl Pipeline {
     }
 
     /// Starts the timer of a phase, which ends when the returned value is dropped.
-    pub(crate) fn phase(&self, phase: Phase) -> PhaseTimer {
+    pub(crate) fn phase(&self, phase: CommitPhase) -> PhaseTimer {
         let metrics = Arc::clone(&self.metrics);
         PhaseTimer { metrics, phase, began: Instant::now(), span: phase.span() }
     }
@@ -257,7 +257,7 @@ impl Pipeline {
 #[must_use = "a phase of a commit ends when this is dropped"]
 pub(crate) struct PhaseTimer {
     metrics: Arc<CommitMetrics>,
-    phase: Phase,
+    phase: CommitPhase,
     began: Instant,
     span: Span,
 }

@@ -17,8 +17,9 @@ use slateberg_authz::permit::{Permit, Task};
 use slateberg_base::progress::Progress;
 use slateberg_base::retry::Backoff;
 use slateberg_objects::{self as objects, Objects, metadata_file};
-use slateberg_store::keys::{PublicationKey, TabularKey, space};
-use slateberg_store::read::{Range, Read};
+use slateberg_store::key_space::KeySpace;
+use slateberg_store::keys::{PublicationKey, TabularKey};
+use slateberg_store::read::{KeyRange, StoreRead};
 
 /// The shortest and the longest wait before the next attempt to write a metadata file.
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(50);
@@ -37,7 +38,7 @@ pub struct FinishedPublications {
 
 /// Outcome of the wait for a publication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Finish {
+enum Completion {
     Written { replaced: bool },
     Failed,
     Late,
@@ -104,7 +105,7 @@ impl Pipeline {
     ) -> Result<FinishedPublications> {
         let store = self.store.latest();
         let markers =
-            store.scan::<PublicationKey>(&Range::prefix([space::PUBLICATIONS]), None).await?;
+            store.scan::<PublicationKey>(&KeyRange::all(KeySpace::Publications), None).await?;
         let mut outcome = FinishedPublications::default();
         // Warehouses that exceeded `patience`.
         let mut late = HashSet::new();
@@ -130,18 +131,18 @@ impl Pipeline {
                 let file = MetadataFile { warehouse, location, text: document.text };
                 let at_most = if late.contains(&warehouse) { Duration::ZERO } else { patience };
                 let finish = self.finish_publication(*key, file, at_most).await?;
-                if finish == Finish::Late {
+                if finish == Completion::Late {
                     late.insert(warehouse);
                 }
                 outcome.add(finish, &marker.metadata_location);
                 continue;
             }
-            self.store.landed(*key);
+            self.store.queue_marker_removal(*key);
             outcome.finished += 1;
         }
         self.store.check_open()?;
         if !markers.is_empty() {
-            self.forget_landed().await?;
+            self.remove_completed_markers().await?;
         }
         Ok(outcome)
     }
@@ -152,7 +153,7 @@ impl Pipeline {
         key: PublicationKey,
         file: MetadataFile,
         at_most: Duration,
-    ) -> Result<Finish> {
+    ) -> Result<Completion> {
         // As for a new change: readers do not get the version before its file exists, and no later
         // version begins.
         let pending = self.pending.register(vec![key]);
@@ -161,10 +162,10 @@ impl Pipeline {
         let publishing = tokio::spawn(async move {
             let published = pipeline.publish(&file, IfTaken::Replace).await;
             if published.is_ok() {
-                pipeline.store.landed(key);
+                pipeline.store.queue_marker_removal(key);
             }
             drop((pending, lanes));
-            published.map_or(Finish::Failed, |replaced| Finish::Written { replaced })
+            published.map_or(Completion::Failed, |replaced| Completion::Written { replaced })
         });
         match tokio::time::timeout(at_most, publishing).await {
             Ok(Ok(finish)) => Ok(finish),
@@ -177,13 +178,13 @@ impl Pipeline {
                     "the store of a warehouse rejected a metadata file of an earlier run: the other tables are \
                      served, this one after the file is written"
                 );
-                Ok(Finish::Late)
+                Ok(Completion::Late)
             }
         }
     }
 
     /// Removes the markers of complete publications now instead of with the next change.
-    pub(crate) async fn forget_landed(&self) -> Result<()> {
+    pub(crate) async fn remove_completed_markers(&self) -> Result<()> {
         let permit = Permit::for_task(Task::Publication);
         let ((), accepted) =
             self.store.transact("forget_landed", &permit, |_| async { Ok::<_, Error>(()) }).await?;
@@ -192,13 +193,13 @@ impl Pipeline {
 }
 
 impl FinishedPublications {
-    fn add(&mut self, finish: Finish, location: &str) {
+    fn add(&mut self, finish: Completion, location: &str) {
         match finish {
-            Finish::Written { replaced } => {
+            Completion::Written { replaced } => {
                 self.finished += 1;
                 self.replaced.extend(replaced.then(|| location.to_owned()));
             }
-            Finish::Failed | Finish::Late => self.unfinished.push(location.to_owned()),
+            Completion::Failed | Completion::Late => self.unfinished.push(location.to_owned()),
         }
     }
 }

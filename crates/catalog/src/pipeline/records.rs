@@ -9,7 +9,7 @@ use crate::Result;
 use crate::operation::{Idempotency, Operation};
 use slateberg_authz::decide::Decision;
 use slateberg_store::keys::IdempotencyKey;
-use slateberg_store::records::{Allowed, Change, IdempotencyRecord, Outcome};
+use slateberg_store::records::{AllowedBy, Change, IdempotencyRecord, MutationOutcome};
 use slateberg_store::txn::RequestRecords;
 
 /// An entry of the change log: the change of one resource.
@@ -70,7 +70,7 @@ impl Pipeline {
             name: entry.name.to_string(),
             version_before: entry.versions.0,
             version_after: entry.versions.1,
-            allowed: entry.decision.map(Allowed::from),
+            allowed: entry.decision.map(AllowedBy::from),
             origin: Some(operation.origin()),
         }
     }
@@ -78,7 +78,7 @@ impl Pipeline {
     pub(super) fn idempotency_record(
         &self,
         idempotency: &Idempotency,
-        outcome: Outcome,
+        outcome: MutationOutcome,
     ) -> IdempotencyRecord {
         let lifetime = i64::try_from(self.idempotency_lifetime.as_millis()).unwrap_or(i64::MAX);
         IdempotencyRecord {

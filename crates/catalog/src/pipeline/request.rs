@@ -83,7 +83,7 @@ impl Core {
             if let Err(refusal) = &outcome
                 && refusal.is_final()
             {
-                core.pipeline().remember_refusal(operation, refusal).await?;
+                core.pipeline().record_rejection(operation, refusal).await?;
             }
             outcome
         };
@@ -101,7 +101,8 @@ impl Core {
         work: impl Future<Output = Result<T>>,
     ) -> Result<T> {
         let metrics = &self.pipeline().metrics;
-        let mut counting = action.map(|action| Counting { metrics, action, outcome: "unknown" });
+        let mut counting =
+            action.map(|action| CommitCounter { metrics, action, outcome: "unknown" });
         let ended = self.settled(work).await;
         if let Some(counting) = &mut counting {
             counting.outcome = outcome_label(&ended);
@@ -120,7 +121,7 @@ impl Core {
             && refusal.is_final()
         {
             let unavailable = "The catalog's store does not answer";
-            let settled = self.store().settled();
+            let settled = self.store().wait_durable();
             match tokio::time::timeout(self.settings().commit_deadline(), settled).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => return Err(Error::unavailable(unavailable, error)),
@@ -135,13 +136,13 @@ impl Core {
 }
 
 /// A commit in progress, counted on drop. A panic counts as an unknown outcome.
-struct Counting<'a> {
+struct CommitCounter<'a> {
     metrics: &'a CommitMetrics,
     action: &'static str,
     outcome: &'static str,
 }
 
-impl Drop for Counting<'_> {
+impl Drop for CommitCounter<'_> {
     fn drop(&mut self) {
         self.metrics.ended(self.action, self.outcome);
     }

@@ -7,12 +7,12 @@ use serde_json::Value;
 use crate::tabular::state::TabularState;
 use crate::{Error, Result};
 use slateberg_store::keys::PublicationKey;
-use slateberg_store::records::Outcome;
+use slateberg_store::records::MutationOutcome;
 
 /// The response of a mutation.
 pub(crate) trait Response: Sized + Send + 'static {
     /// Returns the part of it that an idempotency record stores.
-    fn outcome(&self) -> Result<Outcome>;
+    fn outcome(&self) -> Result<MutationOutcome>;
 
     /// Returns the versions whose metadata files must exist before the response is replayed, unless
     /// the outcome names them.
@@ -39,7 +39,7 @@ pub(crate) enum Replay {
 pub(crate) struct Body<T>(pub(crate) T);
 
 /// The response of a transaction over tables.
-pub(crate) struct TransactionDone {
+pub(crate) struct TransactionResponse {
     /// The versions that it wrote.
     pub(crate) publications: Vec<PublicationKey>,
 }
@@ -49,8 +49,8 @@ fn mismatch() -> Error {
 }
 
 impl Response for () {
-    fn outcome(&self) -> Result<Outcome> {
-        Ok(Outcome::Done)
+    fn outcome(&self) -> Result<MutationOutcome> {
+        Ok(MutationOutcome::Done)
     }
 
     fn from_replay(replay: Replay) -> Result<Self> {
@@ -62,10 +62,10 @@ impl Response for () {
 }
 
 impl Response for TabularState {
-    fn outcome(&self) -> Result<Outcome> {
+    fn outcome(&self) -> Result<MutationOutcome> {
         match &self.metadata_location {
             Some(location) => {
-                Ok(Outcome::Tabular { id: self.id, metadata_location: location.clone() })
+                Ok(MutationOutcome::Tabular { id: self.id, metadata_location: location.clone() })
             }
             None => Err(Error::internal("a staged table has no response to replay")),
         }
@@ -80,8 +80,8 @@ impl Response for TabularState {
 }
 
 impl<T: Serialize + DeserializeOwned + Send + 'static> Response for Body<T> {
-    fn outcome(&self) -> Result<Outcome> {
-        Ok(Outcome::Body(serde_json::to_value(&self.0).map_err(Error::internal)?))
+    fn outcome(&self) -> Result<MutationOutcome> {
+        Ok(MutationOutcome::Body(serde_json::to_value(&self.0).map_err(Error::internal)?))
     }
 
     fn from_replay(replay: Replay) -> Result<Self> {
@@ -93,8 +93,8 @@ impl<T: Serialize + DeserializeOwned + Send + 'static> Response for Body<T> {
 }
 
 impl<T: Serialize + DeserializeOwned + Send + 'static> Response for Option<Body<T>> {
-    fn outcome(&self) -> Result<Outcome> {
-        self.as_ref().map_or(Ok(Outcome::Done), Body::outcome)
+    fn outcome(&self) -> Result<MutationOutcome> {
+        self.as_ref().map_or(Ok(MutationOutcome::Done), Body::outcome)
     }
 
     fn from_replay(replay: Replay) -> Result<Self> {
@@ -105,9 +105,9 @@ impl<T: Serialize + DeserializeOwned + Send + 'static> Response for Option<Body<
     }
 }
 
-impl Response for TransactionDone {
-    fn outcome(&self) -> Result<Outcome> {
-        Ok(Outcome::Done)
+impl Response for TransactionResponse {
+    fn outcome(&self) -> Result<MutationOutcome> {
+        Ok(MutationOutcome::Done)
     }
 
     fn publications(&self) -> Vec<PublicationKey> {

@@ -12,7 +12,7 @@ use crate::error::{CommitConflict, Kind, MissingResource, NameConflict, RuleViol
 use crate::operation::Operation;
 use crate::pipeline::response::Body;
 use crate::policies::Policies;
-use crate::turns::Turn;
+use crate::serial_lock::SerialGuard;
 use crate::{Error, Result};
 
 use slateberg_authz::context::Context;
@@ -22,7 +22,7 @@ use slateberg_authz::lockout;
 use slateberg_authz::policy_set::PolicySet;
 use slateberg_model::members::brief;
 use slateberg_model::principal::{Identity, Principal};
-use slateberg_store::policy_book::PolicyBook;
+use slateberg_store::policy_snapshot::PolicySnapshot;
 use slateberg_store::records::{GrantRecord, PolicyChanges, PolicyRecord, PolicyRevision};
 
 /// Maximum number of characters of a comment.
@@ -111,7 +111,7 @@ pub struct Changed {
 }
 
 /// A change that was evaluated and can be written.
-pub(super) struct Judged {
+pub(super) struct EvaluatedChange {
     pub(super) allowed: Allowed,
     pub(super) action: &'static str,
     /// Id and name of the change in the change log.
@@ -120,15 +120,15 @@ pub(super) struct Judged {
     pub(super) before: Sources,
     pub(super) after: Sources,
     pub(super) set: PolicySet,
-    pub(super) told: Changed,
+    pub(super) summary: Changed,
 }
 
 /// Outcome of the evaluation of a change.
-enum Verdict {
+enum Evaluation {
     /// Nothing is written: it is a dry run, or has no effect.
-    Told(Box<Changed>),
+    Unchanged(Box<Changed>),
     /// The change is to be written.
-    Judged(Box<Judged>),
+    EvaluatedChange(Box<EvaluatedChange>),
 }
 
 impl Policies {
@@ -146,25 +146,27 @@ impl Policies {
             _ => {}
         }
         if proposal.dry_run {
-            return match self.judge_edit(operation, &proposal).await? {
-                Verdict::Told(changed) => Ok(*changed),
-                Verdict::Judged(judged) => Ok(judged.told),
+            return match self.evaluate_edit(operation, &proposal).await? {
+                Evaluation::Unchanged(changed) => Ok(*changed),
+                Evaluation::EvaluatedChange(evaluated) => Ok(evaluated.summary),
             };
         }
         let change = |policies: Self, operation: Operation| async move {
             let turn = policies.policy_turn().await?;
-            let told = match policies.judge_edit(&operation, &proposal).await? {
-                Verdict::Told(changed) => *changed,
-                Verdict::Judged(judged) => policies.carry_out(turn, operation, *judged).await?,
+            let summary = match policies.evaluate_edit(&operation, &proposal).await? {
+                Evaluation::Unchanged(changed) => *changed,
+                Evaluation::EvaluatedChange(evaluated) => {
+                    policies.execute(turn, operation, *evaluated).await?
+                }
             };
-            Ok(Body(told))
+            Ok(Body(summary))
         };
         let Body(changed) = self.core.mutate(self, operation, change).await?;
         Ok(changed)
     }
 
     /// Takes the lock on changes of the policies.
-    pub(super) async fn policy_turn(&self) -> Result<Turn> {
+    pub(super) async fn policy_turn(&self) -> Result<SerialGuard> {
         let busy = "Earlier changes of the policies have not ended yet";
         self.state.turns.wait(self.core.settings().commit_deadline(), busy).await
     }
@@ -180,7 +182,11 @@ impl Policies {
         }
     }
 
-    async fn judge_edit(&self, operation: &Operation, proposal: &Proposal) -> Result<Verdict> {
+    async fn evaluate_edit(
+        &self,
+        operation: &Operation,
+        proposal: &Proposal,
+    ) -> Result<Evaluation> {
         let Proposal { edit, expected_revision, comment, dry_run, known } = proposal;
         let allowed = self.allowed(operation, edit).await?;
         let before = self.state.sources();
@@ -191,7 +197,7 @@ impl Policies {
         if !before.book_in_force && matches!(edit, Edit::Put { .. } | Edit::Grant(_)) {
             return Err(Error::Unprocessable(RuleViolation::StoredPoliciesOff));
         }
-        let mut book = PolicyBook::clone(&before.book);
+        let mut book = PolicySnapshot::clone(&before.book);
         let subject = self.apply(operation, edit, &mut book).await?;
         let changes = before.book.changes_to(&book);
         let grant = match edit {
@@ -199,7 +205,7 @@ impl Policies {
             _ => None,
         };
         let policies = self.authority().policies();
-        let mut told = Changed {
+        let mut summary = Changed {
             revision: number,
             in_force: policies.revision().to_string(),
             dry_run: *dry_run,
@@ -208,16 +214,16 @@ impl Policies {
             warnings: Vec::new(),
         };
         if changes.is_empty() {
-            return Ok(Verdict::Told(Box::new(told)));
+            return Ok(Evaluation::Unchanged(Box::new(summary)));
         }
         book.number = number + 1;
         let after = Sources { book: Arc::new(book), ..before.clone() };
         let set = self.put_together(after.clone()).await?;
-        refuse_lockout(&policies, &set, operation, known)?;
-        told.in_force = set.revision().to_string();
-        told.warnings = set.warnings().iter().map(ToString::to_string).collect();
+        check_lockout(&policies, &set, operation, known)?;
+        summary.in_force = set.revision().to_string();
+        summary.warnings = set.warnings().iter().map(ToString::to_string).collect();
         if !dry_run {
-            told.revision = number + 1;
+            summary.revision = number + 1;
         }
         let revision = PolicyRevision {
             number: number + 1,
@@ -225,7 +231,7 @@ impl Policies {
             by: operation.principal.id().to_owned(),
             action: edit.action().to_owned(),
             comment: comment.clone(),
-            in_force: told.in_force.clone(),
+            in_force: summary.in_force.clone(),
             rolled_back_to: match edit {
                 Edit::RollBack { to } => Some(*to),
                 _ => None,
@@ -233,8 +239,9 @@ impl Policies {
             changes,
         };
         let action = edit.action();
-        let judged = Judged { allowed, action, subject, revision, before, after, set, told };
-        Ok(Verdict::Judged(Box::new(judged)))
+        let evaluated =
+            EvaluatedChange { allowed, action, subject, revision, before, after, set, summary };
+        Ok(Evaluation::EvaluatedChange(Box::new(evaluated)))
     }
 
     /// Builds a set on a blocking thread, because many grants take a while.
@@ -249,7 +256,7 @@ impl Policies {
         &self,
         operation: &Operation,
         edit: &Edit,
-        book: &mut PolicyBook,
+        book: &mut PolicySnapshot,
     ) -> Result<(Uuid, String)> {
         match edit {
             Edit::Put { id, text, replace } => {
@@ -291,7 +298,7 @@ impl Policies {
             }
             Edit::RollBack { to } => {
                 let target = self.book_at(book, *to).await?;
-                *book = PolicyBook { number: book.number, ..target };
+                *book = PolicySnapshot { number: book.number, ..target };
                 Ok((Uuid::nil(), format!("to revision {to}")))
             }
         }
@@ -306,7 +313,7 @@ impl Policies {
                 text.len()
             )));
         }
-        let named = names(&super::place(wanted.unwrap_or("policy")), text);
+        let named = names(&super::file_name(wanted.unwrap_or("policy")), text);
         let named = named.map_err(|problems| invalid(&problems))?;
         let [own] = named.as_slice() else {
             return Err(Error::Invalid(format!(
@@ -332,7 +339,7 @@ impl Policies {
         }
     }
 
-    fn check_size(&self, book: &PolicyBook) -> Result<()> {
+    fn check_size(&self, book: &PolicySnapshot) -> Result<()> {
         let limits = self.limits;
         for (what, count, max) in [
             ("policies", book.policies.len(), limits.policies_max),
@@ -348,7 +355,7 @@ impl Policies {
 
 /// Rejects a change after which no known identity may manage policies. If no known identity could
 /// do this before the change, it is allowed: administrators may be known only to a token issuer.
-fn refuse_lockout(
+fn check_lockout(
     before: &PolicySet,
     after: &PolicySet,
     operation: &Operation,

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::listing::{InForce, Origin, in_force};
-use crate::described::SEEING;
+use super::listing::{Origin, PoliciesInForce, in_force};
 use crate::policies::Policies;
+use crate::resource_lookup::SEEING;
 use crate::{Error, Operation, Result};
 use slateberg_authz::action::{Action, Load};
 use slateberg_authz::context::Context;
@@ -27,7 +27,7 @@ pub struct Question {
     /// The resource, such as `table:prod/sales/orders`.
     pub resource: String,
     /// Attributes of the resource in place of the actual ones.
-    pub given: Option<Given>,
+    pub given: Option<ExplainRequest>,
     /// The time, as in RFC 3339. `None`: now.
     pub time: Option<String>,
     /// The source address of the request.
@@ -38,7 +38,7 @@ pub struct Question {
 
 /// Hypothetical attributes of a resource.
 #[derive(Debug, Clone, Default)]
-pub struct Given {
+pub struct ExplainRequest {
     /// Its properties.
     pub properties: BTreeMap<String, String>,
     /// Its location.
@@ -53,7 +53,7 @@ pub struct Explained {
     /// Whether it is allowed.
     pub allow: bool,
     /// The policies that decided. Empty if it is denied because no permit matches.
-    pub policies: Vec<InForce>,
+    pub policies: Vec<PoliciesInForce>,
     /// The read restrictions on rows and columns, if any.
     pub read_rules: Option<Arc<ReadRules>>,
     /// The principal of the request.
@@ -86,7 +86,7 @@ pub struct Permissions {
 }
 
 /// A hypothetical request that policies can be evaluated on.
-struct Asked {
+struct HypotheticalRequest {
     identity: Arc<Identity>,
     resource: Resource,
     context: Context,
@@ -104,10 +104,10 @@ impl Policies {
     ) -> Result<Explained> {
         let policies = self.authority().policies();
         let actions = [&SEEING[..], &[action]].concat();
-        let asked = self.asked(operation, question, &actions).await?;
-        let checked = policies.check_action(action, asked.resource.kind());
+        let hypothetical = self.hypothetical_request(operation, question, &actions).await?;
+        let checked = policies.check_action(action, hypothetical.resource.kind());
         checked.map_err(Error::Invalid)?;
-        let Asked { identity, resource, context, exists } = asked;
+        let HypotheticalRequest { identity, resource, context, exists } = hypothetical;
         let request = Request { identity: &identity, resource: &resource, context: &context };
         let decision = policies.decide(action, request);
         // The names of roles are disclosed only to readers of policies.
@@ -125,7 +125,7 @@ impl Policies {
             allow: decision.allow,
             policies: deciding.collect(),
             read_rules: decision.read_rules,
-            resource: notation::resource_word(&resource),
+            resource: notation::resource_text(&resource),
             exists,
             remedies,
             identity,
@@ -143,8 +143,8 @@ impl Policies {
         let policies = self.authority().policies();
         let schema = policies.schema();
         let all: Vec<_> = schema.actions().collect();
-        let asked = self.asked(operation, question, &all).await?;
-        let Asked { identity, resource, context, .. } = asked;
+        let hypothetical = self.hypothetical_request(operation, question, &all).await?;
+        let HypotheticalRequest { identity, resource, context, .. } = hypothetical;
         let kind = resource.kind().name();
         let request = Request { identity: &identity, resource: &resource, context: &context };
         let allowed = |action: &&str| {
@@ -152,7 +152,7 @@ impl Policies {
         };
         let actions = all.into_iter().filter(allowed).map(ToOwned::to_owned).collect();
         Ok(Permissions {
-            resource: notation::resource_word(&resource),
+            resource: notation::resource_text(&resource),
             actions,
             read_rules: policies.decide(Load::NAME, request).read_rules,
             in_force: policies.revision().to_string(),
@@ -160,13 +160,13 @@ impl Policies {
         })
     }
 
-    async fn asked(
+    async fn hypothetical_request(
         &self,
         operation: &Operation,
         question: Question,
         actions: &[&str],
-    ) -> Result<Asked> {
-        self.refuse_nobody(operation)?;
+    ) -> Result<HypotheticalRequest> {
+        self.require_caller(operation)?;
         let reads = self.reads_policies(operation);
         let oneself = match &operation.principal {
             Principal::Identified(identity) => Arc::clone(identity),
@@ -188,7 +188,7 @@ impl Policies {
         let exists = seen.then_some(described.there);
         let resource = if seen { described.resource } else { bare };
         let resource = match given {
-            Some(Given { properties, location, owner }) => {
+            Some(ExplainRequest { properties, location, owner }) => {
                 resource.with(Arc::new(Attributes { properties, location, owner }))
             }
             None => resource,
@@ -210,21 +210,21 @@ impl Policies {
             source_address: source_address.or(now.source_address),
             client: client.or(now.client),
         };
-        Ok(Asked { identity: about.unwrap_or(oneself), resource, context, exists })
+        Ok(HypotheticalRequest { identity: about.unwrap_or(oneself), resource, context, exists })
     }
 }
 
 /// Describes a decision that was made without a policy: by the credential itself.
-fn no_policy(id: &str) -> InForce {
-    let said = (id == CREDENTIAL_SCOPE)
+fn no_policy(id: &str) -> PoliciesInForce {
+    let message = (id == CREDENTIAL_SCOPE)
         .then(|| "The credential is limited to other warehouses.".to_owned());
-    InForce {
+    PoliciesInForce {
         id: id.to_owned(),
         origin: Origin::Credential,
         from: None,
         template: false,
         forbids: true,
-        description: said,
+        description: message,
         text: String::new(),
     }
 }

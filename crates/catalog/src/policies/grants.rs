@@ -6,9 +6,9 @@ use uuid::Uuid;
 
 use super::allowed::{Allowed, name_of_grant};
 use super::invalid;
-use crate::described::SEEING;
 use crate::error::MissingResource;
 use crate::policies::Policies;
+use crate::resource_lookup::SEEING;
 use crate::{Error, Operation, Result};
 use slateberg_authz::action::{Action, ManageGrants};
 use slateberg_authz::listing::ListedKind;
@@ -18,7 +18,7 @@ use slateberg_authz::policy_set::PolicySet;
 use slateberg_authz::resource::{Kind, Resource};
 use slateberg_model::members::brief;
 use slateberg_model::page::PageRequest;
-use slateberg_store::policy_book::PolicyBook;
+use slateberg_store::policy_snapshot::PolicySnapshot;
 use slateberg_store::records::GrantRecord;
 
 /// Prefix of template ids, which callers may omit.
@@ -54,7 +54,7 @@ pub struct GrantPage {
 }
 
 /// Returns the grant with this id.
-pub(super) fn find(book: &PolicyBook, id: &str) -> Result<GrantRecord> {
+pub(super) fn find(book: &PolicySnapshot, id: &str) -> Result<GrantRecord> {
     let found = Uuid::try_parse(id).ok().and_then(|id| book.grants.get(&id).cloned());
     found.ok_or_else(|| Error::NotFound(MissingResource::Grant(id.to_owned())))
 }
@@ -64,13 +64,13 @@ pub(super) fn policy_id(record: &GrantRecord) -> Result<String> {
     Ok(super::grant_of(record).map_err(Error::internal)?.to_string())
 }
 
-fn resource_of(word: &str) -> Result<Resource> {
-    Ok(notation::resource(word)?)
+fn resource_of(name: &str) -> Result<Resource> {
+    Ok(notation::resource(name)?)
 }
 
 impl NewGrant {
     /// Returns the existing equal grant in a book, if any.
-    pub(super) fn find(&self, policies: &PolicySet, book: &PolicyBook) -> Option<GrantRecord> {
+    pub(super) fn find(&self, policies: &PolicySet, book: &PolicySnapshot) -> Option<GrantRecord> {
         let template = template(policies, &self.template)?;
         let same = |record: &&GrantRecord| {
             record.template == template
@@ -86,7 +86,7 @@ impl NewGrant {
         &self,
         policies: &Policies,
         operation: &Operation,
-        book: &mut PolicyBook,
+        book: &mut PolicySnapshot,
     ) -> Result<(Uuid, String)> {
         let set = policies.authority().policies();
         let Some(template) = template(&set, &self.template) else {
@@ -115,19 +115,19 @@ impl NewGrant {
 }
 
 /// Returns the id of the template with this full or short name.
-fn template(policies: &PolicySet, word: &str) -> Option<String> {
+fn template(policies: &PolicySet, name: &str) -> Option<String> {
     let is_template = |id: &String| {
         let listed = policies.listed(id);
         listed.is_some_and(|listed| matches!(listed.kind, ListedKind::Template(..)))
     };
-    [word.to_owned(), format!("{TEMPLATE_PREFIX}{word}")].into_iter().find(is_template)
+    [name.to_owned(), format!("{TEMPLATE_PREFIX}{name}")].into_iter().find(is_template)
 }
 
 fn templates(policies: &PolicySet) -> Vec<String> {
     let template = |kind: &ListedKind| matches!(kind, ListedKind::Template(..));
     let templates = policies.list().into_iter().filter(|it| template(&it.kind));
-    let word = |id: &str| id.strip_prefix(TEMPLATE_PREFIX).unwrap_or(id).to_owned();
-    templates.map(|it| word(&it.id)).collect()
+    let name = |id: &str| id.strip_prefix(TEMPLATE_PREFIX).unwrap_or(id).to_owned();
+    templates.map(|it| name(&it.id)).collect()
 }
 
 impl Policies {
@@ -140,11 +140,11 @@ impl Policies {
         page: &PageRequest,
     ) -> Result<GrantPage> {
         let all = self.reads_all_grants(operation)?;
-        if let Some(word) = &filter.grantee {
-            notation::grantee(word)?;
+        if let Some(name) = &filter.grantee {
+            notation::grantee(name)?;
         }
-        if let Some(word) = &filter.resource {
-            resource_of(word)?;
+        if let Some(name) = &filter.resource {
+            resource_of(name)?;
         }
         let after = match &page.after {
             None => None,
@@ -154,14 +154,14 @@ impl Policies {
             ),
         };
         let book = self.state.sources().book;
-        let wanted = |record: &&GrantRecord| {
+        let matches = |record: &&GrantRecord| {
             after.is_none_or(|after| record.id > after)
                 && filter.grantee.as_ref().is_none_or(|it| *it == record.grantee)
                 && filter.resource.as_ref().is_none_or(|it| *it == record.resource)
         };
         let mut known = HashMap::new();
         let mut found = Vec::new();
-        for record in book.grants.values().filter(wanted) {
+        for record in book.grants.values().filter(matches) {
             if !all && !self.manages_grants_on(operation, &record.resource, &mut known).await? {
                 continue;
             }
@@ -189,23 +189,23 @@ impl Policies {
 
     /// Whether the caller may see all grants. Errors on a server without authentication.
     fn reads_all_grants(&self, operation: &Operation) -> Result<bool> {
-        self.refuse_nobody(operation)?;
+        self.require_caller(operation)?;
         Ok(self.reads_policies(operation) || self.manages_policies(operation).is_some())
     }
 
     async fn manages_grants_on(
         &self,
         operation: &Operation,
-        word: &str,
+        name: &str,
         known: &mut HashMap<String, bool>,
     ) -> Result<bool> {
-        if let Some(manages) = known.get(word) {
+        if let Some(manages) = known.get(name) {
             return Ok(*manages);
         }
         let described =
-            self.core.access.described(resource_of(word)?, &[ManageGrants::NAME]).await?;
+            self.core.access.described(resource_of(name)?, &[ManageGrants::NAME]).await?;
         let manages = self.core.access.may::<ManageGrants>(operation, &described.resource);
-        known.insert(word.to_owned(), manages);
+        known.insert(name.to_owned(), manages);
         Ok(manages)
     }
 
@@ -214,11 +214,11 @@ impl Policies {
     pub(super) async fn may_grant(
         &self,
         operation: &Operation,
-        wanted: &NewGrant,
+        matches: &NewGrant,
     ) -> Result<Allowed> {
-        self.refuse_nobody(operation)?;
-        notation::grantee(&wanted.grantee)?;
-        let resource = self.core.access.resource_named(&wanted.resource)?;
+        self.require_caller(operation)?;
+        notation::grantee(&matches.grantee)?;
+        let resource = self.core.access.resource_named(&matches.resource)?;
         if resource.kind() == Kind::Catalog {
             let instead = "give a role, or write a policy";
             return Err(Error::Invalid(format!("Nothing is granted on the catalog: {instead}")));
@@ -242,7 +242,7 @@ impl Policies {
 
     /// Returns the permit to revoke a grant. The resource need not exist.
     pub(super) async fn may_revoke(&self, operation: &Operation, id: &str) -> Result<Allowed> {
-        self.refuse_nobody(operation)?;
+        self.require_caller(operation)?;
         let record = find(&self.state.sources().book, id);
         if let Some(permit) = self.manages_policies(operation) {
             return record.map(|_| Allowed::Policies(permit));

@@ -4,7 +4,7 @@ use crate::error::MissingResource;
 use crate::policies::Policies;
 use crate::{Error, Operation, Result};
 use slateberg_model::page::PageRequest;
-use slateberg_store::policy_book::{PolicyBook, revisions};
+use slateberg_store::policy_snapshot::{PolicySnapshot, revisions};
 use slateberg_store::records::{PolicyChanges, PolicyRevision};
 
 /// A page of the log, newest first.
@@ -18,11 +18,11 @@ pub struct RevisionPage {
 
 /// A revision with its state of the policy book.
 #[derive(Debug, Clone)]
-pub struct ToldRevision {
+pub struct RevisionDetails {
     /// The revision. `None`: the empty book before the first revision.
     pub revision: Option<PolicyRevision>,
     /// The book.
-    pub book: PolicyBook,
+    pub book: PolicySnapshot,
 }
 
 impl Policies {
@@ -53,7 +53,7 @@ impl Policies {
         &self,
         operation: &Operation,
         number: u64,
-    ) -> Result<ToldRevision> {
+    ) -> Result<RevisionDetails> {
         self.may_read_policies(operation)?;
         let newest = self.state.sources().book;
         let book = self.book_at(&newest, number).await?;
@@ -61,7 +61,7 @@ impl Policies {
             0 => Vec::new(),
             number => self.revisions_between(number - 1, number).await?,
         };
-        Ok(ToldRevision { revision: found.into_iter().next(), book })
+        Ok(RevisionDetails { revision: found.into_iter().next(), book })
     }
 
     /// Returns the changes of policies and grants from one revision to another, in either
@@ -80,7 +80,11 @@ impl Policies {
     }
 
     /// Returns the book at a revision.
-    pub(super) async fn book_at(&self, newest: &PolicyBook, number: u64) -> Result<PolicyBook> {
+    pub(super) async fn book_at(
+        &self,
+        newest: &PolicySnapshot,
+        number: u64,
+    ) -> Result<PolicySnapshot> {
         if number > newest.number {
             return Err(Error::NotFound(MissingResource::PolicyRevision(number)));
         }

@@ -4,7 +4,7 @@ use super::Sources;
 use crate::error::MissingResource;
 use crate::policies::Policies;
 use crate::{Error, Operation, Result};
-use slateberg_authz::listing::{Listed, ListedKind};
+use slateberg_authz::listing::{ListedKind, ListedPolicy};
 use slateberg_model::page::PageRequest;
 
 /// The origin of a policy.
@@ -22,7 +22,7 @@ pub enum Origin {
 
 /// A policy in force, or a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InForce {
+pub struct PoliciesInForce {
     /// Its id.
     pub id: String,
     /// Its origin.
@@ -47,14 +47,14 @@ pub struct PolicyPage {
     /// The hash of the policy set in force.
     pub in_force: String,
     /// The policies.
-    pub policies: Vec<InForce>,
+    pub policies: Vec<PoliciesInForce>,
     /// The token of the next page. `None`: this is the last page.
     pub next: Option<String>,
 }
 
 /// Adds the origin to a listed policy.
-pub(super) fn in_force(sources: &Sources, listed: Listed) -> InForce {
-    let Listed { id, forbids, description, text, kind } = listed;
+pub(super) fn in_force(sources: &Sources, listed: ListedPolicy) -> PoliciesInForce {
+    let ListedPolicy { id, forbids, description, text, kind } = listed;
     let template = matches!(kind, ListedKind::Template(..));
     let (origin, from) = match kind {
         ListedKind::Grant(template) => (Origin::Grant, Some(template)),
@@ -65,7 +65,7 @@ pub(super) fn in_force(sources: &Sources, listed: Listed) -> InForce {
             (Origin::File, Some(format!("{file}:{line}")))
         }
     };
-    InForce { id, origin, from, template, forbids, description, text }
+    PoliciesInForce { id, origin, from, template, forbids, description, text }
 }
 
 impl Policies {
@@ -94,7 +94,7 @@ impl Policies {
     }
 
     /// Returns a policy or template in force.
-    pub fn policy_in_force(&self, operation: &Operation, id: &str) -> Result<InForce> {
+    pub fn policy_in_force(&self, operation: &Operation, id: &str) -> Result<PoliciesInForce> {
         self.may_read_policies(operation)?;
         let listed = self.authority().policies().listed(id);
         let listed = listed.map(|listed| in_force(&self.state.sources(), listed));

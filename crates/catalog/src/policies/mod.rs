@@ -21,14 +21,14 @@ mod files;
 pub mod grants;
 pub mod history;
 pub mod listing;
-mod settle;
+mod reconcile;
 
 use std::sync::{Arc, PoisonError, RwLock};
 
 pub use slateberg_store::records::{GrantRecord, PolicyChanges, PolicyRevision};
 
 use super::core::Core;
-use super::turns::Turns;
+use super::serial_lock::SerialLock;
 use super::{Error, Operation, Result};
 use slateberg_authz::action::{Action, ManagePolicies, ReadPolicies};
 use slateberg_authz::authority::Authority;
@@ -42,7 +42,7 @@ use slateberg_authz::resource::Resource;
 use slateberg_authz::schema::Schema;
 use slateberg_authz::settings::Limits;
 use slateberg_model::principal::Principal;
-use slateberg_store::policy_book::PolicyBook;
+use slateberg_store::policy_snapshot::PolicySnapshot;
 
 /// The sources of the policy set.
 #[derive(Debug, Clone, Default)]
@@ -50,7 +50,7 @@ pub struct Sources {
     /// The policy files.
     pub files: Arc<Vec<PolicyFile>>,
     /// Policies and grants from run time.
-    pub book: Arc<PolicyBook>,
+    pub book: Arc<PolicySnapshot>,
     /// Whether these are in force.
     pub book_in_force: bool,
 }
@@ -66,7 +66,7 @@ pub struct Policies {
 /// The sources of the policy set in force, and the lock on changes.
 struct PolicyState {
     sources: RwLock<Sources>,
-    turns: Turns,
+    turns: SerialLock,
 }
 
 impl PolicyState {
@@ -88,10 +88,10 @@ impl Sources {
         if !self.book_in_force {
             return PolicySet::build(schema, &self.files, &[]);
         }
-        let made = self.book.policies.values();
-        let made =
-            made.map(|record| PolicyFile { name: place(&record.id), text: record.text.clone() });
-        let files: Vec<_> = self.files.iter().cloned().chain(made).collect();
+        let created = self.book.policies.values();
+        let created = created
+            .map(|record| PolicyFile { name: file_name(&record.id), text: record.text.clone() });
+        let files: Vec<_> = self.files.iter().cloned().chain(created).collect();
         let mut problems = Vec::new();
         let mut grants = Vec::new();
         for record in self.book.grants.values() {
@@ -109,7 +109,7 @@ impl Sources {
 }
 
 /// Returns the file name in problems with a policy that was created at run time.
-fn place(id: &str) -> String {
+fn file_name(id: &str) -> String {
     format!("api/{id}")
 }
 
@@ -137,7 +137,7 @@ fn invalid(problems: &[Problem]) -> Error {
 impl Policies {
     /// Creates the part. `sources` are in force already.
     pub(crate) fn new(core: &Arc<Core>, sources: Sources, limits: Limits) -> Self {
-        let state = PolicyState { sources: RwLock::new(sources), turns: Turns::default() };
+        let state = PolicyState { sources: RwLock::new(sources), turns: SerialLock::default() };
         Self { core: Arc::clone(core), state: Arc::new(state), limits }
     }
 
@@ -153,7 +153,7 @@ impl Policies {
         operation: &Operation,
         resource: &Resource,
     ) -> Result<Permit<A>> {
-        self.refuse_nobody(operation)?;
+        self.require_caller(operation)?;
         let Operation { principal, context, .. } = operation;
         self.authority()
             .authorize(principal, resource, context)
@@ -161,7 +161,7 @@ impl Policies {
     }
 
     /// Rejects anonymous requests.
-    fn refuse_nobody(&self, operation: &Operation) -> Result<()> {
+    fn require_caller(&self, operation: &Operation) -> Result<()> {
         match operation.principal {
             Principal::Anonymous => Err(Error::Forbidden(
                 "Not allowed: a server without authentication asks no policies".to_owned(),
@@ -192,13 +192,13 @@ impl Policies {
 
     /// Whether the caller may read policies, for responses that depend on this.
     fn reads_policies(&self, operation: &Operation) -> bool {
-        self.refuse_nobody(operation).is_ok()
+        self.require_caller(operation).is_ok()
             && self.core.access.may::<ReadPolicies>(operation, &Resource::catalog())
     }
 
     /// Returns the permit to manage policies, if the caller has it.
     fn manages_policies(&self, operation: &Operation) -> Option<Permit<ManagePolicies>> {
-        self.refuse_nobody(operation).ok()?;
+        self.require_caller(operation).ok()?;
         let Operation { principal, context, .. } = operation;
         self.authority().authorize(principal, &Resource::catalog(), context).ok()
     }

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use super::change::Change;
 use super::head::Head;
 use super::metadata::TabularMetadata;
-use super::state::{Before, NewVersion, TabularState};
+use super::state::{NewVersion, PreviousVersion, TabularState};
 use super::target::Target;
 use crate::attributes::{Enclosing, attributes};
 use crate::jobs::clean_up::may_be_deleted;
-use crate::overlaps::Placed;
-use crate::places::{further_paths, places_of};
+use crate::location_index::{further_paths, locations_of};
+use crate::overlaps::FileLocations;
 use crate::tabular::Tabulars;
 use crate::{Operation, Result};
 use slateberg_authz::action::Commit;
@@ -79,7 +79,7 @@ impl<'a, M: TabularMetadata> CommitBuilder<'a, M> {
         let (location, properties) = (metadata.location(), metadata.properties());
         let locations =
             tabulars.check_locations(warehouse, location, properties, Some(before)).await?;
-        let placed = Placed {
+        let placed = FileLocations {
             id: record.id,
             warehouse: warehouse.id,
             before: Some(record),
@@ -109,11 +109,11 @@ impl<'a, M: TabularMetadata> CommitBuilder<'a, M> {
             ..before.clone()
         };
         let outdated = M::outdated_files(&head.metadata, &metadata);
-        let outdated = may_be_deleted(outdated, Some(places_of(&record)));
+        let outdated = may_be_deleted(outdated, Some(locations_of(&record)));
         let new = NewVersion {
-            before: Some(Before { record: before.clone(), text: head.text.clone() }),
+            before: Some(PreviousVersion { record: before.clone(), text: head.text.clone() }),
             record,
-            text: metadata.to_text(),
+            text: metadata.to_segmented_json(),
             parsed: Some(M::into_parsed(metadata)),
             outdated,
             publish: true,

@@ -14,7 +14,7 @@ use super::target::{Creation, Target};
 use crate::tabular::Tabulars;
 use crate::{Error, RequestContext, Result, lookup};
 use slateberg_authz::action::{Commit, Create};
-use slateberg_authz::authority::Asked;
+use slateberg_authz::authority::Decider;
 use slateberg_authz::permit::Permit;
 use slateberg_model::members::brief;
 use slateberg_model::warehouse::Warehouse;
@@ -55,7 +55,7 @@ impl Tabulars {
                 return Ok(state);
             }
         }
-        let kind = M::KIND.word();
+        let kind = M::KIND.name();
         Err(Error::unavailable(
             &format!(
                 "Gave up after repeated conflicts: the {kind} is changed concurrently. Retry later"
@@ -76,7 +76,7 @@ impl Tabulars {
         } else {
             self.core.environment.check_findable(kind, ident)?;
         }
-        if let Asked::Nobody(unrestricted) = self.core.access.ask(&cx.operation)? {
+        if let Decider::Nobody(unrestricted) = self.core.access.ask(&cx.operation)? {
             return Ok(unrestricted.permit());
         }
         if change.creates() {

@@ -8,9 +8,9 @@ use super::change::Change;
 use super::metadata::TabularMetadata;
 use super::state::{NewRecord, NewVersion, TabularState};
 use super::target::Creation;
+use crate::location_index::further_paths;
 use crate::locations::{LOCATION_PROPERTY, default_location, without_trailing_slash};
-use crate::overlaps::Placed;
-use crate::places::further_paths;
+use crate::overlaps::FileLocations;
 use crate::tabular::Tabulars;
 use crate::{Error, RequestContext, Result, lookup};
 use slateberg_authz::action::Create;
@@ -21,7 +21,7 @@ use slateberg_model::refusal::Refusal;
 use slateberg_model::warehouse::Warehouse;
 use slateberg_objects::metadata_file::next_location;
 use slateberg_store::keys::TabularNameKey;
-use slateberg_store::read::Read;
+use slateberg_store::read::StoreRead;
 use slateberg_store::records::NamespaceRecord;
 
 /// A request that creates a table or view.
@@ -111,9 +111,14 @@ impl Tabulars {
         let (location, _) = self.check_locations(warehouse, location, properties, None).await?;
         let further_paths = &further_paths(&location, properties);
         let (warehouse, location) = (warehouse.id, &location);
-        let placed = Placed { id, warehouse, before: None, location, further_paths };
+        let placed = FileLocations { id, warehouse, before: None, location, further_paths };
         self.core.environment.check_free(&self.core.store().latest(), placed).await?;
-        Ok(TabularState { id, version: 0, metadata_location: None, text: metadata.to_text() })
+        Ok(TabularState {
+            id,
+            version: 0,
+            metadata_location: None,
+            text: metadata.to_segmented_json(),
+        })
     }
 
     /// Evaluates a commit that creates its table.
@@ -165,7 +170,7 @@ impl Tabulars {
         Ok(NewVersion {
             before: None,
             record,
-            text: metadata.to_text(),
+            text: metadata.to_segmented_json(),
             parsed: Some(M::into_parsed(metadata.into())),
             outdated: Vec::new(),
             publish: true,

@@ -17,9 +17,9 @@ use super::read_access::{ReadAccess, Readable};
 use super::target::Target;
 use crate::core::Core;
 use crate::loadable::{Loadable, OF_FILES};
-use crate::places::{is_alone, is_made_for, places_of};
+use crate::location_index::{is_alone, is_made_for, locations_of};
 use crate::{Error, RequestContext, Result};
-use slateberg_authz::authority::Asked;
+use slateberg_authz::authority::Decider;
 use slateberg_base::error_chain::chain;
 use slateberg_model::ident::{TabularIdent, TabularKind};
 use slateberg_model::members::brief;
@@ -30,7 +30,7 @@ use slateberg_objects::sign::Signed;
 use slateberg_objects::sign::request::{Allowed, SignError, SignRequest};
 use slateberg_objects::vend::Vendor;
 use slateberg_objects::vend::cache::{Credentials, VendCache, VendKey};
-use slateberg_objects::vend::files::{Files, Rights};
+use slateberg_objects::vend::files::{Files, Privileges};
 use slateberg_store::records::TabularRecord;
 use slateberg_telemetry::traces::TARGET;
 
@@ -42,7 +42,7 @@ const STAGED_MS: i64 = 60 * 60 * 1000;
 
 /// A client's access to a table's files.
 #[derive(Debug, Clone)]
-pub struct Delegated {
+pub struct DelegatedAccess {
     /// The table.
     pub id: Uuid,
     /// The common prefix of its files' locations.
@@ -50,7 +50,7 @@ pub struct Delegated {
     /// Client properties of the object store, without secrets.
     pub store: Arc<BTreeMap<String, String>>,
     /// The means of access.
-    pub way: Way,
+    pub mode: AccessMode,
     /// The name for requests of further access, if the table is only staged.
     pub staged: Option<Uuid>,
     /// The client property with the path for new credentials.
@@ -59,7 +59,7 @@ pub struct Delegated {
 
 /// A client's means of access to files.
 #[derive(Debug, Clone)]
-pub enum Way {
+pub enum AccessMode {
     /// Vended credentials.
     Credentials(Arc<Credentials>),
     /// Signatures from the catalog.
@@ -68,12 +68,15 @@ pub enum Way {
     Own,
 }
 
-impl Delegated {
+impl DelegatedAccess {
     /// Whether a client would receive the same. Credentials are compared by their generation.
     pub fn is_same(&self, other: &Self) -> bool {
-        let same_way = match (&self.way, &other.way) {
-            (Way::Credentials(one), Way::Credentials(other)) => one.generation == other.generation,
-            (Way::Signatures, Way::Signatures) | (Way::Own, Way::Own) => true,
+        let same_way = match (&self.mode, &other.mode) {
+            (AccessMode::Credentials(one), AccessMode::Credentials(other)) => {
+                one.generation == other.generation
+            }
+            (AccessMode::Signatures, AccessMode::Signatures)
+            | (AccessMode::Own, AccessMode::Own) => true,
             _ => false,
         };
         same_way
@@ -86,7 +89,7 @@ impl Delegated {
 }
 
 /// The files of a table that a principal may access.
-struct Reachable {
+struct AccessibleFiles {
     files: Files,
     prefix: String,
     vendor: Arc<Vendor>,
@@ -94,7 +97,7 @@ struct Reachable {
 
 /// A staged table.
 #[derive(Clone)]
-pub(super) struct Staged {
+pub(super) struct StagedTable {
     warehouse: Uuid,
     ident: TabularIdent,
     owner: Option<String>,
@@ -103,7 +106,7 @@ pub(super) struct Staged {
 }
 
 /// Staged tables, by the name that the client received.
-pub(super) struct StagedTables(quick_cache::sync::Cache<Uuid, Staged>);
+pub(super) struct StagedTables(quick_cache::sync::Cache<Uuid, StagedTable>);
 
 impl Default for StagedTables {
     fn default() -> Self {
@@ -113,7 +116,7 @@ impl Default for StagedTables {
 
 /// The files of a table that a principal may access, or the reason if there are none.
 enum Access {
-    Granted(Reachable),
+    Granted(AccessibleFiles),
     Denied(Denial),
 }
 
@@ -151,12 +154,13 @@ impl Delegations {
         &self,
         target: Target<'_>,
         record: &TabularRecord,
-        rights: Rights,
+        privileges: Privileges,
         wanted: &[Delegation],
-    ) -> Result<Option<Delegated>> {
+    ) -> Result<Option<DelegatedAccess>> {
         let Target { warehouse, ident, .. } = target;
-        let found = self.reachable_at(record.id, warehouse, rights, places_of(record)).await?;
-        self.tell_if_any(warehouse, ident, found, wanted).await
+        let found =
+            self.reachable_at(record.id, warehouse, privileges, locations_of(record)).await?;
+        self.delegate_if_any(warehouse, ident, found, wanted).await
     }
 
     /// Returns new credentials for a table's files. `None`: the warehouse vends none.
@@ -165,7 +169,7 @@ impl Delegations {
         cx: &RequestContext,
         ident: &TabularIdent,
         staged: Option<Uuid>,
-    ) -> Result<Option<Delegated>> {
+    ) -> Result<Option<DelegatedAccess>> {
         match self.reachable_by(cx, ident, staged).await? {
             Access::Granted(reachable) => {
                 let wanted = [Delegation::VendedCredentials];
@@ -178,23 +182,23 @@ impl Delegations {
 
     /// Returns the access to the files of a table that was just created, registered or staged. The
     /// table exists already, so a failure is only logged and does not change the response.
-    pub async fn delegated_made(
+    pub async fn delegated_to_creator(
         &self,
         cx: &RequestContext,
         ident: &TabularIdent,
         made: &Readable,
         wanted: &[Delegation],
-    ) -> Option<Delegated> {
-        let told = async {
+    ) -> Option<DelegatedAccess> {
+        let delegated = async {
             if made.access != ReadAccess::Whole {
                 return Ok(None);
             }
             if made.state.metadata_location.is_some() {
                 let found = self.reachable(cx, ident).await?;
-                return self.tell_if_any(&cx.warehouse, ident, found, wanted).await;
+                return self.delegate_if_any(&cx.warehouse, ident, found, wanted).await;
             }
             let metadata: TableMetadata = metadata_of(made.state.id, &made.state.text)?;
-            let staged = Staged {
+            let staged = StagedTable {
                 warehouse: cx.warehouse.id,
                 ident: ident.clone(),
                 owner: cx.operation.owner(),
@@ -210,7 +214,7 @@ impl Delegations {
                 }
             }
         };
-        told.await.unwrap_or_else(|error: Error| {
+        delegated.await.unwrap_or_else(|error: Error| {
             tracing::warn!(table = %ident, ?error, "a new table is answered without credentials");
             None
         })
@@ -226,7 +230,7 @@ impl Delegations {
         request: &SignRequest,
     ) -> Result<Signed> {
         let reachable = self.reachable_by(cx, ident, staged).await?;
-        let Reachable { files, vendor, .. } = match reachable {
+        let AccessibleFiles { files, vendor, .. } = match reachable {
             Access::Granted(reachable) => reachable,
             Access::Denied(reason) => return Err(forbidden(ident, reason)),
         };
@@ -235,19 +239,19 @@ impl Delegations {
             let why = "the warehouse signs no requests";
             return Err(Error::Invalid(format!("Cannot sign for {}: {why}", brief(ident))));
         };
-        let allowed = Allowed { places: &files.places, rights: files.rights };
-        let told = |error: SignError| match error {
+        let allowed = Allowed { locations: &files.locations, privileges: files.privileges };
+        let delegated = |error: SignError| match error {
             SignError::Invalid(message) => Error::Invalid(message),
             SignError::NotAllowed(message) => Error::Forbidden(message),
             SignError::Unavailable(cause) => self.not_vended(&cause),
         };
-        let checked = signer.check(request, &allowed).map_err(told)?;
+        let checked = signer.check(request, &allowed).map_err(delegated)?;
         let vended = match vendor.vends() {
             true => Some(self.vended(&cx.warehouse, &vendor, files).await?),
             false => None,
         };
         let vended = vended.as_deref().map(|credentials| &*credentials.vended.config);
-        signer.sign(&checked, vended, self.core.now_ms()).await.map_err(told)
+        signer.sign(&checked, vended, self.core.now_ms()).await.map_err(delegated)
     }
 
     /// Returns cached or new credentials for files.
@@ -269,30 +273,31 @@ impl Delegations {
         self.core.environment.check_findable(kind, ident)?;
         let store = self.core.store().durable();
         let target = Target { warehouse: &cx.warehouse, kind, ident };
-        let Loadable { permit, rights, record, .. } =
+        let Loadable { permit, privileges, record, .. } =
             self.core.access.loadable(&store, &cx.operation, target, true).await?;
         if permit.decision().is_some_and(|decision| decision.read_rules.is_some()) {
             return Ok(Access::Denied(Denial::Restricted));
         }
-        self.reachable_at(record.id, &cx.warehouse, rights, places_of(&record)).await
+        self.reachable_at(record.id, &cx.warehouse, privileges, locations_of(&record)).await
     }
 
     /// Returns the files of a staged table that the caller may access.
-    async fn reachable_staged(&self, cx: &RequestContext, staged: &Staged) -> Result<Access> {
+    async fn reachable_staged(&self, cx: &RequestContext, staged: &StagedTable) -> Result<Access> {
         let target =
             Target { warehouse: &cx.warehouse, kind: TabularKind::Table, ident: &staged.ident };
-        let rights = match self.core.access.ask(&cx.operation)? {
-            Asked::Nobody(_) => self.core.access.all_rights(),
-            Asked::Policies(asking) => {
+        let privileges = match self.core.access.ask(&cx.operation)? {
+            Decider::Nobody(_) => self.core.access.all_privileges(),
+            Decider::Policies(asking) => {
                 let wanted = asking.wants_attributes(&OF_FILES);
                 let store = self.core.store().durable();
                 let (resource, _) =
                     self.core.access.tabular_resource(&store, wanted, target).await?;
-                self.core.access.rights(&asking, &resource)
+                self.core.access.privileges(&asking, &resource)
             }
         };
         // No table has the nil id, so any table at this location counts as another one.
-        self.reachable_at(Uuid::nil(), &cx.warehouse, rights, [&staged.location].into_iter()).await
+        self.reachable_at(Uuid::nil(), &cx.warehouse, privileges, [&staged.location].into_iter())
+            .await
     }
 
     /// Returns the files that the caller may access of a table, or of its staged table with the
@@ -325,19 +330,20 @@ impl Delegations {
         &self,
         id: Uuid,
         warehouse: &Warehouse,
-        rights: Rights,
-        mut places: impl Iterator<Item = &String> + Send,
+        privileges: Privileges,
+        mut locations: impl Iterator<Item = &String> + Send,
     ) -> Result<Access> {
         let objects = self.core.objects();
         let parsed = |text: &String| Location::parse(text).ok();
-        let Some((prefix, location)) = places.next().and_then(|text| Some((text, parsed(text)?)))
+        let Some((prefix, location)) =
+            locations.next().and_then(|text| Some((text, parsed(text)?)))
         else {
             return Ok(Access::Denied(Denial::NotDelegated));
         };
         let Some(vendor) = objects.vendor(warehouse.id, &location) else {
             return Ok(Access::Denied(Denial::NotDelegated));
         };
-        if !rights.read && !rights.write {
+        if !privileges.read && !privileges.write {
             return Ok(Access::Denied(Denial::NoRights));
         }
         let store = self.core.store().latest();
@@ -345,27 +351,27 @@ impl Delegations {
             return Ok(Access::Denied(Denial::SharedLocation));
         }
         let mut all = vec![location];
-        for place in places.filter_map(parsed) {
+        for other in locations.filter_map(parsed) {
             // Paths from properties may belong to others. They are skipped silently in this case.
-            let usable = place.authority() == all[0].authority()
-                && objects.vendor(warehouse.id, &place).is_some_and(|it| Arc::ptr_eq(it, vendor));
-            if usable && is_alone(&store, id, &place).await? {
-                all.push(place);
+            let usable = other.authority() == all[0].authority()
+                && objects.vendor(warehouse.id, &other).is_some_and(|it| Arc::ptr_eq(it, vendor));
+            if usable && is_alone(&store, id, &other).await? {
+                all.push(other);
             }
         }
-        let files = Files { table: id, places: all, rights };
+        let files = Files { table: id, locations: all, privileges };
         let (prefix, vendor) = (prefix.clone(), Arc::clone(vendor));
-        Ok(Access::Granted(Reachable { files, prefix, vendor }))
+        Ok(Access::Granted(AccessibleFiles { files, prefix, vendor }))
     }
 
     /// Returns the access for a client that requests one of these means. `None`: it has none.
-    async fn tell_if_any(
+    async fn delegate_if_any(
         &self,
         warehouse: &Warehouse,
         ident: &TabularIdent,
         found: Access,
         wanted: &[Delegation],
-    ) -> Result<Option<Delegated>> {
+    ) -> Result<Option<DelegatedAccess>> {
         match found {
             Access::Granted(reachable) => {
                 self.tell(warehouse, reachable, wanted, None).await.map(Some)
@@ -382,34 +388,34 @@ impl Delegations {
     async fn tell(
         &self,
         warehouse: &Warehouse,
-        reachable: Reachable,
+        reachable: AccessibleFiles,
         wanted: &[Delegation],
         staged: Option<Uuid>,
-    ) -> Result<Delegated> {
-        let Reachable { files, prefix, vendor } = reachable;
+    ) -> Result<DelegatedAccess> {
+        let AccessibleFiles { files, prefix, vendor } = reachable;
         let (id, refresh_key) = (files.table, vendor.refresh_key());
         let store = Arc::clone(vendor.client_config());
-        let way = match chosen(vendor.delegation(), wanted) {
-            None => Way::Own,
-            Some(Delegation::RemoteSigning) => Way::Signatures,
+        let mode = match first_common(vendor.delegation(), wanted) {
+            None => AccessMode::Own,
+            Some(Delegation::RemoteSigning) => AccessMode::Signatures,
             Some(Delegation::VendedCredentials) => {
-                Way::Credentials(self.vended(warehouse, &vendor, files).await?)
+                AccessMode::Credentials(self.vended(warehouse, &vendor, files).await?)
             }
         };
-        Ok(Delegated { id, prefix, store, way, staged, refresh_key })
+        Ok(DelegatedAccess { id, prefix, store, mode, staged, refresh_key })
     }
 
     fn not_vended(&self, cause: &(dyn std::error::Error + 'static)) -> Error {
-        let reason = self.core.objects().scrubbed(&chain(cause));
+        let reason = self.core.objects().redacted(&chain(cause));
         Error::unavailable("Access to the table's files cannot be handed out now", reason)
     }
 }
 
 /// Returns the first means of a warehouse that the client supports. A client that requests only
 /// credentials gets signatures if the warehouse offers nothing else, because these are no secrets.
-fn chosen(ways: &[Delegation], wanted: &[Delegation]) -> Option<Delegation> {
-    let both = ways.iter().find(|way| wanted.contains(way));
-    let signs = || ways.iter().find(|way| **way == Delegation::RemoteSigning);
+fn first_common(modes: &[Delegation], wanted: &[Delegation]) -> Option<Delegation> {
+    let both = modes.iter().find(|mode| wanted.contains(mode));
+    let signs = || modes.iter().find(|mode| **mode == Delegation::RemoteSigning);
     let falls_back = wanted.contains(&Delegation::VendedCredentials);
     both.or_else(|| signs().filter(|_| falls_back)).copied()
 }
@@ -423,12 +429,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_goes_the_first_way_that_both_know() {
+    fn first_common_delegation_mode_is_used() {
         use Delegation::{RemoteSigning as Signing, VendedCredentials as Vended};
-        assert_eq!(chosen(&[Vended, Signing], &[Signing, Vended]), Some(Vended));
-        assert_eq!(chosen(&[Signing, Vended], &[Vended]), Some(Vended));
-        assert_eq!(chosen(&[Signing], &[Vended]), Some(Signing), "there is nothing else");
-        assert_eq!(chosen(&[Vended], &[Signing]), None, "nobody has asked for credentials");
-        assert_eq!(chosen(&[Vended, Signing], &[]), None);
+        assert_eq!(first_common(&[Vended, Signing], &[Signing, Vended]), Some(Vended));
+        assert_eq!(first_common(&[Signing, Vended], &[Vended]), Some(Vended));
+        assert_eq!(first_common(&[Signing], &[Vended]), Some(Signing), "there is nothing else");
+        assert_eq!(first_common(&[Vended], &[Signing]), None, "nobody has asked for credentials");
+        assert_eq!(first_common(&[Vended, Signing], &[]), None);
     }
 }

@@ -25,14 +25,14 @@ use super::state::{NewVersion, TabularState};
 use crate::attributes::Enclosing;
 use crate::pipeline::Write;
 use crate::pipeline::lanes::LaneGuard;
-use crate::pipeline::response::TransactionDone;
+use crate::pipeline::response::TransactionResponse;
 use crate::tabular::Tabulars;
 use crate::{Error, RequestContext, Result, lookup};
 use slateberg_authz::action::Commit;
 use slateberg_authz::permit::Permit;
 use slateberg_model::warehouse::Warehouse;
 use slateberg_store::txn::RequestRecords;
-use slateberg_telemetry::commits::Phase;
+use slateberg_telemetry::commits::CommitPhase;
 use slateberg_telemetry::traces::{self, TARGET};
 
 /// The outcome of a member's commit, provided that the version of the group is written.
@@ -102,9 +102,9 @@ impl Tabulars {
         let member =
             Member { cx: cx.clone(), change, request, outcome: sender, span: Span::current() };
         if let Some(leader) = M::groups(&self.groups).join(id, member)? {
-            let waiting = self.core.pipeline().phase(Phase::Wait);
+            let waiting = self.core.pipeline().phase(CommitPhase::Wait);
             let entered = self.core.pipeline().lanes.enter(vec![id]).await;
-            leader.let_others_join().await;
+            leader.wait_for_members().await;
             let members = leader.close();
             drop(waiting);
             self.core.pipeline().metrics.group(members.len());
@@ -126,7 +126,7 @@ impl Tabulars {
         members: Vec<Member<M>>,
         lanes: LaneGuard,
     ) {
-        let evaluating = self.core.pipeline().phase(Phase::Judge);
+        let evaluating = self.core.pipeline().phase(CommitPhase::Evaluate);
         let evaluated = self.evaluate(warehouse, id, members).await;
         drop(evaluating);
         let group = match evaluated {
@@ -271,7 +271,7 @@ impl Tabulars {
                 CommitRequest::Single => pipeline.records(&cx.operation, entry, state)?,
                 CommitRequest::Transaction => {
                     let publications = new.iter().map(NewVersion::key).collect();
-                    pipeline.records(&cx.operation, entry, &TransactionDone { publications })?
+                    pipeline.records(&cx.operation, entry, &TransactionResponse { publications })?
                 }
             });
         }

@@ -1,4 +1,5 @@
-//! [`CommitGroups`]: forming groups of commits, by table and view.
+//! [`CommitGroups`]: for each table and view, the group of commits that is still open to new
+//! members.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -12,7 +13,7 @@ use super::change::{Change, CommitRequest};
 use super::metadata::TabularMetadata;
 use super::state::TabularState;
 use crate::{Error, RequestContext, Result};
-use slateberg_base::pace::Pace;
+use slateberg_base::batch_window::BatchWindow;
 use slateberg_model::table::TableMetadata;
 use slateberg_model::view::ViewMetadata;
 use slateberg_telemetry::collection::Collection;
@@ -20,11 +21,11 @@ use slateberg_telemetry::collection::Collection;
 /// Once this many tables are tracked, stale batching statistics are removed.
 const SWEEP_AT: usize = 1024;
 
-/// The outcome of a member's commit: the state after it. `None`: the table or view has another
-/// name, and the member must look it up again.
+/// The outcome of a member's commit: the state after it. `None`: the table or view was renamed or
+/// dropped since the member looked it up, so the member must look it up again.
 pub(super) type Outcome = Result<Option<TabularState>>;
 
-/// A commit that waits for the lane of its table or view.
+/// A commit that waits for its turn in the lane (commit queue) of its table or view.
 pub(super) struct Member<M: TabularMetadata> {
     pub(super) cx: RequestContext,
     pub(super) change: Change<M>,
@@ -34,9 +35,9 @@ pub(super) struct Member<M: TabularMetadata> {
     pub(super) span: Span,
 }
 
-/// The forming groups, by table or view.
+/// The groups that still accept members, by the id of the table or view.
 pub(crate) struct Groups<M: TabularMetadata> {
-    forming: Mutex<HashMap<Uuid, Forming<M>>>,
+    forming: Mutex<HashMap<Uuid, FormingGroup<M>>>,
     members_max: usize,
 }
 
@@ -83,9 +84,9 @@ impl CommitGroups {
 }
 
 /// A forming group, and statistics of the last one.
-struct Forming<M: TabularMetadata> {
+struct FormingGroup<M: TabularMetadata> {
     members: Vec<Member<M>>,
-    pace: Pace,
+    pace: BatchWindow,
 }
 
 /// The leadership of a forming group. Dropping this before [`close`](Self::close) fails its
@@ -96,9 +97,9 @@ pub(super) struct LeaderGuard<'a, M: TabularMetadata> {
     closed: bool,
 }
 
-impl<M: TabularMetadata> Default for Forming<M> {
+impl<M: TabularMetadata> Default for FormingGroup<M> {
     fn default() -> Self {
-        Self { members: Vec::new(), pace: Pace::default() }
+        Self { members: Vec::new(), pace: BatchWindow::default() }
     }
 }
 
@@ -107,8 +108,8 @@ impl<M: TabularMetadata> Groups<M> {
         Self { forming: Mutex::default(), members_max }
     }
 
-    /// Joins the forming group of a table or view. Returns the guard to its first member, the
-    /// leader.
+    /// Joins the forming group of a table or view. The first member becomes the leader and gets the
+    /// guard; all others get `None`.
     pub(super) fn join(&self, id: Uuid, member: Member<M>) -> Result<Option<LeaderGuard<'_, M>>> {
         let mut forming = self.forming();
         if forming.len() >= SWEEP_AT {
@@ -123,7 +124,8 @@ impl<M: TabularMetadata> Groups<M> {
         Ok(leads.then(|| LeaderGuard { groups: self, id, closed: false }))
     }
 
-    /// Records the duration of a group, for the pace of the next one.
+    /// Records how long the commit of a group took. This determines how long the next group waits
+    /// for members.
     pub(super) fn ended(&self, id: Uuid, members: usize, began: Instant) {
         if let Some(group) = self.forming().get_mut(&id) {
             group.pace.ended(members, group.members.len(), began);
@@ -146,14 +148,14 @@ impl<M: TabularMetadata> Groups<M> {
         (depths.clone().sum(), depths.max().unwrap_or(0))
     }
 
-    fn forming(&self) -> std::sync::MutexGuard<'_, HashMap<Uuid, Forming<M>>> {
+    fn forming(&self) -> std::sync::MutexGuard<'_, HashMap<Uuid, FormingGroup<M>>> {
         self.forming.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<M: TabularMetadata> LeaderGuard<'_, M> {
     /// Waits for further members as long as this is worthwhile.
-    pub(super) async fn let_others_join(&self) {
+    pub(super) async fn wait_for_members(&self) {
         let pace = self.groups.forming().get(&self.id).map(|group| group.pace).unwrap_or_default();
         pace.let_others_join(|| self.groups.waiting(self.id)).await;
     }

@@ -7,11 +7,11 @@ use uuid::Uuid;
 use super::metadata::{TabularMetadata, metadata_of};
 use crate::Result;
 use crate::environment::Environment;
-use crate::lookup::{self, Found};
+use crate::lookup::{self, FoundTabular};
 use crate::version_cache::{CachedVersion, Version};
-use slateberg_model::text::Text;
+use slateberg_model::segmented_json::SegmentedJson;
 use slateberg_store::keys::TabularKey;
-use slateberg_store::read::Read;
+use slateberg_store::read::StoreRead;
 use slateberg_store::records::TabularRecord;
 
 /// The newest accepted state of a table or view.
@@ -21,14 +21,14 @@ pub(crate) struct Head<M> {
     /// Its metadata.
     pub(crate) metadata: Arc<M>,
     /// Its metadata as JSON.
-    pub(crate) text: Text,
+    pub(crate) text: SegmentedJson,
 }
 
 impl Environment {
     /// Returns the newest accepted state of a table or view. `None`: it does not exist.
     pub(crate) async fn head<M: TabularMetadata>(
         &self,
-        store: &impl Read,
+        store: &impl StoreRead,
         id: Uuid,
     ) -> Result<Option<Head<M>>> {
         let Some(record) = store.get(&TabularKey(id)).await? else { return Ok(None) };
@@ -36,7 +36,7 @@ impl Environment {
             Some(cached) => (record, cached),
             None => {
                 let found = lookup::tabular_by_id(store, id).await?;
-                let Some(Found { record, document }) = found else { return Ok(None) };
+                let Some(FoundTabular { record, document }) = found else { return Ok(None) };
                 (record, CachedVersion { text: document.text, parsed: None })
             }
         };

@@ -1,14 +1,14 @@
 //! Loading tables and views.
 
-use super::delegation::Delegated;
+use super::delegation::DelegatedAccess;
 use super::read_access::{ReadAccess, ReadVersion, Readable};
 use super::state::TabularState;
 use super::target::Target;
-use crate::attributes::Basis;
+use crate::attributes::EvaluatedVersion;
 use crate::listings::Contents;
 use crate::loadable::Loadable;
 use crate::lookup::{self, LOOKUP_ATTEMPTS_MAX, text_of};
-use crate::permits::Permitted;
+use crate::permits::WithPermit;
 use crate::tabular::Tabulars;
 use crate::version_cache::CachedVersion;
 use crate::{Error, Operation, RequestContext, Result};
@@ -24,7 +24,7 @@ pub enum Loaded<K> {
     /// The caller's copy of this version.
     Known(K),
     /// Its state for the caller, and the access to its files, if requested.
-    State(Readable, Option<Delegated>),
+    State(Readable, Option<DelegatedAccess>),
 }
 
 impl Tabulars {
@@ -37,13 +37,13 @@ impl Tabulars {
         operation: &Operation,
         target: Target<'_>,
         ways: Option<&[Delegation]>,
-        known: impl Fn(ReadVersion, Option<&Delegated>) -> Option<K>,
+        known: impl Fn(ReadVersion, Option<&DelegatedAccess>) -> Option<K>,
     ) -> Result<Loaded<K>> {
         let Target { kind, ident, .. } = target;
         self.core.environment.check_findable(kind, ident)?;
         let store = self.core.store().durable();
         for _ in 0..LOOKUP_ATTEMPTS_MAX {
-            let Loadable { permit, rights, record, span } =
+            let Loadable { permit, privileges, record, span } =
                 self.core.access.loadable(&store, operation, target, ways.is_some()).await?;
             let rules = permit.decision().and_then(|decision| decision.read_rules.as_ref());
             let (id, version) = (record.id, record.version);
@@ -53,7 +53,7 @@ impl Tabulars {
             let files = match ways {
                 // A principal with a read restriction gets no access to files.
                 Some(ways) if rules.is_none() => {
-                    self.delegations.delegated(target, &record, rights, ways).await?
+                    self.delegations.delegated(target, &record, privileges, ways).await?
                 }
                 _ => None,
             };
@@ -108,13 +108,15 @@ impl Tabulars {
         let Target { warehouse, kind, ident } = target;
         self.core.environment.check_findable(kind, ident)?;
         let store = self.core.store().durable();
-        let permitted: Permitted<A, ()> =
+        let permitted: WithPermit<A, ()> =
             self.core.access.permit_tabular_and(&store, operation, target, &[], |_, _| ()).await?;
         // The decision does not apply to a table that took the name after it.
         let exists = match permitted.basis {
-            Basis::Version(_) => true,
-            Basis::Absence => false,
-            Basis::Names => lookup::tabular_id(&store, warehouse.id, kind, ident).await?.is_some(),
+            EvaluatedVersion::Version(_) => true,
+            EvaluatedVersion::Absence => false,
+            EvaluatedVersion::Names => {
+                lookup::tabular_id(&store, warehouse.id, kind, ident).await?.is_some()
+            }
         };
         if exists { Ok(()) } else { Err(Error::no_such(kind, ident)) }
     }

@@ -6,16 +6,16 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::version_cache::Parsed;
+use crate::version_cache::ParsedMetadata;
 use crate::{Error, Result};
 use slateberg_authz::commit_kind::{CommitKind, Refs, of_table, of_view};
 use slateberg_base::error_chain::Cause;
-use slateberg_model::commit::{self, Base, CommitContext};
+use slateberg_model::commit::{self, CommitBase, CommitContext};
 use slateberg_model::ident::TabularKind;
 use slateberg_model::refusal::Refusal;
 use slateberg_model::requirement::TableRequirement;
+use slateberg_model::segmented_json::SegmentedJson;
 use slateberg_model::table::TableMetadata;
-use slateberg_model::text::Text;
 use slateberg_model::update::TableUpdate;
 use slateberg_model::view::ViewMetadata;
 use slateberg_model::view_commit;
@@ -50,9 +50,9 @@ pub trait TabularMetadata: Debug + Clone + Send + Sync + 'static {
     /// Parses a metadata file.
     fn parse(json: &[u8]) -> std::result::Result<Self, Refusal>;
     /// Parses the metadata in the store.
-    fn from_text(text: &Text) -> std::result::Result<Self, Refusal>;
+    fn from_segmented_json(text: &SegmentedJson) -> std::result::Result<Self, Refusal>;
     /// Serializes it for the metadata file.
-    fn to_text(&self) -> Text;
+    fn to_segmented_json(&self) -> SegmentedJson;
     /// Returns the `table-uuid` or `view-uuid`.
     fn uuid(&self) -> Uuid;
     /// Returns the location.
@@ -85,9 +85,9 @@ pub trait TabularMetadata: Debug + Clone + Send + Sync + 'static {
     fn outdated_files(before: &Self, after: &Self) -> Vec<String>;
 
     /// Wraps it for the version cache.
-    fn into_parsed(this: Arc<Self>) -> Parsed;
+    fn into_parsed(this: Arc<Self>) -> ParsedMetadata;
     /// Unwraps it.
-    fn from_parsed(parsed: &Parsed) -> Option<&Arc<Self>>;
+    fn from_parsed(parsed: &ParsedMetadata) -> Option<&Arc<Self>>;
 }
 
 impl TabularMetadata for TableMetadata {
@@ -102,12 +102,12 @@ impl TabularMetadata for TableMetadata {
         Self::parse(json)
     }
 
-    fn from_text(text: &Text) -> std::result::Result<Self, Refusal> {
-        Self::from_text(text)
+    fn from_segmented_json(text: &SegmentedJson) -> std::result::Result<Self, Refusal> {
+        Self::from_segmented_json(text)
     }
 
-    fn to_text(&self) -> Text {
-        self.to_text()
+    fn to_segmented_json(&self) -> SegmentedJson {
+        self.to_segmented_json()
     }
 
     fn uuid(&self) -> Uuid {
@@ -128,7 +128,8 @@ impl TabularMetadata for TableMetadata {
         updates: Vec<TableUpdate>,
         context: &CommitContext,
     ) -> std::result::Result<Option<Self>, Refusal> {
-        let base = base.map(|(metadata, metadata_location)| Base { metadata, metadata_location });
+        let base =
+            base.map(|(metadata, metadata_location)| CommitBase { metadata, metadata_location });
         let applied = commit::apply(base, requirements, updates, context)?;
         Ok(applied.changed.then_some(applied.metadata))
     }
@@ -168,18 +169,18 @@ impl TabularMetadata for TableMetadata {
         let files = |of: &'_ Self| -> Vec<String> {
             of.metadata_log.iter().map(|entry| entry.metadata_file.to_string()).collect()
         };
-        let kept: HashSet<_> = files(after).into_iter().collect();
-        files(before).into_iter().filter(|file| !kept.contains(file)).collect()
+        let current: HashSet<_> = files(after).into_iter().collect();
+        files(before).into_iter().filter(|file| !current.contains(file)).collect()
     }
 
-    fn into_parsed(this: Arc<Self>) -> Parsed {
-        Parsed::Table(this)
+    fn into_parsed(this: Arc<Self>) -> ParsedMetadata {
+        ParsedMetadata::Table(this)
     }
 
-    fn from_parsed(parsed: &Parsed) -> Option<&Arc<Self>> {
+    fn from_parsed(parsed: &ParsedMetadata) -> Option<&Arc<Self>> {
         match parsed {
-            Parsed::Table(metadata) => Some(metadata),
-            Parsed::View(_) => None,
+            ParsedMetadata::Table(metadata) => Some(metadata),
+            ParsedMetadata::View(_) => None,
         }
     }
 }
@@ -196,11 +197,11 @@ impl TabularMetadata for ViewMetadata {
         Self::parse(json)
     }
 
-    fn from_text(text: &Text) -> std::result::Result<Self, Refusal> {
+    fn from_segmented_json(text: &SegmentedJson) -> std::result::Result<Self, Refusal> {
         Self::parse(&text.to_bytes())
     }
 
-    fn to_text(&self) -> Text {
+    fn to_segmented_json(&self) -> SegmentedJson {
         self.to_json().into()
     }
 
@@ -245,20 +246,20 @@ impl TabularMetadata for ViewMetadata {
         Vec::new()
     }
 
-    fn into_parsed(this: Arc<Self>) -> Parsed {
-        Parsed::View(this)
+    fn into_parsed(this: Arc<Self>) -> ParsedMetadata {
+        ParsedMetadata::View(this)
     }
 
-    fn from_parsed(parsed: &Parsed) -> Option<&Arc<Self>> {
+    fn from_parsed(parsed: &ParsedMetadata) -> Option<&Arc<Self>> {
         match parsed {
-            Parsed::View(metadata) => Some(metadata),
-            Parsed::Table(_) => None,
+            ParsedMetadata::View(metadata) => Some(metadata),
+            ParsedMetadata::Table(_) => None,
         }
     }
 }
 
 /// Parses the stored metadata of a table or view.
-pub(crate) fn metadata_of<M: TabularMetadata>(id: Uuid, text: &Text) -> Result<M> {
-    M::from_text(text)
+pub(crate) fn metadata_of<M: TabularMetadata>(id: Uuid, text: &SegmentedJson) -> Result<M> {
+    M::from_segmented_json(text)
         .map_err(|refusal| Error::internal(Cause::about(format_args!("metadata of {id}"), refusal)))
 }

@@ -15,7 +15,7 @@ use crate::core::Core;
 use crate::version_cache::{CachedVersion, Version};
 use crate::{Error, Operation, RequestContext, Result};
 use slateberg_authz::action::{Action, Load};
-use slateberg_authz::authority::{Asked, Asking};
+use slateberg_authz::authority::{Decider, PrincipalDecider};
 use slateberg_authz::resource::{Attributes, Node, Resource};
 use slateberg_model::ident::{TabularIdent, TabularKind};
 use slateberg_model::members::brief;
@@ -24,7 +24,7 @@ use slateberg_model::schema::Schema;
 use slateberg_model::table::TableMetadata;
 use slateberg_model::warehouse::Warehouse;
 use slateberg_store::keys::TabularKey;
-use slateberg_store::read::Read;
+use slateberg_store::read::StoreRead;
 
 /// A version of a table or view for a principal. Identifies the content of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -87,18 +87,18 @@ impl Core {
 
     /// Adds the read access of the caller to a created or registered table. The table exists
     /// already, so a principal that may not load it gets a response that permits no rows.
-    pub(crate) async fn made_readable(
+    pub(crate) async fn creator_read_access(
         &self,
         cx: &RequestContext,
         ident: &TabularIdent,
         state: TabularState,
     ) -> Result<Readable> {
         let asking = match self.access.ask(&cx.operation)? {
-            Asked::Nobody(_) => return Ok(Readable { state, access: ReadAccess::Whole }),
-            Asked::Policies(asking) => asking,
+            Decider::Nobody(_) => return Ok(Readable { state, access: ReadAccess::Whole }),
+            Decider::Policies(asking) => asking,
         };
         let resource =
-            self.made_resource(&cx.operation, &asking, &cx.warehouse, ident, &state).await;
+            self.created_resource(&cx.operation, &asking, &cx.warehouse, ident, &state).await;
         // The table was created, so an error of this check must not claim that nothing was written.
         let resource = resource.map_err(Error::unknown)?;
         let rules = match asking.permit::<Load>(&resource) {
@@ -116,10 +116,10 @@ impl Core {
     }
 
     /// Returns a created table as a resource for policies.
-    async fn made_resource(
+    async fn created_resource(
         &self,
         operation: &Operation,
-        asking: &Asking<'_>,
+        asking: &PrincipalDecider<'_>,
         warehouse: &Warehouse,
         ident: &TabularIdent,
         state: &TabularState,

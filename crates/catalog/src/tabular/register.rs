@@ -1,18 +1,18 @@
 //! Registering an existing metadata file as a table or view.
 
 use super::metadata::TabularMetadata;
-use super::state::{Before, NewRecord, NewVersion, TabularState};
+use super::state::{NewRecord, NewVersion, PreviousVersion, TabularState};
 use super::target::{Creation, Target};
-use crate::lookup::{self, Found};
-use crate::overlaps::Placed;
+use crate::location_index::further_paths;
+use crate::lookup::{self, FoundTabular};
+use crate::overlaps::FileLocations;
 use crate::pipeline::lanes::LaneGuard;
-use crate::places::further_paths;
 use crate::tabular::Tabulars;
 use crate::{Error, Operation, RequestContext, Result};
 use slateberg_authz::action::{Drop, Register};
 use slateberg_authz::permit::Permit;
 use slateberg_model::ident::{TabularIdent, TabularKind};
-use slateberg_model::text::Text;
+use slateberg_model::segmented_json::SegmentedJson;
 use slateberg_model::warehouse::Warehouse;
 use slateberg_objects::content::Room;
 use slateberg_objects::metadata_file;
@@ -86,7 +86,7 @@ impl Tabulars {
                 .commit_new(&cx.operation, permit, (M::ACTIONS.register, ident), &new)
                 .await;
         }
-        let kind = M::KIND.word();
+        let kind = M::KIND.name();
         Err(Error::unavailable(
             &format!(
                 "Gave up after repeated conflicts: the {kind} is changed concurrently. Retry later"
@@ -120,7 +120,7 @@ impl Tabulars {
         };
         let Some((found, lanes)) = entered else { return Ok(None) };
         self.permit_over(operation, target).await?;
-        let Found { record: before, document } = &found;
+        let FoundTabular { record: before, document } = &found;
         let changed = before.metadata_location != request.metadata_location;
         let record = TabularRecord {
             uuid: metadata.uuid(),
@@ -133,10 +133,10 @@ impl Tabulars {
         };
         self.core
             .environment
-            .check_free(&self.core.store().latest(), Placed::by(Some(before), &record))
+            .check_free(&self.core.store().latest(), FileLocations::by(Some(before), &record))
             .await?;
         let text_before = document.text.clone();
-        let replaced = Before { record: before.clone(), text: text_before };
+        let replaced = PreviousVersion { record: before.clone(), text: text_before };
         let new = changed.then(|| registered(Some(replaced), record, text));
         let state = new.as_ref().map_or_else(|| TabularState::from(found), NewVersion::state);
         let (named, written) = ((M::ACTIONS.register, ident), (&state, new.as_ref()));
@@ -151,7 +151,7 @@ impl Tabulars {
         warehouse: &Warehouse,
         kind: TabularKind,
         ident: &TabularIdent,
-    ) -> Result<Option<(Found, LaneGuard)>> {
+    ) -> Result<Option<(FoundTabular, LaneGuard)>> {
         self.core.environment.check_findable(kind, ident)?;
         let store = self.core.store().latest();
         let id = lookup::tabular_id(&store, warehouse.id, kind, ident)
@@ -175,9 +175,9 @@ impl Tabulars {
         &self,
         cx: &RequestContext,
         location: &str,
-    ) -> Result<(M, Text, Room)> {
+    ) -> Result<(M, SegmentedJson, Room)> {
         if location.is_empty() {
-            let kind = M::KIND.word();
+            let kind = M::KIND.name();
             return Err(Error::Invalid(format!(
                 "Cannot register an empty metadata file location as a {kind}"
             )));
@@ -199,6 +199,10 @@ impl Tabulars {
 }
 
 /// Returns the version of a registered metadata file, which exists already.
-fn registered(before: Option<Before>, record: TabularRecord, text: Text) -> NewVersion {
+fn registered(
+    before: Option<PreviousVersion>,
+    record: TabularRecord,
+    text: SegmentedJson,
+) -> NewVersion {
     NewVersion { before, record, text, parsed: None, outdated: Vec::new(), publish: false }
 }

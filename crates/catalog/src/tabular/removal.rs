@@ -6,17 +6,17 @@ use super::metadata::TabularMetadata;
 use super::state::name_key;
 use super::target::Target;
 use crate::jobs::table_of;
-use crate::lookup::{self, Found};
+use crate::location_index::put_index_entries;
+use crate::lookup::{self, FoundTabular};
 use crate::pipeline::Write;
 use crate::pipeline::records::Entry;
 use crate::pipeline::response::Response;
-use crate::places::put_whereabouts;
 use crate::tabular::Tabulars;
 use crate::{Error, Operation, RequestContext, Result};
 use slateberg_authz::action::{Drop, Purge};
 use slateberg_authz::permit::Permit;
 use slateberg_model::ident::TabularIdent;
-use slateberg_store::jobs::Work;
+use slateberg_store::jobs::JobWork;
 use slateberg_store::keys::TabularKey;
 use slateberg_store::txn::Transaction;
 
@@ -29,7 +29,7 @@ pub(crate) struct Removal<R> {
     /// The id of the background job that deletes the files. `None`: the files stay.
     pub(crate) purge: Option<Uuid>,
     /// Builds the response from the last state.
-    pub(crate) respond: fn(Found) -> R,
+    pub(crate) respond: fn(FoundTabular) -> R,
 }
 
 impl Tabulars {
@@ -60,9 +60,7 @@ impl Tabulars {
             .await?
             .ok_or_else(|| Error::no_such(kind, ident))?;
         if purge.is_some() {
-            self.core
-                .environment
-                .refuse_deletion("Cannot purge", "drop the table without purge")?;
+            self.core.environment.check_deletion("Cannot purge", "drop the table without purge")?;
         }
         let lanes = self.core.pipeline().lanes.enter(vec![id]).await?;
         let permit = &self.permit_removal(&cx.operation, target, purge.is_some()).await?;
@@ -95,7 +93,7 @@ impl Tabulars {
         operation: &Operation,
         target: Target<'_>,
         (id, purge): (Uuid, Option<Uuid>),
-    ) -> Result<Found> {
+    ) -> Result<FoundTabular> {
         let Target { warehouse, kind, ident } = target;
         if lookup::tabular_id(t, warehouse.id, kind, ident).await? != Some(id) {
             return Err(Error::no_such(kind, ident));
@@ -105,11 +103,11 @@ impl Tabulars {
             .ok_or_else(|| Error::internal(format!("{id} has a name and no record")))?;
         t.delete(&name_key(&found.record, kind))?;
         t.delete(&TabularKey(id))?;
-        put_whereabouts(t, Some(&found.record), None)?;
+        put_index_entries(t, Some(&found.record), None)?;
         match purge {
             Some(job) => {
                 let metadata_location = found.record.metadata_location.clone();
-                let work = Work::ReachableFrom { id, metadata_location };
+                let work = JobWork::ReachableFrom { id, metadata_location };
                 let table = table_of(&found.record, Some((warehouse, ident)));
                 let by = Some(operation.principal.id().to_owned());
                 self.jobs.put_job(t, job, warehouse.id, work, table, by)?;

@@ -16,7 +16,7 @@ use slateberg_authz::resource::{Node, Resource};
 use slateberg_model::ident::{TabularIdent, TabularKind};
 use slateberg_store::invariants;
 use slateberg_store::keys::TabularKey;
-use slateberg_store::read::Read;
+use slateberg_store::read::StoreRead;
 use slateberg_store::records::{NameEntry, TabularRecord};
 use slateberg_store::txn::Transaction;
 

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
-use crate::lookup::Found;
+use crate::location_index::further_paths;
+use crate::lookup::FoundTabular;
 use crate::pipeline::NewFile;
 use crate::pipeline::file::MetadataFile;
-use crate::places::further_paths;
-use crate::version_cache::{CachedVersion, Parsed};
+use crate::version_cache::{CachedVersion, ParsedMetadata};
 use slateberg_model::ident::TabularKind;
-use slateberg_model::text::Text;
+use slateberg_model::segmented_json::SegmentedJson;
 use slateberg_model::warehouse::Warehouse;
 use slateberg_store::keys::{PublicationKey, TabularNameKey};
 use slateberg_store::records::TabularRecord;
@@ -25,12 +25,12 @@ pub struct TabularState {
     /// The location of its metadata file. `None`: it is only staged.
     pub metadata_location: Option<String>,
     /// Its metadata, as JSON.
-    pub text: Text,
+    pub text: SegmentedJson,
 }
 
 impl TabularState {
     /// Returns the state of this record with this metadata.
-    pub(crate) fn new(record: &TabularRecord, text: Text) -> Self {
+    pub(crate) fn new(record: &TabularRecord, text: SegmentedJson) -> Self {
         Self {
             id: record.id,
             version: record.version,
@@ -40,8 +40,8 @@ impl TabularState {
     }
 }
 
-impl From<Found> for TabularState {
-    fn from(found: Found) -> Self {
+impl From<FoundTabular> for TabularState {
+    fn from(found: FoundTabular) -> Self {
         Self::new(&found.record, found.document.text)
     }
 }
@@ -49,13 +49,13 @@ impl From<Found> for TabularState {
 /// A version of a table or view that a change writes.
 pub(crate) struct NewVersion {
     /// The state that it replaces. `None`: the table or view is new.
-    pub(crate) before: Option<Before>,
+    pub(crate) before: Option<PreviousVersion>,
     /// Its record.
     pub(crate) record: TabularRecord,
     /// Its metadata, as JSON.
-    pub(crate) text: Text,
+    pub(crate) text: SegmentedJson,
     /// Its metadata parsed, for the version cache.
-    pub(crate) parsed: Option<Parsed>,
+    pub(crate) parsed: Option<ParsedMetadata>,
     /// Metadata files that are to be deleted.
     pub(crate) outdated: Vec<String>,
     /// Whether to write its metadata file. `false`: the file exists already.
@@ -63,11 +63,11 @@ pub(crate) struct NewVersion {
 }
 
 /// The state that a new version replaces.
-pub(crate) struct Before {
+pub(crate) struct PreviousVersion {
     /// Its record.
     pub(crate) record: TabularRecord,
     /// The metadata in the store, as JSON.
-    pub(crate) text: Text,
+    pub(crate) text: SegmentedJson,
 }
 
 impl NewVersion {

@@ -9,7 +9,7 @@ use super::change::{Change, CommitRequest, TRANSACTION};
 use super::commit::COMMIT_ATTEMPTS_MAX;
 use super::state::NewVersion;
 use crate::pipeline::Write;
-use crate::pipeline::response::TransactionDone;
+use crate::pipeline::response::TransactionResponse;
 use crate::tabular::Tabulars;
 use crate::{Error, RequestContext, Result, lookup};
 use slateberg_authz::action::Commit;
@@ -18,12 +18,12 @@ use slateberg_model::ident::{TabularIdent, TabularKind};
 use slateberg_model::members::brief;
 use slateberg_model::table::TableMetadata;
 use slateberg_model::warehouse::Warehouse;
-use slateberg_telemetry::commits::Phase;
+use slateberg_telemetry::commits::CommitPhase;
 
 type TableChange = Change<TableMetadata>;
 
 /// A commit that was evaluated and can be written.
-struct Planned {
+struct EvaluatedCommit {
     permit: Permit<Commit>,
     ident: TabularIdent,
     /// The version to write. `None`: the commit has no effect on the table.
@@ -45,7 +45,7 @@ impl Tabulars {
                 [change] if !change.creates() => {
                     let request = CommitRequest::Transaction;
                     tabulars.commit_one(&cx, change, request).await?;
-                    Ok(TransactionDone { publications: Vec::new() })
+                    Ok(TransactionResponse { publications: Vec::new() })
                 }
                 changes => tabulars.commit_all(&cx, changes).await,
             }
@@ -57,21 +57,21 @@ impl Tabulars {
         &self,
         cx: &RequestContext,
         changes: &[TableChange],
-    ) -> Result<TransactionDone> {
+    ) -> Result<TransactionResponse> {
         for _ in 0..COMMIT_ATTEMPTS_MAX {
             self.permit_changes(cx, changes).await?;
             let ids = self.ids_of(&cx.warehouse, changes).await?;
-            let waiting = self.core.pipeline().phase(Phase::Wait);
+            let waiting = self.core.pipeline().phase(CommitPhase::Wait);
             let lanes =
                 self.core.pipeline().lanes.enter(ids.iter().flatten().copied().collect()).await?;
             drop(waiting);
-            let evaluating = self.core.pipeline().phase(Phase::Judge);
+            let evaluating = self.core.pipeline().phase(CommitPhase::Evaluate);
             let Some(planned) = self.plan_all(cx, changes, &ids).await? else {
                 continue;
             };
             drop(evaluating);
             let planned = &planned;
-            let [Planned { permit, .. }, ..] = &planned[..] else { continue };
+            let [EvaluatedCommit { permit, .. }, ..] = &planned[..] else { continue };
             let new = || planned.iter().filter_map(|plan| plan.new.as_ref());
             // Other requests find the created tables as soon as they are written. Before that, no
             // request knows their ids. So their lanes are free, and entering them late cannot cause
@@ -81,17 +81,19 @@ impl Tabulars {
             let versions = new().map(NewVersion::file).collect();
             let write = Write { action: TRANSACTION, permit, lanes, versions };
             let committed = self.core.pipeline().commit_if_current(write, |t| async move {
-                for Planned { ident, new, .. } in planned {
+                for EvaluatedCommit { ident, new, .. } in planned {
                     if let Some(new) = new
                         && !self.write_version(&t, ident, new).await?
                     {
                         return Ok(None);
                     }
                 }
-                let entries = planned.iter().filter_map(|Planned { permit, ident, new }| {
-                    new.as_ref().map(|new| new.entry(TRANSACTION, ident, permit))
-                });
-                let done = TransactionDone { publications: new().map(NewVersion::key).collect() };
+                let entries =
+                    planned.iter().filter_map(|EvaluatedCommit { permit, ident, new }| {
+                        new.as_ref().map(|new| new.entry(TRANSACTION, ident, permit))
+                    });
+                let done =
+                    TransactionResponse { publications: new().map(NewVersion::key).collect() };
                 let records = self.core.pipeline().records_of_all(&cx.operation, entries, &done)?;
                 Ok(Some((done, records)))
             });
@@ -113,7 +115,7 @@ impl Tabulars {
         cx: &RequestContext,
         changes: &[TableChange],
         ids: &[Option<Uuid>],
-    ) -> Result<Option<Vec<Planned>>> {
+    ) -> Result<Option<Vec<EvaluatedCommit>>> {
         let permits = self.permit_changes(cx, changes).await?;
         let mut planned = Vec::with_capacity(changes.len());
         for ((change, id), permit) in changes.iter().zip(ids).zip(permits) {
@@ -130,7 +132,7 @@ impl Tabulars {
                     builder.finish().1
                 }
             };
-            planned.push(Planned { permit, ident: change.ident.clone(), new });
+            planned.push(EvaluatedCommit { permit, ident: change.ident.clone(), new });
         }
         Ok(Some(planned))
     }

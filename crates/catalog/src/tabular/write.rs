@@ -1,13 +1,13 @@
 //! Writing tables and views: new ones, and new versions.
 
-use super::state::{Before, NewVersion, TabularState, name_key};
+use super::state::{NewVersion, PreviousVersion, TabularState, name_key};
 use crate::error::Kind;
 use crate::jobs::table_of;
-use crate::overlaps::Placed;
+use crate::location_index::put_index_entries;
+use crate::overlaps::FileLocations;
 use crate::pipeline::lanes::LaneGuard;
 use crate::pipeline::records::Entry;
 use crate::pipeline::{Committed, Write};
-use crate::places::put_whereabouts;
 use crate::tabular::Tabulars;
 use crate::{Error, Operation, Result};
 use slateberg_authz::action::Action;
@@ -15,9 +15,9 @@ use slateberg_authz::permit::Permit;
 use slateberg_model::ident::TabularIdent;
 use slateberg_store::codec::Document;
 use slateberg_store::invariants;
-use slateberg_store::jobs::Work;
+use slateberg_store::jobs::JobWork;
 use slateberg_store::keys::{NamespaceKey, TabularKey};
-use slateberg_store::read::Read;
+use slateberg_store::read::StoreRead;
 use slateberg_store::records::{NameEntry, Publication};
 use slateberg_store::txn::Transaction;
 
@@ -77,7 +77,7 @@ impl Tabulars {
                 return Err(Error::taken(record.kind, kind, ident));
             }
         }
-        self.core.environment.check_free(t, Placed::by(None, record)).await?;
+        self.core.environment.check_free(t, FileLocations::by(None, record)).await?;
         t.put(&name_key(record, record.kind), &NameEntry { id: record.id })?;
         put_version(t, new)
     }
@@ -85,7 +85,7 @@ impl Tabulars {
     async fn write_replacement(
         &self,
         t: &Transaction,
-        before: &Before,
+        before: &PreviousVersion,
         new: &NewVersion,
     ) -> Result<bool> {
         if t.get(&TabularKey(before.record.id)).await?.as_ref() != Some(&before.record) {
@@ -94,7 +94,7 @@ impl Tabulars {
         match self
             .core
             .environment
-            .check_free(t, Placed::by(Some(&before.record), &new.record))
+            .check_free(t, FileLocations::by(Some(&before.record), &new.record))
             .await
         {
             // The location was free during the evaluation, so the change is evaluated again.
@@ -104,7 +104,7 @@ impl Tabulars {
         put_version(t, new)?;
         if !new.outdated.is_empty() && self.core.environment.deletes_files() {
             let (id, warehouse) = (self.core.ids().ordered(), new.record.warehouse);
-            let work = Work::Listed(new.outdated.clone());
+            let work = JobWork::Listed(new.outdated.clone());
             self.jobs.put_job(t, id, warehouse, work, table_of(&new.record, None), None)?;
         }
         Ok(true)
@@ -160,7 +160,7 @@ fn put_version(t: &Transaction, new: &NewVersion) -> Result<()> {
     let record_before = before.as_ref().map(|before| &before.record);
     invariants::tabular_change(record_before, record).map_err(Error::internal)?;
     t.put(&TabularKey(record.id), record)?;
-    put_whereabouts(t, record_before, Some(record))?;
+    put_index_entries(t, record_before, Some(record))?;
     let document = Document { version: record.version, text: text.clone() };
     t.put_document(record.id, before.as_ref().map(|before| &before.text), &document)?;
     if new.publish {

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::export::Counts;
 use super::line::{Line, Namespace, Tabular, VERSION, Warehouse};
 use super::{Error, Result};
-use crate::places::further_paths;
+use crate::location_index::further_paths;
 use slateberg_base::progress::Phase;
 use slateberg_model::ident::TabularKind;
 use slateberg_model::table::TableMetadata;
@@ -16,33 +16,33 @@ use slateberg_model::view::ViewMetadata;
 use slateberg_model::warehouse::validate_name;
 use slateberg_objects::location::Location;
 use slateberg_objects::reserved::{Extent, Reserved};
-use slateberg_store::policy_book::PolicyBook;
+use slateberg_store::policy_snapshot::PolicySnapshot;
 
 /// The name of a warehouse, and the levels of a namespace in it; no levels for the warehouse
 /// itself.
-pub(super) type Place = (String, Vec<String>);
+pub(super) type QualifiedName = (String, Vec<String>);
 
 /// The content of the lines that is needed to validate and to write them.
 #[derive(Debug, Default)]
-pub struct Checked {
+pub struct CheckedExport {
     /// The number of lines.
     pub counts: Counts,
     /// The warehouses.
     pub warehouses: Vec<Warehouse>,
     /// The policies and grants.
-    pub book: PolicyBook,
+    pub book: PolicySnapshot,
     /// The ids of warehouses and namespaces, by name.
-    pub(super) places: HashMap<Place, Uuid>,
+    pub(super) ids_by_name: HashMap<QualifiedName, Uuid>,
     /// All ids.
     pub(super) ids: HashSet<Uuid>,
-    names: HashSet<(Place, String)>,
+    names: HashSet<(QualifiedName, String)>,
     /// Paths that the target catalog reserves.
     reserved: Reserved,
     ended: bool,
 }
 
 /// Properties in the metadata of a table or view.
-pub(super) struct Described {
+pub(super) struct PropertiesLine {
     pub(super) uuid: Uuid,
     pub(super) location: String,
     pub(super) properties: BTreeMap<String, String>,
@@ -81,8 +81,8 @@ pub(super) fn at(number: usize, reason: &str) -> Error {
 
 /// Validates all lines: each by itself, against those before it, and against the reserved paths of
 /// the target. Reports the bytes that are done.
-pub fn check(lines: impl BufRead, reserved: &Reserved, bytes: &Phase) -> Result<Checked> {
-    let mut checked = Checked { reserved: reserved.clone(), ..Checked::default() };
+pub fn check(lines: impl BufRead, reserved: &Reserved, bytes: &Phase) -> Result<CheckedExport> {
+    let mut checked = CheckedExport { reserved: reserved.clone(), ..CheckedExport::default() };
     let mut lines = Reader::new(lines);
     while let Some((number, line)) = lines.read()? {
         bytes.advance(lines.text.len() as u64);
@@ -95,7 +95,7 @@ pub fn check(lines: impl BufRead, reserved: &Reserved, bytes: &Phase) -> Result<
     Ok(checked)
 }
 
-impl Checked {
+impl CheckedExport {
     fn line(&mut self, number: usize, line: Line) -> std::result::Result<(), String> {
         if self.ended {
             return Err("there is something behind the last line".to_owned());
@@ -149,8 +149,8 @@ impl Checked {
     fn warehouse(&mut self, warehouse: Warehouse) -> std::result::Result<(), String> {
         validate_name(&warehouse.name).map_err(|refusal| refusal.to_string())?;
         self.new_id(warehouse.id)?;
-        let place = (warehouse.name.clone(), Vec::new());
-        if self.places.insert(place, warehouse.id).is_some() {
+        let name = (warehouse.name.clone(), Vec::new());
+        if self.ids_by_name.insert(name, warehouse.id).is_some() {
             return Err(format!("warehouse '{}' comes twice", warehouse.name));
         }
         self.warehouses.push(warehouse);
@@ -165,19 +165,19 @@ impl Checked {
             return Err("the name of a namespace may not be empty".to_owned());
         }
         let parent = (line.warehouse.clone(), parent.to_vec());
-        if !self.places.contains_key(&parent) {
+        if !self.ids_by_name.contains_key(&parent) {
             return Err(format!("its parent is not among the lines before: {parent:?}"));
         }
         self.new_id(line.id)?;
-        let place = (line.warehouse.clone(), line.namespace.clone());
-        match self.places.insert(place, line.id) {
+        let name = (line.warehouse.clone(), line.namespace.clone());
+        match self.ids_by_name.insert(name, line.id) {
             Some(_) => Err(format!("namespace {:?} comes twice", line.namespace)),
             None => Ok(()),
         }
     }
 
     /// Rejects reserved locations. Locations of tables may overlap, as in the exported catalog.
-    fn check_locations(&self, described: &Described) -> std::result::Result<(), String> {
+    fn check_locations(&self, described: &PropertiesLine) -> std::result::Result<(), String> {
         let mut locations = further_paths(&described.location, &described.properties);
         locations.push(described.location.clone());
         for location in locations.iter().filter_map(|location| Location::parse(location).ok()) {
@@ -190,15 +190,15 @@ impl Checked {
     }
 
     fn tabular(&mut self, kind: TabularKind, line: &Tabular) -> std::result::Result<(), String> {
-        let place = (line.warehouse.clone(), line.namespace.clone());
-        if !self.places.contains_key(&place) {
-            return Err(format!("its namespace is not among the lines before: {place:?}"));
+        let name = (line.warehouse.clone(), line.namespace.clone());
+        if !self.ids_by_name.contains_key(&name) {
+            return Err(format!("its namespace is not among the lines before: {name:?}"));
         }
         if line.name.is_empty() || line.version == 0 {
             return Err("its name is empty, or its version 0".to_owned());
         }
         self.new_id(line.id)?;
-        if !self.names.insert((place, line.name.clone())) {
+        if !self.names.insert((name, line.name.clone())) {
             return Err(format!("there is a table or view '{}' already", line.name));
         }
         let described = described(kind, &line.metadata)?;
@@ -217,14 +217,14 @@ impl Checked {
 pub(super) fn described(
     kind: TabularKind,
     metadata: &str,
-) -> std::result::Result<Described, String> {
+) -> std::result::Result<PropertiesLine, String> {
     let described = match kind {
-        TabularKind::Table => TableMetadata::parse(metadata.as_bytes()).map(|it| Described {
+        TabularKind::Table => TableMetadata::parse(metadata.as_bytes()).map(|it| PropertiesLine {
             uuid: it.table_uuid,
             location: it.location,
             properties: it.properties,
         }),
-        TabularKind::View => ViewMetadata::parse(metadata.as_bytes()).map(|it| Described {
+        TabularKind::View => ViewMetadata::parse(metadata.as_bytes()).map(|it| PropertiesLine {
             uuid: it.view_uuid,
             location: it.location,
             properties: it.properties,

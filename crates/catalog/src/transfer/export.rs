@@ -15,7 +15,7 @@ use slateberg_store::key_space::{ExportRule, KeySpace, LineKind};
 use slateberg_store::keys::{
     ApiKeyKey, GrantKey, Key, NamespaceKey, PolicyKey, StoreKey, TabularKey, WarehouseKey,
 };
-use slateberg_store::read::{Range, Read};
+use slateberg_store::read::{KeyRange, StoreRead};
 use slateberg_store::records::{FORMAT_VERSION, NamespaceRecord, TabularRecord};
 
 /// Number of tables and views that one scan reads.
@@ -63,7 +63,7 @@ impl Counts {
 
 /// Writes the lines of a store. The [`ExportRule`] of each key space controls its export.
 pub async fn export(
-    store: &impl Read,
+    store: &impl StoreRead,
     as_of: &str,
     out: &mut impl Write,
     progress: &Progress,
@@ -73,10 +73,10 @@ pub async fn export(
         format.ok_or_else(|| Error::Refused("there is no catalog in the store".to_owned()))?;
     format.check()?;
     if format.format_version != format.newest() {
-        return Err(refused_format(format.format_version));
+        return Err(format_error(format.format_version));
     }
     let mut lines = Lines { out, counts: Counts::default() };
-    let mut places: HashMap<Uuid, Place> = HashMap::new();
+    let mut positions: HashMap<Uuid, ExportPosition> = HashMap::new();
     // In the order of the keys: namespaces follow warehouses, and tables follow namespaces.
     for &space in KeySpace::ALL {
         match space.rules().export {
@@ -86,7 +86,7 @@ pub async fn export(
                 as_of: as_of.to_owned(),
             }))?,
             ExportRule::Lines(kind) => {
-                lines_of(kind, store, &mut places, &mut lines, progress).await?;
+                lines_of(kind, store, &mut positions, &mut lines, progress).await?;
             }
             ExportRule::WithTabular | ExportRule::Derive | ExportRule::LeaveOut => {}
         }
@@ -99,7 +99,7 @@ pub async fn export(
 
 /// The names of a warehouse or namespace.
 #[derive(Clone)]
-struct Place {
+struct ExportPosition {
     warehouse: String,
     namespace: Vec<String>,
 }
@@ -121,36 +121,36 @@ impl<W: Write> Lines<'_, W> {
 /// Writes the records of one kind.
 async fn lines_of<W: Write>(
     kind: LineKind,
-    store: &impl Read,
-    places: &mut HashMap<Uuid, Place>,
+    store: &impl StoreRead,
+    positions: &mut HashMap<Uuid, ExportPosition>,
     lines: &mut Lines<'_, W>,
     progress: &Progress,
 ) -> Result<()> {
     match kind {
         LineKind::Warehouse => {
-            let all = Range::all(KeySpace::WarehouseNames);
+            let all = KeyRange::all(KeySpace::WarehouseNames);
             for (WarehouseKey(name), record) in store.scan::<WarehouseKey>(&all, None).await? {
-                let place = Place { warehouse: name.clone(), namespace: Vec::new() };
-                places.insert(record.id, place);
+                let position = ExportPosition { warehouse: name.clone(), namespace: Vec::new() };
+                positions.insert(record.id, position);
                 lines.write(&Line::Warehouse(Box::new(Warehouse::of(name, record))))?;
             }
         }
-        LineKind::Namespace => namespaces(store, places, lines).await?,
-        LineKind::Tabular => tabulars(store, places, lines, progress).await?,
+        LineKind::Namespace => namespaces(store, positions, lines).await?,
+        LineKind::Tabular => tabulars(store, positions, lines, progress).await?,
         LineKind::Policy => {
-            let all = Range::all(KeySpace::Policies);
+            let all = KeyRange::all(KeySpace::Policies);
             for (_, policy) in store.scan::<PolicyKey>(&all, None).await? {
                 lines.write(&Line::Policy(policy.into()))?;
             }
         }
         LineKind::Grant => {
-            let all = Range::all(KeySpace::Grants);
+            let all = KeyRange::all(KeySpace::Grants);
             for (_, grant) in store.scan::<GrantKey>(&all, None).await? {
                 lines.write(&Line::Grant(grant.into()))?;
             }
         }
         LineKind::ApiKey => {
-            let all = Range::all(KeySpace::ApiKeys);
+            let all = KeyRange::all(KeySpace::ApiKeys);
             for (_, key) in store.scan::<ApiKeyKey>(&all, None).await? {
                 lines.write(&Line::ApiKey(key.into()))?;
             }
@@ -161,28 +161,28 @@ async fn lines_of<W: Write>(
 
 /// Writes namespaces, each after its parent.
 async fn namespaces<W: Write>(
-    store: &impl Read,
-    places: &mut HashMap<Uuid, Place>,
+    store: &impl StoreRead,
+    positions: &mut HashMap<Uuid, ExportPosition>,
     lines: &mut Lines<'_, W>,
 ) -> Result<()> {
     let mut children: HashMap<Uuid, Vec<NamespaceRecord>> = HashMap::new();
-    let all = Range::all(KeySpace::Namespaces);
+    let all = KeyRange::all(KeySpace::Namespaces);
     let mut left = 0;
     for (_, record) in store.scan::<NamespaceKey>(&all, None).await? {
         left += 1;
         children.entry(record.parent).or_default().push(record);
     }
-    let mut parents: Vec<Uuid> = places.keys().copied().collect();
-    parents.sort_by(|one, other| places[one].warehouse.cmp(&places[other].warehouse));
+    let mut parents: Vec<Uuid> = positions.keys().copied().collect();
+    parents.sort_by(|one, other| positions[one].warehouse.cmp(&positions[other].warehouse));
     while let Some(parent) = parents.pop() {
-        let Some(place) = places.get(&parent).cloned() else { continue };
+        let Some(position) = positions.get(&parent).cloned() else { continue };
         let mut below = children.remove(&parent).unwrap_or_default();
         below.sort_by(|one, other| one.name.cmp(&other.name));
         for record in below {
             left -= 1;
-            let mut namespace = place.namespace.clone();
+            let mut namespace = position.namespace.clone();
             namespace.push(record.name.clone());
-            let own = Place { warehouse: place.warehouse.clone(), namespace };
+            let own = ExportPosition { warehouse: position.warehouse.clone(), namespace };
             lines.write(&Line::Namespace(Namespace {
                 warehouse: own.warehouse.clone(),
                 namespace: own.namespace.clone(),
@@ -192,7 +192,7 @@ async fn namespaces<W: Write>(
                 created_at_ms: record.created_ms,
                 owner: record.owner,
             }))?;
-            places.insert(record.id, own);
+            positions.insert(record.id, own);
             parents.push(record.id);
         }
     }
@@ -204,15 +204,16 @@ async fn namespaces<W: Write>(
 }
 
 async fn tabulars<W: Write>(
-    store: &impl Read,
-    places: &HashMap<Uuid, Place>,
+    store: &impl StoreRead,
+    positions: &HashMap<Uuid, ExportPosition>,
     lines: &mut Lines<'_, W>,
     progress: &Progress,
 ) -> Result<()> {
     let mut phase = progress.phase("counting tables and views", None);
     let mut total = 0;
-    // The records are small compared with the metadata, which the export reads one by one.
-    let mut entries = store.iterate(&Range::all(KeySpace::Tabulars)).await?;
+    // This additional scan is cheap: the records are small compared with the metadata documents
+    // that the export reads for each of them.
+    let mut entries = store.iterate(&KeyRange::all(KeySpace::Tabulars)).await?;
     while entries.next().await.map_err(store::Error::from)?.is_some() {
         total += 1;
         phase.advance(1);
@@ -220,31 +221,38 @@ async fn tabulars<W: Write>(
     phase.next("exporting tables and views", Some(total));
     let mut after = None;
     loop {
-        let range = Range::all(KeySpace::Tabulars).behind(after.take());
+        let range = KeyRange::all(KeySpace::Tabulars).behind(after.take());
         let batch = store.scan::<TabularKey>(&range, Some(BATCH)).await?;
         let Some((last, _)) = batch.last() else { return Ok(()) };
         after = Some(last.encode());
         for (_, record) in batch {
-            lines.write(&tabular(store, places, record).await?)?;
+            lines.write(&tabular(store, positions, record).await?)?;
             phase.advance(1);
         }
     }
 }
 
 async fn tabular(
-    store: &impl Read,
-    places: &HashMap<Uuid, Place>,
+    store: &impl StoreRead,
+    positions: &HashMap<Uuid, ExportPosition>,
     record: TabularRecord,
 ) -> Result<Line> {
-    let broken = |what: &str| Error::Refused(format!("{} {what}: see slateberg fsck", record.id));
-    let place = places.get(&record.namespace).ok_or_else(|| broken("has no namespace"))?.clone();
+    let broken = |what: &str| {
+        Error::Refused(format!(
+            "cannot export {} {}: it {what}. Run slateberg fsck",
+            record.kind.name(),
+            record.id
+        ))
+    };
+    let position =
+        positions.get(&record.namespace).ok_or_else(|| broken("has no namespace"))?.clone();
     let document = store.document(record.id).await?;
     let document = document.ok_or_else(|| broken("has no metadata"))?;
     let metadata = String::from_utf8(document.text.to_bytes().to_vec());
     let metadata = metadata.map_err(|_| broken("has metadata that is not UTF-8"))?;
     let line = Tabular {
-        warehouse: place.warehouse,
-        namespace: place.namespace,
+        warehouse: position.warehouse,
+        namespace: position.namespace,
         name: record.name,
         id: record.id,
         uuid: record.uuid,
@@ -261,9 +269,9 @@ async fn tabular(
     })
 }
 
-fn refused_format(found: u32) -> Error {
+fn format_error(found: u32) -> Error {
     Error::Refused(format!(
-        "the store has format version {found}, and this slateberg exports {FORMAT_VERSION}: start a server on it \
-         once, or restore what is to be exported"
+        "the store or checkpoint has format version {found}, and this slateberg exports only {FORMAT_VERSION}: start \
+         a server on the store, which upgrades it, or restore the checkpoint first"
     ))
 }

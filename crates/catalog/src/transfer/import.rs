@@ -8,16 +8,16 @@ use std::io::BufRead;
 
 use uuid::Uuid;
 
-use super::check::{Checked, Reader, at, described};
+use super::check::{CheckedExport, Reader, at, described};
 use super::line::{ApiKey, Line, Namespace, Tabular, Warehouse};
 use super::{Error, Result};
-use crate::places::{further_paths, put_whereabouts};
+use crate::location_index::{further_paths, put_index_entries};
 use slateberg_authz::action::Maintain;
 use slateberg_authz::permit::Permit;
 use slateberg_base::numbers::count;
 use slateberg_base::progress::Phase;
 use slateberg_model::ident::TabularKind;
-use slateberg_model::text::Text;
+use slateberg_model::segmented_json::SegmentedJson;
 use slateberg_store::Store;
 use slateberg_store::codec::Document;
 use slateberg_store::key_space::KeySpace;
@@ -25,7 +25,7 @@ use slateberg_store::keys::{
     ApiKeyKey, Key, NamespaceKey, NamespaceNameKey, PublicationKey, TabularKey, TabularNameKey,
     WarehouseKey,
 };
-use slateberg_store::read::{Range, Read};
+use slateberg_store::read::{KeyRange, StoreRead};
 use slateberg_store::records::{NameEntry, NamespaceRecord, Publication, TabularRecord};
 use slateberg_store::txn::Transaction;
 
@@ -34,17 +34,18 @@ const BATCH_BYTES: usize = 4 << 20;
 const BATCH_LINES: usize = 500;
 
 /// Rejects a catalog with namespaces, tables or views that are not in the lines.
-pub async fn check_target(store: &Store, checked: &Checked) -> Result<()> {
+pub async fn check_target(store: &Store, checked: &CheckedExport) -> Result<()> {
     let latest = store.latest();
-    let namespaces = latest.scan::<NamespaceKey>(&Range::all(KeySpace::Namespaces), None).await?;
-    let strangers = namespaces.iter().filter(|(key, _)| !checked.ids.contains(&key.0)).count();
-    if strangers > 0 {
-        return Err(not_empty(&count(strangers, "namespace", "namespaces")));
+    let namespaces =
+        latest.scan::<NamespaceKey>(&KeyRange::all(KeySpace::Namespaces), None).await?;
+    let others = namespaces.iter().filter(|(key, _)| !checked.ids.contains(&key.0)).count();
+    if others > 0 {
+        return Err(not_empty(&count(others, "namespace", "namespaces")));
     }
-    let tabulars = latest.scan::<TabularKey>(&Range::all(KeySpace::Tabulars), None).await?;
-    let strangers = tabulars.iter().filter(|(key, _)| !checked.ids.contains(&key.0)).count();
-    if strangers > 0 {
-        return Err(not_empty(&count(strangers, "table or view", "tables and views")));
+    let tabulars = latest.scan::<TabularKey>(&KeyRange::all(KeySpace::Tabulars), None).await?;
+    let others = tabulars.iter().filter(|(key, _)| !checked.ids.contains(&key.0)).count();
+    if others > 0 {
+        return Err(not_empty(&count(others, "table or view", "tables and views")));
     }
     Ok(())
 }
@@ -58,7 +59,7 @@ fn not_empty(others: &str) -> Error {
 pub async fn write(
     store: &Store,
     permit: &Permit<Maintain>,
-    checked: &Checked,
+    checked: &CheckedExport,
     lines: impl BufRead,
     progress: &Phase,
 ) -> Result<()> {
@@ -86,7 +87,7 @@ pub async fn write(
 async fn write_batch(
     store: &Store,
     permit: &Permit<Maintain>,
-    checked: &Checked,
+    checked: &CheckedExport,
     batch: &[(usize, Line)],
 ) -> Result<()> {
     let ((), accepted) = store
@@ -154,7 +155,7 @@ async fn check_name<K: Key<Value = NameEntry>>(
 
 async fn namespace(
     t: &Transaction,
-    checked: &Checked,
+    checked: &CheckedExport,
     number: usize,
     line: &Namespace,
 ) -> Result<()> {
@@ -184,7 +185,7 @@ async fn namespace(
 
 async fn tabular(
     t: &Transaction,
-    checked: &Checked,
+    checked: &CheckedExport,
     number: usize,
     kind: TabularKind,
     line: &Tabular,
@@ -212,8 +213,8 @@ async fn tabular(
     if is_new(t, number, &TabularKey(line.id), &record).await? {
         t.put(&name(kind), &NameEntry { id: line.id })?;
         t.put(&TabularKey(line.id), &record)?;
-        put_whereabouts(t, None, Some(&record))?;
-        let text = Text::from(line.metadata.clone().into_bytes());
+        put_index_entries(t, None, Some(&record))?;
+        let text = SegmentedJson::from(line.metadata.clone().into_bytes());
         t.put_document(line.id, None, &Document { version: line.version, text })?;
         // The next start writes the file if it is missing, and detects a different one.
         let key = PublicationKey { id: line.id, version: line.version };
@@ -231,7 +232,16 @@ async fn api_key(t: &Transaction, number: usize, line: &ApiKey) -> Result<()> {
     Ok(())
 }
 
-fn id_of(checked: &Checked, number: usize, warehouse: &str, namespace: &[String]) -> Result<Uuid> {
-    let place = (warehouse.to_owned(), namespace.to_vec());
-    checked.places.get(&place).copied().ok_or_else(|| at(number, "its place is not there"))
+fn id_of(
+    checked: &CheckedExport,
+    number: usize,
+    warehouse: &str,
+    namespace: &[String],
+) -> Result<Uuid> {
+    let name = (warehouse.to_owned(), namespace.to_vec());
+    checked
+        .ids_by_name
+        .get(&name)
+        .copied()
+        .ok_or_else(|| at(number, "its namespace does not exist"))
 }

@@ -8,16 +8,16 @@ use serde_json::{Value as Json, json};
 use slateberg_authz::action::Maintain;
 use slateberg_authz::permit::{Permit, Task};
 use slateberg_base::progress::Progress;
-use slateberg_model::text::{Piece, Segment, Text};
+use slateberg_model::segmented_json::{Chunk, Segment, SegmentedJson};
 use slateberg_objects::reserved::Reserved;
 use slateberg_store::Store;
 use slateberg_store::codec::{Document, Value};
 use slateberg_store::key_space::{ExportRule, KeySpace, LineKind};
-use slateberg_store::key_visitor::{Visitor, visit};
+use slateberg_store::key_visitor::{KeyVisitor, visit};
 use slateberg_store::keys::{Key, TabularKey};
-use slateberg_store::open::Place;
-use slateberg_store::policy_book::PolicyBook;
-use slateberg_store::read::{Range, Read};
+use slateberg_store::open::StoreLocation;
+use slateberg_store::policy_snapshot::PolicySnapshot;
+use slateberg_store::read::{KeyRange, StoreRead};
 use slateberg_store::records::PolicyRevision;
 use slateberg_store::settings::Settings;
 use slateberg_store::txn::Transaction;
@@ -101,7 +101,7 @@ struct Written<'a> {
     value: &'a [u8],
 }
 
-impl Visitor for Written<'_> {
+impl KeyVisitor for Written<'_> {
     type Output = Result<(), slateberg_store::Error>;
 
     fn visit<K: Key>(self) -> Self::Output {
@@ -115,7 +115,7 @@ fn permit() -> Permit<Maintain> {
 }
 
 async fn empty_store() -> Store {
-    let place = Place {
+    let location = StoreLocation {
         object_store: Arc::new(InMemory::new()),
         path: "state".to_owned(),
         conditional_update: true,
@@ -124,7 +124,7 @@ async fn empty_store() -> Store {
         encryption: None,
         storage: Default::default(),
     };
-    let store = Store::open(&place, Settings::default()).await.expect("the store opens");
+    let store = Store::open(&location, Settings::default()).await.expect("the store opens");
     store.ensure_format(&permit(), id(1), 0).await.expect("it is written");
     store
 }
@@ -144,7 +144,7 @@ async fn import_into(store: &Store, lines: &[u8]) {
         comment: None,
         in_force: "r".to_owned(),
         rolled_back_to: None,
-        changes: PolicyBook::default().changes_to(&checked.book),
+        changes: PolicySnapshot::default().changes_to(&checked.book),
     };
     let written =
         store.transact("test", &permit, |t| async move { t.revise_policies(revision).await });
@@ -159,8 +159,8 @@ async fn full_store() -> Store {
     import_into(&store, lines.as_bytes()).await;
     let table = store.latest().document(id(40)).await.expect("it is read").expect("it is there");
     let text = table.text.to_bytes();
-    let text = Text::new(vec![
-        Segment::Piece(Piece::new(text[..9].to_vec().into())),
+    let text = SegmentedJson::new(vec![
+        Segment::Chunk(Chunk::new(text[..9].to_vec().into())),
         Segment::Inline(text[9..].to_vec().into()),
     ]);
     let (document, permit) = (&Document { text, ..table }, permit());
@@ -184,7 +184,7 @@ async fn full_store() -> Store {
 
 async fn records(store: &Store, space: KeySpace) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let latest = store.latest();
-    let mut entries = latest.iterate(&Range::all(space)).await.expect("it is read");
+    let mut entries = latest.iterate(&KeyRange::all(space)).await.expect("it is read");
     let mut found = BTreeMap::new();
     while let Some(entry) = entries.next().await.expect("it is read") {
         found.insert(entry.key.to_vec(), entry.value.to_vec());
@@ -193,7 +193,7 @@ async fn records(store: &Store, space: KeySpace) -> BTreeMap<Vec<u8>, Vec<u8>> {
 }
 
 #[tokio::test]
-async fn an_import_of_an_export_treats_every_kind_by_its_rule() {
+async fn import_follows_the_export_rules_of_all_key_spaces() {
     let (parent, copy) = (full_store().await, empty_store().await);
     let mut lines = Vec::new();
     let exported = export::export(&parent.latest(), "now", &mut lines, &Progress::default()).await;
@@ -220,7 +220,7 @@ async fn an_import_of_an_export_treats_every_kind_by_its_rule() {
 }
 
 #[test]
-fn every_kind_of_line_is_that_of_a_key_space() {
+fn every_export_line_belongs_to_a_key_space() {
     let kinds = lines().into_iter().filter_map(|line| {
         match serde_json::from_value(line).expect("it is a line") {
             Line::SlatebergExport(_) | Line::End(_) => None,

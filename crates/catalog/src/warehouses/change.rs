@@ -3,27 +3,27 @@
 use std::collections::BTreeMap;
 
 use super::listing::{WarehouseInfo, info};
-use super::served::{Entry, Served, storage_of};
+use super::served_warehouses::{Entry, ServedWarehouses, storage_of};
 use crate::error::{CommitConflict, NameConflict, StateConflict};
 use crate::locations::without_trailing_slash;
 use crate::pipeline::response::Body;
-use crate::turns::Turn;
+use crate::serial_lock::SerialGuard;
 use crate::warehouses::Warehouses;
 use crate::{Error, Operation, Result};
 use slateberg_authz::action::{ManageWarehouse, ReadConfig};
-use slateberg_authz::authority::Asked;
+use slateberg_authz::authority::Decider;
 use slateberg_authz::permit::Permit;
 use slateberg_authz::resource::Resource;
 use slateberg_model::warehouse::{StorageProfile, validate_name};
 use slateberg_objects::location::Location;
 use slateberg_objects::stores::Roots;
 use slateberg_store::keys::WarehouseKey;
-use slateberg_store::read::Read;
+use slateberg_store::read::StoreRead;
 use slateberg_store::records::{WarehouseDefinition, WarehouseRecord};
 
 /// The requested properties of a warehouse.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct NewWarehouse {
     /// Its storage.
     pub storage: StorageProfile,
     /// Configuration defaults for clients.
@@ -36,11 +36,11 @@ pub struct Wanted {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Edit {
     /// Creates it.
-    Create(Wanted),
+    Create(NewWarehouse),
     /// Replaces all its properties. The location never changes, and may be left empty.
     Update {
         /// The new properties.
-        wanted: Wanted,
+        requested: NewWarehouse,
         /// The version that the caller has read. The change is rejected if another one is current.
         expected_version: Option<u64>,
     },
@@ -60,7 +60,7 @@ impl Edit {
 }
 
 /// A change that was evaluated and can be written.
-pub(super) struct Judged {
+pub(super) struct EvaluatedChange {
     pub(super) permit: Permit<ManageWarehouse>,
     pub(super) action: &'static str,
     pub(super) name: String,
@@ -72,9 +72,9 @@ pub(super) struct Judged {
     pub(super) opens: bool,
 }
 
-impl Judged {
+impl EvaluatedChange {
     /// Returns the response of the change.
-    pub(super) fn told(&self, served: &Served) -> Option<WarehouseInfo> {
+    pub(super) fn visible_info(&self, served: &ServedWarehouses) -> Option<WarehouseInfo> {
         self.after.as_ref().map(|entry| info(entry, served.is_default(&self.name)))
     }
 }
@@ -109,21 +109,23 @@ impl Warehouses {
         name: &str,
         edit: &Edit,
     ) -> Result<Option<WarehouseInfo>> {
-        let first = self.judge_warehouse(&operation, name, edit).await?;
+        let first = self.evaluate_warehouse(&operation, name, edit).await?;
         let stores = match &first.after {
-            Some(entry) if first.opens => Some(self.open_and_try(&entry.warehouse.storage).await?),
+            Some(entry) if first.opens => {
+                Some(self.open_and_probe(&entry.warehouse.storage).await?)
+            }
             _ => None,
         };
         let turn = self.warehouse_turn().await?;
-        let judged = self.judge_warehouse(&operation, name, edit).await?;
-        if judged.before != first.before || judged.opens != first.opens {
+        let evaluated = self.evaluate_warehouse(&operation, name, edit).await?;
+        if evaluated.before != first.before || evaluated.opens != first.opens {
             return Err(Error::CommitFailed(CommitConflict::ConcurrentWarehouse(name.to_owned())));
         }
-        self.carry_out_warehouse(turn, operation, judged, stores).await
+        self.execute_warehouse_change(turn, operation, evaluated, stores).await
     }
 
     /// Opens the stores and probes whether they are usable.
-    async fn open_and_try(&self, storage: &StorageProfile) -> Result<Roots> {
+    async fn open_and_probe(&self, storage: &StorageProfile) -> Result<Roots> {
         let stores = &self.stores;
         let roots = stores.open(storage)?;
         let at_most = self.core.settings().warehouse_probe_max();
@@ -132,7 +134,7 @@ impl Warehouses {
     }
 
     /// Takes the lock on changes of the warehouses.
-    async fn warehouse_turn(&self) -> Result<Turn> {
+    async fn warehouse_turn(&self) -> Result<SerialGuard> {
         let busy = "Earlier changes of the warehouses have not ended yet";
         self.turns.wait(self.core.settings().commit_deadline(), busy).await
     }
@@ -146,8 +148,8 @@ impl Warehouses {
         edit: &Edit,
     ) -> Result<Permit<ManageWarehouse>> {
         let asking = match self.core.access.ask(operation)? {
-            Asked::Nobody(unrestricted) => return Ok(unrestricted.permit()),
-            Asked::Policies(asking) => asking,
+            Decider::Nobody(unrestricted) => return Ok(unrestricted.permit()),
+            Decider::Policies(asking) => asking,
         };
         let resource = Resource::warehouse(name);
         let absent = || Error::no_such_warehouse(name);
@@ -165,21 +167,22 @@ impl Warehouses {
         })
     }
 
-    async fn judge_warehouse(
+    async fn evaluate_warehouse(
         &self,
         operation: &Operation,
         name: &str,
         edit: &Edit,
-    ) -> Result<Judged> {
+    ) -> Result<EvaluatedChange> {
         let permit = self.may_change(operation, name, edit)?;
         let (before, after, opens) = match edit {
-            Edit::Create(wanted) => {
-                let (before, entry) = self.judge_create(operation, name, wanted).await?;
+            Edit::Create(requested) => {
+                let (before, entry) = self.evaluate_create(operation, name, requested).await?;
                 (before, Some(entry), true)
             }
-            Edit::Update { wanted, expected_version } => {
+            Edit::Update { requested, expected_version } => {
                 let was = self.changeable(name)?;
-                let entry = self.judge_update(operation, &was, wanted, *expected_version).await?;
+                let entry =
+                    self.evaluate_update(operation, &was, requested, *expected_version).await?;
                 let opens = was.shut.is_some() || was.warehouse.storage != entry.warehouse.storage;
                 (Some(WarehouseRecord::clone(&was.record)), Some(entry), opens)
             }
@@ -189,26 +192,26 @@ impl Warehouses {
             }
         };
         let (action, name) = (edit.action(), name.to_owned());
-        Ok(Judged { permit, action, name, before, after, opens })
+        Ok(EvaluatedChange { permit, action, name, before, after, opens })
     }
 
-    async fn judge_create(
+    async fn evaluate_create(
         &self,
         operation: &Operation,
         name: &str,
-        wanted: &Wanted,
+        requested: &NewWarehouse,
     ) -> Result<(Option<WarehouseRecord>, Entry)> {
         if self.core.warehouses().has(name) {
             return Err(Error::AlreadyExists(NameConflict::Warehouse(name.to_owned())));
         }
-        let wanted = normal(wanted);
-        self.check_wanted(operation, name, &wanted).await?;
+        let requested = normal(requested);
+        self.check_definition(operation, name, &requested).await?;
         let left = self.core.store().latest().get(&WarehouseKey(name.to_owned())).await?;
         // A warehouse that was removed from the configuration is taken over with its contents and
         // location. The configuration likewise takes over a warehouse that was created through the
         // API.
         if let Some(left) = &left
-            && !same_place(&left.location, &wanted.storage.location)
+            && !is_same_location(&left.location, &requested.storage.location)
         {
             return Err(Error::AlreadyExists(NameConflict::FormerWarehouse(name.to_owned())));
         }
@@ -216,21 +219,21 @@ impl Warehouses {
             self.check_count().await?;
         }
         let by = operation.principal.id().to_owned();
-        let definition = define(&wanted, 1, by.clone(), (self.core.now_ms(), by));
+        let definition = define(&requested, 1, by.clone(), (self.core.now_ms(), by));
         let record = WarehouseRecord {
             id: left.as_ref().map_or_else(|| self.core.ids().random(), |left| left.id),
-            location: wanted.storage.location,
+            location: requested.storage.location,
             created_ms: left.as_ref().map_or_else(|| self.core.now_ms(), |left| left.created_ms),
             definition: Some(definition.clone()),
         };
-        Ok((left, Entry::made(name, record, &definition)))
+        Ok((left, Entry::from_record(name, record, &definition)))
     }
 
-    async fn judge_update(
+    async fn evaluate_update(
         &self,
         operation: &Operation,
         was: &Entry,
-        wanted: &Wanted,
+        requested: &NewWarehouse,
         expected_version: Option<u64>,
     ) -> Result<Entry> {
         let (name, record) = (&was.warehouse.name, &was.record);
@@ -243,31 +246,31 @@ impl Warehouses {
                 current: old.version,
             }));
         }
-        let mut wanted = normal(wanted);
-        if wanted.storage.location.is_empty() {
-            wanted.storage.location.clone_from(&record.location);
+        let mut requested = normal(requested);
+        if requested.storage.location.is_empty() {
+            requested.storage.location.clone_from(&record.location);
         }
-        if wanted.storage.location != record.location {
+        if requested.storage.location != record.location {
             return Err(Error::Invalid(format!(
                 "Cannot move warehouse {name}: the location of a warehouse never changes"
             )));
         }
         let by = operation.principal.id().to_owned();
         let mut definition =
-            define(&wanted, old.version + 1, old.created_by.clone(), (self.core.now_ms(), by));
+            define(&requested, old.version + 1, old.created_by.clone(), (self.core.now_ms(), by));
         if storage_of(&record.location, &definition) == was.warehouse.storage
             && definition.client_defaults == old.client_defaults
             && definition.client_overrides == old.client_overrides
         {
             definition = old.clone();
         } else {
-            self.check_wanted(operation, name, &wanted).await?;
+            self.check_definition(operation, name, &requested).await?;
         }
         let record = WarehouseRecord {
             definition: Some(definition.clone()),
             ..WarehouseRecord::clone(record)
         };
-        Ok(Entry::made(name, record, &definition))
+        Ok(Entry::from_record(name, record, &definition))
     }
 
     /// Returns a warehouse that the API may change: it was created at run time and is not the
@@ -283,23 +286,23 @@ impl Warehouses {
 }
 
 /// Normalizes the locations.
-fn normal(wanted: &Wanted) -> Wanted {
-    let mut wanted = wanted.clone();
-    let storage = &mut wanted.storage;
+fn normal(requested: &NewWarehouse) -> NewWarehouse {
+    let mut requested = requested.clone();
+    let storage = &mut requested.storage;
     storage.location = without_trailing_slash(&storage.location);
     for location in &mut storage.allowed_locations {
         *location = without_trailing_slash(location);
     }
-    wanted
+    requested
 }
 
 fn define(
-    wanted: &Wanted,
+    requested: &NewWarehouse,
     version: u64,
     created_by: String,
     (changed_ms, changed_by): (i64, String),
 ) -> WarehouseDefinition {
-    let Wanted { storage, client_defaults, client_overrides } = wanted;
+    let NewWarehouse { storage, client_defaults, client_overrides } = requested;
     WarehouseDefinition {
         version,
         created_by,
@@ -315,7 +318,7 @@ fn define(
 }
 
 /// Whether two locations are the same.
-pub fn same_place(one: &str, other: &str) -> bool {
+pub fn is_same_location(one: &str, other: &str) -> bool {
     match (Location::parse(one), Location::parse(other)) {
         (Ok(one), Ok(other)) => one == other,
         _ => one == other,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::change::Wanted;
+use super::change::NewWarehouse;
 use crate::error::RuleViolation;
 use crate::warehouses::Warehouses;
 use crate::{Error, Operation, Result};
@@ -11,8 +11,9 @@ use slateberg_model::separator;
 use slateberg_model::warehouse::StorageProfile;
 use slateberg_objects::location::Location;
 use slateberg_objects::reserved::Extent;
-use slateberg_store::keys::{WarehouseKey, space};
-use slateberg_store::read::{Range, Read};
+use slateberg_store::key_space::KeySpace;
+use slateberg_store::keys::WarehouseKey;
+use slateberg_store::read::{KeyRange, StoreRead};
 use slateberg_store::records::WarehouseRecord;
 
 /// Maximum size of all settings of one warehouse together, in bytes.
@@ -59,11 +60,11 @@ const SECRETS: [&str; 8] = [
 
 impl Warehouses {
     /// Rejects invalid settings of a warehouse.
-    pub(super) async fn check_wanted(
+    pub(super) async fn check_definition(
         &self,
         operation: &Operation,
         name: &str,
-        wanted: &Wanted,
+        wanted: &NewWarehouse,
     ) -> Result<()> {
         check_size(wanted)?;
         let client = wanted.client_defaults.keys().chain(wanted.client_overrides.keys());
@@ -99,7 +100,7 @@ impl Warehouses {
         let served = self.core.warehouses();
         let mut others: Vec<(String, String)> = Vec::new();
         for entry in served.all() {
-            others.extend(places(&entry.warehouse.name, &entry.warehouse.storage));
+            others.extend(roles_and_locations(&entry.warehouse.name, &entry.warehouse.storage));
         }
         for (key, record) in self.warehouse_records().await? {
             others.push((key.0, record.location));
@@ -128,17 +129,17 @@ impl Warehouses {
 
     /// Returns the records of all warehouses, including those removed from the configuration.
     pub(super) async fn warehouse_records(&self) -> Result<Vec<(WarehouseKey, WarehouseRecord)>> {
-        let range = Range::prefix([space::WAREHOUSE_NAMES]);
+        let range = KeyRange::all(KeySpace::WarehouseNames);
         Ok(self.core.store().latest().scan::<WarehouseKey>(&range, None).await?)
     }
 }
 
-fn places(name: &str, storage: &StorageProfile) -> Vec<(String, String)> {
+fn roles_and_locations(name: &str, storage: &StorageProfile) -> Vec<(String, String)> {
     storage.locations().map(|location| (name.to_owned(), location.clone())).collect()
 }
 
-fn check_size(wanted: &Wanted) -> Result<()> {
-    let Wanted { storage, client_defaults, client_overrides } = wanted;
+fn check_size(wanted: &NewWarehouse) -> Result<()> {
+    let NewWarehouse { storage, client_defaults, client_overrides } = wanted;
     let of_map = |map: &BTreeMap<String, String>| -> usize {
         map.iter().map(|(key, value)| key.len() + value.len()).sum()
     };
@@ -167,18 +168,18 @@ fn check_size(wanted: &Wanted) -> Result<()> {
 /// value.
 fn check_client_key(key: &str) -> Result<()> {
     let name = key.to_ascii_lowercase();
-    let refused = |why: &str| {
+    let reject = |why: &str| {
         Err(Error::Invalid(format!("Invalid client configuration '{}': {why}", brief(key))))
     };
     let is_own = CLIENTS_OWN_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
         && !HARMLESS.contains(&name.as_str());
     if is_own || CLIENTS_OWN.contains(&name.as_str()) {
-        return refused(
+        return reject(
             "a warehouse may not set the address of the catalog or the credentials of clients",
         );
     }
     if SECRETS.iter().any(|part| name.split(['.', '_']).any(|word| is_secret(word, part))) {
-        return refused(
+        return reject(
             "secrets are not accepted here: every client that may see the warehouse receives this value",
         );
     }
@@ -198,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_are_told_neither_secrets_nor_where_to_go() {
+    fn client_config_contains_no_secrets_and_no_endpoints() {
         for key in [
             "s3.region",
             "s3.endpoint",

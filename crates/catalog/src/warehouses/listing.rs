@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::served::Entry;
+use super::served_warehouses::Entry;
 use crate::warehouses::Warehouses;
 use crate::{Operation, Result};
 use slateberg_authz::action::{ManageWarehouse, ReadConfig};
@@ -42,12 +42,12 @@ pub struct WarehouseInfo {
     /// The time of its creation.
     pub created_ms: i64,
     /// Further details, for callers that may manage it.
-    pub managed: Option<Managed>,
+    pub managed: Option<ManagedWarehouse>,
 }
 
 /// Details of a warehouse that are visible only to callers that may manage it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Managed {
+pub struct ManagedWarehouse {
     /// Its storage, without secret options.
     pub storage: StorageProfile,
     /// The reason why it is not served, if any.
@@ -87,7 +87,7 @@ pub(super) fn info(entry: &Entry, default: bool) -> WarehouseInfo {
         changed_ms: definition.changed_ms,
         changed_by: definition.changed_by.clone(),
     });
-    let managed = Managed {
+    let managed = ManagedWarehouse {
         storage: warehouse.storage.clone(),
         problem: shut.as_ref().map(ToString::to_string),
         history,
@@ -117,7 +117,7 @@ impl Warehouses {
             .filter(|entry| self.sees_warehouse(operation, &entry.warehouse.name))
             .take(page.read_limit().unwrap_or(usize::MAX))
             .map(|entry| {
-                self.told(operation, info(entry, served.is_default(&entry.warehouse.name)))
+                self.visible_info(operation, info(entry, served.is_default(&entry.warehouse.name)))
             })
             .collect();
         let limit = page.limit.unwrap_or(seen.len());
@@ -135,7 +135,7 @@ impl Warehouses {
             entry.map_err(|absent| self.core.access.without_permissions(operation, absent))?;
         let _permit =
             self.core.access.permit_warehouse::<ReadConfig>(operation, &entry.warehouse, name)?;
-        Ok(self.told(operation, info(entry, served.is_default(name))))
+        Ok(self.visible_info(operation, info(entry, served.is_default(name))))
     }
 
     /// Whether the caller may see a warehouse.
@@ -144,7 +144,7 @@ impl Warehouses {
     }
 
     /// Removes the details that the caller may not see.
-    fn told(&self, operation: &Operation, info: WarehouseInfo) -> WarehouseInfo {
+    fn visible_info(&self, operation: &Operation, info: WarehouseInfo) -> WarehouseInfo {
         let manages =
             self.core.access.may::<ManageWarehouse>(operation, &Resource::warehouse(&info.name));
         WarehouseInfo { managed: info.managed.filter(|_| manages), ..info }

@@ -1,7 +1,8 @@
 //! The warehouses of the catalog: those in the configuration, and those that are created, changed
 //! and deleted at run time.
 //!
-//! The served warehouses are one set ([`served`]), which a change replaces as a whole. A change:
+//! The served warehouses are one set ([`served_warehouses`]), which a change replaces as a whole. A
+//! change:
 //! 1. is evaluated, and its location probed, before it takes the lock, because object stores are
 //!    slow;
 //! 2. waits for the lock on warehouse changes, and is evaluated again ([`change`]);
@@ -16,16 +17,16 @@
 pub mod change;
 mod check;
 pub mod listing;
+mod reconcile;
 pub(crate) mod registry;
-pub mod served;
-mod settle;
+pub mod served_warehouses;
 
 use std::sync::Arc;
 
-use served::{Entry, Served};
+use served_warehouses::{Entry, ServedWarehouses};
 
 use super::core::Core;
-use super::turns::Turns;
+use super::serial_lock::SerialLock;
 use super::{Error, Operation, Result};
 use slateberg_authz::action::ReadConfig;
 use slateberg_model::warehouse::Warehouse;
@@ -36,16 +37,16 @@ use slateberg_objects::stores::Stores;
 pub struct Warehouses {
     core: Arc<Core>,
     stores: Stores,
-    turns: Turns,
+    turns: SerialLock,
 }
 
 impl Warehouses {
     pub(crate) fn new(core: &Arc<Core>, stores: Stores) -> Self {
-        Self { core: Arc::clone(core), stores, turns: Turns::default() }
+        Self { core: Arc::clone(core), stores, turns: SerialLock::default() }
     }
 
     /// Returns the current set of warehouses.
-    pub fn served(&self) -> Arc<Served> {
+    pub fn served(&self) -> Arc<ServedWarehouses> {
         self.core.warehouses()
     }
 }
@@ -55,14 +56,14 @@ impl Warehouses {
     pub fn configured_warehouse(
         &self,
         operation: &Operation,
-        word: Option<&str>,
+        requested: Option<&str>,
     ) -> Result<Arc<Warehouse>> {
-        let served = self.core.warehouses();
-        let entry = served.by_client_word(word);
+        let served_warehouses = self.core.warehouses();
+        let entry = served_warehouses.by_client_name(requested);
         let entry =
             entry.map_err(|absent| self.core.access.without_permissions(operation, absent))?;
-        let word = word.filter(|word| !word.is_empty());
-        self.usable(operation, entry, word)
+        let requested = requested.filter(|requested| !requested.is_empty());
+        self.usable(operation, entry, requested)
     }
 
     /// Returns the warehouse of a path prefix (`None`: the default one). For callers that may not
@@ -72,8 +73,8 @@ impl Warehouses {
         operation: &Operation,
         prefix: Option<&str>,
     ) -> Result<Arc<Warehouse>> {
-        let served = self.core.environment.warehouses.peek();
-        let entry = served.find(prefix);
+        let served_warehouses = self.core.environment.warehouses.peek();
+        let entry = served_warehouses.find(prefix);
         let entry =
             entry.map_err(|absent| self.core.access.without_permissions(operation, absent))?;
         self.usable(operation, entry, prefix)
@@ -84,12 +85,12 @@ impl Warehouses {
         &self,
         operation: &Operation,
         entry: &Entry,
-        word: Option<&str>,
+        requested: Option<&str>,
     ) -> Result<Arc<Warehouse>> {
         let Entry { warehouse, shut, .. } = entry;
-        let word = word.unwrap_or("default");
+        let requested = requested.unwrap_or("default");
         let _permit =
-            self.core.access.permit_warehouse::<ReadConfig>(operation, warehouse, word)?;
+            self.core.access.permit_warehouse::<ReadConfig>(operation, warehouse, requested)?;
         match shut {
             None => Ok(Arc::clone(warehouse)),
             Some(reason) => {

@@ -4,28 +4,28 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
 
-use super::served::Served;
+use super::served_warehouses::ServedWarehouses;
 
 /// The current set of warehouses.
-pub(crate) struct WarehouseRegistry(ArcSwap<Served>);
+pub(crate) struct WarehouseRegistry(ArcSwap<ServedWarehouses>);
 
 impl WarehouseRegistry {
-    pub(crate) fn new(served: Served) -> Self {
+    pub(crate) fn new(served: ServedWarehouses) -> Self {
         Self(ArcSwap::from_pointee(served))
     }
 
     /// Returns the set.
-    pub(crate) fn served(&self) -> Arc<Served> {
+    pub(crate) fn served(&self) -> Arc<ServedWarehouses> {
         self.0.load_full()
     }
 
     /// Returns the set for a short access.
-    pub(super) fn peek(&self) -> Guard<Arc<Served>> {
+    pub(super) fn peek(&self) -> Guard<Arc<ServedWarehouses>> {
         self.0.load()
     }
 
     /// Replaces the set. The caller must hold the lock on changes of the warehouses.
-    pub(super) fn serve(&self, served: Served) {
+    pub(super) fn serve(&self, served: ServedWarehouses) {
         self.0.store(Arc::new(served));
     }
 }

@@ -20,7 +20,7 @@ fn a_file_wins_over_the_defaults() {
 }
 
 #[test]
-fn the_default_file_says_what_holds_anyway() {
+fn default_file_equals_the_built_in_defaults() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let sources = Sources { config: Some(root.join("config/default.toml")) };
     let mut settings = load(&sources).expect("valid settings");
@@ -52,7 +52,7 @@ fn the_example_is_valid() {
 }
 
 #[test]
-fn the_warehouse_default_is_there_unless_another_one_takes_its_place() {
+fn default_warehouse_exists_unless_another_is_configured() {
     let lake = "default_warehouse = \"lake\"\n[warehouses.lake]";
     for (text, expected) in [
         ("", vec!["default"]),
@@ -75,42 +75,42 @@ fn an_unknown_key_is_named_with_its_file() {
 }
 
 #[test]
-fn a_wrong_value_is_named_with_what_was_expected() {
+fn wrong_value_is_reported_with_the_expected_type() {
     let error = load_text("[catalog]\npage_size_max = \"many\"\n").expect_err("not a number");
     assert!(error.contains("catalog.page_size_max"), "{error}");
     assert!(error.contains("many"), "{error}");
 }
 
 #[test]
-fn a_file_that_is_not_there_is_an_error() {
+fn missing_settings_file_is_an_error() {
     let sources = Sources { config: Some("no/such/file.toml".into()) };
     assert!(load(&sources).is_err());
 }
 
 #[test]
-fn every_mistake_is_found_and_the_rest_is_read() {
+fn all_problems_are_reported_and_the_rest_is_loaded() {
     let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
     let text = "data_dirr = \"x\"\n[catalog]\npage_size_max = \"many\"\nname_bytes_max = 7\n\
                 [warehouses.\"a.b\"]\nlocation = 1\n";
     file.write_all(text.as_bytes()).expect("it can be written");
     let read = read(&Sources { config: Some(file.path().to_owned()) });
     assert_eq!(read.settings.catalog.name_bytes_max, 7);
-    let mut told: Vec<_> = read.problems.iter().map(|it| (it.key.as_str(), line_of(it))).collect();
-    told.sort_unstable();
+    let mut found: Vec<_> = read.problems.iter().map(|it| (it.key.as_str(), line_of(it))).collect();
+    found.sort_unstable();
     let keys = [("catalog.page_size_max", 3), ("data_dirr", 1), ("warehouses.a.b.location", 6)];
-    assert_eq!(told, keys);
+    assert_eq!(found, keys);
     // Problems that later checks find also contain the position of the key.
     let problem = read.problem(InvalidSetting::new("warehouses.a.b", "no"));
     assert_eq!(line_of(&problem), 5);
     let problem = read.problem(InvalidSetting::new("catalog.name_bytes_max.more", "no"));
     assert_eq!(line_of(&problem), 4, "the nearest that stands there");
     let problem = read.problem(InvalidSetting::new("server.listen", "no"));
-    assert_eq!(problem.place, Place::Default);
+    assert_eq!(problem.source, SettingSource::Default);
 }
 
 fn line_of(problem: &Problem) -> usize {
-    match problem.place {
-        Place::File { line: Some(line), .. } => line,
+    match problem.source {
+        SettingSource::File { line: Some(line), .. } => line,
         _ => panic!("{problem}"),
     }
 }

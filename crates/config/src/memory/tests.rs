@@ -13,7 +13,7 @@ fn permitted(settings: &Settings) -> u64 {
 }
 
 #[test]
-fn everything_that_the_defaults_permit_stays_within_the_budget_and_uses_it() {
+fn default_memory_limits_add_up_to_the_budget() {
     for budget in [BUDGET_BYTES_MIN, 100 * MIB, 256 * MIB, GIB, 64 * GIB] {
         let settings = with_budget(budget).with_memory_shares();
         let permitted = permitted(&settings);
@@ -31,13 +31,13 @@ fn weights_are_64ths() {
 }
 
 #[test]
-fn shares_that_are_derived_again_stay_as_they_are() {
+fn deriving_memory_shares_is_idempotent() {
     let once = with_budget(GIB).with_memory_shares();
     assert_eq!(once.clone().with_memory_shares(), once);
 }
 
 #[test]
-fn an_explicit_setting_is_taken_from_the_budget_before_it_is_shared() {
+fn explicit_memory_setting_reduces_the_shared_budget() {
     let mut settings = with_budget(GIB);
     settings.store.block_cache_bytes = 512 * MIB;
     let shared = settings.clone().with_memory_shares();
@@ -52,7 +52,7 @@ fn an_explicit_setting_is_taken_from_the_budget_before_it_is_shared() {
 }
 
 #[test]
-fn explicit_settings_beyond_the_budget_are_warned_about_by_their_keys() {
+fn explicit_settings_beyond_the_budget_are_warned_about() {
     let mut settings = with_budget(GIB);
     settings.store.block_cache_bytes = GIB;
     let warning = settings.memory_warning().expect("a warning");
@@ -74,7 +74,7 @@ fn a_budget_below_64_mib_is_rejected() {
 }
 
 #[test]
-fn the_budget_is_a_quarter_of_the_memory_between_64_mib_and_1_gib() {
+fn default_budget_is_a_quarter_of_the_memory_within_bounds() {
     for (available, budget) in [
         (Some(2 * GIB), 512 * MIB),
         (Some(64 * GIB), GIB),
@@ -97,7 +97,7 @@ fn available(files: &[(&str, &str)]) -> Option<u64> {
 }
 
 #[test]
-fn the_memory_is_the_machines_or_the_least_limit_of_its_cgroups() {
+fn available_memory_is_the_minimum_of_machine_and_cgroups() {
     let machine = ("proc/meminfo", "MemTotal:        8388608 kB\nMemFree: 1 kB\n");
     assert_eq!(available(&[]), None);
     assert_eq!(available(&[machine]), Some(8 * GIB));

@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_is_an_address_or_a_name_with_or_without_a_port() {
+    fn host_is_an_address_or_name_with_optional_port() {
         for (text, expected) in [
             ("a", "a"),
             ("a.example.com:8181", "a.example.com"),

@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_origin_is_what_browsers_send() {
+    fn origin_has_scheme_host_and_port_only() {
         for good in ["https://app.example.com", "http://localhost:3000", "http://[::1]:8080"] {
             assert!(is_origin(good), "{good}");
         }

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_that_do_not_fit_together_are_named() {
+    fn contradictory_settings_are_reported() {
         let check = |change: &dyn Fn(&mut TlsSettings)| {
             let mut settings = TlsSettings::default();
             change(&mut settings);

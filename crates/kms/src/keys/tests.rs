@@ -1,4 +1,4 @@
-//! Sealed data opens only for its own purpose and catalog.
+//! Tests that sealed data can be opened only for its own purpose and catalog.
 
 use proptest::prelude::*;
 
@@ -16,7 +16,7 @@ const FRAME: Purpose<'_> = Purpose::Frame { number: 7, epoch: 1 };
 
 proptest! {
     #[test]
-    fn what_was_sealed_opens(plain: Vec<u8>) {
+    fn sealed_data_opens(plain: Vec<u8>) {
         let sealed = keys(1, &[1], 1).seal(Purpose::Block, &plain).expect("it is short");
         prop_assert_eq!(sealed.len(), plain.len() + OVERHEAD);
         prop_assert!(looks_sealed(&sealed));
@@ -25,13 +25,13 @@ proptest! {
     }
 
     #[test]
-    fn garbage_does_not_open(bytes: Vec<u8>) {
+    fn random_bytes_do_not_open(bytes: Vec<u8>) {
         prop_assert!(keys(1, &[1], 1).open(Purpose::Block, &bytes).is_err());
     }
 }
 
 #[test]
-fn no_flipped_bit_goes_by() {
+fn flipped_or_truncated_data_does_not_open() {
     let keys = keys(1, &[1, 2], 1);
     let sealed = keys.seal(FRAME, b"rows").expect("it is short");
     for bit in 0..sealed.len() * 8 {
@@ -45,7 +45,7 @@ fn no_flipped_bit_goes_by() {
 }
 
 #[test]
-fn one_thing_does_not_pass_for_another() {
+fn data_opens_only_for_its_own_purpose() {
     let keys = keys(1, &[1], 1);
     let chunk = |path, index, is_last| Purpose::Chunk { path, index, is_last };
     let purposes = [
@@ -67,7 +67,7 @@ fn one_thing_does_not_pass_for_another() {
 }
 
 #[test]
-fn another_catalog_or_data_key_opens_nothing() {
+fn data_of_another_catalog_or_key_does_not_open() {
     let sealed = keys(1, &[1], 1).seal(Purpose::Block, b"text").expect("it is short");
     let tampered = |error| matches!(error, Error::Tampered { .. });
     assert!(keys(2, &[1], 1).open(Purpose::Block, &sealed).is_err_and(tampered));
@@ -76,7 +76,7 @@ fn another_catalog_or_data_key_opens_nothing() {
 }
 
 #[test]
-fn after_a_rotation_the_new_key_seals_and_the_old_one_opens() {
+fn rotated_keys_seal_with_the_new_key_and_open_the_old() {
     let (keys, rotated) = (keys(1, &[1], 1), keys(1, &[1, 2], 2));
     let before = keys.seal(Purpose::Block, b"before").expect("it is short");
     keys.take_over(&rotated).expect("the active key is there");
@@ -88,7 +88,7 @@ fn after_a_rotation_the_new_key_seals_and_the_old_one_opens() {
 }
 
 #[test]
-fn no_nonce_comes_twice() {
+fn nonces_are_unique() {
     let keys = keys(1, &[1], 1);
     let header = |_| keys.seal(Purpose::Block, b"").expect("it is short")[..HEADER].to_vec();
     let headers: std::collections::HashSet<_> = (0..1000).map(header).collect();

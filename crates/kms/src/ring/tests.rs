@@ -1,4 +1,4 @@
-//! A ring is unlocked unchanged, or not at all.
+//! Tests that a ring is unlocked only if it is unchanged.
 
 use std::io::Write;
 
@@ -10,7 +10,7 @@ use crate::local::LocalKms;
 
 const CATALOG: Uuid = Uuid::max();
 
-/// A file with these wrapping keys, and its KMS.
+/// Creates a file with these wrapping keys. Returns its KMS and the file.
 fn kms(keys: &[u8]) -> (LocalKms, NamedTempFile) {
     let mut file = NamedTempFile::new().expect("there is room");
     write(&mut file, keys);
@@ -24,14 +24,14 @@ fn write(file: &mut NamedTempFile, keys: &[u8]) {
     file.flush().expect("there is room");
 }
 
-async fn found(kms: &LocalKms) -> (Ring, Keys) {
-    Ring::found(kms, CATALOG, 5).await.expect("the key wraps")
+async fn new_ring(kms: &LocalKms) -> (Ring, Keys) {
+    Ring::create(kms, CATALOG, 5).await.expect("the key wraps")
 }
 
 #[tokio::test]
-async fn a_ring_comes_back_with_its_keys() {
+async fn ring_round_trips_with_its_keys() {
     let (kms, _file) = kms(&[1]);
-    let (ring, keys) = found(&kms).await;
+    let (ring, keys) = new_ring(&kms).await;
     let back = Ring::from_bytes(&ring.to_bytes().expect("it is JSON")).expect("it is a ring");
     assert_eq!(back, ring);
     let sealed = keys.seal(Purpose::Block, b"text").expect("it is short");
@@ -40,10 +40,10 @@ async fn a_ring_comes_back_with_its_keys() {
 }
 
 #[tokio::test]
-async fn no_flipped_bit_goes_by() {
+async fn flipped_bit_in_a_ring_is_rejected() {
     let (kms, _file) = kms(&[1]);
-    let (ring, keys) = found(&kms).await;
-    let (ring, _) = ring.rotated(&kms, &keys, 6).await.expect("the key wraps");
+    let (ring, keys) = new_ring(&kms).await;
+    let (ring, _) = ring.rotate(&kms, &keys, 6).await.expect("the key wraps");
     let bytes = ring.to_bytes().expect("it is JSON");
     for bit in 0..bytes.len() * 8 {
         let mut flipped = bytes.clone();
@@ -57,22 +57,22 @@ async fn no_flipped_bit_goes_by() {
 }
 
 #[tokio::test]
-async fn the_active_key_cannot_be_set_back() {
+async fn resetting_the_active_key_is_rejected() {
     let (kms, _file) = kms(&[1]);
-    let (ring, keys) = found(&kms).await;
-    let (rotated, _) = ring.rotated(&kms, &keys, 6).await.expect("the key wraps");
+    let (ring, keys) = new_ring(&kms).await;
+    let (rotated, _) = ring.rotate(&kms, &keys, 6).await.expect("the key wraps");
     let set_back = Ring { active: 1, ..rotated };
-    let refused = set_back.unlock(&kms).await.map(|_| ());
-    assert_eq!(refused, Err(Error::Ring("its MAC does not fit".to_owned())));
+    let rejection = set_back.unlock(&kms).await.map(|_| ());
+    assert_eq!(rejection, Err(Error::Ring("its MAC does not match".to_owned())));
 }
 
 #[tokio::test]
-async fn a_rotated_ring_opens_what_all_its_keys_have_sealed() {
+async fn rotated_ring_opens_data_of_all_its_keys() {
     let (kms, _file) = kms(&[1]);
-    let (mut ring, mut keys) = found(&kms).await;
+    let (mut ring, mut keys) = new_ring(&kms).await;
     let mut sealed = vec![keys.seal(Purpose::Block, &[1]).expect("it is short")];
     for number in 2..=4 {
-        (ring, keys) = ring.rotated(&kms, &keys, i64::from(number)).await.expect("the key wraps");
+        (ring, keys) = ring.rotate(&kms, &keys, i64::from(number)).await.expect("the key wraps");
         assert_eq!((ring.active(), ring.revision()), (number, u64::from(number)));
         sealed.push(keys.seal(Purpose::Block, &[number as u8]).expect("it is short"));
     }
@@ -83,13 +83,13 @@ async fn a_rotated_ring_opens_what_all_its_keys_have_sealed() {
 }
 
 #[tokio::test]
-async fn wrapped_anew_it_needs_the_old_key_no_more() {
+async fn rewrapped_ring_does_not_need_the_old_wrapping_key() {
     let (kms, mut file) = kms(&[1]);
-    let (ring, keys) = found(&kms).await;
-    let (ring, rotated) = ring.rotated(&kms, &keys, 6).await.expect("the key wraps");
+    let (ring, keys) = new_ring(&kms).await;
+    let (ring, rotated) = ring.rotate(&kms, &keys, 6).await.expect("the key wraps");
     keys.take_over(&rotated).expect("the active key is there");
     write(&mut file, &[2, 1]);
-    let rewrapped = ring.rewrapped(&kms, (&keys, None), None, 7).await.expect("the key wraps");
+    let rewrapped = ring.rewrap(&kms, (&keys, None), None, 7).await.expect("the key wraps");
     write(&mut file, &[2]);
     assert!(ring.unlock(&kms).await.is_err(), "it is still wrapped by the old key");
     let unlocked = rewrapped.unlock(&kms).await.expect("it is wrapped by the new key");
@@ -99,26 +99,27 @@ async fn wrapped_anew_it_needs_the_old_key_no_more() {
 }
 
 #[tokio::test]
-async fn a_ring_of_another_kind_of_kms_is_refused_with_its_name() {
+async fn ring_of_another_kms_kind_is_rejected_by_name() {
     let (kms, _file) = kms(&[1]);
-    let (mut ring, _) = found(&kms).await;
+    let (mut ring, _) = new_ring(&kms).await;
     ring.data_keys[0].kms = "aws".to_owned();
-    let refused = ring.unlock(&kms).await.map(|_| ()).expect_err("it is not local");
-    assert!(refused.to_string().contains("wrapped by KMS \"aws\""), "{refused}");
+    let error = ring.unlock(&kms).await.map(|_| ()).expect_err("it is not local");
+    assert!(error.to_string().contains("wrapped by KMS \"aws\""), "{error}");
 }
 
 #[tokio::test]
-async fn a_clone_opens_what_its_parent_has_sealed_and_seals_with_its_own() {
+async fn clone_ring_opens_parent_data_and_seals_with_its_own_key() {
     let (kms, mut file) = kms(&[1]);
-    let (parents, parent_keys) = found(&kms).await;
-    let (parents, rotated) = parents.rotated(&kms, &parent_keys, 6).await.expect("the key wraps");
+    let (parents, parent_keys) = new_ring(&kms).await;
+    let (parents, rotated) = parents.rotate(&kms, &parent_keys, 6).await.expect("the key wraps");
     parent_keys.take_over(&rotated).expect("the active key is there");
     let (ring, own) = parents.cloned(&kms, "a/parent", Uuid::nil(), 7).await.expect("it wraps");
     let ring = Ring::from_bytes(&ring.to_bytes().expect("it is JSON")).expect("it is a ring");
     assert_eq!((ring.catalog(), ring.active(), own.active()), (Uuid::nil(), 3, 3));
     let numbers: Vec<_> = ring.data_keys().map(|key| key.number).collect();
     assert_eq!(numbers, [1, 2, 3]);
-    let inherited = ring.unlock_inherited(&kms).await.expect("it unlocks").expect("it has some");
+    let inherited =
+        ring.unlock_inherited(&kms).await.expect("the ring unlocks").expect("a clone's ring");
     let sealed = parent_keys.seal(Purpose::Block, b"text").expect("it is short");
     assert!(inherited.knows(&sealed) && !own.knows(&sealed));
     assert_eq!(inherited.open(Purpose::Block, &sealed).as_deref(), Ok(&b"text"[..]));
@@ -126,23 +127,26 @@ async fn a_clone_opens_what_its_parent_has_sealed_and_seals_with_its_own() {
     let sealed = own.seal(Purpose::Block, b"text").expect("it is short");
     assert!(!inherited.knows(&sealed) && inherited.open(Purpose::Block, &sealed).is_err());
 
-    // Both the own and the inherited keys are rewrapped, and no longer require the old wrapping
-    // key.
+    // All keys are rewrapped, both the clone's own and the inherited ones, and no longer require
+    // the old wrapping key.
     write(&mut file, &[2, 1]);
     let known = (&own, Some(&inherited));
-    let rewrapped = ring.rewrapped(&kms, known, None, 8).await.expect("the key wraps");
-    assert!(ring.rewrapped(&kms, (&own, None), None, 8).await.is_err());
+    let rewrapped = ring.rewrap(&kms, known, None, 8).await.expect("the key wraps");
+    assert!(ring.rewrap(&kms, (&own, None), None, 8).await.is_err());
     write(&mut file, &[2]);
     rewrapped.unlock(&kms).await.expect("it is wrapped by the new key");
-    rewrapped.unlock_inherited(&kms).await.expect("it is, too");
+    rewrapped.unlock_inherited(&kms).await.expect("the inherited keys are rewrapped, too");
     assert!(ring.unlock_inherited(&kms).await.is_err(), "it is still wrapped by the old key");
-    assert!(ring.cloned(&kms, "a/clone", Uuid::max(), 9).await.is_err(), "it is a clone's");
+    assert!(
+        ring.cloned(&kms, "a/clone", Uuid::max(), 9).await.is_err(),
+        "it is the ring of a clone"
+    );
 }
 
 #[tokio::test]
-async fn nobody_gives_a_clone_another_parent() {
+async fn changed_parent_of_a_clone_ring_is_rejected() {
     let (kms, _file) = kms(&[1]);
-    let (parents, _) = found(&kms).await;
+    let (parents, _) = new_ring(&kms).await;
     let (ring, _) = parents.cloned(&kms, "a/parent", Uuid::nil(), 7).await.expect("it wraps");
     let text = String::from_utf8(ring.to_bytes().expect("it is JSON")).expect("it is text");
     for changed in [

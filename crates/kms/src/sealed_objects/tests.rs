@@ -1,5 +1,5 @@
-//! A sealed object yields the original data, whole and in ranges, and an error if it was tampered
-//! with.
+//! Tests that a sealed object yields the original data, as a whole and in ranges, and an error if
+//! the object was tampered with.
 
 use std::io::Write;
 
@@ -16,11 +16,11 @@ async fn keys() -> Arc<Keys> {
     let mut file = NamedTempFile::new().expect("there is room");
     writeln!(file, "{}=", "A".repeat(43)).expect("there is room");
     let kms = LocalKms::open(file.path()).expect("it is a key file");
-    let (_, keys) = Ring::found(&kms, Uuid::max(), 0).await.expect("the key wraps");
+    let (_, keys) = Ring::create(&kms, Uuid::max(), 0).await.expect("the key wraps");
     Arc::new(keys)
 }
 
-/// The sealed store, and the underlying store.
+/// Returns a sealed store and the store in which it keeps its objects.
 async fn stores() -> (SealedObjects, Arc<InMemory>) {
     let inner = Arc::new(InMemory::new());
     let below = Path::from("a/store");
@@ -35,12 +35,12 @@ fn text(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at % 251) as u8).collect()
 }
 
-const CHUNK: usize = PLAIN as usize;
+const CHUNK: usize = PLAIN_CHUNK_BYTES as usize;
 /// Lengths around chunk boundaries.
 const LENGTHS: [usize; 8] = [0, 1, 100, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK, 3 * CHUNK + 7];
 
 #[tokio::test]
-async fn an_object_comes_back_with_its_size() {
+async fn object_round_trips_with_its_size() {
     let (store, inner) = stores().await;
     for length in LENGTHS {
         store.put(&path(), text(length).into()).await.expect("there is room");
@@ -60,7 +60,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn every_range_is_that_of_the_plain_object(
+    fn ranges_equal_those_of_the_plain_object(
         length in 1..3 * CHUNK,
         start in 0..3 * CHUNK,
         end in 0..4 * CHUNK,
@@ -74,23 +74,23 @@ proptest! {
                 1 => GetRange::Offset(start as u64),
                 _ => GetRange::Suffix(start as u64 + 1),
             };
-            let mut answers = Vec::new();
+            let mut results = Vec::new();
             for store in [&store as &dyn ObjectStore, &plain] {
                 store.put(&path(), text(length).into()).await.expect("there is room");
                 let options = GetOptions { range: Some(range.clone()), ..GetOptions::default() };
-                answers.push(match store.get_opts(&path(), options).await {
+                results.push(match store.get_opts(&path(), options).await {
                     Ok(got) => Some((got.range.clone(), got.bytes().await.expect("it opens"))),
                     Err(_) => None,
                 });
             }
-            answers
+            results
         });
         prop_assert_eq!(&got[0], &got[1]);
     }
 }
 
 #[tokio::test]
-async fn an_upload_in_parts_is_one_object() {
+async fn multipart_upload_is_one_object() {
     let (store, _) = stores().await;
     for lengths in [vec![], vec![0], vec![10], vec![CHUNK, CHUNK], vec![1, CHUNK, 5, 3 * CHUNK]] {
         let mut upload = store.put_multipart(&path()).await.expect("it begins");
@@ -114,17 +114,17 @@ async fn read(store: &SealedObjects, inner: &InMemory, raw: Vec<u8>) -> Result<B
 }
 
 #[tokio::test]
-async fn what_was_touched_is_refused_for_good() {
+async fn tampered_object_is_rejected_without_retry() {
     let (store, inner) = stores().await;
     store.put(&path(), text(2 * CHUNK + 5).into()).await.expect("there is room");
     let raw = inner.get(&path()).await.expect("it is there").bytes().await.expect("bytes").to_vec();
     for at in (0..raw.len()).step_by(97) {
         let mut flipped = raw.clone();
         flipped[at] ^= 4;
-        let refused = read(&store, &inner, flipped).await.expect_err("a bit was flipped");
-        assert!(NonRetryable::find(&refused).is_some(), "{refused}");
+        let error = read(&store, &inner, flipped).await.expect_err("a bit was flipped");
+        assert!(NonRetryable::find(&error).is_some(), "{error}");
     }
-    let sealed = SEALED as usize;
+    let sealed = SEALED_CHUNK_BYTES as usize;
     for length in [0, 1, OVERHEAD, sealed - 1, sealed, sealed + 1, 2 * sealed, raw.len() - 1] {
         let cut = read(&store, &inner, raw[..length].to_vec()).await;
         assert!(cut.is_err(), "cut to {length}");
@@ -141,7 +141,7 @@ async fn what_was_touched_is_refused_for_good() {
 }
 
 #[tokio::test]
-async fn a_store_can_be_moved() {
+async fn sealed_store_can_be_moved() {
     let (store, inner) = stores().await;
     store.put(&path(), text(5).into()).await.expect("there is room");
     inner.rename(&path(), &Path::from("b/manifest/1")).await.expect("it is there");
@@ -151,7 +151,7 @@ async fn a_store_can_be_moved() {
 }
 
 #[tokio::test]
-async fn a_clone_reads_the_objects_of_its_parent_and_touches_none() {
+async fn clone_reads_parent_objects_and_cannot_write_them() {
     let (parent, inner) = stores().await;
     let theirs = path();
     parent.put(&theirs, text(100).into()).await.expect("there is room");
@@ -165,13 +165,13 @@ async fn a_clone_reads_the_objects_of_its_parent_and_touches_none() {
     assert!(clone.delete(&theirs).await.is_err());
     let mine = Path::from("a/clone/manifest/1");
     clone.put(&mine, text(7).into()).await.expect("it is its own");
-    assert!(parent.get(&mine).await.is_err(), "the keys are others");
+    assert!(parent.get(&mine).await.is_err(), "the clone's object has other keys");
     // The parent's object replaces the clone's own object with the same name.
     inner.copy(&theirs, &mine).await.expect("there is room");
     assert!(clone.get(&mine).await.is_err());
-    clone.delete(&mine).await.expect("it is its own");
+    clone.delete(&mine).await.expect("the object belongs to the clone");
     // A path that has the parent's path as a string prefix is not below it.
     let beside = Path::from("a/store-2/x");
-    clone.put(&beside, text(1).into()).await.expect("it is not the parent's");
+    clone.put(&beside, text(1).into()).await.expect("the object does not belong to the parent");
     assert_eq!(parent.get(&theirs).await.expect("it is there").meta.size, 100);
 }

@@ -1,8 +1,9 @@
-//! A chunked list has the items of an equivalent `Vec`, and its JSON does not depend on its chunks.
+//! Tests that a chunked list has the items of an equivalent `Vec`, and that its JSON does not
+//! depend on the division into chunks.
 
 use proptest::prelude::*;
 
-use super::super::text::Text;
+use super::super::segmented_json::SegmentedJson;
 use super::*;
 
 /// An item that records whether it shares its JSON.
@@ -31,11 +32,11 @@ impl Item for Number {
 
     fn write(&self, out: &mut Vec<u8>) {
         let text = self.id.to_string();
-        assert!(self.json.as_ref().is_none_or(|json| json == text.as_bytes()), "its own text");
+        assert!(self.json.as_ref().is_none_or(|json| json == text.as_bytes()), "its own JSON");
         out.extend_from_slice(text.as_bytes());
     }
 
-    fn kept_in(&self, json: Bytes) -> Self {
+    fn with_json(&self, json: Bytes) -> Self {
         Self { id: self.id, json: Some(json) }
     }
 }
@@ -43,10 +44,10 @@ impl Item for Number {
 /// Maximum number of items per chunk in these tests.
 const MAX: usize = 4;
 
-type Numbers = Chunked<Number, MAX>;
+type Numbers = ChunkedList<Number, MAX>;
 
-fn text_of(list: &Numbers) -> Text {
-    let mut out = TextWriter::default();
+fn text_of(list: &Numbers) -> SegmentedJson {
+    let mut out = SegmentedJsonWriter::default();
     list.write(&mut out);
     out.finish()
 }
@@ -72,7 +73,7 @@ fn check(list: &Numbers, expected: &[i64]) {
     assert!(sizes.windows(2).all(|pair| pair[0] + pair[1] > MAX), "{sizes:?}");
     for chunk in &list.sealed {
         assert_eq!(chunk.ids, chunk.items.iter().map(|number| number.id).collect::<Vec<_>>());
-        assert_eq!(chunk.piece, Piece::new(chunk.piece.text().clone()), "its own hash");
+        assert_eq!(chunk.json, Chunk::new(chunk.json.text().clone()), "its own hash");
     }
 }
 
@@ -96,7 +97,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 proptest! {
     #[test]
-    fn it_is_a_list(steps in steps()) {
+    fn chunked_list_behaves_like_a_vec(steps in steps()) {
         let (mut list, mut expected) = (Numbers::new(), Vec::new());
         for step in steps {
             let (before, expected_before) = (list.clone(), expected.clone());
@@ -106,12 +107,12 @@ proptest! {
                     expected.push(number);
                 }
                 Step::Remove(by, rest) => {
-                    let mut asked = Vec::new();
+                    let mut visited = Vec::new();
                     list.retain_ids(|id| {
-                        asked.push(id);
+                        visited.push(id);
                         id % by != rest
                     });
-                    prop_assert_eq!(&asked, &expected, "each once, in order");
+                    prop_assert_eq!(&visited, &expected, "each once, in order");
                     expected.retain(|id| id % by != rest);
                 }
             }
@@ -125,7 +126,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_not_touched_is_shared(count in 1..100i64, removed in 0..100i64) {
+    fn unchanged_chunks_are_shared_between_versions(count in 1..100i64, removed in 0..100i64) {
         let list = list_of(&(0..count).collect::<Vec<_>>());
         let mut next = list.clone();
         next.push(Number::new(count));
@@ -135,16 +136,16 @@ proptest! {
 
         let mut next = list.clone();
         next.retain_ids(|id| id != removed);
-        let shared = |chunk: &&Arc<Sealed<Number>>| {
+        let shared = |chunk: &&Arc<SealedChunk<Number>>| {
             next.sealed.iter().any(|other| Arc::ptr_eq(chunk, other))
         };
         let lost = list.sealed.len() - list.sealed.iter().filter(shared).count();
-        prop_assert!(lost <= 2, "one chunk, and a neighbour that it fits into");
+        prop_assert!(lost <= 2, "the chunk of the item, and a neighbor with which it is merged");
     }
 }
 
 #[test]
-fn many_removals_leave_few_chunks() {
+fn removals_merge_small_chunks() {
     let mut list = list_of(&(0..1000).collect::<Vec<_>>());
     for gone in (0..1000).filter(|id| id % 10 != 0) {
         list.retain_ids(|id| id != gone);
@@ -154,19 +155,19 @@ fn many_removals_leave_few_chunks() {
 }
 
 #[test]
-fn what_was_read_from_pieces_keeps_them() {
+fn list_read_from_chunks_reuses_them() {
     let list = list_of(&(0..11).collect::<Vec<_>>());
     let text = text_of(&list);
-    let pieces: Vec<_> = text.pieces().cloned().collect();
+    let chunks: Vec<_> = text.chunks().cloned().collect();
     let numbers = |range: std::ops::Range<i64>| range.map(Number::new).collect::<Vec<_>>();
     let read =
-        Numbers::read_from([numbers(0..4), numbers(4..8)].into_iter().zip(&pieces), numbers(8..11));
+        Numbers::read_from([numbers(0..4), numbers(4..8)].into_iter().zip(&chunks), numbers(8..11));
     check(&read, &(0..11).collect::<Vec<_>>());
-    let kept = text_of(&read).pieces().map(|piece| piece.text().as_ptr()).collect::<Vec<_>>();
-    assert_eq!(kept, pieces.iter().map(|piece| piece.text().as_ptr()).collect::<Vec<_>>());
+    let kept = text_of(&read).chunks().map(|chunk| chunk.text().as_ptr()).collect::<Vec<_>>();
+    assert_eq!(kept, chunks.iter().map(|chunk| chunk.text().as_ptr()).collect::<Vec<_>>());
 
-    // A piece with different whitespace is rendered again.
-    let spaced = Piece::new("0, 1,2,3,".into());
+    // A chunk with different whitespace is rendered again.
+    let spaced = Chunk::new("0, 1,2,3,".into());
     let read = Numbers::read_from([(numbers(0..4), &spaced)], numbers(4..5));
     check(&read, &[0, 1, 2, 3, 4]);
 }

@@ -1,10 +1,10 @@
-//! The end of a commit: the logs, the time, and validation of the whole document.
+//! Completes a commit: updates the logs and the time, and validates the whole document.
 
 use std::collections::HashSet;
 
 use super::super::refusal::Refusal;
 use super::super::table::{MetadataLogEntry, clean_location};
-use super::{Applied, Builder};
+use super::{AppliedCommit, Builder};
 
 /// Default number of earlier documents in the metadata log.
 const PREVIOUS_VERSIONS_MAX_DEFAULT: usize = 100;
@@ -13,10 +13,10 @@ const PREVIOUS_VERSIONS_MAX_DEFAULT: usize = 100;
 const PREVIOUS_VERSIONS_MAX_PROPERTY: &str = "write.metadata.previous-versions-max";
 
 impl Builder<'_> {
-    pub(super) fn finish(mut self) -> Result<Applied, Refusal> {
+    pub(super) fn finish(mut self) -> Result<AppliedCommit, Refusal> {
         self.flush_removals();
         if !self.changed {
-            return Ok(Applied { metadata: self.metadata, changed: false });
+            return Ok(AppliedCommit { metadata: self.metadata, changed: false });
         }
         if self.metadata.location.is_empty() {
             let default = self.ctx.default_location.as_deref();
@@ -30,16 +30,17 @@ impl Builder<'_> {
             self.metadata.check_against_schema()?;
         }
         self.metadata.last_updated_ms = self.updated_ms;
-        let judged = if self.cut_snapshot_log()? { 0 } else { self.logged_before() };
+        let snapshot_log_at = if self.cut_snapshot_log()? { 0 } else { self.logged_before() };
         self.append_metadata_log();
         let metadata_log_at = self.metadata.metadata_log.len().saturating_sub(1);
-        self.metadata.check_logs_from(judged, metadata_log_at)?;
-        Ok(Applied { metadata: self.metadata, changed: true })
+        self.metadata.check_logs_from(snapshot_log_at, metadata_log_at)?;
+        Ok(AppliedCommit { metadata: self.metadata, changed: true })
     }
 
-    /// Removes entries from the snapshot log: snapshots that were current only between two updates
-    /// of this commit, and all entries up to the last removed snapshot. A gap would suggest that
-    /// another snapshot was current in that time. Returns whether it removed an entry.
+    /// Removes entries from the snapshot log: those of snapshots that were current only between two
+    /// updates of this commit, and all entries up to that of the last removed snapshot. A gap in
+    /// the log would suggest that another snapshot was current in that time. Returns whether it
+    /// removed an entry.
     fn cut_snapshot_log(&mut self) -> Result<bool, Refusal> {
         let current = self.metadata.current_snapshot_id;
         let mut intermediate = std::mem::take(&mut self.added_to_main);
@@ -61,7 +62,8 @@ impl Builder<'_> {
             left -= 1;
             left < behind_the_gap && ids.contains(&id) && !intermediate.contains(&id)
         });
-        // A document registered from elsewhere may have a current snapshot and an empty log.
+        // A document that was registered from another catalog may have a current snapshot but an
+        // empty log.
         let last = self.metadata.snapshot_log.last().map(|entry| entry.snapshot_id);
         match (current, last) {
             (Some(current), Some(last)) if current != last => Err(Refusal::invalid(
@@ -76,12 +78,12 @@ impl Builder<'_> {
         self.base.map_or(0, |base| base.metadata.snapshot_log.len())
     }
 
-    /// Appends the location of the base's document and removes the oldest entries beyond the
-    /// table's limit.
+    /// Appends the location of the base's document to the metadata log, and removes the oldest
+    /// entries beyond the limit of the table.
     fn append_metadata_log(&mut self) {
         let Some(base) = self.base else { return };
         let setting = self.metadata.properties.get(PREVIOUS_VERSIONS_MAX_PROPERTY);
-        // A value that is not a number must not fail every later commit, so it is ignored.
+        // A value that is not a number is ignored, because otherwise every later commit would fail.
         let versions_max = match setting.and_then(|value| value.trim().parse::<i64>().ok()) {
             Some(number) => usize::try_from(number).unwrap_or_default().max(1),
             None => PREVIOUS_VERSIONS_MAX_DEFAULT,

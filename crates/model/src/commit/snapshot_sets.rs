@@ -1,4 +1,4 @@
-//! Sets of snapshots that a commit looks up and removes.
+//! Sets of snapshots that a commit looks up or removes.
 
 use std::collections::HashSet;
 
@@ -7,8 +7,8 @@ use super::super::table::TableMetadata;
 /// Number of lookups by scan that are cheaper than building a set of a table's snapshot ids.
 const SCANS_MAX: u32 = 64;
 
-/// The ids of a table's snapshots. Most commits look up one or two, by a scan. After [`SCANS_MAX`]
-/// lookups the commit builds a set, so that its cost stays linear.
+/// The ids of a table's snapshots. Most commits look up only one or two ids, by scanning the list.
+/// After [`SCANS_MAX`] lookups, the commit builds a set, so that its cost stays linear.
 #[derive(Default)]
 pub(super) struct SnapshotIds {
     scans: u32,
@@ -38,7 +38,7 @@ impl SnapshotIds {
 }
 
 /// Collected removals. Expiry sends one update per snapshot, and ten thousand updates must not each
-/// scan ten thousand snapshots. Code that depends on the result calls `flush_removals` first.
+/// scan ten thousand snapshots. Before code reads the result, it calls `flush_removals`.
 #[derive(Default)]
 pub(super) struct Removals {
     pub(super) snapshots: HashSet<i64>,

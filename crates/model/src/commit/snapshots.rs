@@ -1,4 +1,4 @@
-//! Updates of snapshots, references, statistics and encryption keys.
+//! Applies updates of snapshots, references, statistics and encryption keys.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -44,13 +44,13 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Checks that a snapshot's sequence number is greater than that of all others. The number of a
-    /// snapshot without a parent may also equal the greatest one: such a snapshot replaces the
-    /// table, and its writer did not know the others.
+    /// Checks that the sequence number of a snapshot is greater than that of all existing
+    /// snapshots. If the snapshot has no parent, its number may also equal the greatest existing
+    /// one: such a snapshot replaces the table, and its writer did not know the existing ones.
     ///
-    /// (For an old snapshot without a parent, the reference lowers the last sequence number and
-    /// then fails on the newer snapshots. Here that is a conflict, which the client resolves by a
-    /// retry.)
+    /// (If the number of a snapshot without a parent is too small, the reference lowers the last
+    /// sequence number of the table, and then fails because of the newer snapshots. Here, that is a
+    /// conflict, which the client resolves by a retry.)
     fn check_sequence_number(&self, snapshot: &Snapshot) -> Result<(), Refusal> {
         let number = snapshot.sequence_number;
         let last = self.metadata.last_sequence_number;
@@ -73,9 +73,9 @@ impl Builder<'_> {
         )))
     }
 
-    /// Assigns the row ids of a snapshot of version 3. The next row id is greater than all of them
-    /// even if the snapshot left a gap before its first id. (The reference adds only their number,
-    /// so that it would assign ids after a gap twice.)
+    /// Assigns the row ids of a snapshot of version 3. The next row id is greater than all of them,
+    /// even if there is a gap before the first row id of the snapshot. (The reference only adds the
+    /// number of rows, so after a gap it would assign some ids twice.)
     fn assign_row_ids(&mut self, snapshot: &Snapshot) -> Result<(), Refusal> {
         if self.metadata.format_version < FORMAT_VERSION_ROW_LINEAGE {
             return Ok(());
@@ -119,8 +119,8 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Makes a snapshot current and logs it: a new snapshot with its own time, an old one (a
-    /// rollback) with the current time.
+    /// Makes a snapshot current and adds it to the log: a new snapshot with its own time, an older
+    /// one (a rollback) with the current time.
     fn set_current_snapshot(&mut self, snapshot_id: i64) {
         self.metadata.current_snapshot_id = Some(snapshot_id);
         let timestamp_ms = if self.added.contains(&snapshot_id) {
@@ -176,8 +176,8 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Performs the collected removals: snapshots, their statistics, and the references that would
-    /// dangle.
+    /// Performs the collected removals: of snapshots, of their statistics, and of the references to
+    /// them.
     pub(super) fn flush_removals(&mut self) {
         let Removals { snapshots, mut statistics, mut partition_statistics } =
             std::mem::take(&mut self.removals);
@@ -198,8 +198,8 @@ impl Builder<'_> {
         self.changed |= metadata.statistics.len() + metadata.partition_statistics.len() != before;
     }
 
-    /// Removes those of `ids` that the table has, and the references to them. Returns the removed
-    /// ids.
+    /// Removes those of the snapshots `ids` that the table has, and the references to them. Returns
+    /// the removed ids.
     fn remove_snapshots(&mut self, ids: &HashSet<i64>) -> HashSet<i64> {
         let mut removed = HashSet::new();
         self.metadata.snapshots.retain_ids(|id| {
@@ -229,8 +229,8 @@ fn replace<T: PartialEq>(files: &mut Vec<Arc<T>>, file: Arc<T>, same: impl Fn(&T
     if matching.next() == Some(&file) && matching.next().is_none() {
         return false;
     }
-    let place = files.iter().position(|other| same(other)).unwrap_or(files.len());
+    let position = files.iter().position(|other| same(other)).unwrap_or(files.len());
     files.retain(|other| !same(other));
-    files.insert(place, file);
+    files.insert(position, file);
     true
 }

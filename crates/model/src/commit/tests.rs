@@ -1,4 +1,4 @@
-//! Commits to tables and their results.
+//! Tests of commits to tables.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use super::super::testing::{
 };
 use super::*;
 
-/// The columns of the tests' tables plus one more.
+/// Returns the columns of the test tables and one more column.
 fn columns_and(name: &str, field_type: &str) -> Value {
     let mut columns = columns();
     let more = json!({"id": 9, "name": name, "required": false, "type": field_type});
@@ -73,7 +73,7 @@ fn a_commit_without_effect_changes_nothing() {
         {"action": "remove-encryption-key", "key-id": "none"},
     ]);
     for changes in [json!([]), no_effect] {
-        let applied = commit(&table, changes).expect("a commit that is taken");
+        let applied = commit(&table, changes).expect("the commit is accepted");
         assert!(!applied.changed);
         assert_eq!(applied.metadata, table);
     }
@@ -88,15 +88,15 @@ fn a_commit_logs_the_document_it_replaces_and_the_time() {
     assert_eq!(next.metadata_log[0].timestamp_ms, CREATED_MS);
     assert_eq!(next.metadata_log[0].metadata_file.as_ref(), METADATA_LOCATION);
 
-    // A server whose clock runs behind does not set the time back.
-    let base = Base { metadata: &next, metadata_location: Some(METADATA_LOCATION) };
+    // If the clock of a server is slow, the time of the document stays the same.
+    let base = CommitBase { metadata: &next, metadata_location: Some(METADATA_LOCATION) };
     let changes = updates(&json!([set_properties(json!({"a": "2"}))])).expect("updates");
     let applied = apply(Some(base), &[], changes, &ctx(CREATED_MS - 500_000)).expect("a commit");
     assert_eq!(applied.metadata.last_updated_ms, next.last_updated_ms);
 }
 
 #[test]
-fn the_metadata_log_keeps_as_many_documents_as_the_table_says() {
+fn metadata_log_is_limited_by_the_table_property() {
     let grow = |table: TableMetadata, count: i32| {
         (0..count).fold(table, |table, number| {
             committed(&table, json!([set_properties(json!({"n": number.to_string()}))]))
@@ -116,7 +116,7 @@ fn the_metadata_log_keeps_as_many_documents_as_the_table_says() {
 }
 
 #[test]
-fn an_identity_is_never_reassigned() {
+fn table_uuid_cannot_be_reassigned() {
     let other = Uuid::from_u128(8);
     assert_eq!(
         invalid(&table(2), json!([{"action": "assign-uuid", "uuid": other}])),
@@ -129,7 +129,7 @@ fn an_identity_is_never_reassigned() {
 }
 
 #[test]
-fn format_versions_only_rise() {
+fn format_version_cannot_be_downgraded() {
     let upgrade =
         |version: i64| json!([{"action": "upgrade-format-version", "format-version": version}]);
     let v2 = committed(&table(1), upgrade(2));
@@ -152,7 +152,7 @@ fn a_schema_is_added_once_and_becomes_current() {
         json!([add_schema(columns_and("price", "decimal(9,2)")), set_current_schema(-1)]),
     );
     assert_eq!((next.current_schema_id, next.last_column_id, next.schemas.len()), (1, 9, 2));
-    assert!(std::sync::Arc::ptr_eq(&base.schemas[0], &next.schemas[0]), "what stays is shared");
+    assert!(std::sync::Arc::ptr_eq(&base.schemas[0], &next.schemas[0]), "the old schema is shared");
 
     // A return to the old schema reuses its id, which then counts as the last added.
     let back = committed(&next, json!([add_schema(columns()), set_current_schema(-1)]));
@@ -160,7 +160,7 @@ fn a_schema_is_added_once_and_becomes_current() {
     let removed = committed(&back, json!([{"action": "remove-schemas", "schema-ids": [1, 8]}]));
     assert_eq!(removed.schemas.len(), 1);
 
-    let refused = [
+    let expected = [
         (json!([set_current_schema(-1)]), "Cannot set last added schema: no schema has been added"),
         (json!([set_current_schema(7)]), "Cannot set current schema to unknown schema: 7"),
         (
@@ -180,7 +180,7 @@ fn a_schema_is_added_once_and_becomes_current() {
             "Cannot find source column for partition field: 1000: id_bucket: bucket[16](1)",
         ),
     ];
-    for (changes, text) in refused {
+    for (changes, text) in expected {
         assert_eq!(invalid(&base, changes), text);
     }
     let v3 = json!([
@@ -197,7 +197,7 @@ fn a_spec_is_added_once_and_keeps_field_ids() {
     let v2 = committed(&table(2), json!([add_spec(json!([day, hour])), set_default_spec(-1)]));
     let spec = v2.default_spec().expect("a spec");
     let ids: Vec<i32> = spec.fields.iter().map(|field| field.field_id).collect();
-    assert_eq!((spec.spec_id, ids), (1, vec![1001, 1002]), "day has its old id, hour a fresh one");
+    assert_eq!((spec.spec_id, ids), (1, vec![1001, 1002]), "day keeps its id, hour gets a new one");
     assert_eq!(v2.last_partition_id, 1002);
 
     let same = json!([
@@ -211,7 +211,7 @@ fn a_spec_is_added_once_and_keeps_field_ids() {
     let v1 = committed(&table(1), json!([add_spec(json!([hour])), set_default_spec(-1)]));
     assert_eq!(v1.default_spec().expect("a spec").fields[0].field_id, 1000);
     let gap = json!([{"name": "hour", "transform": "hour", "source-id": 3, "field-id": 1001}]);
-    let refused = [
+    let expected = [
         (
             json!([add_spec(gap)]),
             "Spec does not use sequential IDs that are required in v1: [\n  1001: hour: hour(3)\n]",
@@ -227,7 +227,7 @@ fn a_spec_is_added_once_and_keeps_field_ids() {
             "Invalid source type string for transform: day",
         ),
     ];
-    for (changes, text) in refused {
+    for (changes, text) in expected {
         assert_eq!(invalid(&table(1), changes), text);
     }
     let last = json!([{"name": "p", "transform": "void", "source-id": 2, "field-id": i32::MAX}]);
@@ -250,18 +250,18 @@ fn a_sort_order_is_added_once() {
     assert_eq!((back.default_sort_order_id, back.sort_orders.len()), (1, 2));
     let unsorted = committed(&back, json!([order(0, json!([])), set(-1)]));
     assert_eq!((unsorted.default_sort_order_id, unsorted.sort_orders.len()), (0, 3));
-    let refused = [
+    let expected = [
         (json!([set(-1)]), "Cannot set last added sort order: no sort order has been added"),
         (json!([set(5)]), "Cannot set default sort order to unknown sort order: 5"),
         (json!([order(1, by(5))]), "Cannot sort by non-primitive source field: list<string>"),
     ];
-    for (changes, text) in refused {
+    for (changes, text) in expected {
         assert_eq!(invalid(&base, changes), text);
     }
 }
 
 #[test]
-fn a_snapshot_becomes_current_at_its_own_time_and_a_rollback_now() {
+fn new_snapshot_is_logged_at_its_time_and_a_rollback_at_the_current_time() {
     let table = table_with_snapshots(2, 3);
     assert_eq!(snapshot_ids(&table), [1, 2, 3]);
     assert_eq!(log(&table), [(1, 1), (2, 2), (3, 3)]);
@@ -293,7 +293,7 @@ fn snapshots_that_were_current_only_within_a_commit_are_not_logged() {
 }
 
 #[test]
-fn snapshots_that_do_not_fit_are_refused() {
+fn conflicting_snapshots_are_refused() {
     let base = table_with_snapshots(2, 2);
     let behind = conflict(&base, json!([add_snapshot(snapshot(3, Some(2), 2))]));
     assert_eq!(
@@ -321,7 +321,7 @@ fn snapshots_that_do_not_fit_are_refused() {
 }
 
 #[test]
-fn clocks_may_be_a_minute_apart_and_not_more() {
+fn clock_skew_of_more_than_a_minute_is_refused() {
     let base = table(2);
     let at = |offset_ms: i64| {
         let mut snapshot = snapshot(1, None, 1);
@@ -342,7 +342,7 @@ fn clocks_may_be_a_minute_apart_and_not_more() {
 }
 
 #[test]
-fn rows_of_version_3_get_ids_that_no_other_row_has() {
+fn row_ids_of_version_3_are_unique() {
     let with_rows = |id: i64, first: Option<i64>, added: i64| {
         let mut snapshot = snapshot(id, (id > 1).then(|| id - 1), id);
         snapshot["added-rows"] = added.into();
@@ -364,12 +364,12 @@ fn rows_of_version_3_get_ids_that_no_other_row_has() {
          next-row-id: 4 < 5"
     );
     assert_eq!(committed(&one, with_rows(2, Some(5), 7)).next_row_id, 12);
-    assert_eq!(committed(&one, with_rows(2, Some(10), 7)).next_row_id, 17, "behind the gap");
+    assert_eq!(committed(&one, with_rows(2, Some(10), 7)).next_row_id, 17, "after the gap");
     assert!(invalid(&one, with_rows(2, Some(i64::MAX), 7)).contains("row ids are exhausted"));
 }
 
 #[test]
-fn references_point_to_snapshots_and_main_is_a_branch() {
+fn references_require_a_snapshot_and_main_is_a_branch() {
     let base = table_with_snapshots(2, 2);
     let tagged = committed(&base, json!([set_ref("v1", "tag", 1)]));
     assert_eq!(tagged.refs["v1"].kind, SnapshotRefKind::Tag);
@@ -377,7 +377,7 @@ fn references_point_to_snapshots_and_main_is_a_branch() {
     assert_eq!(moved.refs["v1"].snapshot_id, 2);
     let removed = committed(&moved, json!([{"action": "remove-snapshot-ref", "ref-name": "main"}]));
     assert_eq!(removed.current_snapshot_id, None);
-    assert_eq!(log(&removed), log(&base), "what was, stays logged");
+    assert_eq!(log(&removed), log(&base), "earlier entries stay in the log");
     assert_eq!(
         invalid(&base, json!([set_ref("main", "branch", 9)])),
         "Cannot set main to unknown snapshot: 9"
@@ -389,7 +389,7 @@ fn references_point_to_snapshots_and_main_is_a_branch() {
 }
 
 #[test]
-fn a_removed_snapshot_takes_with_it_what_would_point_nowhere() {
+fn removing_a_snapshot_removes_its_references_and_statistics() {
     let base = table_with_snapshots(2, 4);
     let base = committed(
         &base,

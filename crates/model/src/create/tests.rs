@@ -1,4 +1,4 @@
-//! Creation of tables from requests and from staged updates.
+//! Tests of the creation of tables from requests and from staged updates.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ fn new(properties: &[(&str, &str)]) -> NewTable {
     }
 }
 
-fn refused(new: NewTable) -> String {
+fn refusal(new: NewTable) -> String {
     match new_table(new, &ctx(CREATED_MS)) {
         Err(Refusal::Invalid(text)) => text,
         other => panic!("not invalid: {other:?}"),
@@ -101,7 +101,7 @@ fn a_plain_table_is_unpartitioned_unsorted_and_of_version_2() {
 }
 
 #[test]
-fn requests_that_are_wrong_are_refused() {
+fn invalid_create_requests_are_refused() {
     let spec = |source_id: i32| NewTable {
         partition_spec: Some(
             UnboundPartitionSpec::parse(&raw(&json!({"fields": [
@@ -141,7 +141,7 @@ fn requests_that_are_wrong_are_refused() {
         (NewTable { location: String::new(), ..new(&[]) }, "Invalid location: must not be empty"),
     ];
     for (request, text) in table {
-        assert_eq!(refused(request), text);
+        assert_eq!(refusal(request), text);
     }
     let metrics = new(&[("write.metadata.metrics.column.place.x", "full")]);
     assert!(new_table(metrics, &ctx(CREATED_MS)).is_ok());
@@ -176,7 +176,7 @@ fn a_staged_table_is_created_by_its_updates() {
     assert_eq!(create(&changes, None), Err(Refusal::invalid("Invalid location: null")));
     let mut twice = changes.clone();
     twice[1] = json!({"action": "assign-uuid", "uuid": "e79c3e09-677c-4bbd-a479-3f349cb785e7"});
-    assert!(create(&twice, Some("s3://b")).is_err(), "an identity is given once");
+    assert!(create(&twice, Some("s3://b")).is_err(), "a UUID can be assigned only once");
     assert_eq!(
         create(&json!([]), Some("s3://b")),
         Err(Refusal::invalid("Cannot find schema with current-schema-id=0 from schemas"))

@@ -1,4 +1,4 @@
-//! Binding of an expression to a schema: names become field ids, literals become values of their
+//! Binds an expression to a schema: replaces names by field ids, and literals by values of the
 //! columns' types.
 
 use serde_json::{Value, json};
@@ -9,12 +9,12 @@ use crate::members::brief;
 use crate::schema::SchemaIndex;
 use crate::types::{NestedField, PrimitiveType, Type};
 
-/// The greatest integer up to which all integers are exact as floating point numbers.
+/// The greatest integer such that all integers up to it are exact as floating point numbers.
 const EXACT_INTEGER_MAX: u64 = 1 << 53;
 
 impl Expression {
-    /// Returns the expression as JSON with columns by field id. Errors with a message for the
-    /// author if the expression does not apply to this schema.
+    /// Returns the expression as JSON in which columns have field ids. If the expression does not
+    /// apply to this schema, returns a message for its author.
     pub(crate) fn bind(&self, schema: &SchemaIndex<'_>) -> Result<Value, String> {
         match self {
             Self::Constant(all) => Ok(json!(all)),
@@ -28,20 +28,20 @@ impl Expression {
             Self::Test(test, column) => {
                 let field = find(schema, column)?;
                 check_test(*test, field)?;
-                Ok(json!({ "type": test.word(), "child": reference(field) }))
+                Ok(json!({ "type": test.name(), "child": reference(field) }))
             }
             Self::Compare(comparison, column, value) => {
                 let field = find(schema, column)?;
                 check_comparison(*comparison, field)?;
                 let value = literal(field, value)?;
                 let right = json!({ "type": "literal", "value": value });
-                Ok(json!({ "type": comparison.word(), "left": reference(field), "right": right }))
+                Ok(json!({ "type": comparison.name(), "left": reference(field), "right": right }))
             }
             Self::Among(membership, column, values) => {
                 let field = find(schema, column)?;
                 let values: Result<Vec<_>, _> =
                     values.iter().map(|value| literal(field, value)).collect();
-                let (kind, child) = (membership.word(), reference(field));
+                let (kind, child) = (membership.name(), reference(field));
                 Ok(json!({ "type": kind, "child": child, "values": values? }))
             }
         }
@@ -52,8 +52,8 @@ fn reference(field: &NestedField) -> Value {
     json!({ "type": "reference", "id": field.id })
 }
 
-/// Returns the field with this name. Errors if the field is inside a list or map, where one row has
-/// many values.
+/// Returns the field with this name. Rejects fields inside a list or map, because they have many
+/// values in one row.
 fn find<'a>(schema: &SchemaIndex<'a>, column: &str) -> Result<&'a NestedField, String> {
     let id = schema.id_by_name(column);
     let Some(found) = id.and_then(|id| schema.field(id)) else {
@@ -71,21 +71,25 @@ fn check_test(test: Test, field: &NestedField) -> Result<(), String> {
     match test {
         Test::IsNull | Test::NotNull => Ok(()),
         Test::IsNan | Test::NotNan if is_float => Ok(()),
-        Test::IsNan | Test::NotNan => Err(cannot(test.word(), field)),
+        Test::IsNan | Test::NotNan => Err(cannot(test.name(), field)),
     }
 }
 
 fn check_comparison(comparison: Comparison, field: &NestedField) -> Result<(), String> {
     let is_string = field.field_type.as_primitive() == Some(&PrimitiveType::String);
-    if comparison.is_about_prefixes() && !is_string {
-        Err(cannot(comparison.word(), field))
+    if comparison.is_for_strings() && !is_string {
+        Err(cannot(comparison.name(), field))
     } else {
         Ok(())
     }
 }
 
-fn cannot(word: &str, field: &NestedField) -> String {
-    format!("{word} does not apply to column {} of type {}", brief(&field.name), type_of(field))
+fn cannot(type_name: &str, field: &NestedField) -> String {
+    format!(
+        "{type_name} does not apply to column {} of type {}",
+        brief(&field.name),
+        type_of(field)
+    )
 }
 
 fn type_of(field: &NestedField) -> String {
@@ -96,20 +100,20 @@ fn type_of(field: &NestedField) -> String {
 fn literal(field: &NestedField, value: &Value) -> Result<Value, String> {
     let is_no_value = || {
         format!(
-            "{} is no value of column {} of type {}",
+            "{} is not a value of column {} of type {}",
             brief(value),
             brief(&field.name),
             type_of(field)
         )
     };
     let Type::Primitive(primitive) = &field.field_type else { return Err(is_no_value()) };
-    let value = written(primitive, value).ok_or_else(is_no_value)?;
+    let value = to_bound_json(primitive, value).ok_or_else(is_no_value)?;
     if defaults::fits(primitive, &value) { Ok(value) } else { Err(is_no_value()) }
 }
 
-/// Normalizes the literal to the form that the serialization requires, for types with several
-/// forms.
-fn written(primitive: &PrimitiveType, value: &Value) -> Option<Value> {
+/// Converts the literal to the one form that the serialization requires, for types whose values can
+/// be written in several forms.
+fn to_bound_json(primitive: &PrimitiveType, value: &Value) -> Option<Value> {
     Some(match (primitive, value) {
         (PrimitiveType::Float | PrimitiveType::Double, Value::Number(number)) => {
             if !number.is_f64() && number.as_i64()?.unsigned_abs() > EXACT_INTEGER_MAX {
@@ -135,7 +139,7 @@ fn written(primitive: &PrimitiveType, value: &Value) -> Option<Value> {
     })
 }
 
-/// Pads a decimal to `scale` digits after the point. Does not shorten a longer one.
+/// Appends zeros to a decimal until it has `scale` digits after the point. Does not shorten it.
 fn padded(text: &str, scale: usize) -> String {
     let digits = text.split_once('.').map_or(0, |(_, fraction)| fraction.len());
     let missing = scale.saturating_sub(digits);

@@ -1,6 +1,6 @@
-//! Parsing of an expression: both forms of predicates in the specification, with columns by name.
+//! Parses expressions from both JSON forms of the specification, with columns by name.
 //!
-//! Unknown members are errors, so that no part of a client's expression is ignored silently.
+//! Unknown members are errors, so that no part of a client's expression is silently ignored.
 
 use serde_json::{Map, Value};
 
@@ -29,18 +29,18 @@ impl Expression {
             return Ok(Self::Constant(*all));
         }
         let members = object("expression", json)?;
-        let Some(word) = members.get("type").and_then(Value::as_str) else {
+        let Some(type_name) = members.get("type").and_then(Value::as_str) else {
             return refuse(format!("expected a type in {}", brief(json)));
         };
         let inner = |name| Self::from_json(member(members, name)?, depth);
-        match word {
+        match type_name {
             "true" | "false" => {
                 only(members, &["type"])?;
-                Ok(Self::Constant(word == "true"))
+                Ok(Self::Constant(type_name == "true"))
             }
             "not" => {
                 only(members, &["type", "child"])?;
-                Ok(inner("child")?.negated())
+                Ok(inner("child")?.negate())
             }
             "and" => {
                 only(members, &["type", "left", "right"])?;
@@ -50,37 +50,37 @@ impl Expression {
                 only(members, &["type", "left", "right"])?;
                 Ok(inner("left")?.or(inner("right")?))
             }
-            word => predicate(members, word),
+            type_name => predicate(members, type_name),
         }
     }
 }
 
-fn predicate(members: &Map<String, Value>, word: &str) -> Result<Expression, Refusal> {
-    if let Some(test) = Test::ALL.into_iter().find(|it| it.word() == word) {
+fn predicate(members: &Map<String, Value>, type_name: &str) -> Result<Expression, Refusal> {
+    if let Some(test) = Test::ALL.into_iter().find(|it| it.name() == type_name) {
         return Ok(Expression::Test(test, operand(members, "child", &[])?));
     }
-    if let Some(comparison) = Comparison::ALL.into_iter().find(|it| it.word() == word) {
+    if let Some(comparison) = Comparison::ALL.into_iter().find(|it| it.name() == type_name) {
         let (column, value) = if members.contains_key("term") {
             (operand(members, "left", &["value"])?, member(members, "value")?)
         } else {
             (operand(members, "left", &["right"])?, member(members, "right")?)
         };
         let value = literal(value)?;
-        if comparison.is_about_prefixes() && !value.is_string() {
-            return refuse(format!("expected a text to compare with by {word}"));
+        if comparison.is_for_strings() && !value.is_string() {
+            return refuse(format!("expected a text as the value of {type_name}"));
         }
         return Ok(Expression::Compare(comparison, column, value));
     }
-    if let Some(membership) = Membership::ALL.into_iter().find(|it| it.word() == word) {
+    if let Some(membership) = Membership::ALL.into_iter().find(|it| it.name() == type_name) {
         let column = operand(members, "child", &["values"])?;
         let values = literals(member(members, "values")?)?;
         return Ok(Expression::Among(membership, column, values));
     }
-    refuse(format!("there is no expression of type {}", brief(word)))
+    refuse(format!("there is no expression of type {}", brief(type_name)))
 }
 
-/// Returns the column of a predicate: its `term`, or the member `newer` in the newer form. Refuses
-/// members other than these, `type` and `others`.
+/// Returns the column of a predicate: the member `term` or, in the newer form of the specification,
+/// the member `newer`. Refuses members other than these, `type` and `others`.
 fn operand(members: &Map<String, Value>, newer: &str, others: &[&str]) -> Result<String, Refusal> {
     let name = if members.contains_key("term") { "term" } else { newer };
     only(members, &[&["type", name], others].concat())?;
@@ -92,7 +92,7 @@ fn column(json: &Value) -> Result<String, Refusal> {
         Value::String(name) => name,
         Value::Object(members) if members.get("type") == Some(&Value::from("reference")) => {
             if members.contains_key("id") {
-                return refuse("columns are called by name here, not by id");
+                return refuse("columns are identified by name here, not by id");
             }
             let name = if members.contains_key("term") { "term" } else { "name" };
             only(members, &["type", name])?;
@@ -103,7 +103,7 @@ fn column(json: &Value) -> Result<String, Refusal> {
         }
         other => {
             return refuse(format!(
-                "expected a column's name, not {}: functions and transforms cannot be said",
+                "expected a column's name, not {}: functions and transforms are not supported",
                 brief(other)
             ));
         }
@@ -126,7 +126,7 @@ fn literal(json: &Value) -> Result<Value, Refusal> {
     };
     match value {
         Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(value.clone()),
-        Value::Null => refuse("nothing is compared with null: say is-null or not-null"),
+        Value::Null => refuse("a value cannot be compared with null: use is-null or not-null"),
         other => refuse(format!("expected a literal, got {}", brief(other))),
     }
 }
@@ -162,7 +162,7 @@ fn only(members: &Map<String, Value>, names: &[&str]) -> Result<(), Refusal> {
     match members.keys().find(|key| !names.contains(&key.as_str())) {
         None => Ok(()),
         Some(other) => refuse(format!(
-            "unexpected {} in one of type {}",
+            "unexpected {} in an expression of type {}",
             brief(other),
             members.get("type").map(brief).unwrap_or_default()
         )),

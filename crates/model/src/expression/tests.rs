@@ -1,4 +1,4 @@
-//! Expressions in both JSON forms: parsing, and binding to a schema.
+//! Tests of expressions in both JSON forms: parsing, and binding to a schema.
 
 use serde_json::{Value, json};
 
@@ -11,10 +11,10 @@ fn parse(json: &Value) -> Expression {
 }
 
 fn refusal(text: &str) -> String {
-    Expression::parse(text).expect_err("it is none").to_string()
+    Expression::parse(text).expect_err("it is not an expression").to_string()
 }
 
-/// A column of every type; its id is its position in this list.
+/// Returns a schema with a column of every type. The id of a column is its position in the list.
 fn types() -> Schema {
     let types = [
         "boolean",
@@ -53,7 +53,7 @@ fn bind(expression: &Value) -> Result<Value, String> {
 }
 
 #[test]
-fn both_forms_say_the_same() {
+fn both_forms_of_an_expression_parse_alike() {
     let name = json!({ "type": "reference", "name": "c" });
     let term = json!({ "type": "reference", "term": "c" });
     let literal = json!({ "type": "literal", "value": 7, "data-type": "int" });
@@ -93,7 +93,7 @@ fn both_forms_say_the_same() {
 }
 
 #[test]
-fn what_is_always_true_or_never_is_reduced() {
+fn constant_expressions_are_simplified() {
     let some = json!({ "type": "is-null", "term": "c" });
     let not = |child: &Value| json!({ "type": "not", "child": child });
     let two = |word: &str, left: &Value, right: &Value| json!({ "type": word, "left": left, "right": right });
@@ -111,7 +111,7 @@ fn what_is_always_true_or_never_is_reduced() {
 }
 
 #[test]
-fn what_cannot_be_said_is_refused() {
+fn invalid_expressions_are_refused() {
     for (text, why) in [
         ("", "EOF"),
         ("region = 'EU'", "expected value"),
@@ -119,7 +119,7 @@ fn what_cannot_be_said_is_refused() {
         ("{}", "expected a type"),
         (r#"{"type":"like","term":"c","value":"x"}"#, "there is no expression of type like"),
         (r#"{"type":"eq","term":"c"}"#, "missing value"),
-        (r#"{"type":"eq","term":"c","value":null}"#, "say is-null or not-null"),
+        (r#"{"type":"eq","term":"c","value":null}"#, "use is-null or not-null"),
         (r#"{"type":"eq","term":"c","value":[1]}"#, "expected a literal"),
         (r#"{"type":"eq","term":"c","value":1,"values":[2]}"#, "unexpected values"),
         (r#"{"type":"eq","term":"","value":1}"#, "is empty"),
@@ -148,7 +148,7 @@ fn length_and_depth_are_bounded() {
     for _ in 0..31 {
         deep = format!(r#"{{"type":"and","left":{deep},"right":{{"type":"is-nan","term":"d"}}}}"#);
     }
-    Expression::parse(&deep).expect("it is as deep as it may be");
+    Expression::parse(&deep).expect("it has the maximum depth");
     assert!(refusal(&format!(r#"{{"type":"not","child":{deep}}}"#)).contains("at most 32 deep"));
     assert!(refusal(&" ".repeat(1 << 17)).contains("bytes"));
 }
@@ -221,14 +221,14 @@ fn a_literal_of_another_type_cannot_be_bound() {
         bind(&one).expect_err("it is of another type");
         let set = json!({ "type": "in", "term": column, "values": [literal] });
         bind(&set).expect_err("it is of another type");
-        // An operand that cannot be bound fails the whole expression; it is not left out.
+        // If one operand cannot be bound, the whole expression cannot be bound.
         let known = json!({ "type": "not-null", "term": "c1" });
-        bind(&json!({ "type": "or", "left": known, "right": one })).expect_err("nor is a part");
+        bind(&json!({ "type": "or", "left": known, "right": one })).expect_err("one operand fails");
     }
 }
 
 #[test]
-fn tests_are_bound_by_what_they_apply_to() {
+fn tests_bind_only_to_columns_they_apply_to() {
     for (column, id) in [("c12", 12), ("s", 100), ("s.in", 101), ("l", 110), ("c16", 16)] {
         let bound = bind(&json!({ "type": "not-null", "term": column }));
         let child = json!({ "type": "reference", "id": id });
@@ -236,7 +236,7 @@ fn tests_are_bound_by_what_they_apply_to() {
     }
     bind(&json!({ "type": "is-nan", "term": "c3" })).expect("a float may be NaN");
     bind(&json!({ "type": "not-nan", "term": "c4" })).expect("a double may be NaN");
-    bind(&json!({ "type": "is-nan", "term": "c1" })).expect_err("an int may not");
+    bind(&json!({ "type": "is-nan", "term": "c1" })).expect_err("an int cannot be NaN");
     bind(&json!({ "type": "starts-with", "term": "c12", "value": "x" })).expect("a text");
     bind(&json!({ "type": "not-starts-with", "term": "c15", "value": "00" })).expect_err("no text");
     let set = bind(&json!({ "type": "in", "term": "c3", "values": [1, 2.5] }));

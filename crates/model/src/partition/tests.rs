@@ -1,4 +1,4 @@
-//! Compatibility of partition specs and sort orders with schemas.
+//! Tests whether partition specs and sort orders are compatible with schemas.
 
 use serde_json::json;
 
@@ -22,7 +22,7 @@ fn field(name: &str, transform: &str, source_id: i32) -> Value {
 }
 
 #[test]
-fn a_spec_is_written_as_it_was_read() {
+fn spec_json_round_trips() {
     let fields = json!([
         {"name": "b", "transform": "bucket[16]", "source-id": 1, "field-id": 1000},
         {"name": "z", "transform": "zorder", "source-id": 1, "field-id": 1001}]);
@@ -34,7 +34,7 @@ fn a_spec_is_written_as_it_was_read() {
 }
 
 #[test]
-fn specs_that_the_schema_cannot_serve_are_refused() {
+fn incompatible_specs_are_refused() {
     let schema = schema(&columns());
     let table = [
         (
@@ -86,7 +86,7 @@ fn specs_that_the_schema_cannot_serve_are_refused() {
 }
 
 #[test]
-fn specs_that_the_schema_can_serve_are_taken() {
+fn compatible_specs_are_accepted() {
     let schema = schema(&columns());
     for fields in [
         json!([]),
@@ -100,7 +100,7 @@ fn specs_that_the_schema_can_serve_are_taken() {
 }
 
 #[test]
-fn transforms_take_the_types_of_the_specification() {
+fn transforms_accept_the_types_of_the_specification() {
     let table = [
         (
             "identity",
@@ -131,7 +131,7 @@ fn transforms_take_the_types_of_the_specification() {
 }
 
 #[test]
-fn sort_orders_are_judged_against_the_schema() {
+fn sort_orders_are_checked_against_the_schema() {
     let schema = schema(&columns());
     let index = schema.index().expect("an index");
     let order = |order_id: i32, transform: &str, source_id: i32, direction: &str, nulls: &str| {
@@ -140,28 +140,31 @@ fn sort_orders_are_judged_against_the_schema() {
              "null-order": nulls}]})))?;
         order.with_order_id(order_id).check_compatibility(&index)
     };
-    let refused = |text: &str| Err(Refusal::invalid(text));
+    let rejection = |text: &str| Err(Refusal::invalid(text));
     assert_eq!(order(1, "identity", 2, "ASC", "NULLS-LAST"), Ok(()));
     assert_eq!(
         order(1, "identity", 99, "desc", "nulls-first"),
-        refused("Cannot find source column for sort field: identity(99) DESC NULLS FIRST")
+        rejection("Cannot find source column for sort field: identity(99) DESC NULLS FIRST")
     );
     assert_eq!(
         order(1, "identity", 5, "asc", "nulls-first"),
-        refused("Cannot sort by non-primitive source field: list<string>")
+        rejection("Cannot sort by non-primitive source field: list<string>")
     );
     assert_eq!(
         order(1, "hour", 1, "asc", "nulls-first"),
-        refused("Invalid source type long for transform: hour")
+        rejection("Invalid source type long for transform: hour")
     );
     assert_eq!(
         order(0, "identity", 2, "asc", "nulls-first"),
-        refused("Sort order ID 0 is reserved for unsorted order")
+        rejection("Sort order ID 0 is reserved for unsorted order")
     );
-    assert_eq!(order(1, "identity", 2, "up", "nulls-first"), refused("Invalid sort direction: up"));
-    assert_eq!(order(1, "identity", 2, "asc", "never"), refused("Unexpected null order: never"));
+    assert_eq!(
+        order(1, "identity", 2, "up", "nulls-first"),
+        rejection("Invalid sort direction: up")
+    );
+    assert_eq!(order(1, "identity", 2, "asc", "never"), rejection("Unexpected null order: never"));
     assert_eq!(
         UnboundSortOrder::parse(&raw(&json!({"order-id": 3, "fields": []}))).map(|_| ()),
-        refused("Unsorted order ID must be 0")
+        rejection("Unsorted order ID must be 0")
     );
 }

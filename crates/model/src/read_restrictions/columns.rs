@@ -1,4 +1,4 @@
-//! Masked columns: the syntax of masks, and the fields that they apply to.
+//! Masked columns: parses the syntax of masks, and finds the fields to which they apply.
 
 use std::collections::BTreeMap;
 
@@ -9,24 +9,27 @@ use crate::members::brief;
 use crate::refusal::Refusal;
 use crate::schema::SchemaIndex;
 
-/// Parses the masks of columns: `email: sha-256-global, phone: show-last-4`. Names that contain a
-/// comma or begin or end with a blank require a JSON object with the same content.
+/// Parses the masks of columns, such as `email: sha-256-global, phone: show-last-4`. If a name
+/// contains a comma, or begins or ends with a blank, a JSON object with the same content is needed.
 pub fn parse_masks(text: &str) -> Result<BTreeMap<String, Mask>, Refusal> {
     let pairs = match text.trim_start().starts_with('{') {
         true => pairs_of_object(text)?,
         false => text.split(',').map(pair_of_text).collect::<Result<_, _>>()?,
     };
     let mut masks = BTreeMap::new();
-    for (name, word) in pairs {
-        let Some(mask) = Mask::parse(&word) else {
-            let known = Mask::ALL.map(Mask::word).join(", ");
-            return refuse(format!("there is no mask {}: expected one of {known}", brief(word)));
+    for (name, mask_name) in pairs {
+        let Some(mask) = Mask::parse(&mask_name) else {
+            let known = Mask::ALL.map(Mask::name).join(", ");
+            return refuse(format!(
+                "there is no mask {}: expected one of {known}",
+                brief(mask_name)
+            ));
         };
         if name.is_empty() {
             return refuse(format!("the name of a column is empty before {mask}"));
         }
         if masks.insert(name.clone(), mask).is_some() {
-            return refuse(format!("column {} is there twice", brief(name)));
+            return refuse(format!("column {} occurs twice", brief(name)));
         }
     }
     if masks.is_empty() { refuse("there is no column".to_owned()) } else { Ok(masks) }
@@ -34,7 +37,7 @@ pub fn parse_masks(text: &str) -> Result<BTreeMap<String, Mask>, Refusal> {
 
 fn pair_of_text(item: &str) -> Result<(String, String), Refusal> {
     match item.rsplit_once(':') {
-        Some((name, word)) => Ok((name.trim().to_owned(), word.trim().to_owned())),
+        Some((name, mask_name)) => Ok((name.trim().to_owned(), mask_name.trim().to_owned())),
         None => refuse(format!("expected 'column: mask', got '{}'", brief(item.trim()))),
     }
 }
@@ -43,8 +46,8 @@ fn pairs_of_object(text: &str) -> Result<Vec<(String, String)>, Refusal> {
     let members: Result<serde_json::Map<String, Value>, _> = serde_json::from_str(text);
     let members =
         members.map_err(|error| Refusal::invalid(format!("Cannot parse masks: {error}")))?;
-    let pair = |(name, word): (String, Value)| match word {
-        Value::String(word) => Ok((name, word)),
+    let pair = |(name, mask_name): (String, Value)| match mask_name {
+        Value::String(mask_name) => Ok((name, mask_name)),
         other => refuse(format!("expected the name of a mask, got {}", brief(other))),
     };
     members.into_iter().map(pair).collect()
@@ -54,9 +57,13 @@ fn refuse<T>(what: String) -> Result<T, Refusal> {
     Err(Refusal::invalid(format!("Cannot parse masks: {what}")))
 }
 
-/// Returns the id of the field with this name. Errors with the reason if the mask does not apply to
-/// it.
-pub(super) fn masked(schema: &SchemaIndex<'_>, name: &str, mask: Mask) -> Result<i32, String> {
+/// Returns the id of the field with this name. If the mask does not apply to the field, returns the
+/// reason.
+pub(super) fn resolve_column(
+    schema: &SchemaIndex<'_>,
+    name: &str,
+    mask: Mask,
+) -> Result<i32, String> {
     let id = schema.id_by_name(name);
     let Some(found) = id.and_then(|id| schema.field(id)) else {
         return Err(format!("there is no column {} to mask", brief(name)));

@@ -1,4 +1,4 @@
-//! Combination of rules: examples, and property tests against rows.
+//! Tests of combined rules: examples, and property tests that apply them to rows.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -27,7 +27,7 @@ fn is(value: &str) -> Value {
 }
 
 #[test]
-fn masks_are_written_as_a_list_or_as_an_object() {
+fn masks_parse_as_a_list_or_an_object() {
     let expected = BTreeMap::from([
         ("a".to_owned(), Mask::ShowFirst4),
         ("s.c".to_owned(), Mask::Sha256Global),
@@ -39,7 +39,7 @@ fn masks_are_written_as_a_list_or_as_an_object() {
     ] {
         assert_eq!(parse_masks(text), Ok(expected.clone()), "{text}");
     }
-    let odd = parse_masks(r#"{"a, b: c ": "replace-with-null"}"#).expect("any name can be said");
+    let odd = parse_masks(r#"{"a, b: c ": "replace-with-null"}"#).expect("any name is possible");
     assert_eq!(odd.keys().collect::<Vec<_>>(), ["a, b: c "]);
     assert_eq!(parse_masks("x:y: replace-with-null").expect("masks").len(), 1);
     for (text, why) in [
@@ -50,7 +50,7 @@ fn masks_are_written_as_a_list_or_as_an_object() {
         ("a: show-first-4,", "got ''"),
         ("a: mask-to-default", "there is no mask mask-to-default: expected one of mask-alphanum"),
         (": show-first-4", "empty"),
-        ("a: show-first-4, a: show-last-4", "column a is there twice"),
+        ("a: show-first-4, a: show-last-4", "column a occurs twice"),
         (r#"{"a": 7}"#, "expected the name of a mask, got 7"),
     ] {
         let refusal = parse_masks(text).expect_err("it is wrong").to_string();
@@ -59,7 +59,7 @@ fn masks_are_written_as_a_list_or_as_an_object() {
 }
 
 #[test]
-fn rules_are_known_by_what_they_say() {
+fn key_of_rules_depends_only_on_filters_and_masks() {
     let key = |rules: Vec<Arc<ReadRule>>| ReadRules::new(rules).key();
     let [eu, us] = ["EU", "US"].map(is);
     let one = key(vec![rule("x", Some(&eu), &[]), rule("y", Some(&us), &[])]);
@@ -80,31 +80,32 @@ fn rules_are_known_by_what_they_say() {
 }
 
 #[test]
-fn many_filters_are_not_nested_deep() {
+fn filters_combine_into_a_balanced_tree() {
     let rules = (0..1_000).map(|n| rule("p", Some(&is(&n.to_string())), &[])).collect();
-    let told = ReadRules::new(rules).resolve(&columns()).expect("it fits").to_json();
+    let resolved = ReadRules::new(rules).resolve(&columns()).expect("it fits").to_json();
     fn depth(json: &Value) -> usize {
         let parts = json.as_object().into_iter().flat_map(serde_json::Map::values);
         1 + parts.map(depth).max().unwrap_or_default()
     }
-    assert!(depth(&told) < 20, "{}", depth(&told));
+    assert!(depth(&resolved) < 20, "{}", depth(&resolved));
 }
 
 #[test]
-fn without_rules_no_row_may_be_read() {
-    let told = ReadRules::new(Vec::new()).resolve(&columns()).expect("nothing is wrong").to_json();
-    assert_eq!(told, json!({ "required-row-filter": false }));
+fn no_rules_restrict_to_no_rows() {
+    let resolved =
+        ReadRules::new(Vec::new()).resolve(&columns()).expect("no rules always apply").to_json();
+    assert_eq!(resolved, json!({ "required-row-filter": false }));
 }
 
 /// The values of a row by field id.
 type Row = BTreeMap<i32, &'static str>;
 
 /// Whether a filter with columns by field id selects a row.
-fn means(filter: &Value, row: &Row) -> bool {
+fn selects(filter: &Value, row: &Row) -> bool {
     match filter["type"].as_str() {
         None => filter.as_bool().expect("it is a constant"),
-        Some("or") => means(&filter["left"], row) || means(&filter["right"], row),
-        Some("not") => !means(&filter["child"], row),
+        Some("or") => selects(&filter["left"], row) || selects(&filter["right"], row),
+        Some("not") => !selects(&filter["child"], row),
         Some("eq") => {
             let id = filter["left"]["id"].as_i64().expect("an id");
             let id = i32::try_from(id).expect("an id");
@@ -114,14 +115,14 @@ fn means(filter: &Value, row: &Row) -> bool {
     }
 }
 
-/// The mask of a column; `None` if it is shown unchanged. A mask on an enclosing field hides it
-/// too.
-fn shown(restrictions: &ReadRestrictions, id: i32) -> Option<Mask> {
+/// Returns the mask of a column. `None` if the column is shown unchanged. A mask on an enclosing
+/// field also hides the column.
+fn effective_mask(restrictions: &ReadRestrictions, id: i32) -> Option<Mask> {
     let round = if id == 4 { restrictions.masks.get(&3) } else { None };
     round.or_else(|| restrictions.masks.get(&id)).copied()
 }
 
-fn some_rule() -> impl Strategy<Value = Arc<ReadRule>> {
+fn any_rule() -> impl Strategy<Value = Arc<ReadRule>> {
     let constant = prop_oneof![Just(json!(true)), Just(json!(false))];
     let value = prop_oneof![Just("x"), Just("y"), Just("z")];
     let equals = (prop_oneof![Just("a"), Just("b"), Just("s.c"), Just("gone")], value)
@@ -165,15 +166,15 @@ fn all_rows() -> Vec<Row> {
 
 proptest! {
     #[test]
-    fn no_row_is_shown_otherwise_than_some_permission_alone_shows_it(
-        rules in vec(some_rule(), 1..5)
+    fn combined_rules_show_each_row_like_a_single_rule(
+        rules in vec(any_rule(), 1..5)
     ) {
         let schema = columns();
         let resolve = |rules| ReadRules::new(rules).resolve(&schema).expect("every mask fits");
         let together = resolve(rules.clone());
         let alone: Vec<_> = rules.into_iter().map(|rule| resolve(vec![rule])).collect();
         let admits = |one: &ReadRestrictions, row: &Row| {
-            one.filter.as_ref().is_none_or(|filter| means(filter, row))
+            one.filter.as_ref().is_none_or(|filter| selects(filter, row))
         };
         for row in all_rows() {
             // The union of the permissions shows every row that one of them shows.
@@ -181,43 +182,43 @@ proptest! {
             if !admits(&together, &row) {
                 continue;
             }
-            let shows_no_more = |one: &ReadRestrictions| [1, 2, 4].into_iter().all(|id| {
-                match (shown(&together, id), shown(one, id)) {
+            let is_as_strict = |one: &ReadRestrictions| [1, 2, 4].into_iter().all(|id| {
+                match (effective_mask(&together, id), effective_mask(one, id)) {
                     (_, None) => true,
                     (Some(mask), Some(theirs)) => mask.is_as_strict_as(theirs)
                         || (id == 4 && together.masks.contains_key(&3)),
                     (None, Some(_)) => false,
                 }
             });
-            prop_assert!(alone.iter().any(|one| admits(one, &row) && shows_no_more(one)), "{:?}", row);
+            prop_assert!(alone.iter().any(|one| admits(one, &row) && is_as_strict(one)), "{:?}", row);
         }
         for id in together.masks.keys() {
-            prop_assert!(*id != 4 || !together.masks.contains_key(&3), "a field and what is in it");
+            prop_assert!(*id != 4 || !together.masks.contains_key(&3), "a field and a field inside");
         }
     }
 
     #[test]
-    fn the_order_of_rules_and_saying_one_twice_make_no_difference(rules in vec(some_rule(), 1..5)) {
+    fn order_and_duplicates_of_rules_are_irrelevant(rules in vec(any_rule(), 1..5)) {
         let schema = columns();
-        let told = |rules: Vec<_>| {
-            let told = ReadRules::new(rules).resolve(&schema).expect("every mask fits");
+        let visible = |rules: Vec<_>| {
+            let resolved = ReadRules::new(rules).resolve(&schema).expect("every mask fits");
             let admitted = all_rows().into_iter();
-            let admits = |row: &Row| told.filter.as_ref().is_none_or(|filter| means(filter, row));
-            (admitted.filter(admits).collect::<Vec<_>>(), told.masks.clone())
+            let admits = |row: &Row| resolved.filter.as_ref().is_none_or(|filter| selects(filter, row));
+            (admitted.filter(admits).collect::<Vec<_>>(), resolved.masks.clone())
         };
         let backwards: Vec<_> = rules.iter().rev().cloned().collect();
         let twice: Vec<_> = rules.iter().chain(&rules).cloned().collect();
-        prop_assert_eq!(told(rules.clone()), told(backwards));
-        prop_assert_eq!(told(rules.clone()), told(twice));
+        prop_assert_eq!(visible(rules.clone()), visible(backwards));
+        prop_assert_eq!(visible(rules.clone()), visible(twice));
     }
 
     #[test]
-    fn a_permission_that_shows_everything_leaves_nothing_restricted(
-        rules in vec(some_rule(), 1..4)
+    fn unrestricted_rule_removes_all_restrictions(
+        rules in vec(any_rule(), 1..4)
     ) {
         let everything = rule("all", None, &[]);
         let rules = rules.into_iter().chain([everything]).collect();
-        let told = ReadRules::new(rules).resolve(&columns()).expect("every mask fits");
-        prop_assert_eq!(told.to_json(), json!({}));
+        let resolved = ReadRules::new(rules).resolve(&columns()).expect("every mask fits");
+        prop_assert_eq!(resolved.to_json(), json!({}));
     }
 }

@@ -1,8 +1,10 @@
-//! Checks of requirements, and the messages of failed ones.
+//! Tests of the checks of requirements, and of the messages if a requirement does not hold.
 
 use serde_json::{Value, json};
 
-use super::super::testing::{commit_if, committed, raw, set_ref, table, table_with_snapshots};
+use super::super::testing::{
+    commit_with_requirements, committed, raw, set_ref, table, table_with_snapshots,
+};
 use super::*;
 
 fn parse(json: Value) -> Result<TableRequirement, Refusal> {
@@ -10,7 +12,7 @@ fn parse(json: Value) -> Result<TableRequirement, Refusal> {
 }
 
 #[test]
-fn each_requirement_holds_or_fails_with_the_text_of_the_reference() {
+fn requirements_fail_with_the_message_of_the_reference() {
     let table = table_with_snapshots(2, 2);
     let table = committed(&table, json!([set_ref("old", "tag", 1)]));
     let uuid = table.table_uuid;
@@ -75,13 +77,13 @@ fn each_requirement_holds_or_fails_with_the_text_of_the_reference() {
     ];
     for (requirement, text) in fails {
         let requirement = parse(requirement).expect("a requirement");
-        let refused = Err(Refusal::conflict(format!("Requirement failed: {text}")));
-        assert_eq!(check_requirements(Some(&table), &[requirement]), refused);
+        let message = Err(Refusal::conflict(format!("Requirement failed: {text}")));
+        assert_eq!(check_requirements(Some(&table), &[requirement]), message);
     }
 }
 
 #[test]
-fn a_missing_table_holds_assert_create_only() {
+fn missing_table_satisfies_only_assert_create() {
     let create = TableRequirement::NotExist;
     let uuid = TableRequirement::UuidMatch { uuid: Uuid::nil() };
     assert_eq!(check_requirements(None, &[]), Ok(()));
@@ -96,7 +98,7 @@ fn a_missing_table_holds_assert_create_only() {
 }
 
 #[test]
-fn requirements_nobody_knows_are_refused() {
+fn unknown_requirements_are_refused() {
     let table = [
         (
             json!({"type": "assert-view-uuid", "uuid": Uuid::nil()}),
@@ -120,9 +122,12 @@ fn requirements_nobody_knows_are_refused() {
 }
 
 #[test]
-fn a_commit_checks_its_requirements_first() {
+fn requirements_are_checked_before_updates() {
     let requirement = json!([{"type": "assert-current-schema-id", "current-schema-id": 4}]);
-    let refused =
-        commit_if(&table(2), requirement, json!([{"action": "set-location", "location": ""}]));
-    assert!(matches!(refused, Err(Refusal::Conflict(_))));
+    let expected = commit_with_requirements(
+        &table(2),
+        requirement,
+        json!([{"action": "set-location", "location": ""}]),
+    );
+    assert!(matches!(expected, Err(Refusal::Conflict(_))));
 }

@@ -1,4 +1,4 @@
-//! Validation of schemas, fresh ids, and the resolution of names.
+//! Tests of the validation of schemas, of fresh ids, and of the lookup of names.
 
 use serde_json::json;
 
@@ -21,7 +21,7 @@ fn of(fields: Value) -> Value {
 }
 
 #[test]
-fn a_schema_is_written_as_it_was_read() {
+fn schema_json_round_trips() {
     let schema = schema(&columns());
     assert_eq!(serde_json::to_value(&schema).expect("JSON"), columns());
     assert_eq!(schema.highest_field_id(), 8);
@@ -45,7 +45,7 @@ fn ids_and_full_names_are_unique() {
 }
 
 #[test]
-fn names_that_would_multiply_into_gigabytes_are_refused() {
+fn excessive_total_name_length_is_refused() {
     let long = "n".repeat(1 << 20);
     let inner: Vec<Value> = (2..100).map(|id| field(id, &id.to_string(), json!("int"))).collect();
     let text = refusal(of(json!([field(1, &long, of(json!(inner)))])));
@@ -94,7 +94,7 @@ fn identifier_fields_are_required_primitives_outside_of_lists_and_maps() {
 }
 
 #[test]
-fn fresh_ids_number_a_struct_before_what_is_nested_in_it() {
+fn fresh_ids_number_struct_fields_before_nested_fields() {
     let map = json!({"type": "map", "key-id": 20, "key": of(json!([field(21, "k", json!("int"))])),
         "value-id": 22, "value-required": true, "value":
         {"type": "list", "element-id": 23, "element": "long", "element-required": true}});
@@ -110,7 +110,7 @@ fn fresh_ids_number_a_struct_before_what_is_nested_in_it() {
     {
         assert_eq!(new_by_old.get(&old), Some(&new), "{old}");
     }
-    assert_eq!(fresh.identifier_field_ids(), [9, 3]);
+    assert_eq!(fresh.identifier_field_ids, [9, 3]);
     assert_eq!(fresh.highest_field_id(), 9);
 }
 

@@ -1,4 +1,4 @@
-//! The JSON of snapshots is preserved, and invalid snapshots are refused.
+//! Tests that the JSON of snapshots is preserved, and that invalid snapshots are refused.
 
 use serde_json::json;
 
@@ -16,11 +16,11 @@ fn with(name: &str, value: Value) -> Result<Snapshot, Refusal> {
 }
 
 #[test]
-fn a_snapshot_keeps_its_text_and_members_nobody_knows() {
+fn snapshot_json_keeps_unknown_members() {
     let text = r#"{"snapshot-id":5,"key-id":"k","timestamp-ms":9,"future":[1,{"a":null}],"summary":{"operation":"append","b":"1 2"},"manifest-list":"s3://b/m.avro"}"#;
     let raw = RawValue::from_string(text.to_owned()).expect("JSON");
     let snapshot = Snapshot::parse(&raw).expect("a snapshot");
-    // A null inside requires the slow path, which must not lose any member.
+    // A nested null requires the slow path, which must not lose any member.
     let value: Value = serde_json::from_str(snapshot.json()).expect("JSON");
     assert_eq!(value, serde_json::from_str::<Value>(text).expect("JSON"));
 
@@ -33,7 +33,7 @@ fn a_snapshot_keeps_its_text_and_members_nobody_knows() {
 }
 
 #[test]
-fn blanks_between_tokens_and_members_that_are_null_go() {
+fn whitespace_and_null_members_are_removed() {
     let text = "{ \"snapshot-id\": 5,\n \"timestamp-ms\":9, \"parent-snapshot-id\": null,
         \"summary\": {\"operation\": \"a  b\\\" c\"}, \"manifest-list\": \"m\" }";
     let raw = RawValue::from_string(text.to_owned()).expect("JSON");
@@ -46,7 +46,7 @@ fn blanks_between_tokens_and_members_that_are_null_go() {
 }
 
 #[test]
-fn a_snapshot_that_is_wrong_is_refused_by_the_member_that_is() {
+fn invalid_snapshot_is_refused_with_its_member() {
     let table = [
         ("snapshot-id", json!("5"), "Cannot parse to a long value: snapshot-id: \"5\""),
         ("snapshot-id", json!(null), "Cannot parse missing long: snapshot-id"),
@@ -82,7 +82,7 @@ fn a_snapshot_that_is_wrong_is_refused_by_the_member_that_is() {
 }
 
 #[test]
-fn references_check_their_retention() {
+fn invalid_retention_of_a_reference_is_refused() {
     let parse = |json: Value| SnapshotRef::from_json(&json);
     let tag = parse(json!({"snapshot-id": 1, "type": "TAG", "max-ref-age-ms": 1}));
     assert_eq!(
@@ -119,7 +119,7 @@ fn references_check_their_retention() {
 }
 
 #[test]
-fn nothing_is_kept_that_readers_could_not_descend_into() {
+fn deeply_nested_snapshot_is_refused() {
     let nested = |depth: usize| {
         let inner = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
         let text =
@@ -127,7 +127,7 @@ fn nothing_is_kept_that_readers_could_not_descend_into() {
         Snapshot::parse(&RawValue::from_string(text).expect("JSON")).map(|_| ())
     };
     assert_eq!(nested(31), Ok(()));
-    let refused = Err(Refusal::invalid("Cannot parse snapshot: nested more than 32 deep"));
-    assert_eq!(nested(32), refused);
-    assert_eq!(nested(100_000), refused);
+    let rejection = Err(Refusal::invalid("Cannot parse snapshot: nested more than 32 deep"));
+    assert_eq!(nested(32), rejection);
+    assert_eq!(nested(100_000), rejection);
 }

@@ -1,4 +1,4 @@
-//! Documents of every format version: reading, writing, and refusals.
+//! Tests with documents of every format version: reading, writing, and refusals.
 
 use serde_json::json;
 
@@ -16,7 +16,7 @@ fn document(metadata: &TableMetadata) -> Value {
     serde_json::from_slice(&metadata.to_json()).expect("JSON")
 }
 
-/// A document of version 1 from before there were lists of schemas and specs.
+/// Returns a document of version 1 without lists of schemas and specs, which were introduced later.
 fn old_v1() -> Value {
     json!({
         "format-version": 1,
@@ -36,15 +36,15 @@ fn old_v1() -> Value {
 }
 
 #[test]
-fn each_version_is_written_with_its_members_in_the_order_of_the_reference() {
+fn metadata_members_are_written_in_the_order_of_the_reference() {
     let names = |version: u8| {
         let json = String::from_utf8(table(version).to_json().to_vec()).expect("UTF-8");
         let names = KNOWN_MEMBERS.iter();
-        let mut places: Vec<(usize, &str)> = names
+        let mut positions: Vec<(usize, &str)> = names
             .filter_map(|name| json.find(&format!("\"{name}\":")).map(|place| (place, *name)))
             .collect();
-        places.sort_unstable();
-        places.into_iter().map(|(_, name)| name).collect::<Vec<_>>().join(" ")
+        positions.sort_unstable();
+        positions.into_iter().map(|(_, name)| name).collect::<Vec<_>>().join(" ")
     };
     assert_eq!(
         names(2),
@@ -107,7 +107,7 @@ fn unknown_members_survive() {
 }
 
 #[test]
-fn documents_whose_parts_contradict_each_other_are_refused() {
+fn inconsistent_table_documents_are_refused() {
     let good = document(&table_with_snapshots(2, 2));
     let change = |path: &str, value: Value| {
         let mut json = good.clone();
@@ -214,7 +214,7 @@ fn documents_whose_parts_contradict_each_other_are_refused() {
 }
 
 #[test]
-fn only_referenced_snapshots_are_sent_to_clients_that_ask_for_them() {
+fn unreferenced_snapshots_can_be_omitted() {
     let table = table_with_snapshots(2, 4);
     let table = committed(&table, json!([set_ref("old", "tag", 2)]));
     let referenced = table.with_referenced_snapshots_only();

@@ -1,45 +1,46 @@
-//! Writing of table metadata, in the reference's order. Everything but the newest items is a piece.
+//! Writes table metadata, in the reference's order. All snapshots and log entries except the newest
+//! are written as chunks.
 
 use bytes::Bytes;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 use super::super::chunked::Item;
+use super::super::segmented_json::{SegmentedJson, SegmentedJsonWriter, write_json};
 use super::super::table::{
     FORMAT_VERSION_ROW_LINEAGE, MetadataLogEntry, SnapshotLogEntry, TableMetadata,
 };
-use super::super::text::{Text, TextWriter, write_json};
 
 /// From this format version on, `null` means "no current snapshot"; in earlier versions, -1.
 const NULL_CURRENT_SNAPSHOT_VERSION: u8 = 3;
 
 impl TableMetadata {
     /// Returns the document, as the reference writes it for its format version.
-    pub fn to_text(&self) -> Text {
-        let mut text = TextWriter::default();
+    pub fn to_segmented_json(&self) -> SegmentedJson {
+        let mut text = SegmentedJsonWriter::default();
         ObjectWriter::begin(&mut text).metadata(self);
         text.finish()
     }
 
     /// Returns the same document as contiguous bytes.
     pub fn to_json(&self) -> Bytes {
-        self.to_text().to_bytes()
+        self.to_segmented_json().to_bytes()
     }
 }
 
 /// A JSON object during writing.
 struct ObjectWriter<'a> {
-    text: &'a mut TextWriter,
+    text: &'a mut SegmentedJsonWriter,
     members: usize,
 }
 
 impl<'a> ObjectWriter<'a> {
-    fn begin(text: &'a mut TextWriter) -> Self {
+    fn begin(text: &'a mut SegmentedJsonWriter) -> Self {
         text.inline().push(b'{');
         Self { text, members: 0 }
     }
 
     /// Begins a member. The caller writes its value next.
-    fn name(&mut self, name: &str) -> &mut TextWriter {
+    fn name(&mut self, name: &str) -> &mut SegmentedJsonWriter {
         if self.members > 0 {
             self.text.inline().push(b',');
         }
@@ -98,8 +99,8 @@ impl<'a> ObjectWriter<'a> {
         self.member("last-column-id", &table.last_column_id);
     }
 
-    /// Writes schemas, specs and orders. Readers of version 1 may know only the single schema and
-    /// spec.
+    /// Writes schemas, specs and orders. In version 1, also writes the current schema and spec as
+    /// single members, because readers may know only those.
     fn layout(&mut self, table: &TableMetadata) {
         if let (1, Ok(schema)) = (table.format_version, table.current_schema()) {
             self.member("schema", schema);
@@ -126,7 +127,7 @@ impl Item for SnapshotLogEntry {
         write_json(out, self);
     }
 
-    fn kept_in(&self, _json: Bytes) -> Self {
+    fn with_json(&self, _json: Bytes) -> Self {
         *self
     }
 }

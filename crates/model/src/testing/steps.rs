@@ -1,4 +1,4 @@
-//! Random sequences of changes to a table, for property tests.
+//! Generates random sequences of changes to a table, for property tests.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 use super::{CREATED_MS, add_snapshot, set_ref, snapshot};
 use crate::table::TableMetadata;
 
-/// Returns a configuration with `cases` cases and without a file of past failures; each failure
-/// should become a test of its own.
+/// Returns a configuration with `cases` cases. Past failures are not stored in a file, because each
+/// of them should become a test of its own.
 pub(crate) fn config(cases: u32) -> ProptestConfig {
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
-/// One change by a client to a table.
+/// A change that a client makes to a table.
 #[derive(Debug, Clone)]
 #[allow(missing_docs, reason = "each variant is the update of its name")]
 pub(crate) enum Step {

@@ -1,5 +1,5 @@
-//! Primitive types: their names, as in "Primitive Types" of the table specification, and their
-//! parameters.
+//! Primitive types and their parameters, with the names of "Primitive Types" in the table
+//! specification.
 
 use std::fmt;
 
@@ -198,8 +198,8 @@ fn parse_crs(crs: Option<&str>) -> Result<Option<String>, Refusal> {
         None => Ok(None),
         Some("") => Err(Refusal::invalid("Invalid CRS: (empty string)")),
         Some(crs) if crs.eq_ignore_ascii_case(DEFAULT_CRS) => Ok(None),
-        // Display cannot escape a parenthesis or comma, so the type string could not be parsed
-        // again.
+        // A parenthesis or comma cannot be escaped in a type string, so the string could not be
+        // parsed again.
         Some(crs) if crs.contains(['(', ')', ',']) => {
             Err(Refusal::invalid(format!("Invalid CRS: {}", brief(crs))))
         }
@@ -211,7 +211,7 @@ fn between<'a>(text: &'a str, open: &str, close: &str) -> Option<&'a str> {
     text.strip_prefix(open)?.strip_suffix(close)
 }
 
-/// Parses digits between optional blanks, like the reference's patterns. At most `i32::MAX`.
+/// Parses digits between optional blanks, like the reference's patterns. The maximum is `i32::MAX`.
 fn parse_digits(text: &str) -> Option<u32> {
     let digits = text.trim();
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {

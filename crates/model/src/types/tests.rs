@@ -1,4 +1,4 @@
-//! Type strings and defaults: parsing, refusals and writing.
+//! Tests of types and defaults: parsing, refusals and writing.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ fn parse(json: Value) -> Result<Type, Refusal> {
 }
 
 #[test]
-fn type_strings_are_read_without_regard_to_case_and_written_as_the_reference_does() {
+fn type_strings_parse_in_any_case_and_render_like_the_reference() {
     let table = [
         ("boolean", "boolean"),
         ("INT", "int"),
@@ -46,7 +46,7 @@ fn type_strings_are_read_without_regard_to_case_and_written_as_the_reference_doe
 }
 
 #[test]
-fn type_strings_that_mean_nothing_are_refused() {
+fn invalid_type_strings_are_refused() {
     for text in [
         "",
         "integer",

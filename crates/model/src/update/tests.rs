@@ -1,4 +1,4 @@
-//! Parsing of updates, and the messages of refused ones.
+//! Tests that updates are parsed, and of the messages if they are refused.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ fn parse(json: Value) -> Result<TableUpdate, Refusal> {
 }
 
 #[test]
-fn every_action_of_the_specification_is_known() {
+fn every_action_of_the_specification_parses() {
     let statistics = json!({"snapshot-id": 1, "statistics-path": "p", "file-size-in-bytes": 1,
         "file-footer-size-in-bytes": 1, "blob-metadata": [
             {"type": "t", "snapshot-id": 1, "sequence-number": 1, "fields": [1]}]});
@@ -59,7 +59,7 @@ fn every_action_of_the_specification_is_known() {
 }
 
 #[test]
-fn old_spellings_are_read() {
+fn legacy_spellings_parse() {
     let old = parse(json!({"action": "set-properties", "updated": {"a": "b"}}));
     assert!(matches!(old, Ok(TableUpdate::SetProperties { updates }) if updates.len() == 1));
     let both = parse(json!({"action": "set-properties", "updated": {"a": "b"}, "updates": {}}));
@@ -71,7 +71,7 @@ fn old_spellings_are_read() {
 }
 
 #[test]
-fn updates_that_are_wrong_are_refused_by_the_member_that_is() {
+fn invalid_updates_are_refused_with_their_member() {
     let table = [
         (json!([]), "Cannot parse metadata update from a non-object: []"),
         (json!({"uuid": "x"}), "Cannot parse metadata update. Missing field: action"),
@@ -126,7 +126,7 @@ fn updates_that_are_wrong_are_refused_by_the_member_that_is() {
 }
 
 #[test]
-fn a_refusal_repeats_only_the_beginning_of_what_was_sent() {
+fn refusal_truncates_the_value_of_the_request() {
     let action = "x".repeat(100_000);
     let Err(Refusal::Invalid(text)) = parse(json!({"action": action})) else {
         panic!("not invalid");

@@ -1,4 +1,4 @@
-//! Commits to views and their results.
+//! Tests of commits to views.
 
 use serde_json::{Value, json};
 
@@ -37,7 +37,7 @@ fn view() -> ViewMetadata {
     new_view(request(&version), &ctx(CREATED_MS)).expect("a view")
 }
 
-fn commit(base: &ViewMetadata, changes: Value) -> Result<AppliedView, Refusal> {
+fn commit(base: &ViewMetadata, changes: Value) -> Result<AppliedViewCommit, Refusal> {
     let changes = changes.as_array().expect("a list").iter();
     let changes: Vec<ViewUpdate> =
         changes.map(|update| ViewUpdate::parse(&raw(update))).collect::<Result<_, _>>()?;
@@ -46,7 +46,7 @@ fn commit(base: &ViewMetadata, changes: Value) -> Result<AppliedView, Refusal> {
 
 #[track_caller]
 fn committed(base: &ViewMetadata, changes: Value) -> ViewMetadata {
-    let applied = commit(base, changes).expect("a commit that is taken");
+    let applied = commit(base, changes).expect("the commit is accepted");
     assert!(applied.changed, "the commit changed nothing");
     assert_eq!(ViewMetadata::parse(&applied.metadata.to_json()), Ok(applied.metadata.clone()));
     applied.metadata
@@ -103,19 +103,19 @@ fn a_new_view_has_one_version_and_its_own_ids() {
 }
 
 #[test]
-fn new_views_that_are_wrong_are_refused() {
-    let refused = |version: Value| match new_view(request(&version), &ctx(CREATED_MS)) {
+fn invalid_new_views_are_refused() {
+    let refusal = |version: Value| match new_view(request(&version), &ctx(CREATED_MS)) {
         Err(Refusal::Invalid(text)) => text,
         other => panic!("not invalid: {other:?}"),
     };
     assert_eq!(
-        refused(version(1, -1, &[("trino", "select 1"), ("Trino", "select 2")])),
+        refusal(version(1, -1, &[("trino", "select 1"), ("Trino", "select 2")])),
         "Invalid view version: Cannot add multiple queries for dialect trino"
     );
-    assert_eq!(refused(version(1, -1, &[])), "Cannot create view without specifying a query");
+    assert_eq!(refusal(version(1, -1, &[])), "Cannot create view without specifying a query");
     let mut other = version(1, -1, &[]);
     other["representations"] = json!([{"type": "substrait", "plan": "x"}]);
-    assert_eq!(refused(other), "Found unsupported view representations: [substrait]");
+    assert_eq!(refusal(other), "Found unsupported view representations: [substrait]");
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn a_replaced_view_keeps_its_versions_and_logs_when_each_was_current() {
     assert_eq!((next.current_version_id, next.versions.len(), next.schemas.len()), (2, 2, 2));
     assert_eq!(next.current_version().expect("a version").schema_id, 1);
     assert_eq!(log(&next), [(0, 1), (2, 2)]);
-    // Another client added version 2, so this one becomes 3, with the existing schema.
+    // Another client has added version 2, so this version becomes 3. It reuses the existing schema.
     let both = &[("spark", "select 3"), ("trino", "select 3")];
     let third = committed(
         &next,
@@ -143,7 +143,7 @@ fn a_replaced_view_keeps_its_versions_and_logs_when_each_was_current() {
     );
     assert_eq!((third.current_version_id, third.schemas.len()), (3, 2));
     assert_eq!(third.current_version().expect("a version").schema_id, 0);
-    // Back to the first version: by id, and by adding an equal one.
+    // The first version becomes current again: by its id, and by adding an equal version.
     let back = committed(&third, json!([set_current(1)]));
     assert_eq!(log(&back), [(0, 1), (2, 2), (2, 3), (60_000, 1)]);
     let first = version(9, 0, &[("spark", "select 1"), ("trino", "select 1")]);
@@ -152,7 +152,7 @@ fn a_replaced_view_keeps_its_versions_and_logs_when_each_was_current() {
 }
 
 #[test]
-fn commits_that_are_wrong_are_refused() {
+fn invalid_view_commits_are_refused() {
     let base = view();
     let both = &[("spark", "x"), ("trino", "x")];
     let table = [
@@ -221,7 +221,7 @@ fn a_commit_without_effect_changes_nothing() {
         json!([{"action": "set-location", "location": "s3://b/v"}]),
         json!([{"action": "remove-properties", "removals": ["a"]}]),
     ] {
-        let applied = commit(&base, changes).expect("a commit that is taken");
+        let applied = commit(&base, changes).expect("the commit is accepted");
         assert!(!applied.changed);
         assert_eq!(applied.metadata, base);
     }
@@ -247,7 +247,7 @@ fn old_versions_expire_and_the_log_is_cut_after_them() {
 }
 
 #[test]
-fn requirements_hold_or_fail_with_the_text_of_the_reference() {
+fn view_requirements_fail_with_the_message_of_the_reference() {
     let base = view();
     let parse = |json: Value| ViewRequirement::parse(&raw(&json));
     let same = parse(json!({"type": "assert-view-uuid", "uuid": base.view_uuid})).expect("one");
@@ -270,9 +270,9 @@ fn requirements_hold_or_fail_with_the_text_of_the_reference() {
 }
 
 #[test]
-fn documents_whose_parts_contradict_each_other_are_refused() {
+fn inconsistent_view_documents_are_refused() {
     let good: Value = serde_json::from_slice(&view().to_json()).expect("JSON");
-    let refused = |path: &str, value: Value| {
+    let refusal = |path: &str, value: Value| {
         let mut json = good.clone();
         *json.pointer_mut(path).expect("a member") = value;
         ViewMetadata::parse(json.to_string().as_bytes()).map(|_| ())
@@ -286,7 +286,7 @@ fn documents_whose_parts_contradict_each_other_are_refused() {
         ("/view-uuid", json!(1), "Cannot parse to a string value: view-uuid: 1"),
     ];
     for (path, value, text) in table {
-        assert_eq!(refused(path, value), Err(Refusal::invalid(text)));
+        assert_eq!(refusal(path, value), Err(Refusal::invalid(text)));
     }
     // A representation of a later specification is read and stored, and not treated as SQL.
     let mut json = good.clone();

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn logical_types_look_like_what_they_are_made_of() {
+    fn logical_types_have_the_encoding_of_their_base_types() {
         for (json, expected) in [
             (r#""long""#, Shape::Number),
             (r#"{"type":"int","logicalType":"date"}"#, Shape::Number),
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_stands_for_what_it_was_defined_as_in_its_namespace() {
+    fn schema_names_resolve_in_their_namespace() {
         let json = r#"{"type":"record","name":"a.b.r","fields":[
             {"name":"x","type":{"type":"fixed","name":"f","size":3}},
             {"name":"y","type":"f"},
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_schema_is_refused() {
+    fn invalid_schema_is_rejected() {
         for json in [
             "",
             "1",

@@ -37,9 +37,9 @@ struct Seen {
 
 fn read(content: &[u8], bytes_max: u64) -> Result<Vec<Seen>, String> {
     let mut all = Vec::new();
-    let see = |seen: &mut Seen, path: &[&str], leaf: Leaf<'_>| match (path, leaf) {
-        (["file", "path"], Leaf::Text(text)) => seen.path = Some(text.to_vec()),
-        ([name], Leaf::Number(number)) => seen.numbers.push(((*name).to_owned(), number)),
+    let see = |seen: &mut Seen, path: &[&str], leaf: LeafValue<'_>| match (path, leaf) {
+        (["file", "path"], LeafValue::Text(text)) => seen.path = Some(text.to_vec()),
+        ([name], LeafValue::Number(number)) => seen.numbers.push(((*name).to_owned(), number)),
         _ => {}
     };
     entries(content, bytes_max, see, |seen| {
@@ -106,12 +106,12 @@ fn long(file: &mut Vec<u8>, number: i64) {
     file.push(rest as u8);
 }
 
-fn refused(content: &[u8], bytes_max: u64) -> String {
+fn rejection(content: &[u8], bytes_max: u64) -> String {
     read(content, bytes_max).expect_err("it is refused")
 }
 
 #[test]
-fn what_engines_write_is_read_whatever_its_compression() {
+fn manifests_of_engines_are_read_with_every_compression() {
     let schema = Writing::parse_str(MUCH).expect("a schema");
     for codec in [
         Written::Null,
@@ -134,7 +134,10 @@ fn what_engines_write_is_read_whatever_its_compression() {
             let numbers = [("status", 2), ("snapshot", number), ("day", -1), ("last", i64::MIN)];
             assert_eq!(seen.numbers, numbers.map(|(name, it)| (name.to_owned(), it)));
         }
-        assert!(refused(&file, 1000).contains("unfolds to more than the 1000 bytes"), "{codec:?}");
+        assert!(
+            rejection(&file, 1000).contains("decompresses to more than the 1000 bytes"),
+            "{codec:?}"
+        );
         for end in (0..file.len()).step_by(997) {
             // The file ends after a block, or within one.
             let _ = read(&file[..end], 1 << 20);
@@ -148,7 +151,7 @@ fn what_engines_write_is_read_whatever_its_compression() {
 }
 
 #[test]
-fn a_block_unfolds_to_no_more_than_it_may() {
+fn block_decompresses_within_its_limit() {
     let zeros = vec![0; 1 << 20];
     let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(&zeros).expect("it is written");
@@ -161,18 +164,18 @@ fn a_block_unfolds_to_no_more_than_it_may() {
     {
         assert!(block.len() < 100_000, "{codec} is short");
         let file = written(r#""int""#, codec, &[(1, block)]);
-        assert!(refused(&file, 1 << 16).contains("unfolds to more than"), "{codec}");
+        assert!(rejection(&file, 1 << 16).contains("decompresses to more than"), "{codec}");
         let several = written(r#""int""#, codec, &[(1 << 20, block), (1 << 20, block)]);
         assert!(read(&several, 3 << 19).is_err(), "{codec}: together they are too long");
     }
     let file = written(r#""int""#, "deflate", &[(1 << 20, &deflated)]);
     assert_eq!(read(&file, 1 << 20).map(|seen| seen.len()), Ok(1 << 20), "so much is allowed");
     assert!(read(&written(r#""int""#, "snappy", &[(1, &[1, 2, 3])]), 100).is_err());
-    assert!(refused(&written(r#""int""#, "lzma", &[]), 100).contains("not known"));
+    assert!(rejection(&written(r#""int""#, "lzma", &[]), 100).contains("not known"));
 }
 
 #[test]
-fn neither_counts_nor_lengths_are_believed() {
+fn counts_and_lengths_are_not_trusted() {
     let max = i64::MAX;
     let huge = |numbers: &[i64]| {
         let mut block = Vec::new();
@@ -206,12 +209,12 @@ fn neither_counts_nor_lengths_are_believed() {
 }
 
 #[test]
-fn records_that_hold_themselves_or_much_of_nothing_end() {
+fn recursive_and_empty_records_end() {
     let itself = r#"{"type":"record","name":"r","fields":[{"name":"r","type":["null","r"]}]}"#;
     let deep = written(itself, "null", &[(1, &[2; 1 << 20])]);
-    assert!(refused(&deep, 1 << 20).contains("deep"));
+    assert!(rejection(&deep, 1 << 20).contains("deep"));
     let bare = r#"{"type":"record","name":"r","fields":[{"name":"r","type":"r"}]}"#;
-    assert!(refused(&written(bare, "null", &[(1, &[])]), 1 << 20).contains("deep"));
+    assert!(rejection(&written(bare, "null", &[(1, &[])]), 1 << 20).contains("deep"));
     // Each record contains the previous one twice: 2 to the power of 40 values without bytes.
     let mut doubled = r#""null""#.to_owned();
     for level in 0..40 {
@@ -221,20 +224,20 @@ fn records_that_hold_themselves_or_much_of_nothing_end() {
             if level == 0 { "null".to_owned() } else { format!("r{}", level - 1) }
         );
     }
-    let refused = refused(&written(&doubled, "null", &[(1, &[])]), 1 << 20);
-    assert_eq!(refused, TOO_MANY);
+    let rejection = rejection(&written(&doubled, "null", &[(1, &[])]), 1 << 20);
+    assert_eq!(rejection, TOO_MANY);
 }
 
 #[test]
-fn what_is_no_such_file_is_refused() {
+fn invalid_avro_file_is_rejected() {
     let good = written(r#""int""#, "null", &[(1, &[0])]);
     assert_eq!(read(&good, 1 << 10).map(|seen| seen.len()), Ok(1));
     let mut unmarked = good.clone();
     *unmarked.last_mut().expect("it is long") = 0;
-    assert!(refused(&unmarked, 1 << 10).contains("mark"));
+    assert!(rejection(&unmarked, 1 << 10).contains("mark"));
     for bad in [&b""[..], b"PAR1", MAGIC, &good[..20], &good[..good.len() - 1]] {
         assert!(read(bad, 1 << 10).is_err(), "{bad:?}");
     }
     let long_schema = format!(r#"{{"type":"int","doc":"{}"}}"#, "x".repeat(SCHEMA_BYTES_MAX));
-    assert!(refused(&written(&long_schema, "null", &[]), 1 << 10).contains("a schema of"));
+    assert!(rejection(&written(&long_schema, "null", &[]), 1 << 10).contains("a schema of"));
 }

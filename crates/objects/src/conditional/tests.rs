@@ -93,7 +93,7 @@ async fn create(store: &Arc<dyn ObjectStore>, text: &'static str) -> Result<PutR
 }
 
 #[tokio::test]
-async fn a_conflict_with_nobody_is_no_answer() {
+async fn spurious_conflict_is_retried() {
     let store = store(3, false);
     create(&store, "mine").await.expect("nothing is there");
     let written = store.get(&Path::from("a")).await.expect("it is there");
@@ -103,7 +103,7 @@ async fn a_conflict_with_nobody_is_no_answer() {
 }
 
 #[tokio::test]
-async fn conflicts_without_end_are_a_failure_and_not_another_writer() {
+async fn endless_conflicts_are_a_failure_not_another_writer() {
     let store = store(TRIES_MAX, false);
     let failed = create(&store, "mine").await;
     assert!(matches!(failed, Err(Error::Generic { .. })), "{failed:?}");
@@ -111,13 +111,13 @@ async fn conflicts_without_end_are_a_failure_and_not_another_writer() {
 }
 
 #[tokio::test]
-async fn nothing_is_said_of_a_name_that_cannot_be_looked_at() {
+async fn failed_lookup_does_not_report_an_existing_object() {
     let failed = create(&store(1, true), "mine").await;
     assert!(matches!(failed, Err(Error::Generic { store: "mute", .. })), "{failed:?}");
 }
 
 #[tokio::test]
-async fn what_replaces_an_object_is_passed_on() {
+async fn replacing_put_is_passed_through() {
     let store = store(1, false);
     let failed = store.put(&Path::from("a"), "x".into()).await;
     assert!(matches!(failed, Err(Error::AlreadyExists { .. })), "{failed:?}");

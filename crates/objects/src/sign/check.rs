@@ -15,7 +15,7 @@ use crate::vend::s3_store::S3Store;
 
 /// A checked request in canonical form.
 #[derive(Debug)]
-pub struct Checked {
+pub struct CheckedRequest {
     pub(super) method: &'static str,
     pub(super) uri: String,
     /// Signed headers, with names in lower case.
@@ -39,7 +39,7 @@ pub(super) enum Payload {
 
 /// Effect of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Act {
+enum RequestEffect {
     Read,
     List,
     Write,
@@ -50,7 +50,7 @@ enum Act {
 }
 
 /// A parsed URI.
-struct Target {
+struct ParsedUri {
     /// Scheme and host, as sent.
     origin: String,
     /// Path before the key: `/bucket/` or `/`.
@@ -123,7 +123,7 @@ pub(super) fn check(
     store: &S3Store,
     request: &SignRequest,
     allowed: &Allowed<'_>,
-) -> Result<Checked, SignError> {
+) -> Result<CheckedRequest, SignError> {
     let bucket = store.bucket.as_str();
     if request.region != store.region {
         return invalid(format!("Invalid region: expected {}", store.region));
@@ -132,63 +132,63 @@ pub(super) fn check(
     let method = method(&request.method)?;
     let act = act(method, &target)?;
     let (what, is_allowed) = match act {
-        Act::Read | Act::List => ("reading", allowed.rights.read),
-        Act::Write => ("writing", allowed.rights.write),
-        Act::Delete | Act::DeleteObjects => ("deleting", allowed.rights.delete),
+        RequestEffect::Read | RequestEffect::List => ("reading", allowed.privileges.read),
+        RequestEffect::Write => ("writing", allowed.privileges.write),
+        RequestEffect::Delete | RequestEffect::DeleteObjects => {
+            ("deleting", allowed.privileges.delete)
+        }
     };
     if !is_allowed {
-        return refused(format!("Not allowed: {what} files of this table"));
+        return reject(format!("Not allowed: {what} files of this table"));
     }
-    let within = |key: &str| is_within(bucket, key, allowed.places);
+    let within = |key: &str| is_within(bucket, key, allowed.locations);
     let (mut payload, headers) = headers(&request.headers, &target)?;
     match act {
-        Act::Read | Act::Write | Act::Delete => {
+        RequestEffect::Read | RequestEffect::Write | RequestEffect::Delete => {
             let key = target.key.as_deref().unwrap_or_default();
             if !within(key) {
-                return refused("Not allowed: the key is outside of the table's location".into());
+                return reject("Not allowed: the key is outside of the table's location".into());
             }
         }
-        Act::List => {
+        RequestEffect::List => {
             let prefix = parameter(&target.query, "prefix").unwrap_or_default();
             if !within(prefix) {
-                return refused(
-                    "Not allowed: the prefix is outside of the table's location".into(),
-                );
+                return reject("Not allowed: the prefix is outside of the table's location".into());
             }
         }
-        Act::DeleteObjects => {
+        RequestEffect::DeleteObjects => {
             let body = request.body.as_ref().ok_or_else(|| {
                 SignError::Invalid("Deleting several objects needs the request's body".to_owned())
             })?;
             if !keys_of(body)?.iter().all(|key| within(key)) {
-                return refused("Not allowed: a key is outside of the table's location".into());
+                return reject("Not allowed: a key is outside of the table's location".into());
             }
             // Without a signed body, the client could send another one.
             payload = Payload::Text(body.clone());
         }
     }
-    let cacheable = act == Act::Read;
-    Ok(Checked { method, uri: written(&target), headers, payload, cacheable })
+    let cacheable = act == RequestEffect::Read;
+    Ok(CheckedRequest { method, uri: written(&target), headers, payload, cacheable })
 }
 
 fn invalid<T>(message: String) -> Result<T, SignError> {
     Err(SignError::Invalid(message))
 }
 
-fn refused<T>(message: String) -> Result<T, SignError> {
+fn reject<T>(message: String) -> Result<T, SignError> {
     Err(SignError::NotAllowed(message))
 }
 
-fn method(word: &str) -> Result<&'static str, SignError> {
+fn method(requested: &str) -> Result<&'static str, SignError> {
     let known = ["GET", "HEAD", "PUT", "POST", "DELETE"];
-    let found = known.into_iter().find(|method| *method == word);
+    let found = known.into_iter().find(|method| *method == requested);
     found.ok_or_else(|| {
         SignError::Invalid("Invalid method: expected GET, HEAD, PUT, POST or DELETE".into())
     })
 }
 
 /// Parses a URI literally. URL libraries resolve `..`.
-fn target(store: &S3Store, bucket: &str, uri: &str) -> Result<Target, SignError> {
+fn target(store: &S3Store, bucket: &str, uri: &str) -> Result<ParsedUri, SignError> {
     let plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'\\' | b'#');
     if uri.len() > URI_BYTES_MAX || !uri.bytes().all(plain) {
         return invalid("Invalid URI: too long, or a character that is not encoded".into());
@@ -200,11 +200,11 @@ fn target(store: &S3Store, bucket: &str, uri: &str) -> Result<Target, SignError>
     let (style, origin) = style(store, bucket, scheme, authority)?;
     let path = path.strip_prefix('/').unwrap_or(path);
     let (base, raw_key) = match style {
-        Style::VirtualHosted => ("/".to_owned(), path),
-        Style::Path => {
+        AddressingStyle::VirtualHosted => ("/".to_owned(), path),
+        AddressingStyle::Path => {
             let (first, key) = path.split_once('/').unwrap_or((path, ""));
             if decoded(first)? != bucket {
-                return refused("Not allowed: another bucket than the table's".into());
+                return reject("Not allowed: another bucket than the table's".into());
             }
             (format!("/{bucket}/"), key)
         }
@@ -219,10 +219,10 @@ fn target(store: &S3Store, bucket: &str, uri: &str) -> Result<Target, SignError>
             Ok((decoded(name)?, decoded(&value.replace('+', "%20"))?))
         })
         .collect::<Result<Vec<_>, SignError>>()?;
-    Ok(Target { origin, base, key: Some(key).filter(|key| !key.is_empty()), query })
+    Ok(ParsedUri { origin, base, key: Some(key).filter(|key| !key.is_empty()), query })
 }
 
-enum Style {
+enum AddressingStyle {
     Path,
     VirtualHosted,
 }
@@ -237,13 +237,13 @@ fn style(
     bucket: &str,
     scheme: &str,
     authority: &str,
-) -> Result<(Style, String), SignError> {
+) -> Result<(AddressingStyle, String), SignError> {
     let no = || SignError::NotAllowed("Not allowed: another host than the store's".to_owned());
-    let asked = Url::parse(&format!("{scheme}://{authority}/")).map_err(|_| no())?;
-    if authority.contains('@') || !asked.username().is_empty() {
+    let request_url = Url::parse(&format!("{scheme}://{authority}/")).map_err(|_| no())?;
+    if authority.contains('@') || !request_url.username().is_empty() {
         return Err(no());
     }
-    let host = asked.host_str().ok_or_else(no)?;
+    let host = request_url.host_str().ok_or_else(no)?;
     let (own, hosts, (by_path, by_host)) = match &store.endpoint {
         Some(endpoint) => {
             let host = endpoint.host_str().unwrap_or_default();
@@ -252,18 +252,18 @@ fn style(
         }
         None => (("https", Some(443)), hosts_of_aws(&store.region), (true, true)),
     };
-    if (asked.scheme(), asked.port_or_known_default()) != own {
+    if (request_url.scheme(), request_url.port_or_known_default()) != own {
         return Err(no());
     }
     // A host has several spellings, of which one is signed.
-    let origin = asked.origin().ascii_serialization();
+    let origin = request_url.origin().ascii_serialization();
     for own in hosts {
         if by_path && host == own {
-            return Ok((Style::Path, origin));
+            return Ok((AddressingStyle::Path, origin));
         }
         let before = host.strip_suffix(&own).and_then(|it| it.strip_suffix('.'));
         if by_host && before == Some(bucket) {
-            return Ok((Style::VirtualHosted, origin));
+            return Ok((AddressingStyle::VirtualHosted, origin));
         }
     }
     Err(no())
@@ -297,7 +297,7 @@ fn decoded(raw: &str) -> Result<String, SignError> {
 }
 
 /// Returns the action of a request to this target. Rejects requests that engines do not send.
-fn act(method: &str, target: &Target) -> Result<Act, SignError> {
+fn act(method: &str, target: &ParsedUri) -> Result<RequestEffect, SignError> {
     let names: Vec<&str> =
         target.query.iter().map(|(name, _)| name.as_str()).filter(|name| *name != "x-id").collect();
     let operation = parameter(&target.query, "x-id");
@@ -307,22 +307,24 @@ fn act(method: &str, target: &Target) -> Result<Act, SignError> {
     let of = |allowed: &[&str]| names.iter().all(|name| allowed.contains(name));
     let found = match (method, &target.key) {
         _ if !unique || !known => None,
-        ("GET" | "HEAD", Some(_)) if of(&["partNumber"]) => Some(Act::Read),
+        ("GET" | "HEAD", Some(_)) if of(&["partNumber"]) => Some(RequestEffect::Read),
         // Only writers may list the parts of an upload in progress.
         ("GET", Some(_)) if names.contains(&"uploadId") => {
-            of(&["uploadId", "max-parts", "part-number-marker"]).then_some(Act::Write)
+            of(&["uploadId", "max-parts", "part-number-marker"]).then_some(RequestEffect::Write)
         }
         ("GET", None) if parameter(&target.query, "list-type") == Some("2") => {
-            of(&LISTING).then_some(Act::List)
+            of(&LISTING).then_some(RequestEffect::List)
         }
-        ("PUT", Some(_)) if names.is_empty() => Some(Act::Write),
+        ("PUT", Some(_)) if names.is_empty() => Some(RequestEffect::Write),
         ("PUT", Some(_)) if names.len() == 2 => {
-            of(&["partNumber", "uploadId"]).then_some(Act::Write)
+            of(&["partNumber", "uploadId"]).then_some(RequestEffect::Write)
         }
-        ("POST", Some(_)) => (names == ["uploads"] || names == ["uploadId"]).then_some(Act::Write),
-        ("POST", None) => (names == ["delete"]).then_some(Act::DeleteObjects),
-        ("DELETE", Some(_)) if names.is_empty() => Some(Act::Delete),
-        ("DELETE", Some(_)) => of(&["uploadId"]).then_some(Act::Write),
+        ("POST", Some(_)) => {
+            (names == ["uploads"] || names == ["uploadId"]).then_some(RequestEffect::Write)
+        }
+        ("POST", None) => (names == ["delete"]).then_some(RequestEffect::DeleteObjects),
+        ("DELETE", Some(_)) if names.is_empty() => Some(RequestEffect::Delete),
+        ("DELETE", Some(_)) => of(&["uploadId"]).then_some(RequestEffect::Write),
         _ => None,
     };
     found.ok_or_else(|| SignError::NotAllowed("Not allowed: a request of this kind".to_owned()))
@@ -333,14 +335,14 @@ fn parameter<'a>(query: &'a [(String, String)], name: &str) -> Option<&'a str> {
 }
 
 /// Whether a key, or a prefix of keys, is below one of these locations.
-fn is_within(bucket: &str, key: &str, places: &[Location]) -> bool {
-    let below = |place: &Location| {
-        let path = place.path();
-        place.authority() == bucket
+fn is_within(bucket: &str, key: &str, locations: &[Location]) -> bool {
+    let below = |location: &Location| {
+        let path = location.path();
+        location.authority() == bucket
             && !path.is_empty()
             && key.strip_prefix(&path).is_some_and(|rest| rest.starts_with('/'))
     };
-    places.iter().any(below) && is_plain(key)
+    locations.iter().any(below) && is_plain(key)
 }
 
 /// Whether a key stays the same when it is decoded repeatedly.
@@ -370,7 +372,7 @@ fn is_plain(key: &str) -> bool {
 /// Returns the signed headers, and the payload that they describe.
 fn headers(
     given: &Headers,
-    target: &Target,
+    target: &ParsedUri,
 ) -> Result<(Payload, Vec<(String, String)>), SignError> {
     let mut payload = Payload::Unsigned;
     let mut signed: Vec<(String, String)> = Vec::new();
@@ -379,13 +381,13 @@ fn headers(
         if name == "host" {
             let host = target.origin.split_once("://").map(|(_, host)| host);
             if values.iter().any(|value| Some(value.as_str()) != host) {
-                return refused("Not allowed: another host than that of the URI".into());
+                return reject("Not allowed: another host than that of the URI".into());
             }
             continue;
         }
         let of_s3 = name.starts_with("x-amz-");
         if of_s3 && !is_known_header(&name) {
-            return refused(format!("Not allowed: the header {}", excerpt(&name)));
+            return reject(format!("Not allowed: the header {}", excerpt(&name)));
         }
         if !of_s3 && !OTHER_HEADERS.contains(&name.as_str()) {
             continue;
@@ -430,8 +432,8 @@ fn excerpt(text: &str) -> String {
 }
 
 /// Formats the URI in the canonical form that is signed.
-fn written(target: &Target) -> String {
-    let Target { origin, base, key, query } = target;
+fn written(target: &ParsedUri) -> String {
+    let ParsedUri { origin, base, key, query } = target;
     let key = key.as_deref().unwrap_or_default();
     let mut uri = format!("{origin}{base}{}", utf8_percent_encode(key, PATH));
     for (n, (name, value)) in query.iter().enumerate() {

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_be_read_otherwise_is_refused() {
+    fn ambiguous_uri_is_rejected() {
         for body in [
             "",
             "<Delete/>",

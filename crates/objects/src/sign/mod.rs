@@ -3,14 +3,14 @@
 //! A client's request is parsed and checked (`check`), rebuilt in a canonical form, and this form
 //! is signed (Signature Version 4). If the client sends another request, the signature does not
 //! match. A signature cannot control unsigned headers, so it is made with credentials for the table
-//! only, or for stores that reject unsigned headers (`trial`).
+//! only, or for stores that reject unsigned headers (`unsigned_headers`).
 
 mod check;
 mod delete_objects;
 pub mod request;
 #[cfg(test)]
 mod tests;
-mod trial;
+mod unsigned_headers;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, UNIX_EPOCH};
@@ -21,7 +21,7 @@ use aws_sigv4::http_request::{
     UriPathNormalizationMode, sign,
 };
 use aws_sigv4::sign::v4::SigningParams;
-pub use check::Checked;
+pub use check::CheckedRequest;
 use check::Payload;
 use tokio::sync::OnceCell;
 
@@ -58,7 +58,7 @@ impl Signer {
         &self,
         request: &SignRequest,
         allowed: &Allowed<'_>,
-    ) -> Result<Checked, SignError> {
+    ) -> Result<CheckedRequest, SignError> {
         check::check(&self.store, request, allowed)
     }
 
@@ -67,7 +67,7 @@ impl Signer {
     /// headers.
     pub async fn sign(
         &self,
-        checked: &Checked,
+        checked: &CheckedRequest,
         vended: Option<&BTreeMap<String, Secret>>,
         now_ms: i64,
     ) -> Result<Signed, SignError> {
@@ -84,8 +84,9 @@ impl Signer {
                 ));
             }
             None => {
-                let trial = || trial::refuses_unsigned_headers(&self.store, now_ms);
-                if !*self.refuses_unsigned.get_or_try_init(trial).await? {
+                let unsigned_headers =
+                    || unsigned_headers::rejects_unsigned_headers(&self.store, now_ms);
+                if !*self.refuses_unsigned.get_or_try_init(unsigned_headers).await? {
                     return Err(SignError::Invalid(
                         "Cannot sign: the store takes headers that are not signed, so that a signature would \
                          open more than this table; it takes credentials for each table (sts_endpoint)"
@@ -102,17 +103,17 @@ impl Signer {
 
 /// Converts the configuration for clients to credentials.
 fn session(config: &BTreeMap<String, Secret>) -> Result<Credentials, SignError> {
-    let word = |key: &str| {
+    let property = |key: &str| {
         let found = config.get(key).map(|secret| secret.reveal().to_owned());
         found.ok_or_else(|| SignError::unavailable(format!("vended credentials lack {key}")))
     };
-    let token = Some(word("s3.session-token")?);
-    let (key, secret) = (word("s3.access-key-id")?, word("s3.secret-access-key")?);
+    let token = Some(property("s3.session-token")?);
+    let (key, secret) = (property("s3.access-key-id")?, property("s3.secret-access-key")?);
     Ok(Credentials::new(key, secret, token, None, "vended"))
 }
 
 fn signed(
-    checked: &Checked,
+    checked: &CheckedRequest,
     region: &str,
     credentials: Credentials,
     now_ms: i64,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::location::Location;
-use crate::vend::files::Rights;
+use crate::vend::files::Privileges;
 use slateberg_base::error_chain::Cause;
 
 /// Headers, each with its values.
@@ -47,7 +47,7 @@ impl SignError {
 /// Locations that a client may access, and how.
 pub struct Allowed<'a> {
     /// Locations of the table's files.
-    pub places: &'a [Location],
+    pub locations: &'a [Location],
     /// Access at these locations.
-    pub rights: Rights,
+    pub privileges: Privileges,
 }

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::location::Location;
-use crate::vend::files::Rights;
+use crate::vend::files::Privileges;
 
 const OWN: &str = "w/ns/t-1";
 const MINIO: &str = "http://127.0.0.1:9000";
 const OF_ITS_OWN: &str = "http://s3.corp";
 const AWS: &str = "https://s3.eu-central-1.amazonaws.com";
-const READ: Rights = Rights { read: true, write: false, delete: false };
-const WRITE: Rights = Rights { read: false, write: true, delete: true };
-const BOTH: Rights = Rights { read: true, write: true, delete: true };
+const READ: Privileges = Privileges { read: true, write: false, delete: false };
+const WRITE: Privileges = Privileges { read: false, write: true, delete: true };
+const BOTH: Privileges = Privileges { read: true, write: true, delete: true };
 
 fn signer(endpoint: Option<&str>) -> Signer {
     signer_with(endpoint, &[])
@@ -45,10 +45,10 @@ fn request(method: &str, uri: &str) -> SignRequest {
 async fn sign(
     endpoint: Option<&str>,
     request: &SignRequest,
-    rights: Rights,
+    privileges: Privileges,
 ) -> Result<Signed, SignError> {
-    let places = [Location::parse(&format!("s3://lake/{OWN}")).expect("a location")];
-    let allowed = Allowed { places: &places, rights };
+    let locations = [Location::parse(&format!("s3://lake/{OWN}")).expect("a location")];
+    let allowed = Allowed { locations: &locations, privileges };
     let signer = signer(endpoint);
     let checked = signer.check(request, &allowed)?;
     signer.sign(&checked, Some(&vended()), 1_800_000_000_000).await
@@ -64,8 +64,8 @@ fn vended() -> BTreeMap<String, Secret> {
     all.map(|(key, value)| (key.to_owned(), Secret::new(value))).into()
 }
 
-async fn status(endpoint: Option<&str>, request: &SignRequest, rights: Rights) -> u16 {
-    match sign(endpoint, request, rights).await {
+async fn status(endpoint: Option<&str>, request: &SignRequest, privileges: Privileges) -> u16 {
+    match sign(endpoint, request, privileges).await {
         Ok(_) => 200,
         Err(SignError::Invalid(_)) => 400,
         Err(SignError::NotAllowed(_)) => 403,
@@ -74,9 +74,9 @@ async fn status(endpoint: Option<&str>, request: &SignRequest, rights: Rights) -
 }
 
 #[tokio::test]
-async fn what_may_be_written_and_not_deleted_is_not_deleted() {
+async fn write_access_without_delete_signs_no_deletion() {
     let o = format!("{MINIO}/lake/{OWN}");
-    let keeps = Rights { delete: false, ..BOTH };
+    let keeps = Privileges { delete: false, ..BOTH };
     for (method, rest, expected) in [
         ("PUT", "data/x", 200),
         ("DELETE", "data/x?uploadId=abc", 200),
@@ -94,9 +94,9 @@ async fn what_may_be_written_and_not_deleted_is_not_deleted() {
 }
 
 #[tokio::test]
-async fn what_engines_send_is_signed() {
+async fn requests_of_engines_are_signed() {
     let o = format!("lake/{OWN}");
-    for (method, rest, rights) in [
+    for (method, rest, privileges) in [
         ("GET", format!("{o}/data/x.parquet"), READ),
         ("GET", format!("{o}/data/x.parquet?x-id=GetObject"), READ),
         ("HEAD", format!("{o}/metadata/v1.json"), READ),
@@ -119,14 +119,18 @@ async fn what_engines_send_is_signed() {
         ("PUT", format!("{o}/data/a%20b%2Bc+%C3%BC"), WRITE),
     ] {
         let one = request(method, &format!("{MINIO}/{rest}"));
-        assert_eq!(status(Some(MINIO), &one, rights).await, 200, "{method} {rest}");
-        let other = Rights { read: !rights.read, write: !rights.write, delete: !rights.delete };
+        assert_eq!(status(Some(MINIO), &one, privileges).await, 200, "{method} {rest}");
+        let other = Privileges {
+            read: !privileges.read,
+            write: !privileges.write,
+            delete: !privileges.delete,
+        };
         assert_eq!(status(Some(MINIO), &one, other).await, 403, "{method} {rest}");
     }
 }
 
 #[tokio::test]
-async fn what_leads_elsewhere_is_refused() {
+async fn request_outside_of_the_table_is_rejected() {
     let o = format!("{MINIO}/lake/{OWN}");
     for (method, uri, expected) in [
         // Other keys.
@@ -200,7 +204,7 @@ async fn what_leads_elsewhere_is_refused() {
 }
 
 #[tokio::test]
-async fn headers_that_do_more_are_refused_and_those_that_do_nothing_are_not_signed() {
+async fn headers_with_effects_are_rejected_and_others_are_not_signed() {
     let uri = format!("{MINIO}/lake/{OWN}/x");
     let with = |name: &str, value: &str| SignRequest {
         headers: BTreeMap::from([(name.to_owned(), vec![value.to_owned()])]),
@@ -237,7 +241,7 @@ async fn headers_that_do_more_are_refused_and_those_that_do_nothing_are_not_sign
 }
 
 #[tokio::test]
-async fn several_are_deleted_by_a_body_that_is_signed() {
+async fn delete_objects_signs_its_body() {
     let uri = format!("{MINIO}/lake?delete");
     let with = |body: Option<&str>| SignRequest {
         body: body.map(ToOwned::to_owned),
@@ -248,11 +252,12 @@ async fn several_are_deleted_by_a_body_that_is_signed() {
     assert_eq!(signed.headers["x-amz-content-sha256"][0].len(), 64, "it is that of the body");
     // A store might not compare the body with the signature, so this requires credentials for the
     // table.
-    let places = [Location::parse(&format!("s3://lake/{OWN}")).expect("a location")];
-    let (minio, allowed) = (signer(Some(MINIO)), Allowed { places: &places, rights: WRITE });
+    let locations = [Location::parse(&format!("s3://lake/{OWN}")).expect("a location")];
+    let (minio, allowed) =
+        (signer(Some(MINIO)), Allowed { locations: &locations, privileges: WRITE });
     let checked = minio.check(&with(Some(&own)), &allowed).expect("it is good in itself");
-    let refused = minio.sign(&checked, None, 0).await;
-    assert!(matches!(refused, Err(SignError::Invalid(_))));
+    let rejection = minio.sign(&checked, None, 0).await;
+    assert!(matches!(rejection, Err(SignError::Invalid(_))));
     let evil = format!(
         "<Delete><Object><Key>{OWN}/a</Key></Object><Object><Key>w/b</Key></Object></Delete>"
     );
@@ -283,15 +288,15 @@ async fn aws_is_known_by_the_names_of_its_hosts() {
 }
 
 #[test]
-fn a_store_of_ones_own_is_asked_in_its_own_way_alone() {
+fn custom_endpoint_accepts_only_its_addressing_style() {
     let by_path = signer(Some(OF_ITS_OWN));
     let by_host = [("aws_virtual_hosted_style_request", "true")];
     // The endpoint may include the bucket.
     let by_host = [OF_ITS_OWN, "http://lake.s3.corp"].map(|it| signer_with(Some(it), &by_host));
     let checks = |signer: &Signer, uri: &str| {
         // The location of the table looks like a bucket, unless the host distinguishes them.
-        let places = [Location::parse("s3://lake/finance/x").expect("a location")];
-        let allowed = Allowed { places: &places, rights: BOTH };
+        let locations = [Location::parse("s3://lake/finance/x").expect("a location")];
+        let allowed = Allowed { locations: &locations, privileges: BOTH };
         match signer.check(&request("GET", uri), &allowed) {
             Ok(_) => true,
             Err(SignError::NotAllowed(_)) => false,
@@ -320,7 +325,7 @@ fn a_store_of_ones_own_is_asked_in_its_own_way_alone() {
 }
 
 #[tokio::test]
-async fn a_uri_is_signed_in_one_form() {
+async fn uri_is_signed_in_canonical_form() {
     let uri = format!("{MINIO}/lake/{OWN}/a%2Bb+c%7E%C3%BC=1?x-id=GetObject");
     let signed = sign(Some(MINIO), &request("GET", &uri), READ).await.expect("it is signed");
     let expected = format!("{MINIO}/lake/{OWN}/a%2Bb%2Bc~%C3%BC%3D1?x-id=GetObject");

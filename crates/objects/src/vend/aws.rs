@@ -92,12 +92,13 @@ fn session_policy(
     partition: &str,
     kms_key: Option<&str>,
 ) -> Result<String, VendError> {
-    let place = |place: &Location| (place.authority().to_owned(), literal(&place.path()));
-    let places: Vec<_> = files.places.iter().map(place).collect();
+    let location =
+        |location: &Location| (location.authority().to_owned(), literal(&location.path()));
+    let locations: Vec<_> = files.locations.iter().map(location).collect();
     let arn = |name: &str| format!("arn:{partition}:s3:::{name}");
     let objects: Vec<_> =
-        places.iter().map(|(bucket, path)| arn(&format!("{bucket}/{path}/*"))).collect();
-    let buckets: std::collections::BTreeSet<_> = places.iter().map(|(it, _)| arn(it)).collect();
+        locations.iter().map(|(bucket, path)| arn(&format!("{bucket}/{path}/*"))).collect();
+    let buckets: std::collections::BTreeSet<_> = locations.iter().map(|(it, _)| arn(it)).collect();
     let mut statements: Vec<Value> = Vec::new();
     let mut allow = |actions: &[&str], resources: Value, condition: Option<Value>| {
         let mut statement = json!({ "Effect": "Allow", "Action": actions, "Resource": resources });
@@ -108,16 +109,16 @@ fn session_policy(
     };
     let mut on_objects = Vec::new();
     let mut on_keys = Vec::new();
-    if files.rights.read {
+    if files.privileges.read {
         on_objects.push("s3:GetObject");
         on_keys.push("kms:Decrypt");
-        let prefixes: Vec<_> = places.iter().map(|(_, path)| format!("{path}/*")).collect();
+        let prefixes: Vec<_> = locations.iter().map(|(_, path)| format!("{path}/*")).collect();
         let condition = json!({ "StringLike": { "s3:prefix": prefixes } });
         allow(&["s3:ListBucket"], json!(buckets), Some(condition));
     }
-    if files.rights.write {
+    if files.privileges.write {
         on_objects.push("s3:PutObject");
-        on_objects.extend(files.rights.delete.then_some("s3:DeleteObject"));
+        on_objects.extend(files.privileges.delete.then_some("s3:DeleteObject"));
         on_objects.extend(["s3:AbortMultipartUpload", "s3:ListMultipartUploadParts"]);
         on_keys.extend(["kms:GenerateDataKey", "kms:Decrypt"]);
     }
@@ -154,20 +155,20 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::vend::files::Rights;
+    use crate::vend::files::Privileges;
 
-    fn policy(urls: &[&str], rights: Rights) -> Value {
-        let places = urls.iter().map(|url| Location::parse(url).expect("a location")).collect();
-        let files = Files { table: Uuid::nil(), places, rights };
+    fn policy(urls: &[&str], privileges: Privileges) -> Value {
+        let locations = urls.iter().map(|url| Location::parse(url).expect("a location")).collect();
+        let files = Files { table: Uuid::nil(), locations, privileges };
         let policy = session_policy(&files, "aws", None).expect("it is short");
         serde_json::from_str(&policy).expect("it is JSON")
     }
 
-    const READ: Rights = Rights { read: true, write: false, delete: false };
-    const WRITE: Rights = Rights { read: false, write: true, delete: true };
+    const READ: Privileges = Privileges { read: true, write: false, delete: false };
+    const WRITE: Privileges = Privileges { read: false, write: true, delete: true };
 
     #[test]
-    fn who_may_read_gets_and_lists_what_is_below_the_table() {
+    fn read_access_gets_and_lists_the_tables_files() {
         let expected = json!({ "Version": "2012-10-17", "Statement": [
             { "Effect": "Allow", "Action": ["s3:ListBucket"], "Resource": ["arn:aws:s3:::b"],
               "Condition": { "StringLike": { "s3:prefix": ["w/t/*"] } } },
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_write_alone_reads_nothing() {
+    fn write_access_does_not_read() {
         let expected = json!({ "Version": "2012-10-17", "Statement": [
             { "Effect": "Allow",
               "Action": ["s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload",
@@ -188,33 +189,34 @@ mod tests {
     }
 
     #[test]
-    fn who_may_write_and_not_delete_does_not_delete() {
-        let keeps = Rights { delete: false, ..WRITE };
-        let made = policy(&["s3://b/w/t"], keeps);
-        let actions = &made["Statement"][0]["Action"];
+    fn write_access_without_delete_does_not_delete() {
+        let keeps = Privileges { delete: false, ..WRITE };
+        let policy_json = policy(&["s3://b/w/t"], keeps);
+        let actions = &policy_json["Statement"][0]["Action"];
         let expected = ["s3:PutObject", "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts"];
         assert_eq!(*actions, json!(expected));
     }
 
     #[test]
-    fn nothing_in_a_location_stands_for_other_locations() {
-        let made = policy(&["s3://b/w/*/${aws:username}"], WRITE);
-        let objects = &made["Statement"][0]["Resource"][0];
+    fn wildcards_in_locations_are_escaped() {
+        let policy_json = policy(&["s3://b/w/*/${aws:username}"], WRITE);
+        let objects = &policy_json["Statement"][0]["Resource"][0];
         assert_eq!(objects, "arn:aws:s3:::b/w/${*}/${$}{aws:username}/*");
     }
 
     #[test]
-    fn keys_are_named_and_what_is_too_long_is_refused() {
+    fn delete_objects_names_its_keys_and_rejects_too_many() {
         let location = |url: &str| Location::parse(url).expect("a location");
         let files = |url: &str| Files {
             table: Uuid::nil(),
-            places: vec![location(url)],
-            rights: Rights { read: true, write: true, delete: true },
+            locations: vec![location(url)],
+            privileges: Privileges { read: true, write: true, delete: true },
         };
         let key = "arn:aws:kms:eu-central-1:1:key/k";
-        let made = session_policy(&files("s3://b/w/t"), "aws-cn", Some(key)).expect("it is short");
-        assert!(made.contains("arn:aws-cn:s3:::b/w/t/*"));
-        assert!(made.contains(r#"["kms:Decrypt","kms:GenerateDataKey"]"#), "{made}");
+        let policy_json =
+            session_policy(&files("s3://b/w/t"), "aws-cn", Some(key)).expect("it is short");
+        assert!(policy_json.contains("arn:aws-cn:s3:::b/w/t/*"));
+        assert!(policy_json.contains(r#"["kms:Decrypt","kms:GenerateDataKey"]"#), "{policy_json}");
         let long = format!("s3://b/{}", "x".repeat(900));
         assert!(session_policy(&files(&long), "aws", None).is_err());
     }

@@ -13,7 +13,7 @@ use object_store::azure::{AzureConfigKey, AzureCredential, MicrosoftAzureBuilder
 use serde::Deserialize;
 use url::form_urlencoded::byte_serialize;
 
-use super::files::{Files, Rights, VendError, Vended};
+use super::files::{Files, Privileges, VendError, Vended};
 use super::http::{answer, client};
 use crate::location::Location;
 use slateberg_base::error_chain::Cause;
@@ -48,7 +48,7 @@ struct DelegationKey {
 }
 
 /// Parameters of a signature.
-struct Grant<'a> {
+struct SignatureRequest<'a> {
     account: &'a str,
     container: &'a str,
     directory: &'a str,
@@ -96,16 +96,16 @@ impl Azure {
         seconds: u32,
         now_ms: i64,
     ) -> Result<Vended, VendError> {
-        let directory = files.places.first().map(Location::path).unwrap_or_default();
+        let directory = files.locations.first().map(Location::path).unwrap_or_default();
         let expires_at_ms = now_ms + i64::from(seconds) * 1000;
         let start = rfc3339::format_seconds(now_ms - EARLIER_SECONDS * 1000);
         let expiry = rfc3339::format_seconds(expires_at_ms);
         let key = self.delegation_key(&start, &expiry).await?;
-        let grant = Grant {
+        let grant = SignatureRequest {
             account: &self.account,
             container: &self.container,
             directory: &directory,
-            permissions: permissions(files.rights),
+            permissions: permissions(files.privileges),
             start: &start,
             expiry: &expiry,
         };
@@ -156,8 +156,8 @@ fn parse_key(xml: &str) -> Result<DelegationKey, VendError> {
 }
 
 /// Formats privileges in the order that the service requires.
-fn permissions(rights: Rights) -> &'static str {
-    match (rights.read, rights.write, rights.write && rights.delete) {
+fn permissions(privileges: Privileges) -> &'static str {
+    match (privileges.read, privileges.write, privileges.write && privileges.delete) {
         (true, true, true) => "racwdl",
         (true, true, false) => "racwl",
         (true, false, _) => "rl",
@@ -168,8 +168,8 @@ fn permissions(rights: Rights) -> &'static str {
 }
 
 /// Creates a shared access signature for a directory and everything below it.
-fn signature(grant: &Grant<'_>, key: &DelegationKey) -> Result<String, VendError> {
-    let Grant { account, container, directory, permissions, start, expiry } = grant;
+fn signature(grant: &SignatureRequest<'_>, key: &DelegationKey) -> Result<String, VendError> {
+    let SignatureRequest { account, container, directory, permissions, start, expiry } = grant;
     let resource = format!("/blob/{account}/{container}/{directory}");
     let none = "";
     let text = [
@@ -243,7 +243,7 @@ mod tests {
     fn a_signature_is_for_one_directory() {
         let key = parse_key(KEY).expect("it is a key");
         let grant = |directory, permissions| {
-            let grant = Grant {
+            let grant = SignatureRequest {
                 account: "lake",
                 container: "c",
                 directory,
@@ -253,9 +253,9 @@ mod tests {
             };
             signature(&grant, &key).expect("it is signed")
         };
-        let keeps = Rights { read: true, write: true, delete: false };
+        let keeps = Privileges { read: true, write: true, delete: false };
         assert_eq!(permissions(keeps), "racwl");
-        let read = permissions(Rights { read: true, write: false, delete: false });
+        let read = permissions(Privileges { read: true, write: false, delete: false });
         let one = grant("w/ns/t", read);
         assert!(
             one.starts_with(
@@ -268,7 +268,7 @@ mod tests {
         assert_ne!(one, grant("w/ns/u", read));
         assert_ne!(
             one,
-            grant("w/ns/t", permissions(Rights { read: true, write: true, delete: true }))
+            grant("w/ns/t", permissions(Privileges { read: true, write: true, delete: true }))
         );
     }
 

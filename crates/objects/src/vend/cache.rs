@@ -71,12 +71,12 @@ impl VendCache {
         vend: impl Future<Output = Result<Vended, VendError>>,
     ) -> Result<Arc<Credentials>, VendError> {
         let slot = self.slot(key);
-        if let Some(kept) = slot.kept(now_ms) {
+        if let Some(kept) = slot.fresh(now_ms) {
             return Ok(kept);
         }
         let failures = slot.failures.load(Ordering::Acquire);
         let mut last_failure = slot.asking.lock().await;
-        if let Some(kept) = slot.kept(now_ms) {
+        if let Some(kept) = slot.fresh(now_ms) {
             return Ok(kept);
         }
         // Another caller's request failed while this caller waited for the lock. Without this
@@ -111,7 +111,7 @@ impl VendCache {
 }
 
 impl Slot {
-    fn kept(&self, now_ms: i64) -> Option<Arc<Credentials>> {
+    fn fresh(&self, now_ms: i64) -> Option<Arc<Credentials>> {
         let ready = self.ready.read().unwrap_or_else(PoisonError::into_inner);
         let fresh = ready.as_ref().filter(|ready| now_ms < ready.fresh_until_ms);
         fresh.map(|ready| Arc::clone(&ready.credentials))
@@ -134,7 +134,7 @@ mod tests {
 
     use super::*;
     use crate::location::Location;
-    use crate::vend::files::Rights;
+    use crate::vend::files::Privileges;
     use slateberg_base::error_chain::Cause;
 
     fn key(table: u128, write: bool) -> VendKey {
@@ -144,8 +144,8 @@ mod tests {
             version: 1,
             files: Files {
                 table: Uuid::from_u128(table),
-                places: vec![location],
-                rights: Rights { read: true, write, delete: write },
+                locations: vec![location],
+                privileges: Privileges { read: true, write, delete: write },
             },
         }
     }
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn they_are_handed_out_for_half_of_their_life() {
+    async fn cached_credentials_have_half_of_their_lifetime_left() {
         let cache = VendCache::new(10);
         let at = async |now_ms, expires_at_ms| {
             let vend = async { Ok(vended(expires_at_ms)) };
@@ -171,17 +171,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn many_who_ask_at_once_ask_once_and_a_failure_is_theirs_alone() {
+    async fn concurrent_callers_share_one_request_and_its_failure() {
         let cache = Arc::new(VendCache::new(10));
-        let asked = Arc::new(AtomicU64::new(0));
+        let requests = Arc::new(AtomicU64::new(0));
         for fails in [true, false] {
-            asked.store(0, Ordering::SeqCst);
+            requests.store(0, Ordering::SeqCst);
             let tasks: Vec<_> = (0..32)
                 .map(|_| {
-                    let (cache, asked) = (Arc::clone(&cache), Arc::clone(&asked));
+                    let (cache, requests) = (Arc::clone(&cache), Arc::clone(&requests));
                     tokio::spawn(async move {
                         let vend = async {
-                            asked.fetch_add(1, Ordering::SeqCst);
+                            requests.fetch_add(1, Ordering::SeqCst);
                             tokio::time::sleep(Duration::from_millis(20)).await;
                             if fails { Err(VendError(Cause::new("no"))) } else { Ok(vended(1000)) }
                         };
@@ -192,12 +192,12 @@ mod tests {
             for task in tasks {
                 assert_eq!(task.await.expect("it ran"), fails);
             }
-            assert_eq!(asked.load(Ordering::SeqCst), 1);
+            assert_eq!(requests.load(Ordering::SeqCst), 1);
         }
     }
 
     #[tokio::test]
-    async fn who_goes_away_while_asking_leaves_the_turn_to_the_next() {
+    async fn cancelled_caller_passes_the_request_to_the_next() {
         let cache = VendCache::new(10);
         let key = key(3, false);
         let never = cache.get(&key, 0, std::future::pending());

@@ -10,7 +10,7 @@ use crate::location::Location;
 
 /// Access to files that credentials grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Rights {
+pub struct Privileges {
     /// Reading and listing them.
     pub read: bool,
     /// Writing files; completing and aborting uploads, and listing their parts.
@@ -19,7 +19,7 @@ pub struct Rights {
     pub delete: bool,
 }
 
-impl Rights {
+impl Privileges {
     /// No access.
     pub const NONE: Self = Self { read: false, write: false, delete: false };
 }
@@ -30,9 +30,9 @@ pub struct Files {
     /// Table id, also the session name in the provider's audit log.
     pub table: uuid::Uuid,
     /// Locations, the table's own first; all in one bucket.
-    pub places: Vec<Location>,
+    pub locations: Vec<Location>,
     /// Access at these locations.
-    pub rights: Rights,
+    pub privileges: Privileges,
 }
 
 /// Credentials, as properties of the client's configuration.

@@ -84,9 +84,10 @@ fn form(files: &Files, token: &str) -> String {
 
 /// Returns the access boundary of a table.
 fn boundary(files: &Files) -> String {
-    let bucket = files.places.first().map_or("", Location::authority);
+    let bucket = files.locations.first().map_or("", Location::authority);
     let any = |what: &dyn Fn(&str) -> String| -> String {
-        let all: Vec<_> = files.places.iter().map(|place| what(&literal(&place.path()))).collect();
+        let all: Vec<_> =
+            files.locations.iter().map(|location| what(&literal(&location.path()))).collect();
         all.join(" || ")
     };
     let named = any(&|path| {
@@ -105,11 +106,11 @@ fn boundary(files: &Files) -> String {
         })
     };
     let mut rules = Vec::new();
-    if files.rights.read {
+    if files.privileges.read {
         rules.push(rule("objectViewer", format!("{named} || {listed}")));
     }
-    if files.rights.write {
-        let role = if files.rights.delete { "legacyBucketWriter" } else { "objectCreator" };
+    if files.privileges.write {
+        let role = if files.privileges.delete { "legacyBucketWriter" } else { "objectCreator" };
         rules.push(rule(role, named));
     }
     json!({ "accessBoundary": { "accessBoundaryRules": rules } }).to_string()
@@ -125,21 +126,21 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::vend::files::Rights;
+    use crate::vend::files::Privileges;
 
-    fn files(url: &str, rights: Rights) -> Files {
+    fn files(url: &str, privileges: Privileges) -> Files {
         let location = Location::parse(url).expect("a location");
-        Files { table: Uuid::nil(), places: vec![location], rights }
+        Files { table: Uuid::nil(), locations: vec![location], privileges }
     }
 
     #[test]
     fn the_exchange_is_written_as_google_documents_it() {
-        let made = form(
-            &files("gs://b/w/t", Rights { read: true, write: false, delete: false }),
+        let encoded = form(
+            &files("gs://b/w/t", Privileges { read: true, write: false, delete: false }),
             "ya29.x",
         );
         let pairs: Vec<(String, String)> =
-            url::form_urlencoded::parse(made.as_bytes()).into_owned().collect();
+            url::form_urlencoded::parse(encoded.as_bytes()).into_owned().collect();
         let expected = [
             ("grant_type", "urn:ietf:params:oauth:grant-type:token-exchange"),
             ("subject_token_type", "urn:ietf:params:oauth:token-type:access_token"),
@@ -166,22 +167,25 @@ mod tests {
     }
 
     #[test]
-    fn a_quote_in_a_location_ends_no_expression() {
-        let write = Rights { read: false, write: true, delete: true };
-        let made = boundary(&files("gs://b/w/x') || true || ('", write));
-        assert!(made.contains(r"objects/w/x\\') || true || (\\'/')"), "{made}");
-        assert!(made.contains("legacyBucketWriter") && !made.contains("objectViewer"));
+    fn quote_in_a_location_is_escaped() {
+        let write = Privileges { read: false, write: true, delete: true };
+        let encoded = boundary(&files("gs://b/w/x') || true || ('", write));
+        assert!(encoded.contains(r"objects/w/x\\') || true || (\\'/')"), "{encoded}");
+        assert!(encoded.contains("legacyBucketWriter") && !encoded.contains("objectViewer"));
     }
 
     #[test]
-    fn who_may_write_and_not_delete_does_not_delete() {
-        let keeps = Rights { read: true, write: true, delete: false };
-        let made = boundary(&files("gs://b/w/t", keeps));
-        assert!(made.contains("objectCreator") && !made.contains("legacyBucketWriter"), "{made}");
+    fn write_access_without_delete_does_not_delete() {
+        let keeps = Privileges { read: true, write: true, delete: false };
+        let encoded = boundary(&files("gs://b/w/t", keeps));
+        assert!(
+            encoded.contains("objectCreator") && !encoded.contains("legacyBucketWriter"),
+            "{encoded}"
+        );
     }
 
     #[test]
-    fn a_token_without_an_end_is_good_for_what_is_certain() {
+    fn token_without_expiry_gets_the_minimum_lifetime() {
         assert_eq!(vended("t".into(), None, 1_000).expires_at_ms, 301_000);
         let one = vended("t".into(), Some(3599), 1_000);
         assert_eq!(one.expires_at_ms, 3_600_000);

@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 use self::files::{Files, VendError, Vended};
 use self::http::ANSWER_MAX;
-use super::harmless::is_endpoint;
 use super::location::{AZURE, Location};
+use super::option_allowlist::is_endpoint;
 use super::sign::Signer;
 use slateberg_base::error_chain::Cause;
 use slateberg_model::warehouse::{Delegation, FileAccess};
@@ -87,7 +87,7 @@ impl Vendor {
     /// Requests credentials from the provider.
     pub async fn vend(&self, files: &Files, now_ms: i64) -> Result<Vended, VendError> {
         let seconds = self.access.credentials_seconds;
-        let asked = async {
+        let request = async {
             match &self.provider {
                 Provider::S3 { aws, .. } => aws.vend(files, seconds).await,
                 Provider::Gcs(gcp) => gcp.vend(files, now_ms).await,
@@ -96,7 +96,7 @@ impl Vendor {
         };
         let late =
             |_| VendError(Cause::new(format!("no answer within {} seconds", ANSWER_MAX.as_secs())));
-        tokio::time::timeout(ANSWER_MAX, asked).await.map_err(late)?
+        tokio::time::timeout(ANSWER_MAX, request).await.map_err(late)?
     }
 
     /// Whether the provider issues credentials for single tables, even if clients get none.
@@ -120,37 +120,37 @@ impl Vendor {
 
 /// Rejects access that a kind of store does not support.
 fn check(location: &Location, access: &FileAccess) -> Result<(), VendError> {
-    let refused =
+    let rejection =
         |reason: &str| Err(VendError(Cause::new(format!("Invalid access to files: {reason}"))));
     let is_s3 = location.scheme() == "s3";
     let vends = access.delegation.contains(&Delegation::VendedCredentials);
     let mut seen = std::collections::HashSet::new();
     if !access.delegation.iter().all(|way| seen.insert(way)) {
-        return refused("each way of delegation can be named once");
+        return rejection("each way of delegation can be named once");
     }
     if !is_s3 && location.scheme() != "gs" && !AZURE.contains(&location.scheme()) {
-        return refused("there are no credentials for this kind of store");
+        return rejection("there are no credentials for this kind of store");
     }
     if !is_s3 && access.delegation.contains(&Delegation::RemoteSigning) {
-        return refused("requests to this kind of store are not signed");
+        return rejection("requests to this kind of store are not signed");
     }
     if !SECONDS.contains(&access.credentials_seconds) {
-        return refused("the lifetime of credentials must be 900 to 43200 seconds");
+        return rejection("the lifetime of credentials must be 900 to 43200 seconds");
     }
     let of_s3 = [&access.role_arn, &access.external_id, &access.sts_endpoint];
     if !is_s3 && of_s3.iter().any(|it| it.is_some()) {
-        return refused("role_arn, external_id and sts_endpoint are for S3");
+        return rejection("role_arn, external_id and sts_endpoint are for S3");
     }
     if is_s3 && vends && access.role_arn.is_none() && access.sts_endpoint.is_none() {
-        return refused(
+        return rejection(
             "vended credentials need role_arn, or the sts_endpoint of a store like MinIO",
         );
     }
     if access.role_arn.as_ref().is_some_and(|arn| !is_role(arn)) {
-        return refused("expected role_arn as arn:aws:iam::<account>:role/<name>");
+        return rejection("expected role_arn as arn:aws:iam::<account>:role/<name>");
     }
     if access.sts_endpoint.as_ref().is_some_and(|url| !is_endpoint(url)) {
-        return refused(
+        return rejection(
             "expected sts_endpoint as http:// or https:// with a host, and nothing secret",
         );
     }
@@ -160,7 +160,7 @@ fn check(location: &Location, access: &FileAccess) -> Result<(), VendError> {
         .as_ref()
         .is_some_and(|id| !(2..=1224).contains(&id.len()) || !id.chars().all(plain))
     {
-        return refused("expected external_id as letters, digits and any of +=,.@:/-_");
+        return rejection("expected external_id as letters, digits and any of +=,.@:/-_");
     }
     Ok(())
 }
@@ -180,7 +180,7 @@ fn is_role(arn: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn refused(url: &str, change: impl FnOnce(&mut FileAccess)) -> Option<String> {
+    fn rejection(url: &str, change: impl FnOnce(&mut FileAccess)) -> Option<String> {
         let mut access = FileAccess {
             delegation: vec![Delegation::VendedCredentials],
             role_arn: Some("arn:aws:iam::123456789012:role/slateberg".into()),
@@ -192,11 +192,11 @@ mod tests {
     }
 
     #[test]
-    fn what_a_store_has_not_is_refused_before_anybody_is_asked() {
-        assert_eq!(refused("s3://b/w", |_| ()), None);
-        assert_eq!(refused("s3://b/w", |it| it.delegation.push(Delegation::RemoteSigning)), None);
-        assert_eq!(refused("gs://b/w", |it| it.role_arn = None), None);
-        let wrong = |url, change: fn(&mut FileAccess)| assert!(refused(url, change).is_some());
+    fn unsupported_access_is_rejected_without_a_request() {
+        assert_eq!(rejection("s3://b/w", |_| ()), None);
+        assert_eq!(rejection("s3://b/w", |it| it.delegation.push(Delegation::RemoteSigning)), None);
+        assert_eq!(rejection("gs://b/w", |it| it.role_arn = None), None);
+        let wrong = |url, change: fn(&mut FileAccess)| assert!(rejection(url, change).is_some());
         wrong("file:///w", |it| it.role_arn = None);
         wrong("gs://b/w", |_| ());
         wrong("az://b/w", |it| it.delegation = vec![Delegation::RemoteSigning]);

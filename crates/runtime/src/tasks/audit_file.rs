@@ -2,13 +2,13 @@
 
 use tokio::sync::watch;
 
-use super::hangups::Hangups;
+use super::sighup::Sighup;
 use slateberg_catalog::Catalog;
 
 /// Reopens the file at every hangup.
-pub(super) async fn reopen_at_hangup(
+pub(super) async fn reopen_on_sighup(
     catalog: Catalog,
-    mut hangups: Hangups,
+    mut hangups: Sighup,
     mut stopping: watch::Receiver<bool>,
 ) {
     loop {

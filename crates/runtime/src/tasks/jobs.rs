@@ -15,7 +15,7 @@ pub(super) async fn run_jobs(catalog: Catalog, mut stopping: watch::Receiver<boo
     let mut running = JoinSet::new();
     loop {
         let room = catalog.settings().jobs_parallel_max.max(1).saturating_sub(running.len());
-        let again_in = match catalog.jobs().due_jobs(room).await {
+        let again_in = match catalog.jobs().claim_due_jobs(room).await {
             Ok(look) => {
                 for due in look.due {
                     let catalog = catalog.clone();
@@ -31,7 +31,7 @@ pub(super) async fn run_jobs(catalog: Catalog, mut stopping: watch::Receiver<boo
         let ended = tokio::select! {
             _ = stopping.wait_for(|stop| *stop) => break,
             Some(ended) = running.join_next() => Some(ended),
-            () = catalog.jobs().jobs_wanted(again_in) => None,
+            () = catalog.jobs().wait_until_due(again_in) => None,
         };
         if let Some(Err(panic)) = ended {
             tracing::error!(%panic, "a background job has failed");

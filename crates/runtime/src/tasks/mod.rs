@@ -1,10 +1,10 @@
 //! Periodic background tasks. Each runs until the server stops.
 
 mod audit_file;
-mod hangups;
 mod jobs;
 mod memory;
 pub mod policy_files;
+mod sighup;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use tokio::task::JoinHandle;
 
 use super::build::Runtime;
 use super::issuers::keep_fresh;
-use hangups::Hangups;
 use policy_files::{PolicyFiles, watch_policy_files};
+use sighup::Sighup;
 use slateberg_authn::issuers::Issuer;
 use slateberg_telemetry::requests::TaskRuns;
 use slateberg_telemetry::settings::AuditTo;
@@ -45,7 +45,7 @@ pub fn spawn(runtime: &Runtime, stopping: &watch::Receiver<bool>) -> Vec<JoinHan
             stopping.clone(),
             move || {
                 let catalog = forget.clone();
-                async move { catalog.maintenance().forget_landed().await.map(|()| 0) }
+                async move { catalog.maintenance().remove_completed_markers().await.map(|()| 0) }
             },
         )),
         tokio::spawn(repeat(("expire", runs()), EXPIRE_EVERY, stopping.clone(), move || {
@@ -71,13 +71,13 @@ pub fn spawn(runtime: &Runtime, stopping: &watch::Receiver<bool>) -> Vec<JoinHan
     tasks.extend(warm_up(runtime, stopping));
     tasks.extend(watch_issuers(runtime, stopping));
     if runtime.settings.audit.to == AuditTo::File {
-        let (catalog, hangups) = (runtime.catalog.clone(), Hangups::listen());
-        let reopen = audit_file::reopen_at_hangup(catalog, hangups, stopping.clone());
+        let (catalog, sighup) = (runtime.catalog.clone(), Sighup::listen());
+        let reopen = audit_file::reopen_on_sighup(catalog, sighup, stopping.clone());
         tasks.push(tokio::spawn(reopen));
     }
     tasks.extend(PolicyFiles::of(runtime).map(|files| {
         let period = runtime.settings.authz.policy_reload();
-        tokio::spawn(watch_policy_files(files, period, Hangups::listen(), stopping.clone()))
+        tokio::spawn(watch_policy_files(files, period, Sighup::listen(), stopping.clone()))
     }));
     tasks
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::hangups::Hangups;
+use super::sighup::Sighup;
 use crate::build::Runtime;
 use crate::policies;
 use slateberg_catalog::Catalog;
@@ -26,7 +26,7 @@ pub struct PolicyFiles {
 }
 
 /// The reason why the files are not in force.
-struct Wrong {
+struct LoadFailure {
     why: String,
     /// Whether the files are invalid. Otherwise the check failed for another reason and says
     /// nothing about the files.
@@ -50,12 +50,12 @@ impl PolicyFiles {
                     self.counters.policy_reloads.add(1);
                     tracing::info!(policies, "policy files have changed, and are in force");
                 }
-                self.counters.policy_files_refused.set(false);
+                self.counters.policy_files_rejected.set(false);
                 self.wrong = None;
             }
-            Err(Wrong { why, is_refusal }) => {
+            Err(LoadFailure { why, is_refusal }) => {
                 if is_refusal {
-                    self.counters.policy_files_refused.set(true);
+                    self.counters.policy_files_rejected.set(true);
                 }
                 if self.wrong.as_ref() != Some(&why) {
                     self.counters.policy_reload_failures.add(1);
@@ -66,13 +66,16 @@ impl PolicyFiles {
         }
     }
 
-    async fn read(&self) -> Result<Option<usize>, Wrong> {
+    async fn read(&self) -> Result<Option<usize>, LoadFailure> {
         let paths = self.paths.clone();
         let read = tokio::task::spawn_blocking(move || policies::read(&paths)).await;
-        let read = read.map_err(|panic| Wrong { why: panic.to_string(), is_refusal: false })?;
-        let files = read.map_err(|error| Wrong { why: error.to_string(), is_refusal: true })?;
+        let read =
+            read.map_err(|panic| LoadFailure { why: panic.to_string(), is_refusal: false })?;
+        let files =
+            read.map_err(|error| LoadFailure { why: error.to_string(), is_refusal: true })?;
         let replaced = self.catalog.policies().replace_policy_files(files).await;
-        replaced.map_err(|error| Wrong { why: error.to_string(), is_refusal: error.is_final() })
+        replaced
+            .map_err(|error| LoadFailure { why: error.to_string(), is_refusal: error.is_final() })
     }
 }
 
@@ -80,7 +83,7 @@ impl PolicyFiles {
 pub(super) async fn watch_policy_files(
     mut files: PolicyFiles,
     period: Option<Duration>,
-    mut hangups: Hangups,
+    mut hangups: Sighup,
     mut stopping: watch::Receiver<bool>,
 ) {
     loop {

@@ -1,71 +1,84 @@
-//! Checkpoints with garbage collection, compactions and the journal.
+//! Tests that checkpoints stay readable after garbage collections and compactions, and without the
+//! journal.
 
 use std::time::Duration;
 
 use super::*;
-use crate::trying::{collect, compact, has, in_directory, in_memory, open, permit, write};
+use crate::test_support::{collect, compact, has, in_directory, in_memory, open, permit, write};
 
-async fn keep(store: &Store, name: &str) -> Checkpoint {
-    let wanted = NewCheckpoint { name: Some(name.to_owned()), lifetime: None };
-    match store.create_checkpoint(&permit(), &wanted, 0).await.expect("it is made") {
-        Made::Checkpoint(made) => made,
+async fn create_named(store: &Store, name: &str) -> Checkpoint {
+    let request = NewCheckpoint { name: Some(name.to_owned()), lifetime: None };
+    match store.create_checkpoint(&permit(), &request, 0).await.expect("the checkpoint is created")
+    {
+        CheckpointOutcome::Checkpoint(made) => made,
         other => panic!("{other:?}"),
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn garbage_collection_passes_by_what_a_checkpoint_needs() {
-    let place = in_memory();
-    let store = open(&place).await;
+async fn garbage_collection_keeps_objects_of_checkpoints() {
+    let location = in_memory();
+    let store = open(&location).await;
     write(&store, "before").await;
-    let kept = keep(&store, "mine").await;
+    let checkpoint = create_named(&store, "mine").await;
     compact(&store).await;
-    collect(&place).await;
-    let then = store.at_checkpoint(kept.id).await.expect("it is there");
+    collect(&location).await;
+    let then = store.at_checkpoint(checkpoint.id).await.expect("the checkpoint exists");
     assert!(has(&then, "before").await && !has(&then, "run-0").await);
     assert!(has(&store.durable(), "run-0").await);
     // It also survives closing the store.
-    store.close().await.expect("it closes");
-    let store = open(&place).await;
-    collect(&place).await;
-    assert_eq!(store.checkpoints(0).await.expect("they are listed"), std::slice::from_ref(&kept));
-    let then = store.at_checkpoint(kept.id).await.expect("it is there");
+    store.close().await.expect("the store closes");
+    let store = open(&location).await;
+    collect(&location).await;
+    assert_eq!(
+        store.checkpoints(0).await.expect("the checkpoints are listed"),
+        std::slice::from_ref(&checkpoint)
+    );
+    let then = store.at_checkpoint(checkpoint.id).await.expect("the checkpoint exists");
     assert!(has(&then, "before").await);
-    assert!(store.delete_checkpoint(&permit(), kept.id).await.expect("it is deleted"));
-    assert!(!store.delete_checkpoint(&permit(), kept.id).await.expect("it is gone"));
-    assert_eq!(store.checkpoints(0).await.expect("they are listed"), []);
-    assert!(store.at_checkpoint(kept.id).await.is_err());
+    assert!(
+        store.delete_checkpoint(&permit(), checkpoint.id).await.expect("the checkpoint is deleted")
+    );
+    assert!(
+        !store
+            .delete_checkpoint(&permit(), checkpoint.id)
+            .await
+            .expect("a repeated deletion succeeds")
+    );
+    assert_eq!(store.checkpoints(0).await.expect("the checkpoints are listed"), []);
+    assert!(store.at_checkpoint(checkpoint.id).await.is_err());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_checkpoint_needs_no_journal() {
+async fn checkpoint_is_readable_without_the_journal() {
     let directory = tempfile::tempdir().expect("there is room");
-    let place = in_directory(&directory);
-    let store = open(&place).await;
+    let location = in_directory(&directory);
+    let store = open(&location).await;
     write(&store, "before").await;
-    let kept = keep(&store, "mine").await;
+    let checkpoint = create_named(&store, "mine").await;
     write(&store, "after").await;
-    // The open writer holds the journal.
-    let then = Store::open_checkpoint(&place, kept.id).await.expect("it opens");
+    // The open writer holds the lock of the journal.
+    let then = Store::open_checkpoint(&location, checkpoint.id).await.expect("it opens");
     assert!(has(&then, "before").await && !has(&then, "after").await);
-    store.close().await.expect("it closes");
+    store.close().await.expect("the store closes");
     let journal = std::fs::read_dir(directory.path().join("state/journal")).expect("a journal");
     let segments = journal.flatten().filter(|entry| entry.path().extension().is_some());
-    assert_eq!(segments.count(), 0, "an orderly stop leaves none");
-    let then = Store::open_checkpoint(&place, kept.id).await.expect("it opens");
+    assert_eq!(segments.count(), 0, "closing the store removes all segments");
+    let then = Store::open_checkpoint(&location, checkpoint.id).await.expect("it opens");
     assert!(has(&then, "before").await && !has(&then, "after").await);
-    let store = open(&place).await;
+    let store = open(&location).await;
     assert!(has(&store.durable(), "after").await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_whose_time_is_over_is_not_told() {
+async fn expired_checkpoint_is_not_listed() {
     let store = open(&in_memory()).await;
-    let wanted = NewCheckpoint { name: None, lifetime: Some(Duration::from_secs(60)) };
-    let made = store.create_checkpoint(&permit(), &wanted, 0).await.expect("it is made");
-    let Made::Checkpoint(made) = made else { panic!("{made:?}") };
-    let ends = made.expires_ms.expect("it ends");
-    assert!(made.created_ms < ends && ends <= made.created_ms + 60_000);
-    assert_eq!(store.checkpoints(ends - 1).await.expect("they are listed"), [made]);
-    assert_eq!(store.checkpoints(ends).await.expect("they are listed"), []);
+    let request = NewCheckpoint { name: None, lifetime: Some(Duration::from_secs(60)) };
+    let created =
+        store.create_checkpoint(&permit(), &request, 0).await.expect("the checkpoint is created");
+    let CheckpointOutcome::Checkpoint(created) = created else { panic!("{created:?}") };
+    let ends = created.expires_ms.expect("the checkpoint expires");
+    assert!(created.created_ms < ends && ends <= created.created_ms + 60_000);
+    assert_eq!(store.checkpoints(ends - 1).await.expect("the checkpoints are listed"), [created]);
+    assert_eq!(store.checkpoints(ends).await.expect("the checkpoints are listed"), []);
 }

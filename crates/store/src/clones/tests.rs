@@ -1,4 +1,5 @@
-//! Clones with garbage collection and compactions, and objects in wrong places.
+//! Tests of clones: with garbage collections and compactions, after interruptions, and with objects
+//! in wrong places.
 
 use std::io::Write;
 
@@ -11,19 +12,19 @@ use crate::checkpoints::NewCheckpoint;
 use crate::encryption::Encryption;
 use crate::keys::SigningKeyKey;
 use crate::settings::Settings;
-use crate::trying::{collect, compact, has, open, permit, place, write};
+use crate::test_support::{collect, compact, has, location, open, permit, write};
 use slateberg_base::clock::SystemClock;
 use slateberg_base::ids::RandomIds;
 use slateberg_kms::local::LocalKms;
 
 /// Returns locations for a parent and its clone.
-fn places() -> (Place, Place) {
+fn locations() -> (StoreLocation, StoreLocation) {
     let bucket = Arc::new(InMemory::new());
-    (place(&bucket, "parent"), place(&bucket, "clone"))
+    (location(&bucket, "parent"), location(&bucket, "clone"))
 }
 
 /// Returns the locations of encrypted stores, with the file of their wrapping key.
-fn encrypted_places() -> (Place, Place, NamedTempFile) {
+fn encrypted_locations() -> (StoreLocation, StoreLocation, NamedTempFile) {
     let mut file = NamedTempFile::new().expect("there is room");
     writeln!(file, "{}=", "A".repeat(43)).expect("there is room");
     let encryption = Encryption {
@@ -31,26 +32,29 @@ fn encrypted_places() -> (Place, Place, NamedTempFile) {
         clock: Arc::new(SystemClock),
         ids: Arc::new(RandomIds),
     };
-    let (parent, clone) = places();
-    let sealed = |place: Place| Place { encryption: Some(encryption.clone()), ..place };
+    let (parent, clone) = locations();
+    let sealed = |location: StoreLocation| StoreLocation {
+        encryption: Some(encryption.clone()),
+        ..location
+    };
     (sealed(parent), sealed(clone), file)
 }
 
-/// Creates a store with a record, and a checkpoint of it.
-async fn parent(place: &Place) -> (Store, Uuid) {
-    let store = open(place).await;
+/// Creates a store with a record and a checkpoint.
+async fn parent(location: &StoreLocation) -> (Store, Uuid) {
+    let store = open(location).await;
     store.ensure_format(&permit(), Uuid::nil(), 0).await.expect("it is written");
     write(&store, "before").await;
-    let made = store.create_checkpoint(&permit(), &NewCheckpoint::default(), 0).await;
-    match made.expect("it is made") {
-        Made::Checkpoint(made) => (store, made.id),
+    let created = store.create_checkpoint(&permit(), &NewCheckpoint::default(), 0).await;
+    match created.expect("the checkpoint is created") {
+        CheckpointOutcome::Checkpoint(created) => (store, created.id),
         other => panic!("{other:?}"),
     }
 }
 
-async fn pinned(parent: &Place, of: Uuid) -> Uuid {
-    match Store::pin(parent, of, "clone-1", 0).await.expect("it is pinned") {
-        Made::Checkpoint(made) => made.id,
+async fn pinned(parent: &StoreLocation, of: Uuid) -> Uuid {
+    match Store::pin(parent, of, "clone-1", 0).await.expect("the state is pinned") {
+        CheckpointOutcome::Checkpoint(made) => made.id,
         other => panic!("{other:?}"),
     }
 }
@@ -87,20 +91,20 @@ async fn finish(clone: &Store, pin: Uuid) -> Result<(), Error> {
 }
 
 /// Creates a clone of a pinned state.
-async fn cloned(parent: &Place, pin: Uuid, target: &Place) -> Store {
-    Store::share(parent, pin, target).await.expect("it is shared");
+async fn cloned(parent: &StoreLocation, pin: Uuid, target: &StoreLocation) -> Store {
+    Store::share(parent, pin, target).await.expect("the clone's store is created");
     let clone = open(target).await;
-    finish(&clone, pin).await.expect("it is a clone");
+    finish(&clone, pin).await.expect("the clone is complete");
     clone
 }
 
-async fn begun(parent: &Place, target: &Place) -> Option<Uuid> {
-    Store::begun_clone(parent, target).await.expect("nothing else is there")
+async fn begun(parent: &StoreLocation, target: &StoreLocation) -> Option<Uuid> {
+    Store::find_unfinished_clone(parent, target).await.expect("nothing else is there")
 }
 
-async fn paths(place: &Place, below: &str) -> Vec<String> {
-    let below = Path::from(format!("{}/{below}", place.path));
-    let listed = place.object_store.list(Some(&below));
+async fn paths(location: &StoreLocation, below: &str) -> Vec<String> {
+    let below = Path::from(format!("{}/{below}", location.path));
+    let listed = location.object_store.list(Some(&below));
     let mut paths: Vec<_> =
         listed.map(|meta| meta.expect("it is listed").location.to_string()).collect().await;
     paths.sort();
@@ -108,19 +112,21 @@ async fn paths(place: &Place, below: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn garbage_collection_passes_by_what_a_clone_needs_until_its_pin_goes() {
-    let (parents, clones) = places();
+async fn garbage_collection_keeps_shared_objects_until_the_pin_is_deleted() {
+    let (parents, clones) = locations();
     let (store, checkpoint) = parent(&parents).await;
     let pin = pinned(&parents, checkpoint).await;
-    assert!(store.delete_checkpoint(&permit(), checkpoint).await.expect("it is deleted"));
+    assert!(
+        store.delete_checkpoint(&permit(), checkpoint).await.expect("the checkpoint is deleted")
+    );
     let shared = paths(&parents, "compacted").await;
     let clone = cloned(&parents, pin, &clones).await;
     write(&clone, "of-the-clone").await;
-    clone.close().await.expect("it closes");
+    clone.close().await.expect("the store closes");
     compact(&store).await;
     collect(&parents).await;
     let after = paths(&parents, "compacted").await;
-    assert!(shared.iter().all(|path| after.contains(path)), "what is shared is there");
+    assert!(shared.iter().all(|path| after.contains(path)), "all shared objects still exist");
 
     let clone = open(&clones).await;
     assert!(has(&clone.latest(), "before").await && has(&clone.latest(), "of-the-clone").await);
@@ -129,37 +135,37 @@ async fn garbage_collection_passes_by_what_a_clone_needs_until_its_pin_goes() {
     compact(&clone).await;
     collect(&clones).await;
     assert_eq!(paths(&parents, "compacted").await, after);
-    let known = store.checkpoints(0).await.expect("they are listed");
-    assert_eq!(known.iter().map(|known| known.id).collect::<Vec<_>>(), [pin]);
-    assert!(known[0].for_clone && known[0].is_called("clone-1"));
+    let checkpoints = store.checkpoints(0).await.expect("the checkpoints are listed");
+    assert_eq!(checkpoints.iter().map(|checkpoints| checkpoints.id).collect::<Vec<_>>(), [pin]);
+    assert!(checkpoints[0].for_clone && checkpoints[0].has_name_or_id("clone-1"));
 
     // Without the pin, the parent deletes objects that only the clone needs.
-    assert!(store.delete_checkpoint(&permit(), pin).await.expect("it is deleted"));
+    assert!(store.delete_checkpoint(&permit(), pin).await.expect("the checkpoint is deleted"));
     collect(&parents).await;
     assert!(paths(&parents, "compacted").await.len() < after.len());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_of_a_clone_is_written_to_its_parent_but_the_pin() {
-    let (parents, clones) = places();
+async fn clone_writes_only_its_pin_to_the_parent() {
+    let (parents, clones) = locations();
     let (store, checkpoint) = parent(&parents).await;
-    store.close().await.expect("it closes");
+    store.close().await.expect("the store closes");
     let pin = pinned(&parents, checkpoint).await;
     let others = paths(&parents, "compacted").await;
     let clone = cloned(&parents, pin, &clones).await;
     let manifests = paths(&parents, "manifest").await;
     write(&clone, "more").await;
     compact(&clone).await;
-    clone.close().await.expect("it closes");
+    clone.close().await.expect("the store closes");
     assert_eq!(paths(&parents, "manifest").await, manifests);
     assert_eq!(paths(&parents, "compacted").await, others);
-    let kept = admin(&parents).list_checkpoints(None).await.expect("they are listed");
+    let kept = admin(&parents).list_checkpoints(None).await.expect("the checkpoints are listed");
     assert_eq!(kept.len(), 2, "the checkpoint and its pin: {kept:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_only_one_of_two_may_have_stays_with_the_parent() {
-    let (parents, clones) = places();
+async fn signing_keys_stay_with_the_parent() {
+    let (parents, clones) = locations();
     let store = open(&parents).await;
     let (id, seed) = (Uuid::max(), slateberg_base::secret::Secret::new("seed".to_owned()));
     let key = crate::records::SigningKeyRecord { id, seed, created_ms: 0 };
@@ -171,104 +177,110 @@ async fn what_only_one_of_two_may_have_stays_with_the_parent() {
     let (store, checkpoint) = parent(&parents).await;
     let clone = cloned(&parents, pinned(&parents, checkpoint).await, &clones).await;
     let at = SigningKeyKey(id);
-    assert!(store.latest().get(&at).await.expect("it is read").is_some());
-    assert!(clone.latest().get(&at).await.expect("it is read").is_none());
-    let format = clone.latest().get(&StoreKey).await.expect("it is read").expect("it is there");
+    assert!(store.latest().get(&at).await.expect("the store is readable").is_some());
+    assert!(clone.latest().get(&at).await.expect("the store is readable").is_none());
+    let format = clone
+        .latest()
+        .get(&StoreKey)
+        .await
+        .expect("the store is readable")
+        .expect("the record exists");
     assert_eq!((format.format_version, format.catalog_id), (FORMAT_OF_CLONES, Uuid::max()));
     let kept = clone.ensure_format(&permit(), Uuid::nil(), 0).await.expect("it is known");
-    assert_eq!(kept, format, "a later start changes nothing of it");
+    assert_eq!(kept, format, "a later start does not change the record");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_clone_that_was_begun_is_gone_on_with_and_served_by_nobody() {
-    let (parents, clones) = places();
+async fn unfinished_clone_can_be_resumed_and_is_not_served() {
+    let (parents, clones) = locations();
     let (_store, checkpoint) = parent(&parents).await;
     assert_eq!(begun(&parents, &clones).await, None);
     let pin = pinned(&parents, checkpoint).await;
-    Store::share(&parents, pin, &clones).await.expect("it is shared");
+    Store::share(&parents, pin, &clones).await.expect("the clone's store is created");
     assert_eq!(begun(&parents, &clones).await, Some(pin));
     let clone = open(&clones).await;
-    let refused = clone.ensure_format(&permit(), Uuid::nil(), 0).await;
-    assert!(matches!(refused, Err(Error::UnfinishedClone)), "{refused:?}");
-    clone.close().await.expect("it closes");
-    Store::share(&parents, pin, &clones).await.expect("it is shared already");
+    let rejection = clone.ensure_format(&permit(), Uuid::nil(), 0).await;
+    assert!(matches!(rejection, Err(Error::UnfinishedClone)), "{rejection:?}");
+    clone.close().await.expect("the store closes");
+    Store::share(&parents, pin, &clones).await.expect("the clone's store is created");
     let clone = open(&clones).await;
-    finish(&clone, pin).await.expect("it is a clone");
+    finish(&clone, pin).await.expect("the clone is complete");
     assert!(matches!(finish(&clone, pin).await, Err(Error::NotEmpty)));
-    let done = Store::begun_clone(&parents, &clones).await;
+    let done = Store::find_unfinished_clone(&parents, &clones).await;
     assert!(matches!(done, Err(Error::NotEmpty)), "{done:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_place_that_is_taken_is_left_alone() {
-    let (parents, clones) = places();
+async fn clone_into_an_occupied_location_is_rejected() {
+    let (parents, clones) = locations();
     let (_store, checkpoint) = parent(&parents).await;
     let pin = pinned(&parents, checkpoint).await;
     let strange = Path::from("clone/strange");
     clones.object_store.put(&strange, "x".into()).await.expect("there is room");
-    let refused = Store::begun_clone(&parents, &clones).await;
-    assert!(matches!(refused, Err(Error::NotEmpty)), "{refused:?}");
-    let refused = Store::share(&parents, pin, &clones).await;
-    assert!(matches!(refused, Err(Error::NotEmpty)), "{refused:?}");
+    let rejection = Store::find_unfinished_clone(&parents, &clones).await;
+    assert!(matches!(rejection, Err(Error::NotEmpty)), "{rejection:?}");
+    let rejection = Store::share(&parents, pin, &clones).await;
+    assert!(matches!(rejection, Err(Error::NotEmpty)), "{rejection:?}");
     assert_eq!(paths(&clones, "").await, ["clone/strange"]);
-    // Another catalog, and a clone of another one.
+    // Locations with another catalog, and with a clone of another catalog.
     for path in ["other", "third"] {
         let inner = Arc::clone(&parents.object_store);
-        let other = Place { object_store: inner, path: path.to_owned(), ..parents.clone() };
+        let other = StoreLocation { object_store: inner, path: path.to_owned(), ..parents.clone() };
         if path == "other" {
-            open(&other).await.close().await.expect("it closes");
+            open(&other).await.close().await.expect("the store closes");
         } else {
             let (_, checkpoint) =
-                parent(&Place { path: "fourth".to_owned(), ..other.clone() }).await;
-            let fourth = Place { path: "fourth".to_owned(), ..other.clone() };
+                parent(&StoreLocation { path: "fourth".to_owned(), ..other.clone() }).await;
+            let fourth = StoreLocation { path: "fourth".to_owned(), ..other.clone() };
             let pin = pinned(&fourth, checkpoint).await;
-            Store::share(&fourth, pin, &other).await.expect("it is shared");
+            Store::share(&fourth, pin, &other).await.expect("the clone's store is created");
         }
-        let refused = Store::begun_clone(&parents, &other).await;
-        assert!(matches!(refused, Err(Error::NotEmpty)), "{path}: {refused:?}");
+        let rejection = Store::find_unfinished_clone(&parents, &other).await;
+        assert!(matches!(rejection, Err(Error::NotEmpty)), "{path}: {rejection:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_encrypted_clone_writes_with_a_key_of_its_own() {
-    let (parents, clones, _file) = encrypted_places();
+async fn encrypted_clone_writes_with_its_own_key() {
+    let (parents, clones, _file) = encrypted_locations();
     let (store, checkpoint) = parent(&parents).await;
     let pin = pinned(&parents, checkpoint).await;
     let clone = cloned(&parents, pin, &clones).await;
     assert_ne!(clone.encrypted_catalog(), store.encrypted_catalog());
     write(&clone, "of-the-clone").await;
     compact(&clone).await;
-    clone.close().await.expect("it closes");
+    clone.close().await.expect("the store closes");
     compact(&store).await;
     collect(&parents).await;
     let clone = open(&clones).await;
     assert!(has(&clone.latest(), "before").await && has(&clone.latest(), "of-the-clone").await);
-    // Neither sees later writes of the other.
+    // Neither of the two stores sees later writes of the other.
     let numbers = |store: &Store| store.shared.unlocked.as_ref().map(|it| it.keys.active());
     assert_eq!((numbers(&store), numbers(&clone)), (Some(1), Some(2)));
     let of_clone = paths(&clones, "manifest").await.pop().expect("there is one");
     let bytes = clones.object_store.get(&Path::from(of_clone)).await.expect("it is there");
-    assert_eq!(bytes.bytes().await.expect("it is read")[..5], [1, 0, 0, 0, 2]);
+    assert_eq!(bytes.bytes().await.expect("the store is readable")[..5], [1, 0, 0, 0, 2]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_object_of_the_parent_does_not_pass_for_one_of_the_clone() {
-    let (parents, clones, _file) = encrypted_places();
+async fn parent_object_at_a_path_of_the_clone_is_rejected() {
+    let (parents, clones, _file) = encrypted_locations();
     let (store, checkpoint) = parent(&parents).await;
     let pin = pinned(&parents, checkpoint).await;
     let clone = cloned(&parents, pin, &clones).await;
-    clone.close().await.expect("it closes");
+    clone.close().await.expect("the store closes");
     // Gives the parent manifests with all the names that the clone has.
     compact(&store).await;
     store.close().await.expect("it closes");
-    // The same name below the store, the clone's keys, and a real object of the parent.
+    // An object of the parent, sealed with real keys, replaces the clone's manifest of the same
+    // name.
     let newest = paths(&clones, "manifest").await.pop().expect("there is one");
     let name = newest.strip_prefix("clone/").expect("it is the clone's");
     let theirs = Path::from(format!("parent/{name}"));
     let bucket = &clones.object_store;
     let found = bucket.get(&theirs).await.expect("the parent has one of that name");
-    let bytes = found.bytes().await.expect("it is read");
+    let bytes = found.bytes().await.expect("the store is readable");
     bucket.put(&Path::from(newest.as_str()), bytes.into()).await.expect("there is room");
     let opened = Store::open(&clones, Settings::default()).await;
-    assert!(matches!(opened.err(), Some(Error::Encryption(_))), "it is told from the clone's own");
+    assert!(matches!(opened.err(), Some(Error::Encryption(_))), "the parent's object is rejected");
 }

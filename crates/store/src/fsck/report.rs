@@ -4,7 +4,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::codec::Document;
-use crate::invariants::Broken;
+use crate::invariants::Violation;
 use slateberg_base::numbers::count;
 
 /// Result of a check of all records.
@@ -20,10 +20,10 @@ pub struct Report {
     /// Number of records.
     pub records: usize,
     /// Descriptions of all violated invariants.
-    pub broken: Vec<Broken>,
+    pub broken: Vec<Violation>,
     /// Location and expected content of each current metadata file.
     #[serde(skip)]
-    pub published: Vec<Published>,
+    pub published: Vec<PublishedMetadata>,
 }
 
 impl Report {
@@ -43,13 +43,13 @@ impl Report {
 
 /// A metadata file that should be in the warehouse.
 #[derive(Debug)]
-pub struct Published {
+pub struct PublishedMetadata {
     /// Id of the warehouse.
     pub warehouse: Uuid,
     /// Location of the file.
     pub metadata_location: String,
     /// Expected content.
     pub document: Document,
-    /// Whether its publication is pending. The next start completes it.
+    /// Whether the file may still be missing. The next start writes it then.
     pub is_pending: bool,
 }

@@ -1,15 +1,15 @@
-//! Rules of key spaces.
+//! The kinds of rules that a key space has.
 
-/// Contents of a key space, and their treatment in operations on whole stores.
+/// Contents of a key space, and rules for its records in operations on whole stores.
 #[derive(Debug)]
 pub struct Rules {
     /// Name in messages and documentation.
     pub name: &'static str,
-    /// Parts of the key behind the leading byte.
+    /// Parts of the key after the leading byte.
     pub key: &'static str,
     /// Contents of the record.
     pub value: &'static str,
-    /// Check by `fsck`.
+    /// Check of `fsck`.
     pub check: Check,
     /// Effect of a restore.
     pub restore: RestoreRule,
@@ -17,43 +17,45 @@ pub struct Rules {
     pub clone: CloneRule,
     /// Effect of an export and of the import after it.
     pub export: ExportRule,
-    /// Cache of the writer.
+    /// Caching by the process that writes the store.
     pub cache: CacheRule,
-    /// Removal of records that are not needed any longer.
+    /// Removal of records that are no longer needed.
     pub removal: Removal,
 }
 
-/// Checks of `fsck`, in their order: later ones use what earlier ones have read. Every check
-/// decodes all keys and records.
+/// Checks of `fsck`, in the order in which they run, because later checks use the records that
+/// earlier ones have read. Every check decodes all keys and records of its space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Check {
-    /// The format is one that this binary knows.
+    /// This binary supports the format.
     Store,
-    /// Ids differ.
+    /// Each warehouse has its own id.
     Warehouses,
-    /// Names and records match, and parents exist.
+    /// Each name leads to a namespace with that name, each namespace has a name, and its parent
+    /// exists.
     Namespaces,
-    /// Namespaces exist.
+    /// The namespace of each table or view exists.
     Tabulars,
-    /// Names and records match, and no table and view share one.
+    /// Each name leads to a table or view with that name, and no table and view share a name.
     TabularNames,
-    /// Records have these locations.
-    Places,
-    /// Records have these UUIDs.
+    /// The locations are exactly those in the records of tables and views.
+    Locations,
+    /// The UUIDs are exactly those in the records of tables and views.
     Uuids,
-    /// Markers match records.
+    /// Each publication marker matches the record of its table or view.
     Publications,
-    /// Tables and views that are purged may lack a record.
+    /// Jobs can be decoded. Their purged tables may have metadata without a record.
     Jobs,
-    /// Metadata is complete and matches its record.
+    /// Metadata is complete and matches the record of its table or view.
     Metadata,
-    /// The policy log from its beginning results in the policies and grants.
+    /// All revisions of the policy log, applied in order, result in the current policies and
+    /// grants.
     Policies,
-    /// Jobs have ended.
+    /// Each job has ended.
     EndedJobs,
-    /// Ids match.
+    /// The id in each record is that of its key.
     ApiKeys,
-    /// Keys and records can be decoded.
+    /// Keys and records can be decoded. Nothing else is checked.
     Decoding,
 }
 
@@ -62,40 +64,40 @@ pub enum Check {
 pub enum RestoreRule {
     /// The records stay as they are.
     Keep,
-    /// The records become what they were, byte for byte.
+    /// The records of the earlier state replace the current ones, byte for byte.
     Replace,
-    /// The record becomes what it was, in the timeline that the restore begins.
+    /// The record of the earlier state replaces the current one, but gets a new timeline.
     NewTimeline,
-    /// Warehouses become what they were, at a newer version.
+    /// Warehouses get their earlier contents, at a newer version.
     Warehouses,
-    /// Namespaces become what they were, at a newer version.
+    /// Namespaces get their earlier contents, at a newer version.
     Namespaces,
-    /// Tables and views become what they were, at a newer version if their metadata changes.
+    /// Tables and views get their earlier contents, at a newer version if their metadata changes.
     Tabulars,
-    /// Heads become what they were, at the version of their table or view.
+    /// Heads get their earlier contents, at the version of their table or view.
     Heads,
-    /// Pieces follow their table or view.
-    Pieces,
-    /// Each table or view with changed metadata gets a marker, and loses older ones.
+    /// Chunks are restored or removed with their table or view.
+    Chunks,
+    /// Each table or view with changed metadata gets a publication marker, and loses older ones.
     Markers,
-    /// Jobs are removed: they may be about to delete files that are needed again.
+    /// Jobs are removed, because they could delete files that are needed again.
     Cancel,
-    /// The records become what they were, by a new revision.
+    /// A new revision changes the records back to those of the earlier state.
     Revise,
-    /// The log gets an entry.
+    /// The change log keeps its entries, and gets one for the restore.
     Append,
 }
 
-/// Effects of a clone on the records that it begins with.
+/// Effects of a clone on the records with which the clone begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CloneRule {
-    /// The clone begins with the records of its parent.
+    /// The clone begins with the parent's records.
     Share,
     /// The clone gets a record of its own.
     NewIdentity,
-    /// The clone begins with the entries of its parent and an entry for the clone.
+    /// The clone begins with the parent's entries, and gets one for its creation.
     Append,
-    /// The records are removed: only one of two catalogs may have them.
+    /// The records are removed, because only the parent may have them.
     LeaveOut,
     /// Jobs are removed, together with metadata that exists only for them, because they delete
     /// files that the parent may need.
@@ -109,15 +111,15 @@ pub enum ExportRule {
     Header,
     /// Each record is a line.
     Lines(LineKind),
-    /// The line of a table or view has its metadata.
+    /// The record is part of the line of its table or view.
     WithTabular,
-    /// The import creates the records from the lines of others.
+    /// The import creates the records from the lines of other records.
     Derive,
     /// The records belong to the history or the secrets of one catalog, and are not exported.
     LeaveOut,
 }
 
-/// Records that are lines of an export.
+/// Records that become lines of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum LineKind {
@@ -136,20 +138,20 @@ pub enum CacheRule {
     None,
     /// Records are cached.
     Records,
-    /// Records are cached, and pages of the names below one parent.
+    /// Records are cached, and so are pages of the names below one parent.
     RecordsAndPages,
 }
 
-/// Removals of records that are not needed any longer.
+/// Rules for the removal of records that are no longer needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Removal {
     /// The records stay.
     Never,
     /// The transaction that removes the object removes its records.
     WithObject,
-    /// A later transaction removes the marker of a metadata file that is in the warehouse.
+    /// A later transaction removes the marker after the metadata file is in the warehouse.
     Published,
-    /// The transaction that ends the job moves its record.
+    /// The transaction that ends the job moves its record to the ended jobs.
     JobEnd,
     /// A background task removes old records.
     Expiry(Expiry),
@@ -159,12 +161,12 @@ pub enum Removal {
     Rotation,
 }
 
-/// Records that a background task removes.
+/// Records that a background task removes when they are old.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expiry {
     /// Outcomes, after `catalog.idempotency_lifetime_seconds`.
     Idempotency,
-    /// Changes, the oldest beyond `catalog.change_log_entries_max`.
+    /// Entries of the change log: the oldest beyond `catalog.change_log_entries_max`.
     Changes,
     /// Jobs, after `catalog.jobs_kept_seconds` and beyond `catalog.jobs_kept_max`.
     EndedJobs,

@@ -100,23 +100,23 @@ pub(super) const METADATA: Rules = Rules {
     removal: Removal::WithObject,
 };
 
-pub(super) const METADATA_PIECES: Rules = Rules {
-    name: "pieces of metadata",
+pub(super) const METADATA_CHUNKS: Rules = Rules {
+    name: "chunks of metadata",
     key: "id, hash",
-    value: "a piece of the metadata JSON, compressed with zstd",
+    value: "a chunk of the metadata JSON, compressed with zstd",
     check: Check::Metadata,
-    restore: RestoreRule::Pieces,
+    restore: RestoreRule::Chunks,
     clone: CloneRule::Share,
     export: ExportRule::WithTabular,
     cache: CacheRule::None,
     removal: Removal::WithObject,
 };
 
-pub(super) const PLACES: Rules = Rules {
-    name: "places",
+pub(super) const LOCATIONS: Rules = Rules {
+    name: "locations",
     key: "parts of a location, table or view id",
     value: "table or view id",
-    check: Check::Places,
+    check: Check::Locations,
     restore: RestoreRule::Replace,
     clone: CloneRule::Share,
     export: ExportRule::Derive,

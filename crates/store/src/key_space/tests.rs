@@ -1,5 +1,5 @@
-//! The tables of the documentation, and restores, clones and checks by the rules of every key
-//! space.
+//! Tests that the tables in the documentation match the registry, and that restore, clone and
+//! `fsck` follow the rules of every key space.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -13,10 +13,10 @@ use crate::codec::Value;
 use crate::fsck;
 use crate::golden::examples;
 use crate::keys::{Key, StoreKey, TabularKey};
-use crate::read::{Range, Read};
+use crate::read::{KeyRange, StoreRead};
 use crate::records::{Change, CloneOf, PolicyRevision};
-use crate::restore::Plan;
-use crate::trying::{in_memory, open, permit};
+use crate::restore::RestorePlan;
+use crate::test_support::{in_memory, open, permit};
 use slateberg_base::progress::Progress;
 
 const TIMELINE: Uuid = Uuid::from_u128(1);
@@ -31,7 +31,7 @@ fn restore(rule: RestoreRule) -> &'static str {
         RestoreRule::NewTimeline => "as it was, in a new timeline",
         RestoreRule::Warehouses | RestoreRule::Namespaces => "as they were, at a new version",
         RestoreRule::Tabulars => "as they were; a new version if the metadata changes",
-        RestoreRule::Heads | RestoreRule::Pieces => "follow their table or view",
+        RestoreRule::Heads | RestoreRule::Chunks => "follow their table or view",
         RestoreRule::Markers => "one for each table and view with changed metadata",
         RestoreRule::Cancel => "removed, no file is deleted because of a restore",
         RestoreRule::Revise => "as they were, by a new revision",
@@ -90,7 +90,7 @@ fn check(check: Check) -> &'static str {
         Check::Namespaces => "each has one name and a parent",
         Check::Tabulars => "each has a namespace and an id of its own",
         Check::TabularNames => "each leads to one table or view, which has no other",
-        Check::Places => "those of the tables and views",
+        Check::Locations => "those of the tables and views",
         Check::Uuids => "those of the tables and views",
         Check::Publications => "none is ahead of its table or view",
         Check::Jobs => "can be read",
@@ -128,9 +128,9 @@ fn tables() -> String {
     text
 }
 
-/// `UPDATE_DOCS=1 cargo test -p slateberg-store key_space` writes the tables.
+/// Run `UPDATE_DOCS=1 cargo test -p slateberg-store key_space` to write the tables.
 #[test]
-fn the_documentation_has_the_tables_of_the_registry() {
+fn documented_key_space_tables_match_the_registry() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/storage-layout.md");
     let text = std::fs::read_to_string(&page).expect("the page can be read");
     let (begin, end) = ("<!-- key spaces -->\n", "<!-- end of key spaces -->\n");
@@ -145,7 +145,7 @@ fn the_documentation_has_the_tables_of_the_registry() {
 }
 
 #[test]
-fn a_byte_leads_to_its_key_space_and_the_order_is_that_of_the_keys() {
+fn leading_byte_identifies_the_key_space_in_key_order() {
     for &space in KeySpace::ALL {
         assert_eq!(KeySpace::of(&[space.byte(), 1]), Some(space));
     }
@@ -166,10 +166,10 @@ async fn store_with(spaces: impl Fn(KeySpace) -> bool) -> Store {
     store
 }
 
-async fn records(store: &impl Read, space: KeySpace) -> Records {
-    let mut entries = store.iterate(&Range::all(space)).await.expect("it is read");
+async fn records(store: &impl StoreRead, space: KeySpace) -> Records {
+    let mut entries = store.iterate(&KeyRange::all(space)).await.expect("the store is readable");
     let mut found = Records::new();
-    while let Some(entry) = entries.next().await.expect("it is read") {
+    while let Some(entry) = entries.next().await.expect("the store is readable") {
         found.insert(entry.key.to_vec(), entry.value.to_vec());
     }
     found
@@ -188,10 +188,10 @@ fn change() -> Change {
     Change::decode(value).expect("it is a change")
 }
 
-/// Restores one store to the state of the other, and checks the records of every kind.
+/// Restores the store `now` to the state of `then`, and checks the records of every kind.
 async fn assert_restored(now: &Store, then: &Store) {
     let (is, was) = (state(now).await, state(then).await);
-    let plan = Plan::between(&now.latest(), &then.latest(), &Progress::default()).await;
+    let plan = RestorePlan::between(&now.latest(), &then.latest(), &Progress::default()).await;
     let plan = plan.expect("it is planned");
     let (_, example) = &examples()[&KeySpace::PolicyLog];
     let revision = PolicyRevision::decode(example).expect("it is a revision");
@@ -207,14 +207,14 @@ async fn assert_restored(now: &Store, then: &Store) {
             RestoreRule::Keep => assert_eq!(after, is, "{space:?}"),
             RestoreRule::Replace => assert_eq!(after, was, "{space:?}"),
             RestoreRule::NewTimeline => {
-                let format = now.latest().get(&StoreKey).await.expect("it is read");
-                assert_eq!(format.expect("it is there").timeline, Some(TIMELINE));
+                let format = now.latest().get(&StoreKey).await.expect("the store is readable");
+                assert_eq!(format.expect("the record exists").timeline, Some(TIMELINE));
             }
             RestoreRule::Warehouses
             | RestoreRule::Namespaces
             | RestoreRule::Tabulars
             | RestoreRule::Heads
-            | RestoreRule::Pieces => assert!(after.keys().eq(was.keys()), "{space:?}"),
+            | RestoreRule::Chunks => assert!(after.keys().eq(was.keys()), "{space:?}"),
             RestoreRule::Markers => assert_eq!(after.len(), was.len(), "{space:?}"),
             RestoreRule::Cancel => assert!(after.is_empty(), "{space:?}"),
             RestoreRule::Revise if matches!(space, KeySpace::Policies | KeySpace::Grants) => {
@@ -227,23 +227,24 @@ async fn assert_restored(now: &Store, then: &Store) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restore_of_lost_records_treats_every_kind_by_its_rule() {
+async fn restore_of_lost_records_follows_the_rule_of_each_key_space() {
     let now = store_with(|space| space == KeySpace::Store).await;
     assert_restored(&now, &store_with(|_| true).await).await;
     let (key, _) = &examples()[&KeySpace::Tabulars];
     let key = TabularKey::decode(key).expect("it is a key");
-    let restored = now.latest().get(&key).await.expect("it is read").expect("it is there");
+    let restored =
+        now.latest().get(&key).await.expect("the store is readable").expect("the record exists");
     assert_eq!(restored.version, 8);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restore_of_a_state_without_records_treats_every_kind_by_its_rule() {
+async fn restore_of_an_empty_state_follows_the_rule_of_each_key_space() {
     let then = store_with(|space| space == KeySpace::Store).await;
     assert_restored(&store_with(|_| true).await, &then).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_clone_treats_every_kind_by_its_rule() {
+async fn clone_follows_the_rule_of_each_key_space() {
     let store = store_with(|_| true).await;
     let parent = state(&store).await;
     let clone_of = CloneOf {
@@ -256,7 +257,7 @@ async fn a_clone_treats_every_kind_by_its_rule() {
         cloned_ms: 0,
     };
     let done = store.become_clone(&permit(), Uuid::max(), &clone_of, &change()).await;
-    done.expect("it is a clone");
+    done.expect("the clone is complete");
     let clone = state(&store).await;
     for &space in KeySpace::ALL {
         let (parent, clone) = (&parent[&space], &clone[&space]);
@@ -270,9 +271,10 @@ async fn a_clone_treats_every_kind_by_its_rule() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fsck_reads_a_record_of_every_kind() {
+async fn fsck_reads_a_record_of_each_key_space() {
     let store = store_with(|_| true).await;
-    let report = fsck::walk(&store.latest(), &Progress::default()).await.expect("it is read");
+    let report =
+        fsck::walk(&store.latest(), &Progress::default()).await.expect("the store is readable");
     assert_eq!(report.records, KeySpace::ALL.len());
     let unknown = |broken: &&String| broken.contains("unknown space");
     assert_eq!(report.broken.iter().find(unknown), None);

@@ -1,9 +1,9 @@
-//! Keys survive a round trip, keep their order, and are unique.
+//! Tests that keys survive a round trip, sort correctly, and are unique.
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::key_visitor::{Visitor, visit};
+use crate::key_visitor::{KeyVisitor, visit};
 
 fn round_trip<K: Key + PartialEq + std::fmt::Debug>(space: KeySpace, key: &K) {
     let bytes = key.encode();
@@ -25,12 +25,12 @@ fn round_trip_in(space: KeySpace, id: Uuid, name: &str, number: u64) {
         KeySpace::ViewNames => round_trip(space, &tabular(TabularKind::View)),
         KeySpace::Tabulars => round_trip(space, &TabularKey(id)),
         KeySpace::Metadata => round_trip(space, &MetadataKey(id)),
-        KeySpace::MetadataPieces => {
-            round_trip(space, &PieceKey { id, hash: PieceHash(*Uuid::max().as_bytes()) });
+        KeySpace::MetadataChunks => {
+            round_trip(space, &ChunkKey { id, hash: ChunkHash(*Uuid::max().as_bytes()) });
         }
-        KeySpace::Places => {
+        KeySpace::Locations => {
             let parts = name.split(|c: char| c.is_control()).filter(|part| !part.is_empty());
-            round_trip(space, &PlaceKey { parts: parts.map(ToOwned::to_owned).collect(), id });
+            round_trip(space, &LocationKey { parts: parts.map(ToOwned::to_owned).collect(), id });
         }
         KeySpace::Uuids => round_trip(space, &UuidKey { uuid: id, id }),
         KeySpace::Publications => round_trip(space, &PublicationKey { id, version: number }),
@@ -49,9 +49,9 @@ fn round_trip_in(space: KeySpace, id: Uuid, name: &str, number: u64) {
 }
 
 /// Bytes that may be a key.
-struct Decoded<'a>(&'a [u8]);
+struct DecodedKey<'a>(&'a [u8]);
 
-impl Visitor for Decoded<'_> {
+impl KeyVisitor for DecodedKey<'_> {
     type Output = ();
 
     fn visit<K: Key>(self) {
@@ -63,7 +63,7 @@ impl Visitor for Decoded<'_> {
 
 proptest! {
     #[test]
-    fn every_key_is_decoded_as_it_was_encoded(id: [u8; 16], name in ".*", number: u64) {
+    fn keys_round_trip(id: [u8; 16], name in ".*", number: u64) {
         let id = Uuid::from_bytes(id);
         for &space in KeySpace::ALL {
             round_trip_in(space, id, &name, number);
@@ -71,7 +71,7 @@ proptest! {
     }
 
     #[test]
-    fn names_below_one_parent_sort_as_they_read(id: [u8; 16], a in ".*", b in ".*") {
+    fn name_keys_sort_like_names(id: [u8; 16], a in ".*", b in ".*") {
         let key = |name: &String| {
             NamespaceNameKey { parent: Uuid::from_bytes(id), name: name.clone() }.encode()
         };
@@ -79,18 +79,18 @@ proptest! {
     }
 
     #[test]
-    fn bytes_that_are_a_key_are_encoded_as_they_were(mut bytes: Vec<u8>) {
+    fn decoded_keys_encode_to_the_same_bytes(mut bytes: Vec<u8>) {
         for &space in KeySpace::ALL {
             if let Some(first) = bytes.first_mut() {
                 *first = space.byte();
             }
-            visit(space, Decoded(&bytes));
+            visit(space, DecodedKey(&bytes));
         }
     }
 }
 
 #[test]
-fn a_dotted_name_and_two_levels_never_meet() {
+fn dotted_name_and_nested_name_have_different_keys() {
     let parent = Uuid::nil();
     let dotted = NamespaceNameKey { parent, name: "a.b".to_owned() }.encode();
     let inner = NamespaceNameKey { parent: Uuid::max(), name: "b".to_owned() }.encode();
@@ -98,12 +98,12 @@ fn a_dotted_name_and_two_levels_never_meet() {
 }
 
 #[test]
-fn what_lies_below_a_place_begins_with_its_key_and_what_lies_beside_it_does_not() {
+fn location_key_is_a_prefix_of_nested_locations_only() {
     let parts = |path: &str| path.split('/').map(ToOwned::to_owned).collect::<Vec<_>>();
-    let key = |path| PlaceKey { parts: parts(path), id: Uuid::max() }.encode();
-    let below = PlaceKey::below(&parts("s3/b/t"));
+    let key = |path| LocationKey { parts: parts(path), id: Uuid::max() }.encode();
+    let below = LocationKey::below(&parts("s3/b/t"));
     assert!(key("s3/b/t").starts_with(&below) && key("s3/b/t/x").starts_with(&below));
     assert!(!key("s3/b/t2").starts_with(&below) && !key("s3/b").starts_with(&below));
-    let at = PlaceKey::at(&parts("s3/b/t"));
+    let at = LocationKey::at(&parts("s3/b/t"));
     assert!(key("s3/b/t").starts_with(&at) && !key("s3/b/t/x").starts_with(&at));
 }

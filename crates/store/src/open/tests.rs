@@ -1,17 +1,17 @@
-//! Stores that move between a directory with a journal and a log of objects.
+//! Tests of opening stores that move between a directory with a journal and a log of objects.
 
 use tempfile::TempDir;
 use uuid::Uuid;
 
-use super::{Place, Store};
+use super::{Store, StoreLocation};
 use crate::error::Error;
 use crate::settings::Settings;
-use crate::trying::{assert_holds, crash, in_directory, in_memory, open, permit, write};
+use crate::test_support::{assert_holds, crash, in_directory, in_memory, open, permit, write};
 
-/// Returns a directory as a location with a journal, and as one without.
-fn places(directory: &TempDir) -> (Place, Place) {
+/// Returns two locations of a directory: with a journal, and without one.
+fn locations(directory: &TempDir) -> (StoreLocation, StoreLocation) {
     let with_journal = in_directory(directory);
-    let without = Place { directory: None, ..with_journal.clone() };
+    let without = StoreLocation { directory: None, ..with_journal.clone() };
     (with_journal, without)
 }
 
@@ -25,44 +25,44 @@ fn segments(directory: &TempDir) -> usize {
 }
 
 #[tokio::test]
-async fn what_a_crash_left_in_the_journal_is_there() {
+async fn records_in_the_journal_survive_a_crash() {
     let directory = tempfile::tempdir().expect("there is room");
-    let (place, _) = places(&directory);
+    let (location, _) = locations(&directory);
     for (round, name) in ["a", "b", "c"].into_iter().enumerate() {
-        let store = open(&place).await;
+        let store = open(&location).await;
         write(&store, name).await;
         crash(store).await;
         assert_eq!(segments(&directory), round + 1);
-        let offline = Store::open_offline(&place).await.expect("it can be read");
+        let offline = Store::open_offline(&location).await.expect("it can be read");
         assert_holds(&offline, &["a", "b", "c"][..=round]).await;
     }
-    let store = open(&place).await;
+    let store = open(&location).await;
     assert_holds(&store.durable(), &["a", "b", "c"]).await;
     store.close().await.expect("it closes");
-    assert_eq!(segments(&directory), 0, "a store that was closed in order needs no journal");
-    let store = open(&place).await;
+    assert_eq!(segments(&directory), 0, "closing the store removes all segments");
+    let store = open(&location).await;
     assert_holds(&store.durable(), &["a", "b", "c"]).await;
     write(&store, "d").await;
     crash(store).await;
-    assert_holds(&open(&place).await.durable(), &["a", "b", "c", "d"]).await;
+    assert_holds(&open(&location).await.durable(), &["a", "b", "c", "d"]).await;
 }
 
 #[tokio::test]
-async fn a_directory_has_one_writer() {
+async fn second_writer_of_a_directory_is_rejected() {
     let directory = tempfile::tempdir().expect("there is room");
-    let (place, _) = places(&directory);
-    let first = open(&place).await;
-    let second = Store::open(&place, Settings::default()).await;
+    let (location, _) = locations(&directory);
+    let first = open(&location).await;
+    let second = Store::open(&location, Settings::default()).await;
     assert!(matches!(second.err(), Some(Error::InUse(_))));
     write(&first, "a").await;
-    first.close().await.expect("nobody has fenced it");
-    open(&place).await.close().await.expect("it is free again");
+    first.close().await.expect("the second writer has not fenced the first one");
+    open(&location).await.close().await.expect("the lock is free again");
 }
 
 #[tokio::test]
-async fn a_log_of_objects_is_taken_over() {
+async fn object_log_is_taken_over_by_the_journal() {
     let directory = tempfile::tempdir().expect("there is room");
-    let (with_journal, without) = places(&directory);
+    let (with_journal, without) = locations(&directory);
     let store = open(&without).await;
     write(&store, "a").await;
     crash(store).await;
@@ -70,33 +70,33 @@ async fn a_log_of_objects_is_taken_over() {
     assert_holds(&store.durable(), &["a"]).await;
     write(&store, "b").await;
     crash(store).await;
-    assert!(!directory.path().join("state/wal").exists(), "nothing reads it any more");
+    assert!(!directory.path().join("state/wal").exists(), "the log of objects is removed");
     assert_holds(&open(&with_journal).await.durable(), &["a", "b"]).await;
 }
 
 #[tokio::test]
-async fn a_journal_is_not_left_behind() {
+async fn opening_without_the_journal_is_rejected() {
     let directory = tempfile::tempdir().expect("there is room");
-    let (with_journal, without) = places(&directory);
+    let (with_journal, without) = locations(&directory);
     let store = open(&with_journal).await;
     write(&store, "a").await;
     crash(store).await;
     let elsewhere = Store::open(&without, Settings::default()).await;
     assert!(matches!(elsewhere.err(), Some(Error::JournalLeft)));
-    open(&with_journal).await.close().await.expect("it closes");
+    open(&with_journal).await.close().await.expect("the store closes");
     let store = open(&without).await;
     assert_holds(&store.durable(), &["a"]).await;
-    store.close().await.expect("it closes");
+    store.close().await.expect("the store closes");
 }
 
-/// Creates a store with the record `a` only in the journal, whose journal then fails.
-async fn failed(directory: &TempDir) -> Store {
-    let (place, _) = places(directory);
-    let store = open(&place).await;
+/// Creates a store whose record `a` is only in the journal, and whose journal then fails.
+async fn failed_store(directory: &TempDir) -> Store {
+    let (location, _) = locations(directory);
+    let store = open(&location).await;
     write(&store, "a").await;
-    // The first write creates a segment, which has no directory here.
+    // The next store's first write has to create a segment, which fails without the directory.
     crash(store).await;
-    let store = open(&place).await;
+    let store = open(&location).await;
     let (journal, gone) = (directory.path().join("state/journal"), directory.path().join("gone"));
     std::fs::rename(&journal, &gone).expect("it can be moved");
     let refused = store.ensure_warehouse(&permit(), "b", "memory:///", Uuid::nil(), 0).await;
@@ -106,39 +106,40 @@ async fn failed(directory: &TempDir) -> Store {
 }
 
 #[tokio::test]
-async fn a_journal_that_cannot_be_written_shuts_the_store() {
+async fn journal_write_failure_closes_the_store() {
     let directory = tempfile::tempdir().expect("there is room");
-    let store = failed(&directory).await;
-    assert!(store.check_open().is_err(), "what is on the disk is known to nobody");
+    let store = failed_store(&directory).await;
+    assert!(store.check_open().is_err(), "a store with an unknown state on disk is closed");
 }
 
 #[tokio::test]
-async fn a_store_that_has_failed_keeps_its_journal_when_it_is_closed() {
+async fn failed_store_keeps_its_journal_on_close() {
     let directory = tempfile::tempdir().expect("there is room");
-    let store = failed(&directory).await;
+    let store = failed_store(&directory).await;
     for _ in 0..2 {
         let closed = store.close().await;
         assert!(matches!(closed, Err(Error::Failed)), "{closed:?}");
     }
-    assert_eq!(segments(&directory), 1, "nothing else has what is in it");
-    let store = open(&places(&directory).0).await;
+    assert_eq!(segments(&directory), 1, "only the journal has the newest records");
+    let store = open(&locations(&directory).0).await;
     assert_holds(&store.durable(), &["a"]).await;
-    store.close().await.expect("it closes");
+    store.close().await.expect("the store closes");
     assert_eq!(segments(&directory), 0);
 }
 
-/// A log of objects is removed after it was flushed, and the database may fail before that.
+/// A log of objects may be deleted only after a clean close, so a database that failed before must
+/// report an error.
 #[tokio::test]
-async fn a_database_that_was_fenced_was_not_closed_in_order() {
-    let place = in_memory();
-    let first = open(&place).await;
+async fn fenced_database_is_not_closed_cleanly() {
+    let location = in_memory();
+    let first = open(&location).await;
     write(&first, "a").await;
-    let second = open(&place).await;
-    let refused = first.ensure_warehouse(&permit(), "b", "memory:///", Uuid::nil(), 0).await;
-    assert!(refused.is_err(), "{refused:?}");
+    let second = open(&location).await;
+    let rejection = first.ensure_warehouse(&permit(), "b", "memory:///", Uuid::nil(), 0).await;
+    assert!(rejection.is_err(), "{rejection:?}");
     let closed = super::close_in_order(&first.db).await;
     assert!(matches!(closed, Err(Error::Fenced)), "{closed:?}");
-    super::close_in_order(&second.db).await.expect("nobody has fenced this one");
+    super::close_in_order(&second.db).await.expect("the second writer is not fenced");
     let again = super::close_in_order(&second.db).await;
     assert!(matches!(again, Err(Error::Closed)), "{again:?}");
 }

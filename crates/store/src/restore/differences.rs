@@ -8,7 +8,7 @@ use slatedb::DbIterator;
 use crate::error::Error;
 use crate::key_space::KeySpace;
 use crate::keys::Key;
-use crate::read::{Range, Read, corrupt, decode_value};
+use crate::read::{KeyRange, StoreRead, corrupt, decode_value};
 use slateberg_base::progress::Phase;
 
 /// A key with different values in two states.
@@ -22,7 +22,7 @@ pub(super) struct Difference {
 pub(super) type Records<K> = (Option<<K as Key>::Value>, Option<<K as Key>::Value>);
 
 impl Difference {
-    pub(super) fn decoded<K: Key>(&self) -> Result<K, Error> {
+    pub(super) fn decode_key<K: Key>(&self) -> Result<K, Error> {
         K::decode(&self.key).ok_or_else(|| corrupt(&self.key, "not a key of its space"))
     }
 
@@ -37,18 +37,18 @@ impl Difference {
 
 /// Returns the keys of a space whose values differ.
 pub(super) async fn differences(
-    now: &impl Read,
-    then: &impl Read,
+    now: &impl StoreRead,
+    then: &impl StoreRead,
     space: KeySpace,
     phase: &Phase,
 ) -> Result<Vec<Difference>, Error> {
-    let range = Range::all(space);
+    let range = KeyRange::all(space);
     let (mut now, mut then) = (now.iterate(&range).await?, then.iterate(&range).await?);
     let (mut is, mut was) = (next(&mut now).await?, next(&mut then).await?);
-    let mut found = Vec::new();
+    let mut differences = Vec::new();
     loop {
         let order = match (&is, &was) {
-            (None, None) => return Ok(found),
+            (None, None) => return Ok(differences),
             (Some(_), None) => Ordering::Less,
             (None, Some(_)) => Ordering::Greater,
             (Some((is, _)), Some((was, _))) => is.cmp(was),
@@ -67,12 +67,12 @@ pub(super) async fn differences(
         };
         let (now, then) = (here.map(|(_, value)| value), there.map(|(_, value)| value));
         if now != then {
-            found.push(Difference { key, now, then });
+            differences.push(Difference { key, now, then });
         }
     }
 }
 
-/// Copies the next entry, because entries of an iterator hold a whole block in memory.
+/// Returns a copy of the next entry, because an entry of an iterator keeps a whole block in memory.
 async fn next(entries: &mut DbIterator) -> Result<Option<(Bytes, Bytes)>, Error> {
     let copied = |bytes: &Bytes| Bytes::copy_from_slice(bytes);
     Ok(entries.next().await?.map(|entry| (copied(&entry.key), copied(&entry.value))))

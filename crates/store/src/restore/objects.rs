@@ -1,4 +1,4 @@
-//! Names of the warehouses, namespaces, tables and views that a restore changes.
+//! Resolves the names of the warehouses, namespaces, tables and views that a restore changes.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::error::Error;
 use crate::key_space::KeySpace;
 use crate::keys::{NamespaceKey, WarehouseKey};
-use crate::read::{Range, Read};
+use crate::read::{KeyRange, StoreRead};
 use slateberg_model::ident::TabularKind;
 
 /// Kind of an object.
@@ -39,26 +39,26 @@ pub struct Object {
 /// Objects that a restore changes, ordered by kind and name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Objects {
-    /// Objects that do not exist now.
+    /// Objects that do not exist now, but did in the earlier state.
     pub restored: Vec<Object>,
-    /// Objects that have changed since.
+    /// Objects that exist in both states, but differ.
     pub changed: Vec<Object>,
-    /// Objects that did not exist then.
+    /// Objects that exist now, but did not in the earlier state.
     pub removed: Vec<Object>,
 }
 
 /// Parent and name. A warehouse has no parent.
-pub(super) type NameIn = (Option<Uuid>, String);
+pub(super) type ParentAndName = (Option<Uuid>, String);
 
 /// An object whose full name is not resolved yet.
-pub(super) struct Found {
+pub(super) struct UnresolvedObject {
     pub(super) kind: ObjectKind,
-    pub(super) now: Option<NameIn>,
-    pub(super) then: Option<NameIn>,
+    pub(super) now: Option<ParentAndName>,
+    pub(super) then: Option<ParentAndName>,
 }
 
 /// Names of the warehouses and namespaces of one state.
-struct Names {
+struct StateNames {
     warehouses: HashMap<Uuid, String>,
     namespaces: HashMap<Uuid, (Uuid, String)>,
 }
@@ -74,17 +74,17 @@ impl From<TabularKind> for ObjectKind {
 
 impl Objects {
     /// Resolves the names of the objects of a plan.
-    pub(super) async fn named(
-        found: Vec<Found>,
-        now: &impl Read,
-        then: &impl Read,
+    pub(super) async fn resolve(
+        unresolved: Vec<UnresolvedObject>,
+        now: &impl StoreRead,
+        then: &impl StoreRead,
     ) -> Result<Self, Error> {
         let mut objects = Self::default();
-        if found.is_empty() {
+        if unresolved.is_empty() {
             return Ok(objects);
         }
-        let (names_now, names_then) = (Names::read(now).await?, Names::read(then).await?);
-        for Found { kind, now, then } in found {
+        let (names_now, names_then) = (StateNames::read(now).await?, StateNames::read(then).await?);
+        for UnresolvedObject { kind, now, then } in unresolved {
             let before = now.map(|name| names_now.path(name));
             let after = then.map(|name| names_then.path(name));
             let (list, name, renamed_from) = match (before, after) {
@@ -105,11 +105,11 @@ impl Objects {
     }
 }
 
-impl Names {
-    async fn read(state: &impl Read) -> Result<Self, Error> {
-        let warehouses = Range::all(KeySpace::WarehouseNames);
+impl StateNames {
+    async fn read(state: &impl StoreRead) -> Result<Self, Error> {
+        let warehouses = KeyRange::all(KeySpace::WarehouseNames);
         let warehouses = state.scan::<WarehouseKey>(&warehouses, None).await?;
-        let namespaces = Range::all(KeySpace::Namespaces);
+        let namespaces = KeyRange::all(KeySpace::Namespaces);
         let namespaces = state.scan::<NamespaceKey>(&namespaces, None).await?;
         Ok(Self {
             warehouses: warehouses.into_iter().map(|(key, record)| (record.id, key.0)).collect(),
@@ -120,9 +120,9 @@ impl Names {
         })
     }
 
-    fn path(&self, (mut parent, name): NameIn) -> Vec<String> {
+    fn path(&self, (mut parent, name): ParentAndName) -> Vec<String> {
         let mut path = vec![name];
-        // A damaged store may have a cycle of parents.
+        // In a damaged store, parents may form a cycle.
         while let Some(id) = parent
             && path.len() <= self.namespaces.len() + 1
         {

@@ -1,4 +1,4 @@
-//! Stores with a log in another bucket, opened with right and wrong settings.
+//! Tests of stores with a log in another bucket, which are opened with right and wrong settings.
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use uuid::Uuid;
 use super::Log;
 use crate::Store;
 use crate::error::Error;
-use crate::location::Place;
+use crate::location::StoreLocation;
 use crate::settings::Settings;
-use crate::trying::{assert_holds, crash, write};
+use crate::test_support::{assert_holds, crash, write};
 
 const STATE_URL: &str = "memory:///state";
 
@@ -21,8 +21,11 @@ fn bucket() -> Arc<dyn ObjectStore> {
 }
 
 /// Returns the store in a bucket, with its log in another one.
-fn place(bucket: &Arc<dyn ObjectStore>, log: Option<(&Arc<dyn ObjectStore>, u128)>) -> Place {
-    Place {
+fn location(
+    bucket: &Arc<dyn ObjectStore>,
+    log: Option<(&Arc<dyn ObjectStore>, u128)>,
+) -> StoreLocation {
+    StoreLocation {
         object_store: Arc::clone(bucket),
         path: "state".to_owned(),
         conditional_update: true,
@@ -39,107 +42,111 @@ fn place(bucket: &Arc<dyn ObjectStore>, log: Option<(&Arc<dyn ObjectStore>, u128
     }
 }
 
-async fn open(place: &Place) -> Result<Store, Error> {
-    Store::open(place, Settings::default()).await
+async fn open(location: &StoreLocation) -> Result<Store, Error> {
+    Store::open(location, Settings::default()).await
 }
 
 #[tokio::test]
-async fn a_crash_loses_nothing_of_a_log_in_another_bucket() {
+async fn separate_log_survives_crashes() {
     let (bucket, log) = (bucket(), bucket());
-    // Each start proposes another id. The first one is used.
+    // Each start proposes another id. Only that of the first start is used.
     for (start, name) in ["a", "b", "c", "d"].into_iter().enumerate() {
-        let place = place(&bucket, Some((&log, start as u128)));
-        let store = open(&place).await.expect("it opens");
+        let location = location(&bucket, Some((&log, start as u128)));
+        let store = open(&location).await.expect("the store opens");
         assert_holds(&store.durable(), &["a", "b", "c", "d"][..start]).await;
         write(&store, name).await;
         crash(store).await;
-        let offline = Store::open_offline(&place).await.expect("it can be read");
+        let offline = Store::open_offline(&location).await.expect("it can be read");
         assert_holds(&offline, &["a", "b", "c", "d"][..=start]).await;
     }
     let beside = Path::from("state/wal/00000000000000000001.sst");
-    assert!(bucket.head(&beside).await.is_err(), "no log is beside the rest");
+    assert!(bucket.head(&beside).await.is_err(), "no log is in the bucket of the store");
 }
 
 #[tokio::test]
-async fn a_store_is_not_opened_without_its_log() {
+async fn store_without_its_separate_log_is_rejected() {
     let (bucket, log) = (bucket(), bucket());
-    let store = open(&place(&bucket, Some((&log, 1)))).await.expect("it opens");
+    let store = open(&location(&bucket, Some((&log, 1)))).await.expect("the store opens");
     write(&store, "a").await;
     crash(store).await;
-    let without = place(&bucket, None);
+    let without = location(&bucket, None);
     let elsewhere = Some("memory:///fast".to_owned());
-    let said = |error| match error {
+    let reported_url = |error| match error {
         Some(Error::LogElsewhere(url)) => Some(url),
         other => panic!("{other:?}"),
     };
-    assert_eq!(said(open(&without).await.err()), elsewhere);
-    assert_eq!(said(Store::open_offline(&without).await.err()), elsewhere);
+    assert_eq!(reported_url(open(&without).await.err()), elsewhere);
+    assert_eq!(reported_url(Store::open_offline(&without).await.err()), elsewhere);
     // An empty bucket, and one with the log of another store.
     let (empty, others) = (self::bucket(), self::bucket());
-    let other = open(&place(&self::bucket(), Some((&others, 2)))).await.expect("it opens");
+    let other =
+        open(&location(&self::bucket(), Some((&others, 2)))).await.expect("the store opens");
     crash(other).await;
     for wrong in [&empty, &others] {
-        let wrong = place(&bucket, Some((wrong, 3)));
-        let refused = open(&wrong).await.err();
-        assert!(matches!(refused, Some(Error::OtherLog { .. })), "{refused:?}");
-        let refused = Store::open_offline(&wrong).await.err();
-        assert!(matches!(refused, Some(Error::OtherLog { .. })), "{refused:?}");
+        let wrong = location(&bucket, Some((wrong, 3)));
+        let failure = open(&wrong).await.err();
+        assert!(matches!(failure, Some(Error::OtherLog { .. })), "{failure:?}");
+        let failure = Store::open_offline(&wrong).await.err();
+        assert!(matches!(failure, Some(Error::OtherLog { .. })), "{failure:?}");
     }
-    let store = open(&place(&bucket, Some((&log, 4)))).await.expect("it opens");
+    let store = open(&location(&bucket, Some((&log, 4)))).await.expect("the store opens");
     assert_holds(&store.durable(), &["a"]).await;
 }
 
 #[tokio::test]
-async fn a_store_with_its_log_beside_it_keeps_it_there() {
+async fn log_of_an_existing_store_cannot_be_moved() {
     let (bucket, log) = (bucket(), bucket());
-    let store = open(&place(&bucket, None)).await.expect("it opens");
+    let store = open(&location(&bucket, None)).await.expect("the store opens");
     write(&store, "a").await;
     crash(store).await;
-    let refused = open(&place(&bucket, Some((&log, 1)))).await.err();
-    assert!(matches!(refused, Some(Error::LogInStore(_))), "{refused:?}");
-    let store = open(&place(&bucket, None)).await.expect("it opens");
+    let error = open(&location(&bucket, Some((&log, 1)))).await.err();
+    assert!(matches!(error, Some(Error::LogInStore(_))), "{error:?}");
+    let store = open(&location(&bucket, None)).await.expect("the store opens");
     assert_holds(&store.durable(), &["a"]).await;
 }
 
 #[tokio::test]
-async fn two_stores_do_not_share_a_log() {
+async fn log_of_another_store_is_rejected() {
     let (first, second, log) = (bucket(), bucket(), bucket());
-    let store = open(&place(&first, Some((&log, 1)))).await.expect("it opens");
+    let store = open(&location(&first, Some((&log, 1)))).await.expect("the store opens");
     write(&store, "a").await;
-    // The same path in another bucket, where the log files would have the same names.
-    let refused = open(&place(&second, Some((&log, 2)))).await.err();
-    assert!(matches!(refused, Some(Error::LogOfAnother { .. })), "{refused:?}");
+    // The store has the same path in another bucket, so that its log files would have the same
+    // names.
+    let error = open(&location(&second, Some((&log, 2)))).await.err();
+    assert!(matches!(error, Some(Error::LogOfAnother { .. })), "{error:?}");
     write(&store, "b").await;
     crash(store).await;
 }
 
-/// A start that ended between its first two puts.
+/// The first start ended after it had written the object in the log, but not the one in the store.
 #[tokio::test]
-async fn a_pair_that_was_half_made_is_made_whole() {
+async fn incomplete_log_pair_is_completed() {
     let (bucket, log) = (bucket(), bucket());
-    let half = place(&bucket, Some((&log, 1)));
-    let log_place = half.log.as_ref().expect("it has a log");
-    let pair = super::Pair {
-        id: log_place.id,
+    let unfinished = location(&bucket, Some((&log, 1)));
+    let log_location = unfinished.log.as_ref().expect("it has a log");
+    let pair = super::LogPair {
+        id: log_location.id,
         state_url: STATE_URL.to_owned(),
-        log_url: log_place.url.clone(),
+        log_url: log_location.url.clone(),
     };
-    super::create(&log_place.store(), &half, &pair).await.expect("it is written");
+    super::create(&log_location.store(), &unfinished, &pair).await.expect("it is written");
     for _ in 0..2 {
-        let store = open(&place(&bucket, Some((&log, 2)))).await.expect("it opens");
+        let store = open(&location(&bucket, Some((&log, 2)))).await.expect("the store opens");
         crash(store).await;
     }
 }
 
-/// A start without a separate log has created the store while the pair was created. The second of
-/// both detects the other.
+/// One start creates a store without a separate log while another start creates the pair of
+/// objects. The start with the separate log detects the store.
 #[tokio::test]
-async fn a_store_that_was_made_without_a_log_meanwhile_is_not_opened_with_one() {
+async fn store_created_concurrently_without_a_log_is_rejected() {
     let (bucket, log) = (bucket(), bucket());
-    let with_log = place(&bucket, Some((&log, 1)));
-    super::make(&with_log, with_log.log.as_ref().expect("a log")).await.expect("it is made");
-    let without = slatedb::Db::open("state", Arc::clone(&bucket)).await.expect("it opens");
-    without.close().await.expect("it closes");
-    let refused = open(&with_log).await.err();
-    assert!(matches!(refused, Some(Error::LogInStore(_))), "{refused:?}");
+    let with_log = location(&bucket, Some((&log, 1)));
+    super::create_pair(&with_log, with_log.log.as_ref().expect("a log"))
+        .await
+        .expect("the pair is created");
+    let without = slatedb::Db::open("state", Arc::clone(&bucket)).await.expect("the store opens");
+    without.close().await.expect("the store closes");
+    let error = open(&with_log).await.err();
+    assert!(matches!(error, Some(Error::LogInStore(_))), "{error:?}");
 }

@@ -1,12 +1,12 @@
-//! Storage: the files or objects of SlateDB, with a record of current failures.
+//! Storage: wraps the object stores that SlateDB uses, and records their current failures.
 //!
-//! SlateDB retries most failures forever, and logs them at a level that is off by default. All its
-//! requests pass through `watched`, which logs failures as warnings and ends requests that no retry
-//! can fix.
+//! SlateDB retries most failures forever, and logs them at a level that is off by default.
+//! Therefore all its requests pass through `watched`, which logs failures as warnings and ends
+//! requests that cannot succeed with any retry.
 //!
-//! The effect of a full disk depends on the caller. A start and a subcommand fail with the reason.
-//! A server continues ([`Storage::wait_for_space`]): it serves reads, and its writes wait for
-//! space.
+//! The reaction to a full disk depends on the caller. A starting server and a subcommand fail with
+//! the reason. A running server continues ([`Storage::wait_for_space`]): it serves reads, and its
+//! writes wait until there is space.
 
 mod watched;
 
@@ -22,8 +22,8 @@ use slateberg_wal::JournalState;
 
 /// Minimum interval between warnings about one file.
 const WARN_EVERY: Duration = Duration::from_secs(10);
-/// Time without another attempt after which a failure is not current.
-const CURRENT: Duration = Duration::from_secs(30);
+/// Time after the last attempt after which a failure no longer counts as current.
+const FAILURE_LIFETIME: Duration = Duration::from_secs(30);
 
 /// Current failures of a store's files or objects. Cheap to clone; clones share them.
 #[derive(Clone, Default)]
@@ -32,8 +32,8 @@ pub struct Storage(Arc<Shared>);
 #[derive(Default)]
 struct Shared {
     failures: Mutex<HashMap<Request, Failure>>,
-    /// Whether there are failures, so that a success needs no lock.
-    fails: AtomicBool,
+    /// Whether there are failures. If not, a successful request needs no lock.
+    has_failures: AtomicBool,
     journal: JournalState,
 }
 
@@ -74,7 +74,7 @@ pub struct StorageError {
 }
 
 impl StorageError {
-    /// Whether the file is damaged, not only unreachable.
+    /// Whether the file is damaged, in contrast to a file that cannot be accessed.
     pub fn is_damage(&self) -> bool {
         self.is_damage
     }
@@ -98,12 +98,12 @@ impl Operation {
 }
 
 impl Storage {
-    /// Retries writes that fail temporarily, as on a full disk, until they succeed.
+    /// From now on, retries writes that fail temporarily, as on a full disk, until they succeed.
     pub fn wait_for_space(&self) {
         self.0.journal.wait_for_space();
     }
 
-    /// Stops these retries: the next failure of such a write is final.
+    /// From now on, no longer retries such writes: their next failure is final.
     pub fn give_up_on_space(&self) {
         self.0.journal.give_up_on_space();
     }
@@ -113,15 +113,15 @@ impl Storage {
         self.0.journal.waits_for_space()
     }
 
-    /// Returns the error of the read, write or listing that has failed for at least this time
-    /// without a success.
+    /// Returns the error of a read, write or listing that has failed for at least this time without
+    /// a success in between.
     pub fn failing_for(&self, at_least: Duration) -> Option<String> {
         let failures = self.failures();
         let failing = failures.iter().find(|(request, failure)| {
-            // A failed deletion of garbage has no other effect.
+            // A deletion that fails only leaves garbage.
             request.operation != Operation::Delete
                 && failure.since.elapsed() >= at_least
-                && failure.last.elapsed() < CURRENT
+                && failure.last.elapsed() < FAILURE_LIFETIME
         });
         failing.map(|(request, failure)| {
             let Request { operation, file } = request;
@@ -134,13 +134,13 @@ impl Storage {
         &self.0.journal
     }
 
-    /// Reports which parts of the storage are full.
+    /// Reports for each part of the storage whether it is full.
     pub(super) fn collect(&self, into: &mut Collection) {
         let journal = self.0.journal.is_full();
         let files = self
             .failures()
             .values()
-            .any(|failure| failure.is_full && failure.last.elapsed() < CURRENT);
+            .any(|failure| failure.is_full && failure.last.elapsed() < FAILURE_LIFETIME);
         full_gauge(into, "journal", journal);
         full_gauge(into, "state", files);
     }
@@ -152,11 +152,12 @@ impl Storage {
     fn failed(&self, request: Request, reason: String, is_full: bool) {
         let now = Instant::now();
         let mut failures = self.failures();
-        failures.retain(|_, failure| failure.last.elapsed() < CURRENT);
-        let known = failures.get_mut(&request);
-        if known.as_ref().is_none_or(|known| known.warned.elapsed() >= WARN_EVERY) {
+        failures.retain(|_, failure| failure.last.elapsed() < FAILURE_LIFETIME);
+        let existing = failures.get_mut(&request);
+        if existing.as_ref().is_none_or(|existing| existing.warned.elapsed() >= WARN_EVERY) {
             let Request { operation, file } = &request;
-            let seconds = known.as_ref().map_or(0, |known| known.since.elapsed().as_secs());
+            let seconds =
+                existing.as_ref().map_or(0, |existing| existing.since.elapsed().as_secs());
             let operation = operation.verb();
             tracing::warn!(
                 operation,
@@ -165,21 +166,22 @@ impl Storage {
                 seconds,
                 "storage request failed: retrying"
             );
-            if let Some(known) = known {
-                *known = Failure { since: known.since, last: now, warned: now, reason, is_full };
+            if let Some(existing) = existing {
+                *existing =
+                    Failure { since: existing.since, last: now, warned: now, reason, is_full };
             } else {
                 let failure = Failure { since: now, last: now, warned: now, reason, is_full };
                 failures.insert(request, failure);
             }
-        } else if let Some(known) = known {
-            let Failure { since, warned, .. } = *known;
-            *known = Failure { since, last: now, warned, reason, is_full };
+        } else if let Some(existing) = existing {
+            let Failure { since, warned, .. } = *existing;
+            *existing = Failure { since, last: now, warned, reason, is_full };
         }
-        self.0.fails.store(true, Ordering::Relaxed);
+        self.0.has_failures.store(true, Ordering::Relaxed);
     }
 
     fn succeeded(&self, request: impl FnOnce() -> Request) {
-        if !self.0.fails.load(Ordering::Relaxed) {
+        if !self.0.has_failures.load(Ordering::Relaxed) {
             return;
         }
         let request = request();
@@ -189,7 +191,7 @@ impl Storage {
             let (operation, seconds) = (operation.verb(), failure.since.elapsed().as_secs());
             tracing::info!(operation, file, seconds, "storage request succeeded after retries");
         }
-        self.0.fails.store(!failures.is_empty(), Ordering::Relaxed);
+        self.0.has_failures.store(!failures.is_empty(), Ordering::Relaxed);
     }
 }
 

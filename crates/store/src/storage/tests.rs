@@ -1,4 +1,5 @@
-//! Failures of files: failures that end a request at once, and records of the others.
+//! Tests of failing object stores: some failures end a request at once, the others are recorded and
+//! retried.
 
 use slatedb::object_store::local::LocalFileSystem;
 use slatedb::object_store::memory::InMemory;
@@ -20,17 +21,17 @@ fn directory() -> (tempfile::TempDir, Arc<dyn ObjectStore>) {
 }
 
 #[tokio::test]
-async fn a_range_beyond_the_end_of_a_file_is_final_and_its_error_names_the_file() {
+async fn range_beyond_the_end_of_a_file_is_a_final_error_with_its_name() {
     let (_directory, files) = directory();
     let error = files.get_range(&Path::from("x"), 10..20).await.expect_err("there are 10 bytes");
-    let said = final_error(&error).to_string();
-    assert!(said.starts_with("cannot read /x: it ends after 10 bytes"), "{said}");
+    let message = final_error(&error).to_string();
+    assert!(message.starts_with("cannot read /x: it ends after 10 bytes"), "{message}");
     let read = files.get_range(&Path::from("x"), 8..20).await.expect("the rest of it");
     assert_eq!(&read[..], b"89");
 }
 
 #[tokio::test]
-async fn a_range_beyond_the_end_of_an_object_is_final() {
+async fn range_beyond_the_end_of_an_object_is_a_final_error() {
     let bucket: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
     let bucket = Storage::default().watch(bucket, false);
     bucket.put(&Path::from("x"), "0123456789".into()).await.expect("there is room");
@@ -39,7 +40,7 @@ async fn a_range_beyond_the_end_of_an_object_is_final() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_a_directory_and_a_name_that_is_too_long_are_final() {
+async fn directory_as_file_and_long_name_are_final_errors() {
     let (directory, files) = directory();
     std::fs::create_dir(directory.path().join("d")).expect("there is room");
     let error = files.get(&Path::from("d")).await.expect_err("it is a directory");
@@ -52,14 +53,14 @@ async fn a_file_that_is_a_directory_and_a_name_that_is_too_long_are_final() {
 }
 
 #[tokio::test]
-async fn an_object_that_is_not_there_is_an_answer_and_no_failure() {
+async fn missing_object_is_not_a_storage_failure() {
     let (_directory, files) = directory();
     let error = files.get(&Path::from("y")).await.expect_err("it is not there");
     assert!(matches!(error, Error::NotFound { .. }), "{error}");
 }
 
 #[test]
-fn a_failure_lasts_from_its_first_try_to_a_success() {
+fn failure_lasts_until_the_next_success() {
     let storage = Storage::default();
     let request = || Request { operation: Operation::Read, file: "x".to_owned() };
     assert_eq!(storage.failing_for(Duration::ZERO), None);
@@ -71,5 +72,5 @@ fn a_failure_lasts_from_its_first_try_to_a_success() {
     assert_eq!(storage.failing_for(Duration::ZERO), None);
     let delete = Request { operation: Operation::Delete, ..request() };
     storage.failed(delete, "x".to_owned(), false);
-    assert_eq!(storage.failing_for(Duration::ZERO), None, "garbage may stay");
+    assert_eq!(storage.failing_for(Duration::ZERO), None, "garbage may stay undeleted");
 }

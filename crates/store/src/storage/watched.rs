@@ -1,4 +1,5 @@
-//! [`Watched`]: an object store that records failures, and ends retries that cannot succeed.
+//! [`WatchedObjectStore`]: an object store that records failures, and rejects further retries of
+//! requests that cannot succeed.
 
 use std::fmt;
 use std::ops::Range;
@@ -23,12 +24,12 @@ use slateberg_base::io_failure::{IoFailure, io_error};
 const STORE: &str = "storage";
 
 /// An object store that records failures.
-struct Watched {
+struct WatchedObjectStore {
     inner: Arc<dyn ObjectStore>,
     watch: Watch,
 }
 
-/// Recorder of failures.
+/// Records the outcomes of requests.
 #[derive(Clone)]
 struct Watch {
     storage: Storage,
@@ -36,14 +37,14 @@ struct Watch {
 }
 
 impl Storage {
-    /// Wraps an object store, and records its failures here. `is_local` is for directories, where
-    /// the kind of an error determines whether a retry can succeed.
+    /// Returns an object store that passes requests to `inner` and records their failures here.
+    /// `is_local`: it is a directory, where the kind of an error shows whether a retry can succeed.
     pub fn watch(&self, inner: Arc<dyn ObjectStore>, is_local: bool) -> Arc<dyn ObjectStore> {
-        Arc::new(Watched::new(inner, self.clone(), is_local))
+        Arc::new(WatchedObjectStore::new(inner, self.clone(), is_local))
     }
 }
 
-impl Watched {
+impl WatchedObjectStore {
     fn new(inner: Arc<dyn ObjectStore>, storage: Storage, is_local: bool) -> Self {
         Self { inner, watch: Watch { storage, is_local } }
     }
@@ -54,7 +55,8 @@ impl Watched {
         if is_head || !self.watch.is_local {
             return Ok(result);
         }
-        // The file is read only when its content is. It is read here, where errors are classified.
+        // The store would read the file later, when the caller reads the content. Reading it here
+        // lets errors be classified.
         let (meta, range) = (result.meta.clone(), result.range.clone());
         let (attributes, extensions) = (result.attributes.clone(), result.extensions.clone());
         let content = result.bytes().await?;
@@ -63,7 +65,7 @@ impl Watched {
         Ok(GetResult { payload, meta, range, attributes, extensions })
     }
 
-    /// Returns the reason if a range of an object can never be read because the object is shorter.
+    /// Returns the reason why a range can never be read, if the object is too short.
     async fn beyond_end(&self, location: &Path, range: &GetRange) -> Option<String> {
         let size = self.inner.head(location).await.ok()?.size;
         let first = match range {
@@ -73,13 +75,14 @@ impl Watched {
         };
         (first >= size).then(|| {
             format!(
-                "it ends after {size} bytes, and bytes from {first} on are needed: it is truncated or damaged"
+                "it ends after {size} bytes, but bytes from {first} on are needed: it is truncated or damaged"
             )
         })
     }
 
-    /// Completes a read of ranges.
-    async fn ended_read<T>(
+    /// Records the result of a read of ranges. A range beyond the end of the object is a final
+    /// error.
+    async fn record_read<T>(
         &self,
         location: &Path,
         range: Option<GetRange>,
@@ -89,9 +92,9 @@ impl Watched {
         if let Some(range) = range.filter(|_| failed)
             && let Some(reason) = self.beyond_end(location, &range).await
         {
-            return Err(self.watch.finally(Operation::Read, location.as_ref(), reason, true));
+            return Err(self.watch.final_error(Operation::Read, location.as_ref(), reason, true));
         }
-        self.watch.ended(Operation::Read, location.as_ref(), result)
+        self.watch.record(Operation::Read, location.as_ref(), result)
     }
 }
 
@@ -101,26 +104,26 @@ impl Watch {
         Request { operation, file: format!("{root}{location}") }
     }
 
-    fn ended<T>(&self, operation: Operation, location: &str, result: Result<T>) -> Result<T> {
+    fn record<T>(&self, operation: Operation, location: &str, result: Result<T>) -> Result<T> {
         let error = match result {
-            // The runtime is shutting down, and with it the caller.
+            // The runtime is shutting down, and so is the caller.
             Err(error @ Error::JoinError { .. }) => return Err(error),
             Err(error) if is_failure(&error) => error,
-            answered => {
+            result => {
                 self.storage.succeeded(|| self.request(operation, location));
-                return answered;
+                return result;
             }
         };
         let reason = reason(&error);
         if self.is_final(&error) {
-            return Err(self.finally(operation, location, reason, false));
+            return Err(self.final_error(operation, location, reason, false));
         }
         let is_full = io_error(&error).map(IoFailure::of) == Some(IoFailure::Full);
         self.storage.failed(self.request(operation, location), reason, is_full);
         Err(error)
     }
 
-    /// Whether no retry can fix an error. Buckets recover from most errors.
+    /// Whether no retry can succeed after an error. Buckets recover from most errors.
     fn is_final(&self, error: &Error) -> bool {
         if !self.is_local {
             return false;
@@ -128,12 +131,12 @@ impl Watch {
         match io_error(error).map(IoFailure::of) {
             Some(IoFailure::Full) => !self.storage.waits_for_space(),
             Some(IoFailure::Transient) => false,
-            // Without an error of the system, the request cannot be satisfied by any file.
+            // Without an I/O error as the cause, no state of the file would satisfy the request.
             Some(IoFailure::Final) | None => true,
         }
     }
 
-    fn finally(
+    fn final_error(
         &self,
         operation: Operation,
         location: &str,
@@ -149,7 +152,8 @@ impl Watch {
     }
 }
 
-/// Whether an error is a failure that SlateDB would retry, not a fact about the object.
+/// Whether an error is a failure that SlateDB would retry, in contrast to information about an
+/// object, such as its absence.
 fn is_failure(error: &Error) -> bool {
     slatedb_common::retry::should_retry(error)
 }
@@ -166,20 +170,20 @@ fn reason(error: &Error) -> String {
     reason.to_string()
 }
 
-impl fmt::Debug for Watched {
+impl fmt::Debug for WatchedObjectStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.inner.fmt(f)
     }
 }
 
-impl fmt::Display for Watched {
+impl fmt::Display for WatchedObjectStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.inner.fmt(f)
     }
 }
 
 #[async_trait]
-impl ObjectStore for Watched {
+impl ObjectStore for WatchedObjectStore {
     async fn put_opts(
         &self,
         location: &Path,
@@ -187,7 +191,7 @@ impl ObjectStore for Watched {
         options: PutOptions,
     ) -> Result<PutResult> {
         let put = self.inner.put_opts(location, payload, options).await;
-        self.watch.ended(Operation::Write, location.as_ref(), put)
+        self.watch.record(Operation::Write, location.as_ref(), put)
     }
 
     async fn put_multipart_opts(
@@ -196,21 +200,21 @@ impl ObjectStore for Watched {
         options: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
         let begun = self.inner.put_multipart_opts(location, options).await;
-        let inner = self.watch.ended(Operation::Write, location.as_ref(), begun)?;
+        let inner = self.watch.record(Operation::Write, location.as_ref(), begun)?;
         let (watch, file) = (self.watch.clone(), location.to_string());
         Ok(Box::new(WatchedUpload { inner, watch, file }))
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         let range = options.range.clone();
-        let got = self.get(location, options).await;
-        self.ended_read(location, range, got).await
+        let result = self.get(location, options).await;
+        self.record_read(location, range, result).await
     }
 
     async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let furthest = ranges.iter().max_by_key(|range| range.start).cloned();
-        let got = self.inner.get_ranges(location, ranges).await;
-        self.ended_read(location, furthest.map(GetRange::Bounded), got).await
+        let result = self.inner.get_ranges(location, ranges).await;
+        self.record_read(location, furthest.map(GetRange::Bounded), result).await
     }
 
     fn delete_stream(
@@ -218,9 +222,10 @@ impl ObjectStore for Watched {
         locations: BoxStream<'static, Result<Path>>,
     ) -> BoxStream<'static, Result<Path>> {
         let watch = self.watch.clone();
-        // An error does not contain its location. In a directory, its reason does.
+        // An error does not contain the location of the object. In a directory, the reason contains
+        // it.
         let deleted = self.inner.delete_stream(locations);
-        deleted.map(move |deleted| watch.ended(Operation::Delete, "", deleted)).boxed()
+        deleted.map(move |deleted| watch.record(Operation::Delete, "", deleted)).boxed()
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
@@ -237,23 +242,23 @@ impl ObjectStore for Watched {
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
         let listed = self.inner.list_with_delimiter(prefix).await;
-        self.watch.ended(Operation::List, prefix.map_or("", Path::as_ref), listed)
+        self.watch.record(Operation::List, prefix.map_or("", Path::as_ref), listed)
     }
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
         let copied = self.inner.copy_opts(from, to, options).await;
-        self.watch.ended(Operation::Copy, from.as_ref(), copied)
+        self.watch.record(Operation::Copy, from.as_ref(), copied)
     }
 }
 
-impl Watched {
+impl WatchedObjectStore {
     fn watched_list(
         &self,
         prefix: Option<&Path>,
         listed: BoxStream<'static, Result<ObjectMeta>>,
     ) -> BoxStream<'static, Result<ObjectMeta>> {
         let (watch, prefix) = (self.watch.clone(), prefix.map(Path::to_string).unwrap_or_default());
-        listed.map(move |listed| watch.ended(Operation::List, &prefix, listed)).boxed()
+        listed.map(move |listed| watch.record(Operation::List, &prefix, listed)).boxed()
     }
 }
 
@@ -276,12 +281,12 @@ impl MultipartUpload for WatchedUpload {
     fn put_part(&mut self, data: PutPayload) -> UploadPart {
         let (watch, file) = (self.watch.clone(), self.file.clone());
         let put = self.inner.put_part(data);
-        put.map(move |put| watch.ended(Operation::Write, &file, put)).boxed()
+        put.map(move |put| watch.record(Operation::Write, &file, put)).boxed()
     }
 
     async fn complete(&mut self) -> Result<PutResult> {
         let completed = self.inner.complete().await;
-        self.watch.ended(Operation::Write, &self.file, completed)
+        self.watch.record(Operation::Write, &self.file, completed)
     }
 
     async fn abort(&mut self) -> Result<()> {

@@ -40,7 +40,7 @@ pub(super) fn metrics(
     began_ns: u64,
     now_ns: u64,
 ) -> ExportMetricsServiceRequest {
-    let at = Moment { began_ns, now_ns };
+    let at = ExportTimes { began_ns, now_ns };
     let metrics = all.metrics().filter_map(|(name, metric)| {
         Some(Metric {
             name: name.clone(),
@@ -59,12 +59,12 @@ pub(super) fn metrics(
 
 /// The start of counting, and the time of the collection.
 #[derive(Clone, Copy)]
-struct Moment {
+struct ExportTimes {
     began_ns: u64,
     now_ns: u64,
 }
 
-impl Moment {
+impl ExportTimes {
     /// Encodes the series of a metric. Returns `None` if there are none.
     fn data(self, data: &Data) -> Option<metric::Data> {
         let cumulative = AggregationTemporality::Cumulative as i32;

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_say_what_the_specification_says_that_they_do() {
+    fn variables_have_the_effects_of_the_specification() {
         let found = of(&[
             ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318/"),
             ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://traces/x"),
@@ -151,20 +151,20 @@ mod tests {
 
     #[test]
     fn settings_win_over_variables() {
-        let told = of(&[
+        let from_environment = of(&[
             ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318"),
             ("OTEL_SERVICE_NAME", "lake"),
         ]);
         let endpoint = "http://other".to_owned();
         let settings = OtlpSettings { endpoint, ..OtlpSettings::default() };
-        let settings = settings.or(told.expect("they are valid"));
+        let settings = settings.or(from_environment.expect("they are valid"));
         assert_eq!((settings.endpoint.as_str(), settings.service_name.as_str()), {
             ("http://other", "lake")
         });
     }
 
     #[test]
-    fn nothing_is_sent_where_nothing_says_so() {
+    fn disabled_sdk_or_exporter_sends_nothing() {
         let on = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318");
         for pairs in [vec![], vec![on, ("OTEL_SDK_DISABLED", "TRUE")]] {
             assert_eq!(of(&pairs), Ok(OtlpSettings::default()));
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_done_is_refused() {
+    fn unsupported_variable_values_are_rejected() {
         for (name, value) in [
             ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"),
             ("OTEL_TRACES_SAMPLER", "jaeger_remote"),

@@ -9,13 +9,13 @@
 //! While a collector does not respond, up to `queue_spans_max` spans stay in memory. Requests are
 //! never delayed.
 
-mod complaints;
 mod encode;
 pub mod environment;
 #[cfg(feature = "otlp-grpc")]
 mod grpc;
 mod headers;
 mod invalid;
+mod loss_log;
 mod send;
 mod traces;
 
@@ -30,8 +30,8 @@ use tokio::time::MissedTickBehavior;
 use super::collection::Collection;
 use super::registry::Registry;
 use super::settings::OtlpSettings;
-use complaints::Complaints;
 pub use invalid::InvalidOtlp;
+use loss_log::LossLog;
 use send::Sender;
 pub use send::check;
 use slateberg_base::clock::Clock;
@@ -39,7 +39,7 @@ pub use traces::Traces;
 
 /// Counts of exported and lost metrics.
 #[derive(Debug, Default)]
-struct Tally {
+struct ExportCounts {
     sent: AtomicU64,
     lost: AtomicU64,
 }
@@ -54,14 +54,14 @@ pub struct Exporter {
 struct MetricsTask {
     settings: OtlpSettings,
     url: String,
-    every: Duration,
+    interval: Duration,
     clock: Arc<dyn Clock>,
     began_ns: u64,
-    tally: Arc<Tally>,
+    counts: Arc<ExportCounts>,
 }
 
 /// Running export tasks.
-pub struct Running {
+pub struct RunningExporter {
     stop: watch::Sender<bool>,
     metrics: Option<JoinHandle<()>>,
     traces: Option<Traces>,
@@ -75,10 +75,10 @@ impl Exporter {
         let metrics = settings.metrics_url().map(|url| MetricsTask {
             settings: settings.clone(),
             url,
-            every: Duration::from_millis(settings.metrics_interval_ms.max(1)),
+            interval: Duration::from_millis(settings.metrics_interval_ms.max(1)),
             clock: Arc::clone(clock),
             began_ns: clock.now_ns(),
-            tally: Arc::default(),
+            counts: Arc::default(),
         });
         let flush_max = Duration::from_millis(settings.flush_ms_max);
         Ok(Self { metrics, traces: None, flush_max })
@@ -93,21 +93,21 @@ impl Exporter {
     /// Registers the exporter's counters.
     pub fn register(&self, registry: &Registry) {
         if let Some(metrics) = &self.metrics {
-            let tally = Arc::clone(&metrics.tally);
-            registry.register("otlp", move |into| tally.collect(into));
+            let counts = Arc::clone(&metrics.counts);
+            registry.register("otlp", move |into| counts.collect(into));
         }
     }
 
     /// Starts to export the metrics of this registry.
-    pub fn start(self, registry: &Arc<Registry>) -> Running {
+    pub fn start(self, registry: &Arc<Registry>) -> RunningExporter {
         let (stop, stopping) = watch::channel(false);
         let spawn = |task: MetricsTask| tokio::spawn(task.run(Arc::clone(registry), stopping));
         let Self { metrics, traces, flush_max } = self;
-        Running { stop, metrics: metrics.map(spawn), traces, flush_max }
+        RunningExporter { stop, metrics: metrics.map(spawn), traces, flush_max }
     }
 }
 
-impl Running {
+impl RunningExporter {
     /// Flushes metrics and traces, for at most `flush_max`.
     pub async fn finish(self) {
         let Self { stop, metrics, traces, flush_max } = self;
@@ -128,7 +128,7 @@ impl Running {
     }
 }
 
-impl Tally {
+impl ExportCounts {
     fn collect(&self, into: &mut Collection) {
         for (result, count) in [("sent", &self.sent), ("lost", &self.lost)] {
             let series = super::collection::attributes([("result", result)]);
@@ -151,8 +151,8 @@ impl MetricsTask {
             Ok(sender) => sender,
             Err(error) => return tracing::error!(%error, "metrics are not exported"),
         };
-        let mut complaints = Complaints::default();
-        let mut ticks = tokio::time::interval(self.every);
+        let mut loss_log = LossLog::default();
+        let mut ticks = tokio::time::interval(self.interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let stopped = tokio::select! {
@@ -167,8 +167,8 @@ impl MetricsTask {
             if stopped {
                 return;
             }
-            let lost = self.tally.lost.load(Ordering::Relaxed);
-            complaints.look(lost, "looks at metrics");
+            let lost = self.counts.lost.load(Ordering::Relaxed);
+            loss_log.log_losses(lost, "looks at metrics");
         }
     }
 
@@ -176,10 +176,10 @@ impl MetricsTask {
         let now_ns = self.clock.now_ns();
         let message = encode::metrics(&sender.resource, &registry.collect(), self.began_ns, now_ns);
         let counter = match sender.send(message).await {
-            Ok(()) => &self.tally.sent,
+            Ok(()) => &self.counts.sent,
             Err(error) => {
                 tracing::debug!(%error, "export of metrics failed");
-                &self.tally.lost
+                &self.counts.lost
             }
         };
         counter.fetch_add(1, Ordering::Relaxed);

@@ -17,7 +17,7 @@ use crate::settings::{OtlpSettings, Protocol};
 use slateberg_base::retry::Backoff;
 
 /// Maximum number of attempts per request.
-const TRIES_MAX: usize = 4;
+const ATTEMPTS_MAX: usize = 4;
 const DELAY_MIN: Duration = Duration::from_millis(500);
 const DELAY_MAX: Duration = Duration::from_secs(5);
 /// Maximum delay that the server accepts from a collector's `Retry-After`.
@@ -68,12 +68,12 @@ pub(super) fn client(settings: &OtlpSettings) -> Result<Client, InvalidOtlp> {
 
 /// HTTP client for the SDK, which calls it from a thread without a runtime.
 #[derive(Debug)]
-pub(super) struct Posts {
+pub(super) struct SdkHttpClient {
     client: Client,
     runtime: Handle,
 }
 
-impl Posts {
+impl SdkHttpClient {
     /// Creates a client that sends on the current runtime.
     pub(super) fn new(client: Client) -> Self {
         Self { client, runtime: Handle::current() }
@@ -81,7 +81,7 @@ impl Posts {
 }
 
 #[async_trait]
-impl HttpClient for Posts {
+impl HttpClient for SdkHttpClient {
     /// Sends only the configured headers. The SDK would add headers of `OTEL_*` variables.
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let (parts, body) = request.into_parts();
@@ -98,12 +98,12 @@ impl HttpClient for Posts {
 
 /// Sends metrics to one URL.
 pub(super) struct Sender {
-    way: Way,
+    transport: Transport,
     /// The server's attributes, which every request contains.
     pub(super) resource: Resource,
 }
 
-enum Way {
+enum Transport {
     Http(Client, String),
     #[cfg(feature = "otlp-grpc")]
     Grpc(Box<super::grpc::Metrics>),
@@ -114,7 +114,7 @@ enum Way {
 pub(super) enum Error {
     /// No response.
     #[error("{0}")]
-    Unanswered(reqwest::Error),
+    NoResponse(reqwest::Error),
     /// The collector rejected them.
     #[error("the collector returned {0}")]
     Rejected(StatusCode),
@@ -131,27 +131,27 @@ impl Sender {
         url: &str,
         resource: Resource,
     ) -> Result<Self, InvalidOtlp> {
-        let way = match settings.protocol {
-            Protocol::HttpProtobuf => Way::Http(client(settings)?, url.to_owned()),
+        let transport = match settings.protocol {
+            Protocol::HttpProtobuf => Transport::Http(client(settings)?, url.to_owned()),
             #[cfg(feature = "otlp-grpc")]
-            Protocol::Grpc => Way::Grpc(Box::new(super::grpc::Metrics::new(settings, url)?)),
+            Protocol::Grpc => Transport::Grpc(Box::new(super::grpc::Metrics::new(settings, url)?)),
             #[cfg(not(feature = "otlp-grpc"))]
             Protocol::Grpc => return Err(InvalidOtlp::no_grpc()),
         };
-        Ok(Self { way, resource })
+        Ok(Self { transport, resource })
     }
 
     /// Sends a message. Retries as defined by OTLP.
     pub(super) async fn send(&self, message: ExportMetricsServiceRequest) -> Result<(), Error> {
         let mut backoff = Backoff::new(DELAY_MIN, DELAY_MAX);
-        let mut tries = 0;
+        let mut attempts = 0;
         loop {
-            tries += 1;
-            let (error, wait) = match self.way.send(&message).await {
+            attempts += 1;
+            let (error, wait) = match self.transport.send(&message).await {
                 Ok(()) => return Ok(()),
                 Err(failed) => failed,
             };
-            if tries == TRIES_MAX || !error.is_transient() {
+            if attempts == ATTEMPTS_MAX || !error.is_transient() {
                 return Err(error);
             }
             match wait {
@@ -162,7 +162,7 @@ impl Sender {
     }
 }
 
-impl Way {
+impl Transport {
     /// Sends a message once. Errors with the delay that the collector requests before the next
     /// attempt, if any.
     async fn send(
@@ -177,7 +177,7 @@ impl Way {
                         let wait = retry_after(response.headers());
                         Err((Error::Rejected(response.status()), wait))
                     }
-                    Err(error) => Err((Error::Unanswered(error.without_url()), None)),
+                    Err(error) => Err((Error::NoResponse(error.without_url()), None)),
                 }
             }
             #[cfg(feature = "otlp-grpc")]
@@ -192,7 +192,7 @@ impl Way {
 impl Error {
     fn is_transient(&self) -> bool {
         match self {
-            Self::Unanswered(_) => true,
+            Self::NoResponse(_) => true,
             Self::Rejected(status) => matches!(status.as_u16(), 429 | 502 | 503 | 504),
             #[cfg(feature = "otlp-grpc")]
             Self::Status(status) => super::grpc::is_transient(status),

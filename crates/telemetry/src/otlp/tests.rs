@@ -31,20 +31,21 @@ use slateberg_base::secret::Secret;
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 
 /// A received request: path, headers and body.
-type Came = (String, HeaderMap, Bytes);
+type ReceivedRequest = (String, HeaderMap, Bytes);
 
 /// Receives requests and responds with these statuses in order; the last one repeats.
 #[derive(Clone)]
 struct Receiver {
-    came: Arc<Mutex<Vec<Came>>>,
-    answers: Arc<Mutex<Vec<StatusCode>>>,
+    received: Arc<Mutex<Vec<ReceivedRequest>>>,
+    responses: Arc<Mutex<Vec<StatusCode>>>,
 }
 
 impl Receiver {
-    async fn listen(answers: &[StatusCode]) -> (Self, SocketAddr) {
-        let mut answers = answers.to_vec();
-        answers.reverse();
-        let receiver = Self { came: Arc::default(), answers: Arc::new(Mutex::new(answers)) };
+    async fn listen(responses: &[StatusCode]) -> (Self, SocketAddr) {
+        let mut responses = responses.to_vec();
+        responses.reverse();
+        let receiver =
+            Self { received: Arc::default(), responses: Arc::new(Mutex::new(responses)) };
         let routes = Router::new().fallback(receive).with_state(receiver.clone());
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("it is bound");
@@ -54,8 +55,8 @@ impl Receiver {
 
     /// Returns the bodies of requests to a path.
     fn bodies(&self, path: &str) -> Vec<Bytes> {
-        let came = self.came.lock().expect("no panic");
-        came.iter().filter(|(to, ..)| to == path).map(|(.., body)| body.clone()).collect()
+        let received = self.received.lock().expect("no panic");
+        received.iter().filter(|(to, ..)| to == path).map(|(.., body)| body.clone()).collect()
     }
 }
 
@@ -65,9 +66,9 @@ async fn receive(
     headers: HeaderMap,
     body: Bytes,
 ) -> StatusCode {
-    receiver.came.lock().expect("no panic").push((uri.path().to_owned(), headers, body));
-    let mut answers = receiver.answers.lock().expect("no panic");
-    if answers.len() > 1 { answers.pop().expect("there are two") } else { answers[0] }
+    receiver.received.lock().expect("no panic").push((uri.path().to_owned(), headers, body));
+    let mut responses = receiver.responses.lock().expect("no panic");
+    if responses.len() > 1 { responses.pop().expect("there are two") } else { responses[0] }
 }
 
 fn settings(address: SocketAddr) -> OtlpSettings {
@@ -101,7 +102,7 @@ fn request(traces: &Traces) {
 }
 
 /// Exports the spans of one request, and returns the registry that counts them.
-async fn sent(settings: &OtlpSettings) -> Arc<Registry> {
+async fn export_request(settings: &OtlpSettings) -> Arc<Registry> {
     let registry = Arc::new(Registry::default());
     let traces = Traces::new(settings).expect("they are valid").expect("traces go somewhere");
     request(&traces);
@@ -112,12 +113,12 @@ async fn sent(settings: &OtlpSettings) -> Arc<Registry> {
 }
 
 /// Renders the exporter's metrics.
-fn told(registry: &Registry) -> String {
+fn render_metrics(registry: &Registry) -> String {
     render(&registry.collect())
 }
 
 fn counts(registry: &Registry, sent: u64, lost: u64) -> bool {
-    let text = told(registry);
+    let text = render_metrics(registry);
     [("sent", sent), ("lost", lost)].iter().all(|(result, count)| {
         text.contains(&format!("slateberg_otlp_spans_total{{result=\"{result}\"}} {count}\n"))
     })
@@ -126,7 +127,7 @@ fn counts(registry: &Registry, sent: u64, lost: u64) -> bool {
 #[tokio::test]
 async fn waiting_spans_are_sent_at_the_end_with_headers_and_parents() {
     let (receiver, address) = Receiver::listen(&[StatusCode::OK]).await;
-    let registry = sent(&settings(address)).await;
+    let registry = export_request(&settings(address)).await;
     let bodies = receiver.bodies("/v1/traces");
     let [body] = &bodies[..] else { panic!("{}", bodies.len()) };
     let message = ExportTraceServiceRequest::decode(body.clone()).expect("it is a message");
@@ -140,36 +141,36 @@ async fn waiting_spans_are_sent_at_the_end_with_headers_and_parents() {
     assert_eq!(parent, [TRACE, "00f067aa0ba902b7"]);
     assert_eq!(request.trace_state, "congo=t61");
     assert!(spans.iter().all(|span| span.attributes.is_empty()), "{spans:?}");
-    let headers = receiver.came.lock().expect("no panic")[0].1.clone();
+    let headers = receiver.received.lock().expect("no panic")[0].1.clone();
     assert_eq!(headers["x-key"], "hunter2");
     assert_eq!(headers["content-type"], "application/x-protobuf");
-    assert!(counts(&registry, 2, 0), "{}", told(&registry));
+    assert!(counts(&registry, 2, 0), "{}", render_metrics(&registry));
 }
 
 #[tokio::test]
 async fn export_is_repeated_while_the_collector_is_busy() {
-    let answers = [StatusCode::SERVICE_UNAVAILABLE, StatusCode::OK];
-    let (receiver, address) = Receiver::listen(&answers).await;
-    let registry = sent(&settings(address)).await;
+    let responses = [StatusCode::SERVICE_UNAVAILABLE, StatusCode::OK];
+    let (receiver, address) = Receiver::listen(&responses).await;
+    let registry = export_request(&settings(address)).await;
     let bodies = receiver.bodies("/v1/traces");
     assert!(bodies.len() == 2 && bodies[0] == bodies[1], "{}", bodies.len());
-    assert!(counts(&registry, 2, 0), "{}", told(&registry));
+    assert!(counts(&registry, 2, 0), "{}", render_metrics(&registry));
 }
 
 #[tokio::test]
 async fn spans_that_a_collector_rejects_are_counted_as_lost() {
     let (receiver, address) = Receiver::listen(&[StatusCode::BAD_REQUEST]).await;
-    let registry = sent(&settings(address)).await;
+    let registry = export_request(&settings(address)).await;
     assert_eq!(receiver.bodies("/v1/traces").len(), 1);
-    assert!(counts(&registry, 0, 2), "{}", told(&registry));
+    assert!(counts(&registry, 0, 2), "{}", render_metrics(&registry));
 }
 
 #[tokio::test]
-async fn spans_for_which_the_queue_has_no_room_are_counted_as_lost() {
+async fn spans_beyond_the_queue_limit_are_counted_as_lost() {
     let (_receiver, address) = Receiver::listen(&[StatusCode::OK]).await;
     let settings = OtlpSettings { queue_spans_max: 1, ..settings(address) };
-    let registry = sent(&settings).await;
-    assert!(counts(&registry, 1, 1), "{}", told(&registry));
+    let registry = export_request(&settings).await;
+    assert!(counts(&registry, 1, 1), "{}", render_metrics(&registry));
 }
 
 #[tokio::test]
@@ -177,7 +178,7 @@ async fn shutdown_does_not_wait_for_a_collector_that_never_responds() {
     // The collector accepts connections and never responds.
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("it is bound");
-    sent(&OtlpSettings { flush_ms_max: 20, ..settings(address) }).await;
+    export_request(&OtlpSettings { flush_ms_max: 20, ..settings(address) }).await;
 }
 
 #[tokio::test]
@@ -211,14 +212,14 @@ async fn spans_are_sent_over_grpc_to_their_service_with_the_headers() {
     let settings = OtlpSettings { protocol: Protocol::Grpc, ..settings(address) };
     // The receiver does not support gRPC and sends no gRPC status. The test checks only the
     // received body.
-    let registry = sent(&settings).await;
-    assert!(counts(&registry, 0, 2), "{}", told(&registry));
+    let registry = export_request(&settings).await;
+    assert!(counts(&registry, 0, 2), "{}", render_metrics(&registry));
     let path = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
     let body = receiver.bodies(path).pop().expect("something came");
     // Each message is preceded by one byte for compression and four for its length.
     let message = ExportTraceServiceRequest::decode(body.slice(5..)).expect("it is a message");
     assert_eq!(message.resource_spans[0].scope_spans[0].spans.len(), 2);
-    let headers = receiver.came.lock().expect("no panic")[0].1.clone();
+    let headers = receiver.received.lock().expect("no panic")[0].1.clone();
     assert_eq!(headers["x-key"], "hunter2");
     assert_eq!(headers["content-type"], "application/grpc");
 }
@@ -242,21 +243,21 @@ async fn nothing_is_exported_without_an_endpoint() {
     assert!(Traces::new(&OtlpSettings::default()).expect("they are valid").is_none());
     let registry = Arc::new(Registry::default());
     exporter.register(&registry);
-    assert_eq!(told(&registry), "");
+    assert_eq!(render_metrics(&registry), "");
     exporter.start(&registry).finish().await;
 }
 
 #[test]
 fn invalid_settings_are_rejected_without_their_secrets() {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let refused = |change: fn(&mut OtlpSettings)| {
+    let rejection = |change: fn(&mut OtlpSettings)| {
         let mut settings = settings(SocketAddr::from(([127, 0, 0, 1], 1)));
         change(&mut settings);
         Exporter::new(&settings, &clock).err().expect("it is refused").to_string()
     };
-    assert!(refused(|it| it.endpoint = "grpc://x:4317".to_owned()).contains("traces_endpoint"));
-    assert!(refused(|it| it.endpoint = "collector:4318".to_owned()).contains("traces_endpoint"));
-    let wrong = refused(|it| {
+    assert!(rejection(|it| it.endpoint = "grpc://x:4317".to_owned()).contains("traces_endpoint"));
+    assert!(rejection(|it| it.endpoint = "collector:4318".to_owned()).contains("traces_endpoint"));
+    let wrong = rejection(|it| {
         it.headers.insert("x-key".to_owned(), Secret::new("hunter\n2"));
     });
     assert!(wrong.contains("headers.x-key") && !wrong.contains("hunter"), "{wrong}");

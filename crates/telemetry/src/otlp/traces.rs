@@ -15,14 +15,14 @@ use opentelemetry_sdk::trace::{
 };
 use tracing_subscriber::{Layer, Registry as Subscriber};
 
-use super::complaints::Complaints;
 use super::encode::{SCOPE, resource};
 use super::invalid::InvalidOtlp;
-use super::send::{Posts, check, client};
+use super::loss_log::LossLog;
+use super::send::{SdkHttpClient, check, client};
 use crate::collection::{Collection, attributes};
 use crate::registry::Registry;
 use crate::settings::{OtlpSettings, Protocol};
-use crate::traces::{InRequest, LOG_FIELDS, SampledOnly, is_exported};
+use crate::traces::{LOG_FIELDS, RequestSpanFilter, SampledOnlyLayer, is_exported};
 use slateberg_base::version::VERSION;
 
 /// Maximum number of spans per request to the collector.
@@ -36,13 +36,13 @@ const LINKS_MAX: u32 = 4096;
 #[derive(Debug)]
 pub struct Traces {
     provider: SdkTracerProvider,
-    tally: Arc<Tally>,
+    counts: Arc<ExportCounts>,
     flush_max: Duration,
 }
 
 /// Counts of waiting, exported and lost spans.
 #[derive(Debug, Default)]
-struct Tally {
+struct ExportCounts {
     waiting: AtomicUsize,
     sent: AtomicU64,
     lost: AtomicU64,
@@ -54,20 +54,20 @@ impl Traces {
     pub fn new(settings: &OtlpSettings) -> Result<Option<Self>, InvalidOtlp> {
         check(settings)?;
         let Some(url) = settings.traces_url() else { return Ok(None) };
-        let tally = Arc::new(Tally::default());
-        let exporter = Counted {
+        let counts = Arc::new(ExportCounts::default());
+        let exporter = CountedExporter {
             inner: exporter(settings, &url)?,
-            tally: Arc::clone(&tally),
-            complaints: Mutex::default(),
+            counts: Arc::clone(&counts),
+            loss_log: Mutex::default(),
         };
         let spans_max = settings.queue_spans_max.max(1);
         let batch = BatchConfigBuilder::default()
             .with_max_queue_size(spans_max)
             .with_max_export_batch_size(BATCH_SPANS_MAX.min(spans_max))
             .with_scheduled_delay(BATCH_WAIT);
-        let processor = Bounded {
+        let processor = BoundedSpanProcessor {
             inner: BatchSpanProcessor::new(exporter, batch.build()),
-            tally: Arc::clone(&tally),
+            counts: Arc::clone(&counts),
             spans_max,
         };
         let provider = SdkTracerProvider::builder()
@@ -78,7 +78,7 @@ impl Traces {
             .with_max_links_per_span(LINKS_MAX)
             .build();
         let flush_max = Duration::from_millis(settings.flush_ms_max);
-        Ok(Some(Self { provider, tally, flush_max }))
+        Ok(Some(Self { provider, counts, flush_max }))
     }
 
     /// Returns subscriber layers that create and export the spans of sampled requests only.
@@ -91,13 +91,16 @@ impl Traces {
             .with_threads(false)
             .with_target(false)
             .with_tracked_inactivity(false);
-        vec![SampledOnly.boxed(), layer.with_filter(InRequest { wants: is_exported }).boxed()]
+        vec![
+            SampledOnlyLayer.boxed(),
+            layer.with_filter(RequestSpanFilter { selects: is_exported }).boxed(),
+        ]
     }
 
     /// Registers the counters.
     pub(super) fn register(&self, registry: &Registry) {
-        let tally = Arc::clone(&self.tally);
-        registry.register("otlp.spans", move |into| tally.collect(into));
+        let counts = Arc::clone(&self.counts);
+        registry.register("otlp.spans", move |into| counts.collect(into));
     }
 
     /// Flushes the waiting spans, for at most `flush_max`.
@@ -111,7 +114,7 @@ impl Traces {
     }
 }
 
-impl Tally {
+impl ExportCounts {
     fn collect(&self, into: &mut Collection) {
         for (result, count) in [("sent", &self.sent), ("lost", &self.lost)] {
             let (help, series) = ("Spans of kept traces.", attributes([("result", result)]));
@@ -126,7 +129,7 @@ fn exporter(settings: &OtlpSettings, url: &str) -> Result<OtlpExporter, InvalidO
     let built = match settings.protocol {
         Protocol::HttpProtobuf => OtlpExporter::builder()
             .with_http()
-            .with_http_client(Posts::new(client(settings)?))
+            .with_http_client(SdkHttpClient::new(client(settings)?))
             .with_endpoint(url)
             .with_timeout(timeout)
             .with_protocol(opentelemetry_otlp::Protocol::HttpBinary)
@@ -150,22 +153,22 @@ fn exporter(settings: &OtlpSettings, url: &str) -> Result<OtlpExporter, InvalidO
 
 /// Forwards spans up to a limit of waiting ones, and counts the dropped ones.
 #[derive(Debug)]
-struct Bounded {
+struct BoundedSpanProcessor {
     inner: BatchSpanProcessor,
-    tally: Arc<Tally>,
+    counts: Arc<ExportCounts>,
     spans_max: usize,
 }
 
-impl SpanProcessor for Bounded {
+impl SpanProcessor for BoundedSpanProcessor {
     fn on_start(&self, span: &mut Span, context: &opentelemetry::Context) {
         self.inner.on_start(span, context);
     }
 
     fn on_end(&self, span: SpanData) {
         // The SDK drops spans too, but reports the number only at shutdown.
-        if self.tally.waiting.fetch_add(1, Ordering::Relaxed) >= self.spans_max {
-            self.tally.waiting.fetch_sub(1, Ordering::Relaxed);
-            self.tally.lost.fetch_add(1, Ordering::Relaxed);
+        if self.counts.waiting.fetch_add(1, Ordering::Relaxed) >= self.spans_max {
+            self.counts.waiting.fetch_sub(1, Ordering::Relaxed);
+            self.counts.lost.fetch_add(1, Ordering::Relaxed);
         } else {
             self.inner.on_end(exported(span));
         }
@@ -196,27 +199,27 @@ fn exported(mut span: SpanData) -> SpanData {
 
 /// Counts exported and lost spans, and logs failures at a limited rate.
 #[derive(Debug)]
-struct Counted {
+struct CountedExporter {
     inner: OtlpExporter,
-    tally: Arc<Tally>,
-    complaints: Mutex<Complaints>,
+    counts: Arc<ExportCounts>,
+    loss_log: Mutex<LossLog>,
 }
 
-impl SpanExporter for Counted {
+impl SpanExporter for CountedExporter {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
         let spans = batch.len();
-        self.tally.waiting.fetch_sub(spans, Ordering::Relaxed);
+        self.counts.waiting.fetch_sub(spans, Ordering::Relaxed);
         let result = self.inner.export(batch).await;
         let counter = match &result {
-            Ok(()) => &self.tally.sent,
+            Ok(()) => &self.counts.sent,
             Err(error) => {
                 tracing::debug!(%error, "export of spans failed");
-                &self.tally.lost
+                &self.counts.lost
             }
         };
         counter.fetch_add(spans as u64, Ordering::Relaxed);
-        let lost = self.tally.lost.load(Ordering::Relaxed);
-        self.complaints.lock().unwrap_or_else(PoisonError::into_inner).look(lost, "spans");
+        let lost = self.counts.lost.load(Ordering::Relaxed);
+        self.loss_log.lock().unwrap_or_else(PoisonError::into_inner).log_losses(lost, "spans");
         result
     }
 

@@ -1,4 +1,4 @@
-//! The writing thread: order of writes and syncs, and disk failures.
+//! Tests of the writing thread: the order of writes and syncs, and failures of the disk.
 
 use std::io::ErrorKind;
 use std::sync::atomic::AtomicBool;
@@ -7,7 +7,7 @@ use super::*;
 use crate::error::Error;
 
 const ENOSPC: i32 = 28;
-/// The numbers are those of Linux and macOS.
+/// The error number is the one of Linux or macOS.
 const EDQUOT: i32 = if cfg!(target_os = "linux") { 122 } else { 69 };
 const EMFILE: i32 = 24;
 const EROFS: i32 = 30;
@@ -16,7 +16,7 @@ const EROFS: i32 = 30;
 const FRAME: usize = 10;
 
 /// A file whose writes fail while the test requires it.
-struct Failing {
+struct FailingFile {
     file: File,
     disk: Arc<Disk>,
 }
@@ -24,7 +24,7 @@ struct Failing {
 /// A disk with simulated failures.
 #[derive(Default)]
 struct Disk {
-    /// The error of writes, which occurs after half of the bytes.
+    /// The error that each write returns after it has written half of its bytes.
     writing: Mutex<Option<i32>>,
     cutting: AtomicBool,
     syncing: Mutex<Option<ErrorKind>>,
@@ -36,7 +36,7 @@ impl Disk {
     }
 }
 
-impl SegmentFile for Failing {
+impl SegmentFile for FailingFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         match *self.disk.writing.lock().expect("no test panics here") {
             None => self.file.write_all(bytes),
@@ -69,7 +69,7 @@ struct Fixture {
     disk: Arc<Disk>,
     state: JournalState,
     shared: Arc<Shared>,
-    appends: mpsc::Sender<Append>,
+    appends: mpsc::Sender<PendingFrame>,
     thread: JoinHandle<()>,
 }
 
@@ -83,7 +83,7 @@ impl Fixture {
             directory: directory.path().to_owned(),
             create: Box::new(move |segment| {
                 let (file, disk) = (segment.create()?, Arc::clone(&failing));
-                Ok(Box::new(Failing { file, disk }))
+                Ok(Box::new(FailingFile { file, disk }))
             }),
             segment: None,
             mark: Mark::open(directory.path()).expect("there is room"),
@@ -98,7 +98,8 @@ impl Fixture {
 
     fn append(&self, number: u64) {
         let bytes = vec![u8::try_from(number).expect("few frames"); FRAME];
-        let append = Append { number, bytes, rows: 1, gathered_bytes: 0, last_sequence: number };
+        let append =
+            PendingFrame { number, bytes, rows: 1, buffered_bytes: 0, last_sequence: number };
         self.appends.send(append).expect("the thread runs");
     }
 
@@ -108,7 +109,7 @@ impl Fixture {
     }
 
     /// Waits until writes are rejected. Returns the reason.
-    async fn stalled(&self) -> Error {
+    async fn wait_stalled(&self) -> Error {
         loop {
             if let Err(error) = self.state.check_writable() {
                 return error;
@@ -123,56 +124,56 @@ fn frames(numbers: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_frame_that_a_full_disk_does_not_take_is_written_once_there_is_space() {
+async fn frame_rejected_by_a_full_disk_is_written_once_there_is_space() {
     for code in [ENOSPC, EDQUOT] {
         let journal = Fixture::new();
         journal.state.wait_for_space();
         journal.append(1);
-        journal.shared.flushed(1).await.expect("there is space");
+        journal.shared.wait_flushed(1).await.expect("there is space");
         journal.disk.fail_writes(code);
         journal.append(2);
         journal.append(3);
-        let refused = journal.stalled().await;
-        assert!(matches!(refused, Error::Stalled { is_full: true, .. }), "{refused}");
-        assert!(refused.to_string().contains(&*journal.directory.path().to_string_lossy()));
+        let rejection = journal.wait_stalled().await;
+        assert!(matches!(rejection, Error::Stalled { is_full: true, .. }), "{rejection}");
+        assert!(rejection.to_string().contains(&*journal.directory.path().to_string_lossy()));
         assert!(journal.shared.status().is_ok(), "the journal is open");
         journal.disk.fail_writes(None);
-        journal.shared.flushed(3).await.expect("there is space again");
+        journal.shared.wait_flushed(3).await.expect("there is space again");
         assert_eq!(journal.bytes(), frames(&[1, 2, 3]), "no part of a frame stays behind");
         journal.state.check_writable().expect("writes are accepted again");
     }
 }
 
 #[tokio::test]
-async fn a_journal_without_descriptors_waits_for_them() {
+async fn exhausted_file_descriptors_are_retried() {
     let journal = Fixture::new();
     journal.state.wait_for_space();
     journal.disk.fail_writes(EMFILE);
     journal.append(1);
-    let refused = journal.stalled().await;
-    assert!(matches!(refused, Error::Stalled { is_full: false, .. }), "{refused}");
+    let rejection = journal.wait_stalled().await;
+    assert!(matches!(rejection, Error::Stalled { is_full: false, .. }), "{rejection}");
     journal.disk.fail_writes(None);
-    journal.shared.flushed(1).await.expect("it is written");
+    journal.shared.wait_flushed(1).await.expect("it is written");
 }
 
 #[tokio::test]
-async fn a_journal_that_is_closed_while_the_disk_is_full_gives_up() {
+async fn close_on_a_full_disk_gives_up_the_frame() {
     let journal = Fixture::new();
     journal.state.wait_for_space();
     journal.disk.fail_writes(ENOSPC);
     journal.append(1);
-    journal.stalled().await;
+    journal.wait_stalled().await;
     journal.state.give_up_on_space();
-    assert!(journal.shared.flushed(1).await.is_err(), "the frame was not written");
+    assert!(journal.shared.wait_flushed(1).await.is_err(), "the frame was not written");
     journal.thread.join().expect("it has ended");
 }
 
 #[tokio::test]
-async fn a_failure_that_no_retry_changes_closes_the_journal() {
+async fn permanent_write_failure_closes_the_journal() {
     let in_start = Fixture::new();
     in_start.disk.fail_writes(ENOSPC);
     in_start.append(1);
-    assert!(in_start.shared.flushed(1).await.is_err(), "a start waits for no space");
+    assert!(in_start.shared.wait_flushed(1).await.is_err(), "a start does not wait for space");
 
     let journal = || {
         let journal = Fixture::new();
@@ -182,30 +183,30 @@ async fn a_failure_that_no_retry_changes_closes_the_journal() {
     let read_only = journal();
     read_only.disk.fail_writes(EROFS);
     read_only.append(1);
-    assert!(read_only.shared.flushed(1).await.is_err(), "no retry helps");
+    assert!(read_only.shared.wait_flushed(1).await.is_err(), "no retry helps");
 
     let torn = journal();
     torn.disk.cutting.store(true, Ordering::Relaxed);
     torn.disk.fail_writes(ENOSPC);
     torn.append(1);
-    assert!(torn.shared.flushed(1).await.is_err(), "nothing may follow a torn frame");
+    assert!(torn.shared.wait_flushed(1).await.is_err(), "nothing may follow a torn frame");
 
     let unsynced = journal();
     *unsynced.disk.syncing.lock().expect("no test panics here") = Some(ErrorKind::StorageFull);
     unsynced.append(1);
-    assert!(unsynced.shared.flushed(1).await.is_err(), "what is on the disk is not known");
+    assert!(unsynced.shared.wait_flushed(1).await.is_err(), "the content of the disk is unknown");
 }
 
 #[test]
-fn no_frame_is_written_before_the_one_in_front_of_it_is_synced() {
+fn frame_is_written_only_after_the_previous_one_is_synced() {
     let journal = Fixture::new();
     let path = Segment::new(journal.directory.path(), 1).path;
-    let told = Arc::<Mutex<Vec<_>>>::default();
-    let telling = Arc::clone(&told);
+    let events = Arc::<Mutex<Vec<_>>>::default();
+    let recorded_events = Arc::clone(&events);
     let listener = move |event| {
         if let WalEvent::WalFlushed(status) = event {
             let written = std::fs::metadata(&path).expect("it is there").len();
-            telling
+            recorded_events
                 .lock()
                 .expect("no test panics here")
                 .push((status.last_flushed_wal_id, written));
@@ -215,6 +216,6 @@ fn no_frame_is_written_before_the_one_in_front_of_it_is_synced() {
     (1..=3).for_each(|number| journal.append(number));
     drop(journal.appends);
     journal.thread.join().expect("it has ended");
-    let told = told.lock().expect("no test panics here");
-    assert_eq!(*told, [(1, 10), (2, 20), (3, 30)], "frames, and bytes that were written");
+    let events = events.lock().expect("no test panics here");
+    assert_eq!(*events, [(1, 10), (2, 20), (3, 30)], "frames, and written bytes");
 }

@@ -6,7 +6,7 @@ use slateberg_model::ident::{NamespaceIdent, TabularIdent, TabularKind};
 use slateberg_objects::stores::BadStorage;
 
 #[test]
-fn a_refusal_in_a_record_has_the_code_that_it_always_had() {
+fn rejection_codes_in_records_are_stable() {
     let codes = [
         (Kind::NoSuchWarehouse, "NoSuchWarehouse"),
         (Kind::NoSuchNamespace, "NoSuchNamespace"),
@@ -27,14 +27,14 @@ fn a_refusal_in_a_record_has_the_code_that_it_always_had() {
     for (kind, code) in codes {
         let (known, prefix) = refusal_code(kind).expect("it is recorded");
         assert_eq!(known, code);
-        let replayed = refusal_from(code, "why");
+        let replayed = rejection_from(code, "why");
         assert_eq!((replayed.kind(), replayed.to_string()), (kind, format!("{prefix}why")));
         assert!(replayed.is_final() && !replayed.is_failure(), "{replayed:?}");
     }
 }
 
 #[test]
-fn a_refusal_that_may_be_another_next_time_has_no_code() {
+fn rejection_that_may_change_has_no_code() {
     let refusals = [
         Error::Forbidden("why".to_owned()),
         Error::Unusable(BadStorage("why".to_owned())),
@@ -48,7 +48,7 @@ fn a_refusal_that_may_be_another_next_time_has_no_code() {
 }
 
 #[test]
-fn a_recorded_refusal_has_the_message_of_the_original() {
+fn recorded_rejection_has_the_original_message() {
     let ident = |name: &str| TabularIdent {
         namespace: NamespaceIdent(vec!["sales".to_owned()]),
         name: name.to_owned(),
@@ -60,7 +60,7 @@ fn a_recorded_refusal_has_the_message_of_the_original() {
     let message = format!("Cannot rename {from} to {to}. Table already exists");
     let taken =
         Error::AlreadyExists(NameConflict::Rename { from, to, taken_by: TabularKind::Table });
-    let replayed = refusal_from("AlreadyExists", &message);
+    let replayed = rejection_from("AlreadyExists", &message);
     assert_eq!((taken.to_string(), &taken), (message, &replayed));
 }
 
@@ -73,13 +73,13 @@ fn a_record_omits_the_prefix_of_a_missing_resource() {
         Error::NotFound(MissingResource::Checkpoint(id)),
     ];
     for error in missing {
-        let (code, message) = recorded_refusal(&error).expect("it is recorded");
+        let (code, message) = recorded_rejection(&error).expect("it is recorded");
         assert!(!message.contains("does not exist"), "{message}");
-        assert_eq!(refusal_from(code, &message), error);
+        assert_eq!(rejection_from(code, &message), error);
     }
 }
 
 #[test]
-fn a_code_that_this_binary_does_not_know_is_an_internal_error() {
-    assert!(matches!(refusal_from("NoSuchThing", ""), Error::Internal { .. }));
+fn unknown_rejection_code_is_an_internal_error() {
+    assert!(matches!(rejection_from("NoSuchThing", ""), Error::Internal { .. }));
 }

@@ -1,0 +1,145 @@
+//! [`BatchWindow`]: the batching window, during which a group waits for further members.
+//!
+//! Members of one group tend to send their next request as soon as the group ends. If the next
+//! group started with the first of them, the others would wait for a whole round: two half groups
+//! would alternate, with twice the latency for each. So a group that starts just after another one
+//! waits while further members arrive in quick succession. It waits for at most a fraction of the
+//! previous group's duration, and not at all if the previous group had a single member.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// The maximum wait is the duration of the previous group divided by this.
+const WINDOW_DIVISOR: u32 = 4;
+/// The group starts if no member arrives for the duration of the previous group divided by this,
+/// and for at least `GAP_MIN`.
+const GAP_DIVISOR: u32 = 16;
+const GAP_MIN: Duration = Duration::from_micros(150);
+/// Extra time for a sleep if no blocking thread is free.
+const SLEEP_GRACE: Duration = Duration::from_millis(1);
+/// Maximum number of yields before the group sleeps. Each yield lets all ready tasks run.
+const YIELDS_MAX: usize = 64;
+
+/// Statistics of the last group.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct BatchWindow {
+    last: Option<LastGroup>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct LastGroup {
+    members: usize,
+    /// Expected members: those of the last group, and those that were waiting when it ended.
+    expected: usize,
+    took: Duration,
+    ended: Instant,
+}
+
+impl LastGroup {
+    fn window_end(&self) -> Instant {
+        self.ended + self.took / WINDOW_DIVISOR
+    }
+}
+
+impl BatchWindow {
+    /// Records a group that has just ended, and the number of callers that wait for the next one.
+    pub fn ended(&mut self, members: usize, waiting: usize, began: Instant) {
+        let ended = Instant::now();
+        let took = ended - began;
+        self.last = Some(LastGroup { members, expected: members + waiting, took, ended });
+    }
+
+    /// Whether the last group is recent enough to influence the next one.
+    pub fn is_fresh(&self) -> bool {
+        self.last.is_some_and(|last| Instant::now() < last.window_end())
+    }
+
+    /// Waits for further members while that is worthwhile. `count` returns the current number of
+    /// members.
+    pub async fn let_others_join(self, count: impl Fn() -> usize) {
+        yield_while_growing(&count).await;
+        let Some(last) = self.last.filter(|last| last.members > 1) else { return };
+        let gap = (last.took / GAP_DIVISOR).max(GAP_MIN);
+        let mut count_before = count();
+        while count_before < last.expected && Instant::now() + gap <= last.window_end() {
+            sleep(gap).await;
+            let now = count();
+            if now == count_before {
+                break;
+            }
+            count_before = now;
+        }
+    }
+}
+
+/// Yields to other tasks as long as new members arrive.
+async fn yield_while_growing(count: impl Fn() -> usize) {
+    let mut count_before = count();
+    for _ in 0..YIELDS_MAX {
+        tokio::task::yield_now().await;
+        let now = count();
+        if now == count_before {
+            break;
+        }
+        count_before = now;
+    }
+}
+
+/// Sleeps on a blocking thread, because the runtime's timer has a resolution of one millisecond. If
+/// all blocking threads are busy, the timer ends the sleep.
+async fn sleep(time: Duration) {
+    let sleeping = tokio::task::spawn_blocking(move || std::thread::sleep(time));
+    let waiting = sleeping.abort_handle();
+    // A runtime that shuts down rejects the call. The group then starts, as after a sleep.
+    let _ = tokio::time::timeout(time + SLEEP_GRACE, sleeping).await;
+    // A sleep that has not started must not occupy a thread later.
+    waiting.abort();
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    fn after(members: usize, waiting: usize, took: Duration) -> BatchWindow {
+        let mut window = BatchWindow::default();
+        window.ended(members, waiting, Instant::now() - took);
+        window
+    }
+
+    #[tokio::test]
+    async fn single_member_does_not_wait() {
+        let calls = Cell::new(0);
+        let count = || {
+            calls.set(calls.get() + 1);
+            1
+        };
+        BatchWindow::default().let_others_join(count).await;
+        after(1, 0, Duration::from_secs(1000)).let_others_join(count).await;
+        assert_eq!(calls.get(), 4, "it steps back once, and does not sleep");
+    }
+
+    #[tokio::test]
+    async fn group_waits_while_members_arrive() {
+        let members = Cell::new(0);
+        let count = || {
+            members.set(members.get() + 1);
+            members.get()
+        };
+        after(80, 20, Duration::from_millis(80)).let_others_join(count).await;
+        assert!(members.get() >= 66, "it steps back as long as somebody comes: {}", members.get());
+    }
+
+    #[tokio::test]
+    async fn group_stops_waiting_when_no_member_arrives() {
+        let calls = Cell::new(0);
+        let count = || {
+            calls.set(calls.get() + 1);
+            1
+        };
+        after(100, 0, Duration::from_millis(80)).let_others_join(count).await;
+        assert!(calls.get() <= 4, "nobody came in the first gap: {}", calls.get());
+    }
+}

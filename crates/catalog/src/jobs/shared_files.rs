@@ -1,0 +1,260 @@
+//! Files that a job must not delete because other tables of the catalog need them.
+//!
+//! Other tables are relevant if they have a location at, around or below one of the table, or if
+//! they have its UUID (then they were registered from the same metadata, wherever they are located
+//! now). Finding them takes a few short scans, and usually there are none. Otherwise all files that
+//! are reachable from them are read once; after a change, only the new ones.
+//!
+//! A file at the location of another table or view always stays, unless it is also at a location of
+//! the table itself that is not around the other one: a writer of the other table may be about to
+//! commit it.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use futures::StreamExt;
+use uuid::Uuid;
+
+use super::interrupted::Interruption;
+use super::run::JobRun;
+use crate::jobs::Jobs;
+use crate::location_index::{self, has_others_around, has_others_below};
+use crate::{Error, lookup};
+use slateberg_model::ident::TabularKind;
+use slateberg_model::segmented_json::ChunkHash;
+use slateberg_objects as objects;
+use slateberg_objects::location::Location;
+use slateberg_objects::reachable::{self, comparable};
+use slateberg_store::jobs::JobTable;
+use slateberg_store::keys::TabularKey;
+use slateberg_store::read::StoreRead;
+
+/// Maximum number of other tables at the same location, or with the same UUID.
+pub(super) const OTHERS_MAX: usize = 10_000;
+/// Maximum number of directories in the cache of their owners.
+const DIRECTORIES_MAX: usize = 10_000;
+
+/// Files to read from other tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Depth {
+    /// Files that their metadata names directly.
+    Metadata,
+    /// All reachable files.
+    Everything,
+}
+
+/// The files that must stay.
+pub(super) struct SharedFiles {
+    depth: Depth,
+    /// Locations and UUID by which other tables are relevant.
+    locations: Vec<Location>,
+    uuid: Option<Uuid>,
+    /// The table whose own files may be deleted, if any.
+    except: Option<Uuid>,
+    /// The tables and views that were read, with their version.
+    read: HashMap<Uuid, u64>,
+    /// The table itself.
+    itself: Uuid,
+    /// Directories of the files to delete, and whether they are at the location of another table.
+    directories: HashMap<String, bool>,
+    /// Manifest lists and manifests that were read.
+    manifests: HashSet<ChunkHash>,
+    files: HashSet<ChunkHash>,
+}
+
+/// Returns the failure of a job if not all relevant tables can be determined.
+pub(super) fn too_many() -> Interruption {
+    Interruption::Failed(format!("{OTHERS_MAX} or more other tables are at the same location"))
+}
+
+fn hash(location: &str) -> ChunkHash {
+    ChunkHash::of(comparable(location).as_bytes())
+}
+
+/// Treats unreadable manifests as a final failure, because the reachable files cannot be
+/// determined, and a retry would not help.
+fn cannot_tell(error: objects::Error) -> Interruption {
+    match error {
+        objects::Error::Unreadable { .. } => {
+            Interruption::Failed(format!("cannot determine which files are needed: {error}"))
+        }
+        other => other.into(),
+    }
+}
+
+impl SharedFiles {
+    /// Returns an empty set for the files of all tables except the job's own.
+    pub(super) fn besides(table: &JobTable, depth: Depth) -> Self {
+        let locations =
+            table.locations.iter().filter_map(|location| Location::parse(location).ok());
+        Self {
+            depth,
+            locations: locations.collect(),
+            uuid: Some(table.uuid),
+            except: Some(table.id),
+            read: HashMap::new(),
+            itself: table.id,
+            directories: HashMap::new(),
+            manifests: HashSet::new(),
+            files: HashSet::new(),
+        }
+    }
+
+    /// Adds the files that are reachable from the table itself.
+    pub(super) fn including_itself(self) -> Self {
+        Self { except: None, ..self }
+    }
+
+    /// Returns an empty set for the files of other tables if nothing is known of the job's own
+    /// table.
+    pub(super) fn anything(depth: Depth) -> Self {
+        let table =
+            JobTable { id: Uuid::nil(), uuid: Uuid::nil(), resource: None, locations: Vec::new() };
+        Self { uuid: None, ..Self::besides(&table, depth) }
+    }
+
+    /// Whether a file must stay, as of the last [`refresh`](Self::refresh).
+    pub(super) fn has(&self, location: &str) -> bool {
+        let directory = location.rsplit_once('/').map(|(directory, _)| directory);
+        directory.and_then(|it| self.directories.get(it)).is_some_and(|is_others| *is_others)
+            || !self.files.is_empty() && self.files.contains(&hash(location))
+    }
+
+    /// Finds the relevant tables at present, and reads their files.
+    pub(super) async fn refresh(
+        &mut self,
+        run: &JobRun,
+        files: &[String],
+    ) -> Result<(), Interruption> {
+        self.resolve_conflict(run.jobs(), files).await?;
+        let mut others = BTreeSet::new();
+        let store = run.jobs().core.store().latest();
+        for location in &self.locations {
+            let found = location_index::at(&store, location, true, OTHERS_MAX).await?;
+            others.extend(found.ok_or_else(too_many)?);
+        }
+        if let Some(uuid) = self.uuid {
+            let found = location_index::with_uuid(&store, uuid, OTHERS_MAX).await?;
+            others.extend(found.ok_or_else(too_many)?);
+        }
+        if others.len() >= OTHERS_MAX {
+            return Err(too_many());
+        }
+        if let Some(itself) = self.except {
+            others.remove(&itself);
+        }
+        for id in others {
+            self.read(run, id).await?;
+        }
+        Ok(())
+    }
+
+    /// Determines which of these files are at the location of another table or view.
+    async fn resolve_conflict(
+        &mut self,
+        jobs: &Jobs,
+        files: &[String],
+    ) -> Result<(), Interruption> {
+        let store = jobs.core.store().latest();
+        if self.directories.len() + files.len() > DIRECTORIES_MAX {
+            self.directories.clear();
+        }
+        let mut is_around_others = false;
+        for location in &self.locations {
+            is_around_others |= has_others_below(&store, self.itself, location).await?;
+        }
+        for file in files {
+            let Some((directory, _)) = file.rsplit_once('/') else { continue };
+            let Ok(location) = Location::parse(directory) else { continue };
+            let own = self.locations.iter().filter(|own| location.may_be_within(own));
+            let own = own.map(|own| own.parts().len()).max();
+            if self.directories.contains_key(directory) || own.is_some() && !is_around_others {
+                continue;
+            }
+            let lengths = own.unwrap_or(0) + 1..location.parts().len() + 1;
+            let is_others = has_others_around(&store, self.itself, &location, lengths).await?;
+            self.directories.insert(directory.to_owned(), is_others);
+        }
+        Ok(())
+    }
+
+    /// Reads the files of a table or view, unless this version was read already.
+    async fn read(&mut self, run: &JobRun, id: Uuid) -> Result<(), Interruption> {
+        let store = run.jobs().core.store().latest();
+        let record = store.get(&TabularKey(id)).await.map_err(Error::from)?;
+        let version = record.map(|record| record.version);
+        if version.is_none() || version == self.read.get(&id).copied() {
+            return Ok(());
+        }
+        let Some(found) = lookup::tabular_by_id(&store, id).await? else { return Ok(()) };
+        self.files.insert(hash(&found.record.metadata_location));
+        if found.record.kind == TabularKind::Table {
+            let named = reachable::named_by(&found.document.text.to_bytes());
+            let named = named.map_err(|error| Interruption::Later(Error::internal(error)))?;
+            self.keep(run, named.others.iter().map(|file| hash(file)))?;
+            self.keep(run, named.manifest_lists.iter().map(|file| hash(file)))?;
+            if self.depth == Depth::Everything {
+                let warehouse = found.record.warehouse;
+                self.read_manifests(run, warehouse, named.manifest_lists, named.manifests).await?;
+            }
+        }
+        self.read.insert(id, found.record.version);
+        Ok(())
+    }
+
+    async fn read_manifests(
+        &mut self,
+        run: &JobRun,
+        warehouse: Uuid,
+        lists: BTreeSet<String>,
+        mut manifests: BTreeSet<String>,
+    ) -> Result<(), Interruption> {
+        let parallel = run.jobs().core.settings().file_deletions_parallel_max.max(1);
+        let objects = run.jobs().core.objects();
+        let objects = &objects;
+        let unread = |all: BTreeSet<String>, read: &HashSet<ChunkHash>| -> Vec<String> {
+            all.into_iter().filter(|file| !read.contains(&hash(file))).collect()
+        };
+        let reads = unread(lists, &self.manifests).into_iter().map(|list| async move {
+            let content = objects.read(warehouse, &list).await?;
+            Ok::<_, objects::Error>((reachable::manifests_of(&list, &content)?, list))
+        });
+        let mut reads = futures::stream::iter(reads).buffer_unordered(parallel);
+        let mut names_bytes = 0;
+        while let Some(read) = run.until_stopped(reads.next()).await? {
+            let (named, list) = read.map_err(cannot_tell)?;
+            for manifest in named.into_keys() {
+                let bytes = reachable::name_bytes(&manifest);
+                if manifests.insert(manifest) {
+                    run.memory.take(bytes)?;
+                    names_bytes += bytes;
+                }
+            }
+            run.memory.take_files(usize::from(self.manifests.insert(hash(&list))))?;
+        }
+        self.keep(run, manifests.iter().map(|file| hash(file)))?;
+        let reads = unread(manifests, &self.manifests).into_iter().map(|manifest| async move {
+            let content = objects.read(warehouse, &manifest).await?;
+            Ok::<_, objects::Error>((reachable::files_of(&manifest, &content)?, manifest))
+        });
+        let mut reads = futures::stream::iter(reads).buffer_unordered(parallel);
+        while let Some(read) = run.until_stopped(reads.next()).await? {
+            let (named, manifest) = read.map_err(cannot_tell)?;
+            self.keep(run, named.iter().map(|file| hash(file)))?;
+            run.memory.take_files(usize::from(self.manifests.insert(hash(&manifest))))?;
+        }
+        drop(reads);
+        run.memory.give_back(names_bytes);
+        Ok(())
+    }
+
+    /// Adds files that must stay, and accounts for their memory.
+    fn keep(
+        &mut self,
+        run: &JobRun,
+        files: impl Iterator<Item = ChunkHash>,
+    ) -> Result<(), Interruption> {
+        let before = self.files.len();
+        self.files.extend(files);
+        Ok(run.memory.take_files(self.files.len() - before)?)
+    }
+}

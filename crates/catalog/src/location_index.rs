@@ -1,0 +1,335 @@
+//! Index of the locations and UUIDs of tables and views.
+//!
+//! Each location of a table or view has a key of its own in the store, written with its record.
+//! Before the catalog hands out credentials for a location, it uses this index to check for files
+//! of other tables: a table may have been placed by hand around, into or onto another one, or been
+//! registered twice. A table that was registered twice is also found by its UUID, wherever it is
+//! located. Before files are deleted, this shows the other tables that may need them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use uuid::Uuid;
+
+use super::{Result, lookup};
+use slateberg_authz::action::Maintain;
+use slateberg_authz::permit::Permit;
+use slateberg_model::ident::TabularKind;
+use slateberg_model::segmented_json::SegmentedJson;
+use slateberg_model::table::TableMetadata;
+use slateberg_model::view::ViewMetadata;
+use slateberg_objects::location::Location;
+use slateberg_store::key_space::KeySpace;
+use slateberg_store::keys::{Key, LocationKey, TabularKey, UuidKey};
+use slateberg_store::read::{KeyRange, StoreRead};
+use slateberg_store::records::{
+    FORMAT_WITH_LOCATIONS, FORMAT_WITH_UUIDS, NameEntry, TabularRecord,
+};
+use slateberg_store::txn::Transaction;
+use slateberg_store::{self as store, Store};
+
+/// Properties that direct files to paths outside of the location.
+const PATHS: [&str; 4] = [
+    "write.data.path",
+    "write.metadata.path",
+    "write.object-storage.path",
+    "write.folder-storage.path",
+];
+
+/// Maximum number of keys of one table or view: its location and each of these properties, in two
+/// spellings.
+const PLACES_MAX: usize = 2 * (PATHS.len() + 1);
+
+/// Number of tables and views that one transaction adds to the index.
+const BATCH: usize = 256;
+
+/// Returns the paths outside of `location` to which properties direct files.
+pub(super) fn further_paths(location: &str, properties: &BTreeMap<String, String>) -> Vec<String> {
+    let own = Location::parse(location).ok();
+    let mut seen = BTreeSet::new();
+    let set = PATHS.iter().filter_map(|key| properties.get(*key));
+    set.filter(|path| {
+        let Ok(path) = Location::parse(path) else { return false };
+        !own.as_ref().is_some_and(|own| path.is_within(own)) && seen.insert(path.parts())
+    })
+    .cloned()
+    .collect()
+}
+
+/// Returns all locations of a table or view.
+pub(super) fn locations_of(record: &TabularRecord) -> impl Iterator<Item = &String> {
+    std::iter::once(&record.location).chain(&record.further_paths)
+}
+
+/// Returns the keys of all locations of a table or view, one for each spelling.
+fn path_segments(record: &TabularRecord) -> BTreeSet<Vec<String>> {
+    let all = locations_of(record).filter_map(|text| Location::parse(text).ok());
+    all.flat_map(|location| location.spellings()).collect()
+}
+
+/// Updates the index for a table or view that was changed, created or dropped: its locations and
+/// its UUID.
+pub(super) fn put_index_entries(
+    t: &Transaction,
+    before: Option<&TabularRecord>,
+    after: Option<&TabularRecord>,
+) -> std::result::Result<(), store::Error> {
+    let of = |record: Option<&TabularRecord>| match record {
+        Some(record) => (record.id, path_segments(record)),
+        None => (Uuid::nil(), BTreeSet::new()),
+    };
+    let ((old_id, old), (id, new)) = (of(before), of(after));
+    for parts in old.difference(&new) {
+        t.delete(&LocationKey { parts: parts.clone(), id: old_id })?;
+    }
+    for parts in new.difference(&old) {
+        t.put(&LocationKey { parts: parts.clone(), id }, &NameEntry { id })?;
+    }
+    let uuid = |record: &TabularRecord| UuidKey { uuid: record.uuid, id: record.id };
+    let (old, new) = (before.map(uuid), after.map(uuid));
+    if old != new {
+        old.iter().try_for_each(|key| t.delete(key))?;
+        new.iter().try_for_each(|key| t.put(key, &NameEntry { id: key.id }))?;
+    }
+    Ok(())
+}
+
+/// Returns the tables and views with a location at or around this one; with `below`, also those
+/// with one below it. Returns `None` if one of the scans finds `limit` or more locations: the
+/// result may be incomplete, and a table may have several locations, so the number of tables does
+/// not show this.
+pub(super) async fn at(
+    store: &impl StoreRead,
+    location: &Location,
+    below: bool,
+    limit: usize,
+) -> Result<Option<BTreeSet<Uuid>>> {
+    let mut ranges = BTreeSet::new();
+    for parts in location.spellings() {
+        ranges.extend((1..=parts.len()).map(|end| LocationKey::at(&parts[..end])));
+        if below {
+            ranges.insert(LocationKey::below(&parts));
+        }
+    }
+    let mut found = BTreeSet::new();
+    for prefix in ranges {
+        let path_segments =
+            store.scan::<LocationKey>(&KeyRange::prefix(prefix), Some(limit)).await?;
+        if path_segments.len() >= limit {
+            return Ok(None);
+        }
+        found.extend(path_segments.into_iter().map(|(key, _)| key.id));
+    }
+    Ok(Some(found))
+}
+
+/// Returns the tables and views with this UUID. `None`: there are `limit` or more.
+pub(super) async fn with_uuid(
+    store: &impl StoreRead,
+    uuid: Uuid,
+    limit: usize,
+) -> Result<Option<BTreeSet<Uuid>>> {
+    let range = KeyRange::below(KeySpace::Uuids, uuid);
+    let found = store.scan::<UuidKey>(&range, Some(limit)).await?;
+    Ok((found.len() < limit).then(|| found.into_iter().map(|(key, _)| key.id).collect()))
+}
+
+/// Whether no other table or view has a location at, around or below this one.
+pub(super) async fn is_alone(
+    store: &impl StoreRead,
+    id: Uuid,
+    location: &Location,
+) -> Result<bool> {
+    Ok(!has_others_below(store, id, location).await?
+        && !has_others_around(store, id, location, 1..location.parts().len()).await?)
+}
+
+/// Whether another table or view has a location at or below this one.
+pub(super) async fn has_others_below(
+    store: &impl StoreRead,
+    id: Uuid,
+    location: &Location,
+) -> Result<bool> {
+    for parts in location.spellings() {
+        if has_others(store, id, LocationKey::below(&parts)).await? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether another table or view has a location that is a prefix of this one, with a number of
+/// parts in `lengths`.
+pub(super) async fn has_others_around(
+    store: &impl StoreRead,
+    id: Uuid,
+    location: &Location,
+    lengths: Range<usize>,
+) -> Result<bool> {
+    for parts in location.spellings() {
+        for around in lengths.clone().map_while(|length| parts.get(..length)) {
+            if has_others(store, id, LocationKey::at(around)).await? {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
+async fn has_others(store: &impl StoreRead, id: Uuid, prefix: Vec<u8>) -> Result<bool> {
+    // One more than the table itself may have there.
+    let found = store.scan::<LocationKey>(&KeyRange::prefix(prefix), Some(PLACES_MAX + 1)).await?;
+    Ok(found.iter().any(|(key, _)| key.id != id))
+}
+
+/// Returns the locations of other tables and views at or below this one. `None`: there are `limit`
+/// or more.
+pub(super) async fn others_below(
+    store: &impl StoreRead,
+    id: Uuid,
+    location: &Location,
+    limit: usize,
+) -> Result<Option<BTreeSet<Vec<String>>>> {
+    let mut others = BTreeSet::new();
+    for parts in location.spellings() {
+        let range = KeyRange::prefix(LocationKey::below(&parts));
+        let found = store.scan::<LocationKey>(&range, Some(limit)).await?;
+        if found.len() >= limit {
+            return Ok(None);
+        }
+        let keys = found.into_iter().map(|(key, _)| key).filter(|key| key.id != id);
+        others.extend(keys.map(|key| key.parts));
+    }
+    Ok(Some(others))
+}
+
+/// Whether a location was created for the table with this id only, that is, ends with the id. An id
+/// is unknown before its table exists, so no other table can have been placed around this location.
+pub(super) fn is_made_for(location: &Location, id: Uuid) -> bool {
+    let mut text = Uuid::encode_buffer();
+    let id = id.simple().encode_lower(&mut text);
+    location.name().and_then(|name| name.strip_suffix(&*id)).is_some_and(|rest| rest.ends_with('-'))
+}
+
+/// Adds all tables and views to the index, in a store that an older binary has written.
+pub async fn ensure_location_index(store: &Store, permit: &Permit<Maintain>) -> Result<()> {
+    let Some(format) = store.format_version().await? else { return Ok(()) };
+    if format >= FORMAT_WITH_UUIDS {
+        return Ok(());
+    }
+    let mut after = None;
+    loop {
+        let range = KeyRange::all(KeySpace::Tabulars).behind(after.take());
+        let batch = store.latest().scan::<TabularKey>(&range, Some(BATCH)).await?;
+        let Some((last, _)) = batch.last() else { return Ok(()) };
+        after = Some(last.encode());
+        let batch = &batch;
+        let ((), accepted) = store
+            .transact("ensure_whereabouts", permit, |t| async move {
+                for (key, record) in batch {
+                    if format >= FORMAT_WITH_LOCATIONS {
+                        put_index_entries(&t, None, Some(record))?;
+                        continue;
+                    }
+                    // Paths that properties set are in the metadata.
+                    let Some(found) = lookup::tabular_by_id(&*t, key.0).await? else { continue };
+                    let properties = properties(found.record.kind, &found.document.text);
+                    let further_paths = further_paths(&found.record.location, &properties);
+                    let record = TabularRecord { further_paths, ..found.record.clone() };
+                    t.put(key, &record)?;
+                    put_index_entries(&t, None, Some(&record))?;
+                }
+                Ok::<_, super::Error>(())
+            })
+            .await?;
+        accepted.durable().await?;
+    }
+}
+
+/// Returns the properties of metadata. Unreadable metadata has none: clients cannot access its
+/// files through the catalog, and `fsck` reports the problem.
+fn properties(kind: TabularKind, text: &SegmentedJson) -> BTreeMap<String, String> {
+    match kind {
+        TabularKind::Table => TableMetadata::from_segmented_json(text).map(|it| it.properties),
+        TabularKind::View => ViewMetadata::parse(&text.to_bytes()).map(|it| it.properties),
+    }
+    .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use object_store::memory::InMemory;
+    use slateberg_authz::action::Maintain;
+    use slateberg_authz::permit::{Permit, Task};
+    use slateberg_store::Store;
+    use slateberg_store::open::StoreLocation;
+    use slateberg_store::settings::Settings;
+
+    use super::*;
+
+    async fn in_memory() -> Store {
+        let store_location = StoreLocation {
+            object_store: Arc::new(InMemory::new()),
+            path: "state".to_owned(),
+            conditional_update: true,
+            directory: None,
+            log: None,
+            encryption: None,
+            storage: Default::default(),
+        };
+        Store::open(&store_location, Settings::default()).await.expect("the store opens")
+    }
+
+    #[tokio::test]
+    async fn truncated_scan_is_reported() {
+        let store = in_memory().await;
+        let id = Uuid::max();
+        let record = &TabularRecord {
+            id,
+            kind: TabularKind::Table,
+            warehouse: id,
+            namespace: id,
+            name: "t".to_owned(),
+            uuid: id,
+            location: "s3://b/w/t".to_owned(),
+            further_paths: vec!["s3://b/w/data".to_owned(), "s3://b/w/metadata".to_owned()],
+            metadata_location: String::new(),
+            version: 1,
+            created_ms: 0,
+            updated_ms: 0,
+            owner: None,
+        };
+        let permit = Permit::<Maintain>::for_task(Task::Restore);
+        let written = store.transact("places", &permit, |t| async move {
+            put_index_entries(&t, None, Some(record))
+        });
+        let ((), accepted) = written.await.expect("it is written");
+        accepted.durable().await.expect("it is durable");
+        let around = Location::parse("s3://b/w").expect("it is valid");
+        let found = async |limit| {
+            let found = at(&store.latest(), &around, true, limit).await;
+            found.expect("it is read")
+        };
+        assert_eq!(found(3).await, None, "there may be more of them");
+        assert_eq!(found(4).await, Some(BTreeSet::from([id])));
+        let namesakes = async |limit| {
+            let found = with_uuid(&store.latest(), id, limit).await;
+            found.expect("it is read")
+        };
+        assert_eq!(namesakes(1).await, None);
+        assert_eq!(namesakes(2).await, Some(BTreeSet::from([id])));
+    }
+
+    #[test]
+    fn location_properties_are_locations_of_the_table() {
+        let properties = BTreeMap::from([
+            ("write.data.path".to_owned(), "s3://b/data/t".to_owned()),
+            ("write.object-storage.path".to_owned(), "s3a://b/data/t/".to_owned()),
+            ("write.metadata.path".to_owned(), "s3://b/w/t/meta".to_owned()),
+            ("write.folder-storage.path".to_owned(), "nowhere".to_owned()),
+        ]);
+        assert_eq!(further_paths("s3://b/w/t", &properties), ["s3://b/data/t"]);
+    }
+}

@@ -1,0 +1,146 @@
+//! Lookup of resources that a client names, and the errors for those that it may not see.
+
+use super::attributes::namespace_resource;
+use super::tabular::target::Target;
+use super::{Error, Operation, Result, lookup};
+use crate::access::Access;
+use slateberg_authz::action::{Action, DescribeNamespace, Load, ReadConfig};
+use slateberg_authz::notation;
+use slateberg_authz::resource::{Kind, Resource};
+use slateberg_model::ident::{NamespaceIdent, TabularIdent, TabularKind};
+
+/// A resource that a client names.
+pub(super) struct NamedResource {
+    /// The resource, with the attributes of each level if policies use them and as far as it
+    /// exists.
+    pub(super) resource: Resource,
+    /// Whether it exists.
+    pub(super) there: bool,
+}
+
+/// The actions that decide whether a resource is visible.
+pub(super) const SEEING: [&str; 3] = [ReadConfig::NAME, DescribeNamespace::NAME, Load::NAME];
+
+/// The names that a resource consists of.
+enum ResourceNames {
+    Catalog,
+    Warehouse,
+    Namespace(NamespaceIdent),
+    Tabular(TabularKind, TabularIdent),
+}
+
+fn named(resource: &Resource) -> ResourceNames {
+    let levels = resource.nodes().iter().skip(1);
+    let mut levels: Vec<_> = levels.map(|level| level.name.to_string()).collect();
+    let kind = match resource.kind() {
+        Kind::Catalog => return ResourceNames::Catalog,
+        Kind::Warehouse => return ResourceNames::Warehouse,
+        Kind::Namespace => return ResourceNames::Namespace(NamespaceIdent(levels)),
+        Kind::Table => TabularKind::Table,
+        Kind::View => TabularKind::View,
+    };
+    let name = levels.pop().unwrap_or_default();
+    ResourceNames::Tabular(kind, TabularIdent { namespace: NamespaceIdent(levels), name })
+}
+
+impl Access {
+    /// Parses the resource that a client names, such as `table:prod/sales/orders`. An invalid name
+    /// is reported as a missing resource to every caller, without evaluating policies.
+    pub(super) fn resource_named(&self, name: &str) -> Result<Resource> {
+        let resource = notation::resource(name);
+        let resource = resource?;
+        let warehouse = resource.warehouse_name().unwrap_or_default();
+        if warehouse.len() > self.environment.settings().name_bytes_max {
+            return Err(Error::no_such_warehouse(warehouse));
+        }
+        match named(&resource) {
+            ResourceNames::Catalog | ResourceNames::Warehouse => {}
+            ResourceNames::Namespace(ident) => self.environment.check_findable_namespace(&ident)?,
+            ResourceNames::Tabular(kind, ident) => {
+                self.environment.check_findable(kind, &ident)?;
+            }
+        }
+        Ok(resource)
+    }
+
+    /// Looks up a resource. Reads attributes only if policies use them for one of these actions.
+    pub(super) async fn described(
+        &self,
+        resource: Resource,
+        actions: &[&str],
+    ) -> Result<NamedResource> {
+        let Some(name) = resource.warehouse_name() else {
+            return Ok(NamedResource { resource, there: true });
+        };
+        let Ok(warehouse) = self.environment.warehouses().by_prefix(Some(name)) else {
+            return Ok(NamedResource { resource, there: false });
+        };
+        let store = self.environment.store().durable();
+        let policies = self.authority.policies();
+        let needed = actions.iter().any(|action| policies.asks(action).attributes);
+        match named(&resource) {
+            ResourceNames::Catalog | ResourceNames::Warehouse => {
+                Ok(NamedResource { resource, there: true })
+            }
+            ResourceNames::Namespace(ident) => {
+                let there = lookup::namespace_id(&store, warehouse.id, &ident).await?.is_some();
+                let resource = namespace_resource(&store, needed, &warehouse, &ident).await?;
+                Ok(NamedResource { resource, there })
+            }
+            ResourceNames::Tabular(kind, ident) => {
+                let id = lookup::tabular_id(&store, warehouse.id, kind, &ident).await?;
+                let target = Target { warehouse: &warehouse, kind, ident: &ident };
+                let (resource, _) = self.tabular_resource(&store, needed, target).await?;
+                Ok(NamedResource { resource, there: id.is_some() })
+            }
+        }
+    }
+
+    /// Returns the error for a resource that the caller may not see, the same as for a missing one.
+    /// `None`: the caller may see it.
+    pub(super) fn hidden(&self, operation: &Operation, described: &NamedResource) -> Option<Error> {
+        let NamedResource { resource, there } = described;
+        let warehouse = resource.warehouse_name()?;
+        let sees_warehouse = self.may::<ReadConfig>(operation, &Resource::warehouse(warehouse))
+            && self.environment.warehouses().by_prefix(Some(warehouse)).is_ok();
+        if !sees_warehouse {
+            return Some(Error::no_such_warehouse(warehouse));
+        }
+        match named(resource) {
+            ResourceNames::Catalog | ResourceNames::Warehouse => None,
+            ResourceNames::Namespace(ident) => {
+                let visible = *there && self.may::<DescribeNamespace>(operation, resource);
+                (!visible).then(|| Error::no_such_namespace(&ident))
+            }
+            ResourceNames::Tabular(kind, ident) => {
+                let visible = *there && self.may::<Load>(operation, resource);
+                (!visible).then(|| Error::no_such(kind, &ident))
+            }
+        }
+    }
+
+    /// Returns the error for a missing resource, for callers who may learn that. `None`: it exists.
+    pub(super) fn missing(&self, described: &NamedResource) -> Option<Error> {
+        let NamedResource { resource, there } = described;
+        let warehouse = resource.warehouse_name().filter(|_| !there)?;
+        Some(match named(resource) {
+            ResourceNames::Namespace(ident)
+                if self.environment.warehouses().by_prefix(Some(warehouse)).is_ok() =>
+            {
+                Error::no_such_namespace(&ident)
+            }
+            ResourceNames::Tabular(kind, ident)
+                if self.environment.warehouses().by_prefix(Some(warehouse)).is_ok() =>
+            {
+                Error::no_such(kind, &ident)
+            }
+            _ => Error::no_such_warehouse(warehouse),
+        })
+    }
+
+    /// Whether the caller may do `A` on `resource`.
+    pub(super) fn may<A: Action>(&self, operation: &Operation, resource: &Resource) -> bool {
+        let Operation { principal, context, .. } = operation;
+        self.authority.authorize::<A>(principal, resource, context).is_ok()
+    }
+}

@@ -1,0 +1,193 @@
+//! Writes changes of warehouses, and reconciles the served warehouses with the store after
+//! failures.
+
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::change::EvaluatedChange;
+use super::listing::WarehouseInfo;
+use super::served_warehouses::Entry;
+use crate::detached::detached;
+use crate::namespaces::contents_of;
+use crate::pipeline::Write;
+use crate::pipeline::records::Entry as Logged;
+use crate::pipeline::response::Body;
+use crate::serial_lock::SerialGuard;
+use crate::warehouses::Warehouses;
+use crate::{Error, Operation, Result};
+use slateberg_base::progress::Progress;
+use slateberg_base::retry::Backoff;
+use slateberg_objects::stores::Roots;
+use slateberg_store::key_space::KeySpace;
+use slateberg_store::keys::{JobKey, WarehouseKey};
+use slateberg_store::read::{KeyRange, StoreRead};
+use slateberg_store::records::WarehouseRecord;
+use slateberg_store::txn::Transaction;
+
+const RETRY_DELAY_MIN: Duration = Duration::from_millis(10);
+const RETRY_DELAY_MAX: Duration = Duration::from_secs(1);
+
+impl Warehouses {
+    /// Writes a change in the background. On expiry of the deadline the caller gets an unknown
+    /// outcome, and the lock is held until the outcome is known.
+    pub(super) async fn execute_warehouse_change(
+        &self,
+        turn: SerialGuard,
+        operation: Operation,
+        evaluated: EvaluatedChange,
+        stores: Option<Roots>,
+    ) -> Result<Option<WarehouseInfo>> {
+        let warehouses = self.clone();
+        let change = async move {
+            let _turn = turn;
+            match warehouses.write_warehouse(&operation, &evaluated).await {
+                Ok(()) => {}
+                // The transaction was rejected and has written nothing.
+                Err(refused) if refused.is_final() => return Err(refused),
+                Err(error) => warehouses.reconcile_warehouse(&evaluated, error).await?,
+            }
+            warehouses.serve_warehouse(evaluated, stores).await
+        };
+        detached(self.core.settings().commit_deadline(), "deadline has elapsed", change).await
+    }
+
+    async fn write_warehouse(
+        &self,
+        operation: &Operation,
+        evaluated: &EvaluatedChange,
+    ) -> Result<()> {
+        let EvaluatedChange { permit, action, name, before, after, .. } = evaluated;
+        let after = after.as_ref().map(|entry| &*entry.record);
+        let info = evaluated.visible_info(&self.core.warehouses());
+        let response = &info.map(Body);
+        let write = Write::of_records(action, permit);
+        let written = self.core.pipeline().commit(write, |t| async move {
+            let key = WarehouseKey(name.clone());
+            if t.get(&key).await? != *before {
+                return Err(Error::internal(format!("{name} is not what is served")));
+            }
+            match after {
+                Some(after) if before.as_ref() == Some(after) => {}
+                Some(after) => t.put(&key, after)?,
+                None => {
+                    if let Some(before) = before {
+                        self.require_empty_warehouse(&t, name, before.id).await?;
+                    }
+                    t.delete(&key)?;
+                }
+            }
+            let entry = (before.as_ref() != after).then(|| entry(evaluated));
+            Ok(((), self.core.pipeline().records(operation, entry, response)?))
+        });
+        written.await
+    }
+
+    /// Rejects the deletion of a warehouse that is not empty. This runs in the serializable
+    /// transaction of the deletion. A concurrent creation of a namespace reads the record of the
+    /// warehouse, so the two conflict.
+    ///
+    /// Jobs are scanned outside of the transaction, which would otherwise conflict with the jobs of
+    /// all other warehouses. This is safe: the transaction has begun already, and an empty
+    /// warehouse gets no new jobs.
+    async fn require_empty_warehouse(&self, t: &Transaction, name: &str, id: Uuid) -> Result<()> {
+        let mut contents = contents_of(t, id).await?;
+        if contents.is_none() {
+            let range = KeyRange::all(KeySpace::Jobs);
+            let jobs = self.core.store().latest().scan::<JobKey>(&range, None).await?;
+            let own = jobs.iter().any(|(_, job)| job.warehouse == id);
+            contents = own.then_some("files that are still to be deleted");
+        }
+        match contents {
+            None => Ok(()),
+            Some(contents) => {
+                Err(Error::WarehouseNotEmpty { warehouse: name.to_owned(), contents })
+            }
+        }
+    }
+
+    /// Determines whether a change that met a failure is in the store, and returns an error if not.
+    /// Gives up only if the store has closed: then the server stops, and reads the store at its
+    /// next start.
+    async fn reconcile_warehouse(&self, evaluated: &EvaluatedChange, error: Error) -> Result<()> {
+        let after = evaluated.after.as_ref().map(|entry| &*entry.record);
+        let mut backoff = Backoff::new(RETRY_DELAY_MIN, RETRY_DELAY_MAX);
+        loop {
+            if self.core.store().check_open().is_err() {
+                return Err(error);
+            }
+            match self.stored_warehouse(&evaluated.name).await {
+                Ok(found) if found == evaluated.before => return Err(error),
+                Ok(found) if found.as_ref() == after => return Ok(()),
+                Ok(_) => return Err(Error::internal(format!("{} is not ours", evaluated.name))),
+                Err(unread) => {
+                    tracing::warn!(?unread, "cannot read the record of a warehouse: retrying");
+                }
+            }
+            backoff.wait().await;
+        }
+    }
+
+    /// Returns the record of a warehouse after everything accepted is durable.
+    async fn stored_warehouse(&self, name: &str) -> Result<Option<WarehouseRecord>> {
+        self.core.store().wait_durable().await?;
+        Ok(self.core.store().durable().get(&WarehouseKey(name.to_owned())).await?)
+    }
+
+    /// Serves the written warehouse. One that was served earlier, but not until now, may lack
+    /// metadata files: requests see none of its tables until they are written.
+    async fn serve_warehouse(
+        &self,
+        evaluated: EvaluatedChange,
+        stores: Option<Roots>,
+    ) -> Result<Option<WarehouseInfo>> {
+        let served = self.core.warehouses();
+        let summary = evaluated.visible_info(&served);
+        let EvaluatedChange { name, action, before, after, .. } = evaluated;
+        let was_open = served.find(Some(&name)).is_ok_and(|entry| entry.shut.is_none());
+        let all = &self.core.environment.warehouses;
+        match (after, stores) {
+            (None, _) => all.serve(served.without(&name)),
+            (Some(entry), None) => all.serve(served.with_settings(entry)),
+            (Some(entry), Some(roots)) if before.is_none() || was_open => {
+                all.serve(served.with(entry, Ok(roots)));
+            }
+            (Some(entry), Some(roots)) => {
+                let with_stores = served.with(entry.clone(), Ok(roots));
+                let shut = Some("metadata files are being written".into());
+                let not_yet = with_stores.with_settings(Entry { shut, ..entry.clone() });
+                all.serve(not_yet);
+                self.core
+                    .pipeline()
+                    .finish_publications(
+                        Some(entry.warehouse.id),
+                        Duration::MAX,
+                        &Progress::default(),
+                    )
+                    .await?;
+                all.serve(with_stores);
+            }
+        }
+        tracing::info!(warehouse = name, action, "warehouses changed");
+        Ok(summary)
+    }
+}
+
+/// Returns the entry of the change log for a change of a warehouse.
+fn entry(evaluated: &EvaluatedChange) -> Logged<'_> {
+    let EvaluatedChange { permit, action, name, before, after, .. } = evaluated;
+    let after = after.as_ref().map(|entry| &*entry.record);
+    let id = after.or(before.as_ref()).map_or(Uuid::nil(), |record| record.id);
+    Logged {
+        action,
+        warehouse: id,
+        subject: id,
+        name,
+        versions: (version(before.as_ref()), version(after)),
+        decision: permit.decision(),
+    }
+}
+
+fn version(record: Option<&WarehouseRecord>) -> Option<u64> {
+    record?.definition.as_ref().map(|definition| definition.version)
+}

@@ -1,0 +1,194 @@
+//! [`RecordCache`]: caches decoded small records and pages of names, with a limit in bytes.
+//!
+//! It contains only durable state. Each entry has the durable sequence number at the time of its
+//! read. A [`VersionClock`] determines whether an entry is still valid: this process is the only
+//! writer of its store, and reports the keys of a transaction to the clock before it commits. So an
+//! entry becomes invalid before a newer write can be accepted. While a write is in progress or not
+//! durable yet, reads of its keys go to the store, which knows exactly which writes are durable. A
+//! read that overlaps with a write does not create a valid entry.
+//!
+//! The absence of a name or record is cached as well.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use slatedb::{Db, DbStatus};
+use tokio::sync::watch;
+use uuid::Uuid;
+
+use super::key_space::{CacheRule, KeySpace};
+use super::keys::NAME_PARENT_BYTES;
+use super::version_clock::{PendingWrite, Stripe, VersionClock};
+use slateberg_model::page::Names;
+use slateberg_telemetry::cache::{ByteCache, CacheUsage};
+
+/// Size of an entry without its key and record.
+const ENTRY_BYTES: usize = 128;
+/// Ratio of a record's size in memory to its size in the store.
+const RECORD_FACTOR: usize = 2;
+/// Typical sizes of a record and of a page, from which the initial capacity of the caches follows.
+const TYPICAL_RECORD_BYTES: u64 = 512;
+const TYPICAL_PAGE_BYTES: u64 = 16 << 10;
+
+fn cache_rule(key: &[u8]) -> CacheRule {
+    KeySpace::of(key).map_or(CacheRule::None, |space| space.rules().cache)
+}
+
+/// Whether the record at a key is cached.
+pub(super) fn is_cached(key: &[u8]) -> bool {
+    cache_rule(key) != CacheRule::None
+}
+
+/// Cache of records and pages.
+pub(super) struct RecordCache {
+    records: ByteCache<Box<[u8]>, CacheEntry<Record>>,
+    pages: ByteCache<PageKey, CacheEntry<Arc<Names>>>,
+    clock: VersionClock,
+    status: watch::Receiver<DbStatus>,
+}
+
+/// Key of a page of names: kind, parent, start, and maximum length.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct PageKey {
+    pub(super) space: KeySpace,
+    pub(super) parent: Uuid,
+    pub(super) after: Option<String>,
+    pub(super) limit: Option<usize>,
+}
+
+/// A record of the type that its key determines. `None` if it does not exist.
+type Record = Option<Arc<dyn Any + Send + Sync>>;
+
+/// Result of a cache lookup.
+pub(super) enum CacheLookup<V> {
+    /// The cache has no valid entry.
+    Miss,
+    /// The record does not exist.
+    Absent,
+    /// The record.
+    Present(Arc<V>),
+}
+
+/// A cached value, and the condition of its validity.
+#[derive(Clone)]
+struct CacheEntry<T> {
+    value: T,
+    stripe: Stripe,
+    as_of: u64,
+}
+
+/// Proof of the moment at which a read starts: the read shows at least everything up to a sequence
+/// number. Later checks use the stamp to detect writes since then.
+#[derive(Debug, Clone, Copy)]
+pub struct ReadStamp {
+    stripe: Stripe,
+    as_of: u64,
+}
+
+impl RecordCache {
+    /// Creates caches with these sizes for records and pages of `db`.
+    pub(super) fn new(db: &Db, records_bytes_max: u64, pages_bytes_max: u64) -> Self {
+        Self {
+            records: ByteCache::new(records_bytes_max, TYPICAL_RECORD_BYTES),
+            pages: ByteCache::new(pages_bytes_max, TYPICAL_PAGE_BYTES),
+            clock: VersionClock::default(),
+            status: db.subscribe(),
+        }
+    }
+
+    /// Looks up the current record at a key.
+    pub(super) fn record<V: Send + Sync + 'static>(&self, key: &[u8]) -> CacheLookup<V> {
+        match self.records.get_if(key, |entry| self.is_current(entry.stripe, entry.as_of)) {
+            None => CacheLookup::Miss,
+            Some(CacheEntry { value: None, .. }) => CacheLookup::Absent,
+            Some(CacheEntry { value: Some(record), .. }) => {
+                record.downcast().map_or(CacheLookup::Miss, CacheLookup::Present)
+            }
+        }
+    }
+
+    /// Caches the result of a read that started after `read_stamp`. `bytes` is the size of the
+    /// record in the store.
+    pub(super) fn insert_record<V: Send + Sync + 'static>(
+        &self,
+        read_stamp: Option<ReadStamp>,
+        key: Vec<u8>,
+        record: Option<Arc<V>>,
+        bytes: usize,
+    ) {
+        let Some(ReadStamp { stripe, as_of }) = read_stamp else { return };
+        let value = record.map(|record| record as Arc<dyn Any + Send + Sync>);
+        let bytes = key.len() + bytes * RECORD_FACTOR + ENTRY_BYTES;
+        self.records.insert(key.into_boxed_slice(), CacheEntry { value, stripe, as_of }, bytes);
+    }
+
+    /// Looks up the names of a page. `None` if the cache has no valid entry.
+    pub(super) fn page(&self, key: &PageKey) -> Option<Arc<Names>> {
+        let entry = self.pages.get_if(key, |entry| self.is_current(entry.stripe, entry.as_of));
+        entry.map(|entry| entry.value)
+    }
+
+    /// Caches the names of a page that was read after `read_stamp`.
+    pub(super) fn insert_page(
+        &self,
+        read_stamp: Option<ReadStamp>,
+        key: PageKey,
+        names: &Arc<Names>,
+    ) {
+        let Some(ReadStamp { stripe, as_of }) = read_stamp else { return };
+        let bytes = key.after.as_ref().map_or(0, String::len) + names.bytes() + ENTRY_BYTES;
+        self.pages.insert(key, CacheEntry { value: Arc::clone(names), stripe, as_of }, bytes);
+    }
+
+    /// Prepares a read of a key, or of all keys with this prefix. `None` if the result cannot be
+    /// cached.
+    pub(super) fn read_stamp(&self, key: &[u8]) -> Option<ReadStamp> {
+        let stripe = self.clock.of(key);
+        // The order matters: durable writes have already updated the clock. So if the clock shows
+        // no write in progress, later reads of the store show everything up to `as_of`.
+        let as_of = self.status.borrow().durable_seq;
+        self.clock.is_unchanged(stripe, as_of).then_some(ReadStamp { stripe, as_of })
+    }
+
+    /// Returns the indexes of the reads that are out of date. A read without a stamp always is.
+    /// Once the store is closed, all reads are.
+    pub(super) fn stale_reads(&self, stamps: &[Option<ReadStamp>]) -> Vec<usize> {
+        let is_closed = self.status.borrow().close_reason.is_some();
+        let is_current = |read_stamp: &Option<ReadStamp>| {
+            read_stamp.is_some_and(|ReadStamp { stripe, as_of }| {
+                !is_closed && self.clock.is_unchanged(stripe, as_of)
+            })
+        };
+        let stamps = stamps.iter().enumerate();
+        stamps.filter(|(_, read_stamp)| !is_current(read_stamp)).map(|(at, _)| at).collect()
+    }
+
+    /// Whether a cached value is valid. No value is valid after the store is closed.
+    fn is_current(&self, stripe: Stripe, as_of: u64) -> bool {
+        self.status.borrow().close_reason.is_none() && self.clock.is_unchanged(stripe, as_of)
+    }
+
+    /// Returns the stripes that a write of a key affects: its own, and that of pages with its name.
+    pub(super) fn stripes_of(&self, key: &[u8]) -> impl Iterator<Item = Stripe> {
+        let page = match cache_rule(key) {
+            CacheRule::RecordsAndPages => key.get(..NAME_PARENT_BYTES),
+            CacheRule::None | CacheRule::Records => None,
+        };
+        [Some(key), page].into_iter().flatten().map(|key| self.clock.of(key))
+    }
+
+    /// Reports the stripes of a transaction to the clock before the transaction commits.
+    pub(super) fn begin(&self, stripes: Vec<Stripe>) -> PendingWrite<'_> {
+        self.clock.begin(stripes)
+    }
+
+    /// Returns the usage of the record cache.
+    pub(super) fn record_usage(&self) -> CacheUsage {
+        self.records.usage()
+    }
+
+    /// Returns the usage of the page cache.
+    pub(super) fn page_usage(&self) -> CacheUsage {
+        self.pages.usage()
+    }
+}

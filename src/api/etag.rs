@@ -1,0 +1,75 @@
+//! [`ETag`]: the ETag of a table's state. It depends on the version and on the caller's read
+//! access.
+
+use axum::http::HeaderValue;
+use uuid::Uuid;
+
+use slateberg_catalog::ReadVersion;
+
+/// The snapshots in a response (the query parameter `snapshots`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SnapshotMode {
+    /// All snapshots.
+    All,
+    /// Snapshots that a branch or tag points to.
+    Refs,
+}
+
+impl SnapshotMode {
+    fn name(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Refs => "refs",
+        }
+    }
+}
+
+/// Everything that a response depends on: the version of a table as a caller may read it, and the
+/// selection of snapshots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Representation {
+    /// The timeline of the catalog, if the catalog was restored, imported or cloned. It
+    /// distinguishes versions that have the same number.
+    pub timeline: Option<Uuid>,
+    /// The version in the response.
+    pub version: ReadVersion,
+    /// The selection of snapshots.
+    pub mode: SnapshotMode,
+}
+
+/// An ETag. It differs between all versions and snapshot modes. Cheap to clone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ETag(HeaderValue);
+
+impl ETag {
+    /// Creates the tag of a version. Callers with different read access get different tags.
+    pub fn new(Representation { timeline, version, mode }: Representation) -> Self {
+        let ReadVersion { id, version, rules } = version;
+        let (id, name) = (id.simple(), mode.name());
+        // Half of a random id suffices, because timelines are few.
+        let timeline = timeline.map(|it| format!("{:016x}-", it.as_u64_pair().0));
+        let timeline = timeline.as_deref().unwrap_or_default();
+        let quoted = match rules {
+            None => format!("\"{id}-{timeline}{version}-{name}\""),
+            Some(rules) => format!("\"{id}-{timeline}{version}-{name}-{rules}\""),
+        };
+        Self(HeaderValue::try_from(quoted).expect("a tag consists of printable characters"))
+    }
+
+    /// Returns the tag as a weak one, for a compressed body: a strong tag identifies the exact
+    /// bytes. `If-None-Match` compares weakly, so that the weak tag matches, too.
+    pub fn weak(self) -> Self {
+        let weak = [b"W/", self.0.as_bytes()].concat();
+        Self(HeaderValue::try_from(weak).expect("the strong tag is a valid value"))
+    }
+
+    /// The header's value.
+    pub fn value(&self) -> &HeaderValue {
+        &self.0
+    }
+
+    /// The tag without quotes and weakness prefix.
+    pub fn bare(&self) -> &str {
+        self.0.to_str().unwrap_or_default().trim_start_matches("W/").trim_matches('"')
+    }
+}

@@ -1,0 +1,83 @@
+//! [`ServedApp`]: a test catalog on a port, with its background tasks.
+
+use reqwest::{Certificate, Client, ClientBuilder, Identity, RequestBuilder};
+use serde_json::Value;
+use slateberg::app::connections::{self, Limits};
+use slateberg::app::run;
+use slateberg::app::tls::Tls;
+use slateberg_runtime::tasks;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use super::app::TestApp;
+use super::certificates::{TestCa, TestCertificate};
+
+/// A catalog that is accessed over TCP. Its tasks end when this is dropped.
+pub struct ServedApp {
+    /// The catalog.
+    pub app: TestApp,
+    /// `http://127.0.0.1:PORT`, or `https`.
+    pub uri: String,
+    client: Client,
+    _stop: watch::Sender<bool>,
+}
+
+impl ServedApp {
+    /// Serves a catalog, with TLS if configured.
+    pub async fn start(app: TestApp) -> Self {
+        let (stop, stopping) = watch::channel(false);
+        tasks::spawn(&app.app.runtime, &stopping);
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let tls = Tls::open(&app.app.runtime.settings).expect("the files are good");
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let uri = format!("{scheme}://{}", listener.local_addr().expect("an address"));
+        if let Some(tls) = &tls {
+            run::watch_certificates(&app.app, tls, stopping.clone());
+        }
+        let limits = Limits::for_clients(&app.app);
+        connections::serve(app.router.clone(), listener, tls, limits, stopping);
+        Self { app, uri, client: Client::new(), _stop: stop }
+    }
+
+    /// Returns a new client that trusts this CA and presents this certificate.
+    pub fn client(ca: &TestCa, shows: Option<&TestCertificate>) -> Client {
+        Self::client_with(ca, shows, |client| client)
+    }
+
+    /// Like [`client`](Self::client), with changes.
+    pub fn client_with(
+        ca: &TestCa,
+        shows: Option<&TestCertificate>,
+        change: impl FnOnce(ClientBuilder) -> ClientBuilder,
+    ) -> Client {
+        let ca = Certificate::from_pem(ca.pem().as_bytes()).expect("a certificate");
+        let mut client = Client::builder().tls_certs_only([ca]);
+        if let Some(shown) = shows {
+            let identity = Identity::from_pem(shown.pem().as_bytes());
+            client = client.identity(identity.expect("a certificate and a key"));
+        }
+        change(client).build().expect("a client")
+    }
+
+    /// Returns the builder of a `GET`.
+    pub fn get(&self, path: &str) -> RequestBuilder {
+        self.client.get(format!("{}{path}", self.uri))
+    }
+
+    /// Returns the builder of a `POST`.
+    pub fn post(&self, path: &str) -> RequestBuilder {
+        self.client.post(format!("{}{path}", self.uri))
+    }
+
+    /// Returns the status of `GET /v1/config` with this credential.
+    pub async fn status(&self, credential: &str) -> u16 {
+        let response = self.get("/v1/config").bearer_auth(credential).send().await;
+        response.expect("it answers").status().as_u16()
+    }
+
+    /// Returns the principal of a credential.
+    pub async fn whoami(&self, credential: &str) -> Value {
+        let response = self.get("/management/v1/whoami").bearer_auth(credential).send().await;
+        response.expect("it answers").json().await.expect("JSON")
+    }
+}
