@@ -1,4 +1,4 @@
-"""The figures to reach: what each one compares, and with what."""
+"""The figures to reach: the measured value and the aim of each."""
 
 from dataclasses import dataclass
 
@@ -14,14 +14,14 @@ CACHES_MIB = 294
 
 @dataclass(frozen=True)
 class Figure:
-    """One aim: the measured value, and what it may be at most or has to be at least."""
+    """A measured value with its aim, which is a minimum or a maximum."""
 
     what: str
     measured: float | None
     at_least: float | None = None
     at_most: float | None = None
     unit: str = "x"
-    # What was measured elsewhere, for comparison: best and worst of three peers.
+    # For comparison: the best and the worst of three peers, measured on another machine.
     elsewhere: str = ""
 
     def verdict(self) -> str:
@@ -58,11 +58,11 @@ def loads(results: Results) -> list[Figure]:
     rustberg = ratio(ours, of("throughput", "rustberg"))
     where = "100 connections"
     return [
-        Figure(f"load_table, {where}: to the bare handler", ratio(ours, of("throughput", BARE)), 0.8),
-        Figure(f"304, {where}: to the bare handler", not_modified, 0.9),
-        Figure(f"load_table, {where}: p99 to p50", tail, at_most=3),
-        Figure(f"load_table, {where}: to the Java fixture", java, 10),
-        Figure(f"load_table, {where}: to Rustberg", rustberg, 3),
+        Figure(f"load_table, {where}: relative to the bare handler", ratio(ours, of("throughput", BARE)), 0.8),
+        Figure(f"304, {where}: relative to the bare handler", not_modified, 0.9),
+        Figure(f"load_table, {where}: p99 relative to p50", tail, at_most=3),
+        Figure(f"load_table, {where}: relative to the Java fixture", java, 10),
+        Figure(f"load_table, {where}: relative to Rustberg", rustberg, 3),
     ]
 
 
@@ -73,12 +73,12 @@ def lone_commits(results: Results) -> list[Figure]:
 
     return [
         Figure(
-            "lone commit, store of 20 ms: p50 to a bare put",
+            "lone commit, store of 20 ms: p50 relative to a bare put",
             against_put("delayed", DELAYED, "20ms"),
             at_most=1.25,
         ),
         Figure(
-            "lone commit, local disk: p50 to a bare fsynced put",
+            "lone commit, local disk: p50 relative to a fsynced put",
             against_put("commit", REFERENCE, "disk"),
             at_most=2,
         ),
@@ -91,7 +91,7 @@ def many_commits(results: Results) -> list[Figure]:
 
     appends = {"scenario": "append-one"}
     wrong = [results.value(name, **appends) for name in ("lost", "untrue_refusals")]
-    # Of all rounds and stores, not the median: one is one too many.
+    # The sum over all rounds and stores, not the median: not a single such append is acceptable.
     rows = results.find(**appends)
     lost, untrue = (
         (
@@ -105,12 +105,12 @@ def many_commits(results: Results) -> list[Figure]:
     )
     to_one = ratio(rate("commit", 100), rate("commit", 1))
     return [
-        Figure("distinct tables, store of 20 ms: 100 clients to one", to_one, 80),
+        Figure("distinct tables, store of 20 ms: 100 clients relative to 1", to_one, 80),
         Figure(
             "one table, store of 20 ms: properties by 100 clients", rate("commit-one", 100), 2000, unit="/s"
         ),
-        Figure("appends to one table: acknowledged and lost", lost, at_most=0, unit="appends"),
-        Figure("appends to one table: refused, but there", untrue, at_most=0, unit="appends"),
+        Figure("appends to one table: acknowledged, but lost", lost, at_most=0, unit="appends"),
+        Figure("appends to one table: rejected, but in the table", untrue, at_most=0, unit="appends"),
     ]
 
 
@@ -122,7 +122,7 @@ def etcd(results: Results) -> list[Figure]:
             results.value("throughput", part="kv", server=server, operation=operation)
             for server in (REFERENCE, "etcd")
         )
-        figures.append(Figure(f"{operation}: to etcd on the same disk", ratio(ours, theirs), aim))
+        figures.append(Figure(f"{operation}: relative to etcd on the same disk", ratio(ours, theirs), aim))
     return figures
 
 
@@ -144,18 +144,20 @@ def size(results: Results) -> list[Figure]:
     appends = {"part": "operations", "server": REFERENCE, "operation": "commit_append"}
     histories = [results.value("cpu_us_per_request", snapshots=n, **appends) for n in (10_000, 10)]
     return [
-        Figure(f"{between}: load_table p50 to that at {small or 0:,}", growth("load_table"), at_most=1.2),
+        Figure(f"{between}: load_table p50 relative to {small or 0:,}", growth("load_table"), at_most=1.2),
         Figure(
-            f"{between}: page of 1,000 names, p50 likewise", growth("list_tables", page=1000), at_most=1.2
+            f"{between}: page of 1,000 names p50 relative to {small or 0:,}",
+            growth("list_tables", page=1000),
+            at_most=1.2,
         ),
-        Figure(f"{between}: start-up to the first 200", ready_ms and ready_ms / 1000, at_most=2, unit="s"),
-        Figure(f"{between}: most memory", peak, at_most=CACHES_MIB + MEMORY_SPARE_MIB, unit="MiB"),
-        Figure("append after 10,000 snapshots: CPU to that after 10", ratio(*histories), at_most=3),
+        Figure(f"{between}: start-up to the first status 200", ready_ms and ready_ms / 1000, at_most=2, unit="s"),
+        Figure(f"{between}: peak memory", peak, at_most=CACHES_MIB + MEMORY_SPARE_MIB, unit="MiB"),
+        Figure("append after 10,000 snapshots: CPU relative to 10 snapshots", ratio(*histories), at_most=3),
     ]
 
 
 def processor_time(results: Results) -> list[Figure]:
-    """Server CPU of an operation; elsewhere: best and worst of three peers, on another machine."""
+    """The server's CPU time of each operation. `elsewhere` has the best and the worst of three peers."""
     hot = {"part": "load-table", "clients": 100}
     one = {"part": "operations"}
     rows = [
@@ -192,7 +194,7 @@ def processor_time(results: Results) -> list[Figure]:
 
 
 def peers_elsewhere(results: Results) -> list[Figure]:
-    """Throughput that three peers had on another machine; ours has to be above the best of them."""
+    """Throughput compared with three peers on another machine. The aim is to exceed the best of them."""
     hot = {"part": "load-table", "operation": "load_table", "snapshots": 1}
     rows = [
         ("load_table, 100 connections", 5205, "291 / 3,345 / 5,205", hot),

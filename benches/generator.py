@@ -1,4 +1,4 @@
-"""Calls of the load generator `slateberg-bench`, which is built beside the server (`LOAD_GENERATOR`)."""
+"""Runs the load generator `slateberg-bench` (`LOAD_GENERATOR`), which is in the same directory as the server."""
 
 import json
 import os
@@ -15,7 +15,7 @@ LATENCIES = ("mean_us", "p50_us", "p95_us", "p99_us", "max_us")
 
 
 class Generator:
-    """Runs scenarios against servers that have been started, and files what comes of them."""
+    """Runs scenarios against running servers, and stores the results."""
 
     def __init__(self, results: Results, rounds: int, seconds: float, warm_up_seconds: float):
         self.binary = LOAD_GENERATOR
@@ -27,7 +27,7 @@ class Generator:
     def run(
         self, part: str, scenario: str, servers: list[Server], round_: int | None = None, **flags
     ) -> None:
-        """One scenario on all servers, in turns. Flags are those of `slateberg-bench run`."""
+        """Measures one scenario on all servers in turn. The flags are those of `slateberg-bench run`."""
         flags = {
             "rounds": self.rounds,
             "seconds": self.seconds,
@@ -45,7 +45,7 @@ class Generator:
         self._collect(words, part, {} if round_ is None else {"round": round_})
 
     def warm_up(self, servers: list[Server], seconds: float) -> None:
-        """Loads and commits that count nowhere: a Java server compiles itself while it works."""
+        """Sends loads and commits whose results are dropped, because a Java server compiles its code while it runs."""
         kept, self.results = self.results, Results([])
         try:
             for scenario in ("load-table", "commit"):
@@ -55,7 +55,7 @@ class Generator:
             self.results = kept
 
     def bare_put(self, part: str, name: str, store: str, iterations: int, **flags) -> None:
-        """What one write to an object store costs without a catalog."""
+        """Measures a write to an object store without a catalog."""
         words = [self.binary, "bare-put", "--name", name, "--store", store]
         words += ["--iterations", str(iterations), "--rounds", str(self.rounds)]
         environment = flags.pop("environment", {})
@@ -66,7 +66,7 @@ class Generator:
         self._collect(words, part, {}, environment)
 
     def etcd(self, part: str, server: Etcd, round_: int) -> None:
-        """etcd's turn in the key-value steps, by a driver of its own."""
+        """Measures etcd in the key-value steps, with a driver of its own."""
         words = [server.driver, "--endpoint", server.url, "--pid", server.pid, "--round", round_]
         words += ["--seconds", self.seconds, "--warm-up-seconds", self.warm_up_seconds]
         self._collect([str(word) for word in words], part, {})
@@ -79,27 +79,27 @@ class Generator:
                 env={**os.environ, **(environment or {})},
                 preexec_fn=process.die_with_parent,
             )
-            # What was measured before a failure counts as well.
+            # Results from before a failure are stored as well.
             lines = file.read_text().splitlines() if file.exists() else []
-        # Results are for others to read: directories of this machine are none of them.
+        # Results are published, so they must not contain directories of this machine.
         lines = [line.replace(str(install.CACHE), "").replace(str(Path.home()), "~") for line in lines]
         rows = [{"part": part, **json.loads(line), **members} for line in lines]
         for row in rows:
             if not _is_plausible(row):
-                print(f"latencies that cannot be, left out: {row}", flush=True)
+                print(f"omitted a result whose latency does not fit its throughput: {row}", flush=True)
                 row |= dict.fromkeys(LATENCIES)
             self.results.add(row)
-        # A server that lost a commit, or lied about one, makes the generator fail at its end. That is
-        # a result, which the report shows, and no reason to stop.
+        # The generator fails if a server has lost a commit or reported its outcome incorrectly. The
+        # report shows such a result, and the run continues.
         if done.returncode != 0 and not any(_is_untrue(row) for row in rows):
             raise RuntimeError(f"exit code {done.returncode} of {' '.join(words)}")
 
 
 def _is_plausible(row: dict) -> bool:
-    """Whether latency and throughput tell the same story: clients that send their next request when the
-    last is answered are, all together, always waiting, so that one follows from the other."""
+    """Whether a row's latency fits its throughput: all clients wait for a response at any time, so the number of
+    clients is about the throughput times the mean latency."""
     counted = row.get("requests", 0) >= 50 and not row.get("failures")
-    # An append that is tried again and again is one request of many answers; some steps end early.
+    # An append with retries counts as one request with many responses, and some steps end early.
     if not counted or row["scenario"] == "append-one" or not row.get("mean_us"):
         return True
     waiting = row["throughput"] * row["mean_us"] / 1e6

@@ -1,5 +1,5 @@
-"""Builds and downloads of what the benchmark compares with. Everything lands in the cache
-(`$SLATEBERG_CACHE/bench`), never in the checkout, and is kept: a second run installs nothing."""
+"""Builds and downloads the servers with which the benchmark compares slateberg. They are stored in the cache
+(`$SLATEBERG_CACHE/bench`), not in the checkout, so that a second run installs nothing."""
 
 import os
 import re
@@ -17,7 +17,7 @@ JAVA_MIN = 21
 
 
 class InstallError(Exception):
-    """A component that cannot be had on this machine; the run goes on without it."""
+    """A component cannot be installed on this machine. The run continues without it."""
 
 
 def once(name: str, version: str, build) -> None:
@@ -34,7 +34,7 @@ def once(name: str, version: str, build) -> None:
 
 
 def command(words: list, directory: Path | None = None, environment: dict | None = None) -> None:
-    """Runs a build at the lowest priority; its output goes to a file that errors name."""
+    """Runs a build at the lowest priority. Writes its output to a file, which error messages name."""
     log = CACHE / "logs" / f"{Path(str(words[0])).name}-{os.getpid()}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -56,7 +56,7 @@ def command(words: list, directory: Path | None = None, environment: dict | None
 
 
 def go(*words, directory: Path | None = None) -> None:
-    """`go ...` with module and build caches of the benchmark's own."""
+    """Runs `go ...` with separate module and build caches for the benchmark."""
     environment = {
         "GOPATH": str(CACHE / "go"),
         "GOCACHE": str(CACHE / "gocache"),
@@ -67,7 +67,7 @@ def go(*words, directory: Path | None = None) -> None:
 
 
 def cargo_install(crate: str, version: str) -> Path:
-    """`cargo install`, with a build directory of its own; where the binary is."""
+    """Runs `cargo install` with a separate build directory. Returns the path of the binary."""
     words = ["cargo", "install", crate, "--version", version, "--locked", "--root", CACHE / crate]
     command(words, environment={"CARGO_TARGET_DIR": str(CACHE / "target")})
     return CACHE / crate / "bin" / crate
@@ -78,7 +78,7 @@ def maven(*words) -> None:
 
 
 def java() -> Path:
-    """The newest Java of this machine, which has to be able to run all of the Java servers."""
+    """Returns the newest Java of this machine. Raises InstallError if it is too old for the Java servers."""
     homes = [Path(os.environ["JAVA_HOME"])] if "JAVA_HOME" in os.environ else []
     homes += sorted(Path("/usr/lib/jvm").glob("*"))
     found = {}
@@ -94,7 +94,7 @@ def java() -> Path:
 
 
 def venv_python() -> Path:
-    """The interpreter of a virtual environment that has requirements.txt."""
+    """Returns the Python interpreter of a virtual environment in which requirements.txt is installed."""
     python = CACHE / "venv/bin/python"
     wanted = (HERE / "requirements.txt").read_text()
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws a file of results, one idea in each plot: `plots.py FILE DIRECTORY`. Needs matplotlib."""
+"""Draws plots of a file of results: `plots.py FILE DIRECTORY`. Requires matplotlib."""
 
 import sys
 from pathlib import Path
@@ -13,7 +13,7 @@ from matplotlib.ticker import FuncFormatter
 from figures import BARE, DELAYED, REFERENCE
 from results import Results
 
-# One color for each server, the same in every plot; they differ for the color-blind as well.
+# The color of each server, the same in every plot. Color-blind readers can distinguish them as well.
 COLORS = {
     REFERENCE: "#0072b2",
     BARE: "#888888",
@@ -35,14 +35,14 @@ STYLE = {
     "grid.color": "#e4e4e4",
     "legend.frameon": False,
     "font.size": 10,
-    # Text stays text, and the same results give the same file.
+    # The SVG files contain text as text, and the same results always give the same file.
     "svg.fonttype": "none",
     "svg.hashsalt": "slateberg",
 }
 
 
 def plain(axis) -> None:
-    """Numbers as people write them, on a logarithmic axis as well."""
+    """Formats numbers in full, also on a logarithmic axis."""
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     axis.set_minor_formatter(FuncFormatter(lambda _value, _: ""))
 
@@ -94,14 +94,14 @@ def processor_time(results: Results):
     groups = [(label, {**part, **wanted}) for label, wanted in steps if results.find(**part, **wanted)]
     servers = [name for name in results.values("server", **part) if name != BARE]
     figure, axes = bars(results, groups, servers, "cpu_us_per_request")
-    # Bars on a logarithmic scale have no natural foot: this one is the same whatever was measured.
+    # Bars on a logarithmic scale have no natural lower end. This one does not depend on the measured values.
     axes.set(yscale="log", ylim=(10, None), ylabel="µs of server CPU, user and system")
     axes.set_title("CPU of one operation, by one client: lower is better")
     return figure, axes
 
 
 def bars(results: Results, groups: list, servers: list, field: str, scale=1.0):
-    """A group of bars for each step, a bar for each server that can do it."""
+    """Draws a group of bars for each step, with a bar for each server that supports the step."""
     figure, axes = plt.subplots(figsize=(9, 4.5))
     width = 0.8 / max(len(servers), 1)
     for number, server in enumerate(servers):
@@ -210,7 +210,7 @@ def main() -> None:
     for name, draw in PLOTS.items():
         drawn = draw(results)
         if drawn is None or not drawn[1].get_legend_handles_labels()[0]:
-            # A run of some parts leaves the plots of the others as they are.
+            # If only some parts were run, the plots of the other parts stay as they are.
             continue
         figure, axes = drawn
         for each in figure.axes:

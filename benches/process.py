@@ -1,4 +1,4 @@
-"""Child processes that never outlive the benchmark, and what Linux knows of them."""
+"""Child processes that never outlive the benchmark, and their CPU time and memory as reported by Linux."""
 
 import ctypes
 import os
@@ -14,19 +14,19 @@ STOP_SECONDS = 30
 
 
 def free_port() -> int:
-    """A port that nobody listens on right now."""
+    """Returns a port on which no process listens at present."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return listener.getsockname()[1]
 
 
 def die_with_parent() -> None:
-    """Runs in the child: the kernel kills it when the benchmark ends, however it ends."""
+    """Runs in the child process, and lets the kernel kill it when the benchmark ends in any way."""
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class Process:
-    """A server under test: started in a session of its own, its output in a file."""
+    """A server under test. It runs in a session of its own, and its output is in a file."""
 
     def __init__(self, command: list, directory: Path, environment: dict | None = None):
         self.command = [str(word) for word in command]
@@ -52,7 +52,7 @@ class Process:
         return self.log_path.read_text(errors="replace")
 
     def wait_for(self, ready, seconds: float, pause: float = 0.1) -> float:
-        """Asks `ready` until it says something true; the seconds since the start."""
+        """Calls `ready` until it returns a true value. Returns the seconds since the start."""
         while time.perf_counter() - self.began < seconds:
             if self.child.poll() is not None:
                 raise RuntimeError(f"{self.command[0]} ended:\n{self.output()[-3000:]}")
@@ -62,7 +62,7 @@ class Process:
         raise RuntimeError(f"{self.command[0]} is not ready in {seconds} s:\n{self.output()[-3000:]}")
 
     def stop(self) -> None:
-        """Ends the process and whatever it started: in order if it can, else by force."""
+        """Terminates the process, and then kills all processes of its group that are left."""
         if self.child.poll() is None:
             self.child.terminate()
             try:
@@ -78,15 +78,15 @@ class Process:
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of a process so far."""
+    """Returns the user and system time that a process has used so far."""
     text = Path(f"/proc/{pid}/stat").read_text()
-    # The name, in parentheses, may hold spaces; utime and stime are fields 14 and 15 of proc(5).
+    # The name is in parentheses and may contain spaces. utime and stime are fields 14 and 15 (proc(5)).
     fields = text[text.rindex(")") + 1 :].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def memory_mib(pid: int) -> tuple[float, float]:
-    """Resident memory of a process: now, and at most."""
+    """Returns the current resident memory of a process, and its peak."""
     values = {}
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         key, _, value = line.partition(":")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tables out of a file of results: every step beside the reference's, and the figures to reach.
+"""Prints tables from a file of results: every step, compared with the reference, and the figures to reach.
 
 benches/report.py [FILE]
 """
@@ -29,7 +29,7 @@ def heading(results: Results) -> str:
 
 
 def comparison(results: Results, part: str) -> str:
-    """Medians over the rounds; behind each throughput, how many times the reference has it."""
+    """Formats the medians over the rounds. The ratio is the throughput of the reference divided by that of the row."""
     lines = [
         f"## {part}",
         f"{'step':<52} {'clients':>7} {'server':<18} {'req/s':>10} {'ratio':>7} "
@@ -47,7 +47,7 @@ def comparison(results: Results, part: str) -> str:
 
 def step(results: Results, part: str, scenario: str, parameter: dict, clients: int) -> list[str]:
     wanted = {"part": part, "scenario": scenario, "parameter": parameter, "clients": clients}
-    # Whoever could not take the step is nobody to compare with.
+    # Servers that do not support the step come last, because the first server is the reference of the ratios.
     names = sorted(results.values("server", **wanted), key=lambda name: could_not(results, server=name, **wanted))
     ours = results.value("throughput", server=names[0], **wanted)
     lines = []
@@ -67,7 +67,7 @@ def cells(results: Results, ours: float | None, **wanted) -> str:
     if refused:
         return f"unsupported: {refused[0][:60]}"
     if ready := results.value("ready_ms", **wanted):
-        return f"first 200 after {ready:.0f} ms, {results.value('rss_mib', **wanted):.0f} MiB"
+        return f"first status 200 after {ready:.0f} ms, {results.value('rss_mib', **wanted):.0f} MiB"
     rate = results.value("throughput", **wanted)
     times = figures.ratio(ours, rate)
     milliseconds = [results.value(name, **wanted) for name in ("p50_us", "p99_us")]
@@ -103,7 +103,7 @@ def requests(results: Results) -> str:
 
 
 def aims(results: Results) -> str:
-    """The figures to reach. They are reported, never asserted."""
+    """Formats the figures to reach. A missed figure is only reported, and fails nothing."""
     lines = [
         "## figures to reach",
         f"{'figure':<58} {'aim':>15} {'measured':>12}  {'verdict':<12} elsewhere",

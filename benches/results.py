@@ -1,15 +1,15 @@
-"""The lines of JSON that a run consists of: collecting them, and finding one's way among them."""
+"""The results of a run: collects them as lines of JSON, and searches them."""
 
 import json
 from pathlib import Path
 from statistics import median
 
-# The member of a row that says why a server could not take a step.
+# The member of a row with the reason why a server does not support a step.
 UNSUPPORTED = "not_supported"
 
 
 class Results:
-    """All rows of a run, in a file that always holds what was measured so far."""
+    """All rows of a run. Each row is written to a file as soon as it is measured."""
 
     def __init__(self, rows: list[dict], path: Path | None = None):
         self.rows = rows
@@ -32,17 +32,17 @@ class Results:
                 out.write(json.dumps(row) + "\n")
 
     def find(self, **wanted) -> list[dict]:
-        """Rows whose members, or the members of whose parameter, have these values."""
+        """Returns the rows with these values in their members, or in the members of `parameter` or `extra`."""
         return [row for row in self.rows if all(_member(row, k) == v for k, v in wanted.items())]
 
     def value(self, field: str, **wanted) -> float | None:
-        """The median of a field over the rounds; none if it was not measured."""
+        """Returns the median of a field over the rounds, or None if the field was not measured."""
         values = [_member(row, field) for row in self.find(**wanted) if UNSUPPORTED not in row]
         values = [value for value in values if value is not None]
         return median(values) if values else None
 
     def values(self, name: str, **wanted) -> list:
-        """What values a member has, in the order of their first appearance."""
+        """Returns the distinct values of a member, in the order of their first appearance."""
         found = (_member(row, name) for row in self.find(**wanted))
         return list(dict.fromkeys(value for value in found if value is not None))
 

@@ -3,9 +3,9 @@
 
     SLATEBERG_BIN=.../release/slateberg benches/run.py [--quick] [--only PART,...]
 
-Installs what is compared, starts every server on loopback with a directory of its own, calls the load
-generator, and ends with tables, the list of figures to reach, and plots. Nothing is asserted: the exit
-code tells only whether something broke.
+Installs the servers, starts each of them on loopback with a directory of its own, runs the load generator,
+and prints tables and the figures to reach, and draws plots. A missed figure is no failure: the exit code is
+only nonzero if a part could not be measured.
 """
 
 import argparse
@@ -41,20 +41,20 @@ BARE_PUT_BYTES = 4096
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is measured."""
+    """The sizes and durations of the measurements."""
 
     rounds: int
     seconds: float
     warm_up_seconds: float
-    # Before everything, for servers that have to be compiled while they run.
+    # Duration of the warm-up before all parts, for servers whose code is compiled while they run.
     catalogs_warm_up_seconds: float
     iterations: int
-    # Of operations that take long: appends to tables with a history.
+    # Iterations of operations that take long: appends to tables with a history.
     slow_iterations: int
     connections: tuple
     clients: tuple
     snapshots: tuple
-    # Snapshots that tables have which are appended to.
+    # Numbers of snapshots of the tables to which snapshots are appended.
     appended: tuple
     tables: tuple
     idle_seconds: int
@@ -91,7 +91,7 @@ QUICK = Sizes(
 
 
 class Run:
-    """What the parts share: sizes, servers that can be had, and where results go."""
+    """The state that all parts share: sizes, installed servers, and the destination of results."""
 
     def __init__(self, quick: bool, directory: Path, results: Results):
         self.quick = quick
@@ -103,24 +103,24 @@ class Run:
         self.missing = {}
 
     def can_have(self, server: servers.Server) -> bool:
-        """Installs a server, once; says why if it cannot be had, and the run goes on without it."""
+        """Installs a server. If this fails, stores and prints the reason once, and returns False."""
         if self.quick and server.long_install:
-            self.missing.setdefault(server.name, "left out of the quick run, as builds take long")
+            self.missing.setdefault(server.name, "not in the quick run, because its build takes long")
         elif server.name not in self.missing:
             try:
                 server.install()
                 return True
             except install.InstallError as error:
                 self.missing[server.name] = str(error)
-                # Not the error itself, which speaks of this machine's directories.
+                # The error itself is omitted, since it contains directories of this machine.
                 why = "cannot be installed"
                 self.results.add({"part": "install", "server": server.name, UNSUPPORTED: why})
-                print(f"{server.name} cannot be had: {error}", flush=True)
+                print(f"{server.name} cannot be installed: {error}", flush=True)
         return False
 
     @contextlib.contextmanager
     def started(self, *wanted: servers.Server):
-        """Starts servers, each in an empty directory, and stops them whatever happens."""
+        """Starts servers, each in an empty directory, and stops them at the end, also after an error."""
         with contextlib.ExitStack() as stack:
             running = []
             for server in wanted:
@@ -133,7 +133,7 @@ class Run:
 
     @contextlib.contextmanager
     def catalogs(self):
-        """slateberg, the reference, and every other catalog that can be had."""
+        """slateberg, which is the reference, and every other catalog that can be installed."""
         with contextlib.ExitStack() as stack:
             wanted = [servers.Slateberg()]
             minio = servers.Minio()
@@ -157,11 +157,11 @@ def operations(run: Run) -> None:
 
 
 def load_table(run: Run) -> None:
-    """Reads of one table by many connections, beside a handler that does nothing else."""
+    """Reads of one table over many connections, compared with a handler that only returns the same bytes."""
     sizes = run.sizes
     few, *more = sizes.snapshots
     with run.catalogs() as all_of_them:
-        # Every number of connections for the small table, the two ends for the larger ones.
+        # The small table is read with every number of connections, larger tables with the lowest and the highest.
         plans = [([few], sizes.connections), (more, (1, 100))]
         for snapshots, connections in plans:
             flags = {"snapshots": snapshots, "connections": connections, "bare": True}
@@ -169,7 +169,7 @@ def load_table(run: Run) -> None:
 
 
 def commit(run: Run) -> None:
-    """Commits on disk: on distinct tables, all on one, and appends to one."""
+    """Commits on a local disk: to distinct tables, to one table, and appends to one table."""
     with run.catalogs() as all_of_them:
         for scenario in ("commit", "commit-one", "append-one"):
             run.generator.run("commit", scenario, all_of_them, clients=run.sizes.clients)
@@ -178,7 +178,7 @@ def commit(run: Run) -> None:
 
 
 def delayed(run: Run) -> None:
-    """Commits on an object store that takes 20 ms for every request, inside of the process."""
+    """Commits on an object store in the server's memory that takes 20 ms for every request."""
     clients = (*run.sizes.clients, 1000)
     with run.started(servers.SlatebergDelayed()) as alone:
         for scenario in ("commit", "commit-one", "append-one"):
@@ -186,7 +186,7 @@ def delayed(run: Run) -> None:
 
 
 def bare_put(run: Run) -> None:
-    """What one write costs without a catalog: on this disk, and on a store of 20 ms."""
+    """Writes without a catalog: to this disk, and to an object store that takes 20 ms for every request."""
     iterations = run.sizes.iterations
     flags = {"bytes": BARE_PUT_BYTES}
     with tempfile.TemporaryDirectory(dir=run.directory) as directory:
@@ -196,7 +196,7 @@ def bare_put(run: Run) -> None:
 
 
 def key_value(run: Run) -> None:
-    """slateberg's records beside etcd's, on the same disk, each with fsync."""
+    """Key-value operations of slateberg and of etcd on the same disk, both with fsync."""
     etcd = servers.Etcd()
     wanted = [servers.Slateberg()] + ([etcd] if run.can_have(etcd) else [])
     with run.started(*wanted) as running:
@@ -207,7 +207,7 @@ def key_value(run: Run) -> None:
 
 
 def s3(run: Run) -> None:
-    """slateberg on MinIO, at once and behind a proxy that delays every answer by 20 ms."""
+    """slateberg on MinIO, directly and through a proxy that delays every response by 20 ms."""
     minio = servers.Minio()
     proxy = servers.Toxiproxy(minio)
     if not (run.can_have(minio) and run.can_have(proxy)):
@@ -225,13 +225,13 @@ def s3(run: Run) -> None:
 
 
 def requests(run: Run) -> None:
-    """How many requests slateberg makes of its object store: idle, and for commits."""
+    """The number of requests that slateberg sends to its object store, while idle and for commits."""
     minio = servers.Minio()
     if not run.can_have(minio):
         return
 
     def count() -> tuple[int, float]:
-        # MinIO gathers its metrics every ten seconds.
+        # MinIO updates its metrics every ten seconds.
         time.sleep(12)
         return sum(minio.requests().values()), time.monotonic()
 
@@ -249,7 +249,7 @@ def requests(run: Run) -> None:
         file("idle, an hour", idle_per_second * 3600)
 
         def of_commits(what: str, commits) -> None:
-            """What is made for commits: all requests without those that an idle server makes."""
+            """Counts the requests for commits: all requests except those that an idle server would send."""
             before, began = count()
             made = commits()
             after, ended = count()
@@ -268,7 +268,7 @@ def requests(run: Run) -> None:
 
 
 def commits_one_by_one(server: servers.Server, count: int) -> int:
-    """So many commits of a property on a table of its own; how many were acknowledged."""
+    """Commits a property of a new table `count` times. Returns the number of acknowledged commits."""
     client = http.client.HTTPConnection(server.url.removeprefix("http://"))
 
     def post(path: str, body: dict) -> None:
@@ -277,7 +277,7 @@ def commits_one_by_one(server: servers.Server, count: int) -> int:
         answer = client.getresponse()
         text = answer.read()
         if answer.status != 200:
-            raise RuntimeError(f"{path} was answered {answer.status}: {text[:300]!r}")
+            raise RuntimeError(f"{path} got status {answer.status}: {text[:300]!r}")
 
     schema = {"type": "struct", "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}]}
     post("", {"namespace": ["counted"]})
@@ -303,10 +303,10 @@ def scale(run: Run) -> None:
             row["parameter"] = {"operation": "restart", "tables": tables}
             row |= {"rss_mib": rss, "peak_mib": peak, "extra": {"ready_ms": server.ready_ms}}
             run.results.add(row)
-            print(f"  restart with {tables} tables: first 200 after {server.ready_ms:.0f} ms", flush=True)
+            print(f"  restart with {tables} tables: first status 200 after {server.ready_ms:.0f} ms", flush=True)
 
 
-# The parts in their order, with the minutes that each takes, in full and quick.
+# The parts in their order, with the minutes that each takes in a full and in a quick run.
 PARTS = {
     "operations": (operations, 10, 1),
     "load-table": (load_table, 15, 1),
@@ -326,25 +326,25 @@ def main() -> int:
     parser.add_argument("--only", default="", metavar="PART,...", help=", ".join(PARTS))
     parser.add_argument("--output", type=Path, default=RESULTS, help="file for the results")
     parser.add_argument("--plots", type=Path, default=PLOTS, help="directory for the plots")
-    parser.add_argument("--install", action="store_true", help="install every server, and no more")
+    parser.add_argument("--install", action="store_true", help="only install every server")
     arguments = parser.parse_args()
     chosen = [part for part in arguments.only.split(",") if part] or list(PARTS)
     if unknown := [part for part in chosen if part not in PARTS]:
-        parser.error(f"no part {', '.join(unknown)}; there are {', '.join(PARTS)}")
-    # `kill` ends the run as an error does, so that everything is stopped and removed.
+        parser.error(f"unknown part {', '.join(unknown)}; the parts are {', '.join(PARTS)}")
+    # SIGTERM ends the run in the same way as an error, so that all servers are stopped and all files removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
     minutes = sum(PARTS[part][2 if arguments.quick else 1] for part in chosen)
-    print(f"bench: {', '.join(chosen)}: about {minutes:.0f} minutes, and once the installs", flush=True)
+    print(f"bench: {', '.join(chosen)}: about {minutes:.0f} minutes, plus installs in the first run", flush=True)
 
     base = install.CACHE / "run"
     base.mkdir(parents=True, exist_ok=True)
-    # Below the cache, as /tmp may be in memory, where an fsync costs nothing.
+    # The directory is below the cache, because /tmp may be in memory, where an fsync costs nothing.
     with tempfile.TemporaryDirectory(dir=base, ignore_cleanup_errors=True) as directory:
         results = Results([]) if arguments.install else Results.create(arguments.output)
         run = Run(arguments.quick, Path(directory), results)
         results.add(machine(arguments.quick))
-        # First of all, so that no build runs beside a measurement.
+        # All servers are installed first, so that no build runs during a measurement.
         install_everything(run, chosen)
         if arguments.install:
             return 1 if run.missing else 0
@@ -358,7 +358,7 @@ def main() -> int:
 
 
 def install_everything(run: Run, chosen: list[str]) -> None:
-    """Every server that the chosen parts compare with."""
+    """Installs every server that the chosen parts measure."""
     minio = servers.Minio()
     catalogs = [servers.JavaFixture(), minio, servers.Nessie(minio), servers.Rustberg()]
     needed = {
@@ -375,7 +375,7 @@ def install_everything(run: Run, chosen: list[str]) -> None:
 
 
 def measure(run: Run, chosen: list[str]) -> list[str]:
-    """Runs the parts one after another; the names of those that broke."""
+    """Runs the parts one after another. Returns the names of those that failed."""
     broken = []
     for number, part in enumerate(chosen, 1):
         function = PARTS[part][0]
@@ -384,7 +384,7 @@ def measure(run: Run, chosen: list[str]) -> list[str]:
         try:
             function(run)
         except Exception:
-            # The other parts can be measured all the same; the exit code tells of this one.
+            # The other parts can still be measured. The exit code reports the failure.
             traceback.print_exc()
             broken.append(part)
         print(f"[{number}/{len(chosen)}] {part}: {time.monotonic() - began:.0f} s", flush=True)
@@ -392,7 +392,7 @@ def measure(run: Run, chosen: list[str]) -> list[str]:
 
 
 def draw(results: Path, directory: Path) -> list[str]:
-    """The plots, by an interpreter that has matplotlib."""
+    """Draws the plots with a Python interpreter that has matplotlib."""
     try:
         python = install.venv_python()
         subprocess.run([python, "-B", install.HERE / "plots.py", results, directory], check=True)
@@ -403,7 +403,7 @@ def draw(results: Path, directory: Path) -> list[str]:
 
 
 def machine(quick: bool) -> dict:
-    """The first line of the results: where, when and of what."""
+    """Returns the first line of the results: the machine, the date and the revision."""
     revision = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True
     ).stdout.strip()

@@ -1,8 +1,8 @@
 """The servers that are compared: how each is installed, started and stopped.
 
-Each is one class with the same three methods. `install` may take minutes, does nothing the second
-time, and raises InstallError where a component cannot be had. `start` gets an empty directory of its
-own, below which everything lies that the server writes, on the same disk as everybody's.
+Each server is a class with the same three methods. `install` may take minutes, does nothing the second
+time, and raises InstallError if a component cannot be installed. `start` gets an empty directory, to
+which the server writes all of its files. The directories of all servers are on the same disk.
 """
 
 import hashlib
@@ -21,12 +21,12 @@ from process import Process, free_port
 
 START_SECONDS = 120
 SLATEBERG = os.environ.get("SLATEBERG_BIN", "slateberg")
-# Cargo puts it beside the server.
+# Cargo builds the load generator into the same directory as the server.
 LOAD_GENERATOR = str(Path(SLATEBERG).with_name("slateberg-bench"))
 
 
 def answers(url: str) -> bool:
-    """Whether a GET is answered 200."""
+    """Whether a GET of the URL gets status 200."""
     try:
         with urllib.request.urlopen(url, timeout=2) as answer:
             return answer.status == 200
@@ -35,19 +35,19 @@ def answers(url: str) -> bool:
 
 
 def digest(*files: Path) -> str:
-    """Tells versions of files of the checkout apart."""
+    """Returns a hash that distinguishes versions of files of the checkout."""
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
 
 
 class Server:
-    """What all servers have: a name in the tables, and after `start` a process and a URL."""
+    """The base of all servers: a name in the tables, and after `start` a process and a URL."""
 
     name = ""
     warehouse = None
     token = None
-    # What the reader of a table has to know of how this server ran.
+    # The configuration of this server, as far as readers of the results need to know it.
     notes = ""
-    # Whether the first install takes so long that the quick run goes without.
+    # Whether the first install takes so long that the quick run omits this server.
     long_install = False
 
     def __init__(self):
@@ -70,7 +70,7 @@ class Server:
             self.process = None
 
     def argument(self) -> str:
-        """The server as the load generator is told of it."""
+        """Returns the server in the notation of the load generator's option --server."""
         words = [f"{self.name}={self.url}", f"pid={self.pid}"]
         words += [f"warehouse={self.warehouse}"] if self.warehouse else []
         words += [f"token={self.token}"] if self.token else []
@@ -78,7 +78,7 @@ class Server:
 
 
 class Slateberg(Server):
-    """slateberg with its state and its warehouse in a local directory, every commit fsynced."""
+    """slateberg with its state and its warehouse in a local directory, and an fsync for every commit."""
 
     name = "slateberg"
     notes = "state and warehouse in a local directory, fsync"
@@ -87,7 +87,7 @@ class Slateberg(Server):
         super().__init__()
         self.binary = SLATEBERG
         self.environment = {}
-        # From exec to the first 200.
+        # Milliseconds from the start of the process to the first response with status 200.
         self.ready_ms = None
 
     def install(self) -> None:
@@ -108,14 +108,14 @@ class Slateberg(Server):
         return []
 
     def found_url(self) -> bool:
-        """The banner says where the server is."""
+        """Finds the server's URL in its banner."""
         found = re.search(r"http://127\.0\.0\.1:\d+", self.process.output())
         self.url = found and found[0]
         return bool(found)
 
 
 class SlatebergDelayed(Slateberg):
-    """slateberg on an object store inside of its process, each request of which takes 20 ms."""
+    """slateberg on an object store in its own memory, where each request takes 20 ms."""
 
     name = "slateberg-20ms"
     notes = "object store in memory, every request to it takes 20 ms"
@@ -130,7 +130,7 @@ class SlatebergDelayed(Slateberg):
 
 
 class Minio(Server):
-    """MinIO, as the S3 of whoever needs one."""
+    """MinIO, the S3 store of servers that need one."""
 
     name = "minio"
     version = "v0.0.0-20260212201848-7aac2a2c5b7c"
@@ -139,7 +139,7 @@ class Minio(Server):
     long_install = True
 
     def install(self) -> None:
-        # About 12 minutes with nothing in the cache.
+        # The build takes about 12 minutes with an empty cache.
         package = f"github.com/minio/minio@{self.version}"
         install.once(self.name, self.version, lambda: install.go("install", package))
 
@@ -163,7 +163,7 @@ class Minio(Server):
         self.process.wait_for(self._create_bucket, START_SECONDS)
 
     def _create_bucket(self) -> bool:
-        """PUT of the bucket, with a version 4 signature over an empty body."""
+        """Creates the bucket with a PUT that has an AWS signature (version 4) over an empty body."""
         now = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
         empty = hashlib.sha256(b"").hexdigest()
         host = self.url.removeprefix("http://")
@@ -185,12 +185,12 @@ class Minio(Server):
             urllib.request.urlopen(urllib.request.Request(url, headers=headers, method="PUT")).close()
         except urllib.error.HTTPError as error:
             if error.code != 503:
-                raise RuntimeError(f"MinIO refuses the bucket: {error.read()[:500]}") from error
+                raise RuntimeError(f"MinIO rejects the bucket: {error.read()[:500]}") from error
             return False
         return True
 
     def requests(self) -> dict[str, int]:
-        """S3 requests so far, by API."""
+        """Returns the number of S3 requests so far, by API."""
         with urllib.request.urlopen(f"{self.url}/minio/v2/metrics/cluster", timeout=10) as answer:
             text = answer.read().decode()
         found = re.findall(r'^minio_s3_requests_total\{api="(\w+)".*\} (\S+)$', text, re.MULTILINE)
@@ -198,12 +198,12 @@ class Minio(Server):
 
 
 class Toxiproxy(Server):
-    """A proxy in front of MinIO that delays every answer, so that a request costs 20 ms more."""
+    """A proxy in front of MinIO that delays every response by 20 ms."""
 
     name = "toxiproxy"
     version = "v2.12.0"
     latency_ms = 20
-    # As with Nessie: there is nothing to put it before.
+    # The proxy needs MinIO, whose install takes long.
     long_install = True
 
     def __init__(self, upstream: Server):
@@ -249,7 +249,7 @@ class SlatebergS3(Slateberg):
     def options(self, directory: Path) -> list:
         store = self.store_options()
         lines = "".join(f'{key} = "{value}"\n' for key, value in store.items())
-        # A prefix of its own, as several servers may share the bucket.
+        # Each server has a prefix of its own, because several servers may share the bucket.
         base = f"s3://{Minio.bucket}/{self.name}"
         config = directory / "slateberg.toml"
         config.write_text(
@@ -268,7 +268,7 @@ class SlatebergS3(Slateberg):
 
 
 class JavaFixture(Server):
-    """Iceberg's own REST server, that its test suites run against, on JdbcCatalog."""
+    """The REST server of Iceberg's own test suites, on JdbcCatalog."""
 
     name = "java-fixture"
     version = "1.11.0"
@@ -290,7 +290,7 @@ class JavaFixture(Server):
         port = free_port()
         pragmas = "journal_mode=WAL&synchronous=FULL&busy_timeout=30000"
         environment = {
-            # The fixture takes CATALOG_A__B_C for its property a-b.c.
+            # The fixture reads its property a-b.c from the variable CATALOG_A__B_C.
             "CATALOG_REST_PORT": str(port),
             "CATALOG_WAREHOUSE": str(directory / "warehouse"),
             "CATALOG_URI": f"jdbc:sqlite:{directory}/catalog.db?{pragmas}",
@@ -303,14 +303,14 @@ class JavaFixture(Server):
 
 
 class Nessie(Server):
-    """Nessie's Quarkus server on RocksDB. It knows no file: warehouse, so that MinIO has its files."""
+    """Nessie's Quarkus server on RocksDB. It supports no warehouse at a file: URL, so its files are in MinIO."""
 
     name = "nessie"
-    # The newest whose runner can be had from Maven Central.
+    # The newest version whose runner is available from Maven Central.
     version = "0.99.0"
     warehouse = "warehouse"
     notes = "RocksDB, which does not sync its log; metadata files in MinIO, whose CPU is not counted"
-    # Itself a download of seconds, but it needs MinIO.
+    # Nessie is downloaded in seconds, but it needs MinIO, whose install takes long.
     long_install = True
     jar = install.CACHE / f"nessie/nessie-quarkus-{version}-runner.jar"
 
@@ -352,7 +352,7 @@ class Nessie(Server):
 
 
 class Rustberg(Server):
-    """Rustberg on redb, without authentication, audit and rate limit."""
+    """Rustberg on redb, without authentication, audit log and rate limit."""
 
     name = "rustberg"
     version = "0.3.0"
@@ -376,7 +376,7 @@ class Rustberg(Server):
             '[logging]\nlevel = "error"\n'
         )
         words = [install.CACHE / "rustberg/bin/rustberg", "--config", config]
-        # Without authentication it starts as a development server only; that changes nothing else.
+        # Without authentication, Rustberg only starts in development mode, which changes nothing else.
         words += ["--dev", "--no-auth", "--insecure-http", "--log-level", "error"]
         self.process = Process(words, directory)
         self.url = f"http://127.0.0.1:{port}"
@@ -384,7 +384,7 @@ class Rustberg(Server):
 
 
 class Etcd(Server):
-    """One etcd with its data on the disk of the others, and fsync on, as it is by default."""
+    """A single etcd with its data on the same disk as the other servers, and with fsync (the default)."""
 
     name = "etcd"
     version = "3.7.3"
@@ -394,7 +394,7 @@ class Etcd(Server):
         module = install.HERE / "etcd"
 
         def build():
-            # The server is a tool of the driver's module, so that go.mod pins both.
+            # The etcd server is a tool of the driver's Go module, so that go.mod pins the versions of both.
             server = "go.etcd.io/etcd/server/v3"
             install.go("build", "-o", install.BIN / "etcd", server, directory=module)
             install.go("build", "-o", self.driver, ".", directory=module)

@@ -1,5 +1,5 @@
-"""Writes the part of the chart's schema that is about `config`, from config/default.toml: its keys, the kinds of
-its values, and its comments. `schema.py` writes, `schema.py --check` only says whether there is something to write.
+"""Generates the part of the chart's schema for `config` from the keys, value types and comments of config/default.toml.
+`schema.py` writes the schema, `schema.py --check` fails if the schema is not up to date.
 """
 
 import json
@@ -11,7 +11,7 @@ HERE = Path(__file__).resolve().parent
 DEFAULTS = HERE.parent / "config/default.toml"
 SCHEMA = HERE / "slateberg/values.schema.json"
 
-# What the chart says by itself: where to listen, and where it has mounted what.
+# Settings that the chart sets by itself: addresses, and the paths of mounted files and directories.
 OF_THE_CHART = {
     "data_dir",
     "server.listen",
@@ -26,22 +26,22 @@ OF_THE_CHART = {
 }
 # Tables whose keys are names that an operator chooses.
 BY_NAME = {"authn.issuers", "authn.client_certificates.subjects", "credentials"}
-# Tables of options that are not ours, but an object store's or a client's.
+# Tables whose keys are options of an object store or of a client, not of slateberg.
 OPTIONS = {"options", "wal_options", "client_defaults", "client_overrides", "headers", "resource_attributes"}
-# Words of which one is to be said.
+# The allowed values of settings that have a fixed list of values.
 CHOICES = {
     "server.tls.client_certificates": ["off", "optional", "required"],
     "authn.client_certificates.name_from": ["common_name", "dns_name", "uri"],
     "encryption.kms": ["none", "local", "aws"],
     "log.format": ["text", "json"],
     "telemetry.otlp.protocol": ["http/protobuf", "grpc"],
-    "audit.to": ["nowhere", "stdout", "file"],
+    "audit.to": ["off", "stdout", "file"],
 }
 TEXTS_BY_NAME = {"type": "object", "additionalProperties": {"type": "string"}}
 
 
 def comments(text):
-    """What stands above each key and each table, by its path."""
+    """Returns the comment above each key and each table, by its path."""
     found, above, table = {}, [], ""
     for line in text.splitlines():
         if line.startswith("#"):
@@ -58,10 +58,10 @@ def comments(text):
 
 
 def schema_of(path, value, said):
-    """The schema of what stands at a path, whose default this is."""
+    """Returns the schema of the setting or table at a path. `value` is its default."""
     schema = {"description": said[path]} if said.get(path) else {}
     if path == "warehouses":
-        # Whatever holds for the default one holds for all.
+        # All warehouses have the same schema as the default one.
         return schema | {"type": "object", "additionalProperties": table(f"{path}.default", value["default"], said)}
     if path in BY_NAME:
         return schema | {"type": "object", "additionalProperties": {"type": "object"}}
@@ -99,14 +99,14 @@ def main():
     before = SCHEMA.read_text()
     schema = json.loads(before)
     schema["properties"]["config"] = {
-        "description": "The program's settings. What is missing here does not exist, or the chart says it by itself.",
+        "description": "Settings of the server. Settings that are missing here do not exist, or the chart sets them.",
         **table("", tomllib.loads(text), comments(text)),
     }
     after = json.dumps(schema, indent=2) + "\n"
     if "--check" not in sys.argv:
         SCHEMA.write_text(after)
     elif before != after:
-        sys.exit(f"{SCHEMA} does not fit to {DEFAULTS}: run python3 {Path(__file__)}")
+        sys.exit(f"{SCHEMA} does not match {DEFAULTS}: run python3 {Path(__file__)}")
 
 
 if __name__ == "__main__":

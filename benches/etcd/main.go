@@ -1,9 +1,10 @@
-// Drives etcd through the key-value steps that `slateberg-bench run --scenario kv` takes, and appends
-// the same lines of JSON, so that both can stand in one table:
+// Measures etcd in the key-value steps of `slateberg-bench run --scenario kv`, and appends results
+// in the same format, so that one table can contain both:
 //
 //	etcd-kv --endpoint http://127.0.0.1:2379 --pid PID --seconds 5 --round 1 --json FILE
 //
-// Reads are linearizable, etcd's default. Every latency is kept, none is put into a bucket.
+// Reads are linearizable, which is etcd's default. Percentiles are computed from all latencies, not
+// from a histogram.
 package main
 
 import (
@@ -25,18 +26,19 @@ import (
 
 const (
 	valueBytes = 256
-	// Keys that are put and got again and again.
+	// Number of keys that puts and gets use repeatedly.
 	keys = 1_000
-	// Keys of one range.
+	// Number of keys in one range.
 	rangeKeys = 100
-	// Keys that are there to be deleted; the step ends early when none is left.
+	// Number of keys for the step that deletes keys. The step ends early when no key is left.
 	doomedKeys = 50_000
-	// Puts in one transaction of the preparation; etcd's limit is 128.
+	// Number of puts in one transaction of the preparation; etcd's limit is 128.
 	putsPerTransaction = 100
 )
 
-// A step: so many clients, spread over so many connections, that call until the time is over. The
-// call gets its client's number and a counter, and says whether there was something left to do.
+// A step: a number of clients that share a number of connections and repeat a call until the time
+// is over. The call gets the number of its client and a counter, and returns false if nothing was
+// left to do.
 type step struct {
 	name        string
 	connections int
@@ -44,7 +46,7 @@ type step struct {
 	call        func(kv *clientv3.Client, client, count int) (bool, error)
 }
 
-// What came of a step, as the generator of slateberg names it.
+// The result of a step, with the names that `slateberg-bench` uses.
 type row struct {
 	Server            string            `json:"server"`
 	Scenario          string            `json:"scenario"`
@@ -69,12 +71,12 @@ type row struct {
 
 func main() {
 	endpoint := flag.String("endpoint", "http://127.0.0.1:2379", "client URL of etcd")
-	pid := flag.Int("pid", 0, "process of etcd")
-	seconds := flag.Float64("seconds", 5, "length of a step")
-	warmUp := flag.Float64("warm-up-seconds", 1, "what runs before a step and is not counted")
+	pid := flag.Int("pid", 0, "process id of etcd")
+	seconds := flag.Float64("seconds", 5, "duration of a step, in seconds")
+	warmUp := flag.Float64("warm-up-seconds", 1, "duration of the warm-up before a step, in seconds")
 	round := flag.Int("round", 1, "number of the round")
-	only := flag.String("steps", "", "steps to take, with commas; all if empty")
-	file := flag.String("json", "", "file that gets the lines")
+	only := flag.String("steps", "", "names of the steps, separated by commas; all steps if empty")
+	file := flag.String("json", "", "file to which the results are appended")
 	flag.Parse()
 
 	out, err := os.OpenFile(*file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
@@ -154,7 +156,8 @@ func steps() []step {
 	}
 }
 
-// Lets every client of a step call for so long. Latencies are of the calls that succeeded.
+// Lets all clients of a step repeat their call for this time. Returns the latencies of successful
+// calls, the number of failed calls, and the elapsed time.
 func drive(pool []*clientv3.Client, it step, length time.Duration) ([]time.Duration, int64, time.Duration) {
 	var failures atomic.Int64
 	seen := make([][]time.Duration, it.clients)
@@ -219,7 +222,7 @@ func connect(endpoint string, connections int) []*clientv3.Client {
 	return pool
 }
 
-// Puts keys 0 to count, many in one transaction.
+// Puts the keys 0 to count, with many keys in one transaction.
 func fill(kv *clientv3.Client, prefix string, count int) {
 	value := strings.Repeat("v", valueBytes)
 	for from := 0; from < count; from += putsPerTransaction {
@@ -234,13 +237,14 @@ func fill(kv *clientv3.Client, prefix string, count int) {
 
 func name(prefix string, number int) string { return fmt.Sprintf("%s/%08d", prefix, number) }
 
-// User and system time of a process so far.
+// Returns the user and system time that a process has used so far.
 func cpuSeconds(pid int) float64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0
 	}
-	// The name, in parentheses, may hold spaces; utime and stime are fields 14 and 15 of proc(5).
+	// The name is in parentheses and may contain spaces. utime and stime are fields 14 and 15 of
+	// proc(5).
 	fields := strings.Fields(string(text[strings.LastIndex(string(text), ")")+1:]))
 	var user, system float64
 	fmt.Sscan(fields[11], &user)
@@ -249,7 +253,7 @@ func cpuSeconds(pid int) float64 {
 	return (user + system) / ticksPerSecond
 }
 
-// Resident memory of a process, now and at most.
+// Returns the current resident memory of a process, and its peak.
 func memoryMib(pid int) (rss, peak float64) {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	for line := range strings.Lines(string(text)) {

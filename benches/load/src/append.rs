@@ -1,13 +1,13 @@
-//! Appends to a table as a client does: on the state that it knows, reloads after a conflict, and
-//! looks for its snapshot after an unknown outcome before it retries.
+//! Appends to a table as a client does: commits on top of the state that it knows, reloads the
+//! table after a conflict, and after an unknown outcome looks for its snapshot before it retries.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
 
 use super::bodies::{Head, History};
-use super::connection::{Answer, Call};
-use super::load::{Caller, Verdict};
+use super::connection::{Call, CallResponse};
+use super::load::{CallOutcome, Caller};
 use super::prepare::snapshot_id;
 use super::target::{CONFLICT, Target, TargetError};
 use slateberg_base::clock::{Clock, SystemClock};
@@ -18,13 +18,13 @@ pub struct Journal {
     /// Snapshots that the server acknowledged.
     acknowledged: Vec<i64>,
     /// Snapshots that the server rejected.
-    refused: Vec<i64>,
+    rejected: Vec<i64>,
     /// Number of commits sent.
     attempts: u64,
     /// Number of responses with an unknown outcome.
     unknown: u64,
-    /// Number of appends that were found after such a response.
-    found: u64,
+    /// Number of appends that were found in the table after a response with an unknown outcome.
+    found_after_unknown: u64,
 }
 
 /// A journal shared by all clients of a table.
@@ -42,12 +42,12 @@ pub struct Appender {
 enum Step {
     /// It sends a commit.
     Commit,
-    /// It waits for the response to a commit, after which `then` is the head of the table.
-    Committing { id: i64, then: Head },
+    /// It waits for the response to a commit, after which `head_after` is the head of the table.
+    Committing { id: i64, head_after: Head },
     /// It waits for the current table.
     Loading,
     /// It waits for the current table, to check whether this snapshot exists.
-    Looking { id: i64 },
+    Verifying { id: i64 },
 }
 
 impl Appender {
@@ -56,61 +56,61 @@ impl Appender {
         Self { path, head, step: Step::Commit, journal }
     }
 
-    fn note(&self, note: impl FnOnce(&mut Journal)) {
+    fn record(&self, note: impl FnOnce(&mut Journal)) {
         note(&mut self.journal.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    fn committed(&mut self, id: i64, then: Head, status: u16) -> Verdict {
+    fn on_commit_response(&mut self, id: i64, head_after: Head, status: u16) -> CallOutcome {
         match status {
             200..300 => {
-                self.note(|journal| journal.acknowledged.push(id));
-                self.head = then;
-                Verdict::Done
+                self.record(|journal| journal.acknowledged.push(id));
+                self.head = head_after;
+                CallOutcome::Done
             }
             CONFLICT => {
-                self.note(|journal| journal.refused.push(id));
+                self.record(|journal| journal.rejected.push(id));
                 self.step = Step::Loading;
-                Verdict::Again
+                CallOutcome::Retry
             }
-            500.. => self.cannot_know(id),
+            500.. => self.on_unknown_outcome(id),
             _ => {
-                self.note(|journal| journal.refused.push(id));
+                self.record(|journal| journal.rejected.push(id));
                 self.step = Step::Loading;
-                Verdict::Failed
+                CallOutcome::Failed
             }
         }
     }
 
-    fn cannot_know(&mut self, id: i64) -> Verdict {
-        self.note(|journal| journal.unknown += 1);
-        self.step = Step::Looking { id };
-        Verdict::Again
+    fn on_unknown_outcome(&mut self, id: i64) -> CallOutcome {
+        self.record(|journal| journal.unknown += 1);
+        self.step = Step::Verifying { id };
+        CallOutcome::Retry
     }
 
-    fn loaded(&mut self, body: &[u8]) -> Verdict {
+    fn load_response(&mut self, body: &[u8]) -> CallOutcome {
         match Head::read(body) {
             Ok(head) => {
                 self.head = head;
-                Verdict::Again
+                CallOutcome::Retry
             }
             Err(_) => {
                 self.step = Step::Loading;
-                Verdict::Failed
+                CallOutcome::Failed
             }
         }
     }
 
-    fn looked(&mut self, id: i64, body: &[u8]) -> Verdict {
-        let there = History::read(body).is_ok_and(|history| history.has(id));
-        match self.loaded(body) {
-            Verdict::Again if there => {
-                self.note(|journal| {
+    fn on_verification(&mut self, id: i64, body: &[u8]) -> CallOutcome {
+        let is_committed = History::read(body).is_ok_and(|history| history.contains(id));
+        match self.load_response(body) {
+            CallOutcome::Retry if is_committed => {
+                self.record(|journal| {
                     journal.acknowledged.push(id);
-                    journal.found += 1;
+                    journal.found_after_unknown += 1;
                 });
-                Verdict::Done
+                CallOutcome::Done
             }
-            verdict => verdict,
+            outcome => outcome,
         }
     }
 }
@@ -118,35 +118,37 @@ impl Appender {
 impl Caller for Appender {
     fn next(&mut self) -> Option<Call> {
         match self.step {
-            Step::Loading | Step::Looking { .. } => Some(Call::get(&self.path).keeping_body()),
+            Step::Loading | Step::Verifying { .. } => Some(Call::get(&self.path).keeping_body()),
             Step::Commit | Step::Committing { .. } => {
                 let id = snapshot_id();
-                let (body, then) = self.head.append(&[id], SystemClock.now_ms());
-                self.note(|journal| journal.attempts += 1);
-                self.step = Step::Committing { id, then };
+                let (body, head_after) = self.head.append(&[id], SystemClock.now_ms());
+                self.record(|journal| journal.attempts += 1);
+                self.step = Step::Committing { id, head_after };
                 Some(Call::post(&self.path, body))
             }
         }
     }
 
-    fn seen(&mut self, answer: &Answer) -> Verdict {
+    fn on_response(&mut self, response: &CallResponse) -> CallOutcome {
         match std::mem::replace(&mut self.step, Step::Commit) {
-            Step::Committing { id, then } => self.committed(id, then, answer.status),
-            step if !answer.is_good() => {
-                self.step = step;
-                Verdict::Failed
+            Step::Committing { id, head_after } => {
+                self.on_commit_response(id, head_after, response.status)
             }
-            Step::Looking { id } => self.looked(id, &answer.body),
-            Step::Loading | Step::Commit => self.loaded(&answer.body),
+            step if !response.is_success() => {
+                self.step = step;
+                CallOutcome::Failed
+            }
+            Step::Verifying { id } => self.on_verification(id, &response.body),
+            Step::Loading | Step::Commit => self.load_response(&response.body),
         }
     }
 
-    fn lost(&mut self) -> Verdict {
+    fn on_error(&mut self) -> CallOutcome {
         match std::mem::replace(&mut self.step, Step::Commit) {
-            Step::Committing { id, .. } => self.cannot_know(id),
+            Step::Committing { id, .. } => self.on_unknown_outcome(id),
             step => {
                 self.step = step;
-                Verdict::Failed
+                CallOutcome::Failed
             }
         }
     }
@@ -159,7 +161,7 @@ pub async fn check(
     path: &str,
     journal: &SharedJournal,
 ) -> Result<Value, TargetError> {
-    let body = target.ask(Call::get(path)).await?.body;
+    let body = target.request(Call::get(path)).await?.body;
     let journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
     Ok(journal.compare(&History::read(&body)?))
 }
@@ -169,14 +171,14 @@ impl Journal {
         let mut main = history.main();
         main.sort_unstable();
         let lost = self.acknowledged.iter().filter(|id| main.binary_search(id).is_err()).count();
-        let untrue = self.refused.iter().filter(|id| history.has(**id)).count();
+        let untrue = self.rejected.iter().filter(|id| history.contains(**id)).count();
         let successes = self.acknowledged.len() as f64;
         json!({
             "attempts": self.attempts,
             "acknowledged": self.acknowledged.len(),
-            "conflicts": self.refused.len(),
+            "conflicts": self.rejected.len(),
             "unknown": self.unknown,
-            "found_after_unknown": self.found,
+            "found_after_unknown": self.found_after_unknown,
             "attempts_per_success": self.attempts as f64 / successes.max(1.0),
             "success_rate": successes / (self.attempts as f64).max(1.0),
             "snapshots": history.len(),
@@ -192,7 +194,7 @@ mod tests {
 
     use super::*;
 
-    fn loaded(ids: &[i64]) -> Vec<u8> {
+    fn load_response(ids: &[i64]) -> Vec<u8> {
         let snapshots: Vec<Value> = ids
             .iter()
             .enumerate()
@@ -208,13 +210,13 @@ mod tests {
         .into_bytes()
     }
 
-    fn answer(status: u16, body: Vec<u8>) -> Answer {
-        Answer { status, headers: HeaderMap::new(), body: body.into() }
+    fn response(status: u16, body: Vec<u8>) -> CallResponse {
+        CallResponse { status, headers: HeaderMap::new(), body: body.into() }
     }
 
     /// Returns an appender that has just sent a commit, and its id.
-    fn committing() -> (Appender, i64) {
-        let head = Head::read(&loaded(&[])).expect("valid");
+    fn appender_with_a_pending_commit() -> (Appender, i64) {
+        let head = Head::read(&load_response(&[])).expect("valid");
         let mut appender = Appender::new("/t".to_owned(), head, SharedJournal::default());
         let call = appender.next().expect("a commit");
         let body: Value = serde_json::from_slice(&call.body).expect("JSON");
@@ -223,34 +225,34 @@ mod tests {
     }
 
     fn compare(appender: &Appender, ids: &[i64]) -> Value {
-        let history = History::read(&loaded(ids)).expect("valid");
+        let history = History::read(&load_response(ids)).expect("valid");
         appender.journal.lock().expect("no panic").compare(&history)
     }
 
     #[test]
-    fn a_conflict_is_cured_by_looking_at_what_is_there() {
-        let (mut appender, id) = committing();
-        assert_eq!(appender.seen(&answer(409, vec![])), Verdict::Again);
+    fn conflict_reloads_the_table_and_commits_on_its_head() {
+        let (mut appender, id) = appender_with_a_pending_commit();
+        assert_eq!(appender.on_response(&response(409, vec![])), CallOutcome::Retry);
         assert_eq!(appender.next().expect("a load").method, "GET");
-        assert_eq!(appender.seen(&answer(200, loaded(&[5]))), Verdict::Again);
+        assert_eq!(appender.on_response(&response(200, load_response(&[5]))), CallOutcome::Retry);
         let body = appender.next().expect("a commit").body;
         let body: Value = serde_json::from_slice(&body).expect("JSON");
         assert_eq!(body["requirements"][0]["snapshot-id"], 5);
         assert_eq!(body["updates"][0]["snapshot"]["sequence-number"], 2);
-        assert_eq!(appender.seen(&answer(200, vec![])), Verdict::Done);
+        assert_eq!(appender.on_response(&response(200, vec![])), CallOutcome::Done);
         assert_eq!(compare(&appender, &[5, id])["untrue_refusals"], 1);
         assert_eq!(compare(&appender, &[5])["lost"], 1);
     }
 
     #[test]
-    fn an_unknown_outcome_is_looked_up_before_anything_else() {
-        for there in [true, false] {
-            let (mut appender, id) = committing();
-            assert_eq!(appender.seen(&answer(500, vec![])), Verdict::Again);
+    fn unknown_outcome_is_verified_before_a_retry() {
+        for is_committed in [true, false] {
+            let (mut appender, id) = appender_with_a_pending_commit();
+            assert_eq!(appender.on_response(&response(500, vec![])), CallOutcome::Retry);
             assert_eq!(appender.next().expect("a load").method, "GET");
-            let ids = if there { vec![id] } else { vec![] };
-            let expected = if there { Verdict::Done } else { Verdict::Again };
-            assert_eq!(appender.seen(&answer(200, loaded(&ids))), expected);
+            let ids = if is_committed { vec![id] } else { vec![] };
+            let expected = if is_committed { CallOutcome::Done } else { CallOutcome::Retry };
+            assert_eq!(appender.on_response(&response(200, load_response(&ids))), expected);
             assert_eq!(appender.next().expect("a commit").method, "POST");
             let compared = compare(&appender, &ids);
             assert_eq!((&compared["lost"], &compared["untrue_refusals"]), (&json!(0), &json!(0)));

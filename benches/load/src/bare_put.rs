@@ -1,4 +1,5 @@
-//! The limit of commits: bare puts of as many bytes to the same object store, one after the other.
+//! The limit of commits: puts of the same size to the same object store without a catalog, one
+//! after the other.
 
 use std::time::Instant;
 

@@ -22,7 +22,7 @@ use super::target::{Target, TargetError, split_url};
 const LISTENING: &str = "listening on http://";
 
 /// Response to every `GET`.
-struct Kept {
+struct StoredResponse {
     body: Bytes,
     content_type: HeaderValue,
     etag: Option<HeaderValue>,
@@ -31,7 +31,7 @@ struct Kept {
 /// A handler with a bound address that does not serve yet.
 pub struct BareRead {
     listener: TcpListener,
-    kept: Arc<Kept>,
+    stored: Arc<StoredResponse>,
 }
 
 impl BareRead {
@@ -46,18 +46,22 @@ impl BareRead {
             authorization.map(HeaderValue::from_str).transpose().map_err(std::io::Error::other);
         let authorization = authorization.map_err(super::connection::CallError::from)?;
         let mut connection = Connection::open(&address, authorization.as_ref()).await?;
-        let answer = connection.call(&Call::get(path).keeping_body()).await?;
-        if !answer.is_good() {
-            let (status, body) = (answer.status, answer.beginning());
-            return Err(TargetError::Refused { what: format!("GET {like}"), status, body });
+        let response = connection.call(&Call::get(path).keeping_body()).await?;
+        if !response.is_success() {
+            let (status, body) = (response.status, response.excerpt());
+            return Err(TargetError::UnexpectedStatus {
+                what: format!("GET {like}"),
+                status,
+                body,
+            });
         }
         let json = HeaderValue::from_static("application/json");
-        let content_type = answer.headers.get("content-type").cloned().unwrap_or(json);
-        let etag = answer.headers.get("etag").cloned();
-        let kept = Arc::new(Kept { body: answer.body, content_type, etag });
+        let content_type = response.headers.get("content-type").cloned().unwrap_or(json);
+        let etag = response.headers.get("etag").cloned();
+        let stored = Arc::new(StoredResponse { body: response.body, content_type, etag });
         let listener =
             TcpListener::bind(listen).await.map_err(super::connection::CallError::from)?;
-        Ok(Self { listener, kept })
+        Ok(Self { listener, stored })
     }
 
     /// Returns the line with the address.
@@ -70,9 +74,9 @@ impl BareRead {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let router = Router::new()
-            .route("/", get(answer))
-            .route("/{*path}", get(answer))
-            .with_state(self.kept);
+            .route("/", get(response))
+            .route("/{*path}", get(response))
+            .with_state(self.stored);
         let serving = axum::serve(self.listener, router).into_future();
         tokio::select! {
             ended = serving => ended,
@@ -82,20 +86,21 @@ impl BareRead {
     }
 }
 
-async fn answer(State(kept): State<Arc<Kept>>, headers: HeaderMap) -> Response {
-    let Some(etag) = &kept.etag else {
-        return ([(header::CONTENT_TYPE, kept.content_type.clone())], kept.body.clone())
+async fn response(State(stored): State<Arc<StoredResponse>>, headers: HeaderMap) -> Response {
+    let Some(etag) = &stored.etag else {
+        return ([(header::CONTENT_TYPE, stored.content_type.clone())], stored.body.clone())
             .into_response();
     };
     if headers.get(header::IF_NONE_MATCH) == Some(etag) {
         return (StatusCode::NOT_MODIFIED, [(header::ETAG, etag.clone())]).into_response();
     }
-    let headers = [(header::CONTENT_TYPE, kept.content_type.clone()), (header::ETAG, etag.clone())];
-    (headers, kept.body.clone()).into_response()
+    let headers =
+        [(header::CONTENT_TYPE, stored.content_type.clone()), (header::ETAG, etag.clone())];
+    (headers, stored.body.clone()).into_response()
 }
 
-/// A bare handler in a separate process, whose CPU time is separate from ours. It is killed when
-/// this is dropped.
+/// A bare handler in a separate process, so that its CPU time is separate from that of the load
+/// generator. Dropping this value kills the process.
 pub struct BareProcess {
     child: Child,
     /// Address: `host:port`.
@@ -105,7 +110,7 @@ pub struct BareProcess {
 impl BareProcess {
     /// Starts a handler with the server's response to this path.
     pub fn start(like: &Target, path: &str) -> Result<Self, TargetError> {
-        let lacks = |what: &str| TargetError::Lacks(format!("no bare handler: {what}"));
+        let lacks = |what: &str| TargetError::Unsupported(format!("no bare handler: {what}"));
         let program = std::env::current_exe().map_err(|error| lacks(&error.to_string()))?;
         let mut command = Command::new(program);
         command.args(["bare-read", "--listen", "127.0.0.1:0", "--like"]);
@@ -127,7 +132,7 @@ impl BareProcess {
         Ok(process)
     }
 
-    /// Id of its process.
+    /// Id of the handler's process.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -135,7 +140,7 @@ impl BareProcess {
 
 impl Drop for BareProcess {
     fn drop(&mut self) {
-        // It may have exited.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

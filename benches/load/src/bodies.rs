@@ -1,4 +1,4 @@
-//! Bodies of requests, and parts of responses.
+//! Creates the bodies of requests, and parses parts of responses.
 
 use std::collections::BTreeMap;
 
@@ -58,7 +58,7 @@ pub fn set_namespace_property(key: &str, value: &str) -> Bytes {
     json!({ "removals": [], "updates": { key: value } }).to_string().into()
 }
 
-/// Head of a table's main branch, as far as the next append needs it.
+/// The attributes of a table's main branch that the next append needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
     /// The table's location.
@@ -72,7 +72,7 @@ pub struct Head {
 }
 
 #[derive(Deserialize)]
-struct Loaded<T> {
+struct LoadResponse<T> {
     metadata: T,
 }
 
@@ -103,13 +103,13 @@ struct Link {
 }
 
 fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, TargetError> {
-    let loaded: Loaded<T> = serde_json::from_slice(body)
-        .map_err(|error| TargetError::Lacks(format!("no table's metadata: {error}")))?;
-    Ok(loaded.metadata)
+    let response: LoadResponse<T> = serde_json::from_slice(body)
+        .map_err(|error| TargetError::Unsupported(format!("no table's metadata: {error}")))?;
+    Ok(response.metadata)
 }
 
 /// Converts a snapshot id, where -1 means none.
-fn present(id: Option<i64>) -> Option<i64> {
+fn valid_id(id: Option<i64>) -> Option<i64> {
     id.filter(|id| *id >= 0)
 }
 
@@ -119,14 +119,14 @@ impl Head {
         let metadata: HeadMetadata = parse(body)?;
         Ok(Self {
             location: metadata.location,
-            snapshot_id: present(metadata.current_snapshot_id),
+            snapshot_id: valid_id(metadata.current_snapshot_id),
             sequence_number: metadata.last_sequence_number,
             timestamp_ms: metadata.last_updated_ms,
         })
     }
 
-    /// Returns the commit that appends these snapshots to `main` with this head, and the head after
-    /// it.
+    /// Returns the commit that appends these snapshots to a `main` with this head, and the head
+    /// after the commit.
     pub fn append(&self, ids: &[i64], now_ms: i64) -> (Bytes, Self) {
         let mut head = self.clone();
         let mut updates = Vec::new();
@@ -171,11 +171,11 @@ impl History {
     pub fn read(body: &[u8]) -> Result<Self, TargetError> {
         let metadata: HistoryMetadata = parse(body)?;
         let parents = metadata.snapshots.iter().map(|it| (it.snapshot_id, it.parent_snapshot_id));
-        Ok(Self { current: present(metadata.current_snapshot_id), parents: parents.collect() })
+        Ok(Self { current: valid_id(metadata.current_snapshot_id), parents: parents.collect() })
     }
 
     /// Whether the table has this snapshot.
-    pub fn has(&self, id: i64) -> bool {
+    pub fn contains(&self, id: i64) -> bool {
         self.parents.contains_key(&id)
     }
 
@@ -202,7 +202,7 @@ impl History {
 }
 
 /// Number of names on a page of a listing.
-pub fn names_on(body: &[u8]) -> usize {
+pub fn count_names(body: &[u8]) -> usize {
     let page: Value = serde_json::from_slice(body).unwrap_or_default();
     ["identifiers", "namespaces"].iter().find_map(|it| page[it].as_array()).map_or(0, Vec::len)
 }
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn snapshots_grow_on_one_another() {
+    fn appended_snapshots_have_consecutive_parents() {
         let (body, head) = empty().append(&[7, 8], 50);
         let body: Value = serde_json::from_slice(&body).expect("JSON");
         assert_eq!(body["requirements"][0]["snapshot-id"], Value::Null);
@@ -237,14 +237,14 @@ mod tests {
     }
 
     #[test]
-    fn a_history_follows_main_alone() {
+    fn history_of_main_excludes_other_branches() {
         let body = json!({ "metadata": { "current-snapshot-id": 3, "snapshots": [
             { "snapshot-id": 1 }, { "snapshot-id": 2, "parent-snapshot-id": 1 },
             { "snapshot-id": 3, "parent-snapshot-id": 1 },
         ]}});
         let history = History::read(body.to_string().as_bytes()).expect("valid");
         assert_eq!(history.main(), [3, 1]);
-        assert!(history.has(2) && !history.has(4));
+        assert!(history.contains(2) && !history.contains(4));
     }
 
     #[test]

@@ -28,7 +28,8 @@ pub struct Call {
     pub body: Bytes,
     /// Value of the `If-None-Match` header.
     pub if_none_match: Option<HeaderValue>,
-    /// Whether the body of a successful response is returned. Otherwise it is read and dropped.
+    /// Whether the call returns the body of a successful response. Otherwise, the body is read and
+    /// dropped.
     pub keeps_body: bool,
 }
 
@@ -57,7 +58,7 @@ impl Call {
 
 /// Response to a call.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct CallResponse {
     /// The status.
     pub status: u16,
     /// The headers.
@@ -66,20 +67,20 @@ pub struct Answer {
     pub body: Bytes,
 }
 
-impl Answer {
+impl CallResponse {
     /// Whether the call succeeded.
-    pub fn is_good(&self) -> bool {
-        is_good(self.status)
+    pub fn is_success(&self) -> bool {
+        is_success(self.status)
     }
 
     /// Beginning of the body.
-    pub fn beginning(&self) -> String {
+    pub fn excerpt(&self) -> String {
         const BYTES_MAX: usize = 300;
         String::from_utf8_lossy(&self.body[..self.body.len().min(BYTES_MAX)]).into_owned()
     }
 }
 
-fn is_good(status: u16) -> bool {
+fn is_success(status: u16) -> bool {
     (200..300).contains(&status) || status == 304
 }
 
@@ -96,23 +97,23 @@ pub enum CallError {
     #[error("not a request: {0}")]
     Request(#[from] hyper::http::Error),
     /// The response took too long.
-    #[error("no answer within {} s", ANSWER_MAX.as_secs())]
-    Late,
+    #[error("no response within {} s", RESPONSE_TIMEOUT.as_secs())]
+    Timeout,
 }
 
 /// Timeout of a response.
-const ANSWER_MAX: Duration = Duration::from_secs(60);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The connection's state machine, which has to be polled.
-struct Wire(Option<http1::Connection<TokioIo<TcpStream>, Full<Bytes>>>);
+struct ConnectionDriver(Option<http1::Connection<TokioIo<TcpStream>, Full<Bytes>>>);
 
-impl Wire {
+impl ConnectionDriver {
     /// Awaits a future while it drives the connection.
-    async fn carry<F: Future>(&mut self, coming: F) -> F::Output {
-        let mut coming = pin!(coming);
+    async fn drive<F: Future>(&mut self, future: F) -> F::Output {
+        let mut future = pin!(future);
         poll_fn(|cx| {
-            if let Poll::Ready(come) = coming.as_mut().poll(cx) {
-                return Poll::Ready(come);
+            if let Poll::Ready(output) = future.as_mut().poll(cx) {
+                return Poll::Ready(output);
             }
             if let Some(connection) = &mut self.0
                 && Pin::new(connection).poll(cx).is_ready()
@@ -120,7 +121,7 @@ impl Wire {
                 // The request's own future returns the reason.
                 self.0 = None;
             }
-            coming.as_mut().poll(cx)
+            future.as_mut().poll(cx)
         })
         .await
     }
@@ -128,7 +129,7 @@ impl Wire {
 
 /// A connection to a server. It is reopened after the server closes it.
 pub struct Connection {
-    wire: Wire,
+    driver: ConnectionDriver,
     sender: SendRequest<Full<Bytes>>,
     address: String,
     authorization: Option<HeaderValue>,
@@ -143,8 +144,8 @@ impl Connection {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         let (sender, connection) = handshake(TokioIo::new(stream)).await?;
-        let (wire, address) = (Wire(Some(connection)), address.to_owned());
-        Ok(Self { wire, sender, address, authorization: authorization.cloned() })
+        let (driver, address) = (ConnectionDriver(Some(connection)), address.to_owned());
+        Ok(Self { driver, sender, address, authorization: authorization.cloned() })
     }
 
     /// Reopens the connection.
@@ -154,21 +155,23 @@ impl Connection {
     }
 
     /// Sends a request and reads its complete response.
-    pub async fn call(&mut self, call: &Call) -> Result<Answer, CallError> {
-        tokio::time::timeout(ANSWER_MAX, self.send(call)).await.unwrap_or(Err(CallError::Late))
+    pub async fn call(&mut self, call: &Call) -> Result<CallResponse, CallError> {
+        tokio::time::timeout(RESPONSE_TIMEOUT, self.send(call))
+            .await
+            .unwrap_or(Err(CallError::Timeout))
     }
 
-    async fn send(&mut self, call: &Call) -> Result<Answer, CallError> {
-        if self.wire.carry(self.sender.ready()).await.is_err() {
+    async fn send(&mut self, call: &Call) -> Result<CallResponse, CallError> {
+        if self.driver.drive(self.sender.ready()).await.is_err() {
             self.reopen().await?;
         }
         let sending = self.sender.send_request(self.request(call)?);
-        let response = match self.wire.carry(sending).await {
+        let response = match self.driver.drive(sending).await {
             // The server closed the connection before it saw the request, so nothing has happened.
             Err(error) if error.is_canceled() => {
                 self.reopen().await?;
                 let sending = self.sender.send_request(self.request(call)?);
-                self.wire.carry(sending).await?
+                self.driver.drive(sending).await?
             }
             response => response?,
         };
@@ -179,18 +182,18 @@ impl Connection {
         &mut self,
         response: Response<Incoming>,
         keep: bool,
-    ) -> Result<Answer, CallError> {
+    ) -> Result<CallResponse, CallError> {
         let (parts, mut incoming) = response.into_parts();
         let status = parts.status.as_u16();
-        let keep = keep || !is_good(status);
+        let keep = keep || !is_success(status);
         let mut body = BytesMut::new();
-        while let Some(frame) = self.wire.carry(incoming.frame()).await {
+        while let Some(frame) = self.driver.drive(incoming.frame()).await {
             let frame = frame?;
             if let Some(data) = frame.data_ref().filter(|_| keep) {
                 body.extend_from_slice(data);
             }
         }
-        Ok(Answer { status, headers: parts.headers, body: body.freeze() })
+        Ok(CallResponse { status, headers: parts.headers, body: body.freeze() })
     }
 
     fn request(&self, call: &Call) -> Result<Request<Full<Bytes>>, CallError> {

@@ -24,7 +24,7 @@ pub fn slow(opened: Opened, latency: Duration) -> Opened {
         ..ThrottleConfig::default()
     };
     let object_store = Arc::new(ThrottledStore::new(opened.object_store, config));
-    // A journal would bypass it.
+    // With a directory, the server would use a local journal, which bypasses the throttled store.
     Opened { object_store, directory: None, ..opened }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
-use super::connection::{Answer, Call, CallError, Connection};
+use super::connection::{Call, CallError, CallResponse, Connection};
 use super::process::{self, Usage};
 use super::target::Target;
 
@@ -16,13 +16,13 @@ pub trait Caller: Send + 'static {
     fn next(&mut self) -> Option<Call>;
 
     /// Evaluates a response.
-    fn seen(&mut self, answer: &Answer) -> Verdict {
-        if answer.is_good() { Verdict::Done } else { Verdict::Failed }
+    fn on_response(&mut self, response: &CallResponse) -> CallOutcome {
+        if response.is_success() { CallOutcome::Done } else { CallOutcome::Failed }
     }
 
-    /// Evaluates a request without a response.
-    fn lost(&mut self) -> Verdict {
-        Verdict::Failed
+    /// Evaluates a request that got no response.
+    fn on_error(&mut self) -> CallOutcome {
+        CallOutcome::Failed
     }
 }
 
@@ -31,11 +31,11 @@ pub type Callers = Vec<Box<dyn Caller>>;
 
 /// Meaning of a response for a caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CallOutcome {
     /// The operation succeeded.
     Done,
     /// The operation continues with the next request.
-    Again,
+    Retry,
     /// The operation failed.
     Failed,
 }
@@ -102,9 +102,9 @@ impl Tally {
         self.latencies.record(nanos).expect("a histogram without bounds takes everything");
     }
 
-    fn failed(&mut self, status: u16, why: impl FnOnce() -> String) {
+    fn failed(&mut self, status: u16, reason: impl FnOnce() -> String) {
         *self.failures.entry(status).or_default() += 1;
-        self.first_failure.get_or_insert_with(why);
+        self.first_failure.get_or_insert_with(reason);
     }
 }
 
@@ -141,7 +141,7 @@ impl Stopwatch {
 }
 
 /// A connection and the callers that share it in turn.
-struct Lane {
+struct ConnectionWorker {
     connection: Connection,
     callers: Callers,
     length: Length,
@@ -158,18 +158,18 @@ pub async fn drive(
     length: Length,
 ) -> Result<Measured, CallError> {
     let tally = Arc::new(Mutex::new(Tally::new()));
-    let mut lanes = Vec::new();
+    let mut workers = Vec::new();
     for _ in 0..connections.clamp(1, callers.len().max(1)) {
         let (connection, tally) = (target.connect().await?, Arc::clone(&tally));
-        lanes.push(Lane { connection, callers: Vec::new(), length, tally });
+        workers.push(ConnectionWorker { connection, callers: Vec::new(), length, tally });
     }
-    let among = lanes.len();
+    let workers_count = workers.len();
     for (number, caller) in callers.into_iter().enumerate() {
-        lanes[number % among].callers.push(caller);
+        workers[number % workers_count].callers.push(caller);
     }
     let mut stopwatch = Stopwatch::start(&target.pids);
     let start = stopwatch.start;
-    let tasks: Vec<_> = lanes.into_iter().map(|lane| tokio::spawn(lane.run(start))).collect();
+    let tasks: Vec<_> = workers.into_iter().map(|worker| tokio::spawn(worker.run(start))).collect();
     for task in tasks {
         task.await.map_err(std::io::Error::other)?;
     }
@@ -177,16 +177,16 @@ pub async fn drive(
     Ok(stopwatch.stop())
 }
 
-impl Lane {
+impl ConnectionWorker {
     async fn run(mut self, start: Instant) {
         let mut ready_since = vec![start; self.callers.len()];
         let mut round = 0;
-        while self.goes_on(start, round) {
+        while self.should_continue(start, round) {
             for (number, ready) in ready_since.iter_mut().enumerate() {
-                if !self.goes_on(start, round) {
+                if !self.should_continue(start, round) {
                     return;
                 }
-                if !self.wish(number, ready, start).await {
+                if !self.run_call(number, ready, start).await {
                     return;
                 }
             }
@@ -195,48 +195,48 @@ impl Lane {
     }
 
     /// Runs one operation of a caller. Returns `false` if this connection has no further operation.
-    async fn wish(&mut self, number: usize, ready: &mut Instant, start: Instant) -> bool {
+    async fn run_call(&mut self, number: usize, ready: &mut Instant, start: Instant) -> bool {
         let mut since = (self.callers.len() > 1).then_some(*ready);
         loop {
             let Some(call) = self.callers[number].next() else { return false };
-            // The latency does not include the time that a caller without competitors takes to
-            // decide.
+            // If a caller does not share its connection, its latency does not include the time in
+            // which it decides its next request.
             let since = *since.get_or_insert_with(Instant::now);
-            let answer = self.connection.call(&call).await;
+            let response = self.connection.call(&call).await;
             let now = Instant::now();
-            let verdict = match &answer {
-                Ok(answer) => self.callers[number].seen(answer),
-                Err(_) => self.callers[number].lost(),
+            let outcome = match &response {
+                Ok(response) => self.callers[number].on_response(response),
+                Err(_) => self.callers[number].on_error(),
             };
-            self.note(verdict, &call, &answer, now - since);
-            if answer.is_err() && self.connection.reopen().await.is_err() {
+            self.record(outcome, &call, &response, now - since);
+            if response.is_err() && self.connection.reopen().await.is_err() {
                 return false;
             }
             *ready = now;
-            match verdict {
-                Verdict::Again if self.has_time(start) => {}
-                Verdict::Again => return false,
-                Verdict::Done | Verdict::Failed => return true,
+            match outcome {
+                CallOutcome::Retry if self.has_time(start) => {}
+                CallOutcome::Retry => return false,
+                CallOutcome::Done | CallOutcome::Failed => return true,
             }
         }
     }
 
-    fn note(
+    fn record(
         &self,
-        verdict: Verdict,
+        outcome: CallOutcome,
         call: &Call,
-        answer: &Result<Answer, CallError>,
+        response: &Result<CallResponse, CallError>,
         latency: Duration,
     ) {
         let mut tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
-        match (verdict, answer) {
-            (Verdict::Done, _) => tally.done(latency),
-            (Verdict::Again, _) => {}
-            (Verdict::Failed, Ok(answer)) => {
-                let why = || format!("{} {}: {}", call.method, call.path, answer.beginning());
-                tally.failed(answer.status, why);
+        match (outcome, response) {
+            (CallOutcome::Done, _) => tally.done(latency),
+            (CallOutcome::Retry, _) => {}
+            (CallOutcome::Failed, Ok(response)) => {
+                let reason = || format!("{} {}: {}", call.method, call.path, response.excerpt());
+                tally.failed(response.status, reason);
             }
-            (Verdict::Failed, Err(error)) => tally.failed(0, || error.to_string()),
+            (CallOutcome::Failed, Err(error)) => tally.failed(0, || error.to_string()),
         }
     }
 
@@ -247,7 +247,7 @@ impl Lane {
         }
     }
 
-    fn goes_on(&self, start: Instant, round: u64) -> bool {
+    fn should_continue(&self, start: Instant, round: u64) -> bool {
         match self.length {
             Length::Requests(requests) => round < requests,
             Length::Time(_) | Length::Exhaustion => self.has_time(start),
@@ -256,12 +256,12 @@ impl Lane {
 }
 
 /// A caller whose requests depend on an increasing number.
-struct Numbered<F> {
+struct NumberedCalls<F> {
     next: u64,
     make: F,
 }
 
-impl<F: FnMut(u64) -> Call + Send + 'static> Caller for Numbered<F> {
+impl<F: FnMut(u64) -> Call + Send + 'static> Caller for NumberedCalls<F> {
     fn next(&mut self) -> Option<Call> {
         let number = self.next;
         self.next += 1;
@@ -270,13 +270,13 @@ impl<F: FnMut(u64) -> Call + Send + 'static> Caller for Numbered<F> {
 }
 
 /// Returns a caller whose requests depend on a number that starts at 0.
-pub fn numbered(make: impl FnMut(u64) -> Call + Send + 'static) -> Box<dyn Caller> {
-    Box::new(Numbered { next: 0, make })
+pub fn numbered_calls(make: impl FnMut(u64) -> Call + Send + 'static) -> Box<dyn Caller> {
+    Box::new(NumberedCalls { next: 0, make })
 }
 
 /// Returns a caller that repeats one request.
-pub fn repeated(call: Call) -> Box<dyn Caller> {
-    numbered(move |_| call.clone())
+pub fn repeated_calls(call: Call) -> Box<dyn Caller> {
+    numbered_calls(move |_| call.clone())
 }
 
 #[cfg(test)]
@@ -284,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn latencies_keep_their_size() {
+    fn stopwatch_counts_calls_and_keeps_the_median() {
         let mut stopwatch = Stopwatch::start(&[]);
         for micros in 1..=1000 {
             stopwatch.done(Duration::from_micros(micros));

@@ -1,15 +1,16 @@
-//! `slateberg-bench`: a load generator for any Iceberg REST catalog, reached by its URL alone.
+//! `slateberg-bench`: a load generator for any Iceberg REST catalog. It needs only the catalog's
+//! URL.
 //!
 //! - A **target** is a server under load.
-//! - A **caller** is one client: it sends its next request after the response to the last. Callers
-//!   have persistent connections of their own, or share some and take turns.
+//! - A **caller** is one client: it sends its next request after the response to its last request.
+//!   Callers have persistent connections of their own, or share connections and take turns.
 //! - A **step** is a measurement with one number of clients. A **scenario** is a group of steps.
 //! - A **round** is one turn of a server in a step. Its result is a **record**.
 //!
-//! A [`run::Run`] executes the steps in order. In each, it prepares all servers, warms them up and
-//! lets them take turns, so that they meet the same conditions. The result is a [`load::Measured`]:
-//! latencies of all requests, failures, and, if the server's processes are known, their CPU time
-//! and memory.
+//! A [`run::Run`] executes the steps in order. In each step, it prepares all servers, warms them up
+//! and lets them take turns, so that all run under the same conditions. The result is a
+//! [`load::Measured`]: latencies of all requests, failures, and, if the server's processes are
+//! known, their CPU time and memory.
 //!
 //! Two limits are measured as well: [`bare_read`] responds with bytes in memory, and [`bare_put`]
 //! writes bytes to an object store. No catalog reads or commits faster. [`latency`] slows down an

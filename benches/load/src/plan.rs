@@ -29,7 +29,7 @@ impl fmt::Display for Round {
 }
 
 /// Callers of a round, and additional results.
-pub struct Cast {
+pub struct Workload {
     /// The clients.
     pub callers: Callers,
     /// Additional figures for the report.
@@ -42,15 +42,15 @@ pub struct Cast {
 pub type Finish =
     Box<dyn FnOnce(u64) -> BoxFuture<'static, Result<Value, TargetError>> + Send + 'static>;
 
-impl From<Callers> for Cast {
+impl From<Callers> for Workload {
     fn from(callers: Callers) -> Self {
         Self { callers, extra: json!({}), finish: None }
     }
 }
 
 /// Prepares a server for a round.
-type Casting =
-    Box<dyn Fn(Target, Round) -> BoxFuture<'static, Result<Cast, TargetError>> + Send + Sync>;
+type WorkloadFactory =
+    Box<dyn Fn(Target, Round) -> BoxFuture<'static, Result<Workload, TargetError>> + Send + Sync>;
 
 /// A measurement, with several rounds on every server.
 pub struct Step {
@@ -68,7 +68,7 @@ pub struct Step {
     pub warm_up: Option<Length>,
     /// Path of a response that a bare handler can return as well.
     pub bare: Option<fn(&Step, &Target) -> String>,
-    cast: Casting,
+    workload: WorkloadFactory,
 }
 
 impl Step {
@@ -77,29 +77,30 @@ impl Step {
         scenario: &'static str,
         parameter: Value,
         (length, warm_up): (Length, Length),
-        cast: C,
+        workload: C,
     ) -> Self
     where
-        F: Future<Output = Result<Cast, TargetError>> + Send + 'static,
+        F: Future<Output = Result<Workload, TargetError>> + Send + 'static,
         C: Fn(Target, Round) -> F + Send + Sync + 'static,
     {
-        let cast: Casting = Box::new(move |target, round| cast(target, round).boxed());
+        let workload: WorkloadFactory =
+            Box::new(move |target, round| workload(target, round).boxed());
         let (clients, connections, warm_up, bare) = (1, 1, Some(warm_up), None);
-        Self { scenario, parameter, clients, connections, length, warm_up, bare, cast }
+        Self { scenario, parameter, clients, connections, length, warm_up, bare, workload }
     }
 
     /// Sets the number of clients, each with its own connection.
-    pub fn by(self, clients: usize) -> Self {
+    pub fn with_clients(self, clients: usize) -> Self {
         Self { clients, connections: clients, ..self }
     }
 
     /// Sets the number of connections.
-    pub fn over(self, connections: usize) -> Self {
+    pub fn with_connections(self, connections: usize) -> Self {
         Self { connections, ..self }
     }
 
     /// Omits the warm-up and repetitions, for a step that can only be done once.
-    pub fn once(self) -> Self {
+    pub fn without_warm_up(self) -> Self {
         Self { warm_up: None, ..self }
     }
 
@@ -109,23 +110,23 @@ impl Step {
     }
 
     /// Prepares a server for a round.
-    pub async fn cast(&self, target: &Target, round: Round) -> Result<Cast, TargetError> {
-        (self.cast)(target.clone(), round).await
+    pub async fn workload(&self, target: &Target, round: Round) -> Result<Workload, TargetError> {
+        (self.workload)(target.clone(), round).await
     }
 
     /// Title of the step.
     pub fn title(&self) -> String {
         let members = self.parameter.as_object().into_iter().flatten();
-        let shown = members.map(|(name, value)| match value {
+        let texts = members.map(|(name, value)| match value {
             Value::String(text) => text.clone(),
             Value::Bool(true) => name.clone(),
             value => format!("{name}={value}"),
         });
-        let shown: Vec<String> = shown.collect();
+        let texts: Vec<String> = texts.collect();
         let clients = match (self.clients, self.connections) {
             (clients, connections) if clients == connections => format!("{clients}"),
             (clients, connections) => format!("{clients} over {connections} connections"),
         };
-        format!("{} {}, clients: {clients}", self.scenario, shown.join(" "))
+        format!("{} {}, clients: {clients}", self.scenario, texts.join(" "))
     }
 }

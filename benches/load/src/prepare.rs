@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::bodies::{self, Head};
-use super::connection::{Answer, Call};
-use super::load::{Caller, Callers, Length, Measured, Verdict, drive};
+use super::connection::{Call, CallResponse};
+use super::load::{CallOutcome, Caller, Callers, Length, Measured, drive};
 use super::target::{CONFLICT, Target, TargetError};
 use slateberg_base::clock::{Clock, SystemClock};
 use slateberg_base::ids::{Ids, RandomIds};
@@ -17,66 +17,68 @@ const CONNECTIONS: usize = 16;
 const SNAPSHOTS_PER_COMMIT: usize = 500;
 
 /// Callers that share a range of numbers. An object that exists already is a success.
-struct Shared<F> {
+struct SharedCalls<F> {
     next: Arc<AtomicU64>,
     end: u64,
-    make: Arc<F>,
+    create: Arc<F>,
 }
 
-impl<F: Fn(u64) -> Call + Send + Sync + 'static> Caller for Shared<F> {
+impl<F: Fn(u64) -> Call + Send + Sync + 'static> Caller for SharedCalls<F> {
     fn next(&mut self) -> Option<Call> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        (number < self.end).then(|| (self.make)(number))
+        (number < self.end).then(|| (self.create)(number))
     }
 
-    fn seen(&mut self, answer: &Answer) -> Verdict {
-        let there = answer.is_good() || answer.status == CONFLICT;
-        if there { Verdict::Done } else { Verdict::Failed }
+    fn on_response(&mut self, response: &CallResponse) -> CallOutcome {
+        let existing = response.is_success() || response.status == CONFLICT;
+        if existing { CallOutcome::Done } else { CallOutcome::Failed }
     }
 }
 
 /// Returns callers that share a range.
-pub fn sharing(
+pub fn shared_callers(
     clients: usize,
     numbers: Range<usize>,
-    make: impl Fn(u64) -> Call + Send + Sync + 'static,
+    create: impl Fn(u64) -> Call + Send + Sync + 'static,
 ) -> Callers {
     let next = Arc::new(AtomicU64::new(numbers.start as u64));
-    let (end, make) = (numbers.end as u64, Arc::new(make));
-    let shared = || Shared { next: Arc::clone(&next), end, make: Arc::clone(&make) };
-    (0..clients).map(|_| Box::new(shared()) as Box<dyn Caller>).collect()
+    let (end, create) = (numbers.end as u64, Arc::new(create));
+    let shared_calls = || SharedCalls { next: Arc::clone(&next), end, create: Arc::clone(&create) };
+    (0..clients).map(|_| Box::new(shared_calls()) as Box<dyn Caller>).collect()
 }
 
 /// Sends the requests for a range of numbers concurrently. Errors if one fails.
-pub async fn make_all(
+pub async fn send_all(
     target: &Target,
     numbers: Range<usize>,
-    make: impl Fn(u64) -> Call + Send + Sync + 'static,
+    create: impl Fn(u64) -> Call + Send + Sync + 'static,
 ) -> Result<(), TargetError> {
-    let callers = sharing(CONNECTIONS.min(numbers.len()), numbers, make);
+    let callers = shared_callers(CONNECTIONS.min(numbers.len()), numbers, create);
     match callers.len() {
         0 => Ok(()),
-        connections => succeeded(&drive(target, callers, connections, Length::Exhaustion).await?),
+        connections => {
+            check_no_failures(&drive(target, callers, connections, Length::Exhaustion).await?)
+        }
     }
 }
 
 /// Sends the requests for missing objects of a kind, and records their number.
-async fn make_up_to(
+async fn send_missing(
     target: &Target,
     what: &str,
     count: usize,
-    make: impl Fn(u64) -> Call + Send + Sync + 'static,
+    create: impl Fn(u64) -> Call + Send + Sync + 'static,
 ) -> Result<(), TargetError> {
-    let there = target.prepared(what);
-    make_all(target, there..count, make).await?;
-    target.set_prepared(what, count.max(there));
+    let existing = target.prepared(what);
+    send_all(target, existing..count, create).await?;
+    target.set_prepared(what, count.max(existing));
     Ok(())
 }
 
 /// Errors if an operation failed.
-pub fn succeeded(measured: &Measured) -> Result<(), TargetError> {
+pub fn check_no_failures(measured: &Measured) -> Result<(), TargetError> {
     match (measured.failures.first_key_value(), &measured.first_failure) {
-        (Some((status, _)), why) => Err(TargetError::Refused {
+        (Some((status, _)), why) => Err(TargetError::UnexpectedStatus {
             what: "preparing".to_owned(),
             status: *status,
             body: why.clone().unwrap_or_default(),
@@ -88,7 +90,7 @@ pub fn succeeded(measured: &Measured) -> Result<(), TargetError> {
 /// Creates a namespace.
 pub async fn namespace(target: &Target, name: &str) -> Result<(), TargetError> {
     if target.prepared(name) == 0 {
-        target.make(Call::post(target.namespaces(), bodies::namespace(name))).await?;
+        target.create(Call::post(target.namespaces(), bodies::namespace(name))).await?;
         target.set_prepared(name, 1);
     }
     Ok(())
@@ -98,7 +100,7 @@ pub async fn namespace(target: &Target, name: &str) -> Result<(), TargetError> {
 pub async fn namespaces(target: &Target, name: &str, count: usize) -> Result<(), TargetError> {
     let what = format!("{name}_*");
     let (path, name) = (target.namespaces(), name.to_owned());
-    make_up_to(target, &what, count, move |n| {
+    send_missing(target, &what, count, move |n| {
         Call::post(path.clone(), bodies::namespace(&format!("{name}_{n}")))
     })
     .await
@@ -114,7 +116,7 @@ pub async fn table(
     let path = target.tables(namespace);
     let what = format!("{path}/{name}");
     if target.prepared(&what) == 0 {
-        target.make(Call::post(path, bodies::table(name, columns))).await?;
+        target.create(Call::post(path, bodies::table(name, columns))).await?;
         target.set_prepared(&what, 1);
     }
     Ok(())
@@ -130,7 +132,7 @@ pub async fn tables(
     namespace(target, name).await?;
     let path = target.tables(name);
     let what = format!("{path}/*");
-    make_up_to(target, &what, count, move |n| {
+    send_missing(target, &what, count, move |n| {
         Call::post(path.clone(), bodies::table(&format!("t_{n}"), columns))
     })
     .await
@@ -139,29 +141,29 @@ pub async fn tables(
 /// Creates a namespace with a table that has this number of snapshots. Returns the table's path.
 pub async fn table_with_snapshots(
     target: &Target,
-    in_namespace: &str,
+    namespace_name: &str,
     name: &str,
     snapshots: usize,
     columns: usize,
 ) -> Result<String, TargetError> {
-    let path = target.table(in_namespace, name);
+    let path = target.table(namespace_name, name);
     if target.is_bare {
         return Ok(path);
     }
-    namespace(target, in_namespace).await?;
-    table(target, in_namespace, name, columns).await?;
+    namespace(target, namespace_name).await?;
+    table(target, namespace_name, name, columns).await?;
     let what = format!("{path} snapshots");
-    let mut there = target.prepared(&what);
-    if there < snapshots {
-        let mut head = Head::read(&target.ask(Call::get(&path)).await?.body)?;
-        while there < snapshots {
-            let adding = SNAPSHOTS_PER_COMMIT.min(snapshots - there);
+    let mut existing = target.prepared(&what);
+    if existing < snapshots {
+        let mut head = Head::read(&target.request(Call::get(&path)).await?.body)?;
+        while existing < snapshots {
+            let adding = SNAPSHOTS_PER_COMMIT.min(snapshots - existing);
             let ids: Vec<i64> = (0..adding).map(|_| snapshot_id()).collect();
             let (body, next) = head.append(&ids, SystemClock.now_ms());
-            target.ask(Call::post(&path, body)).await?;
-            (head, there) = (next, there + adding);
+            target.request(Call::post(&path, body)).await?;
+            (head, existing) = (next, existing + adding);
         }
-        target.set_prepared(&what, there);
+        target.set_prepared(&what, existing);
     }
     Ok(path)
 }

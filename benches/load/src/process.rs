@@ -1,7 +1,7 @@
 //! Resource usage of a server's processes, from Linux.
 //!
-//! A server consists of one or more processes and all of their descendants. A database of the
-//! server, with a process per connection, is included.
+//! A server consists of one or more processes and all of their descendants. This includes a
+//! database of the server that has one process per connection.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -39,7 +39,7 @@ impl Usage {
         let before: u64 = earlier.threads_ns.values().sum();
         let after: u64 = self.threads_ns.values().sum();
         let exact = after.saturating_sub(before) as f64 / 1e9;
-        // Threads that started and ended in between are only in the ticks.
+        // The time of threads that started and ended in between is contained only in the ticks.
         exact.max(ticks - TICKS_LOST_SECONDS)
     }
 }
@@ -47,7 +47,7 @@ impl Usage {
 /// Reads the usage of these processes and their descendants. `None` without processes or `/proc`.
 pub fn usage(pids: &[u32]) -> Option<Usage> {
     let mut usage = Usage::default();
-    for pid in family(pids) {
+    for pid in process_tree(pids) {
         add_process(pid, &mut usage);
     }
     (!usage.threads_ns.is_empty()).then_some(usage)
@@ -55,8 +55,8 @@ pub fn usage(pids: &[u32]) -> Option<Usage> {
 
 /// Resets the peaks of memory, if permitted.
 pub fn reset_peaks(pids: &[u32]) {
-    for pid in family(pids) {
-        // Otherwise the peak is that of the process's whole life.
+    for pid in process_tree(pids) {
+        // If the reset fails, the peak is that since the start of the process.
         let _ = fs::write(format!("/proc/{pid}/clear_refs"), "5");
     }
 }
@@ -110,49 +110,49 @@ fn status_mib(status: &str, name: &str) -> f64 {
 }
 
 /// Returns these processes and all of their descendants.
-fn family(pids: &[u32]) -> Vec<u32> {
+fn process_tree(pids: &[u32]) -> Vec<u32> {
     if pids.is_empty() {
         return Vec::new();
     }
-    let everybody = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let parents: Vec<(u32, u32)> = everybody
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let parents: Vec<(u32, u32)> = entries
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
         .filter_map(|pid| Some((pid, stat_fields(pid)?.get(PARENT_FIELD)?.parse().ok()?)))
         .collect();
-    let mut family = pids.to_vec();
+    let mut process_tree = pids.to_vec();
     let mut at = 0;
-    while at < family.len() {
-        let children = parents.iter().filter(|(_, parent)| *parent == family[at]);
+    while at < process_tree.len() {
+        let children = parents.iter().filter(|(_, parent)| *parent == process_tree[at]);
         let new: Vec<u32> = children.map(|(pid, _)| *pid).collect();
-        family.extend(new.into_iter().filter(|pid| !pids.contains(pid)));
+        process_tree.extend(new.into_iter().filter(|pid| !pids.contains(pid)));
         at += 1;
     }
-    family
+    process_tree
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn at(ticks_seconds: f64, threads: &[(u32, u64)]) -> Usage {
+    fn usage_with(ticks_seconds: f64, threads: &[(u32, u64)]) -> Usage {
         Usage { ticks_seconds, threads_ns: threads.iter().copied().collect(), ..Usage::default() }
     }
 
     #[test]
-    fn nanoseconds_count_while_every_thread_lives() {
-        let used = at(1.01, &[(1, 7_000_000), (2, 2_000_000)]);
-        assert!((used.cpu_seconds_since(&at(1.0, &[(1, 3_000_000)])) - 0.006).abs() < 1e-9);
+    fn cpu_time_is_exact_while_every_thread_lives() {
+        let used = usage_with(1.01, &[(1, 7_000_000), (2, 2_000_000)]);
+        assert!((used.cpu_seconds_since(&usage_with(1.0, &[(1, 3_000_000)])) - 0.006).abs() < 1e-9);
     }
 
     #[test]
-    fn ticks_count_what_ended_threads_took() {
-        let used = at(1.5, &[(1, 7_000_000)]);
-        assert!((used.cpu_seconds_since(&at(1.0, &[(1, 0), (2, 5)])) - 0.5).abs() < 1e-9);
-        assert!((used.cpu_seconds_since(&at(1.0, &[(1, 0)])) - 0.48).abs() < 1e-9);
+    fn cpu_time_of_ended_threads_is_counted_in_ticks() {
+        let used = usage_with(1.5, &[(1, 7_000_000)]);
+        assert!((used.cpu_seconds_since(&usage_with(1.0, &[(1, 0), (2, 5)])) - 0.5).abs() < 1e-9);
+        assert!((used.cpu_seconds_since(&usage_with(1.0, &[(1, 0)])) - 0.48).abs() < 1e-9);
     }
 
     #[test]
-    fn this_process_uses_something() {
+    fn own_usage_is_not_zero() {
         let own = own_usage();
         assert!(own.rss_mib > 0.0 && own.peak_mib >= own.rss_mib, "{own:?}");
     }

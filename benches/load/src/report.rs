@@ -67,25 +67,26 @@ impl Figures {
 
     /// Returns the median of each figure, and the sum of failures.
     pub fn medians(rounds: &[&Self]) -> Self {
-        let of = |figure: fn(&Self) -> f64| median(rounds.iter().map(|it| figure(it)).collect());
-        let known = |figure: fn(&Self) -> Option<f64>| {
+        let median_of =
+            |figure: fn(&Self) -> f64| median(rounds.iter().map(|it| figure(it)).collect());
+        let optional_median_of = |figure: fn(&Self) -> Option<f64>| {
             let values: Vec<f64> = rounds.iter().filter_map(|it| figure(it)).collect();
             (!values.is_empty()).then(|| median(values))
         };
         Self {
-            requests: of(|it| it.requests),
+            requests: median_of(|it| it.requests),
             failures: rounds.iter().map(|it| it.failures).sum(),
-            elapsed_s: of(|it| it.elapsed_s),
-            throughput: of(|it| it.throughput),
-            mean_us: of(|it| it.mean_us),
-            p50_us: of(|it| it.p50_us),
-            p95_us: of(|it| it.p95_us),
-            p99_us: of(|it| it.p99_us),
-            max_us: of(|it| it.max_us),
-            cpu_us_per_request: known(|it| it.cpu_us_per_request),
-            cpu_seconds_per_1000: known(|it| it.cpu_seconds_per_1000),
-            rss_mib: known(|it| it.rss_mib),
-            peak_mib: known(|it| it.peak_mib),
+            elapsed_s: median_of(|it| it.elapsed_s),
+            throughput: median_of(|it| it.throughput),
+            mean_us: median_of(|it| it.mean_us),
+            p50_us: median_of(|it| it.p50_us),
+            p95_us: median_of(|it| it.p95_us),
+            p99_us: median_of(|it| it.p99_us),
+            max_us: median_of(|it| it.max_us),
+            cpu_us_per_request: optional_median_of(|it| it.cpu_us_per_request),
+            cpu_seconds_per_1000: optional_median_of(|it| it.cpu_seconds_per_1000),
+            rss_mib: optional_median_of(|it| it.rss_mib),
+            peak_mib: optional_median_of(|it| it.peak_mib),
         }
     }
 }
@@ -110,7 +111,7 @@ fn ratio(value: Option<f64>, reference: Option<f64>) -> Option<f64> {
 /// Result of a server's turn in a step.
 #[derive(Debug, Clone)]
 pub enum Outcome {
-    /// Figures, and additional ones.
+    /// The figures of the turn, and additional figures as JSON.
     Measured(Figures, Value),
     /// The server does not support the step, for this reason.
     NotSupported(String),
@@ -156,7 +157,7 @@ impl Record {
                 }
                 line["extra"] = extra.clone();
             }
-            Outcome::NotSupported(why) => line["not_supported"] = json!(why),
+            Outcome::NotSupported(reason) => line["not_supported"] = json!(reason),
         }
         format!("{line}\n")
     }
@@ -165,21 +166,21 @@ impl Record {
     pub fn progress_line(&self) -> String {
         let head = format!("{:<14} {:<58} #{}", self.server, self.title, self.round);
         match &self.outcome {
-            Outcome::NotSupported(why) => format!("{head} not supported: {why}\n"),
+            Outcome::NotSupported(reason) => format!("{head} not supported: {reason}\n"),
             Outcome::Measured(figures, extra) => {
                 let failures = match figures.failures {
                     0.0 => String::new(),
                     some => format!(" FAILURES {some:.0}: {}", extra["first_failure"]),
                 };
-                let untrue = if self.is_untrue() { " UNTRUE ANSWERS" } else { "" };
+                let warning = if self.has_wrong_responses() { " UNTRUE ANSWERS" } else { "" };
                 let (throughput, p50) = (figures.throughput, figures.p50_us / 1e3);
-                format!("{head} {throughput:>9.0}/s, p50 {p50:.3} ms{failures}{untrue}\n")
+                format!("{head} {throughput:>9.0}/s, p50 {p50:.3} ms{failures}{warning}\n")
             }
         }
     }
 
     /// Whether the server reported the outcome of a commit incorrectly.
-    pub fn is_untrue(&self) -> bool {
+    pub fn has_wrong_responses(&self) -> bool {
         let Outcome::Measured(_, extra) = &self.outcome else { return false };
         ["lost", "untrue_refusals"].iter().any(|it| extra[it].as_u64().is_some_and(|n| n > 0))
     }
@@ -243,7 +244,7 @@ fn table(records: &[&Record]) -> String {
         for record in of_server {
             match &record.outcome {
                 Outcome::Measured(figures, _) => rounds.push(figures),
-                Outcome::NotSupported(why) => refusal = Some(why),
+                Outcome::NotSupported(reason) => refusal = Some(reason),
             }
         }
         if rounds.is_empty() {
@@ -263,7 +264,7 @@ fn table(records: &[&Record]) -> String {
 }
 
 fn row(server: &str, it: &Figures, reference: Option<&Figures>) -> String {
-    let shown = |value: Option<f64>| value.map_or("-".to_owned(), |v| format!("{v:.0}"));
+    let optional_figure = |value: Option<f64>| value.map_or("-".to_owned(), |v| format!("{v:.0}"));
     let times = |figure: fn(&Figures) -> Option<f64>| {
         ratio(figure(it), reference.and_then(figure)).map_or("-".to_owned(), |r| format!("{r:.2}"))
     };
@@ -275,8 +276,8 @@ fn row(server: &str, it: &Figures, reference: Option<&Figures>) -> String {
         it.p50_us / 1e3,
         it.p95_us / 1e3,
         it.p99_us / 1e3,
-        shown(it.cpu_us_per_request),
-        shown(it.peak_mib),
+        optional_figure(it.cpu_us_per_request),
+        optional_figure(it.peak_mib),
         it.failures,
         times(|it| Some(it.throughput)),
         times(|it| Some(it.p50_us)),
@@ -308,14 +309,14 @@ mod tests {
     }
 
     #[test]
-    fn medians_do_not_follow_the_one_that_is_off() {
+    fn median_ignores_an_outlier() {
         assert_eq!(median(vec![3.0, 1.0, 900.0]), 3.0);
         assert_eq!(median(vec![4.0, 1.0, 2.0, 900.0]), 3.0);
         assert_eq!(median(vec![]), 0.0);
     }
 
     #[test]
-    fn failures_add_up_and_unknown_figures_stay_unknown() {
+    fn medians_sum_failures_and_keep_unknown_figures_unknown() {
         let round = |failures, rss_mib| Figures { failures, rss_mib, ..Figures::default() };
         let rounds = [round(1.0, None), round(2.0, Some(5.0)), round(0.0, Some(7.0))];
         let medians = Figures::medians(&rounds.iter().collect::<Vec<_>>());
@@ -324,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn ratios_are_against_the_reference_or_not_there() {
+    fn ratio_without_a_positive_reference_is_none() {
         assert_eq!(ratio(Some(3.0), Some(2.0)), Some(1.5));
         assert_eq!(ratio(Some(3.0), Some(0.0)), None);
         assert_eq!(ratio(None, Some(2.0)), None);
@@ -349,10 +350,10 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_json_hold_whole_counts() {
+    fn json_lines_contain_whole_counts() {
         let figures = Figures { requests: 3.0, ..Figures::default() };
         let line = record("a", 2, Outcome::Measured(figures, json!({ "lost": 1 })));
-        assert!(line.is_untrue());
+        assert!(line.has_wrong_responses());
         let line: Value = serde_json::from_str(&line.json_line()).expect("JSON");
         assert_eq!((&line["requests"], &line["round"]), (&json!(3), &json!(2)));
         assert_eq!(line["extra"]["lost"], 1);

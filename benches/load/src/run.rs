@@ -23,7 +23,7 @@ pub struct Run<'a> {
 
 impl Run<'_> {
     /// Runs all steps. Returns all records.
-    pub async fn take(mut self, steps: &[Step]) -> Vec<Record> {
+    pub async fn run_steps(mut self, steps: &[Step]) -> Vec<Record> {
         let mut records = Vec::new();
         for step in steps {
             self.step(step, &mut records).await;
@@ -36,10 +36,10 @@ impl Run<'_> {
         for target in self.targets.clone() {
             match warm_up(step, &target).await {
                 Ok(()) => targets.push(target),
-                Err(why) => self.note(step, &target.name, 0, unsupported(why), records),
+                Err(error) => self.record(step, &target.name, 0, unsupported(error), records),
             }
         }
-        // It is kept alive until the end of the step.
+        // This variable keeps the bare handler alive until the end of the step.
         let mut _bare = None;
         if let Some(like) = self.targets.first().filter(|_| self.with_bare && step.bare.is_some()) {
             match with_bare(step, &like.clone()).await {
@@ -47,7 +47,7 @@ impl Run<'_> {
                     targets.push(target);
                     _bare = Some(process);
                 }
-                Err(why) => self.note(step, BARE_NAME, 0, unsupported(why), records),
+                Err(error) => self.record(step, BARE_NAME, 0, unsupported(error), records),
             }
         }
         let rounds = if step.warm_up.is_some() { self.rounds } else { 1 };
@@ -56,12 +56,12 @@ impl Run<'_> {
                 let target = &targets[(round + turn) % targets.len()];
                 let outcome = measure(step, target, round).await;
                 let outcome = outcome.unwrap_or_else(unsupported);
-                self.note(step, &target.name, round, outcome, records);
+                self.record(step, &target.name, round, outcome, records);
             }
         }
     }
 
-    fn note(
+    fn record(
         &mut self,
         step: &Step,
         server: &str,
@@ -84,8 +84,8 @@ impl Run<'_> {
     }
 }
 
-fn unsupported(why: TargetError) -> Outcome {
-    Outcome::NotSupported(why.to_string())
+fn unsupported(error: TargetError) -> Outcome {
+    Outcome::NotSupported(error.to_string())
 }
 
 /// Starts a bare handler with the responses of a server, and warms it up.
@@ -100,10 +100,10 @@ async fn with_bare(step: &Step, like: &Target) -> Result<(Target, BareProcess), 
 /// Prepares a server and warms it up. A server that fails every request does not support the step.
 async fn warm_up(step: &Step, target: &Target) -> Result<(), TargetError> {
     let Some(length) = step.warm_up else { return Ok(()) };
-    let cast = step.cast(target, Round::WarmUp).await?;
-    let measured = drive(target, cast.callers, step.connections, length).await?;
+    let workload = step.workload(target, Round::WarmUp).await?;
+    let measured = drive(target, workload.callers, step.connections, length).await?;
     match (measured.done(), measured.failures.first_key_value()) {
-        (0, Some((status, _))) => Err(TargetError::Refused {
+        (0, Some((status, _))) => Err(TargetError::UnexpectedStatus {
             what: step.title(),
             status: *status,
             body: measured.first_failure.clone().unwrap_or_default(),
@@ -113,18 +113,18 @@ async fn warm_up(step: &Step, target: &Target) -> Result<(), TargetError> {
 }
 
 async fn measure(step: &Step, target: &Target, round: usize) -> Result<Outcome, TargetError> {
-    let cast = step.cast(target, Round::Number(round)).await?;
-    let measured = drive(target, cast.callers, step.connections, step.length).await?;
-    let mut extra = cast.extra;
-    merge(&mut extra, besides(&measured));
-    if let Some(finish) = cast.finish {
+    let workload = step.workload(target, Round::Number(round)).await?;
+    let measured = drive(target, workload.callers, step.connections, step.length).await?;
+    let mut extra = workload.extra;
+    merge(&mut extra, extra_figures(&measured));
+    if let Some(finish) = workload.finish {
         merge(&mut extra, finish(measured.failed()).await?);
     }
     Ok(Outcome::Measured(Figures::of(&measured), extra))
 }
 
 /// Returns the additional figures of a measurement.
-fn besides(measured: &Measured) -> serde_json::Value {
+fn extra_figures(measured: &Measured) -> serde_json::Value {
     let requests = (measured.done() + measured.failed()) as f64;
     let mut extra = json!({
         "generator_cpu_us": measured.generator_cpu_seconds * 1e6 / requests.max(1.0),

@@ -8,7 +8,7 @@ use hyper::Method;
 use hyper::header::HeaderValue;
 use serde_json::Value;
 
-use super::connection::{Answer, Call, CallError, Connection};
+use super::connection::{Call, CallError, CallResponse, Connection};
 
 /// A server of the command line: `NAME=URL[,pid=PID][,warehouse=W][,token=T]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct Server {
     pub name: String,
     /// URL of the catalog.
     pub url: String,
-    /// Its processes, if they run on this machine.
+    /// Processes of the server, if they run on this machine.
     pub pids: Vec<u32>,
     /// Warehouse to use.
     pub warehouse: Option<String>,
@@ -38,7 +38,7 @@ impl FromStr for Server {
         for part in parts {
             match part.split_once('=') {
                 Some(("pid", pid)) => {
-                    server.pids.push(pid.parse().map_err(|_| format!("no process: {pid}"))?);
+                    server.pids.push(pid.parse().map_err(|_| format!("not a process id: {pid}"))?);
                 }
                 Some(("warehouse", warehouse)) => server.warehouse = Some(warehouse.to_owned()),
                 Some(("token", token)) => server.token = Some(token.to_owned()),
@@ -80,8 +80,8 @@ pub enum TargetError {
     #[error("{0}")]
     Call(#[from] CallError),
     /// The response has an unexpected status.
-    #[error("{what} was answered {status}: {body}")]
-    Refused {
+    #[error("{what} got status {status}: {body}")]
+    UnexpectedStatus {
         /// Method and path of the request.
         what: String,
         /// Status of the response.
@@ -91,19 +91,19 @@ pub enum TargetError {
     },
     /// The server does not support something.
     #[error("{0}")]
-    Lacks(String),
+    Unsupported(String),
 }
 
 impl Target {
     /// Reads a server's configuration, which determines the paths of its namespaces.
     pub async fn discover(server: &Server, run: String) -> Result<Self, TargetError> {
-        let wrong = || TargetError::Url(server.url.clone());
-        let (address, base) = split_url(&server.url).ok_or_else(wrong)?;
+        let invalid = || TargetError::Url(server.url.clone());
+        let (address, base) = split_url(&server.url).ok_or_else(invalid)?;
         let bearer = server.token.as_ref().map(|token| format!("Bearer {token}"));
         let authorization = bearer
             .map(|bearer| HeaderValue::from_str(&bearer))
             .transpose()
-            .map_err(|error| TargetError::Lacks(format!("a usable token: {error}")))?;
+            .map_err(|error| TargetError::Unsupported(format!("token not usable: {error}")))?;
         let mut target = Self {
             name: server.name.clone(),
             run,
@@ -116,7 +116,7 @@ impl Target {
         };
         let query =
             server.warehouse.as_ref().map(|it| format!("?warehouse={it}")).unwrap_or_default();
-        let config = target.ask(Call::get(format!("{base}/v1/config{query}"))).await?;
+        let config = target.request(Call::get(format!("{base}/v1/config{query}"))).await?;
         let config: Value = serde_json::from_slice(&config.body).unwrap_or_default();
         let prefix = ["overrides", "defaults"].iter().find_map(|it| config[it]["prefix"].as_str());
         if let Some(prefix) = prefix {
@@ -143,19 +143,19 @@ impl Target {
     }
 
     /// Sends one request over a new connection. Errors unless it succeeds.
-    pub async fn ask(&self, call: Call) -> Result<Answer, TargetError> {
-        let answer = self.send(call.clone()).await?;
-        if answer.is_good() { Ok(answer) } else { Err(refused(&call, &answer)) }
+    pub async fn request(&self, call: Call) -> Result<CallResponse, TargetError> {
+        let response = self.send(call.clone()).await?;
+        if response.is_success() { Ok(response) } else { Err(unexpected_status(&call, &response)) }
     }
 
     /// Creates an object that may exist.
-    pub async fn make(&self, call: Call) -> Result<(), TargetError> {
-        let answer = self.send(call.clone()).await?;
-        let there = answer.is_good() || answer.status == CONFLICT;
-        if there { Ok(()) } else { Err(refused(&call, &answer)) }
+    pub async fn create(&self, call: Call) -> Result<(), TargetError> {
+        let response = self.send(call.clone()).await?;
+        let exists = response.is_success() || response.status == CONFLICT;
+        if exists { Ok(()) } else { Err(unexpected_status(&call, &response)) }
     }
 
-    async fn send(&self, call: Call) -> Result<Answer, TargetError> {
+    async fn send(&self, call: Call) -> Result<CallResponse, TargetError> {
         Ok(self.connect().await?.call(&call.keeping_body()).await?)
     }
 
@@ -166,13 +166,13 @@ impl Target {
     }
 
     /// Records the number of prepared objects of a kind.
-    pub fn set_prepared(&self, what: &str, how_much: usize) {
+    pub fn set_prepared(&self, what: &str, count: usize) {
         let mut prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
-        prepared.insert(what.to_owned(), how_much);
+        prepared.insert(what.to_owned(), count);
     }
 
     /// Returns a name that is unique to this run.
-    pub fn named(&self, name: &str) -> String {
+    pub fn unique_name(&self, name: &str) -> String {
         format!("{}_{name}", self.run)
     }
 
@@ -202,11 +202,11 @@ pub const BARE_NAME: &str = "bare handler";
 /// Status for objects that exist.
 pub const CONFLICT: u16 = 409;
 
-fn refused(call: &Call, answer: &Answer) -> TargetError {
-    TargetError::Refused {
+fn unexpected_status(call: &Call, response: &CallResponse) -> TargetError {
+    TargetError::UnexpectedStatus {
         what: describe(&call.method, &call.path),
-        status: answer.status,
-        body: answer.beginning(),
+        status: response.status,
+        body: response.excerpt(),
     }
 }
 
@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_is_a_name_a_url_and_what_it_needs() {
+    fn server_argument_has_a_name_a_url_and_options() {
         let plain: Server = "ours=http://127.0.0.1:8181".parse().expect("valid");
         assert_eq!((plain.name.as_str(), plain.url.as_str()), ("ours", "http://127.0.0.1:8181"));
         assert_eq!((plain.pids, plain.warehouse, plain.token), (vec![], None, None));
@@ -242,16 +242,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_server_is_refused() {
-        for wrong in
+    fn invalid_server_argument_is_rejected() {
+        for invalid in
             ["ours", "a=h:1", "a=https://h", "a=http://", "a=http://h,x=1", "a=http://h,pid=x"]
         {
-            assert!(wrong.parse::<Server>().is_err(), "{wrong}");
+            assert!(invalid.parse::<Server>().is_err(), "{invalid}");
         }
     }
 
     #[test]
-    fn urls_have_a_port_and_no_slash_at_the_end() {
+    fn split_url_adds_the_port_and_strips_the_slash() {
         let split = |url| split_url(url).expect("valid");
         assert_eq!(split("http://h"), ("h:80".to_owned(), String::new()));
         assert_eq!(split("http://h:1/a/b/"), ("h:1".to_owned(), "/a/b".to_owned()));

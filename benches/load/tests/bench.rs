@@ -1,5 +1,5 @@
-//! Tests of the load generator: every scenario with small numbers, against a server in memory and
-//! against a server that is not a catalog.
+//! Tests of the load generator: runs every scenario with small numbers against a server in memory
+//! and against a server that is not a catalog.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
@@ -19,25 +19,25 @@ fn bench(arguments: &str) -> Command {
     command
 }
 
-/// A server process, which is killed when this is dropped.
-struct Serving {
+/// A server process. Dropping this value kills it.
+struct RunningServer {
     child: Child,
     url: String,
 }
 
-impl Serving {
+impl RunningServer {
     fn start(arguments: &str) -> Self {
         let child = bench(arguments).stdout(Stdio::piped()).spawn();
-        let mut serving = Self { child: child.expect("it can be started"), url: String::new() };
-        let stdout = serving.child.stdout.take().expect("stdout is piped");
+        let mut server = Self { child: child.expect("the server starts"), url: String::new() };
+        let stdout = server.child.stdout.take().expect("stdout is piped");
         let mut lines = BufReader::new(stdout).lines().map_while(Result::ok);
         let url = lines.find_map(|line| line.find("http://").map(|at| line[at..].to_owned()));
-        serving.url = url.expect("it says where it listens");
-        serving
+        server.url = url.expect("the server prints its URL");
+        server
     }
 }
 
-impl Drop for Serving {
+impl Drop for RunningServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -45,30 +45,33 @@ impl Drop for Serving {
 }
 
 /// Runs a subcommand that writes lines of JSON, and parses them.
-fn measured(arguments: &str, directory: &Path) -> (Vec<Value>, String) {
+fn run_bench(arguments: &str, directory: &Path) -> (Vec<Value>, String) {
     let file = directory.join("results.json");
-    let output = bench(arguments).arg("--json").arg(&file).output().expect("it can be started");
-    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-    assert!(output.status.success(), "{said}");
-    let text = std::fs::read_to_string(&file).expect("it was written");
+    let output = bench(arguments).arg("--json").arg(&file).output().expect("the program starts");
+    let terminal_output =
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(output.status.success(), "{terminal_output}");
+    let text = std::fs::read_to_string(&file).expect("the results were written");
     let lines = text.lines().map(|line| serde_json::from_str(line).expect("each line is JSON"));
-    (lines.collect(), said)
+    (lines.collect(), terminal_output)
 }
 
 #[test]
 fn every_scenario_is_measured_on_every_server() {
     let directory = tempfile::tempdir().expect("there is room");
-    let ours =
-        Serving::start("serve --memory --latency-ms 1 --listen 127.0.0.1:0 --insecure-no-auth");
-    // It has a configuration, and no other endpoint.
-    let none = Serving::start(&format!("bare-read --like {}/v1/config", ours.url));
+    let ours = RunningServer::start(
+        "serve --memory --latency-ms 1 --listen 127.0.0.1:0 --insecure-no-auth",
+    );
+    // The server `none` responds to `GET /v1/config` and has no other endpoint of a catalog.
+    let none = RunningServer::start(&format!("bare-read --like {}/v1/config", ours.url));
     let scenarios =
         ["operations", "load-table", "commit", "commit-one", "append-one", "kv", "scale"];
-    let wanted: String = scenarios.iter().map(|it| format!(" --scenario {it}")).collect();
+    let scenario_arguments: String =
+        scenarios.iter().map(|it| format!(" --scenario {it}")).collect();
     let servers =
         format!("--server ours={},pid={} --server none={}", ours.url, ours.child.id(), none.url);
-    let arguments = format!("run {servers}{wanted} --bare {TINY}");
-    let (lines, said) = measured(&arguments, directory.path());
+    let arguments = format!("run {servers}{scenario_arguments} --bare {TINY}");
+    let (lines, terminal_output) = run_bench(&arguments, directory.path());
 
     let of = |server: &'static str| lines.iter().filter(move |line| line["server"] == server);
     let seen: BTreeSet<_> = of("ours").filter_map(|line| line["scenario"].as_str()).collect();
@@ -92,26 +95,26 @@ fn every_scenario_is_measured_on_every_server() {
         of("ours").filter(|line| line["parameter"]["operation"] == operation).count()
     };
     assert_eq!((rounds("create_table"), rounds("grow")), (2, 2));
-    assert!(of("bare handler").any(|line| line["scenario"] == "load-table"), "{said}");
-    let refused = of("none").find(|line| line["parameter"]["operation"] == "create_namespace");
-    let why = refused.expect("it was asked")["not_supported"].to_string();
+    assert!(of("bare handler").any(|line| line["scenario"] == "load-table"), "{terminal_output}");
+    let unsupported = of("none").find(|line| line["parameter"]["operation"] == "create_namespace");
+    let why = unsupported.expect("the step was tried")["not_supported"].to_string();
     assert!(why.contains("405"), "{why}");
-    assert!(said.contains("x p50"), "{said}");
+    assert!(terminal_output.contains("x p50"), "{terminal_output}");
 }
 
 #[test]
-fn bare_puts_leave_nothing_behind() {
+fn bare_put_deletes_its_objects() {
     let directory = tempfile::tempdir().expect("there is room");
     let store = directory.path().join("store");
-    std::fs::create_dir(&store).expect("it can be made");
+    std::fs::create_dir(&store).expect("the directory can be created");
     let arguments = format!(
         "bare-put --store file://{} --bytes 100 --iterations 5 --latency-ms 2 --rounds 1",
         store.display()
     );
-    let (lines, _) = measured(&arguments, directory.path());
+    let (lines, _) = run_bench(&arguments, directory.path());
     assert_eq!((lines.len(), &lines[0]["requests"]), (1, &5.into()));
     assert!(lines[0]["p50_us"].as_f64() >= Some(2000.0), "{}", lines[0]);
-    let files = std::fs::read_dir(&store).expect("it is there").flatten();
+    let files = std::fs::read_dir(&store).expect("the directory can be read").flatten();
     let left: usize =
         files.map(|folder| std::fs::read_dir(folder.path()).expect("a folder").count()).sum();
     assert_eq!(left, 0);

@@ -1,4 +1,4 @@
-{{/* Names and labels, and what several templates have to agree on. */}}
+{{/* Names, labels and other values that several templates share. */}}
 
 {{- define "slateberg.name" -}}
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
@@ -48,12 +48,12 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- ternary "https" "http" (ne .Values.tls.secretName "") -}}
 {{- end -}}
 
-{{/* What clients of the server itself may have to show: "off", "optional" or "required". */}}
+{{/* Whether clients of the server need a client certificate: "off", "optional" or "required". */}}
 {{- define "slateberg.clientCertificates" -}}
 {{- dig "server" "tls" "client_certificates" "off" .Values.config -}}
 {{- end -}}
 
-{{/* Where operators ask, which is where clients do unless they have a port of their own. */}}
+{{/* The port for requests of operators: the management port if it is enabled, or else the client port. */}}
 {{- define "slateberg.operatorPort" -}}
 {{- ternary "management" "http" .Values.management.enabled -}}
 {{- end -}}
@@ -63,14 +63,14 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- ternary "http" (include "slateberg.scheme" .) $plain -}}
 {{- end -}}
 
-{{/* Whether operators have to show a certificate: "yes" or nothing. */}}
+{{/* Whether requests of operators require a client certificate: "yes" or an empty string. */}}
 {{- define "slateberg.operatorsShowCertificate" -}}
 {{- if and (eq (include "slateberg.clientCertificates" .) "required") (eq (include "slateberg.operatorScheme" .) "https") -}}
 yes
 {{- end -}}
 {{- end -}}
 
-{{/* A probe of this path. Who has no certificate gets no further than the connection where one is required. */}}
+{{/* A probe of this path. Probes have no client certificate: if one is required, the probe only opens a connection. */}}
 {{- define "slateberg.probe" -}}
 {{- if include "slateberg.operatorsShowCertificate" .root -}}
 tcpSocket:
@@ -83,7 +83,7 @@ httpGet:
 {{- end -}}
 {{- end -}}
 
-{{/* Resources, with what is written on the node's own disk: a pod that writes more than it said is evicted. */}}
+{{/* Resources, including storage on the node's own disk: Kubernetes evicts a pod that writes more than it declares. */}}
 {{- define "slateberg.resources" -}}
 {{- $onNode := and .Values.cache.enabled (not .Values.persistence.enabled) (not .Values.cache.storageClassName) -}}
 {{- $storage := dict "ephemeral-storage" (printf "%vGi" (add 1 (ternary .Values.cache.sizeGib 0 $onNode))) -}}
@@ -91,7 +91,7 @@ httpGet:
 {{- toYaml (mergeOverwrite $ours (deepCopy .Values.resources)) -}}
 {{- end -}}
 
-{{/* The settings that the program starts with: those of the values, and those that the chart knows. */}}
+{{/* The settings of the server: those in the values, and those that the chart sets by itself. */}}
 {{- define "slateberg.config" -}}
 {{- $config := deepCopy .Values.config -}}
 {{- include "slateberg.check" . -}}
@@ -120,7 +120,7 @@ httpGet:
 {{- include "slateberg.toml" (dict "path" "" "table" (mergeOverwrite $config $ours)) -}}
 {{- end -}}
 
-{{/* Refuses values that contradict each other or would lose data: better here than in a pod that does not start. */}}
+{{/* Rejects values that contradict each other or would lose data, before a pod fails to start with them. */}}
 {{- define "slateberg.check" -}}
 {{- $config := .Values.config -}}
 {{- if .Values.persistence.enabled -}}
@@ -129,7 +129,7 @@ httpGet:
 {{- end -}}
 {{- else -}}
 {{- if not (dig "state" "url" "" $config) -}}
-{{- fail "config.state.url is not set: say where the catalog's state is, such as s3://bucket/slateberg, or set persistence.enabled" -}}
+{{- fail "config.state.url is not set: set it to the URL of the catalog's state, such as s3://bucket/slateberg, or set persistence.enabled" -}}
 {{- end -}}
 {{- end -}}
 {{- $warehouse := default "default" $config.default_warehouse -}}
@@ -137,7 +137,7 @@ httpGet:
 {{- fail (printf "config.default_warehouse: there is no warehouse '%s' in config.warehouses" $config.default_warehouse) -}}
 {{- end -}}
 {{- if and (ne (include "slateberg.clientCertificates" .) "off") (not .Values.tls.clientCa.secretName) -}}
-{{- fail "config.server.tls.client_certificates asks for certificates: tls.clientCa.secretName says who signs them" -}}
+{{- fail "config.server.tls.client_certificates requests client certificates: set tls.clientCa.secretName to the CA that signs them" -}}
 {{- end -}}
 {{- if and (not .Values.management.enabled) (dig "server" "management" "plain_http" false $config) -}}
 {{- fail "config.server.management.plain_http needs management.enabled" -}}

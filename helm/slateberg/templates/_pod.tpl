@@ -1,4 +1,4 @@
-{{/* The pod, which is the same in a Deployment and in a StatefulSet but for where its state is. */}}
+{{/* The pod, which is the same in a Deployment and in a StatefulSet, except for the place of its state. */}}
 
 {{- define "slateberg.pod" -}}
 metadata:
@@ -11,14 +11,14 @@ metadata:
     {{- toYaml . | nindent 4 }}
     {{- end }}
   annotations:
-    # Settings are read at the start: a change of them is a new pod.
+    # The server reads its settings at the start, so a change of the settings must replace the pod.
     checksum/config: {{ include "slateberg.config" . | sha256sum }}
     {{- with .Values.podAnnotations }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
 spec:
   serviceAccountName: {{ include "slateberg.serviceAccountName" . }}
-  # The program never speaks to Kubernetes; identities in clouds have volumes of their own.
+  # The server never calls the Kubernetes API. Identities in clouds use volumes of their own.
   automountServiceAccountToken: false
   enableServiceLinks: false
   terminationGracePeriodSeconds: {{ add (dig "server" "drain_seconds_max" 30 .Values.config) .Values.closeSeconds }}
@@ -67,7 +67,7 @@ spec:
         periodSeconds: 2
         timeoutSeconds: 2
         failureThreshold: {{ div (add .Values.startupSecondsMax 1) 2 }}
-      {{- /* Without a certificate, a probe learns no more than the one of readiness does. */}}
+      {{- /* If client certificates are required, a liveness probe could only connect, as the readiness probe does. */}}
       {{- if not (include "slateberg.operatorsShowCertificate" .) }}
       livenessProbe:
         {{- include "slateberg.probe" (dict "root" . "path" "/health") | nindent 8 }}
@@ -156,7 +156,7 @@ spec:
     - name: tls
       secret:
         secretName: {{ . }}
-        # For the group of the pod and nobody else.
+        # Only the group of the pod may read the files.
         defaultMode: 0440
     {{- end }}
     {{- with .Values.tls.clientCa.secretName }}

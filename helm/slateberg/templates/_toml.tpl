@@ -1,6 +1,6 @@
 {{/*
-From values to TOML. Helm's own toToml writes every number as one with a fraction, which no setting takes.
-A table begins with its plain values; tables inside of it follow under their full path.
+Renders values as TOML. Helm's own toToml writes every number with a fraction, which no setting accepts.
+A table begins with its plain values. Nested tables follow under their full path.
 */}}
 
 {{- define "slateberg.toml" -}}
@@ -27,7 +27,7 @@ A table begins with its plain values; tables inside of it follow under their ful
 {{- if regexMatch "^[A-Za-z0-9_-]+$" . -}}{{ . }}{{- else -}}{{ toRawJson . }}{{- end -}}
 {{- end -}}
 
-{{/* JSON's texts are TOML's as well. */}}
+{{/* A JSON string is a TOML string as well. */}}
 {{- define "slateberg.toml.value" -}}
 {{- $path := .path -}}
 {{- $value := .value -}}
@@ -42,6 +42,6 @@ A table begins with its plain values; tables inside of it follow under their ful
 {{- else if or (kindIs "string" $value) (kindIs "bool" $value) (kindIs "int64" $value) (kindIs "int" $value) -}}
 {{ toRawJson $value }}
 {{- else -}}
-{{- fail (printf "config.%s: a %s is not what a setting can be" $path (kindOf $value)) -}}
+{{- fail (printf "config.%s: no setting has a value of kind %s" $path (kindOf $value)) -}}
 {{- end -}}
 {{- end -}}

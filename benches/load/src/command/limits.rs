@@ -1,4 +1,4 @@
-//! `slateberg-bench bare-read` and `slateberg-bench bare-put`.
+//! `slateberg-bench bare-read` and `slateberg-bench bare-put`: the limits of reads and of commits.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use clap::Args;
 use serde_json::json;
 use tokio::runtime::Runtime;
 
-use super::{Lines, Outcome as Ended, print};
+use super::{JsonLines, Outcome as CommandOutcome, print};
 use crate::bare_put::bare_put;
 use crate::bare_read;
 use crate::latency::slow;
@@ -22,20 +22,20 @@ use slateberg_objects::open::{check_options, known_options, laid_over, open_url}
 /// Respond to every GET with the response of another URL.
 #[derive(Debug, Args)]
 pub(super) struct BareRead {
-    /// Address and port to listen on; port 0 is a free one
+    /// Address and port to listen on. With port 0, the system chooses a free port
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0")]
     listen: SocketAddr,
     /// URL whose response is fetched once and returned to every request
     #[arg(long, value_name = "URL")]
     like: String,
-    /// Authorization header to fetch it with
+    /// Authorization header of the request to that URL
     #[arg(long, value_name = "VALUE")]
     authorization: Option<String>,
 }
 
 impl BareRead {
     /// Serves until a signal arrives.
-    pub(super) fn run(self) -> Ended {
+    pub(super) fn run(self) -> CommandOutcome {
         Runtime::new()?.block_on(self.serve())?;
         Ok(ExitCode::SUCCESS)
     }
@@ -57,16 +57,16 @@ pub(super) struct BarePut {
     /// Option of the object store, such as `aws_endpoint=http://127.0.0.1:9000`
     #[arg(short = 'o', long = "option", value_name = "KEY=VALUE", value_parser = key_value)]
     options: Vec<(String, String)>,
-    /// Bytes of each object
+    /// Size of each object, in bytes
     #[arg(long, default_value_t = 20_000)]
     bytes: usize,
-    /// Objects of each round
+    /// Number of objects in each round
     #[arg(long, default_value_t = 1000)]
     iterations: u64,
-    /// Rounds
+    /// Number of rounds
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Additional milliseconds of each request to the store
+    /// Milliseconds to add to each request to the object store
     #[arg(long, default_value_t = 0)]
     latency_ms: u64,
     /// Name in the report
@@ -79,7 +79,7 @@ pub(super) struct BarePut {
 
 impl BarePut {
     /// Writes the objects, and prints the durations.
-    pub(super) fn run(self) -> Ended {
+    pub(super) fn run(self) -> CommandOutcome {
         Runtime::new()?.block_on(self.put())?;
         Ok(ExitCode::SUCCESS)
     }
@@ -91,7 +91,7 @@ impl BarePut {
         let all = laid_over(&self.store, known_options(&self.store, &ambient), &options);
         let opened = open_url(&self.store, &all)?;
         let opened = slow(opened, Duration::from_millis(self.latency_ms));
-        let mut lines = Lines::open(self.json.as_deref())?;
+        let mut lines = JsonLines::open(self.json.as_deref())?;
         let mut records = Vec::new();
         for round in 0..self.rounds {
             let run = SystemClock.now_ms().to_string();

@@ -33,7 +33,7 @@ enum Command {
     /// Put objects of one size, one after the other: the limit for commits
     BarePut(limits::BarePut),
     /// Serve the catalog from a slow bucket, or from memory
-    Serve(serve::ServeSlowly),
+    Serve(serve::ServeCommand),
 }
 
 impl Bench {
@@ -58,13 +58,13 @@ fn print(text: &str) {
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-/// A file to which lines are appended, if there is one, and its first error.
-struct Lines {
+/// An optional file to which lines are appended, and the first error of writing to it.
+struct JsonLines {
     file: Option<File>,
     error: Option<std::io::Error>,
 }
 
-impl Lines {
+impl JsonLines {
     fn open(path: Option<&Path>) -> std::io::Result<Self> {
         let open = |path: &Path| OpenOptions::new().create(true).append(true).open(path);
         Ok(Self { file: path.map(open).transpose()?, error: None })

@@ -1,4 +1,4 @@
-//! `slateberg-bench run`.
+//! `slateberg-bench run`: measures servers and compares them.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::{Lines, Outcome, print};
+use super::{JsonLines, Outcome, print};
 use crate::plan::Step;
 use crate::process::open_files_max;
 use crate::report::{Record, summary};
@@ -26,52 +26,52 @@ pub(super) struct Run {
     /// Scenarios to measure [default: all except scale]
     #[arg(long, value_enum)]
     scenario: Vec<Scenario>,
-    /// Requests of each operation
+    /// Number of requests of each operation
     #[arg(long, default_value_t = 1000)]
     iterations: u64,
-    /// Requests of each slow operation
+    /// Number of requests of each slow operation
     #[arg(long, default_value_t = 200)]
     slow_iterations: u64,
-    /// Turns of each server in each step
+    /// Number of turns of each server in each step
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Seconds of each throughput measurement
+    /// Duration of each throughput measurement, in seconds
     #[arg(long, default_value_t = 5.0)]
     seconds: f64,
-    /// Seconds of the warm-up before it
+    /// Duration of the warm-up before each throughput measurement, in seconds
     #[arg(long, default_value_t = 1.0)]
     warm_up_seconds: f64,
-    /// Concurrent connections, for reads
+    /// Numbers of concurrent connections, for reads
     #[arg(long, value_delimiter = ',', default_value = "1,10,50,100,200")]
     connections: Vec<usize>,
-    /// Concurrent clients, for commits
+    /// Numbers of concurrent clients, for commits
     #[arg(long, value_delimiter = ',', default_value = "1,10,50,100,1000")]
     clients: Vec<usize>,
-    /// Snapshots of the table that load-table loads
+    /// Numbers of snapshots of the tables that load-table loads
     #[arg(long, value_delimiter = ',', default_value = "10,100,1000,10000")]
     snapshots: Vec<usize>,
-    /// Snapshots of the tables that operations load
+    /// Numbers of snapshots of the tables that operations loads
     #[arg(long, value_delimiter = ',', default_value = "1,100,1000")]
     load_snapshots: Vec<usize>,
-    /// Snapshots that tables have before operations append to them
+    /// Numbers of snapshots that tables have before operations appends to them
     #[arg(long, value_delimiter = ',', default_value = "1000,10000")]
     append_snapshots: Vec<usize>,
-    /// Numbers of tables of the growing catalog of scale
+    /// Numbers of tables at which scale measures the growing catalog
     #[arg(long, value_delimiter = ',', default_value = "1000,100000,1000000")]
     tables: Vec<usize>,
-    /// Tables of the namespace that operations list, and of each namespace of scale
+    /// Number of tables in the namespace that operations lists, and in each namespace of scale
     #[arg(long, default_value_t = 1000)]
     page: usize,
-    /// Namespaces that kv updates and loads
+    /// Number of namespaces that kv updates and loads
     #[arg(long, default_value_t = 1000)]
     keys: usize,
-    /// Columns of each table
+    /// Number of columns of each table
     #[arg(long, default_value_t = 30)]
     columns: usize,
     /// Compare reads with a bare handler that returns the same bytes as the first server
     #[arg(long)]
     bare: bool,
-    /// Threads of the load generator
+    /// Number of threads of the load generator
     #[arg(long, default_value_t = 1)]
     threads: usize,
     /// File to append the results to, a line of JSON for each round
@@ -86,11 +86,11 @@ enum Scenario {
     Operations,
     /// Reads of one table, by many clients
     LoadTable,
-    /// Commits, by many clients on tables of their own
+    /// Commits by many clients, each on a table of its own
     Commit,
     /// Commits of properties, by many clients on one table
     CommitOne,
-    /// Appends, by many clients on one table, which retry after conflicts
+    /// Appends by many clients on one table. The clients retry after conflicts
     AppendOne,
     /// Puts and gets, as in benchmarks of key-value stores
     Kv,
@@ -98,11 +98,12 @@ enum Scenario {
     Scale,
 }
 
-/// Number of open files besides connections.
+/// Number of open files in addition to the connections.
 const OTHER_FILES: usize = 64;
 
 impl Run {
-    /// Measures and prints the results. Fails if a server reported a commit wrongly.
+    /// Measures and prints the results. Fails if a server reported the outcome of a commit
+    /// incorrectly.
     pub(super) fn run(self) -> Outcome {
         let runtime = match self.threads {
             1 => tokio::runtime::Builder::new_current_thread().enable_all().build(),
@@ -112,7 +113,7 @@ impl Run {
                 .build(),
         };
         let records = runtime?.block_on(self.measure())?;
-        if records.iter().any(Record::is_untrue) {
+        if records.iter().any(Record::has_wrong_responses) {
             Err("a server reported a commit wrongly: see lost and untrue_refusals in the results"
                 .into())
         } else {
@@ -134,14 +135,14 @@ impl Run {
             let least = connections + OTHER_FILES;
             print(&format!("Too few open files are allowed: try ulimit -n {least}\n"));
         }
-        let mut lines = Lines::open(self.json.as_deref())?;
+        let mut lines = JsonLines::open(self.json.as_deref())?;
         let mut done = |record: &Record| {
             print(&record.progress_line());
             lines.add(&record.json_line());
         };
         let (rounds, with_bare) = (self.rounds, self.bare);
         let run = run::Run { targets, rounds, with_bare, done: &mut done };
-        let records = run.take(&steps).await;
+        let records = run.run_steps(&steps).await;
         print(&summary(&records));
         lines.close()?;
         Ok(records)
@@ -150,11 +151,11 @@ impl Run {
     fn steps(&self) -> Vec<Step> {
         let sizes = self.sizes();
         let by_default = |scenario| scenario != Scenario::Scale;
-        let wanted = |scenario: &Scenario| match self.scenario.as_slice() {
+        let is_selected = |scenario: &Scenario| match self.scenario.as_slice() {
             [] => by_default(*scenario),
-            named => named.contains(scenario),
+            scenarios => scenarios.contains(scenario),
         };
-        let all = Scenario::value_variants().iter().filter(|it| wanted(it));
+        let all = Scenario::value_variants().iter().filter(|it| is_selected(it));
         all.flat_map(|scenario| match scenario {
             Scenario::Operations => operations::steps(&sizes),
             Scenario::LoadTable => load_table::steps(&sizes),

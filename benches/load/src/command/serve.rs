@@ -6,13 +6,13 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::latency::{memory_opener, slow_opener};
-use slateberg::cli::{end, serve};
+use slateberg::cli::{exit_code, serve};
 use slateberg_config::Settings;
-use slateberg_runtime::seams::Seams;
+use slateberg_runtime::dependencies::Dependencies;
 
 /// Serve the catalog from a slow bucket, or from one in memory.
 #[derive(Debug, Args)]
-pub(super) struct ServeSlowly {
+pub(super) struct ServeCommand {
     #[command(flatten)]
     serve: serve::Serve,
     /// Milliseconds to add to each request to the object store
@@ -23,25 +23,26 @@ pub(super) struct ServeSlowly {
     memory: bool,
 }
 
-impl ServeSlowly {
+impl ServeCommand {
     /// Serves until a signal arrives.
     pub(super) fn run(self) -> ExitCode {
-        let mut seams = Seams::default();
+        let mut dependencies = Dependencies::default();
         if self.memory {
-            seams.opener = memory_opener();
+            dependencies.opener = memory_opener();
         }
-        seams.opener = slow_opener(seams.opener, Duration::from_millis(self.latency_ms));
+        dependencies.opener =
+            slow_opener(dependencies.opener, Duration::from_millis(self.latency_ms));
         let memory = self.memory;
-        end(self.serve.run_with(seams, |settings| {
+        exit_code(self.serve.run_with(dependencies, |settings| {
             if memory {
-                keep_in_memory(settings);
+                use_memory_stores(settings);
             }
         }))
     }
 }
 
 /// Sets URLs for all data, so that no directory is used.
-fn keep_in_memory(settings: &mut Settings) {
+fn use_memory_stores(settings: &mut Settings) {
     settings.state.url = "memory:///state".to_owned();
     for (name, warehouse) in &mut settings.warehouses {
         warehouse.location = format!("memory:///warehouse/{name}");

@@ -11,7 +11,7 @@ use crate::append::{self, Appender, SharedJournal};
 use crate::bodies::Head;
 use crate::connection::Call;
 use crate::load::{Caller, Callers};
-use crate::plan::{Cast, Step};
+use crate::plan::{Step, Workload};
 use crate::prepare;
 use crate::target::{Target, TargetError};
 
@@ -21,29 +21,30 @@ pub fn steps(sizes: &Sizes) -> Vec<Step> {
     let steps = sizes.clients.iter().map(|&clients| {
         let parameter = json!({ "operation": "commit_append" });
         let step = Step::new("append-one", parameter, time, move |target, round| {
-            let (namespace, name) = (target.named("appended"), format!("by_{clients}_{round}"));
-            cast(target, namespace, name, 0, clients, columns)
+            let (namespace, name) =
+                (target.unique_name("appended"), format!("by_{clients}_{round}"));
+            workload(target, namespace, name, 0, clients, columns)
         });
-        step.by(clients)
+        step.with_clients(clients)
     });
     steps.collect()
 }
 
 /// Returns `clients` clients that append to a table with this number of snapshots.
-pub(super) async fn cast(
+pub(super) async fn workload(
     target: Target,
     namespace: String,
     name: String,
     snapshots: usize,
     clients: usize,
     columns: usize,
-) -> Result<Cast, TargetError> {
+) -> Result<Workload, TargetError> {
     let path =
         prepare::table_with_snapshots(&target, &namespace, &name, snapshots, columns).await?;
-    let head = Head::read(&target.ask(Call::get(&path)).await?.body)?;
+    let head = Head::read(&target.request(Call::get(&path)).await?.body)?;
     let journal = SharedJournal::default();
     let appender = || Appender::new(path.clone(), head.clone(), SharedJournal::clone(&journal));
     let callers: Callers = (0..clients).map(|_| Box::new(appender()) as Box<dyn Caller>).collect();
     let check = async move { append::check(&target, &path, &journal).await };
-    Ok(Cast { callers, extra: json!({}), finish: Some(Box::new(|_| check.boxed())) })
+    Ok(Workload { callers, extra: json!({}), finish: Some(Box::new(|_| check.boxed())) })
 }

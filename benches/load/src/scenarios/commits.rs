@@ -5,8 +5,8 @@ use serde_json::json;
 use super::Sizes;
 use crate::bodies;
 use crate::connection::Call;
-use crate::load::numbered;
-use crate::plan::{Cast, Step};
+use crate::load::numbered_calls;
+use crate::plan::{Step, Workload};
 use crate::prepare;
 
 /// Returns the steps with one table per client.
@@ -24,16 +24,16 @@ fn steps(sizes: &Sizes, scenario: &'static str, one_table: bool) -> Vec<Step> {
     let steps = sizes.clients.iter().map(|&clients| {
         let parameter = json!({ "operation": "commit_properties" });
         let step = Step::new(scenario, parameter, time, move |target, _| async move {
-            let namespace = target.named("committed");
+            let namespace = target.unique_name("committed");
             let tables = if one_table { 1 } else { clients };
             prepare::tables(&target, &namespace, tables, columns).await?;
             let callers = (0..clients).map(|client| {
                 let path = target.table(&namespace, &format!("t_{}", client % tables));
-                numbered(move |n| Call::post(&path, bodies::set_property(n)))
+                numbered_calls(move |n| Call::post(&path, bodies::set_property(n)))
             });
-            Ok(Cast::from(callers.collect::<Vec<_>>()))
+            Ok(Workload::from(callers.collect::<Vec<_>>()))
         });
-        step.by(clients)
+        step.with_clients(clients)
     });
     steps.collect()
 }

@@ -1,5 +1,5 @@
-//! Steps of etcd's own benchmark tool: a put updates a property of a namespace, a get loads a
-//! namespace. Each worker has its own keys.
+//! The steps of etcd's own benchmark tool, with namespaces instead of keys: a put updates a
+//! property of a namespace, and a get loads a namespace. Each worker has its own namespaces.
 
 use hyper::Method;
 use serde_json::json;
@@ -7,8 +7,8 @@ use serde_json::json;
 use super::Sizes;
 use crate::bodies;
 use crate::connection::Call;
-use crate::load::{Caller, numbered};
-use crate::plan::{Cast, Step};
+use crate::load::{Caller, numbered_calls};
+use crate::plan::{Step, Workload};
 use crate::prepare;
 use crate::target::Target;
 
@@ -29,7 +29,7 @@ pub fn steps(sizes: &Sizes) -> Vec<Step> {
     vec![
         step(sizes, "seq_put", 1, Mix::Put),
         step(sizes, "par_put", WORKERS, Mix::Put),
-        step(sizes, "put_1000", many, Mix::Put).over(CONNECTIONS.min(many)),
+        step(sizes, "put_1000", many, Mix::Put).with_connections(CONNECTIONS.min(many)),
         step(sizes, "seq_get", 1, Mix::Get),
         step(sizes, "par_get", WORKERS, Mix::Get),
         range(sizes),
@@ -50,11 +50,11 @@ fn step(sizes: &Sizes, operation: &str, workers: usize, mix: Mix) -> Step {
     let keys = sizes.keys.max(workers);
     let parameter = json!({ "operation": operation });
     let step = Step::new(SCENARIO, parameter, sizes.timed(), move |target, _| async move {
-        prepare::namespaces(&target, &target.named("kv"), keys).await?;
+        prepare::namespaces(&target, &target.unique_name("kv"), keys).await?;
         let callers = (0..workers).map(|number| worker(&target, number, workers, keys, mix));
-        Ok(Cast::from(callers.collect::<Vec<_>>()))
+        Ok(Workload::from(callers.collect::<Vec<_>>()))
     });
-    step.by(workers)
+    step.with_clients(workers)
 }
 
 /// Returns a worker with its share of the keys.
@@ -65,9 +65,9 @@ fn worker(
     keys: usize,
     mix: Mix,
 ) -> Box<dyn Caller> {
-    let (target, prefix) = (target.clone(), target.named("kv"));
+    let (target, prefix) = (target.clone(), target.unique_name("kv"));
     let own = (keys - number).div_ceil(workers) as u64;
-    numbered(move |n| {
+    numbered_calls(move |n| {
         let key = number as u64 + n % own * workers as u64;
         let path = target.namespace(&format!("{prefix}_{key}"));
         let puts = mix == Mix::Put || mix == Mix::Both && n % 2 == 0;
@@ -84,11 +84,11 @@ fn worker(
 fn range(sizes: &Sizes) -> Step {
     let (keys, parameter) = (sizes.keys, json!({ "operation": "range", "page": PAGE }));
     Step::new(SCENARIO, parameter, sizes.timed(), move |target, _| async move {
-        prepare::namespaces(&target, &target.named("kv"), keys).await?;
+        prepare::namespaces(&target, &target.unique_name("kv"), keys).await?;
         let path = format!("{}?pageToken=&pageSize={PAGE}", target.namespaces());
-        let names = bodies::names_on(&target.ask(Call::get(&path)).await?.body);
-        let callers = vec![numbered(move |_| Call::get(&path))];
-        Ok(Cast { extra: json!({ "names": names }), ..Cast::from(callers) })
+        let names = bodies::count_names(&target.request(Call::get(&path)).await?.body);
+        let callers = vec![numbered_calls(move |_| Call::get(&path))];
+        Ok(Workload { extra: json!({ "names": names }), ..Workload::from(callers) })
     })
 }
 
@@ -97,9 +97,9 @@ fn delete(sizes: &Sizes) -> Step {
     let requests = sizes.requests(sizes.iterations);
     let parameter = json!({ "operation": "delete" });
     Step::new(SCENARIO, parameter, requests, move |target, round| async move {
-        let name = target.named(&format!("deleted_{round}"));
+        let name = target.unique_name(&format!("deleted_{round}"));
         prepare::namespaces(&target, &name, count).await?;
-        Ok(Cast::from(vec![numbered(move |n| {
+        Ok(Workload::from(vec![numbered_calls(move |n| {
             Call::new(Method::DELETE, target.namespace(&format!("{name}_{n}")))
         })]))
     })

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::Sizes;
 use crate::connection::Call;
-use crate::load::repeated;
-use crate::plan::{Cast, Step};
+use crate::load::repeated_calls;
+use crate::plan::{Step, Workload};
 use crate::prepare;
 use crate::target::{Target, TargetError};
 
@@ -21,7 +21,7 @@ pub fn steps(sizes: &Sizes) -> Vec<Step> {
                 let step = Step::new("load-table", parameter, time, move |target, _| {
                     repeated_load(target, snapshots, conditional, clients, columns)
                 });
-                steps.push(step.by(clients).with_bare(path_of));
+                steps.push(step.with_clients(clients).with_bare(path_of));
             }
         }
     }
@@ -41,7 +41,7 @@ pub(super) fn path_of(step: &Step, target: &Target) -> String {
 }
 
 fn namespace(target: &Target) -> String {
-    target.named("loaded")
+    target.unique_name("loaded")
 }
 
 fn name(snapshots: impl std::fmt::Display) -> String {
@@ -55,23 +55,23 @@ pub(super) async fn repeated_load(
     conditional: bool,
     clients: usize,
     columns: usize,
-) -> Result<Cast, TargetError> {
+) -> Result<Workload, TargetError> {
     let (namespace, name) = (namespace(&target), name(snapshots));
     let path =
         prepare::table_with_snapshots(&target, &namespace, &name, snapshots, columns).await?;
-    let answer = target.ask(Call::get(&path)).await?;
+    let response = target.request(Call::get(&path)).await?;
     let mut call = Call::get(&path);
     if conditional {
-        let etag = answer.headers.get("etag").cloned();
-        let etag = etag.ok_or_else(|| TargetError::Lacks("it sends no ETag".to_owned()))?;
+        let etag = response.headers.get("etag").cloned();
+        let etag = etag.ok_or_else(|| TargetError::Unsupported("it sends no ETag".to_owned()))?;
         call.if_none_match = Some(etag);
-        let again = target.ask(call.clone()).await?;
+        let again = target.request(call.clone()).await?;
         if again.status != 304 {
             let status = again.status;
-            return Err(TargetError::Lacks(format!("it answers its own ETag with {status}")));
+            return Err(TargetError::Unsupported(format!("status {status} for its own ETag")));
         }
     }
-    let callers = (0..clients).map(|_| repeated(call.clone())).collect();
-    let bytes = if conditional { 0 } else { answer.body.len() };
-    Ok(Cast { callers, extra: json!({ "body_bytes": bytes }), finish: None })
+    let callers = (0..clients).map(|_| repeated_calls(call.clone())).collect();
+    let bytes = if conditional { 0 } else { response.body.len() };
+    Ok(Workload { callers, extra: json!({ "body_bytes": bytes }), finish: None })
 }

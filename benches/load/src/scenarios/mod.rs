@@ -20,7 +20,7 @@ pub struct Sizes {
     pub slow_iterations: u64,
     /// Duration of each throughput measurement.
     pub time: Duration,
-    /// Duration of its warm-up.
+    /// Duration of the warm-up before each throughput measurement.
     pub warm_up: Duration,
     /// Numbers of connections that load a table.
     pub connections: Vec<usize>,

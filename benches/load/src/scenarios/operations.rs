@@ -7,8 +7,8 @@ use super::load_table::{self, repeated_load};
 use super::{Sizes, appends};
 use crate::bodies;
 use crate::connection::Call;
-use crate::load::numbered;
-use crate::plan::{Cast, Round, Step};
+use crate::load::numbered_calls;
+use crate::plan::{Round, Step, Workload};
 use crate::prepare;
 use crate::target::{Target, TargetError};
 
@@ -33,8 +33,8 @@ fn simple(
 ) -> Step {
     let requests = sizes.requests(sizes.iterations);
     Step::new(SCENARIO, json!({ "operation": operation }), requests, move |target, round| {
-        let (make, prefix) = (make.clone(), target.named(&round.to_string()));
-        async move { Ok(Cast::from(vec![numbered(move |n| make(&target, &prefix, n))])) }
+        let (make, prefix) = (make.clone(), target.unique_name(&round.to_string()));
+        async move { Ok(Workload::from(vec![numbered_calls(move |n| make(&target, &prefix, n))])) }
     })
 }
 
@@ -58,7 +58,7 @@ fn namespaces(sizes: &Sizes) -> Vec<Step> {
 
 /// Returns the namespace of all tables of these steps.
 fn outer(target: &Target) -> String {
-    target.named("operations")
+    target.unique_name("operations")
 }
 
 fn tables(sizes: &Sizes) -> Vec<Step> {
@@ -70,20 +70,20 @@ fn tables(sizes: &Sizes) -> Vec<Step> {
     let create = move |target: Target, round: Round| async move {
         let outer = outer(&target);
         prepare::namespace(&target, &outer).await?;
-        let (path, prefix) = (target.tables(&outer), target.named(&round.to_string()));
-        Ok(Cast::from(vec![numbered(move |n| {
+        let (path, prefix) = (target.tables(&outer), target.unique_name(&round.to_string()));
+        Ok(Workload::from(vec![numbered_calls(move |n| {
             Call::post(path.clone(), bodies::table(&format!("{prefix}_{n}"), columns))
         })]))
     };
     vec![
         Step::new(SCENARIO, json!({ "operation": "create_table" }), requests, create),
         simple(sizes, "load_table", move |target, prefix, n| Call::get(path(target, prefix, n)))
-            .with_bare(|_, target| target.table(&outer(target), &target.named("w_0"))),
+            .with_bare(|_, target| target.table(&outer(target), &target.unique_name("w_0"))),
         simple(sizes, "table_exists", move |target, prefix, n| {
             Call::new(Method::HEAD, path(target, prefix, n))
         }),
         listing(sizes, "list_tables", sizes.page, move |target| {
-            format!("{}?pageToken=&pageSize={page}", target.tables(&target.named("page")))
+            format!("{}?pageToken=&pageSize={page}", target.tables(&target.unique_name("page")))
         }),
         renaming(sizes),
         simple(sizes, "drop_table", move |target, prefix, n| {
@@ -107,11 +107,11 @@ fn listing(
         let path = path(&target);
         async move {
             if let Some(tables) = tables {
-                prepare::tables(&target, &target.named("page"), tables, columns).await?;
+                prepare::tables(&target, &target.unique_name("page"), tables, columns).await?;
             }
-            let names = bodies::names_on(&target.ask(Call::get(&path)).await?.body);
-            let callers = vec![numbered(move |_| Call::get(&path))];
-            Ok(Cast { extra: json!({ "names": names }), ..Cast::from(callers) })
+            let names = bodies::count_names(&target.request(Call::get(&path)).await?.body);
+            let callers = vec![numbered_calls(move |_| Call::get(&path))];
+            Ok(Workload { extra: json!({ "names": names }), ..Workload::from(callers) })
         }
     })
 }
@@ -125,7 +125,7 @@ fn renaming(sizes: &Sizes) -> Step {
         prepare::namespace(&target, &outer).await?;
         prepare::table(&target, &outer, &format!("{name}_0"), columns).await?;
         let path = format!("{}/tables/rename", target.base);
-        Ok(Cast::from(vec![numbered(move |n| {
+        Ok(Workload::from(vec![numbered_calls(move |n| {
             let (from, to) = (format!("{name}_{n}"), format!("{name}_{}", n + 1));
             Call::post(path.clone(), bodies::rename(&outer, &from, &to))
         })]))
@@ -144,19 +144,21 @@ fn commits(sizes: &Sizes) -> Vec<Step> {
     };
     let properties = move |target: Target, _| async move {
         let path = target.table(&prepared(target.clone()).await?, "kept");
-        Ok(Cast::from(vec![numbered(move |n| Call::post(&path, bodies::set_property(n)))]))
+        Ok(Workload::from(vec![numbered_calls(move |n| {
+            Call::post(&path, bodies::set_property(n))
+        })]))
     };
     let transaction = move |target: Target, _| async move {
         let outer = prepared(target.clone()).await?;
         let path = format!("{}/transactions/commit", target.base);
-        Ok(Cast::from(vec![numbered(move |n| {
+        Ok(Workload::from(vec![numbered_calls(move |n| {
             Call::post(&path, bodies::set_property_of_all(&outer, &["one", "two"], n))
         })]))
     };
     let append = move |target: Target, round: Round| async move {
         let name = format!("appended_{round}");
         let outer = prepared(target.clone()).await?;
-        appends::cast(target, outer, name, 0, 1, columns).await
+        appends::workload(target, outer, name, 0, 1, columns).await
     };
     let operation = |operation| json!({ "operation": operation });
     vec![
@@ -184,7 +186,7 @@ fn histories(sizes: &Sizes) -> Vec<Step> {
         let requests = sizes.requests(sizes.slow_iterations);
         steps.push(Step::new(SCENARIO, parameter, requests, move |target, _| {
             let (outer, name) = (outer(&target), format!("appended_after_{snapshots}"));
-            appends::cast(target, outer, name, snapshots, 1, columns)
+            appends::workload(target, outer, name, snapshots, 1, columns)
         }));
     }
     steps

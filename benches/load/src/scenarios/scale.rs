@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use super::Sizes;
 use crate::bodies;
 use crate::connection::Call;
-use crate::load::{Length, numbered, repeated};
-use crate::plan::{Cast, Step};
+use crate::load::{Length, numbered_calls, repeated_calls};
+use crate::plan::{Step, Workload};
 use crate::prepare;
 use crate::target::{Target, TargetError};
 
@@ -50,7 +50,7 @@ fn parameter(operation: &str, tables: usize) -> Value {
 }
 
 /// Returns the namespace and the name of a table by its number.
-fn place(number: usize, page: usize) -> (String, String) {
+fn table_ident(number: usize, page: usize) -> (String, String) {
     (format!("scale_{}", number / page), format!("t_{}", number % page))
 }
 
@@ -60,34 +60,36 @@ fn grow(sizes: &Sizes, tables: usize) -> Step {
     let length = (Length::Exhaustion, Length::Exhaustion);
     let step =
         Step::new(SCENARIO, parameter("grow", tables), length, move |target, _| async move {
-            let there = count(&target).await?;
-            let namespaces = there / page..tables.div_ceil(page);
+            let existing = count(&target).await?;
+            let namespaces = existing / page..tables.div_ceil(page);
             let path = target.namespaces();
-            prepare::make_all(&target, namespaces, move |n| {
+            prepare::send_all(&target, namespaces, move |n| {
                 Call::post(path.clone(), bodies::namespace(&format!("scale_{n}")))
             })
             .await?;
             let finished = target.clone();
-            let callers = prepare::sharing(CLIENTS, there.min(tables)..tables, move |n| {
-                let (namespace, name) = place(usize::try_from(n).unwrap_or_default(), page);
-                Call::post(target.tables(&namespace), bodies::table(&name, columns))
-            });
+            let callers =
+                prepare::shared_callers(CLIENTS, existing.min(tables)..tables, move |n| {
+                    let (namespace, name) =
+                        table_ident(usize::try_from(n).unwrap_or_default(), page);
+                    Call::post(target.tables(&namespace), bodies::table(&name, columns))
+                });
             let mark = move |failures| async move {
                 if failures == 0 {
-                    set_count(&finished, there.max(tables)).await?;
+                    set_count(&finished, existing.max(tables)).await?;
                 }
-                Ok(json!({ "tables_before": there }))
+                Ok(json!({ "tables_before": existing }))
             };
             let finish = Box::new(move |failures| mark(failures).boxed());
-            Ok(Cast { finish: Some(finish), ..Cast::from(callers) })
+            Ok(Workload { finish: Some(finish), ..Workload::from(callers) })
         });
-    step.by(CLIENTS).once()
+    step.with_clients(CLIENTS).without_warm_up()
 }
 
 /// Returns the number of tables of earlier runs.
 async fn count(target: &Target) -> Result<usize, TargetError> {
-    target.make(Call::post(target.namespaces(), bodies::namespace(MARKER))).await?;
-    let marker = target.ask(Call::get(target.namespace(MARKER))).await?;
+    target.create(Call::post(target.namespaces(), bodies::namespace(MARKER))).await?;
+    let marker = target.request(Call::get(target.namespace(MARKER))).await?;
     let marker: Value = serde_json::from_slice(&marker.body).unwrap_or_default();
     let count = marker["properties"][COUNT].as_str().and_then(|count| count.parse().ok());
     Ok(count.unwrap_or_default())
@@ -96,7 +98,7 @@ async fn count(target: &Target) -> Result<usize, TargetError> {
 async fn set_count(target: &Target, count: usize) -> Result<(), TargetError> {
     let body = bodies::set_namespace_property(COUNT, &count.to_string());
     let path = format!("{}/properties", target.namespace(MARKER));
-    target.ask(Call::post(path, body)).await.map(|_| ())
+    target.request(Call::post(path, body)).await.map(|_| ())
 }
 
 /// Returns a step with reads or commits on tables that are far apart.
@@ -107,22 +109,22 @@ fn hot(sizes: &Sizes, tables: usize, clients: usize, operation: &'static str) ->
         Step::new(SCENARIO, parameter(operation, tables), time, move |target, _| async move {
             let hot = HOT.min(tables);
             let path = move |number: usize| {
-                let (namespace, name) = place(number % hot * (tables / hot), page);
+                let (namespace, name) = table_ident(number % hot * (tables / hot), page);
                 target.table(&namespace, &name)
             };
             let callers = (0..clients).map(|client| {
                 let path = path.clone();
                 if operation == "load_table" {
-                    return numbered(move |n| {
+                    return numbered_calls(move |n| {
                         Call::get(path(client + usize::try_from(n).unwrap_or_default()))
                     });
                 }
                 let path = path(client);
-                numbered(move |n| Call::post(&path, bodies::set_property(n)))
+                numbered_calls(move |n| Call::post(&path, bodies::set_property(n)))
             });
-            Ok(Cast::from(callers.collect::<Vec<_>>()))
+            Ok(Workload::from(callers.collect::<Vec<_>>()))
         });
-    step.by(clients)
+    step.with_clients(clients)
 }
 
 fn listing(sizes: &Sizes, tables: usize, page: usize) -> Step {
@@ -130,8 +132,8 @@ fn listing(sizes: &Sizes, tables: usize, page: usize) -> Step {
     parameter["page"] = json!(page);
     Step::new(SCENARIO, parameter, sizes.timed(), move |target, _| async move {
         let path = format!("{}?pageToken=&pageSize={page}", target.tables("scale_0"));
-        let names = bodies::names_on(&target.ask(Call::get(&path)).await?.body);
-        let callers = vec![repeated(Call::get(&path))];
-        Ok(Cast { extra: json!({ "names": names }), ..Cast::from(callers) })
+        let names = bodies::count_names(&target.request(Call::get(&path)).await?.body);
+        let callers = vec![repeated_calls(Call::get(&path))];
+        Ok(Workload { extra: json!({ "names": names }), ..Workload::from(callers) })
     })
 }
