@@ -36,7 +36,7 @@ impl App {
         let response_cache = Arc::new(ResponseCache::new(&runtime.settings.server));
         let source = Arc::clone(&response_cache);
         runtime.measures.registry.register("answers", move |into| {
-            source.usage().collect(into, "answer", "Answers to loadTable");
+            source.usage().collect(into, "answer", "Responses to loadTable");
         });
         runtime.measures.registry.register("build", collect_build);
         Ok(Self { runtime, response_cache, shutdown: Arc::default() })

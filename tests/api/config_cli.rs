@@ -108,7 +108,7 @@ fn config_check_finds_errors_that_would_fail_a_start() {
         ("[authz]\npolicy_paths = [\"no.cedar\"]", "authz.policy_paths", "no.cedar"),
         ("[warehouses.lake]\nlocation = \"lake\"", "warehouses.lake", "Invalid location"),
         ("[state]\nurl = \"ftp://x/y\"", "state.url", "ftp://x/y"),
-        ("[state]\nurl = \"s3://bucket\"", "warehouses.default.location", "whole of"),
+        ("[state]\nurl = \"s3://bucket\"", "warehouses.default.location", "occupies all of"),
         ("[server.cors]\nallowed_origins = [\"x\"]", "server.cors.allowed_origins", "'x'"),
         (
             "[server]\nlisten = \"0.0.0.0:1\"\n[authn]\ninsecure_no_auth = true",

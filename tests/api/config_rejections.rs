@@ -62,7 +62,7 @@ fn one_port_for_clients_and_operators_is_rejected() {
         "[server.management]\nlisten = \"127.0.0.1:8181\"",
         "server.management.listen",
         2,
-        "port 8181 is that of clients as well",
+        "port 8181 is also the port for clients",
         "choose another port",
     ));
 }

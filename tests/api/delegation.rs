@@ -149,7 +149,7 @@ async fn credentials_are_for_what_policies_allow() {
     let both = [["s3:ListBucket", "s3:GetObject"].as_slice(), &write].concat();
     assert_eq!(actions("writer").await.expect("some"), both);
     assert!(actions("looks").await.expect_err("denied").contains("neither reading nor writing"));
-    assert!(actions("part").await.expect_err("denied").contains("a part of a table"));
+    assert!(actions("part").await.expect_err("denied").contains("a part of the table"));
     let stranger = app.key_with_role("nobody").await;
     load_as(&app, &stranger, &VENDED).await.expect(403);
     app.get_as(&stranger, &format!("{TABLE}/credentials")).await.expect(403);

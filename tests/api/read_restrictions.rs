@@ -484,7 +484,7 @@ async fn policy_with_an_invalid_read_annotation_is_rejected() {
         let answer = answer.expect_error(400, "IllegalArgumentException");
         assert!(answer.message().contains(expected), "{}", answer.message());
     };
-    response("@row_filters(\"false\")", "@row_filters: there are @id, @description").await;
+    response("@row_filters(\"false\")", "@row_filters: expected @id or @description").await;
     response("@row_filter(\"region = 'EU'\")", "@row_filter: Cannot parse expression").await;
     response("@column_mask(\"email: hide\")", "there is no mask hide: expected one of").await;
     response("@column_mask(\"email\")", "expected 'column: mask', got 'email'").await;

@@ -183,12 +183,8 @@ async fn registration_of_a_file_that_is_too_long_compressed_or_not_is_rejected()
     let folded = encoder.finish().expect("it is written");
     assert!(folded.len() < 10_000);
     for (name, content, reason) in [
-        ("long.metadata.json", long.clone(), "and 10000 are read at most (catalog.file_bytes_max)"),
-        (
-            "much.gz.metadata.json",
-            folded,
-            "decompresses to more than the 10000 bytes that are read",
-        ),
+        ("long.metadata.json", long.clone(), "but at most 10000 are read (catalog.file_bytes_max)"),
+        ("much.gz.metadata.json", folded, "decompresses to more than 10000 bytes"),
     ] {
         let file = format!("memory:///warehouse/{name}");
         app.put_file(&file, content).await;

@@ -175,7 +175,7 @@ fn policy_test_checks_read_restrictions() {
     let denied = whole.replace("\"allow\"", "\"deny\"");
     std::fs::write(files.path().join("denied.toml"), denied).expect("a file can be written");
     let (code, _, err) = policy(files.path(), &["test", "denied.toml"]);
-    assert!(code != 0 && err.contains("may be loaded"), "{err}");
+    assert!(code != 0 && err.contains("action Load"), "{err}");
 }
 
 #[test]
@@ -188,11 +188,11 @@ fn invalid_policy_test_fails() {
         ),
         (
             "[[expect]]\nprincipal = \"p\"\naction = \"Load\"\nresource = \"r\"\ndecision = \"allow\"",
-            "expectation 1: there is no principal 'p' in the file",
+            "expectation 1: the file defines no principal 'p'",
         ),
         (
             "[principals]\np = {}\n[resources]\nr = { catalog = true }\n[[expect]]\nprincipal = \"p\"\naction = \"Lod\"\nresource = \"r\"\ndecision = \"allow\"",
-            "expectation 1: there is no action Lod",
+            "expectation 1: unknown action Lod",
         ),
     ] {
         let files = directory(&[("wrong.toml", text)]);
@@ -244,12 +244,12 @@ fn explain_prints_the_decision_and_its_policies() {
     assert_eq!(code, 2);
     assert!(
         err.contains(
-            "there is no action 'Lod'. Did you mean Load? To a Table one can do CommitData"
+            "unknown action 'Lod'. Did you mean Load? The actions on a Table are CommitData"
         ),
         "{err}"
     );
     let (code, _, err) = ask(&["--action", "Load", "--catalog"]);
-    assert_eq!((code, err.contains("Load is not done to a Catalog")), (2, true), "{err}");
+    assert_eq!((code, err.contains("Load does not apply to a Catalog")), (2, true), "{err}");
 }
 
 #[test]

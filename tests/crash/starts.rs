@@ -59,7 +59,7 @@ async fn start_with_an_unavailable_store_fails_in_time() {
         assert!(matches!(rejection, BuildError::Unreachable { .. }), "{fault:?}: {rejection}");
         let output_text = rejection.to_string();
         let expected =
-            "no answer from the object store at memory:///state within 1 s; last error: cannot";
+            "no response from the object store at memory:///state within 1 s; last error: cannot";
         assert!(output_text.starts_with(expected), "{output_text}");
         assert!(since.elapsed() < Duration::from_secs(8), "{fault:?}: {:?}", since.elapsed());
         assert_eq!(faults.count(Verb::Any, MANIFESTS), 0, "the store was opened before its probe");

@@ -133,7 +133,7 @@ impl ApiKeys {
     }
 
     fn record(&self, created_by: &str, new_key: NewKey, secret: Secret) -> (Secret, ApiKeyRecord) {
-        let hash = key_text::hash(secret.reveal()).expect("settings and mint take nothing else");
+        let hash = key_text::hash(secret.reveal()).expect("settings and mint accept nothing else");
         let record = ApiKeyRecord {
             id: self.inner.ids.ordered(),
             name: new_key.name,

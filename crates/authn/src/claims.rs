@@ -56,7 +56,7 @@ fn date_ms(value: &Value) -> Option<i64> {
     // Later than any real time, and exact in floating point.
     const SECONDS_MAX: f64 = 1e13;
     let seconds = value.as_f64().filter(|seconds| (0.0..=SECONDS_MAX).contains(seconds))?;
-    #[expect(clippy::cast_possible_truncation, reason = "the range was looked at")]
+    #[expect(clippy::cast_possible_truncation, reason = "the range was checked")]
     Some((seconds * 1000.0) as i64)
 }
 

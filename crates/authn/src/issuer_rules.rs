@@ -53,7 +53,7 @@ fn of_issuer(name: &str, settings: &IssuerSettings) -> Vec<InvalidSetting> {
         found.push(at("audiences", message));
     }
     if has_file && !settings.jwks_url.is_empty() {
-        found.push(at("jwks_url", "contradicts jwks_file: keys come from one of them"));
+        found.push(at("jwks_url", "cannot be combined with jwks_file"));
     }
     if settings.algorithms.is_empty() {
         found.push(at("algorithms", "expected at least one"));

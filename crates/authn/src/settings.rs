@@ -236,7 +236,7 @@ impl Settings {
 fn checked(key: Secret, wrong: impl Fn(&str) -> String) -> Result<Option<Secret>, String> {
     match key_text::hash(key.reveal()) {
         Some(_) => Ok(Some(key)),
-        None => Err(wrong("expected an API key as `slateberg key generate` makes it")),
+        None => Err(wrong("expected an API key from `slateberg key generate`")),
     }
 }
 

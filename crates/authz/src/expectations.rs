@@ -257,7 +257,9 @@ impl Scenario {
             }
         }
         if reads.is_some() && (!loads || expectation.decision == Verdict::Deny) {
-            return invalid("reads: this is about tables that may be loaded (Load)");
+            return invalid(
+                "reads: expected only with the action Load, a table and the decision allow",
+            );
         }
         Ok(())
     }
@@ -275,11 +277,11 @@ fn actions<'a>(
     for name in names {
         match schema.applies(name, kind) {
             Some(true) => actions.push(name.as_str()),
-            Some(false) => return invalid(format_args!("{name} is not done to a {kind}")),
+            Some(false) => return invalid(format_args!("{name} does not apply to a {kind}")),
             None => {
                 let members = schema.members(name);
                 if members.is_empty() {
-                    return invalid(format_args!("there is no action {name}"));
+                    return invalid(format_args!("unknown action {name}"));
                 }
                 let applies = |member: &&str| schema.applies(member, kind) == Some(true);
                 actions.extend(members.into_iter().filter(applies));
@@ -290,8 +292,7 @@ fn actions<'a>(
 }
 
 fn named<'a, T>(all: &'a BTreeMap<String, T>, what: &str, name: &str) -> Result<&'a T> {
-    all.get(name)
-        .ok_or_else(|| InvalidExpectations(format!("there is no {what} '{name}' in the file")))
+    all.get(name).ok_or_else(|| InvalidExpectations(format!("the file defines no {what} '{name}'")))
 }
 
 impl OneOrMany {
@@ -391,7 +392,7 @@ impl GrantEntry {
         ];
         let mut named_ones = grantees.into_iter().filter_map(|(kind, id)| Some((kind, id?)));
         let (Some((kind, id)), None) = (named_ones.next(), named_ones.next()) else {
-            return invalid("a grant is to one of user, service-account, role, group");
+            return invalid("expected exactly one of user, service-account, role and group");
         };
         let resource = named(resources, "resource", &self.resource)?.clone();
         Ok(Grant { template: self.template, grantee: Grantee { kind, id }, resource })
@@ -404,7 +405,7 @@ impl ContextEntry {
             None => otherwise.now_ms,
             Some(text) => rfc3339::parse(text).ok_or_else(|| {
                 InvalidExpectations(format!(
-                    "'{text}' is no time: expected one like 2026-01-31T09:00:00Z"
+                    "'{text}' is not a time: expected one like 2026-01-31T09:00:00Z"
                 ))
             })?,
         };

@@ -31,7 +31,7 @@ impl PolicySet {
         let (schema, of) = (self.schema(), kind.name());
         match schema.applies(action, of) {
             Some(true) => Ok(()),
-            Some(false) => Err(format!("{} is not done to a {of}", brief(action))),
+            Some(false) => Err(format!("{} does not apply to a {of}", brief(action))),
             None => {
                 let applies = |name: &&str| schema.applies(name, of) == Some(true);
                 let known: Vec<_> = schema.actions().filter(applies).collect();
@@ -40,7 +40,7 @@ impl PolicySet {
                 let hint = meant.map(|meant| format!(" Did you mean {meant}?"));
                 let (hint, known) = (hint.unwrap_or_default(), known.join(", "));
                 let action = brief(action);
-                Err(format!("there is no action '{action}'.{hint} To a {of} one can do {known}"))
+                Err(format!("unknown action '{action}'.{hint} The actions on a {of} are {known}"))
             }
         }
     }

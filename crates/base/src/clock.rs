@@ -18,13 +18,13 @@ pub trait Clock: Send + Sync + 'static {
 pub struct SystemClock;
 
 impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "the one place that asks the machine")]
+    #[expect(clippy::disallowed_methods, reason = "only this module reads the machine's clock")]
     fn now_ms(&self) -> i64 {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
         i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX)
     }
 
-    #[expect(clippy::disallowed_methods, reason = "the one place that asks the machine")]
+    #[expect(clippy::disallowed_methods, reason = "only this module reads the machine's clock")]
     fn now_ns(&self) -> u64 {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
         u64::try_from(since_epoch.as_nanos()).unwrap_or(u64::MAX)

@@ -19,7 +19,7 @@ pub trait Ids: Send + Sync + 'static {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RandomIds;
 
-#[expect(clippy::disallowed_methods, reason = "the one place that mints ids")]
+#[expect(clippy::disallowed_methods, reason = "only this module generates random ids")]
 impl Ids for RandomIds {
     fn random(&self) -> Uuid {
         Uuid::new_v4()

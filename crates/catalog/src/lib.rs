@@ -287,7 +287,10 @@ impl Catalog {
     pub async fn close(&self) -> std::result::Result<(), store::Error> {
         self.give_up_on_space();
         if let Err(error) = self.inner.core.pipeline().remove_completed_markers().await {
-            tracing::warn!(?error, "markers of landed publications are left to the next start");
+            tracing::warn!(
+                ?error,
+                "cannot remove the markers of complete publications: the next start removes them"
+            );
         }
         self.inner.core.store().close().await
     }

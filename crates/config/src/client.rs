@@ -52,7 +52,7 @@ pub fn client_cert() -> Option<PathBuf> {
     variable(CLIENT_CERT).map(PathBuf::from)
 }
 
-#[expect(clippy::disallowed_methods, reason = "this room reads the environment")]
+#[expect(clippy::disallowed_methods, reason = "this module reads the environment")]
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }

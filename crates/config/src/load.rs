@@ -199,7 +199,7 @@ fn help_for_key(path: &[String], expected: &[&str], layers: &[Layer]) -> String 
         && (section.as_str(), name) == ("warehouses", "credentials")
     {
         return format!(
-            "credentials are for warehouses that are created at run time: write these options below \
+            "credentials are only for warehouses that are created at run time: put these options into \
              [warehouses.{warehouse}.options]"
         );
     }

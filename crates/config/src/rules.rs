@@ -106,7 +106,7 @@ impl Settings {
         (clients.port() != 0 && clients.port() == operators.port() && overlaps).then(|| {
             let port = clients.port();
             let message =
-                format!("port {port} is that of clients as well (server.listen is {clients})");
+                format!("port {port} is also the port for clients (server.listen is {clients})");
             InvalidSetting::new("server.management.listen", message).with_help(
                 "choose another port, such as 9181, or leave this out to have one port for all",
             )
@@ -126,7 +126,7 @@ impl Settings {
         let (one, all) = (self.server.body_bytes_max, self.server.bodies_bytes_max);
         (0 < all && all < one).then(|| {
             let message =
-                format!("{all} bytes for all bodies leave no room for one of {one} bytes");
+                format!("{all} bytes for all bodies are less than {one} bytes for one body");
             InvalidSetting::new("server.bodies_bytes_max", message)
                 .with_help("raise it, or lower server.body_bytes_max")
         })
@@ -135,7 +135,8 @@ impl Settings {
     fn flush_problem(&self) -> Option<InvalidSetting> {
         let (one, all) = (self.store.l0_sst_bytes, self.store.unflushed_bytes_max);
         (0 < all && all < one).then(|| {
-            let message = format!("writers would wait at {all} bytes for a file of {one} bytes");
+            let message =
+                format!("writers would wait at {all} bytes, before a file of {one} bytes is full");
             InvalidSetting::new("store.unflushed_bytes_max", message)
                 .with_help("raise it, or lower store.l0_sst_bytes")
         })

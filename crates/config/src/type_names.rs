@@ -77,7 +77,7 @@ fn in_units(text: &str) -> Option<String> {
         _ => return None,
     };
     let number = number.checked_mul(factor)?;
-    Some(format!("numbers have no units here: write {number}"))
+    Some(format!("units are not supported here: write {number}"))
 }
 
 #[cfg(test)]
@@ -103,7 +103,7 @@ mod tests {
         }
         assert_eq!(
             advice(&text, "usize").as_deref(),
-            Some("numbers have no units here: write 4096")
+            Some("units are not supported here: write 4096")
         );
         assert_eq!(advice(&text, "a sequence").as_deref(), Some("write [\"4k\"]"));
     }

@@ -23,7 +23,7 @@ impl RequestMembers {
 
     /// Adds a member.
     pub(super) fn and(mut self, name: &'static str, value: &(impl Serialize + ?Sized)) -> Self {
-        let value = serde_json::to_string(value).expect("requests hold only what JSON can hold");
+        let value = serde_json::to_string(value).expect("requests can be serialized to JSON");
         self.0.push((name, value));
         self
     }

@@ -46,6 +46,6 @@ impl BlockTransformer for SealedBlocks {
 
 /// Logs the reason, because SlateDB only reports that a transformation failed.
 fn into_slatedb_error(error: Error) -> slatedb::Error {
-    tracing::error!(%error, "a block of the store cannot be sealed or opened");
+    tracing::error!(%error, "cannot encrypt or decrypt a block of the store");
     slatedb::Error::data(error.to_string()).with_source(Box::new(error))
 }

@@ -10,7 +10,7 @@ pub enum Error {
     #[error("the KMS cannot be reached: {0}")]
     Unavailable(String),
     /// The KMS rejects the request, or has no such key.
-    #[error("the KMS refuses: {0}")]
+    #[error("the KMS rejected the request: {0}")]
     Refused(String),
     /// The ring was not wrapped with this wrapping key, or was tampered with.
     #[error(

@@ -195,7 +195,7 @@ fn plain_size(sealed: u64) -> Option<u64> {
 /// Converts an encryption error to an object store error. It is marked as not retryable; otherwise
 /// SlateDB would retry forever.
 fn encryption_error(error: kms::Error) -> Error {
-    tracing::error!(%error, "an object of the store cannot be sealed or opened");
+    tracing::error!(%error, "cannot encrypt or decrypt an object of the store");
     Error::Generic { store: STORE, source: Box::new(NonRetryable(Box::new(error))) }
 }
 

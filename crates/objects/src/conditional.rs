@@ -63,7 +63,9 @@ impl Conditional {
             }
             backoff.wait().await;
         }
-        let source = format!("{location}: nothing is there, and {TRIES_MAX} puts met conflicts");
+        let source = format!(
+            "{location}: the object does not exist, but {TRIES_MAX} conditional puts conflicted"
+        );
         Err(Error::Generic { store: "conditional", source: source.into() })
     }
 }

@@ -70,9 +70,7 @@ impl Deref for Content {
 
 /// Reason for the rejection of a file that decompresses to more than `bytes_max` bytes.
 pub(super) fn too_long_decompressed(bytes_max: u64) -> String {
-    format!(
-        "decompresses to more than the {bytes_max} bytes that are read (catalog.file_bytes_max)"
-    )
+    format!("decompresses to more than {bytes_max} bytes (catalog.file_bytes_max)")
 }
 
 impl Default for Bounds {
@@ -120,7 +118,7 @@ impl Bounds {
         }
         Err(Error::unreadable(
             location,
-            format!("has {bytes} bytes, and {max} are read at most (catalog.file_bytes_max)"),
+            format!("has {bytes} bytes, but at most {max} are read (catalog.file_bytes_max)"),
         ))
     }
 }
@@ -168,7 +166,7 @@ mod tests {
             assert!(bounds.check("s3://b/x", max).is_ok(), "{max}");
         }
         let error = Bounds::new(10).check("s3://b/x", 11).expect_err("it is too long");
-        let expected = "s3://b/x: has 11 bytes, and 10 are read at most (catalog.file_bytes_max)";
+        let expected = "s3://b/x: has 11 bytes, but at most 10 are read (catalog.file_bytes_max)";
         assert_eq!(error.to_string(), expected);
     }
 }

@@ -83,7 +83,7 @@ impl LookupOnce {
             let reason = match looked {
                 Ok(Ok(())) => return Ok(()),
                 Ok(Err(error)) => error.to_string(),
-                Err(_) => format!("no answer within {} s", METADATA_MAX.as_secs()),
+                Err(_) => format!("no response within {} s", METADATA_MAX.as_secs()),
             };
             let (url, searched) = (self.url.clone(), self.searched);
             let source = Box::new(NoCredentials { url, searched, reason });

@@ -81,8 +81,9 @@ impl Directory {
     /// file and deletes it again.
     pub async fn now_ms(&self, id: Uuid) -> Result<i64, Error> {
         let file = self.path.clone().join(format!("{CLOCK}{}", id.simple()));
-        let content =
-            PutPayload::from_static(b"slateberg asks for the time; this may be deleted\n");
+        let content = PutPayload::from_static(
+            b"slateberg wrote this file to read the store's clock; it may be deleted\n",
+        );
         let request = async {
             self.object_store.put(&file, content).await?;
             let dated = self.object_store.head(&file).await?.last_modified;

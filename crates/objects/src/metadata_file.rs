@@ -289,9 +289,9 @@ mod tests {
         };
         assert_eq!(read_of(100_000).await, Ok(100_000));
         let failure = read_of(99_999).await.expect_err("it decompresses to more");
-        assert!(failure.contains("decompresses to more than the 99999 bytes"), "{failure}");
+        assert!(failure.contains("decompresses to more than 99999 bytes"), "{failure}");
         let failure = read_of(10).await.expect_err("it is longer itself");
-        assert!(failure.ends_with("and 10 are read at most (catalog.file_bytes_max)"), "{failure}");
+        assert!(failure.ends_with("but at most 10 are read (catalog.file_bytes_max)"), "{failure}");
     }
 
     #[tokio::test]

@@ -58,8 +58,8 @@ const MICROSOFT: [(&str, Shape); 3] = [
 pub enum OptionRejected {
     /// The option is rejected with any value.
     #[error(
-        "Option '{0}' is not taken here, since it could hold a secret or lead to somebody else: put it into \
-         [credentials.NAME] of the server's configuration, and say 'credentials': 'NAME'"
+        "Option '{0}' is not accepted here, because it could contain a secret or redirect requests: put it \
+         into [credentials.NAME] in the server's configuration, and set 'credentials': 'NAME'"
     )]
     Option(String),
     /// The value is rejected. The error does not repeat it.

@@ -34,7 +34,7 @@ pub async fn check(opened: &Opened, at_most: Duration) -> Result<(), PingError> 
             None => return Ok(()),
         },
         Ok(Ok(_)) => return Ok(()),
-        Err(_) => (format!("no answer within {:.1} s", at_most.as_secs_f64()), true),
+        Err(_) => (format!("no response within {:.1} s", at_most.as_secs_f64()), true),
     };
     Err(PingError { reason, may_pass })
 }

@@ -23,7 +23,7 @@ use slateberg_base::clock::Clock;
 use slateberg_base::ids::PROBE_PREFIX;
 
 const FILE: &str = "probe";
-const CONTENT: &[u8] = b"slateberg has tried whether it can write here; this file may be deleted\n";
+const CONTENT: &[u8] = b"slateberg wrote this file to test its access; it may be deleted\n";
 /// Name of the mark on an object. All stores support letters.
 const MARK: &str = "slatebergprobe";
 /// Timeout for the clean-up after a failed probe.
@@ -175,7 +175,7 @@ impl<'a> ProbeRun<'a> {
     async fn read(&mut self) -> Result<(), StepFailure> {
         self.step = "read";
         if self.store.get(&self.file).await?.bytes().await? != CONTENT {
-            return broken("it holds something else than was written");
+            return broken("its content differs from what was written");
         }
         Ok(())
     }
@@ -186,9 +186,9 @@ impl<'a> ProbeRun<'a> {
         match self.put(PutMode::Create).await {
             Err(Error::AlreadyExists { .. }) => Ok(()),
             Err(error) => Err(StepFailure::Said(error)),
-            Ok(_) => {
-                broken("the store overwrites a file that is to be written once (put-if-absent)")
-            }
+            Ok(_) => broken(
+                "the store overwrites an existing object despite If-None-Match (put-if-absent)",
+            ),
         }
     }
 
@@ -215,7 +215,7 @@ impl<'a> ProbeRun<'a> {
         match self.replace(unless_changed, b"second\n").await {
             Err(Error::Precondition { .. } | Error::AlreadyExists { .. }) => Ok(put),
             Err(error) => Err(StepFailure::Said(error)),
-            Ok(_) => broken("the store replaces a file that has changed in between (If-Match)"),
+            Ok(_) => broken("the store replaces an object that has changed despite If-Match"),
         }
     }
 
@@ -273,7 +273,7 @@ impl<'a> ProbeRun<'a> {
                 None => (error.to_string(), may_pass(&error)),
             },
             Ok(Err(StepFailure::Broken(what))) => (what, false),
-            Err(_) => (format!("no answer within {:.1} s", at_most.as_secs_f64()), true),
+            Err(_) => (format!("no response within {:.1} s", at_most.as_secs_f64()), true),
         };
         let deletion = tokio::time::timeout(CLEANING_MAX, self.store.delete(&self.file)).await;
         // If the write failed, a failed deletion gives no further information.

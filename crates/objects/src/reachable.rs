@@ -115,8 +115,7 @@ fn named_in(
         let path = entry.path.ok_or("an entry names no file")?;
         // Short names take more memory than bytes in the file.
         let left = bytes_left.checked_sub(name_bytes(&path));
-        bytes_left =
-            left.ok_or("names more files than are read of one (catalog.file_bytes_max)")?;
+        bytes_left = left.ok_or("names too many files (catalog.file_bytes_max)")?;
         let count = entry.counts.into_iter().try_fold(0_u64, |sum, it| sum.checked_add(it?));
         named.insert(path, count);
         Ok(())

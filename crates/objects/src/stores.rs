@@ -177,14 +177,14 @@ impl Stores {
             _ => (location.authority(), ""),
         };
         if !bucket.chars().chain(account.chars()).all(plain) {
-            return error("expected the name of a bucket or container behind the scheme");
+            return error("expected the name of a bucket or container after the scheme");
         }
         match location.scheme() {
             "s3" | "gs" => Ok(()),
             scheme if AZURE.contains(&scheme) => Ok(()),
             "memory" if self.in_memory => Ok(()),
             "file" if !self.is_below_local_dirs(location) => error(
-                "a local warehouse must be in a directory of its own below 'warehouse' in the data directory, or \
+                "a local warehouse must be in its own directory below 'warehouse' in the data directory, or \
                  below a directory of catalog.local_warehouse_dirs, and the path may not contain symbolic links",
             ),
             "file" if !url.to_ascii_lowercase().starts_with("file:///") => {

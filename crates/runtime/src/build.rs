@@ -217,7 +217,11 @@ async fn with_book(
     let book = Arc::new(book.map_err(BuildError::PolicySnapshot)?);
     if !sources.book_in_force {
         let (policies, grants) = (book.policies.len(), book.grants.len());
-        tracing::warn!(policies, grants, "authz.stored_policies is off: these are not in force");
+        tracing::warn!(
+            policies,
+            grants,
+            "authz.stored_policies is false: stored policies are not in force"
+        );
     }
     let sources = Sources { book, ..sources };
     let set = sources.build(Arc::new(Schema::bundled())).map_err(policies::Error::Invalid)?;

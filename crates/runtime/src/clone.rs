@@ -134,8 +134,7 @@ async fn source(
         .map_err(failed)?;
     let chosen = wanted.map(|wanted| wanted.find(&checkpoints)).transpose()?;
     if let Some(pin) = begun {
-        let checkpoint_missing =
-            || unfinished(target, "the checkpoint that it was begun from is gone");
+        let checkpoint_missing = || unfinished(target, "its checkpoint no longer exists");
         let pin = checkpoints
             .into_iter()
             .find(|checkpoints| checkpoints.id == pin)
@@ -143,7 +142,7 @@ async fn source(
         if let Some(chosen) = &chosen
             && !Store::is_same_state(parent_location, pin.id, chosen.id).await?
         {
-            return Err(unfinished(target, "it was begun from another checkpoint"));
+            return Err(unfinished(target, "it was started from another checkpoint"));
         }
         let format = format_of(parent_location, &pin).await?;
         let as_of_ms = chosen.as_ref().map_or(pin.created_ms, |chosen| chosen.created_ms);
@@ -163,8 +162,8 @@ async fn source(
     // Opening a store in a bucket would fence the server that runs on it.
     if parent_location.directory.is_none() {
         return Err(OfflineError::Refused(
-            "say which state with --checkpoint: `slateberg checkpoint create NAME` makes one beside a running \
-             server, and with --offline while none runs"
+            "choose a state with --checkpoint: `slateberg checkpoint create NAME` creates one on a running \
+             server, or with --offline while no server runs"
                 .to_owned(),
         ));
     }
@@ -207,7 +206,7 @@ async fn format_of(parent: &StoreLocation, at: &Checkpoint) -> Result<StoreForma
     match &format.clone_of {
         None => Ok(format),
         Some(clone) => Err(OfflineError::Refused(format!(
-            "this catalog is a clone itself, of {}: clone that one, or export this one",
+            "this catalog is itself a clone of {}: clone that one, or export this one",
             clone.parent_url
         ))),
     }
@@ -272,7 +271,7 @@ impl Target {
         }
         for path in [&parent.location.path, &self.state.location.path] {
             if !Store::can_share(path) {
-                let reason = format!("'{path}' has characters that object stores write otherwise");
+                let reason = format!("'{path}' contains characters that object stores encode");
                 return Err(location_error(url, &reason));
             }
         }

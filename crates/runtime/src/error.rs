@@ -33,7 +33,7 @@ pub enum BuildError {
     #[error(transparent)]
     Lock(#[from] LockError),
     /// The object store of the state did not respond in time.
-    #[error("no answer from the object store at {url} within {seconds} s; last error: {source}")]
+    #[error("no response from the object store at {url} within {seconds} s; last error: {source}")]
     Unreachable {
         /// The URL of the state or its log.
         url: String,
@@ -43,7 +43,7 @@ pub enum BuildError {
         source: ProbeError,
     },
     /// The storage of the state, or one of its files, did not respond while the catalog was opened.
-    #[error("no answer from the storage at {url} within {seconds} s; last error: {last}")]
+    #[error("no response from the storage at {url} within {seconds} s; last error: {last}")]
     Silent {
         /// The URL of the state or its log.
         url: String,
@@ -68,7 +68,7 @@ pub enum BuildError {
     #[error("cannot open the catalog's state: {0}")]
     Credentials(String),
     /// The object store is unsuitable for the catalog's state, or denied access.
-    #[error("the catalog's state cannot be kept at {url}: {source}")]
+    #[error("{url} cannot hold the catalog's state: {source}")]
     Unfit {
         /// The URL of the state or its log.
         url: String,
@@ -87,7 +87,7 @@ pub enum BuildError {
         source: store::Error,
     },
     /// The records of warehouses cannot be read or written.
-    #[error("cannot bring the warehouses and the store together: {0}")]
+    #[error("cannot match the configured warehouses with those in the store: {0}")]
     Warehouses(#[source] store::Error),
     /// The publications of an earlier process cannot be completed.
     #[error("cannot complete publications of an earlier run: {0}")]

@@ -118,7 +118,10 @@ pub async fn fetch(
             let found: Discovery = serde_json::from_slice(&get(client, &url).await?)
                 .map_err(|error| wrong(error.to_string()))?;
             if found.issuer != settings.issuer {
-                return Err(wrong(format!("it calls itself {}", found.issuer)));
+                return Err(wrong(format!(
+                    "its discovery document has the issuer {}",
+                    found.issuer
+                )));
             }
             (found.jwks_uri, found.token_endpoint)
         }
@@ -139,7 +142,7 @@ async fn get(client: &reqwest::Client, url: &str) -> Result<Vec<u8>, FetchError>
     while let Some(chunk) = response.chunk().await? {
         body.extend_from_slice(&chunk);
         if body.len() > ANSWER_BYTES_MAX {
-            return Err(wrong(format!("the answer is longer than {ANSWER_BYTES_MAX} bytes")));
+            return Err(wrong(format!("the response is longer than {ANSWER_BYTES_MAX} bytes")));
         }
     }
     Ok(body)

@@ -284,7 +284,13 @@ fn keys<'a>(url: &str, options: &str, own: &'a BTreeMap<String, String>) -> Keys
 fn tell(url: &str, found: &Findings) {
     let Findings { put, head, clock_ahead_ms } = *found;
     let (put_ms, head_ms) = (milliseconds(put), milliseconds(head));
-    tracing::info!(url, put_ms, head_ms, clock_ahead_ms, "the object store is fit for the state");
+    tracing::info!(
+        url,
+        put_ms,
+        head_ms,
+        clock_ahead_ms,
+        "the object store supports everything that the state requires"
+    );
     if clock_ahead_ms.unsigned_abs() >= CLOCK_SKEW_WARNED_MS {
         tracing::warn!(
             url,

@@ -59,8 +59,8 @@ impl WarehouseLocation {
         };
         if bucket.path().is_empty() {
             return Err(BuildError::Setting(format!(
-                "warehouses.{name}.location: expected one, as the state has the whole of {state}, which leaves \
-                 no place beside it"
+                "warehouses.{name}.location: expected a location, because the state occupies all of \
+                 {state}"
             )));
         }
         let location = format!("{state}-{DIRECTORY}/{name}");

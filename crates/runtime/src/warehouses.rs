@@ -174,7 +174,7 @@ async fn warn_if_left_out(
         tracing::warn!(
             warehouse = name,
             location = record.location,
-            "the warehouse is missing from the settings, and not served: to serve its tables, add \
+            "the warehouse is missing from the settings and is not served: to serve its tables, add \
              [warehouses.{name}] with this location"
         );
     }

@@ -41,7 +41,7 @@ const JSON_VERSION: u8 = 1;
 /// Encodes a JSON record.
 pub fn encode_json<T: Serialize>(value: &T) -> Vec<u8> {
     let mut bytes = vec![JSON_VERSION];
-    serde_json::to_writer(&mut bytes, value).expect("records hold only what JSON can hold");
+    serde_json::to_writer(&mut bytes, value).expect("records can be serialized to JSON");
     bytes
 }
 

@@ -202,9 +202,9 @@ impl CacheSize {
     pub fn collect(self, into: &mut Collection, cache: &str) {
         let Self { bytes, bytes_max } = self;
         let name = format!("slateberg.{cache}.cache");
-        let help = "Bytes of the cache's entries, about.";
+        let help = "Approximate size of the cache's entries, in bytes.";
         into.gauge(&name, "By", help, Vec::new(), bytes as f64);
-        let help = "Bytes at which the cache begins to drop entries.";
+        let help = "Size at which the cache begins to evict entries, in bytes.";
         into.gauge(&format!("{name}.limit"), "By", help, Vec::new(), bytes_max as f64);
     }
 }

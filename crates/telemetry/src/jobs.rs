@@ -31,7 +31,7 @@ impl JobCounters {
             let series = attributes([("result", result)]);
             into.counter("slateberg.jobs", "{job}", help, series, counter.get());
         }
-        let help = "Failures of background jobs that go on later.";
+        let help = "Failed attempts of background jobs that will be retried.";
         into.counter("slateberg.job.retries", "{failure}", help, Vec::new(), self.retries.get());
         let help = "Files that background jobs have deleted.";
         let deleted = self.files_deleted.get();

@@ -24,7 +24,7 @@ pub fn collect(into: &mut Collection) {
     };
     gauge("process.resident_memory", "By", "Resident memory of the process.", resident_bytes());
     gauge("process.open_fds", "1", "Open file descriptors.", open_descriptors());
-    gauge("process.max_fds", "1", "Most file descriptors that may be open.", descriptors_max());
+    gauge("process.max_fds", "1", "Maximum number of open file descriptors.", descriptors_max());
     let Some(stat) = stat_fields() else { return };
     let field = |at: usize| stat.get(at)?.parse::<u64>().ok();
     gauge("process.threads", "1", "Threads of the process.", field(THREADS_FIELD));

@@ -288,7 +288,7 @@ fn import_reports_malformed_lines_by_number_and_writes_nothing() {
         (vec![header.clone(), header.clone()], "line 2: expected"),
         (vec![header.clone(), warehouse.clone()], "line 3: the last line is missing"),
         (vec![header.clone(), end(3)], "line 2: expected 3 lines"),
-        (vec![header.clone(), end(2), warehouse.clone()], "line 3: there is something behind"),
+        (vec![header.clone(), end(2), warehouse.clone()], "line 3: the file continues"),
         (vec![header.clone(), json!({ "type": "nonsense" })], "line 2: not a line of an export"),
         (vec![header.clone(), namespace(json!(["a"]), 2)], "line 2: its parent is not among"),
         (

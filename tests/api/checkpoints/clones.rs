@@ -328,10 +328,10 @@ async fn invalid_clone_is_rejected_and_changes_nothing() {
         (Some("before"), "s3://bucket/clone", "Choose a location in the same bucket"),
         (Some("before"), "somewhere", "slateberg export and slateberg import"),
         (Some("before"), "memory:///warehouse", "cannot use location 'memory:///warehouse'"),
-        (Some("before"), "memory:///a~b", "has characters that object stores write otherwise"),
+        (Some("before"), "memory:///a~b", "contains characters that object stores encode"),
         (Some("unknown"), CLONE, "there is no checkpoint 'unknown'"),
         (Some("2001-01-01T00:00:00Z"), CLONE, "there is no checkpoint from 2001-01-01"),
-        (None, CLONE, "say which state with --checkpoint"),
+        (None, CLONE, "choose a state with --checkpoint"),
     ] {
         let found = rejection(clone_to(&app.bucket, &settings, of, to).await);
         assert!(found.contains(expected), "{to}: {found}");
@@ -346,7 +346,7 @@ async fn invalid_clone_is_rejected_and_changes_nothing() {
     keep(&clone, "again").await;
     let theirs = Settings::clone(&clone.app.runtime.settings);
     let found = rejection(clone_to(&app.bucket, &theirs, Some("again"), "memory:///third").await);
-    assert!(found.contains("this catalog is a clone itself, of memory:///state"), "{found}");
+    assert!(found.contains("this catalog is itself a clone of memory:///state"), "{found}");
 }
 
 /// Returns a bucket with a catalog that has a checkpoint, and its settings.

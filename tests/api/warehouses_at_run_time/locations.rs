@@ -66,7 +66,7 @@ async fn location_that_fails_its_probe_is_rejected_with_the_failure() {
     let probe = ".slateberg-probe-";
     for (verb, fault, output_text) in [
         (Verb::Put, Fault::Fail, "cannot write a probe file: "),
-        (Verb::Put, Fault::Hang, "cannot write a probe file: no answer within 1.0 s"),
+        (Verb::Put, Fault::Hang, "cannot write a probe file: no response within 1.0 s"),
         (Verb::Get, Fault::Fail, "cannot read a probe file: "),
         (Verb::Delete, Fault::Fail, "cannot delete a probe file: "),
     ] {

@@ -81,7 +81,7 @@ impl<'a> Annotated<'a> {
                     self.ineffective_reason(schema).or_else(|| error(parse_masks(value)))
                 }
                 _ => Some(format!(
-                    "there are @{ID}, @{DESCRIPTION}, and on permits @{ROW_FILTER} and @{COLUMN_MASK}"
+                    "expected @{ID} or @{DESCRIPTION}, or on a permit @{ROW_FILTER} or @{COLUMN_MASK}"
                 )),
             };
             Some((*name, format!("@{name}: {}", message?)))
@@ -92,7 +92,10 @@ impl<'a> Annotated<'a> {
     /// Returns the reason why read restrictions have no effect on this policy.
     fn ineffective_reason(&self, schema: &Schema) -> Option<String> {
         if self.effect == Effect::Forbid {
-            return Some("a forbid permits no reads; write this on a permit".to_owned());
+            return Some(
+                "a forbid cannot restrict what a permit shows: put this annotation on a permit"
+                    .to_owned(),
+            );
         }
         let loads = schema
             .action(Load::NAME)
@@ -102,7 +105,10 @@ impl<'a> Annotated<'a> {
         if loads && tables {
             None
         } else {
-            Some("this permit does not include Load of a table, so it permits no reads".to_owned())
+            Some(
+                "this permit does not include Load on a table, so there is no read to restrict"
+                    .to_owned(),
+            )
         }
     }
 }

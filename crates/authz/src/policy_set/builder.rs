@@ -120,7 +120,7 @@ impl SetBuilder {
         let problem = |message| Problem::at(GRANTS, "", 0, message);
         for grant in grants.iter().filter(|grant| !grant.is_grantable()) {
             self.problems
-                .push(problem(format!("{grant}: nothing is granted on the catalog itself")));
+                .push(problem(format!("{grant}: a grant on the catalog itself is not supported")));
         }
         for (id, link) in grants::links(schema, grants) {
             let linked = self.cedar.link(link.template, PolicyId::new(&id), link.values);

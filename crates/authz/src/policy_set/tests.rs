@@ -133,9 +133,9 @@ fn invalid_read_annotations_are_rejected_with_their_position() {
     let wrong = [
         (
             format!("@id(\"a\")\n  @row_filters(\"false\")\n{load}"),
-            "a.cedar:2:3: @row_filters: there are @id",
+            "a.cedar:2:3: @row_filters: expected @id",
         ),
-        (format!("@id(\"a\")\n@note(\"hi\")\n{load}"), "a.cedar:2:1: @note: there are @id"),
+        (format!("@id(\"a\")\n@note(\"hi\")\n{load}"), "a.cedar:2:1: @note: expected @id"),
         (
             format!("@id(\"a\")\n@row_filter(\"region = 1\")\n{load}"),
             "a.cedar:2:1: @row_filter: Cannot",
@@ -147,12 +147,12 @@ fn invalid_read_annotations_are_rejected_with_their_position() {
         ),
         (
             "@id(\"a\") @row_filter(\"false\") forbid (principal, action, resource);".to_owned(),
-            "a.cedar:1:10: @row_filter: a forbid permits no reads",
+            "a.cedar:1:10: @row_filter: a forbid cannot restrict",
         ),
         (
             "@id(\"a\") @row_filter(\"false\") forbid (principal in ?principal, action, resource);"
                 .to_owned(),
-            "a.cedar:1:10: @row_filter: a forbid permits no reads",
+            "a.cedar:1:10: @row_filter: a forbid cannot restrict",
         ),
     ];
     for (text, said) in wrong {
@@ -177,7 +177,7 @@ fn read_annotations_require_a_permit_to_load_a_table() {
     ] {
         let rejection = rejection(&policy(action, resource));
         assert!(
-            rejection.contains("@row_filter: this permit does not include Load of a table"),
+            rejection.contains("@row_filter: this permit does not include Load on a table"),
             "{rejection}"
         );
     }

@@ -77,13 +77,13 @@ pub enum NameConflict {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StateConflict {
     /// The store has no data keys.
-    #[error("What this catalog keeps is not encrypted: there is no key to change")]
+    #[error("The store is not encrypted, so there is no key to change")]
     NotEncrypted,
     /// The background job has ended.
     #[error("Job {0} has ended already")]
     JobEnded(Uuid),
     /// Another search for orphans of the table is running.
-    #[error("A search for orphans of this table has not ended yet: job {0}")]
+    #[error("A search for orphans of this table is still in progress: job {0}")]
     OrphanSearch(Uuid),
     /// Files at the location of the table may belong to another table or view.
     #[error(

@@ -46,7 +46,7 @@ impl Jobs {
         match self.remove_clean_ups(&done).await {
             Ok(()) => done.len(),
             Err(error) => {
-                tracing::warn!(?error, "metadata files are deleted, and will be so again");
+                tracing::warn!(?error, "cannot remove finished clean-up jobs: they will run again");
                 0
             }
         }

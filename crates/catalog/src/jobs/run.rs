@@ -158,7 +158,7 @@ impl JobRun {
             let progress = &self.job.progress;
             let (done, total, kept) = (progress.done, progress.total, progress.kept);
             let kind = kind_of(&self.job.work);
-            tracing::info!(job = %self.key.0, kind, done, total, kept, "job goes on");
+            tracing::info!(job = %self.key.0, kind, done, total, kept, "job in progress");
         }
         if self.saved.elapsed() >= SAVE_EVERY {
             self.save().await?;

@@ -146,7 +146,7 @@ impl Jobs {
                 Ok(()) => {
                     let progress = &run.job.progress;
                     let (files, saved) = (progress.done, progress.kept);
-                    tracing::info!(%job, kind, resource, files, saved, "job is done");
+                    tracing::info!(%job, kind, resource, files, saved, "job finished");
                     self.state.counters.jobs_done.add(1);
                     1
                 }
@@ -168,11 +168,11 @@ impl Jobs {
         let (job, kind) = (run.key.0, kind_of(&run.job.work));
         let saved = match interrupted {
             Interruption::Halted(StopReason::Cancelled) => {
-                tracing::info!(%job, kind, "job is cancelled");
+                tracing::info!(%job, kind, "job cancelled");
                 return;
             }
             Interruption::Halted(StopReason::Stopping) => {
-                tracing::info!(%job, kind, "job continues after the next start of the server");
+                tracing::info!(%job, kind, "job interrupted by the shutdown: it continues after the next start");
                 run.save().await
             }
             Interruption::Failed(reason) => {

@@ -170,7 +170,7 @@ macro_rules! refusals {
                     kind: Kind::$variant,
                     message: format!(concat!($($prefix,)? "{}"), message),
                 },)*
-                other => Error::internal(format!("a record has a refusal of an unknown kind: {other}")),
+                other => Error::internal(format!("an idempotency record contains a rejection of an unknown kind: {other}")),
             }
         }
     };

@@ -45,7 +45,7 @@ impl Lanes {
         let mut guards = Vec::with_capacity(lanes.len());
         for lane in lanes {
             let guard = timeout_at(deadline, lane.lock_owned()).await.map_err(|_| {
-                Error::unavailable("Earlier changes have not ended yet", "lane wait timed out")
+                Error::unavailable("Earlier changes are still in progress", "lane wait timed out")
             })?;
             guards.push(guard);
         }

@@ -170,7 +170,8 @@ impl Pipeline {
             async move { working.await.map(Some) }
         };
         let committed = self.commit_if_current(write, work).await?;
-        let unwritten = || Error::internal("a change that is never stale was not written");
+        let unwritten =
+            || Error::internal("the pipeline reported a change as stale, although it cannot be");
         committed.map(|committed| committed.value).ok_or_else(unwritten)
     }
 

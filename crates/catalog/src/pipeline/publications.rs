@@ -71,7 +71,7 @@ impl Pipeline {
                     return Err(Error::unknown(error));
                 }
                 Err(error) if self.store.check_open().is_err() => {
-                    tracing::warn!(location, %error, "publication is left to the next start");
+                    tracing::warn!(location, %error, "publication not complete: the next start completes it");
                     return Err(Error::unknown(error));
                 }
                 Err(error) => {

@@ -126,7 +126,7 @@ impl Core {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => return Err(Error::unavailable(unavailable, error)),
                 Err(_) => {
-                    let reason = "the state that a refusal was decided on is not durable yet";
+                    let reason = "cannot wait for the durability of the state behind a rejection";
                     return Err(Error::unavailable(unavailable, reason));
                 }
             }

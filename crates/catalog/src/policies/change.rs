@@ -167,7 +167,7 @@ impl Policies {
 
     /// Takes the lock on changes of the policies.
     pub(super) async fn policy_turn(&self) -> Result<SerialGuard> {
-        let busy = "Earlier changes of the policies have not ended yet";
+        let busy = "Earlier changes of the policies are still in progress";
         self.state.turns.wait(self.core.settings().commit_deadline(), busy).await
     }
 

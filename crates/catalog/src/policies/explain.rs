@@ -202,7 +202,7 @@ impl Policies {
             None => now.now_ms,
             Some(text) => rfc3339::parse(text).ok_or_else(|| {
                 let like = "expected one like 2026-01-31T09:00:00Z";
-                Error::Invalid(format!("'{}' is no time: {like}", brief(text)))
+                Error::Invalid(format!("'{}' is not a time: {like}", brief(text)))
             })?,
         };
         let context = Context {

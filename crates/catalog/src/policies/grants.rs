@@ -220,8 +220,10 @@ impl Policies {
         notation::grantee(&matches.grantee)?;
         let resource = self.core.access.resource_named(&matches.resource)?;
         if resource.kind() == Kind::Catalog {
-            let instead = "give a role, or write a policy";
-            return Err(Error::Invalid(format!("Nothing is granted on the catalog: {instead}")));
+            let instead = "assign a role, or write a policy";
+            return Err(Error::Invalid(format!(
+                "Grants on the catalog are not supported: {instead}"
+            )));
         }
         let actions = [&SEEING[..], &[ManageGrants::NAME]].concat();
         let described = self.core.access.described(resource, &actions).await?;
@@ -236,7 +238,7 @@ impl Policies {
             (Ok(permit), _) if described.there => Ok(Allowed::Grants(permit)),
             (_, Some(hidden)) => Err(self.core.access.without_permissions(operation, hidden)),
             (Err(refused), None) => Err(refused),
-            (Ok(_), None) => Err(Error::internal("what is visible is there")),
+            (Ok(_), None) => Err(Error::internal("a resource is visible but missing")),
         }
     }
 

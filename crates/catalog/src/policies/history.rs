@@ -93,7 +93,9 @@ impl Policies {
             book.undo(revision);
         }
         if book.number != number {
-            return Err(Error::internal(format!("the policy log has no way back to {number}")));
+            return Err(Error::internal(format!(
+                "the policy log does not lead back to revision {number}"
+            )));
         }
         Ok(book)
     }

@@ -164,7 +164,7 @@ impl Policies {
     fn require_caller(&self, operation: &Operation) -> Result<()> {
         match operation.principal {
             Principal::Anonymous => Err(Error::Forbidden(
-                "Not allowed: a server without authentication asks no policies".to_owned(),
+                "Not allowed: a server without authentication evaluates no policies".to_owned(),
             )),
             Principal::Task(_) | Principal::Identified(_) => Ok(()),
         }

@@ -123,13 +123,13 @@ enum Access {
 /// Reason why a principal has no access to files. The message is for the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 enum Denial {
-    #[error("the warehouse hands out no access to files")]
+    #[error("the warehouse does not delegate access to files")]
     NotDelegated,
-    #[error("a principal that may read only a part of a table gets no access to its files")]
+    #[error("the principal may read only a part of the table, so it gets no access to the files")]
     Restricted,
     #[error("neither reading nor writing its files is allowed")]
     NoRights,
-    #[error("its location holds files of other tables or views, too")]
+    #[error("its location also contains files of other tables or views")]
     SharedLocation,
 }
 
@@ -215,7 +215,7 @@ impl Delegations {
             }
         };
         delegated.await.unwrap_or_else(|error: Error| {
-            tracing::warn!(table = %ident, ?error, "a new table is answered without credentials");
+            tracing::warn!(table = %ident, ?error, "cannot delegate access to a new table: the response has no credentials");
             None
         })
     }
@@ -377,7 +377,7 @@ impl Delegations {
                 self.tell(warehouse, reachable, wanted, None).await.map(Some)
             }
             Access::Denied(reason @ Denial::SharedLocation) => {
-                tracing::warn!(table = %ident, %reason, "no access to files is handed out");
+                tracing::warn!(table = %ident, %reason, "no access to files is delegated");
                 Ok(None)
             }
             Access::Denied(_) => Ok(None),
@@ -407,7 +407,7 @@ impl Delegations {
 
     fn not_vended(&self, cause: &(dyn std::error::Error + 'static)) -> Error {
         let reason = self.core.objects().redacted(&chain(cause));
-        Error::unavailable("Access to the table's files cannot be handed out now", reason)
+        Error::unavailable("Access to the table's files cannot be delegated at present", reason)
     }
 }
 

@@ -158,9 +158,10 @@ impl Tabulars {
                     Ok(true) => Err(refusal),
                     Ok(false) => Ok(None),
                     // The rejection may be wrong, but nothing was written for this member.
-                    Err(error) => {
-                        Err(Error::unavailable("An earlier commit has not ended", error.clone()))
-                    }
+                    Err(error) => Err(Error::unavailable(
+                        "An earlier commit is still in progress",
+                        error.clone(),
+                    )),
                 },
             });
         }

@@ -77,7 +77,7 @@ impl CommitGroups {
         let help = "Commits that wait for the commits before them.";
         let all = (tables.0 + views.0) as f64;
         into.gauge("slateberg.commit.waiting", "{commit}", help, Vec::new(), all);
-        let help = "The most commits that wait for one table.";
+        let help = "Maximum number of commits that wait for the same table.";
         let most = tables.1.max(views.1) as f64;
         into.gauge("slateberg.commit.lane.depth", "{commit}", help, Vec::new(), most);
     }

@@ -80,7 +80,7 @@ impl Core {
     ) -> Result<ReadAccess> {
         let metadata = self.environment.parsed::<TableMetadata>(version, cached)?;
         resolved(rules, ident, metadata.current_schema()?).map_err(|problem| {
-            let how = "is restricted in a way that does not fit it";
+            let how = "is restricted by a policy that does not match its schema";
             Error::Forbidden(format!("Not allowed: reading {} {how}: {problem}", brief(ident)))
         })
     }
@@ -158,10 +158,10 @@ fn resolved(
     schema: &Schema,
 ) -> std::result::Result<ReadAccess, Problem> {
     let restrictions = rules.resolve(schema).inspect_err(|problem| {
-        tracing::warn!(table = %ident, %problem, "a table cannot be masked as policies want");
+        tracing::warn!(table = %ident, %problem, "cannot apply the column masks of the policies to a table");
     })?;
     for problem in &restrictions.inexpressible {
-        tracing::debug!(table = %ident, %problem, "a row filter cannot be expressed: no row is shown");
+        tracing::debug!(table = %ident, %problem, "cannot express a row filter in a scan: no row is shown");
     }
     Ok(ReadAccess::Restricted(rules.key(), Arc::new(restrictions)))
 }

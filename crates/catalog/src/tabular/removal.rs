@@ -100,7 +100,7 @@ impl Tabulars {
         }
         let found = lookup::tabular_by_id(t, id)
             .await?
-            .ok_or_else(|| Error::internal(format!("{id} has a name and no record")))?;
+            .ok_or_else(|| Error::internal(format!("{id} has a name but no record")))?;
         t.delete(&name_key(&found.record, kind))?;
         t.delete(&TabularKey(id))?;
         put_index_entries(t, Some(&found.record), None)?;

@@ -111,7 +111,7 @@ async fn move_name(t: &Transaction, id: Uuid, destination: &TabularIdent) -> Res
     let before = t
         .get(&TabularKey(id))
         .await?
-        .ok_or_else(|| Error::internal(format!("{id} has a name and no record")))?;
+        .ok_or_else(|| Error::internal(format!("{id} has a name but no record")))?;
     let namespace = lookup::namespace(t, before.warehouse, &destination.namespace).await?;
     let after =
         TabularRecord { namespace: namespace.id, name: destination.name.clone(), ..before.clone() };

@@ -98,7 +98,7 @@ pub fn check(lines: impl BufRead, reserved: &Reserved, bytes: &Phase) -> Result<
 impl CheckedExport {
     fn line(&mut self, number: usize, line: Line) -> std::result::Result<(), String> {
         if self.ended {
-            return Err("there is something behind the last line".to_owned());
+            return Err("the file continues after the last line".to_owned());
         }
         match (number, &line) {
             (1, Line::SlatebergExport(header)) if header.version > VERSION => {
@@ -124,7 +124,7 @@ impl CheckedExport {
             Line::Policy(policy) => {
                 let id = policy.id.clone();
                 match self.book.policies.insert(id.clone(), policy.into()) {
-                    Some(_) => Err(format!("policy {id} comes twice")),
+                    Some(_) => Err(format!("policy {id} occurs twice")),
                     None => Ok(()),
                 }
             }
@@ -143,7 +143,7 @@ impl CheckedExport {
     }
 
     fn new_id(&mut self, id: Uuid) -> std::result::Result<(), String> {
-        if self.ids.insert(id) { Ok(()) } else { Err(format!("the id {id} comes twice")) }
+        if self.ids.insert(id) { Ok(()) } else { Err(format!("the id {id} occurs twice")) }
     }
 
     fn warehouse(&mut self, warehouse: Warehouse) -> std::result::Result<(), String> {
@@ -151,7 +151,7 @@ impl CheckedExport {
         self.new_id(warehouse.id)?;
         let name = (warehouse.name.clone(), Vec::new());
         if self.ids_by_name.insert(name, warehouse.id).is_some() {
-            return Err(format!("warehouse '{}' comes twice", warehouse.name));
+            return Err(format!("warehouse '{}' occurs twice", warehouse.name));
         }
         self.warehouses.push(warehouse);
         Ok(())
@@ -171,7 +171,7 @@ impl CheckedExport {
         self.new_id(line.id)?;
         let name = (line.warehouse.clone(), line.namespace.clone());
         match self.ids_by_name.insert(name, line.id) {
-            Some(_) => Err(format!("namespace {:?} comes twice", line.namespace)),
+            Some(_) => Err(format!("namespace {:?} occurs twice", line.namespace)),
             None => Ok(()),
         }
     }

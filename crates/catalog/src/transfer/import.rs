@@ -134,7 +134,7 @@ where
     match t.get(key).await? {
         None => Ok(true),
         Some(known) if known == *record => Ok(false),
-        Some(_) => Err(at(number, "the catalog has something else under its id")),
+        Some(_) => Err(at(number, "the catalog has another object with its id")),
     }
 }
 
@@ -147,7 +147,7 @@ async fn check_name<K: Key<Value = NameEntry>>(
 ) -> Result<()> {
     match t.get(key).await? {
         Some(known) if known.id != id => {
-            Err(at(number, "the catalog has something else under its name"))
+            Err(at(number, "the catalog has another object with its name"))
         }
         _ => Ok(()),
     }

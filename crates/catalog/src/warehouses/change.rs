@@ -135,7 +135,7 @@ impl Warehouses {
 
     /// Takes the lock on changes of the warehouses.
     async fn warehouse_turn(&self) -> Result<SerialGuard> {
-        let busy = "Earlier changes of the warehouses have not ended yet";
+        let busy = "Earlier changes of the warehouses are still in progress";
         self.turns.wait(self.core.settings().commit_deadline(), busy).await
     }
 
@@ -238,7 +238,8 @@ impl Warehouses {
     ) -> Result<Entry> {
         let (name, record) = (&was.warehouse.name, &was.record);
         let old = record.definition.as_ref();
-        let old = old.ok_or_else(|| Error::internal(format!("{name} is of the configuration")))?;
+        let old =
+            old.ok_or_else(|| Error::internal(format!("{name} is defined in the configuration")))?;
         if let Some(expected) = expected_version.filter(|expected| *expected != old.version) {
             return Err(Error::CommitFailed(CommitConflict::Warehouse {
                 name: name.clone(),

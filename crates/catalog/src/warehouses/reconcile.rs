@@ -65,7 +65,9 @@ impl Warehouses {
         let written = self.core.pipeline().commit(write, |t| async move {
             let key = WarehouseKey(name.clone());
             if t.get(&key).await? != *before {
-                return Err(Error::internal(format!("{name} is not what is served")));
+                return Err(Error::internal(format!(
+                    "the record of warehouse {name} differs from the served warehouse"
+                )));
             }
             match after {
                 Some(after) if before.as_ref() == Some(after) => {}
@@ -119,7 +121,12 @@ impl Warehouses {
             match self.stored_warehouse(&evaluated.name).await {
                 Ok(found) if found == evaluated.before => return Err(error),
                 Ok(found) if found.as_ref() == after => return Ok(()),
-                Ok(_) => return Err(Error::internal(format!("{} is not ours", evaluated.name))),
+                Ok(_) => {
+                    return Err(Error::internal(format!(
+                        "the record of warehouse {} was written by another server",
+                        evaluated.name
+                    )));
+                }
                 Err(unread) => {
                     tracing::warn!(?unread, "cannot read the record of a warehouse: retrying");
                 }

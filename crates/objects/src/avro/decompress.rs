@@ -25,7 +25,7 @@ impl Codec {
             Some(b"deflate") => Ok(Self::Deflate),
             Some(b"snappy") => Ok(Self::Snappy),
             Some(b"zstandard") => Ok(Self::Zstandard),
-            Some(_) => Err("is compressed in a way that is not known".to_owned()),
+            Some(_) => Err("has an unknown compression codec".to_owned()),
         }
     }
 

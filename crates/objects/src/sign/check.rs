@@ -327,7 +327,7 @@ fn act(method: &str, target: &ParsedUri) -> Result<RequestEffect, SignError> {
         ("DELETE", Some(_)) => of(&["uploadId"]).then_some(RequestEffect::Write),
         _ => None,
     };
-    found.ok_or_else(|| SignError::NotAllowed("Not allowed: a request of this kind".to_owned()))
+    found.ok_or_else(|| SignError::NotAllowed("Not allowed: this kind of request".to_owned()))
 }
 
 fn parameter<'a>(query: &'a [(String, String)], name: &str) -> Option<&'a str> {
@@ -401,7 +401,7 @@ fn headers(
             "x-amz-date" => {}
             "x-amz-content-sha256" => payload = payload_of(&value)?,
             _ if signed.iter().any(|(other, _)| *other == name) => {
-                return invalid(format!("Invalid headers: {} is there twice", excerpt(&name)));
+                return invalid(format!("Invalid headers: {} occurs twice", excerpt(&name)));
             }
             _ => signed.push((name, value)),
         }

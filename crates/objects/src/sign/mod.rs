@@ -78,8 +78,8 @@ impl Signer {
                 && matches!(checked.payload, Payload::Text(_)) =>
             {
                 return Err(SignError::Invalid(
-                    "Cannot sign: deleting several objects at once takes credentials for each table \
-                     (sts_endpoint), or AWS"
+                    "Cannot sign: DeleteObjects requires AWS, or a store with vended credentials \
+                     (sts_endpoint)"
                         .to_owned(),
                 ));
             }
@@ -88,8 +88,8 @@ impl Signer {
                     || unsigned_headers::rejects_unsigned_headers(&self.store, now_ms);
                 if !*self.refuses_unsigned.get_or_try_init(unsigned_headers).await? {
                     return Err(SignError::Invalid(
-                        "Cannot sign: the store takes headers that are not signed, so that a signature would \
-                         open more than this table; it takes credentials for each table (sts_endpoint)"
+                        "Cannot sign: the store accepts unsigned headers, so a signature would give access to \
+                         more than this table. Use vended credentials (sts_endpoint)"
                             .to_owned(),
                     ));
                 }

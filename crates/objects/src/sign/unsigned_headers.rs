@@ -45,8 +45,8 @@ pub(super) async fn rejects_unsigned_headers(
         (200, 400..=403) => Ok(true),
         (200, 200) => Ok(false),
         (plain, with) => Err(SignError::unavailable(format!(
-            "the store answers {plain} to a signed listing, and {with} to the same with a header that is not \
-             signed"
+            "the store returns {plain} for a signed listing, but {with} for the same request with an unsigned \
+             header"
         ))),
     }
 }

@@ -70,9 +70,9 @@ impl Aws {
             .map_err(|error| {
                 VendError(Cause::new(format!("AssumeRole: {}", DisplayErrorContext(error))))
             })?;
-        let found = answer
-            .credentials
-            .ok_or_else(|| VendError(Cause::new("AssumeRole: the answer has no credentials")))?;
+        let found = answer.credentials.ok_or_else(|| {
+            VendError(Cause::new("AssumeRole: the response contains no credentials"))
+        })?;
         let expires_at_ms = found.expiration.to_millis();
         let expires_at_ms = expires_at_ms.map_err(|error| VendError(Cause::new(error)))?;
         let config = [
@@ -132,8 +132,8 @@ fn session_policy(
     match policy.chars().count() {
         ..=POLICY_CHARS_MAX => Ok(policy),
         chars => Err(VendError(Cause::new(format!(
-            "the table's places are too long for a session policy: {chars} characters, at most \
-             {POLICY_CHARS_MAX} are taken"
+            "the table's locations are too long for a session policy: {chars} characters, at most \
+             {POLICY_CHARS_MAX} are allowed"
         )))),
     }
 }

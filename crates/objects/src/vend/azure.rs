@@ -126,7 +126,7 @@ impl Azure {
         let own = own.map_err(|error| VendError(Cause::new(error)))?;
         let AzureCredential::BearerToken(token) = &*own else {
             return Err(VendError(Cause::new(
-                "an account key or a signature makes no user delegation key: it takes an identity, such as a \
+                "an account key or a SAS cannot create a user delegation key: use an identity, such as a \
                  client secret, a managed identity or a workload identity",
             )));
         };
@@ -152,7 +152,7 @@ fn key_info(start: &str, expiry: &str) -> String {
 fn parse_key(xml: &str) -> Result<DelegationKey, VendError> {
     // The response is secret, so the error does not contain it.
     quick_xml::de::from_str(xml.trim_start_matches('\u{feff}'))
-        .map_err(|_| VendError(Cause::new("the answer is no user delegation key")))
+        .map_err(|_| VendError(Cause::new("the response is not a user delegation key")))
 }
 
 /// Formats privileges in the order that the service requires.

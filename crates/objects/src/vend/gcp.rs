@@ -57,8 +57,10 @@ impl Gcp {
         let request = self.client.post(ENDPOINT).body(form(files, &own.bearer));
         let request = request.header("content-type", "application/x-www-form-urlencoded");
         let answer = answer(request).await?;
-        let Exchanged { access_token, expires_in } = serde_json::from_str(&answer)
-            .map_err(|_| VendError(Cause::new("the exchange's answer has no token")))?;
+        let Exchanged { access_token, expires_in } =
+            serde_json::from_str(&answer).map_err(|_| {
+                VendError(Cause::new("the response of the token exchange contains no token"))
+            })?;
         Ok(vended(access_token, expires_in, now_ms))
     }
 }

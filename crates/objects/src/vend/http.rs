@@ -21,7 +21,7 @@ pub(super) async fn answer(request: reqwest::RequestBuilder) -> Result<String, V
         request.send().await.map_err(|error| VendError(Cause::new(error.without_url())))?;
     let status = answer.status();
     if !status.is_success() {
-        return Err(VendError(Cause::new(format!("the provider has answered {status}"))));
+        return Err(VendError(Cause::new(format!("the provider returned {status}"))));
     }
     answer.text().await.map_err(|error| VendError(Cause::new(error.without_url())))
 }

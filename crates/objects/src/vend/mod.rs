@@ -94,8 +94,9 @@ impl Vendor {
                 Provider::Azure(azure) => azure.vend(files, seconds, now_ms).await,
             }
         };
-        let late =
-            |_| VendError(Cause::new(format!("no answer within {} seconds", ANSWER_MAX.as_secs())));
+        let late = |_| {
+            VendError(Cause::new(format!("no response within {} seconds", ANSWER_MAX.as_secs())))
+        };
         tokio::time::timeout(ANSWER_MAX, request).await.map_err(late)?
     }
 
@@ -126,7 +127,7 @@ fn check(location: &Location, access: &FileAccess) -> Result<(), VendError> {
     let vends = access.delegation.contains(&Delegation::VendedCredentials);
     let mut seen = std::collections::HashSet::new();
     if !access.delegation.iter().all(|way| seen.insert(way)) {
-        return rejection("each way of delegation can be named once");
+        return rejection("each access delegation mode can be named only once");
     }
     if !is_s3 && location.scheme() != "gs" && !AZURE.contains(&location.scheme()) {
         return rejection("there are no credentials for this kind of store");
@@ -139,7 +140,7 @@ fn check(location: &Location, access: &FileAccess) -> Result<(), VendError> {
     }
     let of_s3 = [&access.role_arn, &access.external_id, &access.sts_endpoint];
     if !is_s3 && of_s3.iter().any(|it| it.is_some()) {
-        return rejection("role_arn, external_id and sts_endpoint are for S3");
+        return rejection("role_arn, external_id and sts_endpoint apply only to S3");
     }
     if is_s3 && vends && access.role_arn.is_none() && access.sts_endpoint.is_none() {
         return rejection(

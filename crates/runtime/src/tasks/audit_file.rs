@@ -17,9 +17,9 @@ pub(super) async fn reopen_on_sighup(
             () = hangups.next() => {}
         }
         match catalog.access().reopen_audit() {
-            Ok(()) => tracing::info!("SIGHUP: audit log opened again"),
+            Ok(()) => tracing::info!("SIGHUP: audit log reopened"),
             Err(error) => {
-                tracing::error!(%error, "SIGHUP: audit log not opened again: lines go to the previous file")
+                tracing::error!(%error, "SIGHUP: cannot reopen the audit log: lines go to the previous file")
             }
         }
     }

@@ -59,7 +59,9 @@ impl PolicyFiles {
                 }
                 if self.wrong.as_ref() != Some(&why) {
                     self.counters.policy_reload_failures.add(1);
-                    tracing::error!("policy files have changed, the earlier stay in force: {why}");
+                    tracing::error!(
+                        "policy files have changed, but the previous ones stay in force: {why}"
+                    );
                     self.wrong = Some(why);
                 }
             }

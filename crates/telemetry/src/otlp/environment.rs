@@ -55,7 +55,8 @@ pub fn settings(variables: &BTreeMap<String, String>) -> Result<OtlpSettings, St
     ];
     for (name, setting) in times {
         if let Some(text) = get(name) {
-            *setting = text.parse().map_err(|_| format!("{name}: no number of milliseconds"))?;
+            *setting =
+                text.parse().map_err(|_| format!("{name}: expected a number of milliseconds"))?;
         }
     }
     if let Some(list) = get("OTEL_EXPORTER_OTLP_HEADERS") {
@@ -81,15 +82,13 @@ fn ratio(sampler: &str, argument: Option<&str>) -> Result<Ratio, String> {
     match sampler {
         "parentbased_always_on" | "always_on" => Ok(Ratio::ONE),
         "parentbased_always_off" | "always_off" => Ok(Ratio::NONE),
-        "parentbased_traceidratio" | "traceidratio" => {
-            match argument {
-                None => Ok(Ratio::ONE),
-                Some(text) => text.parse().ok().and_then(Ratio::new).ok_or_else(|| {
-                    format!("OTEL_TRACES_SAMPLER_ARG: {text} is no number from 0 to 1")
-                }),
-            }
-        }
-        other => Err(format!("OTEL_TRACES_SAMPLER: {other} is not known here")),
+        "parentbased_traceidratio" | "traceidratio" => match argument {
+            None => Ok(Ratio::ONE),
+            Some(text) => text.parse().ok().and_then(Ratio::new).ok_or_else(|| {
+                format!("OTEL_TRACES_SAMPLER_ARG: {text} is not a number from 0 to 1")
+            }),
+        },
+        other => Err(format!("OTEL_TRACES_SAMPLER: {other} is not supported")),
     }
 }
 
@@ -98,8 +97,7 @@ fn pairs(variable: &str, list: &str) -> Result<BTreeMap<String, String>, String>
     let mut pairs = BTreeMap::new();
     for pair in list.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
         // The error must not repeat the value, which may be a secret.
-        let wrong =
-            || format!("{variable}: pairs of name=value are needed, with commas between them");
+        let wrong = || format!("{variable}: expected name=value pairs, separated by commas");
         let (name, value) = pair.split_once('=').ok_or_else(wrong)?;
         let value = percent_encoding::percent_decode_str(value.trim()).decode_utf8();
         let value = value.map_err(|_| wrong())?.into_owned();

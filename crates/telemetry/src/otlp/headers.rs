@@ -9,7 +9,7 @@ use crate::settings::OtlpSettings;
 pub(super) fn headers(settings: &OtlpSettings) -> Result<HeaderMap, InvalidOtlp> {
     let mut headers = HeaderMap::new();
     for (name, value) in &settings.headers {
-        let wrong = || InvalidOtlp(format!("headers.{name}: this cannot be a header"));
+        let wrong = || InvalidOtlp(format!("headers.{name}: not a valid header"));
         let name = HeaderName::try_from(name.as_str()).map_err(|_| wrong())?;
         let mut value = HeaderValue::try_from(value.reveal()).map_err(|_| wrong())?;
         value.set_sensitive(true);

@@ -133,7 +133,7 @@ impl ExportCounts {
         for (result, count) in [("sent", &self.sent), ("lost", &self.lost)] {
             let series = super::collection::attributes([("result", result)]);
             let count = count.load(Ordering::Relaxed);
-            let help = "Looks at all metrics.";
+            let help = "Exports of metrics, by result.";
             into.counter("slateberg.otlp.metrics.exports", "{export}", help, series, count);
         }
     }
@@ -168,7 +168,7 @@ impl MetricsTask {
                 return;
             }
             let lost = self.counts.lost.load(Ordering::Relaxed);
-            loss_log.log_losses(lost, "looks at metrics");
+            loss_log.log_losses(lost, "exports of metrics");
         }
     }
 

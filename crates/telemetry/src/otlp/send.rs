@@ -49,7 +49,7 @@ fn check_url(setting: &str, url: &str) -> Result<(), InvalidOtlp> {
     let url = reqwest::Url::parse(url).map_err(|error| wrong(error.to_string()))?;
     match url.scheme() {
         "http" | "https" => Ok(()),
-        other => Err(wrong(format!("{other}: a URL of http or https is needed"))),
+        other => Err(wrong(format!("{other}: expected an http or https URL"))),
     }
 }
 
