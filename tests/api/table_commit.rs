@@ -60,6 +60,40 @@ async fn commit_with_met_requirements_succeeds() {
 }
 
 #[tokio::test]
+async fn repeated_append_is_acknowledged_again_and_writes_nothing() {
+    let app = TestApp::with_table().await;
+    let requirements =
+        vec![json!({ "type": "assert-table-uuid", "uuid": uuid(&app).await }), main_is(None)];
+    let append_first = || app.commit("ns", "t", requirements.clone(), append(1, None, 1));
+    let first = append_first().await.expect(200);
+    let before = app.dump().await;
+    let again = append_first().await.expect(200);
+    assert_eq!(again.body, first.body);
+    assert_eq!(app.dump().await, before);
+
+    let next =
+        app.commit("ns", "t", vec![main_is(Some(1))], append(2, Some(1), 2)).await.expect(200);
+    let again = append_first().await.expect(200);
+    assert_eq!(again.body, next.body);
+    let mut other = append(1, None, 1);
+    other[0]["snapshot"]["summary"]["operation"] = "overwrite".into();
+    app.commit("ns", "t", requirements.clone(), other).await.expect(409);
+}
+
+#[tokio::test]
+async fn concurrent_copies_of_an_append_are_all_acknowledged_and_applied_once() {
+    let app = TestApp::with_table().await;
+    let copies =
+        join_all((0..8).map(|_| app.commit("ns", "t", vec![main_is(None)], append(1, None, 1))));
+    for copy in copies.await {
+        assert_eq!(copy.expect(200).body["metadata"]["current-snapshot-id"], 1);
+    }
+    let loaded = app.get(TABLE).await.expect(200);
+    assert_eq!(loaded.body["metadata"]["snapshots"].as_array().map(Vec::len), Some(1));
+    assert_eq!(loaded.body["metadata"]["metadata-log"].as_array().map(Vec::len), Some(1));
+}
+
+#[tokio::test]
 async fn failed_requirement_is_in_the_error() {
     let app = TestApp::with_table().await;
     let uuid = uuid(&app).await;

@@ -48,6 +48,19 @@ async fn transaction_changes_all_tables() {
 }
 
 #[tokio::test]
+async fn repeated_transaction_of_appends_is_acknowledged_again() {
+    let app = with_tables(&["a", "b"]).await;
+    let appends = || {
+        let change_of = |name| change(name, json!([main_is(None)]), json!(append(1, None, 1)));
+        transaction(["a", "b"].map(change_of))
+    };
+    app.post(COMMIT, appends()).await.expect(204);
+    let before = app.dump().await;
+    app.post(COMMIT, appends()).await.expect(204);
+    assert_eq!(app.dump().await, before);
+}
+
+#[tokio::test]
 async fn transaction_with_one_failing_change_changes_no_table() {
     let app = with_tables(&["a", "b", "c"]).await;
     app.create_view("ns", "v").await;

@@ -12,6 +12,7 @@
 
 mod finish;
 mod layout;
+mod repeated;
 mod snapshot_sets;
 mod snapshots;
 
@@ -64,18 +65,36 @@ pub struct AppliedCommit {
 /// Applies a commit to a table. Without a base, creates the table, as at the end of a create
 /// transaction. This function only requires that `assert-create` holds. The caller decides whether
 /// a missing table may be created.
+///
+/// A commit whose snapshots the table already contains has no effect if the table also contains the
+/// result of its other updates: its client sends it again because it received no response. (The
+/// reference refuses such a commit.)
 pub fn apply(
     base: Option<CommitBase<'_>>,
     requirements: &[TableRequirement],
-    updates: Vec<TableUpdate>,
+    updates: &[TableUpdate],
+    ctx: &CommitContext,
+) -> Result<AppliedCommit, Refusal> {
+    match (evaluate(base, requirements, updates, ctx), base) {
+        (Err(_), Some(base)) if repeated::is_repeated(base, requirements, updates, ctx) => {
+            Ok(AppliedCommit { metadata: base.metadata.clone(), changed: false })
+        }
+        (applied, _) => applied,
+    }
+}
+
+fn evaluate(
+    base: Option<CommitBase<'_>>,
+    requirements: &[TableRequirement],
+    updates: &[TableUpdate],
     ctx: &CommitContext,
 ) -> Result<AppliedCommit, Refusal> {
     check_requirements(base.map(|base| base.metadata), requirements)?;
     let mut builder = match base {
         Some(base) => Builder::from_base(base, ctx),
-        None => Builder::from_nothing(&updates, ctx)?,
+        None => Builder::from_nothing(updates, ctx)?,
     };
-    updates.into_iter().try_for_each(|update| builder.apply(update))?;
+    updates.iter().cloned().try_for_each(|update| builder.apply(update))?;
     builder.finish()
 }
 

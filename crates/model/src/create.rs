@@ -101,7 +101,7 @@ pub fn new_table(new: NewTable, ctx: &CommitContext) -> Result<TableMetadata, Re
         TableUpdate::SetLocation { location: new.location },
         TableUpdate::SetProperties { updates: stored_properties(new.properties) },
     ];
-    Ok(commit::apply(None, &[], updates, ctx)?.metadata)
+    Ok(commit::apply(None, &[], &updates, ctx)?.metadata)
 }
 
 fn fresh_sort_source(

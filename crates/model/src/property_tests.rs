@@ -219,10 +219,10 @@ fn check_commit(base: &TableMetadata, changes: &Value) {
     let parsed: Vec<TableUpdate> =
         list.iter().filter_map(|update| TableUpdate::parse(&raw(update)).ok()).collect();
     let base = CommitBase { metadata: base, metadata_location: Some(METADATA_LOCATION) };
-    if let Ok(applied) = apply(Some(base), &[], parsed.clone(), &ctx(i64::MAX)) {
+    if let Ok(applied) = apply(Some(base), &[], &parsed, &ctx(i64::MAX)) {
         assert_readable(&applied.metadata);
     }
-    if let Ok(applied) = apply(None, &[], parsed, &ctx(0)) {
+    if let Ok(applied) = apply(None, &[], &parsed, &ctx(0)) {
         assert_readable(&applied.metadata);
     }
 }

@@ -95,7 +95,7 @@ pub(crate) fn commit_with_requirements(
         .collect::<Result<_, _>>()?;
     let ctx = ctx(base.last_updated_ms + 1000);
     let base = CommitBase { metadata: base, metadata_location: Some(METADATA_LOCATION) };
-    apply(Some(base), &requirements, updates(&changes)?, &ctx)
+    apply(Some(base), &requirements, &updates(&changes)?, &ctx)
 }
 
 /// Applies a commit. Asserts that it changes something and that its result survives a round trip.

@@ -124,7 +124,7 @@ fn commits(base: TableMetadata) -> Cost {
         let start = Instant::now();
         let base =
             CommitBase { metadata: &current, metadata_location: Some("s3://b/m.metadata.json") };
-        let applied = apply(Some(base), &requirements, updates, &context);
+        let applied = apply(Some(base), &requirements, &updates, &context);
         cost.apply += start.elapsed();
         let AppliedCommit { metadata, .. } = applied.expect("the commit is accepted");
         let start = Instant::now();

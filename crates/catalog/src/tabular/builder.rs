@@ -71,8 +71,8 @@ impl<'a, M: TabularMetadata> CommitBuilder<'a, M> {
         // An intermediate state has no metadata file, and no entry in the metadata log.
         let metadata_location = (!self.has_changed()).then_some(before);
         let base = Some((&*self.metadata, metadata_location));
-        let updates = change.updates.clone();
-        let Some(metadata) = M::apply(base, &change.requirements, updates, &self.context)? else {
+        let Some(metadata) = M::apply(base, &change.requirements, &change.updates, &self.context)?
+        else {
             return Ok(false);
         };
         let (tabulars, warehouse) = (self.tabulars, self.warehouse);

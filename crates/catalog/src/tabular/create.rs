@@ -137,7 +137,7 @@ impl Tabulars {
             default_location: Some(self.default_location(&cx.warehouse, &namespace, &ident, id)),
         };
         let unchanged = || Error::internal("a commit that creates a table has no effect");
-        let metadata = M::apply(None, &requirements, updates, &context)?.ok_or_else(unchanged)?;
+        let metadata = M::apply(None, &requirements, &updates, &context)?.ok_or_else(unchanged)?;
         self.new_version(cx, &namespace, (id, &ident), metadata, now_ms).await
     }
 

@@ -66,7 +66,7 @@ pub trait TabularMetadata: Debug + Clone + Send + Sync + 'static {
     fn apply(
         base: Option<(&Self, Option<&str>)>,
         requirements: &[Self::Requirement],
-        updates: Vec<Self::Update>,
+        updates: &[Self::Update],
         context: &CommitContext,
     ) -> std::result::Result<Option<Self>, Refusal>;
 
@@ -125,7 +125,7 @@ impl TabularMetadata for TableMetadata {
     fn apply(
         base: Option<(&Self, Option<&str>)>,
         requirements: &[TableRequirement],
-        updates: Vec<TableUpdate>,
+        updates: &[TableUpdate],
         context: &CommitContext,
     ) -> std::result::Result<Option<Self>, Refusal> {
         let base =
@@ -220,11 +220,11 @@ impl TabularMetadata for ViewMetadata {
     fn apply(
         base: Option<(&Self, Option<&str>)>,
         requirements: &[ViewRequirement],
-        updates: Vec<ViewUpdate>,
+        updates: &[ViewUpdate],
         context: &CommitContext,
     ) -> std::result::Result<Option<Self>, Refusal> {
         let base = base.map(|(metadata, _)| metadata);
-        let applied = view_commit::apply(base, requirements, updates, context)?;
+        let applied = view_commit::apply(base, requirements, updates.to_vec(), context)?;
         Ok(applied.changed.then_some(applied.metadata))
     }
 

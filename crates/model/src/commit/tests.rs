@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 
 use super::super::snapshot::SnapshotRefKind;
 use super::super::testing::{
-    CREATED_MS, METADATA_LOCATION, add_snapshot, assert_round_trip, columns, commit, committed,
-    conflict, ctx, invalid, set_ref, snapshot, table, table_with_snapshots, updates,
+    CREATED_MS, METADATA_LOCATION, add_snapshot, assert_round_trip, columns, commit,
+    commit_with_requirements, committed, conflict, ctx, invalid, set_ref, snapshot, table,
+    table_with_snapshots, updates,
 };
 use super::*;
 
@@ -91,7 +92,7 @@ fn a_commit_logs_the_document_it_replaces_and_the_time() {
     // If the clock of a server is slow, the time of the document stays the same.
     let base = CommitBase { metadata: &next, metadata_location: Some(METADATA_LOCATION) };
     let changes = updates(&json!([set_properties(json!({"a": "2"}))])).expect("updates");
-    let applied = apply(Some(base), &[], changes, &ctx(CREATED_MS - 500_000)).expect("a commit");
+    let applied = apply(Some(base), &[], &changes, &ctx(CREATED_MS - 500_000)).expect("a commit");
     assert_eq!(applied.metadata.last_updated_ms, next.last_updated_ms);
 }
 
@@ -315,7 +316,7 @@ fn conflicting_snapshots_are_refused() {
     let ctx = CommitContext { default_location: Some("s3://b".to_owned()), ..ctx(CREATED_MS) };
     let early = updates(&json!([add_snapshot(snapshot(1, None, 1))])).expect("updates");
     assert_eq!(
-        apply(None, &[], early, &ctx).map(|_| ()),
+        apply(None, &[], &early, &ctx).map(|_| ()),
         Err(Refusal::invalid("Attempting to add a snapshot before a schema is added"))
     );
 }
@@ -506,4 +507,87 @@ fn many_removals_and_additions_in_one_commit_stay_linear() {
     let next = commit(&base, json!(most)).expect("a commit").metadata;
     assert_eq!(snapshot_ids(&next), [1]);
     assert_round_trip(&next);
+}
+
+/// The append of snapshot 3 to `table_with_snapshots(2, 2)`, with the requirements of its client.
+fn third_append() -> (Value, Value) {
+    let requirements = json!([
+        {"type": "assert-table-uuid", "uuid": table(2).table_uuid},
+        {"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": 2},
+    ]);
+    (requirements, json!([add_snapshot(snapshot(3, Some(2), 3)), set_ref("main", "branch", 3)]))
+}
+
+fn after_third_append() -> TableMetadata {
+    let (requirements, changes) = third_append();
+    let applied = commit_with_requirements(&table_with_snapshots(2, 2), requirements, changes);
+    applied.expect("the first append is accepted").metadata
+}
+
+#[test]
+fn repeated_append_is_accepted_without_effect() {
+    let (requirements, changes) = third_append();
+    let once = after_third_append();
+    let appended = json!([add_snapshot(snapshot(4, Some(3), 4)), set_ref("main", "branch", 4)]);
+    let with_a_later_append = committed(&once, appended);
+    let with_other_properties = committed(&once, json!([set_properties(json!({"owner": "b"}))]));
+    for table in [once, with_a_later_append, with_other_properties] {
+        let again = commit_with_requirements(&table, requirements.clone(), changes.clone());
+        let again = again.expect("the repetition is accepted");
+        assert!(!again.changed);
+        assert_eq!(again.metadata, table);
+    }
+}
+
+#[test]
+fn repeated_append_with_another_update_that_does_not_hold_is_refused() {
+    let (requirements, changes) = third_append();
+    let once = after_third_append();
+    let with = |update: Value| {
+        let mut changes = changes.clone();
+        changes.as_array_mut().expect("updates").push(update);
+        commit_with_requirements(&once, requirements.clone(), changes)
+    };
+    assert!(with(set_properties(json!({"new": "property"}))).is_err());
+    assert!(with(set_ref("audit", "branch", 3)).is_err());
+    assert!(with(set_ref("main", "branch", 1)).is_err());
+    assert!(with(json!({"action": "remove-snapshots", "snapshot-ids": [1]})).is_err());
+    let held = json!({"write.parquet.compression-codec": "zstd"});
+    assert!(!with(set_properties(held)).expect("the property is set already").changed);
+}
+
+#[test]
+fn append_with_the_id_of_a_different_snapshot_is_refused() {
+    let once = after_third_append();
+    let mut other = snapshot(3, Some(2), 3);
+    other["manifest-list"] = "s3://b/t/metadata/snap-other.avro".into();
+    let changes = json!([add_snapshot(other), set_ref("main", "branch", 3)]);
+    assert_eq!(invalid(&once, changes), "Snapshot already exists for id: 3");
+}
+
+#[test]
+fn repeated_append_after_a_rollback_is_refused() {
+    let (requirements, changes) = third_append();
+    let rolled_back = committed(&after_third_append(), json!([set_ref("main", "branch", 1)]));
+    assert!(commit_with_requirements(&rolled_back, requirements, changes).is_err());
+}
+
+#[test]
+fn repeated_append_to_another_table_is_refused() {
+    let (_, changes) = third_append();
+    let requirements = json!([{"type": "assert-table-uuid", "uuid": Uuid::from_u128(404)}]);
+    assert!(commit_with_requirements(&after_third_append(), requirements, changes).is_err());
+}
+
+#[test]
+fn repeated_append_to_a_table_with_a_cycle_of_parents_is_refused() {
+    let cycle = json!([
+        add_snapshot(snapshot(5, Some(6), 5)),
+        add_snapshot(snapshot(6, Some(5), 6)),
+        add_snapshot(snapshot(7, None, 7)),
+        set_ref("main", "branch", 6),
+    ]);
+    let table = committed(&table_with_snapshots(2, 2), cycle);
+    let changes = json!([add_snapshot(snapshot(7, None, 7)), set_ref("main", "branch", 7)]);
+    assert_eq!(invalid(&table, changes), "Snapshot already exists for id: 7");
 }

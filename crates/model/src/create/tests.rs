@@ -164,7 +164,7 @@ fn a_staged_table_is_created_by_its_updates() {
             ..ctx(CREATED_MS)
         };
         let create = [super::super::requirement::TableRequirement::NotExist];
-        commit::apply(None, &create, updates(changes)?, &ctx).map(|applied| applied.metadata)
+        commit::apply(None, &create, &updates(changes)?, &ctx).map(|applied| applied.metadata)
     };
     let table = create(&changes, Some("s3://b/default/")).expect("a table");
     assert_eq!(table.format_version, 1);

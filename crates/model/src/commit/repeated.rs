@@ -1,0 +1,71 @@
+//! Recognizes a commit that the table already contains.
+//!
+//! If the response to an append is lost, the client sends the same commit again. The table has
+//! moved on by then, by this very commit, so that its requirements fail. A client that gets a
+//! conflict deletes the files of its snapshot, although the table contains them. Therefore, the
+//! repetition is accepted without effect.
+
+use std::collections::HashMap;
+
+use super::super::requirement::TableRequirement;
+use super::super::snapshot::{Snapshot, SnapshotRef};
+use super::super::update::TableUpdate;
+use super::{Builder, CommitBase, CommitContext};
+
+/// Whether the table contains the result of this commit: the same snapshots in the history of the
+/// same branches, and the result of all other updates.
+pub(super) fn is_repeated(
+    base: CommitBase<'_>,
+    requirements: &[TableRequirement],
+    updates: &[TableUpdate],
+    ctx: &CommitContext,
+) -> bool {
+    let table = base.metadata;
+    let added: Vec<&Snapshot> = updates
+        .iter()
+        .filter_map(|update| match update {
+            TableUpdate::AddSnapshot { snapshot } => Some(&**snapshot),
+            _ => None,
+        })
+        .collect();
+    // Most refused commits end here, without a map of all snapshots.
+    if added.first().is_none_or(|new| table.snapshot(new.snapshot_id).is_none()) {
+        return false;
+    }
+    let known: HashMap<i64, &Snapshot> =
+        table.snapshots.iter().map(|snapshot| (snapshot.snapshot_id, &**snapshot)).collect();
+    if !added.iter().all(|new| known.get(&new.snapshot_id) == Some(new)) {
+        return false;
+    }
+    // The other requirements describe the state before the commit.
+    let same_table = |requirement: &TableRequirement| match requirement {
+        TableRequirement::UuidMatch { uuid } => *uuid == table.table_uuid,
+        _ => true,
+    };
+    let mut builder = Builder::from_base(base, ctx);
+    let holds = |update: &TableUpdate| match update {
+        TableUpdate::AddSnapshot { .. } => true,
+        TableUpdate::SetSnapshotRef { ref_name, reference }
+            if added.iter().any(|new| new.snapshot_id == reference.snapshot_id) =>
+        {
+            table.refs.get(ref_name).is_some_and(|it| leads_to(it, reference, &known))
+        }
+        other => builder.apply(other.clone()).is_ok(),
+    };
+    requirements.iter().all(same_table)
+        && updates.iter().all(holds)
+        && builder.finish().is_ok_and(|applied| !applied.changed)
+}
+
+/// Whether a branch or tag points to the snapshot of `wanted` or to a descendant of it, and is
+/// otherwise equal to `wanted`.
+fn leads_to(current: &SnapshotRef, wanted: &SnapshotRef, known: &HashMap<i64, &Snapshot>) -> bool {
+    if (SnapshotRef { snapshot_id: current.snapshot_id, ..wanted.clone() }) != *current {
+        return false;
+    }
+    let parent = |id: &i64| known.get(id).and_then(|snapshot| snapshot.parent_snapshot_id);
+    // Limited, because a registered metadata file may contain a cycle of parents.
+    std::iter::successors(Some(current.snapshot_id), parent)
+        .take(known.len() + 1)
+        .any(|id| id == wanted.snapshot_id)
+}
