@@ -58,28 +58,28 @@ build: ours
 unit: ours ## the Rust tests: unit, tidy, API, crash, isolation, load generator
 	cargo test $(TESTED) --workspace
 
-tidy: ours ## that the house is in order
+tidy: ours ## rules of the code base: layers, imports, wording, figures
 	cargo test $(TESTED) --test tidy
 
 api: ours ## the HTTP API, bad input and the fuzz loop
 	cargo test $(TESTED) --test api
 
-crash: ours ## kill -9, a failing object store, lost answers
+crash: ours ## kill -9, failing object stores, lost responses
 	cargo test $(TESTED) --test crash
 
-isolation: ours ## concurrent histories have a serial order
+isolation: ours ## concurrent histories are serializable
 	cargo test $(TESTED) --test isolation
 
 rck: build ## Iceberg's own catalog suites (needs JDK 17+ and Maven)
 	scripts/with-server tests/rck/run.sh
 
-rckauth: build ## the same with an API key, on a server that asks for one
+rckauth: build ## the same with an API key, on a server with authentication
 	SLATEBERG_SECURED=1 scripts/with-server tests/rck/run.sh
 
 clients: build ## PyIceberg and Spark (needs Python 3.11+, JDK 17+ and Maven)
 	tests/clients/run.sh
 
-snippets: build ## commands of the documentation do what it says (needs Python 3.11+)
+snippets: build ## the commands in the documentation work as described (needs Python 3.11+)
 	tests/snippets/run.sh
 
 # The first run downloads and builds third-party tools, which takes some minutes.
@@ -91,7 +91,7 @@ kube: ## the Helm chart on a real API server of Kubernetes (needs Python 3.11+, 
 	tests/kube/run.sh
 
 # The first run builds the store and toxiproxy into $(CACHE)/bench.
-networks: build ## races between writers, and networks that fail, with versitygw and toxiproxy (needs Go)
+networks: build ## races between writers, and failing networks, with versitygw and toxiproxy (needs Go)
 	ONLY=s3 scripts/with-store versitygw scripts/store-suites
 
 # The first run builds MinIO, which takes ten minutes. LONG=1 kills 50 times and stops the store for
@@ -104,15 +104,15 @@ stores: build ## the Rust suites on MinIO, versitygw and Azurite, plain and encr
 	$(if $(QUICK),,SLATEBERG_TEST_KEY_FILE="$(CACHE)/test-key" ONLY=crash scripts/with-store minio scripts/store-suites)
 	SLATEBERG_CRASH_ROUNDS=$(if $(LONG),50,10) scripts/with-store minio cargo test $(TESTED) --test crash -- --nocapture kills::
 
-e2e: build deploy-check stores ## beside real servers of others: Keycloak, Trino, MinIO, Jaeger, k6 (needs Python 3.11+, Java 24+, Maven, Go)
+e2e: build deploy-check stores ## with real servers: Keycloak, Trino, MinIO, Jaeger, k6 (needs Python 3.11+, Java 24+, Maven, Go)
 	tests/e2e/run.sh
 	SLATEBERG_SECURED=1 scripts/with-server k6/run.sh smoke
 
-kms: build ## with keys in an emulator of AWS KMS (needs Python 3.11+)
+kms: build ## encryption with an emulator of AWS KMS (needs Python 3.11+)
 	tests/kms/run.sh
 
 # Compiler flags change the build of every crate. Therefore this target has its own directory.
-console: ## the build that tokio-console looks at
+console: ## build for tokio-console
 	RUSTFLAGS='--cfg tokio_unstable' cargo clippy --locked --features console --bins \
 		--target-dir "$(CACHE)/target-console" -- --deny warnings
 
@@ -122,7 +122,7 @@ figures: ours ## start-up time, memory and size of the release binary
 
 # The first run also builds for half an hour, into $(CACHE)/bench. QUICK=1 omits the long
 # measurements.
-bench: ours ## compare with peers: all of it in an hour, QUICK=1 in minutes, ONLY=operations,kv,...
+bench: ours ## compare with other catalogs: an hour, or minutes with QUICK=1, ONLY=operations,kv,...
 	cargo build --release --locked --package slateberg --package slateberg-bench
 	SLATEBERG_BIN=$(CARGO_TARGET_DIR)/release/slateberg python3 benches/run.py \
 		$(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY)) $(if $(OUTPUT),--output $(OUTPUT))
@@ -133,7 +133,7 @@ k6: ours ## load by k6, with objectives: LOAD_SECONDS=, LOAD_CLIENTS=, SCENARIOS
 	SLATEBERG_BIN=$(CARGO_TARGET_DIR)/release/slateberg SLATEBERG_SECURED=1 scripts/with-server k6/run.sh $(SCENARIOS)
 	$(if $(PUBLISH),python3 k6/report.py "$(CACHE)/k6")
 
-wrk: ours ## what a server can do at most (needs wrk)
+wrk: ours ## maximum throughput of a server (needs wrk)
 	cargo build --release --locked --package slateberg
 	SLATEBERG_BIN=$(CARGO_TARGET_DIR)/release/slateberg SLATEBERG_SECURED=1 scripts/with-server k6/wrk/run.sh
 
@@ -152,28 +152,28 @@ C_REMAP = -ffile-prefix-map=$(CURDIR)=/slateberg -ffile-prefix-map=$(CARGO_HOME)
 COMMIT = $(shell git rev-parse HEAD 2>&- || echo unknown)
 
 # C code embeds its compilation time unless SOURCE_DATE_EPOCH is set.
-static: ours ## the static binary that images and releases are made of
+static: ours ## the static binary for images and releases
 	SLATEBERG_COMMIT='$(COMMIT)' SOURCE_DATE_EPOCH=0 CFLAGS='$(C_REMAP)' CXXFLAGS='$(C_REMAP)' RUSTFLAGS='-C target-feature=+crt-static $(REMAP)' \
 		cargo build --release --locked --package slateberg --target $(TARGET)
 
-image: static ## a container image, by docker, podman or buildah
+image: static ## build a container image with docker, podman or buildah
 	scripts/image $(STATIC_BIN) $(TAG)
 
 # One of the tests builds the image with buildah. Without buildah, the suite would pass without that
 # test.
-image-check: static build ## that the image is the same each time, and runs on what it cannot write, beside MinIO (as root)
+image-check: static build ## the image is reproducible, and runs on a read-only file system with MinIO (as root)
 	@command -v buildah >/dev/null || { echo 'image-check: there is no buildah' >&2; exit 1; }
 	SLATEBERG_STATIC_BIN=$(STATIC_BIN) tests/deploy/run.sh test_container.py
 
 dist: static ## a release in dist/: binary, bill of materials, chart, checksums
 	scripts/dist $(STATIC_BIN) $(TARGET) dist
 
-deny: ## licences and sources of what is built in; ADVISORIES=1 for known holes too, which takes a network
+deny: ## licences and sources of dependencies; ADVISORIES=1 also checks for known vulnerabilities (needs a network)
 	scripts/tools cargo-deny
 	$(CACHE)/tools/bin/cargo-deny --locked check licenses bans sources $(if $(ADVISORIES),advisories)
 
-book: ## the documentation as a book, in $(CACHE)/book
+book: ## build the documentation as a book, in $(CACHE)/book
 	scripts/tools mdbook
 	$(CACHE)/tools/bin/mdbook build docs --dest-dir "$(CACHE)/book"
 
-docs: snippets book ## the commands of the documentation, and the book
+docs: snippets book ## check the commands in the documentation, and build the book

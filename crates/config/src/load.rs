@@ -54,7 +54,7 @@ pub struct LoadedSettings {
     pub warnings: Vec<Problem>,
     layers: Vec<Layer>,
     /// Files that cannot be read.
-    broken: Vec<PathBuf>,
+    unreadable_files: Vec<PathBuf>,
 }
 
 /// Reads the settings.
@@ -74,13 +74,14 @@ pub fn read(sources: &Sources) -> LoadedSettings {
         problems.push(problem);
         Vec::new()
     });
-    let mut broken: Vec<_> = problems.iter().filter_map(|it| it.file().cloned()).collect();
+    let mut unreadable_files: Vec<_> =
+        problems.iter().filter_map(|it| it.file().cloned()).collect();
     let read = files.iter().map(|file| Layer::file(file)).chain([Layer::environment()]);
     for layer in read {
         match layer {
             Ok(layer) => layers.push(layer),
             Err(problem) => {
-                broken.extend(problem.file().cloned());
+                unreadable_files.extend(problem.file().cloned());
                 problems.push(problem);
             }
         }
@@ -100,12 +101,14 @@ pub fn read(sources: &Sources) -> LoadedSettings {
                 settings.ambient_options = ambient_options();
                 leave_out_default_warehouse(&mut settings, &layers);
                 match environment::settings(&variables(&[environment::PREFIX])) {
-                    Ok(told) => settings.telemetry.otlp = settings.telemetry.otlp.or(told),
+                    Ok(from_environment) => {
+                        settings.telemetry.otlp = settings.telemetry.otlp.or(from_environment)
+                    }
                     Err(message) => {
                         problems.push(Problem::new(SettingSource::Default, "", message))
                     }
                 }
-                return LoadedSettings { settings, problems, warnings, layers, broken };
+                return LoadedSettings { settings, problems, warnings, layers, unreadable_files };
             }
             Err(error) => error,
         };
@@ -117,15 +120,15 @@ pub fn read(sources: &Sources) -> LoadedSettings {
             None => break,
         }
     }
-    LoadedSettings { settings: Settings::default(), problems, warnings, layers, broken }
+    LoadedSettings { settings: Settings::default(), problems, warnings, layers, unreadable_files }
 }
 
 impl LoadedSettings {
     /// Returns the names of the sources, those with higher precedence later. Unreadable files come
     /// first.
     pub fn sources(&self) -> Vec<String> {
-        let broken = self.broken.iter().map(|file| file.display().to_string());
-        broken.chain(self.layers.iter().filter_map(Layer::name)).collect()
+        let unreadable_files = self.unreadable_files.iter().map(|file| file.display().to_string());
+        unreadable_files.chain(self.layers.iter().filter_map(Layer::name)).collect()
     }
 
     /// Adds the position of the key to a problem that other code found.
@@ -154,8 +157,8 @@ impl LoadedSettings {
 /// defines `warehouses.default` explicitly.
 fn leave_out_default_warehouse(settings: &mut Settings, layers: &[Layer]) {
     let path = ["warehouses".to_owned(), DEFAULT_WAREHOUSE.to_owned()];
-    let is_told = layers.iter().any(|layer| layer.has(&path));
-    if settings.default_warehouse != DEFAULT_WAREHOUSE && !is_told {
+    let is_set = layers.iter().any(|layer| layer.has(&path));
+    if settings.default_warehouse != DEFAULT_WAREHOUSE && !is_set {
         settings.warehouses.remove(DEFAULT_WAREHOUSE);
     }
 }

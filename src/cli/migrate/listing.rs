@@ -6,8 +6,8 @@ use reqwest::Method;
 use serde_json::Value;
 
 use super::error::MigrateError;
-use super::found::{Contents, SourceNamespace, SourceTabular};
 use super::rest::{Response, Rest, plural};
+use super::source_objects::{Contents, SourceNamespace, SourceTabular};
 use slateberg_base::progress::Phase;
 use slateberg_model::ident::TabularKind;
 

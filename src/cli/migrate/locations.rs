@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::error::MigrateError;
-use super::found::{Contents, LocatedMetadata, SourceTabular};
+use super::source_objects::{Contents, LocatedMetadata, SourceTabular};
 use slateberg_model::ident::TabularKind;
 use slateberg_objects::metadata_discovery::{newest_metadata, read_metadata};
 

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use super::arguments::Migrate;
 use super::error::MigrateError;
-use super::found::{Contents, LocatedMetadata, SourceNamespace, SourceTabular};
 use super::rest::{Response, Rest, located_metadata};
 use super::source::Source;
+use super::source_objects::{Contents, LocatedMetadata, SourceNamespace, SourceTabular};
 use slateberg_base::numbers::grouped;
 use slateberg_base::progress::Progress;
 use slateberg_model::ident::TabularKind;
@@ -44,7 +44,7 @@ enum ItemOutcome {
     Done,
     Present,
     /// The object exists, but its metadata or properties differ from those in the source.
-    Moved(String),
+    Diverged(String),
     Conflict(String),
     Failed(String),
 }
@@ -53,7 +53,7 @@ impl Tally {
     fn add(&mut self, end: &ItemOutcome) {
         let count = match end {
             ItemOutcome::Done => &mut self.done,
-            ItemOutcome::Present | ItemOutcome::Moved(_) => &mut self.present,
+            ItemOutcome::Present | ItemOutcome::Diverged(_) => &mut self.present,
             ItemOutcome::Conflict(_) => &mut self.conflicts,
             ItemOutcome::Failed(_) => &mut self.failed,
         };
@@ -82,7 +82,7 @@ impl ItemOutcome {
     fn note(&self, what: &str) -> Option<String> {
         match self {
             Self::Done | Self::Present => None,
-            Self::Moved(reason) => Some(format!("{what} exists already, {reason}")),
+            Self::Diverged(reason) => Some(format!("{what} exists already, {reason}")),
             Self::Conflict(reason) => Some(format!("conflict: {what}: {reason}")),
             Self::Failed(reason) => Some(format!("failed: {what}: {reason}")),
         }
@@ -204,7 +204,7 @@ impl Migration {
         if let Some(existing) = existing {
             let is_other = |(key, value): (&String, &String)| existing["properties"][key] != *value;
             return Ok(if found.properties.iter().any(is_other) {
-                ItemOutcome::Moved("with other properties, which it keeps".to_owned())
+                ItemOutcome::Diverged("with other properties, which it keeps".to_owned())
             } else {
                 ItemOutcome::Present
             });
@@ -269,7 +269,7 @@ impl Migration {
                 existing.uuid
             ))
         } else if existing.metadata_location != source_metadata.metadata_location {
-            ItemOutcome::Moved(format!(
+            ItemOutcome::Diverged(format!(
                 "at {}, while the source has {}",
                 existing.metadata_location, source_metadata.metadata_location
             ))

@@ -8,12 +8,12 @@
 
 mod arguments;
 mod error;
-mod found;
 mod listing;
 mod locations;
 mod migration;
 mod rest;
 mod source;
+mod source_objects;
 #[cfg(feature = "sql-migration")]
 mod sql;
 

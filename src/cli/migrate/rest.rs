@@ -9,7 +9,7 @@ use tokio::sync::Mutex;
 use url::form_urlencoded;
 
 use super::error::MigrateError;
-use super::found::{LocatedMetadata, SourceTabular};
+use super::source_objects::{LocatedMetadata, SourceTabular};
 use crate::cli::client::{ClientError, Connection, child_path, encoded, query};
 use slateberg_base::retry::Backoff;
 use slateberg_base::secret::Secret;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::arguments::{Kind, Migrate};
 use super::error::MigrateError;
-use super::found::{Contents, LocatedMetadata, SourceNamespace, SourceTabular};
+use super::source_objects::{Contents, LocatedMetadata, SourceNamespace, SourceTabular};
 #[cfg(feature = "sql-migration")]
 use super::sql;
 use super::{locations, rest};

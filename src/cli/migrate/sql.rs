@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rusqlite::{Connection, OpenFlags, Result as SqlResult};
 
 use super::error::MigrateError;
-use super::found::{Contents, SourceNamespace, SourceTabular};
+use super::source_objects::{Contents, SourceNamespace, SourceTabular};
 use slateberg_model::ident::TabularKind;
 
 /// The placeholder property that both libraries write for a namespace without properties.
