@@ -6,7 +6,7 @@
 //! | rank | module | contents |
 //! |---|---|---|
 //! | 9 | [`cli`] | the command line, one file for each subcommand |
-//! | 8 | [`app`] | the server: HTTP routes of an open catalog, connections, TLS, an orderly stop |
+//! | 8 | [`app`] | the server: HTTP routes of an open catalog, connections, TLS, shutdown |
 //! | 7 | [`api`] | HTTP: routes, errors, extraction of request inputs, the shapes of bodies |
 
 pub mod cli;

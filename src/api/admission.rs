@@ -16,8 +16,8 @@ use slateberg_config::server::Settings;
 /// Bodies are counted in units of this many bytes.
 const UNIT_BYTES: usize = 1024;
 
-/// Divides the maximum number of requests to derive the maximum number of unauthenticated requests
-/// whose body has not arrived yet.
+/// Divisor of the maximum number of requests. The quotient is the maximum number of unauthenticated
+/// requests whose body has not arrived yet.
 const UNAUTHENTICATED_DIVISOR: usize = 8;
 
 /// The permits for requests and for the memory of their bodies.

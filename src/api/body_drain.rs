@@ -3,7 +3,7 @@
 //! A client sends the whole announced body regardless of the response, and an HTTP/1.1 client may
 //! send its next request right after the body. A server that leaves the body unread has to close
 //! the connection, so that the client's next request fails unexpectedly. Therefore, the server
-//! reads and discards a short rest of the body. If the rest is long, the response announces
+//! reads and discards the rest of the body if it is short. Otherwise, the response announces
 //! `Connection: close`.
 
 use std::pin::Pin;
@@ -39,7 +39,7 @@ struct TrackedBody {
     rest: RestSlot,
 }
 
-/// Wraps the body of a request to observe whether it is read.
+/// Wraps the body of a request, to find the part that the handler leaves unread.
 pub fn track(request: Request) -> (Request, UnreadBody) {
     // In HTTP/2, each request has its own stream, which the response ends.
     let is_drainable = request.version() < Version::HTTP_2 && !request.body().is_end_stream();
@@ -58,7 +58,8 @@ pub fn track(request: Request) -> (Request, UnreadBody) {
 }
 
 impl UnreadBody {
-    /// Drains a short rest. Otherwise adds `Connection: close` to the response.
+    /// Drains the rest of the body. If it is too long or too slow, adds `Connection: close` to the
+    /// response.
     pub async fn drain(self, mut response: Response) -> Response {
         let Self { rest, long } = self;
         let rest = rest.and_then(|rest| rest.lock().unwrap_or_else(PoisonError::into_inner).take());

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-/// The compression level of gzip, as of zstd. Level 1 shrinks JSON to about a sixth of its size;
-/// higher levels take much more time and save few bytes.
+/// The compression levels. Level 1 shrinks JSON to about a sixth of its size. Higher levels take
+/// much more time and save few bytes.
 const GZIP_LEVEL: u32 = 1;
 const ZSTD_LEVEL: i32 = 1;
 

@@ -1,8 +1,8 @@
-//! CORS: answers preflight requests, by which browsers check whether a page of another origin may
-//! call the server.
+//! CORS: responds to preflight requests, with which browsers check whether a page of another origin
+//! may call the server.
 //!
-//! Pages send their credential in a header, as all clients do. `cross_origin` checks requests of
-//! pages without a credential, so that no page can use an identity that the browser supplies.
+//! Pages send their credential in a header, as all clients do. `cross_origin` checks requests that
+//! a page sends without one, so that no page can use an identity that the browser supplies.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -45,7 +45,7 @@ impl Cors {
         Some(Self(layer))
     }
 
-    /// Answers a preflight request. Passes any other request to the server, and adds the CORS
+    /// Responds to a preflight request. Passes any other request to `server`, and adds the CORS
     /// headers to the response.
     pub(super) fn handle<S>(&self, server: S, request: Request) -> BoxFuture<'static, Response>
     where

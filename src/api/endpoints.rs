@@ -1,7 +1,7 @@
 //! The endpoints that the server announces to clients.
 
-/// The `endpoints` of `GET /v1/config`: the routes of `catalog_routes` on which clients base
-/// decisions, spelled as in the specification.
+/// The `endpoints` of `GET /v1/config`, spelled as in the specification: the routes of
+/// `catalog_routes` whose support clients check.
 pub const ENDPOINTS: [&str; 27] = [
     "GET /v1/{prefix}/namespaces",
     "POST /v1/{prefix}/namespaces",

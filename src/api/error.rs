@@ -55,9 +55,9 @@ impl ApiError {
         Self::new(StatusCode::BAD_REQUEST, "BadRequestException", message)
     }
 
-    /// 415: the server does not decode the encoding of the request's body.
+    /// 415: the request's body has a content encoding, which the server does not decode.
     pub fn unsupported_encoding(encoding: &str) -> Self {
-        let message = format!("Unsupported Content-Encoding '{encoding}': send the body as it is");
+        let message = format!("Unsupported Content-Encoding '{encoding}': send the body unencoded");
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "BadRequestException", message)
     }
 

@@ -1,8 +1,8 @@
 //! Rate limits per address and per principal, as token buckets.
 //!
-//! A request beyond the limit is rejected with `Retry-After` and costs the server nothing else.
-//! Memory is bounded: beyond the maximum number of buckets, the least active ones are evicted and
-//! start again full.
+//! The server rejects a request beyond the limit with `Retry-After` and does no further work for
+//! it. Memory is bounded: beyond the maximum number of buckets, the least active ones are evicted.
+//! An evicted bucket is full when it is created again.
 
 use std::hash::Hash;
 use std::net::IpAddr;

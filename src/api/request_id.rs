@@ -2,5 +2,5 @@
 
 use axum::http::HeaderName;
 
-/// The header for the id by which a request is found in the logs of the client and of the server.
+/// The header with the id that identifies a request in the logs of the client and of the server.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");

@@ -25,7 +25,7 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// `LoadViewResult`.
 const LOAD_TAIL: &[u8] = br#","config":{}}"#;
 
-/// Expected bytes in front of the metadata.
+/// Expected size of the JSON in front of the metadata, in bytes.
 const HEAD_BYTES: usize = 512;
 
 /// Bodies of at most this size are copied into one buffer, which is faster than sending several.

@@ -71,7 +71,8 @@ impl ResponseCache {
         }
     }
 
-    /// Looks up a response in this coding, or else uncompressed.
+    /// Returns the cached response in this coding, or else the uncompressed one. Counts a hit or a
+    /// miss.
     pub fn get(&self, key: ResponseKey, coding: Coding) -> Option<CachedResponse> {
         let coded =
             (coding != Coding::Identity).then(|| self.entries.peek(&(key, coding))).flatten();

@@ -194,7 +194,7 @@ fn management_routes() -> [(&'static str, MethodRouter<ApiState>); 25] {
 async fn no_such_route(method: Method, uri: Uri) -> ApiError {
     let path = uri.path();
     let is_api = path.starts_with("/v1/") || path.starts_with("/management/");
-    // Other paths were probably guessed by a person with a browser.
+    // A person with a browser probably entered any other path.
     let hint = if is_api { "" } else { ". GET / describes this server" };
     let message = format!("No route for request: {method} {path}{hint}");
     ApiError::new(StatusCode::NOT_FOUND, "NotFoundException", message)

@@ -42,7 +42,7 @@ use slateberg_catalog::{self as catalog, Operation};
 use slateberg_model::principal::Principal;
 use slateberg_telemetry::traces::{self, TARGET};
 
-/// The path of the metrics. Prometheus expects it to need no credential.
+/// The path of the metrics. By default, Prometheus scrapes it without a credential.
 const METRICS: &str = "/metrics";
 
 /// The routes of a port, behind the checks of each request. Cheap to clone.
@@ -90,8 +90,8 @@ impl PortService {
         Self { routes, checks, cors: None }
     }
 
-    /// Adds CORS. Preflight requests are answered before authentication, because browsers send them
-    /// without a credential.
+    /// Adds CORS. The server responds to preflight requests before authentication, because browsers
+    /// send them without a credential.
     #[must_use]
     pub fn with_cors(self, cors: Option<Arc<Cors>>) -> Self {
         Self { cors, ..self }
@@ -273,7 +273,7 @@ impl AuthLayer {
     }
 
     /// Reserves memory for the body of an admitted request. An unauthenticated request gets memory
-    /// for a form only, and few of them may wait for their body.
+    /// only for a form, and only a few unauthenticated requests may wait for their body.
     fn reserve_body(&self, admission: &Admission, request: &mut Request) -> Result<(), AtCapacity> {
         if !has_body(request) {
             return Ok(());

@@ -34,7 +34,7 @@ pub struct Findings {
 }
 
 impl Findings {
-    /// Returns the value of a success. Records an error about a setting and returns `None`.
+    /// Returns the value of `Ok`. Records an error about a setting, and returns `None`.
     fn record<T>(&mut self, setting: &str, result: Result<T, BuildError>) -> Option<T> {
         let error = match result {
             Ok(value) => return Some(value),
@@ -48,7 +48,7 @@ impl Findings {
         None
     }
 
-    /// Returns the value of a success. Records an error about a setting's file and returns `None`.
+    /// Returns the value of `Ok`. Records an error about a setting's file, and returns `None`.
     fn record_file<T>(&mut self, setting: &str, result: Result<T, impl ToString>) -> Option<T> {
         match result {
             Ok(value) => Some(value),

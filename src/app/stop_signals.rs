@@ -2,9 +2,9 @@
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Receives the stop signals that arrive after its creation. A server creates it first: process 1
-/// of a container ignores signals that have no handler, so that a stop during the start would
-/// otherwise wait for the end of the start.
+/// Receives the stop signals that arrive after its creation. A server creates it first, because the
+/// first process of a container ignores signals without a handler: a stop signal during the start
+/// would have no effect.
 pub struct StopSignals {
     signals: Option<(Signal, Signal)>,
     /// Whether a signal has arrived.

@@ -15,7 +15,7 @@ pub(super) struct Change {
     /// Fail unless REVISION is still the latest revision of policies and grants
     #[arg(long, value_name = "REVISION")]
     expect: Option<u64>,
-    /// Check the change and print it, without making it
+    /// Validate the change and print it, without applying it
     #[arg(long)]
     pub(super) dry_run: bool,
     #[command(flatten)]

@@ -33,7 +33,7 @@ pub struct Checkpoint {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Keep the present state of the catalog, without copying it
+    /// Create a checkpoint of the current state, without copying data
     Create(Create),
     /// List the checkpoints
     #[command(visible_alias = "ls")]

@@ -25,7 +25,7 @@ const HEADING: &str = "Connection options";
 const URL_HELP: &str = "URL of the server [env: SLATEBERG_URL] [default: http://127.0.0.1:8181]";
 const KEY_HELP: &str = "API key or token. Visible in the process list: prefer SLATEBERG_API_KEY";
 const CA_CERT_HELP: &str =
-    "PEM file of CA certificates to trust, besides the system's [env: SLATEBERG_CA_CERT]";
+    "PEM file of CA certificates to trust in addition to the system's [env: SLATEBERG_CA_CERT]";
 const CLIENT_CERT_HELP: &str =
     "PEM file with a client certificate and its key [env: SLATEBERG_CLIENT_CERT]";
 
@@ -34,7 +34,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout for the next bytes from a connected server. Some requests test an object store before
 /// the response.
 const READ_TIMEOUT: Duration = Duration::from_secs(120);
-/// Characters to print of a response that is not JSON.
+/// Maximum number of characters printed of a response that is not JSON.
 const ERROR_TEXT_CHARS_MAX: usize = 200;
 
 /// The address of the server and the credentials for it.

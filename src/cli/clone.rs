@@ -15,15 +15,15 @@ use slateberg_runtime::dependencies::Dependencies;
 use slateberg_runtime::offline_writer::RestoreTarget;
 use slateberg_store::records::CloneOf;
 
-/// Clone the catalog without copying it, to try something out. Both catalogs then change
-/// independently.
+/// Clone the catalog without copying its data, for example to test a change. Both catalogs then
+/// change independently.
 #[derive(Debug, Args)]
 pub struct CloneCommand {
     /// Data directory or state URL of the clone, in the same bucket or on the same machine
     #[arg(long, value_name = "DIR|URL")]
     to: String,
     /// Checkpoint to clone: its name or id, or a time for the newest checkpoint up to then. Works
-    /// while a server runs. [default: the present state, only for a local directory that no server
+    /// while a server runs. [default: the current state, only for a local directory that no server
     /// uses]
     #[arg(long, value_name = "CHECKPOINT|TIME")]
     checkpoint: Option<String>,

@@ -25,7 +25,7 @@ pub struct Fsck {
 }
 
 impl Fsck {
-    /// Checks the catalog and prints what is damaged.
+    /// Checks the catalog and prints the findings.
     pub fn run(self) -> Outcome {
         self.common.run_offline(async |settings| {
             let report = fsck(settings, &Dependencies::default(), &progress()).await?;

@@ -33,8 +33,8 @@ pub struct Grant {
 /// Revoke a grant.
 #[derive(Debug, Args)]
 pub struct Revoke {
-    /// Privilege to grant: read, write, own, browse, or the id of a policy template; or the id of a
-    /// grant
+    /// Privilege to revoke: read, write, own, browse, or the id of a policy template; or the id of
+    /// a grant
     #[arg(value_name = "TEMPLATE|ID")]
     grant: String,
     /// Grantee: user:ID, service-account:ID, role:NAME or group:NAME
@@ -87,7 +87,7 @@ impl Grant {
             let to = grant.map_or(to, grantee);
             let nothing_new = created.change.changes.granted.is_empty();
             Ok(match (change.dry_run, nothing_new) {
-                (_, true) => format!("{template} was granted to {to} on {on} before: {id}\n"),
+                (_, true) => format!("{template} was already granted to {to} on {on}: {id}\n"),
                 (true, false) => format!("{template} would be granted to {to} on {on}\n"),
                 (false, false) => format!("granted {template} to {to} on {on}: {id}\n"),
             })

@@ -63,7 +63,7 @@ enum Command {
     Checkpoint(checkpoint::Checkpoint),
     /// Restore the catalog to a checkpoint
     Restore(restore::Restore),
-    /// Clone the catalog without copying it, to try something out
+    /// Clone the catalog without copying its data, for example to test a change
     Clone(clone::CloneCommand),
     /// Write the catalog to a file of JSON lines
     Export(transfer::Export),

@@ -88,7 +88,7 @@ impl ProgressSink for TerminalProgress {
     }
 }
 
-/// Returns the style of the line on a terminal. It shows the same text as the separate lines.
+/// Returns the style of the line on a terminal. It shows the same text as [`print_lines`].
 fn style(failed: Arc<AtomicU64>) -> ProgressStyle {
     let status = move |state: &ProgressState, out: &mut dyn std::fmt::Write| {
         let status = progress_text(&ProgressSnapshot {

@@ -24,8 +24,8 @@ use slateberg_store::restore::{Counts, Object, Objects, RestoreSummary};
 /// Maximum number of objects per kind of change in the printed table. JSON contains all objects.
 const NAMES_MAX: usize = 50;
 
-/// Restore the catalog to a checkpoint. Without --yes, only print the changes, also while a server
-/// runs.
+/// Restore the catalog to a checkpoint. Without --yes, only print the changes, which works while a
+/// server runs.
 #[derive(Debug, Args)]
 pub struct Restore {
     /// Checkpoint (name or id), or a time such as 2026-11-22T05:04:21Z for the newest checkpoint up

@@ -23,7 +23,7 @@ use slateberg_telemetry::logs;
 use slateberg_telemetry::otlp::Traces;
 use slateberg_telemetry::settings::Format;
 
-/// Time that a start still gets to complete after a stop signal.
+/// Maximum time for the start to complete after a stop signal.
 const START_GRACE: Duration = Duration::from_secs(3);
 
 /// Serve the catalog over HTTP.
@@ -115,8 +115,8 @@ async fn serve(settings: Settings, dependencies: Dependencies, traces: Option<Tr
         Ok(()) => tracing::debug!(open_files_max = descriptors::limit(), "limit of open files"),
         Err(error) => tracing::warn!(%error, "cannot raise the limit of open files"),
     }
-    // Handle stop signals from here on: the start may take long, for example to wait for its bucket
-    // or to replay a long log.
+    // Handle stop signals from here on, because the start may take long, for example to wait for
+    // its bucket or to replay a long log.
     let mut signals = StopSignals::listen();
     let bound = run::bind(&settings).await?;
     let Some(opened) = until_stopped(&mut signals, App::build(settings, dependencies)).await else {

@@ -132,7 +132,7 @@ impl StoreCheck {
         let Self { url, probe, races } = self;
         match (probe, races) {
             (Err(error), _) => {
-                let exit = if error.may_pass { Exit::Unreachable } else { Exit::Failed };
+                let exit = if error.is_transient { Exit::Unreachable } else { Exit::Failed };
                 Some(Failure::new(exit, format!("{url} cannot hold a catalog: {error}")))
             }
             (_, Some(races)) if !races.broken.is_empty() => {

@@ -15,7 +15,7 @@ use slateberg_base::rfc3339;
 
 /// Number of snapshots in the output.
 const SNAPSHOTS_SHOWN: usize = 10;
-/// Keys of a snapshot's summary by which engines identify the writer.
+/// Keys of a snapshot's summary with which engines identify the writer.
 const WRITERS: [&str; 8] = [
     "engine-name",
     "engine-version",

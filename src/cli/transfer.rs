@@ -27,7 +27,7 @@ pub struct Export {
     /// File to write, which must not exist; `-` for standard output
     file: PathBuf,
     /// Checkpoint to export: its name or id, or a time for the newest checkpoint up to then. Works
-    /// while a server runs. [default: the present state; the server must be stopped]
+    /// while a server runs. [default: the current state; the server must be stopped]
     #[arg(long, value_name = "CHECKPOINT|TIME")]
     checkpoint: Option<String>,
     #[command(flatten)]
@@ -48,7 +48,7 @@ pub struct Import {
 }
 
 impl Export {
-    /// Writes the lines. Prints their number on standard error.
+    /// Writes the lines, and prints the numbers of objects and lines.
     pub fn run(self) -> Outcome {
         self.common.run_offline(async |settings| {
             let counts = self.write(settings).await?;
@@ -96,7 +96,7 @@ impl Export {
 }
 
 impl Import {
-    /// Imports the lines and prints their number.
+    /// Imports the lines, and prints the numbers of objects and lines.
     pub fn run(self) -> Outcome {
         self.common.run_offline(async |settings| {
             let (counts, report) = import(settings, &self.file).await?;
@@ -123,7 +123,7 @@ impl Import {
 async fn import(settings: &Settings, file: &Path) -> Result<(Counts, Report), OfflineError> {
     let progress = progress();
     let opening = progress.phase("opening the store", None);
-    let catalog = OfflineWriter::open_or_make(settings, &Dependencies::default()).await?;
+    let catalog = OfflineWriter::open_or_create(settings, &Dependencies::default()).await?;
     drop(opening);
     let open = || File::open(file).map(BufReader::new);
     let done = async {

@@ -39,7 +39,7 @@ enum Command {
     Create(Create),
     /// Change a warehouse that was created at run time. Omitted options keep their values
     ///
-    /// If a repeatable option is given, its values replace all present ones.
+    /// If a repeatable option is given, its values replace all current ones.
     Update(Update),
     /// Delete an empty warehouse that was created at run time. Its files stay
     #[command(visible_alias = "rm")]
@@ -96,8 +96,7 @@ struct Delete {
 /// The settings of a warehouse. An update replaces all values of a repeatable option.
 #[derive(Debug, Args)]
 struct Settings {
-    /// URL besides the location below which tables may be located. Repeatable; an update
-    /// replaces all of them
+    /// Further URL below which tables may be located. Repeatable; an update replaces all of them
     #[arg(long = "allowed-location", value_name = "URL")]
     allowed_locations: Vec<String>,
     /// Option of the object store, such as aws_region=eu-central-1. Not a secret. Repeatable
@@ -107,7 +106,7 @@ struct Settings {
     /// warehouse's object store
     #[arg(long, value_name = "NAME")]
     credentials: Option<String>,
-    /// How clients get access to files. Repeatable, the preferred way first
+    /// Access-delegation mode for clients. Repeatable, the preferred mode first
     #[arg(long = "delegation", value_name = "MODE", value_parser = delegation_mode())]
     delegation: Vec<DelegationMode>,
     /// AWS role that the server assumes for credentials that are limited to one table, as

@@ -211,7 +211,7 @@ async fn imported_catalog_has_its_own_etags() {
 
     let bucket: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
     let other =
-        OfflineWriter::open_or_make(&settings, &dependencies(&bucket)).await.expect("it opens");
+        OfflineWriter::open_or_create(&settings, &dependencies(&bucket)).await.expect("it opens");
     other.import(|| Ok(lines.as_slice()), None, &silent).await.expect("it is imported");
     other.close().await.expect("it closes");
     let other = TestApp::with(bucket, settings).await;

@@ -169,7 +169,7 @@ fn a_start_that_waits_for_its_storage_is_logged_with_its_step() {
     // The error at the end is not JSON.
     let lines: Vec<Value> = lines.filter_map(|line| serde_json::from_str(&line).ok()).collect();
     child.wait().expect("it ends");
-    let continues = with_message(&lines, "the start continues");
+    let continues = with_message(&lines, "start in progress");
     let steps: Vec<_> = continues.iter().map(|line| &line["fields"]["step"]).collect();
     assert!(steps.contains(&&json!("connecting to the storage of the state")), "{lines:?}");
 }

@@ -177,7 +177,7 @@ async fn commit_metrics_have_phases_and_outcome() {
         "updates": [],
     });
     app.post("/v1/namespaces/ns/tables/t", stale).await.expect(409);
-    for phase in ["wait", "judge", "apply", "wal", "metadata"] {
+    for phase in ["wait", "evaluate", "apply", "wal", "metadata"] {
         let name = format!("slateberg_commit_phase_duration_seconds_count{{phase=\"{phase}\"}} ");
         assert!(metric(&app, &name).await >= 1, "{phase}");
     }

@@ -109,7 +109,7 @@ fn grants_are_created_listed_explained_and_revoked() {
         "--on",
         "warehouse:default",
     ]));
-    assert!(again.contains("was granted to group:team on warehouse:default before"), "{again}");
+    assert!(again.contains("was already granted to group:team on warehouse:default"), "{again}");
     output_text(run(&[
         "grant",
         "own",

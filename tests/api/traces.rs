@@ -201,7 +201,7 @@ async fn sampled_commit_is_one_tree_of_spans_below_its_client() {
         assert!(inside(&spans, request).contains(part), "{part}: {spans:#?}");
     }
     let commit = named(&spans, "commit");
-    for part in ["commit.wait", "commit.judge", "commit.apply", "wal.put", "metadata.put"] {
+    for part in ["commit.wait", "commit.evaluate", "commit.apply", "wal.put", "metadata.put"] {
         assert!(inside(&spans, commit).contains(part), "{part}: {spans:#?}");
     }
     assert_eq!(attributes(commit)["slateberg.commit.group.size"], "1");

@@ -276,7 +276,7 @@ fn explain_prints_read_restrictions() {
     eu      permit
     nobody  permit
 
-    what may be read:
+    readable rows and columns:
     POLICY  ROWS                                        MASKED COLUMNS
     eu      {"type":"eq","term":"region","value":"EU"}  email: sha-256-global, phone: show-last-4
     nobody  true                                        phone: replace-with-null

@@ -1,4 +1,4 @@
-//! Layer 5: authentication: resolves a credential to its principal.
+//! Rank 5: authentication: resolves a credential to its principal.
 //!
 //! Terms:
 //! - a **credential** is part of a request: an **API key** (`sb_...`), or a **token** (a JWT);

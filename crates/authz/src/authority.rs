@@ -27,7 +27,7 @@ pub struct Authority {
 /// Decides for a principal.
 pub enum Decider<'a> {
     /// A server without authentication allows everything to anonymous callers.
-    Nobody(Unrestricted),
+    Unrestricted(Unrestricted),
     /// Policies decide.
     Policies(PrincipalDecider<'a>),
 }
@@ -73,7 +73,7 @@ impl Authority {
         context: &'a Context,
     ) -> Result<Decider<'a>, Denied> {
         let identity = match principal {
-            Principal::Anonymous => return Ok(Decider::Nobody(Unrestricted(()))),
+            Principal::Anonymous => return Ok(Decider::Unrestricted(Unrestricted(()))),
             Principal::Task(name) => return Err(Denied { action: name, decision: None }),
             Principal::Identified(identity) => identity,
         };
@@ -94,7 +94,7 @@ impl Authority {
         context: &Context,
     ) -> Result<Permit<A>, Denied> {
         match self.ask(principal, context)? {
-            Decider::Nobody(unrestricted) => Ok(unrestricted.permit()),
+            Decider::Unrestricted(unrestricted) => Ok(unrestricted.permit()),
             Decider::Policies(asking) => asking.permit(resource),
         }
     }

@@ -1,4 +1,4 @@
-//! Layer 3: permissions, by policies in Cedar. Pure: no I/O, no async, no clock.
+//! Rank 3: permissions, by policies in Cedar. Pure: no I/O, no async, no clock.
 //!
 //! A lookup returns the object together with a [`permit::Permit`] for its use, and a mutation
 //! requires the permit, so a handler cannot forget to authorize.

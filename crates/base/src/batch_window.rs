@@ -57,7 +57,7 @@ impl BatchWindow {
 
     /// Waits for further members while that is worthwhile. `count` returns the current number of
     /// members.
-    pub async fn let_others_join(self, count: impl Fn() -> usize) {
+    pub async fn wait_for_members_to_join(self, count: impl Fn() -> usize) {
         yield_while_growing(&count).await;
         let Some(last) = self.last.filter(|last| last.members > 1) else { return };
         let gap = (last.took / GAP_DIVISOR).max(GAP_MIN);
@@ -116,8 +116,8 @@ mod tests {
             calls.set(calls.get() + 1);
             1
         };
-        BatchWindow::default().let_others_join(count).await;
-        after(1, 0, Duration::from_secs(1000)).let_others_join(count).await;
+        BatchWindow::default().wait_for_members_to_join(count).await;
+        after(1, 0, Duration::from_secs(1000)).wait_for_members_to_join(count).await;
         assert_eq!(calls.get(), 4, "it steps back once, and does not sleep");
     }
 
@@ -128,7 +128,7 @@ mod tests {
             members.set(members.get() + 1);
             members.get()
         };
-        after(80, 20, Duration::from_millis(80)).let_others_join(count).await;
+        after(80, 20, Duration::from_millis(80)).wait_for_members_to_join(count).await;
         assert!(members.get() >= 66, "it steps back as long as somebody comes: {}", members.get());
     }
 
@@ -139,7 +139,7 @@ mod tests {
             calls.set(calls.get() + 1);
             1
         };
-        after(100, 0, Duration::from_millis(80)).let_others_join(count).await;
+        after(100, 0, Duration::from_millis(80)).wait_for_members_to_join(count).await;
         assert!(calls.get() <= 4, "nobody came in the first gap: {}", calls.get());
     }
 }

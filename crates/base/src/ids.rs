@@ -2,8 +2,8 @@
 
 use uuid::Uuid;
 
-/// Prefix of directories that probes of object stores create. An interrupted probe leaves a
-/// directory, which may be deleted.
+/// Prefix of directories that probes of object stores create. A directory that an interrupted probe
+/// leaves behind is safe to delete.
 pub const PROBE_PREFIX: &str = ".slateberg-probe-";
 
 /// A source of new identifiers.

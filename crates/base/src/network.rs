@@ -1,4 +1,4 @@
-//! The network of an address, by which the server identifies a source.
+//! The network of an address. The server treats all addresses of a network as one source.
 
 use std::net::{IpAddr, Ipv6Addr};
 

@@ -1,23 +1,23 @@
-//! [`RateLimit`]: a maximum number of turns per second; [`LogThrottle`]: a minimum time between
-//! reports.
+//! [`RateLimit`]: a maximum number of operations per second. [`LogThrottle`]: a minimum time
+//! between log lines about one event.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
 
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 
-/// The highest limit: the limiter's resolution is one nanosecond per turn.
+/// The highest limit. The limiter's resolution is one nanosecond per permit.
 const PERMITS_MAX: u32 = 1_000_000_000;
 
-/// Limits turns per second. The burst is a tenth of a second's turns.
+/// Limits operations per second. The burst is a tenth of the limit.
 pub struct RateLimit(Option<DefaultDirectRateLimiter>);
 
-/// Limits reports of a frequent event, so that they do not fill the log.
+/// Limits the log lines about a frequent event.
 #[derive(Debug)]
 pub struct LogThrottle(Option<DefaultDirectRateLimiter>);
 
 impl LogThrottle {
-    /// Permits one report per `period`; every report if it is zero.
+    /// Permits one log line per `period`, or every one if `period` is zero.
     pub fn new(period: Duration) -> Self {
         Self(Quota::with_period(period).map(RateLimiter::direct))
     }
@@ -29,14 +29,14 @@ impl LogThrottle {
 }
 
 impl RateLimit {
-    /// Permits `permits_max` turns per second. `0`, and more than one turn per nanosecond, mean no
+    /// Permits `permits_max` operations per second. `0`, and more than one per nanosecond, mean no
     /// limit.
     pub fn per_second(permits_max: u32) -> Self {
         let limit = NonZeroU32::new(permits_max).filter(|limit| limit.get() <= PERMITS_MAX);
         Self(limit.map(|limit| RateLimiter::direct(quota(limit))))
     }
 
-    /// Waits for a turn.
+    /// Waits for a permit.
     pub async fn wait(&self) {
         if let Some(limiter) = &self.0 {
             limiter.until_ready().await;

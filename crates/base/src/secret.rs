@@ -32,7 +32,9 @@ impl<'de> Deserialize<'de> for Secret {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Value::deserialize(deserializer)? {
             Value::String(text) => Ok(Self(text)),
-            _ => Err(D::Error::custom("a secret has to be text: put digits alone in quotes")),
+            _ => Err(D::Error::custom(
+                "expected a string: quote a secret that consists only of digits",
+            )),
         }
     }
 }

@@ -51,8 +51,8 @@ impl EvaluatedVersion {
 }
 
 impl Access {
-    /// Returns a table or view as a resource, with attributes if `wanted` and as far as it exists,
-    /// and the state that these are based on.
+    /// Returns a table or view as a resource, and the state that the resource reflects. If
+    /// `wanted`, the resource has the attributes of each level that exists.
     pub(super) async fn tabular_resource(
         &self,
         store: &impl StoreRead,
@@ -76,7 +76,8 @@ impl Access {
         Ok((resource.with(Arc::new(attributes)), basis))
     }
 
-    /// Returns the attributes of a table or view if a policy on `A` uses them, or else empty ones.
+    /// Returns the attributes of a table or view if a policy on `A` uses them, otherwise empty
+    /// attributes.
     pub(super) async fn attributes_for<A: Action>(
         &self,
         store: &impl StoreRead,

@@ -1,7 +1,7 @@
 //! Checkpoints: states of the whole catalog that an operator can restore.
 //!
-//! A checkpoint is stored in the manifest of the store and not in its records, so its creation is
-//! no transaction. It is created before its entry in the change log: a crash in between leaves a
+//! A checkpoint is stored in the manifest of the store and not in its records, so no transaction
+//! covers both. It is created before its entry in the change log: a crash in between leaves a
 //! checkpoint that no response has reported, but that the listing contains.
 
 use std::sync::Arc;
@@ -158,7 +158,7 @@ impl Checkpoints {
 
     fn permit_checkpoints(&self, operation: &Operation) -> Result<Permit<ManageCheckpoints>> {
         let asking = match self.core.access.ask(operation)? {
-            Decider::Nobody(unrestricted) => return Ok(unrestricted.permit()),
+            Decider::Unrestricted(unrestricted) => return Ok(unrestricted.permit()),
             Decider::Policies(asking) => asking,
         };
         let resource = Resource::catalog();

@@ -3,7 +3,7 @@
 //! A clone starts with the tables of its parent, and both continue with the same files. Neither
 //! knows the files that the other still needs. The parent takes precedence, so the clone deletes
 //! nothing: it rejects requests to delete files, commits start no clean-up jobs, clients get no
-//! permission to delete, and jobs that exist nevertheless stop before their first file.
+//! permission to delete, and a job that exists anyway stops before it deletes a file.
 
 use super::{Error, Result};
 use crate::environment::Environment;
@@ -14,8 +14,8 @@ impl Environment {
         self.clone_of.is_none()
     }
 
-    /// Rejects the deletion of files in a clone. `what` starts the sentence of the error, and
-    /// `instead` ends it.
+    /// Rejects the deletion of files in a clone. The error message begins with `what` and ends with
+    /// `instead`.
     pub(super) fn check_deletion(&self, what: &str, instead: &str) -> Result<()> {
         if self.deletes_files() {
             return Ok(());

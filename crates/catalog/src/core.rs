@@ -13,7 +13,7 @@ use slateberg_base::ids::Ids;
 use slateberg_objects::Objects;
 use slateberg_store::Store;
 
-/// The environment, and the access of requests to it.
+/// The environment, and the permission checks of requests.
 pub(crate) struct Core {
     pub(crate) environment: Arc<Environment>,
     pub(crate) access: Access,

@@ -15,15 +15,15 @@ use slateberg_telemetry::audit::AuditError;
 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
-struct RefusedCredential<'a> {
+struct RejectedCredential<'a> {
     reason: &'a str,
     source_address: Option<IpAddr>,
     request_id: &'a str,
 }
 
 impl Access {
-    /// Records a denial and returns the error for the caller: `absent`, the error for a missing
-    /// resource, if the caller may not see the resource, or else `Forbidden`.
+    /// Records a denial and returns the error for the caller. `absent` is the error for a missing
+    /// resource, set if the caller may not see the resource. Without it, the error is `Forbidden`.
     pub(super) fn refuse(
         &self,
         operation: &Operation,
@@ -70,7 +70,7 @@ impl Access {
         request_id: &str,
         reason: &str,
     ) {
-        let line = RefusedCredential { reason, source_address, request_id };
+        let line = RejectedCredential { reason, source_address, request_id };
         self.environment.store().audit().write(
             self.environment.now_ms(),
             "refused-credential",

@@ -83,6 +83,6 @@ mod tests {
         assert!(matches!(space.check(id), Err(Error::Unavailable { .. })));
         space.check(Uuid::max()).expect("another warehouse has space");
         drop(second);
-        space.check(id).expect("no file waits any more");
+        space.check(id).expect("no file waits");
     }
 }

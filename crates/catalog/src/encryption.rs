@@ -1,8 +1,8 @@
 //! The encryption keys of the store: show, rotate and rewrap.
 //!
-//! The key ring is stored next to the records and not in them, so a change of it is no transaction.
-//! It is written before its entry in the change log: a crash in between leaves an additional data
-//! key, which is harmless.
+//! The key ring is stored outside of the records, so no transaction covers both. The ring is
+//! written before its entry in the change log: a crash in between leaves an additional data key,
+//! which is harmless.
 
 use std::sync::Arc;
 
@@ -154,7 +154,7 @@ impl Encryption {
 
     fn permit_encryption(&self, operation: &Operation) -> Result<Permit<ManageEncryption>> {
         let asking = match self.core.access.ask(operation)? {
-            Decider::Nobody(unrestricted) => return Ok(unrestricted.permit()),
+            Decider::Unrestricted(unrestricted) => return Ok(unrestricted.permit()),
             Decider::Policies(asking) => asking,
         };
         let resource = Resource::catalog();

@@ -177,7 +177,7 @@ impl Error {
         self.kind().exception()
     }
 
-    /// Whether the catalog failed, in contrast to a rejected request.
+    /// Whether the catalog failed to process the request, as opposed to rejecting it.
     pub fn is_failure(&self) -> bool {
         self.cause().is_some()
     }
@@ -206,7 +206,8 @@ impl Error {
         Self::NoSuchNamespace(ident.clone())
     }
 
-    /// Error for the name of a new object of kind `wanted` that an object of kind `taken_by` has.
+    /// Error for a new object of kind `wanted` whose name an existing object of kind `taken_by`
+    /// has.
     pub fn taken(wanted: TabularKind, taken_by: TabularKind, ident: &TabularIdent) -> Self {
         Self::AlreadyExists(NameConflict::Tabular { wanted, taken_by, ident: ident.clone() })
     }

@@ -1,4 +1,5 @@
-//! Removal of expired records: old idempotency records, the oldest changes, and old finished jobs.
+//! Removal of expired records: old idempotency records, the oldest entries of the change log, and
+//! old finished jobs.
 
 use std::sync::Arc;
 

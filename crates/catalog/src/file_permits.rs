@@ -1,6 +1,6 @@
-//! Permission checks of registrations, which disclose the contents of a metadata file. A file that
-//! belongs to a table or view is available to callers who may load this table or view. For all
-//! others it does not exist.
+//! Permission checks of registrations, which disclose the contents of a metadata file. Callers can
+//! register a file that belongs to a table or view if they may load this table or view without
+//! restrictions. All other callers get the error for a missing file.
 
 use std::collections::BTreeSet;
 
@@ -22,15 +22,15 @@ use slateberg_store::read::StoreRead;
 const OWNERS_MAX: usize = 1000;
 
 impl Access {
-    /// Rejects a metadata file at the location of a table or view that the caller may not load
-    /// entirely, with the same error as for a missing file.
+    /// Rejects a metadata file at the location of a table or view that the caller may not load, or
+    /// may load only with read restrictions. The error is that for a missing file.
     pub(super) async fn permit_file(&self, cx: &RequestContext, file: &str) -> Result<()> {
         self.permit_owners(cx, file, (file, None)).await
     }
 
     /// Like [`permit_file`](Self::permit_file), for the table or view that the file describes, by
     /// location and UUID.
-    pub(super) async fn permit_described(
+    pub(super) async fn permit_metadata(
         &self,
         cx: &RequestContext,
         file: &str,

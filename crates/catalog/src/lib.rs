@@ -168,7 +168,7 @@ impl Catalog {
         &self.inner.tabulars
     }
 
-    /// Access of clients to the files of tables.
+    /// File access for clients: credentials and signatures for the files of tables.
     pub fn delegations(&self) -> &Delegations {
         &self.inner.delegations
     }

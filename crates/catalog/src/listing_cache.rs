@@ -1,13 +1,13 @@
 //! [`ListingCache`]: cache for listings that policies filter.
 //!
-//! - The attributes of the names of a page. Reading them takes a name, a record and the metadata
-//!   for each of up to a thousand tables. The attributes of a table are valid until its record is
-//!   written, which the store detects ([`ReadStamp`]). So a listing reads only the attributes of
-//!   tables that were written since the last one.
-//! - The names of a page that a principal sees, with everything that this depends on as the key.
+//! - The attributes of the names of a page. For each of up to a thousand tables, the catalog would
+//!   have to read the name, the record and the metadata. The attributes of a table are valid until
+//!   its record is written, which the store detects ([`ReadStamp`]). So a listing reads only the
+//!   attributes of tables that were written since the previous listing.
+//! - The names of a page that a principal may see. The key contains all inputs of this decision.
 //!
-//! A page is the same as long as the store returns the same names for it. New and dropped names
-//! make it another page.
+//! An entry is valid as long as the store returns the same list of names for its page. A created or
+//! dropped name invalidates it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -48,11 +48,12 @@ impl PageStart {
 pub(super) struct NamedAttributes {
     /// One node for each name, in the same order.
     pub(super) nodes: Arc<[Node]>,
-    /// For each node, the means to detect later writes of its record.
+    /// For each node, the stamp that detects later writes of its record.
     readings: Arc<[Option<ReadStamp>]>,
     /// The names as the store returned them.
     names: Arc<Names>,
-    /// Distinguishes it from attributes of the same page that were read at another time.
+    /// Sequence number. Attributes of the same page that were read at another time have another
+    /// number.
     number: u64,
 }
 
@@ -61,7 +62,7 @@ pub(super) struct NamedAttributes {
 struct VisibleNames {
     /// All names of the page, as the store returned them.
     names: Arc<Names>,
-    /// The number of the attributes, if the filter used any.
+    /// The number of the attributes that the filter used. `None`: it used no attributes.
     gathered: Option<u64>,
     /// The visible names.
     shown: Arc<Names>,
@@ -75,8 +76,8 @@ pub(super) struct ListingCache {
 }
 
 impl NamedAttributes {
-    /// Returns the indexes of the nodes to read again, given the function that finds outdated
-    /// readings.
+    /// Returns the indexes of the nodes to read again. `stale_reads` returns the indexes of
+    /// outdated stamps.
     pub(super) fn stale(
         &self,
         stale_reads: impl FnOnce(&[Option<ReadStamp>]) -> Vec<usize>,
@@ -197,7 +198,7 @@ mod tests {
         let identity = Identity::embedded("ann").with_roles(["r".repeat(role)]);
         let (principal, context) = (Principal::Identified(Arc::new(identity)), Context::default());
         let Ok(Decider::Policies(asking)) = authority.ask(&principal, &context) else {
-            panic!("policies are asked of whoever is known")
+            panic!("an identified principal is subject to policies")
         };
         let inside = Resource::warehouse("w").namespace(&NamespaceIdent(vec!["n".to_owned()]));
         let inside = inside.with(attributes(property));

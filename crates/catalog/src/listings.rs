@@ -53,9 +53,9 @@ struct Question<'a> {
 
 /// The names of a page with the attributes that policies need.
 enum PageAttributes {
-    /// Those of all names.
+    /// The attributes of all names.
     Complete(NamedAttributes),
-    /// Those of the names that still exist, if some were removed since the names were read.
+    /// The attributes of the remaining names, if some were dropped after the names were read.
     Remaining(Vec<Node>),
 }
 
@@ -117,7 +117,7 @@ impl Listings {
         };
         let shelf = ListingRange { space, parent: parent_id, kind };
         let names = match self.core.access.ask(operation)? {
-            Decider::Nobody(_) => all(&store, &shelf, page).await?,
+            Decider::Unrestricted(_) => all(&store, &shelf, page).await?,
             Decider::Policies(asking) => {
                 let root = NamespaceIdent::default();
                 let needed = asking.wants_attributes(&[A::NAME]);
@@ -138,7 +138,7 @@ impl Listings {
         Ok(Page::cut(names, page))
     }
 
-    /// Returns the visible names of a page, and one more if there is one.
+    /// Returns the visible names of a page and, if there is a next page, at least its first name.
     async fn visible_names(
         &self,
         store: &DurableView<'_>,
@@ -166,7 +166,7 @@ impl Listings {
         }
     }
 
-    /// Returns the visible ones of these names.
+    /// Returns the ones among `names` that the caller may see.
     async fn visible_of(
         &self,
         store: &DurableView<'_>,
@@ -204,8 +204,8 @@ impl Listings {
         Ok(visible)
     }
 
-    /// Returns the names of a page with the attributes that policies evaluate. If one of them was
-    /// dropped after the names were read, returns the rest as an error value.
+    /// Returns the names of a page with the attributes that policies evaluate. Returns `Remaining`
+    /// if a name was dropped after the names were read.
     async fn attributes_of_names(
         &self,
         store: &DurableView<'_>,
@@ -245,7 +245,8 @@ impl Listings {
         Ok(PageAttributes::Remaining(nodes))
     }
 
-    /// Returns the attributes of a name, and the reading that tracks their validity.
+    /// Returns the attributes of a name, and the stamp that detects later writes of its record.
+    /// `None`: the name was dropped.
     async fn attributes_on(
         &self,
         store: &DurableView<'_>,

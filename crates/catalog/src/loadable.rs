@@ -21,7 +21,7 @@ use slateberg_store::records::TabularRecord;
 use slateberg_telemetry::traces::TARGET;
 
 /// The actions on files.
-pub(super) const OF_FILES: [&str; 2] = [ReadData::NAME, WriteData::NAME];
+pub(super) const FILE_ACTIONS: [&str; 2] = [ReadData::NAME, WriteData::NAME];
 /// A table or view that the caller may load.
 pub(crate) struct Loadable {
     /// The permit.
@@ -62,9 +62,8 @@ impl Access {
         ))
     }
 
-    /// Returns the permit to load a table or view and, if `with_files`, the privileges on its
-    /// files, which need further policy evaluations; and the state that the decisions were based
-    /// on.
+    /// Returns the permit to load a table or view, the privileges on its files, and the state that
+    /// the decisions were based on. Evaluates the privileges only if `with_files`.
     async fn permit_load(
         &self,
         store: &impl StoreRead,
@@ -80,7 +79,7 @@ impl Access {
         let privileges =
             |asking: &PrincipalDecider<'_>, resource: &Resource| self.privileges(asking, resource);
         let WithPermit { permit, besides, basis } =
-            self.permit_tabular_and(store, operation, target, &OF_FILES, privileges).await?;
+            self.permit_tabular_and(store, operation, target, &FILE_ACTIONS, privileges).await?;
         Ok((permit, besides.unwrap_or_else(|| self.all_privileges()), basis))
     }
 

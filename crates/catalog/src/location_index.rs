@@ -1,10 +1,11 @@
 //! Index of the locations and UUIDs of tables and views.
 //!
-//! Each location of a table or view has a key of its own in the store, written with its record.
-//! Before the catalog hands out credentials for a location, it uses this index to check for files
-//! of other tables: a table may have been placed by hand around, into or onto another one, or been
-//! registered twice. A table that was registered twice is also found by its UUID, wherever it is
-//! located. Before files are deleted, this shows the other tables that may need them.
+//! Each location of a table or view has its own key in the store, written in the same transaction
+//! as the record. Before the catalog vends credentials for a location, it checks in this index
+//! whether files of other tables are there: an operator may have placed a table around, inside or
+//! at the location of another one, or registered a table twice. The index of UUIDs finds the second
+//! registration at any location. Before a job deletes files, it finds the other tables that may
+//! need them in this index.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -28,7 +29,7 @@ use slateberg_store::records::{
 use slateberg_store::txn::Transaction;
 use slateberg_store::{self as store, Store};
 
-/// Properties that direct files to paths outside of the location.
+/// Properties that may direct files to paths outside of the location.
 const PATHS: [&str; 4] = [
     "write.data.path",
     "write.metadata.path",
@@ -38,7 +39,7 @@ const PATHS: [&str; 4] = [
 
 /// Maximum number of keys of one table or view: its location and each of these properties, in two
 /// spellings.
-const PLACES_MAX: usize = 2 * (PATHS.len() + 1);
+const KEYS_MAX: usize = 2 * (PATHS.len() + 1);
 
 /// Number of tables and views that one transaction adds to the index.
 const BATCH: usize = 256;
@@ -95,9 +96,9 @@ pub(super) fn put_index_entries(
 }
 
 /// Returns the tables and views with a location at or around this one; with `below`, also those
-/// with one below it. Returns `None` if one of the scans finds `limit` or more locations: the
-/// result may be incomplete, and a table may have several locations, so the number of tables does
-/// not show this.
+/// with a location below it. `None`: a scan found `limit` or more locations, so the result may be
+/// incomplete. The caller cannot detect this from the number of tables, because a table may have
+/// several locations.
 pub(super) async fn at(
     store: &impl StoreRead,
     location: &Location,
@@ -158,8 +159,8 @@ pub(super) async fn has_others_below(
     Ok(false)
 }
 
-/// Whether another table or view has a location that is a prefix of this one, with a number of
-/// parts in `lengths`.
+/// Whether another table or view has a location that is a prefix of this one and whose number of
+/// parts is in `lengths`.
 pub(super) async fn has_others_around(
     store: &impl StoreRead,
     id: Uuid,
@@ -177,8 +178,8 @@ pub(super) async fn has_others_around(
 }
 
 async fn has_others(store: &impl StoreRead, id: Uuid, prefix: Vec<u8>) -> Result<bool> {
-    // One more than the table itself may have there.
-    let found = store.scan::<LocationKey>(&KeyRange::prefix(prefix), Some(PLACES_MAX + 1)).await?;
+    // One more key than the table itself can have, so that the scan reaches a key of another table.
+    let found = store.scan::<LocationKey>(&KeyRange::prefix(prefix), Some(KEYS_MAX + 1)).await?;
     Ok(found.iter().any(|(key, _)| key.id != id))
 }
 
@@ -203,9 +204,10 @@ pub(super) async fn others_below(
     Ok(Some(others))
 }
 
-/// Whether a location was created for the table with this id only, that is, ends with the id. An id
-/// is unknown before its table exists, so no other table can have been placed around this location.
-pub(super) fn is_made_for(location: &Location, id: Uuid) -> bool {
+/// Whether the catalog generated a location for the table with this id: its last part ends with the
+/// id. An id is unknown before its table exists, so no other table can have been placed there
+/// earlier.
+pub(super) fn is_generated_for(location: &Location, id: Uuid) -> bool {
     let mut text = Uuid::encode_buffer();
     let id = id.simple().encode_lower(&mut text);
     location.name().and_then(|name| name.strip_suffix(&*id)).is_some_and(|rest| rest.ends_with('-'))
@@ -225,13 +227,13 @@ pub async fn ensure_location_index(store: &Store, permit: &Permit<Maintain>) -> 
         after = Some(last.encode());
         let batch = &batch;
         let ((), accepted) = store
-            .transact("ensure_whereabouts", permit, |t| async move {
+            .transact("ensure_location_index", permit, |t| async move {
                 for (key, record) in batch {
                     if format >= FORMAT_WITH_LOCATIONS {
                         put_index_entries(&t, None, Some(record))?;
                         continue;
                     }
-                    // Paths that properties set are in the metadata.
+                    // The record does not contain the paths that properties set: read the metadata.
                     let Some(found) = lookup::tabular_by_id(&*t, key.0).await? else { continue };
                     let properties = properties(found.record.kind, &found.document.text);
                     let further_paths = further_paths(&found.record.location, &properties);

@@ -28,8 +28,8 @@ pub(crate) fn default_location(
     format!("{parent}/{}-{}", segment(name), id.simple())
 }
 
-/// Returns `<warehouse>/<level>/...`: the location of the tables of a namespace that does not set
-/// one.
+/// Returns `<warehouse>/<level>/...`: the location for the tables of a namespace without a
+/// `location` property.
 pub(crate) fn namespace_location_in(warehouse: &Warehouse, namespace: &NamespaceIdent) -> String {
     namespace.0.iter().fold(warehouse.storage.location.clone(), |mut location, level| {
         location.push('/');
@@ -38,7 +38,8 @@ pub(crate) fn namespace_location_in(warehouse: &Warehouse, namespace: &Namespace
     })
 }
 
-/// Returns a name as a path segment that clients, file systems and object stores do not interpret.
+/// Returns a name as a path segment without characters that clients, file systems or object stores
+/// interpret.
 fn segment(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
     name.chars().take(SEGMENT_BYTES_MAX).map(plain).collect()

@@ -127,8 +127,8 @@ pub async fn tabular_record(
     ))
 }
 
-/// Returns the metadata of this record. `None`: a commit or a drop has changed it after the record
-/// was read.
+/// Returns the metadata of this record. `None`: a commit or a drop has changed or deleted it since
+/// the record was read.
 pub async fn text_of(
     store: &impl StoreRead,
     record: &TabularRecord,

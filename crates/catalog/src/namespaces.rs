@@ -196,7 +196,7 @@ impl Namespaces {
         let store = self.core.store().latest();
         let permit: &Permit<UpdateNamespace> =
             &self.core.access.permit_namespace(&store, cx, ident).await?;
-        removals.reject_configured(updates)?;
+        removals.reject_contradiction(updates)?;
         let action = "update_namespace_properties";
         let write = Write::of_records(action, permit);
         let updated = self.core.pipeline().commit(write, |t| async move {
@@ -283,7 +283,7 @@ fn entry<'a, A: Action>(
 }
 
 impl Removals {
-    fn reject_configured(&self, updates: &Properties) -> Result<()> {
+    fn reject_contradiction(&self, updates: &Properties) -> Result<()> {
         let Self::Keys(keys) = self else { return Ok(()) };
         let both: Vec<_> = keys.iter().filter(|key| updates.contains_key(*key)).cloned().collect();
         match both.is_empty() {
@@ -293,8 +293,7 @@ impl Removals {
     }
 
     /// Returns the keys to remove and the properties to set. A client that replaces all properties
-    /// sends back those of a load, including a default location that the namespace itself does not
-    /// have.
+    /// sends back those that it loaded. The default location among them is not stored.
     fn of(
         &self,
         before: &NamespaceRecord,
@@ -344,9 +343,9 @@ pub(super) async fn contents_of(t: &Transaction, parent: Uuid) -> Result<Option<
     Ok(None)
 }
 
-/// Returns the parent id of a top-level namespace. Errors if the warehouse does not exist, because
-/// it may be deleted at any time. Its record is read in the transaction that creates the namespace,
-/// so that the two conflict.
+/// Returns the parent id of a top-level namespace. Errors if the warehouse was deleted. The
+/// transaction that creates the namespace reads the record of the warehouse, so it conflicts with a
+/// concurrent deletion.
 async fn root_of(t: &Transaction, warehouse: &Warehouse) -> Result<Uuid> {
     match t.get(&WarehouseKey(warehouse.name.clone())).await? {
         Some(record) if record.id == warehouse.id => Ok(record.id),

@@ -44,7 +44,7 @@ impl RequestContext {
     }
 }
 
-/// A request that changes something, in a warehouse or not.
+/// A request that changes the catalog, with or without a warehouse.
 pub(crate) trait Request: Clone + Send + Sync + 'static {
     /// Returns the caller, and its request.
     fn operation(&self) -> &Operation;
@@ -125,7 +125,7 @@ impl RequestId {
     /// Limit for the id that a client gives, in bytes.
     const GIVEN_BYTES_MAX: usize = 128;
 
-    /// Returns the id that a client gives, if it is suitable for a log.
+    /// Returns the id that a client sent, if it is safe to log.
     pub fn given(name: &[u8]) -> Option<Self> {
         let lengths = 1..=Self::GIVEN_BYTES_MAX;
         let fit = lengths.contains(&name.len()) && name.iter().all(u8::is_ascii_graphic);

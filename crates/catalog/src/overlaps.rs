@@ -10,7 +10,7 @@
 
 use uuid::Uuid;
 
-use super::location_index::{has_others_around, has_others_below, is_made_for, locations_of};
+use super::location_index::{has_others_around, has_others_below, is_generated_for, locations_of};
 use super::{Error, Result, lookup};
 use crate::environment::Environment;
 use slateberg_model::ident::NamespaceIdent;
@@ -19,7 +19,7 @@ use slateberg_objects::location::Location;
 use slateberg_store::read::StoreRead;
 use slateberg_store::records::TabularRecord;
 
-/// A table or view that gets locations.
+/// The locations of a table or view after a change.
 #[derive(Clone, Copy)]
 pub(super) struct FileLocations<'a> {
     /// Its id.
@@ -35,13 +35,13 @@ pub(super) struct FileLocations<'a> {
 }
 
 impl<'a> FileLocations<'a> {
-    /// Returns the table or view as a change leaves it.
+    /// Returns the locations after a change from `before` to `after`.
     pub(super) fn by(before: Option<&'a TabularRecord>, after: &'a TabularRecord) -> Self {
         let TabularRecord { id, warehouse, location, further_paths, .. } = after;
         Self { id: *id, warehouse: *warehouse, before, location, further_paths }
     }
 
-    /// Returns the locations that it did not have before.
+    /// Returns the locations that the change adds.
     fn new_locations(&self) -> Vec<Location> {
         let parse = |text: &String| Location::parse(text).ok();
         let known = |record: &TabularRecord| {
@@ -59,7 +59,7 @@ impl<'a> FileLocations<'a> {
 
 impl Environment {
     /// Rejects a change that gives a table or view a reserved or an overlapping location.
-    pub(super) async fn check_free(
+    pub(super) async fn check_locations_free(
         &self,
         store: &impl StoreRead,
         placed: FileLocations<'_>,
@@ -89,12 +89,12 @@ impl Environment {
             return rejected("it is that of a whole warehouse. Choose a location below it");
         }
         let length = location.parts().len();
-        // Tables at the root of the warehouse are skipped: one that is older than this check would
-        // overlap with every location.
+        // Tables at the root of the warehouse are skipped: a table that was created there before
+        // this check existed would overlap with every location.
         let root = objects.location(warehouse).filter(|root| location.is_within(root));
         let root_parts = root.map_or(0, |root| root.parts().len());
         let mut taken = has_others_around(store, id, location, root_parts + 1..length).await?;
-        if !is_made_for(location, id) {
+        if !is_generated_for(location, id) {
             taken = taken || has_others_below(store, id, location).await?;
             for parts in location.spellings() {
                 let levels = NamespaceIdent(parts[root_parts..].to_vec());

@@ -8,8 +8,8 @@
 //!
 //! Policies are evaluated on names alone unless one of them uses attributes. In this case the
 //! attributes of the resource and of its enclosing namespaces are read first. Changes of tables are
-//! checked twice: before the lane, so that callers without permission do not wait in it, and in the
-//! lane, because the attributes may have changed.
+//! checked twice: before the request enters the commit lane, so that callers without permission do
+//! not wait in it, and again in the lane, because the attributes may have changed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -57,8 +57,8 @@ const COMMIT_ACTIONS: [&str; 6] = {
 };
 
 impl Access {
-    /// Returns the policies for the caller of a request. Errors for background tasks, which have
-    /// permits of their own.
+    /// Returns the policy decider for the caller of a request. Errors for background tasks, which
+    /// have their own permits.
     pub(super) fn ask<'a>(&'a self, operation: &'a Operation) -> Result<Decider<'a>> {
         let Operation { principal, context, .. } = operation;
         let asking = self.authority.ask(principal, context);
@@ -74,7 +74,7 @@ impl Access {
         requested: &str,
     ) -> Result<Permit<A>> {
         let asking = match self.ask(operation)? {
-            Decider::Nobody(unrestricted) => return Ok(unrestricted.permit()),
+            Decider::Unrestricted(unrestricted) => return Ok(unrestricted.permit()),
             Decider::Policies(asking) => asking,
         };
         let resource = Resource::warehouse(&warehouse.name);
@@ -95,7 +95,7 @@ impl Access {
         ident: &NamespaceIdent,
     ) -> Result<Permit<A>> {
         let asking = match self.ask(&cx.operation)? {
-            Decider::Nobody(unrestricted) => return Ok(unrestricted.permit()),
+            Decider::Unrestricted(unrestricted) => return Ok(unrestricted.permit()),
             Decider::Policies(asking) => asking,
         };
         let actions = [A::NAME, DescribeNamespace::NAME];
@@ -122,7 +122,7 @@ impl Access {
         new: impl FnOnce(Resource) -> Resource + Send,
     ) -> Result<Permit<A>> {
         let asking = match self.ask(&cx.operation)? {
-            Decider::Nobody(unrestricted) => return Ok(unrestricted.permit()),
+            Decider::Unrestricted(unrestricted) => return Ok(unrestricted.permit()),
             Decider::Policies(asking) => asking,
         };
         let root = NamespaceIdent::default();
@@ -177,7 +177,7 @@ impl Access {
     }
 
     /// Returns the permit to do `A` on a table or view, and the result of `and`, which evaluates
-    /// the same policies about `actions`.
+    /// further `actions` with the same policies.
     #[instrument(target = TARGET, name = "authorize", level = "debug", skip_all)]
     pub(super) async fn permit_tabular_and<A: Action, T>(
         &self,
@@ -188,7 +188,7 @@ impl Access {
         and: impl FnOnce(&PrincipalDecider<'_>, &Resource) -> T,
     ) -> Result<WithPermit<A, T>> {
         let asking = match self.ask(operation)? {
-            Decider::Nobody(unrestricted) => {
+            Decider::Unrestricted(unrestricted) => {
                 let permit = unrestricted.permit();
                 return Ok(WithPermit { permit, besides: None, basis: EvaluatedVersion::Names });
             }
@@ -231,7 +231,7 @@ impl Access {
         kinds: &BTreeSet<CommitKind>,
     ) -> Result<Permit<Commit>> {
         let asking = match self.ask(operation)? {
-            Decider::Nobody(unrestricted) => return Ok(unrestricted.permit()),
+            Decider::Unrestricted(unrestricted) => return Ok(unrestricted.permit()),
             Decider::Policies(asking) => asking,
         };
         let needed = asking.wants_attributes(&COMMIT_ACTIONS);
@@ -260,8 +260,8 @@ impl Access {
         }
     }
 
-    /// Returns the permit to commit changes of these kinds to an existing table with these
-    /// attributes, or the permit to create it, whose commit is rejected later.
+    /// Returns the permit for a commit to an existing table with these attributes. A commit that
+    /// creates its table needs the permit to create it, and is rejected later.
     #[instrument(target = TARGET, name = "authorize", level = "debug", skip_all)]
     pub(super) fn permit_commit_in_lane(
         &self,
@@ -272,7 +272,7 @@ impl Access {
         intent: Intent,
     ) -> Result<Permit<Commit>> {
         let asking = match self.ask(operation)? {
-            Decider::Nobody(unrestricted) => return Ok(unrestricted.permit()),
+            Decider::Unrestricted(unrestricted) => return Ok(unrestricted.permit()),
             Decider::Policies(asking) => asking,
         };
         let Target { warehouse, kind, ident } = target;

@@ -11,15 +11,15 @@ use slateberg_model::ident::{NamespaceIdent, TabularIdent, TabularKind};
 
 /// A resource that a client names.
 pub(super) struct NamedResource {
-    /// The resource, with the attributes of each level if policies use them and as far as it
-    /// exists.
+    /// The resource. If policies use attributes, it has those of each level that exists.
     pub(super) resource: Resource,
     /// Whether it exists.
     pub(super) there: bool,
 }
 
 /// The actions that decide whether a resource is visible.
-pub(super) const SEEING: [&str; 3] = [ReadConfig::NAME, DescribeNamespace::NAME, Load::NAME];
+pub(super) const VISIBILITY_ACTIONS: [&str; 3] =
+    [ReadConfig::NAME, DescribeNamespace::NAME, Load::NAME];
 
 /// The names that a resource consists of.
 enum ResourceNames {
@@ -119,7 +119,8 @@ impl Access {
         }
     }
 
-    /// Returns the error for a missing resource, for callers who may learn that. `None`: it exists.
+    /// Returns the error for a missing resource, for callers who may learn that it is missing.
+    /// `None`: it exists.
     pub(super) fn missing(&self, described: &NamedResource) -> Option<Error> {
         let NamedResource { resource, there } = described;
         let warehouse = resource.warehouse_name().filter(|_| !there)?;

@@ -1,4 +1,4 @@
-//! [`SerialLock`]: serialization of changes with a timeout.
+//! [`SerialLock`]: a lock with a timeout, which serializes changes of the same kind.
 
 use std::sync::Arc;
 use std::time::Duration;

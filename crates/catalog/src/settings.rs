@@ -43,8 +43,8 @@ pub struct Settings {
     /// policies read, and the names that each principal sees; 0 for a share of `memory_bytes_max`.
     pub listing_cache_bytes: u64,
     /// Maximum size of a file of a warehouse (metadata, manifest list, manifest), in bytes, before
-    /// and after decompression. All concurrent reads together may use as much, and so may all
-    /// concurrent decompressions; 0 for a share of `memory_bytes_max`.
+    /// and after decompression. The same limit applies to the total of all concurrent reads, and to
+    /// the total of all concurrent decompressions; 0 for a share of `memory_bytes_max`.
     pub file_bytes_max: u64,
     /// Files that a background deletion deletes concurrently.
     pub file_deletions_parallel_max: usize,
@@ -66,10 +66,10 @@ pub struct Settings {
     pub orphan_age_seconds: u64,
     /// Smallest minimum age of an orphan file that a request may set, in seconds.
     pub orphan_age_seconds_min: u64,
-    /// Maximum number of warehouses when another one is created through the API.
+    /// Maximum number of warehouses, checked when the API creates one.
     pub warehouses_max: usize,
-    /// Seconds for the probe of a warehouse's location when it is created or changed through the
-    /// API.
+    /// Timeout for the probe of a warehouse's location, in seconds, when the API creates or changes
+    /// the warehouse.
     pub warehouse_probe_seconds_max: u64,
     /// Maximum number of cached credentials for table files. Each is for one table and one set of
     /// allowed file operations.

@@ -130,9 +130,9 @@ impl Tabulars {
         self.rename_tabular::<TableMetadata>(cx, source, destination).await
     }
 
-    /// Returns the state of a table, unless the caller has it already. `known` returns the caller's
-    /// copy of a version, if it has one, given the access to the table's files. Access to files is
-    /// prepared only if the caller requests delegation (`ways`).
+    /// Returns the state of a table, or the caller's copy of it. `known` returns the caller's copy
+    /// of a version with this access to the table's files, if it has one. The access is determined
+    /// only if the caller requests delegation (`ways`).
     pub async fn load_table<K>(
         &self,
         cx: &RequestContext,

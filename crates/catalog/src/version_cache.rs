@@ -1,7 +1,7 @@
 //! [`VersionCache`]: metadata of tables and views, ready for responses and commits.
 //!
-//! A version is an immutable state of one record, so no entry can be stale: the reader has taken
-//! the current version number from the store. Commits insert their versions when they are accepted.
+//! A version is an immutable state of one record, and readers take the current version number from
+//! the store, so no entry can be stale. Commits insert their versions when the store accepts them.
 //! Readers use a version once the store reports it as durable.
 
 use std::sync::Arc;
@@ -53,8 +53,8 @@ impl VersionCache {
         self.0.get(&version)
     }
 
-    /// Inserts a version and removes the second to last one. The previous one stays, because
-    /// readers get it until this one is durable.
+    /// Inserts version n and removes version n - 2. Version n - 1 stays, because readers get it
+    /// until version n is durable.
     pub(crate) fn insert(&self, version: Version, cached: CachedVersion) {
         let (id, number) = version;
         self.0.remove(&(id, number.saturating_sub(2)));

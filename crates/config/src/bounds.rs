@@ -19,14 +19,14 @@ const MAXIMA: [(&str, u64); 4] = [
 /// The maximum of counts.
 const COUNT_MAX: u64 = 1_000_000_000;
 
-/// Settings with a minimum other than 1. Zero disables a cache or a delay, or forbids the counted
-/// things.
+/// Settings with a minimum other than 1. Depending on the setting, 0 disables a cache, a delay or a
+/// limit, or permits none of the counted items.
 const MINIMA: [(&str, u64); 30] = [
     ("authn.clock_leeway_seconds", 0),
     ("authn.failure_delay_ms_max", 0),
     ("authn.failures_before_delay", 0),
     ("authn.issuer_refetch_pause_seconds", 0),
-    // A shorter token could not be an API key.
+    // With a lower limit, API keys would be rejected.
     ("authn.token_bytes_max", 256),
     ("authn.verified_tokens_max", 0),
     ("authz.decisions_max", 0),

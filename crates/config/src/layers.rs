@@ -1,4 +1,4 @@
-//! Layers of settings, of which later ones take precedence, and the positions of keys in them.
+//! Layers of settings, and the positions of keys in them. Later layers take precedence.
 
 #![expect(
     clippy::result_large_err,
@@ -65,7 +65,7 @@ impl Layer {
         Ok(Self { origin: Origin::Environment { variables: ours.collect() }, dict })
     }
 
-    /// Returns the name for display. `None` if the layer is empty.
+    /// Returns the name for display. `None` if no environment variable contains a setting.
     pub(super) fn name(&self) -> Option<String> {
         match &self.origin {
             Origin::File { file, .. } => Some(file.display().to_string()),

@@ -21,11 +21,11 @@ use super::{type_names, variables};
 use slateberg_base::setting::InvalidSetting;
 use slateberg_telemetry::otlp::environment;
 
-/// The directory whose files are read without `--config`.
+/// The directory whose files are read if `--config` is not set.
 const CONFIG_DIR: &str = "config";
 /// Suffix of files in that directory that are documentation and are not read.
 const EXAMPLE_SUFFIX: &str = ".example.toml";
-/// Prefixes of the variables of cloud libraries.
+/// Prefixes of the environment variables that configure cloud SDKs.
 const AMBIENT_PREFIXES: [&str; 3] = ["AWS_", "GOOGLE_", "AZURE_"];
 /// The beginning of the standard library's message for an invalid socket address.
 const NOT_AN_ADDRESS: &str = "invalid socket address";
@@ -124,8 +124,8 @@ pub fn read(sources: &Sources) -> LoadedSettings {
 }
 
 impl LoadedSettings {
-    /// Returns the names of the sources, those with higher precedence later. Unreadable files come
-    /// first.
+    /// Returns the names of the sources: unreadable files first, then the others by ascending
+    /// precedence.
     pub fn sources(&self) -> Vec<String> {
         let unreadable_files = self.unreadable_files.iter().map(|file| file.display().to_string());
         unreadable_files.chain(self.layers.iter().filter_map(Layer::name)).collect()

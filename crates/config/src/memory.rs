@@ -14,9 +14,9 @@ use slateberg_catalog::settings::JOB_FILE_BYTES;
 const BUDGET_BYTES_MIN: u64 = 64 << 20;
 /// The maximum budget that is derived from the machine's memory.
 const DERIVED_BUDGET_BYTES_MAX: u64 = 1 << 30;
-/// Divisor of the memory of the machine or cgroup that yields the budget. The rest is for the
-/// program itself, allocations of requests and compactions, the allocator's overhead, and the page
-/// cache.
+/// The derived budget is the memory of the machine or cgroup, divided by this. The remaining memory
+/// is for the program itself, allocations of requests and compactions, the allocator's overhead,
+/// and the page cache.
 const MEMORY_DIVISOR: u64 = 4;
 
 const KIB: u64 = 1 << 10;
@@ -58,7 +58,7 @@ const PARTS: [MemoryShare; 12] = [
     part!(store.page_cache_bytes, 1, 1, MIB / 2),
     part!(store.unflushed_bytes_max, 1, 8, 4 * MIB),
     part!(server.answer_cache_bytes, 1, 3, MIB),
-    // The minimum is the longest body: see `minimum`.
+    // `MemoryShare::minimum` determines the minimum.
     part!(server.bodies_bytes_max, 1, 12, 0),
     part!(catalog.metadata_cache_bytes, 1, 3, MIB),
     part!(catalog.listing_cache_bytes, 1, 1, MIB / 2),
@@ -161,8 +161,8 @@ fn available_bytes(root: &Path) -> Option<u64> {
 }
 
 /// Returns the limits of a cgroup and of its ancestors, given a line of `/proc/self/cgroup`
-/// (`ID:CONTROLLERS:PATH`). In a container, the path may be that of the host, which is not mounted.
-/// The container's own cgroup is then the root.
+/// (`ID:CONTROLLERS:PATH`). In a container, this may be a path on the host that is not mounted; the
+/// container's own cgroup is then mounted at the root.
 fn limits_of(root: &Path, line: &str) -> Vec<u64> {
     let mut parts = line.splitn(3, ':').skip(1);
     let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { return Vec::new() };

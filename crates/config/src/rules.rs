@@ -1,5 +1,5 @@
-//! Validation of settings that contradict each other or cannot be intended. Accesses no files and
-//! no network.
+//! Validation of settings: rejects contradictions and values that are probably mistakes. Accesses
+//! no files and no network.
 
 use std::net::SocketAddr;
 
@@ -25,8 +25,8 @@ impl Settings {
         found
     }
 
-    /// Returns the same problems without bounds of numbers, for programs and tests with extreme
-    /// values.
+    /// Returns the problems other than numbers out of bounds. Programs that embed the catalog, and
+    /// tests, may set extreme values.
     pub fn contradictions(&self) -> Vec<InvalidSetting> {
         let single = [
             logs::check(&self.log).err(),

@@ -21,7 +21,8 @@ use crate::server;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Directory of the state and the default warehouse, unless their URLs are set.
+    /// Directory of the state and of warehouses without a location, unless the state is in a
+    /// bucket.
     pub data_dir: PathBuf,
     /// The warehouse of paths without a prefix, and of clients that do not name one.
     pub default_warehouse: String,
@@ -93,7 +94,7 @@ impl Default for StateSettings {
 
 impl StateSettings {
     /// Returns the maximum time that a start waits for an unresponsive object store.
-    pub fn start_patience(&self) -> Duration {
+    pub fn start_timeout(&self) -> Duration {
         Duration::from_secs(self.start_seconds_max.max(1))
     }
 }
@@ -102,9 +103,10 @@ impl StateSettings {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct WarehouseSettings {
-    /// The URL below which tables get their locations. Empty: `warehouse/<name>` below `data_dir`.
+    /// The URL below which tables get their locations. Empty: `warehouse/<name>` below `data_dir`,
+    /// or beside a state in a bucket, at `<state.url>-warehouse/<name>`.
     pub location: String,
-    /// Further URLs below which tables may lie.
+    /// Further URLs below which tables may be located.
     pub allowed_locations: Vec<String>,
     /// Options of the object store, such as `aws_endpoint`.
     pub options: BTreeMap<String, String>,

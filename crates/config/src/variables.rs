@@ -15,10 +15,10 @@ use slateberg_base::similar::nearest;
 
 /// Prefix of all variables of this program.
 pub(super) const PREFIX: &str = "SLATEBERG_";
-/// Variables of this project's builds, which `make` and cargo pass to the programs that they run.
+/// Variables of this project's builds. `make` and cargo pass them to the programs that they run.
 const BUILD_VARIABLES: [&str; 3] = ["SLATEBERG_BIN", "SLATEBERG_CACHE", "SLATEBERG_COMMIT"];
 /// Substrings of the variables that Kubernetes sets for each service.
-const OF_SERVICES: [&str; 3] = ["SERVICE_HOST", "SERVICE_PORT", "PORT"];
+const KUBERNETES_PARTS: [&str; 3] = ["SERVICE_HOST", "SERVICE_PORT", "PORT"];
 
 /// Unknown variables.
 #[derive(Default)]
@@ -63,7 +63,7 @@ fn is_known(name: &str) -> bool {
 fn is_of_service(name: &str) -> bool {
     let rest = name.strip_prefix(PREFIX).unwrap_or_default();
     let rest = format!("_{rest}_");
-    OF_SERVICES.iter().any(|part| rest.contains(&format!("_{part}_")))
+    KUBERNETES_PARTS.iter().any(|part| rest.contains(&format!("_{part}_")))
 }
 
 /// Returns the correct name of a variable that equals a setting except for its underscores.

@@ -2,7 +2,7 @@
 //!
 //! `cargo run --example embedded`. The page docs/embedding.md explains the parts.
 
-#![expect(clippy::print_stdout, reason = "what happens is for whoever runs it")]
+#![expect(clippy::print_stdout, reason = "the example prints its results")]
 
 use std::collections::HashMap;
 use std::error::Error;

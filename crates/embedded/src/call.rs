@@ -1,8 +1,9 @@
-//! Calls of the API: the request to the catalog, and the report to the host.
+//! Calls of the API: the context that the catalog receives, and the span and errors that the host
+//! receives.
 //!
-//! Each call is a `tracing` span inside the caller's current span, and contains all log events of
-//! the call. The host decides about their use: if no subscriber enables the spans, they are not
-//! created. Their fields are those of the spans of HTTP requests, as far as they apply.
+//! Each call has a `tracing` span inside the caller's current span, which contains all log events
+//! of the call. If no subscriber of the host enables the spans, they are not created. Their fields
+//! are those of spans of HTTP requests that also apply to calls.
 
 use tracing::{Instrument, Span};
 
@@ -43,7 +44,7 @@ pub(super) struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// Runs the call and reports errors to the host.
+    /// Runs the call in its span. Records an error in the span.
     pub(super) async fn done<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let ended = work.instrument(self.span.clone()).await;
         ended.map_err(|error| record_failure(&self.cx.operation, &self.span, error))
@@ -62,7 +63,7 @@ impl Call<'_> {
 }
 
 /// Records an error in the span, and logs details that the error's message omits. As for HTTP
-/// requests, the span fails if the catalog failed, and not if it rejected the request.
+/// requests, the span's status is an error if the catalog failed, but not if it rejected the call.
 pub(super) fn record_failure(operation: &Operation, span: &Span, error: Error) -> Error {
     span.record("error.type", error.exception());
     if error.is_failure() {

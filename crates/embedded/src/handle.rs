@@ -20,8 +20,8 @@ use slateberg_model::warehouse::Warehouse;
 /// all clones share the open catalog.
 ///
 /// If the last handle is dropped without [`EmbeddedCatalog::close`], the catalog closes itself as
-/// long as the runtime still runs. If the runtime ends first, the result is that of a killed
-/// server: acknowledged changes are durable, and the next opening completes the rest.
+/// long as the runtime still runs. If the runtime ends first, the effect is that of a killed
+/// server: acknowledged changes are durable, and the next opening completes pending publications.
 #[derive(Debug, Clone)]
 pub struct EmbeddedCatalog {
     shared: Arc<SharedCatalog>,
@@ -55,12 +55,11 @@ impl EmbeddedCatalog {
         Self { warehouse: Some(name.into()), ..self.clone() }
     }
 
-    /// Returns a handle for one change that is applied at most once, even if it is repeated with
-    /// this key, like an `Idempotency-Key` over HTTP. The key is valid for
-    /// `catalog.idempotency_lifetime_seconds` and this principal. A repetition of the change has
-    /// the same result, also in a later version of slateberg. Another change with the key is
-    /// rejected as [`Unprocessable`](super::Error::Unprocessable), and so is an HTTP request with
-    /// the key of a call.
+    /// Returns a handle with an idempotency key for one change, like an `Idempotency-Key` over
+    /// HTTP. The catalog applies the change at most once. The key is valid for this principal and
+    /// for `catalog.idempotency_lifetime_seconds`. Repeating the change with the key returns the
+    /// same result, even after an upgrade of slateberg. A different change with the key, or an HTTP
+    /// request with it, is rejected as [`Unprocessable`](super::Error::Unprocessable).
     #[must_use]
     pub fn once(&self, key: Uuid) -> Self {
         Self { key: Some(key), ..self.clone() }

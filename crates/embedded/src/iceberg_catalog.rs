@@ -23,7 +23,7 @@ use slateberg_model::page::{Listing, PageRequest};
 
 /// Prefix of locations that the `iceberg` crate's own file I/O supports.
 const LOCAL: &str = "file:";
-/// A listing of a single page.
+/// Requests a whole listing as a single page.
 const EVERYTHING: PageRequest = PageRequest { listing: Listing(0), after: None, limit: None };
 
 /// An open catalog for engines that use `iceberg::Catalog`: one warehouse and one principal. Cheap
@@ -88,7 +88,7 @@ fn whole(ident: &TabularIdent, readable: Readable) -> Result<TabularState> {
         ReadAccess::Restricted(..) => Err(iceberg::Error::new(
             ErrorKind::FeatureUnsupported,
             format!(
-                "policies show only a part of {ident}, which this trait cannot express: load it with the typed API"
+                "policies restrict what may be read of {ident}, which this trait cannot express: load it with the typed API"
             ),
         )),
     }

@@ -57,9 +57,9 @@ impl Builder {
     /// directory, or the object store is unsuitable for a state.
     pub async fn open(self) -> Result<EmbeddedCatalog, OpenError> {
         let Self { mut settings, identity, warehouse, dependencies } = self;
-        // The catalog has no remote clients: it listens on no port, fetches no issuer keys and
-        // creates no admin key, because its secret could not be shown. The first server on this
-        // state creates it.
+        // The catalog has no remote clients, so it listens on no port and fetches no issuer keys.
+        // It creates no admin key, because it could not show the key's secret to an operator: the
+        // first server on this state creates one.
         settings.server = server::Settings::default();
         settings.authn = authn::settings::Settings { insecure_no_auth: true, ..Default::default() };
         // Boxed: the future would take much of the stack of the host's task.

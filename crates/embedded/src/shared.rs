@@ -18,7 +18,7 @@ use slateberg_runtime::background::Background;
 /// An open catalog, shared by all handles.
 pub(super) struct SharedCatalog {
     pub(super) catalog: Catalog,
-    /// Prefix of this opening's request ids, which no other opening has.
+    /// Prefix of the request ids, unique to this open catalog.
     run: Uuid,
     /// The number of the next request.
     operations: AtomicU64,
@@ -35,7 +35,7 @@ struct OpenParts {
 
 impl fmt::Debug for SharedCatalog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("House").field("run", &self.run).finish_non_exhaustive()
+        f.debug_struct("SharedCatalog").field("run", &self.run).finish_non_exhaustive()
     }
 }
 

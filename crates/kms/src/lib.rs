@@ -1,4 +1,4 @@
-//! Layer 2: envelope encryption of stored data.
+//! Rank 2: envelope encryption of stored data.
 //!
 //! Terms, from the outside in:
 //! - a **wrapping key** never leaves its **KMS** ([`Kms`]): a key of AWS KMS, or of a file on this

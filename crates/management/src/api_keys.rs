@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use crate::string_enum::string_enum;
 
 /// Body of `POST /management/v1/api-keys`.
-// An ignored typo such as `warehouse` would make the key valid for all of them.
+// If a typo such as `warehouse` were ignored, the key would be valid for all warehouses.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct CreateApiKeyRequest {
@@ -79,7 +79,7 @@ pub struct ApiKey {
 }
 
 /// Response of `POST /management/v1/api-keys`.
-// No `Debug`: the secret does not belong into a log.
+// No `Debug`: the secret must not appear in a log.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub struct CreatedApiKey {
     /// The secret. No later response contains it.

@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 /// Body of `POST /management/v1/checkpoints`.
-// An ignored typo in `lifetime-seconds` would keep the checkpoint forever.
+// If a typo in `lifetime-seconds` were ignored, the checkpoint would never expire.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct CreateCheckpointRequest {

@@ -147,7 +147,7 @@ pub struct DecidingPolicy {
     pub description: Option<String>,
 }
 
-/// The part of a table that a policy permits to read.
+/// The part of a table that a policy permits the principal to read.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct ReadRule {
@@ -224,8 +224,8 @@ pub struct PermissionsResponse {
     pub resource: String,
     /// Permitted actions.
     pub actions: Vec<String>,
-    /// Readable part of the table, for each policy that permits to load it. Absent if the whole
-    /// table is readable.
+    /// The readable parts of the table: one for each policy that permits the principal to load the
+    /// table. Absent if the whole table is readable.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub read_rules: Option<Vec<ReadRule>>,

@@ -5,8 +5,8 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 /// Body of `POST /management/v1/encryption/rewrap`.
-// An ignored typo in `wrapping-key` would wrap the data keys with another key than the caller
-// named.
+// If a typo in `wrapping-key` were ignored, the data keys would be wrapped with a key that the
+// caller did not name.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct RewrapRequest {

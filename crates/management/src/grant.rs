@@ -1,4 +1,4 @@
-//! [`Grant`]: a privilege, as responses about grants and about policies contain it.
+//! [`Grant`]: a grant in responses about grants and about policies.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -77,7 +77,7 @@ pub struct ServerInfo {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct CloneOrigin {
-    /// Name of the cloned checkpoint, or its id; null if the request named none.
+    /// Name of the cloned checkpoint, or its id; null if the current state was cloned.
     #[schema(required)]
     pub checkpoint: Option<String>,
     /// Time of the cloned state, in milliseconds since the Unix epoch.

@@ -1,9 +1,9 @@
 //! Rank 0: request and response bodies of `/management/v1`.
 //!
-//! The server writes these types and the command line reads them, so that a renamed field does not
-//! compile. The schemas of the OpenAPI document are derived from them, and doc comments become its
-//! descriptions. Requests reject unknown fields. Responses ignore them, so that a client can talk
-//! to a newer server.
+//! The server and the command line share these types, so a field that is renamed for only one of
+//! them does not compile. The schemas of the OpenAPI document are derived from the types, and its
+//! descriptions from their doc comments. The server rejects unknown fields in requests. Clients
+//! ignore unknown fields in responses, so that they can talk to a newer server.
 
 pub mod api_keys;
 pub mod checkpoints;

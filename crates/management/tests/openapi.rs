@@ -16,8 +16,8 @@ fn read(name: &str) -> Value {
     serde_json::from_str(&text).expect("the file is JSON")
 }
 
-/// Replaces a flattened part that may be absent. utoipa describes it as a schema or null, and no
-/// object is null: its members become members that may be absent.
+/// Inlines flattened optional parts, with all members optional. utoipa describes such a part as
+/// "the schema or null", which does not permit an object without its members.
 fn with_optional_parts(schemas: &Value) -> Value {
     let mut optional = schemas.clone();
     let parts = optional.as_object_mut().into_iter().flat_map(|all| all.values_mut());

@@ -1,4 +1,4 @@
-//! Layer 4: the files of warehouses.
+//! Rank 4: the files of warehouses.
 //!
 //! [`warehouse_files`] resolves a [`location`] in Iceberg metadata to an object of a store, if the
 //! warehouse may use it. A [`metadata_file`] is written once, under a new name, with a conditional

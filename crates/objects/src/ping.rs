@@ -17,14 +17,14 @@ pub struct PingError {
     /// The last error.
     pub reason: String,
     /// Whether a later try could succeed.
-    pub may_pass: bool,
+    pub is_transient: bool,
 }
 
 /// Succeeds if an object store responds within this time, with any response. Writes nothing.
 pub async fn check(opened: &Opened, at_most: Duration) -> Result<(), PingError> {
     let path = opened.path.clone().join(NOTHING);
     let response = tokio::time::timeout(at_most, opened.object_store.head(&path)).await;
-    let (reason, may_pass) = match &response {
+    let (reason, is_transient) = match &response {
         // An error without a specific kind comes from the network, or from an unavailable store.
         Ok(Err(error @ (Error::Generic { .. } | Error::JoinError { .. }))) => {
             (error.to_string(), true)
@@ -36,5 +36,5 @@ pub async fn check(opened: &Opened, at_most: Duration) -> Result<(), PingError> 
         Ok(Ok(_)) => return Ok(()),
         Err(_) => (format!("no response within {:.1} s", at_most.as_secs_f64()), true),
     };
-    Err(PingError { reason, may_pass })
+    Err(PingError { reason, is_transient })
 }

@@ -38,7 +38,7 @@ pub struct ProbeError {
     /// Response of the object store.
     pub reason: String,
     /// Whether a retry may succeed, because the store did not respond.
-    pub may_pass: bool,
+    pub is_transient: bool,
 }
 
 /// Properties of the object store of a state.
@@ -263,14 +263,14 @@ impl<'a> ProbeRun<'a> {
         outcome: Result<Result<T, StepFailure>, tokio::time::error::Elapsed>,
         at_most: Duration,
     ) -> Result<T, ProbeError> {
-        let (reason, may_pass) = match outcome {
+        let (reason, is_transient) = match outcome {
             Ok(Ok(found)) => {
                 self.remove_directory();
                 return Ok(found);
             }
             Ok(Err(StepFailure::Said(error))) => match NoCredentials::find(&error) {
                 Some(none) => (none.to_string(), false),
-                None => (error.to_string(), may_pass(&error)),
+                None => (error.to_string(), is_transient(&error)),
             },
             Ok(Err(StepFailure::Broken(what))) => (what, false),
             Err(_) => (format!("no response within {:.1} s", at_most.as_secs_f64()), true),
@@ -282,7 +282,7 @@ impl<'a> ProbeRun<'a> {
             tracing::warn!(file = %self.file, "a probe file is left");
         }
         self.remove_directory();
-        Err(ProbeError { step: self.step, reason, may_pass })
+        Err(ProbeError { step: self.step, reason, is_transient })
     }
 
     /// Removes the directory, which file systems keep when it is empty. It may not exist.
@@ -294,6 +294,6 @@ impl<'a> ProbeRun<'a> {
 }
 
 /// Whether an error may come from an unavailable store, not from the request.
-fn may_pass(error: &Error) -> bool {
+fn is_transient(error: &Error) -> bool {
     matches!(error, Error::Generic { .. } | Error::JoinError { .. })
 }

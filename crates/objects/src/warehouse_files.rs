@@ -148,7 +148,7 @@ impl Objects {
 
     /// Adds a warehouse whose stores cannot be opened, for this reason.
     #[must_use]
-    pub fn with_shut(&self, id: Uuid, reason: String) -> Self {
+    pub fn with_unavailable(&self, id: Uuid, reason: String) -> Self {
         self.changed(|all| all.insert(id, Arc::new(Access::Shut(reason))))
     }
 

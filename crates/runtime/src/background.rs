@@ -14,16 +14,16 @@ use slateberg_telemetry::otlp::RunningExporter;
 pub struct Background {
     stop: watch::Sender<bool>,
     tasks: Vec<JoinHandle<()>>,
-    telling: Option<RunningExporter>,
+    exporter: Option<RunningExporter>,
 }
 
 impl Background {
     /// Starts the exporter and all background tasks.
     pub fn start(runtime: &mut Runtime) -> Self {
         let (stop, stopping) = watch::channel(false);
-        let telling =
+        let exporter =
             runtime.exporter.take().map(|exporter| exporter.start(&runtime.measures.registry));
-        Self { stop, tasks: tasks::spawn(runtime, &stopping), telling }
+        Self { stop, tasks: tasks::spawn(runtime, &stopping), exporter }
     }
 
     /// Returns a receiver that becomes `true` when all tasks must stop.
@@ -67,15 +67,15 @@ impl Background {
     /// Sends the remaining telemetry, for a bounded time. The caller calls this last, so that the
     /// telemetry of the catalog's shutdown is included.
     pub async fn finish(mut self) {
-        if let Some(telling) = self.telling.take() {
-            telling.finish().await;
+        if let Some(exporter) = self.exporter.take() {
+            exporter.finish().await;
         }
     }
 }
 
 impl Drop for Background {
-    /// A task owns a clone of the sender, so the receivers would not notice that this one is
-    /// dropped.
+    /// Signals the tasks explicitly: a task may hold a clone of the sender, so that dropping this
+    /// sender does not close the channel.
     fn drop(&mut self) {
         self.stop();
     }

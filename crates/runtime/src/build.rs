@@ -40,8 +40,8 @@ pub struct Runtime {
     pub authn: Authenticator,
     /// The admin key that this start created, if any. Its secret is available only here.
     pub minted_key: Option<Secret>,
-    /// The HTTP client for token issuers. `None` without such issuers, because creating a client
-    /// reads the system's certificates.
+    /// The HTTP client for token issuers. `None` if no issuer's keys are fetched, because creating
+    /// a client reads the system's certificates.
     pub(super) issuer_client: Option<reqwest::Client>,
     /// The settings of the catalog.
     pub settings: Arc<Settings>,
@@ -61,7 +61,7 @@ impl Runtime {
         logged(|progress| Self::start(settings, dependencies, progress)).await
     }
 
-    /// Flushes these traces at shutdown, and reports their counts.
+    /// Registers the metrics of these traces, and flushes the traces at shutdown.
     pub fn take_traces(&mut self, traces: Traces) {
         if let Some(exporter) = &mut self.exporter {
             exporter.take_traces(traces, &self.measures.registry);
@@ -108,7 +108,7 @@ impl Runtime {
         Ok(app)
     }
 
-    /// Opens the catalog on an opened state.
+    /// Opens the catalog on a state whose storage has been probed.
     async fn open_on(
         settings: Settings,
         dependencies: Dependencies,
@@ -136,7 +136,7 @@ impl Runtime {
         };
         let served = warehouses::open_all(&opening, &store, &stores).await?;
         let (policy_sources, authority) =
-            with_book(&store, policies, settings.authz.decisions_max).await?;
+            with_stored_policies(&store, policies, settings.authz.decisions_max).await?;
         let authn_store = store.clone();
         let (clock, ids) = (Arc::clone(&dependencies.clock), Arc::clone(&dependencies.ids));
         let catalog = Catalog::new(Parts {
@@ -152,8 +152,9 @@ impl Runtime {
             clock: dependencies.clock,
             ids: dependencies.ids,
         });
-        finish_publications(&catalog, settings.state.start_patience(), progress).await?;
-        // The last step that can fail, so that the operator sees any key that is created.
+        finish_publications(&catalog, settings.state.start_timeout(), progress).await?;
+        // This must be the last step that can fail. If a later one failed, the operator would never
+        // see an admin key that this step created.
         let (authn, minted_key) = Authenticator::open(authn::authenticator::Parts {
             store: authn_store,
             authority,
@@ -208,14 +209,14 @@ async fn open_store(
 }
 
 /// Builds the policies from the files and the policies created at run time.
-async fn with_book(
+async fn with_stored_policies(
     store: &Store,
     sources: Sources,
     decisions_max: usize,
 ) -> Result<(Sources, Arc<Authority>), BuildError> {
     let book = PolicySnapshot::read(&store.durable()).await;
     let book = Arc::new(book.map_err(BuildError::PolicySnapshot)?);
-    if !sources.book_in_force {
+    if !sources.stored_in_force {
         let (policies, grants) = (book.policies.len(), book.grants.len());
         tracing::warn!(
             policies,
@@ -259,11 +260,11 @@ async fn finish_publications(
     Ok(())
 }
 
-/// The contents of files and settings that are read before the store is opened.
+/// Inputs from files and settings, read before the store is opened.
 struct StartFiles {
     issuers: Issuers,
     policies: Sources,
-    /// The admin key of a first start, used instead of a generated one.
+    /// The configured admin key for the first start, used instead of a generated one.
     bootstrap_key: Option<Secret>,
     audit: Arc<AuditLog>,
     exporter: Exporter,
@@ -273,7 +274,7 @@ struct StartFiles {
 pub fn check_object_cache(settings: &Settings, location: &StoreLocation) -> Result<(), BuildError> {
     match location.directory {
         Some(_) if settings.store.has_object_cache() => Err(BuildError::Setting(
-            "store.object_cache_dir: the state is in a local directory already; leave this out"
+            "store.object_cache_dir: a state in a local directory needs no object cache: remove this setting"
                 .to_owned(),
         )),
         _ => Ok(()),

@@ -1,8 +1,9 @@
-//! `clone`: creates a second catalog that starts with a state of this one. Copies no data.
+//! `clone`: creates a second catalog from a state of this one, without copying data.
 //!
-//! The state is that of a checkpoint, which works beside a running server, or that of a local
-//! directory without a server. [`slateberg_store::clones`] defines the contents of a clone and the
-//! order of its writes. This module determines its location and checks that a clone may be there.
+//! The state is that of a checkpoint, which a running server does not prevent, or the current state
+//! of a local directory on which no server runs. [`slateberg_store::clones`] defines the contents
+//! of a clone and the order of its writes. This module determines the clone's location and
+//! validates it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,8 +30,8 @@ use slateberg_store::records::{CloneOf, StoreFormat};
 use slateberg_store::{self as store, Store};
 use slateberg_telemetry::audit::AuditLog;
 
-/// Lifetime of the unnamed checkpoint that exists until the clone's state is pinned.
-const PASSING_SECONDS: u64 = 60 * 60;
+/// Lifetime of the temporary checkpoint from which the current state is pinned.
+const TEMPORARY_CHECKPOINT_SECONDS: u64 = 60 * 60;
 
 /// A completed clone.
 pub struct Cloned {
@@ -60,8 +61,9 @@ struct Source {
     format: StoreFormat,
 }
 
-/// Clones the catalog to `to`: the URL of a state, or a data directory. `wait_requested` selects the state.
-/// `None` selects the current state, which requires a local directory without a running server.
+/// Clones the catalog to `to`, which is the URL of a state or a data directory. `wanted` selects
+/// the state. `None` selects the current state, which requires a local directory without a running
+/// server.
 pub async fn clone_catalog(
     settings: &Settings,
     dependencies: &Dependencies,
@@ -79,8 +81,8 @@ pub async fn clone_catalog(
     let _lock = target.lock()?;
     Box::pin(target.state.probe(dependencies)).await?;
     let source = Box::pin(source(settings, dependencies, &parent, &target, wanted)).await?;
-    let parent_location = &target.state.location;
-    let shared = Store::share(&parent.location, source.pin.id, parent_location).await;
+    let target_location = &target.state.location;
+    let shared = Store::share(&parent.location, source.pin.id, target_location).await;
     shared.map_err(|error| target.failed(error))?;
     let of = CloneOf {
         parent_url: parent.url.clone(),
@@ -91,7 +93,7 @@ pub async fn clone_catalog(
         as_of_ms: source.as_of_ms,
         cloned_ms: dependencies.clock.now_ms(),
     };
-    let store = Store::open(parent_location, target.settings.store.clone()).await;
+    let store = Store::open(target_location, target.settings.store.clone()).await;
     let store = store.map_err(|error| target.failed(error))?.with_audit_log(audit);
     let finished = finish(&store, dependencies, &of, phase, progress).await;
     let closed = store.close().await;
@@ -137,7 +139,7 @@ async fn source(
         let checkpoint_missing = || unfinished(target, "its checkpoint no longer exists");
         let pin = checkpoints
             .into_iter()
-            .find(|checkpoints| checkpoints.id == pin)
+            .find(|checkpoint| checkpoint.id == pin)
             .ok_or_else(checkpoint_missing)?;
         if let Some(chosen) = &chosen
             && !Store::is_same_state(parent_location, pin.id, chosen.id).await?
@@ -180,7 +182,7 @@ async fn pin_now(
     parent_location: &StoreLocation,
     dependencies: &Dependencies,
 ) -> Result<Source, OfflineError> {
-    let passing = catalog.create_checkpoint(None, Some(PASSING_SECONDS)).await?;
+    let passing = catalog.create_checkpoint(None, Some(TEMPORARY_CHECKPOINT_SECONDS)).await?;
     let format = format_of(parent_location, &passing).await?;
     let pinned = pin(parent_location, &passing, dependencies).await;
     catalog.delete_checkpoint(&passing.id.to_string()).await?;
@@ -247,7 +249,7 @@ impl Target {
         Ok(Self { settings, data_dir, state })
     }
 
-    /// Rejects a target in another bucket, and a target that is inside or around the parent.
+    /// Rejects a target in another bucket, and one that contains the parent or is inside it.
     fn check(&self, parent: &State) -> Result<(), OfflineError> {
         let url = &self.state.url;
         let bucket = |url: &str| {

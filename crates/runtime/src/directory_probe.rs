@@ -15,7 +15,7 @@ pub(super) fn probe(directory: &Path, id: Uuid) -> io::Result<()> {
     let Some(directory) = directory.ancestors().find(|it| it.is_dir()) else { return Ok(()) };
     let path = directory.join(format!(".slateberg-probe-{}", id.simple()));
     let written = write(File::create_new(&path)?);
-    // A partly written file uses space, too.
+    // Delete the file even if the write failed: a partial file uses space, too.
     let removed = fs::remove_file(&path);
     written.and(removed)
 }

@@ -106,8 +106,8 @@ fn lines(problems: &[InvalidSetting]) -> String {
 }
 
 impl BuildError {
-    /// Whether the error is in the settings themselves, so that a retry fails again. Errors of
-    /// files that the settings name are not included, because the files or their disk may change.
+    /// Whether the error is in the settings themselves, so that a retry fails again. This excludes
+    /// errors of files that the settings refer to: a file may be corrected before the retry.
     pub fn is_of_settings(&self) -> bool {
         match self {
             Self::Setting(_) | Self::Invalid(_) | Self::Otlp(_) => true,

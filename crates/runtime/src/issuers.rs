@@ -14,7 +14,7 @@ use slateberg_telemetry::issuers::IssuerFetches;
 /// Timeout of a request to an issuer.
 const FETCH_MAX: Duration = Duration::from_secs(10);
 /// Maximum size of an issuer's response, in bytes.
-const ANSWER_BYTES_MAX: usize = 1 << 20;
+const RESPONSE_BYTES_MAX: usize = 1 << 20;
 /// Interval of retries after a failed fetch. It is short so that an issuer's recovery is noticed
 /// soon.
 const RETRY_EVERY: Duration = Duration::from_secs(10);
@@ -141,8 +141,8 @@ async fn get(client: &reqwest::Client, url: &str) -> Result<Vec<u8>, FetchError>
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await? {
         body.extend_from_slice(&chunk);
-        if body.len() > ANSWER_BYTES_MAX {
-            return Err(wrong(format!("the response is longer than {ANSWER_BYTES_MAX} bytes")));
+        if body.len() > RESPONSE_BYTES_MAX {
+            return Err(wrong(format!("the response is longer than {RESPONSE_BYTES_MAX} bytes")));
         }
     }
     Ok(body)

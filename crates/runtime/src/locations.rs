@@ -51,7 +51,7 @@ pub fn reserved(settings: &Settings, state_url: &str) -> Result<Reserved, BuildE
 }
 
 /// Returns the reserved locations of a catalog that may be a clone. A clone shares objects with the
-/// state of its parent, so this one is reserved, too.
+/// state of its parent, so the parent's state is reserved, too.
 pub(super) fn of_clone(
     settings: &Settings,
     state_url: &str,
@@ -59,7 +59,7 @@ pub(super) fn of_clone(
 ) -> Result<Reserved, BuildError> {
     let reserved = reserved(settings, state_url)?;
     let Some(CloneOf { parent_url, .. }) = clone_of else { return Ok(reserved) };
-    let what = "the state of the catalog that this one is a clone of";
+    let what = "the state of this clone's parent";
     Ok(reserved.with(at_url("state.url", what, parent_url)?))
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 /// The lock file in the data directory.
 const FILE: &str = "lock";
 
-/// The lock of a data directory. The operating system releases it when the process ends in any way.
+/// The lock of a data directory. The operating system releases it however the process ends.
 #[derive(Debug)]
 pub struct DataDirLock {
     _file: File,
@@ -39,9 +39,9 @@ impl DataDirLock {
         Ok(Self { _file: file })
     }
 
-    /// Locks the directory for reading. If the lock file is not writable, a lock on the file opened
-    /// for reading still excludes a server. Returns `None` if there is no lock file: a server
-    /// cannot start on a directory that is not writable.
+    /// Locks the directory for reading. If the lock file is not writable, takes a shared lock,
+    /// which also excludes a server. Returns `None` if the directory is not writable and has no
+    /// lock file: no server can start on such a directory.
     pub(crate) fn take_for_reading(data_dir: &Path) -> Result<Option<Self>, LockError> {
         match Self::take(data_dir) {
             Err(LockError::Io { source, .. })

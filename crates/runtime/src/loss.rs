@@ -11,9 +11,10 @@ use slateberg_store::loss::AcceptedLoss;
 /// The result of [`accept_loss`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Loss {
-    /// Nothing is lost. Nothing was written.
+    /// The log is not damaged. Nothing was written.
     Nothing,
-    /// This part is damaged. Nothing was written, because the operator has not confirmed.
+    /// The log has this damage. Nothing was written, because the operator has not confirmed the
+    /// loss.
     Unconfirmed(String),
     /// The loss was accepted. The server can start with the remaining data.
     Accepted(AcceptedLoss),

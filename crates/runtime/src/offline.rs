@@ -33,8 +33,8 @@ impl OfflineCatalog {
         Self::open_at(&state, lock, settings, dependencies).await
     }
 
-    /// Locks the data directory and determines the location of the state. A bucket has no lock. A
-    /// directory that is not writable may have none.
+    /// Locks the data directory and determines the location of the state. The lock is `None` for a
+    /// state in a bucket, and for a read-only directory without a lock file.
     pub(super) async fn prepare(
         settings: &Settings,
         dependencies: &Dependencies,

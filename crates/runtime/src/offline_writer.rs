@@ -42,7 +42,7 @@ use slateberg_store::txn::RequestRecords;
 use slateberg_store::{self as store, Store};
 use slateberg_telemetry::audit::AuditLog;
 
-/// The principal of changes by subcommands.
+/// The principal that the change log records for changes by subcommands.
 pub(crate) const OFFLINE: &str = "offline";
 
 /// Offset of the last millisecond of a second.
@@ -112,15 +112,15 @@ impl RestoreTarget {
     pub(super) fn find(&self, checkpoints: &[Checkpoint]) -> Result<Checkpoint, OfflineError> {
         let found = match self {
             Self::Checkpoint(name_or_id) => {
-                checkpoints.iter().find(|checkpoints| checkpoints.has_name_or_id(name_or_id))
+                checkpoints.iter().find(|checkpoint| checkpoint.has_name_or_id(name_or_id))
             }
             // Checkpoint times have a resolution of one second, so the whole second must have
             // passed.
             Self::Time(ms) => {
                 let until =
                     |checkpoints: &&Checkpoint| checkpoints.created_ms + LAST_OF_SECOND_MS <= *ms;
-                // The pin of a clone records the state of another time.
-                checkpoints.iter().rev().filter(|checkpoints| !checkpoints.for_clone).find(until)
+                // The pin of a clone is newer than the state that it holds.
+                checkpoints.iter().rev().filter(|checkpoint| !checkpoint.for_clone).find(until)
             }
         };
         let missing = || {
@@ -139,28 +139,28 @@ impl RestoreTarget {
     }
 }
 
-/// Exports a catalog as lines: its current state while no server runs, or the state of a
-/// checkpoint, which also works beside a running server.
+/// Exports a catalog as lines. The current state can be exported only while no server runs, the
+/// state of a checkpoint at any time.
 pub async fn export_lines(
     settings: &Settings,
     dependencies: &Dependencies,
-    new_checkpoint: Option<&RestoreTarget>,
+    target: Option<&RestoreTarget>,
     out: &mut impl Write,
     progress: &Progress,
 ) -> Result<Counts, OfflineError> {
     let phase = progress.phase("opening the store", None);
     check_there(settings)?;
-    let _lock = if new_checkpoint.is_none() { lock_data_dir(settings)? } else { None };
+    let _lock = if target.is_none() { lock_data_dir(settings)? } else { None };
     let state = State::offline(settings, dependencies).await?;
     let now_ms = dependencies.clock.now_ms();
     let opening = async {
         let failed = |source| at_state(&state.url, source);
-        let Some(new_checkpoint) = new_checkpoint else {
+        let Some(target) = target else {
             return Ok((Store::open_offline(&state.location).await.map_err(failed)?, now_ms));
         };
         let checkpoints =
             Store::checkpoints_offline(&state.location, now_ms).await.map_err(failed)?;
-        let found = new_checkpoint.find(&checkpoints)?;
+        let found = target.find(&checkpoints)?;
         let opened = Store::open_checkpoint(&state.location, found.id).await.map_err(failed)?;
         Ok::<_, OfflineError>((opened, found.created_ms))
     };
@@ -176,11 +176,11 @@ impl OfflineWriter {
         dependencies: &Dependencies,
     ) -> Result<Self, OfflineError> {
         check_there(settings)?;
-        Self::open_or_make(settings, dependencies).await
+        Self::open_or_create(settings, dependencies).await
     }
 
     /// Opens a catalog, or creates an empty one.
-    pub async fn open_or_make(
+    pub async fn open_or_create(
         settings: &Settings,
         dependencies: &Dependencies,
     ) -> Result<Self, OfflineError> {
@@ -272,10 +272,10 @@ impl OfflineWriter {
     /// Restores the state of a checkpoint, after creating a checkpoint of the current state.
     pub async fn restore(
         &self,
-        new_checkpoint: &RestoreTarget,
+        target: &RestoreTarget,
         progress: &Progress,
     ) -> Result<Restored, OfflineError> {
-        let to = new_checkpoint.find(&self.checkpoints().await?)?;
+        let to = target.find(&self.checkpoints().await?)?;
         let then = self.store.at_checkpoint(to.id).await?;
         reject_newer(&then).await?;
         let plan = RestorePlan::between(&self.store.latest(), &then, progress).await?;
@@ -294,7 +294,8 @@ impl OfflineWriter {
     }
 
     /// Imports an export into this catalog, which must be empty except for the data of an earlier
-    /// attempt. `open` opens the lines; it is called twice. `bytes` is their total size.
+    /// attempt. `open` returns a reader of the lines and is called twice. `bytes` is their total
+    /// size.
     pub async fn import<R: BufRead>(
         &self,
         open: impl Fn() -> std::io::Result<R>,
@@ -309,7 +310,8 @@ impl OfflineWriter {
         import::check_target(&self.store, &checked).await?;
         let revision = self.imported_policies(&checked.book).await?;
         let lines = open().map_err(transfer::Error::from)?;
-        // The exported catalog may have continued its version numbers.
+        // Since the export, the exported catalog may have used the next version numbers for other
+        // changes. A new timeline keeps its ETags from matching here.
         self.store.begin_timeline(&permit, self.ids.random()).await?;
         import::write(&self.store, &permit, &checked, lines, &phase).await?;
         let entry = &self.entry("import", Uuid::nil(), format!("{} lines", checked.counts.lines));
@@ -383,7 +385,8 @@ impl OfflineWriter {
         }))
     }
 
-    /// Returns the revision of the policy set that a book and the policy files form.
+    /// Returns the revision of the policy set built from these stored policies and the policy
+    /// files.
     pub(super) fn in_force(&self, book: PolicySnapshot) -> Result<String, OfflineError> {
         let sources = Sources { book: Arc::new(book), ..self.sources.clone() };
         let set = sources.build(Arc::new(Schema::bundled()));

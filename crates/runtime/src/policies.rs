@@ -20,7 +20,7 @@ const EXTENSION: &str = "cedar";
 pub enum Error {
     /// A file or directory cannot be read.
     #[error("{}: {}", .0.display(), .1)]
-    LoadedSettings(PathBuf, std::io::Error),
+    Read(PathBuf, std::io::Error),
     /// A directory contains no policy files.
     #[error("{}: there is no *.{EXTENSION} file in it", .0.display())]
     Empty(PathBuf),
@@ -46,8 +46,7 @@ pub fn read(paths: &[PathBuf]) -> Result<Vec<PolicyFile>, Error> {
             files.push(read_file(path)?);
             continue;
         }
-        let inside =
-            read_directory(path).map_err(|error| Error::LoadedSettings(path.clone(), error))?;
+        let inside = read_directory(path).map_err(|error| Error::Read(path.clone(), error))?;
         if inside.is_empty() {
             return Err(Error::Empty(path.clone()));
         }
@@ -63,8 +62,8 @@ pub fn read(paths: &[PathBuf]) -> Result<Vec<PolicyFile>, Error> {
 pub(crate) fn from_files(settings: &Settings) -> Result<Sources, Error> {
     let files = read(&settings.policy_paths)?;
     build(&files, &[]).map_err(Error::Invalid)?;
-    let book_in_force = settings.stored_policies;
-    Ok(Sources { files: Arc::new(files), book_in_force, ..Sources::default() })
+    let stored_in_force = settings.stored_policies;
+    Ok(Sources { files: Arc::new(files), stored_in_force, ..Sources::default() })
 }
 
 /// Builds a policy set from these files and grants. Errors if any of them is invalid.
@@ -81,7 +80,6 @@ fn read_directory(path: &Path) -> std::io::Result<Vec<PathBuf>> {
 }
 
 fn read_file(path: &Path) -> Result<PolicyFile, Error> {
-    let text =
-        std::fs::read_to_string(path).map_err(|error| Error::LoadedSettings(path.into(), error))?;
+    let text = std::fs::read_to_string(path).map_err(|error| Error::Read(path.into(), error))?;
     Ok(PolicyFile { name: path.display().to_string(), text })
 }

@@ -26,8 +26,7 @@ pub async fn preview(
     let mut attempt = 1;
     loop {
         match Box::pin(read_changes(&state, dependencies, wanted, progress)).await {
-            // A running server may write new files of the state and delete those that this is
-            // reading.
+            // A running server may have replaced and deleted files during the read.
             Err(OfflineError::Store(_) | OfflineError::Build(BuildError::Store { .. }))
                 if attempt < READS_MAX =>
             {

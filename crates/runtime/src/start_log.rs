@@ -44,7 +44,7 @@ impl StartLog {
             let (step, seconds) = (name.as_str(), begun.elapsed().as_secs());
             // `done` has no meaning without a total.
             let done = total.map(|_| *done);
-            tracing::info!(step, seconds, done, total = *total, "the start continues");
+            tracing::info!(step, seconds, done, total = *total, "start in progress");
         });
     }
 }

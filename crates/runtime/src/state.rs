@@ -2,8 +2,8 @@
 //!
 //! A start has a time limit. It first probes a bucket and retries for up to
 //! `state.start_seconds_max` while there is no response (`State::probe`). Then the bucket must stay
-//! responsive until the start ends (`State::while_responsive`). A long log may take any time, but the
-//! bucket must not be silent for longer than the limit.
+//! responsive until the start ends (`State::while_responsive`). Replaying a long log may take any
+//! time, but the bucket must not be unresponsive for longer than the limit.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -39,8 +39,8 @@ const TRY_MAX: Duration = Duration::from_secs(10);
 const PAUSE_MIN: Duration = Duration::from_millis(200);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// Interval and timeout of checks that a bucket still responds.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-const LOOK_MAX: Duration = Duration::from_secs(5);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 /// Clock difference, in milliseconds, from which the start logs a warning.
 const CLOCK_SKEW_WARNED_MS: u64 = 10_000;
 
@@ -95,7 +95,7 @@ impl State {
             // Objects of a log are written once and never replaced.
             parts.push((log_url, Opened { conditional_update: false, ..opened }));
         }
-        let patience = settings.state.start_patience();
+        let patience = settings.state.start_timeout();
         Ok(Self { url, location, parts, patience })
     }
 
@@ -105,8 +105,8 @@ impl State {
         &self.parts
     }
 
-    /// Opens the configured object stores and loads the encryption keys. Every command that opens
-    /// the store calls this, so none of them works on a state that overlaps with a warehouse.
+    /// Opens the configured object stores and the KMS. Rejects a state that overlaps with a
+    /// warehouse; every command that opens the store passes this check.
     pub(super) async fn with_keys(
         settings: &Settings,
         dependencies: &Dependencies,
@@ -129,7 +129,7 @@ impl State {
         Self::with_keys(settings, dependencies, &Arc::new(RequestMetrics::to_kms())).await
     }
 
-    /// Measures the store's requests to the buckets from this call on.
+    /// Wraps the object stores so that the store's requests to them are measured.
     pub(super) fn measure(&mut self, requests: &Arc<RequestMetrics>) {
         let location = &mut self.location;
         location.object_store = measured(Arc::clone(&location.object_store), requests, "state");
@@ -181,7 +181,7 @@ impl State {
                     }
                     return Ok(found);
                 }
-                Err(source) if !source.may_pass => {
+                Err(source) if !source.is_transient => {
                     return Err(BuildError::Unfit { url: url.to_owned(), source });
                 }
                 Err(source) if left().is_zero() => {
@@ -201,7 +201,7 @@ impl State {
         }
     }
 
-    /// Runs a start. Fails if an object store, or one of the store's files, has not responded for
+    /// Runs `opening`. Fails if an object store, or one of the store's files, has not responded for
     /// `state.start_seconds_max`.
     pub(super) async fn while_responsive<T>(
         &self,
@@ -222,21 +222,21 @@ impl State {
         };
         let mut answered = vec![Instant::now(); self.parts.len()];
         loop {
-            sleep(LOOK_EVERY).await;
+            sleep(CHECK_INTERVAL).await;
             for ((url, opened), answered) in self.parts.iter().zip(&mut answered) {
-                let at_most = LOOK_MAX.min(self.patience);
+                let at_most = CHECK_TIMEOUT.min(self.patience);
                 let Err(error) = ping::check(opened, at_most).await else {
                     *answered = Instant::now();
                     continue;
                 };
-                if !error.may_pass {
+                if !error.is_transient {
                     return BuildError::Credentials(error.reason);
                 }
                 if answered.elapsed() >= self.patience {
                     return silent(url, error.reason);
                 }
                 let seconds = answered.elapsed().as_secs();
-                tracing::warn!(url, %error, seconds, "the object store has stopped answering");
+                tracing::warn!(url, %error, seconds, "the object store has stopped responding");
             }
             if let Some(error) = self.location.storage.failing_for(self.patience) {
                 return silent(&self.url, error);
@@ -254,7 +254,8 @@ pub fn stores(
     Ok(State::of(settings, dependencies)?.parts)
 }
 
-/// Opens the object store at a URL. The environment provides options that are not given.
+/// Opens the object store at a URL. Options that the caller does not pass are taken from the
+/// environment.
 pub fn store_at(
     url: &str,
     options: &BTreeMap<String, String>,

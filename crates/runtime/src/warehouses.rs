@@ -87,7 +87,7 @@ pub(super) async fn open_all(
         let claimed = claims.add(&stores.reserved, name, urls);
         claimed.map_err(|overlap| overlap.of_settings(name))?;
         warn_if_moved(name, warehouse, known.as_ref(), &configured.location);
-        check_taken_over(name, known.as_ref(), &configured.location)?;
+        check_configured_over_api(name, known.as_ref(), &configured.location)?;
         let (location, id) = (&configured.location, ids.random());
         let record = store.ensure_warehouse(permit, name, location, id, *now_ms).await;
         let entry = configured.entry(name, warehouse, record.map_err(failed)?);
@@ -95,14 +95,14 @@ pub(super) async fn open_all(
     }
     for (name, record) in records(&store.durable()).await.map_err(failed)? {
         let Some(definition) = &record.definition else {
-            warn_if_left_out(&name, &record, settings, store).await?;
+            warn_if_unconfigured(&name, &record, settings, store).await?;
             continue;
         };
         let storage = storage_of(&record.location, definition);
         let claimed = claims.add(&stores.reserved, &name, storage.locations());
         let opened = match claimed {
             Ok(()) => stores.open(&storage).map_err(|error| error.to_string()),
-            Err(overlap) => Err(reject_configured(&name, &overlap, &served)?),
+            Err(overlap) => Err(reject_contradiction(&name, &overlap, &served)?),
         };
         if let Err(reason) = &opened {
             tracing::error!(warehouse = name, reason, "a warehouse cannot be served");
@@ -112,9 +112,9 @@ pub(super) async fn open_all(
     Ok(served)
 }
 
-/// If the configuration names a warehouse that was created through the API, checks that both have
-/// the same location. From then on, the configuration defines the warehouse.
-fn check_taken_over(
+/// Checks that a configured warehouse has the location of a warehouse of the same name that was
+/// created through the API, if there is one. From then on, the configuration defines the warehouse.
+fn check_configured_over_api(
     name: &str,
     known: Option<&WarehouseRecord>,
     location: &str,
@@ -158,7 +158,7 @@ fn warn_if_moved(
 
 /// Warns about tables that are unavailable because their warehouse was removed from the
 /// configuration.
-async fn warn_if_left_out(
+async fn warn_if_unconfigured(
     name: &str,
     record: &WarehouseRecord,
     settings: &Settings,
@@ -181,9 +181,9 @@ async fn warn_if_left_out(
     Ok(())
 }
 
-/// Rejects settings with a location that overlaps with that of a warehouse from the API. If it
-/// overlaps with anything else, returns the reason why the API's warehouse is not served.
-fn reject_configured(
+/// Errors if a warehouse from the API overlaps with a configured one: the settings are then wrong.
+/// For any other overlap, returns the reason why the warehouse from the API is not served.
+fn reject_contradiction(
     name: &str,
     overlap: &Overlap,
     served: &ServedWarehouses,
@@ -225,7 +225,7 @@ pub(super) async fn offline_objects(
             (None, Some(definition)) => {
                 match stores.open(&storage_of(&record.location, definition)) {
                     Ok(roots) => objects.with(record.id, roots.all),
-                    Err(error) => objects.with_shut(record.id, error.to_string()),
+                    Err(error) => objects.with_unavailable(record.id, error.to_string()),
                 }
             }
             (None, None) => objects,
@@ -326,7 +326,7 @@ pub(super) struct Keys<'a> {
     pub(super) own: &'a BTreeMap<String, String>,
 }
 
-/// Opens a URL with its own options and those from the environment. Its own options take
+/// Opens a URL with its own options and those from the environment. The URL's own options take
 /// precedence.
 pub(super) fn open(
     url: &str,
@@ -352,8 +352,8 @@ impl Keys<'_> {
     }
 }
 
-/// Merges a URL's own options with those from the environment. An option may have several names; an
-/// option from the environment is replaced even under another name.
+/// Merges a URL's own options with those from the environment. A URL's option also replaces an
+/// option from the environment that has a different name for the same thing.
 fn all_options(
     url: &str,
     options: &BTreeMap<String, String>,

@@ -100,7 +100,7 @@ async fn run(db: Db, shared: Arc<Shared>, metrics: Metrics) {
     let mut window = BatchWindow::default();
     loop {
         shared.flush_requested.notified().await;
-        window.let_others_join(|| shared.next_group().members).await;
+        window.wait_for_members_to_join(|| shared.next_group().members).await;
         let group = std::mem::take(&mut *shared.next_group());
         if group.members == 0 {
             continue;

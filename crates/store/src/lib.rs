@@ -1,4 +1,4 @@
-//! Layer 4: the catalog's records, typed and transactional, on SlateDB. Only this crate knows the
+//! Rank 4: the catalog's records, typed and transactional, on SlateDB. Only this crate knows the
 //! keys.
 //!
 //! Terms, in the order in which they build on each other:

@@ -27,7 +27,7 @@ use tracing::debug_span;
 const RECORDS: u32 = 1_000_000;
 /// Number of rounds; the fastest one counts.
 const ROUNDS: usize = 5;
-/// The labels of a request: its method, route and status.
+/// Values of the `route` label.
 const ROUTES: [&str; 4] = ["/v1/config", "/v1/namespaces", "/v1/tables", "/v1/views"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelSet)]

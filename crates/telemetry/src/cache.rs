@@ -53,7 +53,7 @@ impl<K: Eq + Hash, V: Clone> ByteCache<K, V> {
         self.get_if(key, |_| true)
     }
 
-    /// Returns the value of a key if it is still valid. Counts a hit only in this case, else a
+    /// Returns the value of a key if `is_valid` accepts it. Counts a hit in this case, otherwise a
     /// miss.
     pub fn get_if<Q: Hash + Equivalent<K> + ?Sized>(
         &self,
@@ -80,8 +80,9 @@ impl<K: Eq + Hash, V: Clone> ByteCache<K, V> {
         self.entries.insert(key, Entry { value, bytes: bytes as u64 });
     }
 
-    /// Returns the value of a key. Without one, inserts the value and size that `load` returns.
-    /// Concurrent callers with the same key wait for the first one. Counts nothing.
+    /// Returns the value of a key. If there is none, runs `load` and inserts the returned value
+    /// with the returned size. Concurrent callers with the same key wait for the first one. Counts
+    /// nothing.
     pub async fn get_or_insert<E>(
         &self,
         key: &K,

@@ -1,5 +1,5 @@
-//! [`Collection`]: the values of all metrics at one moment. Both the page for Prometheus and the
-//! OTLP exports render it, so that they cannot differ.
+//! [`Collection`]: the values of all metrics at one moment. The page for Prometheus and the OTLP
+//! exports both render it, so they contain the same metrics.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

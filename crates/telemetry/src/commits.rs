@@ -37,7 +37,7 @@ impl CommitPhase {
     pub fn span(self) -> Span {
         match self {
             Self::Wait => debug_span!(target: TARGET, "commit.wait"),
-            Self::Evaluate => debug_span!(target: TARGET, "commit.judge"),
+            Self::Evaluate => debug_span!(target: TARGET, "commit.evaluate"),
             Self::Apply => debug_span!(target: TARGET, "commit.apply"),
             Self::Wal => debug_span!(target: TARGET, "wal.put"),
             Self::Metadata => debug_span!(target: TARGET, "metadata.put"),
@@ -48,7 +48,7 @@ impl CommitPhase {
     pub fn name(self) -> &'static str {
         match self {
             Self::Wait => "wait",
-            Self::Evaluate => "judge",
+            Self::Evaluate => "evaluate",
             Self::Apply => "apply",
             Self::Wal => "wal",
             Self::Metadata => "metadata",
@@ -101,7 +101,7 @@ impl CommitMetrics {
             into.histogram(GROUPS, "{commit}", help, Vec::new(), distribution);
         }
         let help = "Commits, by outcome.";
-        // All series exist from the start: otherwise the first event would not show as an increase.
+        // Report all series from the start: otherwise a rate over time would miss the first event.
         for (action, outcome) in
             ACTIONS.into_iter().flat_map(|it| OUTCOME_VALUES.map(|end| (it, end)))
         {

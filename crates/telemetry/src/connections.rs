@@ -1,5 +1,5 @@
-//! Connections of both ports: the number of open ones, and the reasons for closed and unaccepted
-//! ones.
+//! Metrics of the connections to both ports: open ones, and those that the server closed or failed
+//! to accept, by reason.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,9 +36,9 @@ pub struct Connections {
 #[derive(Debug, Default)]
 pub struct PortConnections {
     open: AtomicU64,
-    /// Maximum number of open connections; 0 for a port that does not exist.
+    /// Maximum number of open connections; 0 if the server has no such port.
     pub limit: GaugeValue,
-    /// Number of times that a new connection had to wait at the limit.
+    /// New connections that had to wait because the limit was reached.
     pub waits: Counter,
     /// Connections that the operating system failed to accept.
     pub accept_failures: Counter,
@@ -71,7 +71,7 @@ impl PortConnections {
         let help = "Connections that are open.";
         let open = self.open.load(Ordering::Relaxed) as f64;
         into.gauge("slateberg.connections", "{connection}", help, of_port(), open);
-        let help = "Connections that may be open.";
+        let help = "Maximum number of open connections.";
         let limit = self.limit.get() as f64;
         into.gauge("slateberg.connections.limit", "{connection}", help, of_port(), limit);
         let help = "New connections that had to wait because the limit was reached.";

@@ -20,17 +20,17 @@ impl Counter {
     }
 }
 
-/// A condition that holds or not. Initially it does not hold.
+/// A boolean, initially `false`.
 #[derive(Debug, Default)]
 pub struct Flag(AtomicBool);
 
 impl Flag {
-    /// Sets the condition.
+    /// Sets the value.
     pub fn set(&self, value: bool) {
         self.0.store(value, Ordering::Relaxed);
     }
 
-    /// Whether the condition holds.
+    /// Returns the value.
     pub fn get(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -47,7 +47,7 @@ pub struct Counters {
     pub authentication_failures: Counter,
     /// Changes of policy files that took effect.
     pub policy_reloads: Counter,
-    /// Changes of policy files that were rejected as invalid.
+    /// Changes of policy files that failed to take effect.
     pub policy_reload_failures: Counter,
     /// Whether the last check rejected the policy files, so that earlier ones stay in force.
     pub policy_files_rejected: Flag,

@@ -38,8 +38,8 @@ impl IssuerFetches {
         change(all.entry(issuer.to_owned()).or_default());
     }
 
-    /// Adds the metrics to the collection. The last success of an issuer that was never reached is
-    /// reported as 0, which is older than any limit of an alert.
+    /// Adds the metrics to the collection. For an issuer that was never reached, the time of the
+    /// last success is 0, so that an alert on its age fires.
     pub fn collect(&self, into: &mut Collection) {
         let help = "Fetches of the keys of an issuer.";
         into.declare_counter(FETCHES, "{fetch}", help);

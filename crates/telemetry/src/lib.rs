@@ -1,8 +1,8 @@
-//! Layer 1: telemetry of the process: logs, metrics, traces and the audit log.
+//! Rank 1: telemetry of the process: logs, metrics, traces and the audit log.
 //!
-//! Measurements are recorded by [`instruments`] on the threads' own [`stripes`]. The [`registry`]
-//! collects all sources into a [`collection`] on request: for the [`prometheus`] page, or for the
-//! task that exports over [`otlp`]. Spans of [`traces`] are exported in the same way.
+//! [`instruments`] record measurements in per-thread [`stripes`]. The [`registry`] collects all
+//! sources into a [`collection`] on request: for the [`prometheus`] page, or for the task that
+//! exports over [`otlp`]. Spans of [`traces`] are also exported over OTLP.
 
 pub mod audit;
 pub mod cache;

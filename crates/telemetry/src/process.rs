@@ -4,8 +4,7 @@ use std::fs;
 
 use super::collection::Collection;
 
-/// The unit of process times that Linux reports to programs, independent of its own timer
-/// frequency.
+/// Clock ticks per second in `/proc` (`USER_HZ`), independent of the kernel's timer frequency.
 const TICKS_PER_SECOND: u64 = 100;
 /// Fields of `/proc/self/stat`, counted from the first one after the command's name.
 const USER_TIME_FIELD: usize = 11;

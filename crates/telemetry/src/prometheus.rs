@@ -1,5 +1,5 @@
-//! The page that a Prometheus server scrapes: a [`Collection`] with names as OpenTelemetry's
-//! conventions map them to Prometheus, with the unit as suffix.
+//! Renders a [`Collection`] as the page that a Prometheus server scrapes. Names follow
+//! OpenTelemetry's mapping to Prometheus, with the unit as a suffix.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -18,7 +18,7 @@ pub fn render(collection: &Collection) -> String {
     text
 }
 
-// Writing into memory cannot fail.
+// Errors are ignored because writing into a `String` cannot fail.
 fn render_metric(text: &mut String, name: &str, metric: &Metric) {
     let kind = match &metric.data {
         Data::Counter(_) => "counter",

@@ -1,5 +1,4 @@
-//! [`Registry`]: the sources of metrics, collected on scrape. Sources need not copy their values
-//! between scrapes.
+//! [`Registry`]: the sources of metrics. Their values are read only on a scrape or an export.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

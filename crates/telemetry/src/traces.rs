@@ -1,9 +1,8 @@
 //! Spans of requests, and the selection of exported ones.
 //!
-//! Spans are those of `tracing`. Each sampled request begins a [`RequestSpan`]. Spans that the
-//! server or a library creates while it is current become parts of its trace. Other spans are not
-//! created: in a request that is not sampled, each part costs one check of the stack of current
-//! spans.
+//! Spans are created with `tracing`. Each sampled request begins a [`RequestSpan`]. Spans that the
+//! server or a library creates inside it become parts of its trace. Other spans are not created: in
+//! a request that is not sampled, each of them costs one check of the stack of current spans.
 
 use std::fmt::Display;
 
@@ -134,7 +133,7 @@ pub fn fail(span: &Span, reason: &'static str) {
 /// Links a span to those of the others that are sampled.
 pub fn link<'a>(span: &Span, others: impl Iterator<Item = &'a Span>) {
     for other in others.filter(|other| *other != span && !span.is_disabled()) {
-        // A span without a context cannot be linked to.
+        // `add_link` ignores the invalid context of a span that is not sampled.
         span.add_link(other.context().span().span_context().clone());
     }
 }
@@ -164,8 +163,8 @@ pub(super) fn is_trace_span(metadata: &Metadata<'_>) -> bool {
     metadata.is_span() && metadata.target() == TARGET
 }
 
-/// Whether an exported trace contains this span if it is part of a sampled request. Of the AWS SDK,
-/// traces contain the operations and their attempts, and not the ten steps of each.
+/// Whether a trace includes this span if it is part of a sampled request. Traces include the AWS
+/// SDK's operations and their attempts, but not the ten steps of each attempt.
 pub(super) fn is_exported(metadata: &Metadata<'_>) -> bool {
     let target = metadata.target();
     metadata.is_span()

@@ -1,4 +1,4 @@
-//! Layer 3: the local write-ahead log (WAL) of a store in a local directory, also called journal.
+//! Rank 3: the local write-ahead log (WAL) of a store in a local directory, also called journal.
 //!
 //! On object storage, every flush of the WAL writes an object. On a disk, this would be expensive:
 //! each commit would create, sync, link and delete a file, and sync its directory. The local WAL

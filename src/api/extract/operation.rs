@@ -6,13 +6,14 @@ use crate::api::authenticate::CHALLENGE;
 use crate::api::error::ApiError;
 use slateberg_catalog::Operation;
 
-/// Returns the operation that authentication attached to the request. On a route without
-/// authentication, a request has no operation, and is rejected by a handler that needs one.
+/// Returns the operation that authentication attached to the request. Errors on a route without
+/// authentication, whose requests have no operation.
 pub fn operation(parts: &Parts) -> Result<&Operation, ApiError> {
     parts.extensions.get::<Operation>().ok_or_else(|| ApiError::unauthorized(CHALLENGE))
 }
 
-/// Takes the operation out of the request. A handler extracts it last.
+/// Takes the operation out of the request. A handler must extract it last, because other extractors
+/// read it.
 pub fn take_operation(parts: &mut Parts) -> Result<Operation, ApiError> {
     parts.extensions.remove::<Operation>().ok_or_else(|| ApiError::unauthorized(CHALLENGE))
 }

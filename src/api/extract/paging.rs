@@ -38,8 +38,8 @@ impl FromRequestParts<ApiState> for Paging {
     }
 }
 
-/// Identifies the requested listing by its path and the parent of namespaces. Filters are not part
-/// of the identity: they may change between pages.
+/// Identifies the requested listing by its path and its `parent` parameter. Filters are not part of
+/// the identity: they may change between pages.
 fn listing(path: &str, parent: Option<&str>) -> Listing {
     let mut hash = Sha256::new();
     hash.update(path);

@@ -1,4 +1,5 @@
-//! Explains decisions of policies to callers that ask about themselves or may read policies.
+//! Explains policy decisions. Any caller may request its own; only a caller that may read policies
+//! may request those of other principals.
 
 use std::sync::Arc;
 

@@ -72,7 +72,7 @@ pub async fn get_token(State(state): State<ApiState>, request: Request) -> Respo
     }
 }
 
-/// The API key for which the server issues a token.
+/// Returns the API key for which the server issues a token.
 async fn authorized_key(state: &ApiState, request: Request) -> Result<Arc<KnownKey>, OAuthError> {
     let (parts, body) = request.into_parts();
     let body = read_body(&parts, body, FORM_BYTES_MAX, state.settings.body_max())
@@ -150,8 +150,8 @@ fn basic(headers: &HeaderMap) -> Result<Option<(String, String)>, OAuthError> {
     Ok(Some((id.to_owned(), secret.to_owned())))
 }
 
-/// The API key for which a token was issued that is now exchanged for a newer one. The token may
-/// have expired if the client also sends the key.
+/// Returns the API key of a token exchange: the one that the client authenticates with, or else the
+/// holder of `subject_token`. If the client authenticates with a key, the token may have expired.
 async fn exchange(
     state: &ApiState,
     form: &HashMap<String, String>,

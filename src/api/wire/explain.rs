@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::policies::{policy_effect, policy_origin};
 use slateberg_catalog::policies::explain::{self as catalog, Explained, Permissions};
-use slateberg_catalog::policies::listing::PoliciesInForce;
+use slateberg_catalog::policies::listing::PolicyInForce;
 use slateberg_management::decisions::{
     AuthenticationMethod, AuthorizeResponse, DecidingPolicy, Decision, PermissionsResponse,
     Principal, PrincipalKind, PrincipalSelector, ReadRule, Remedies,
@@ -59,7 +59,7 @@ fn principal(identity: &Identity) -> Principal {
     }
 }
 
-fn deciding_policy(policy: PoliciesInForce) -> DecidingPolicy {
+fn deciding_policy(policy: PolicyInForce) -> DecidingPolicy {
     DecidingPolicy {
         id: policy.id,
         effect: policy_effect(policy.forbids),

@@ -4,7 +4,7 @@ use super::grants::grant;
 use slateberg_authn::api_keys::ApiKeys;
 use slateberg_catalog::policies::change::Changed;
 use slateberg_catalog::policies::history::{RevisionDetails, RevisionPage};
-use slateberg_catalog::policies::listing::{Origin, PoliciesInForce, PolicyPage};
+use slateberg_catalog::policies::listing::{Origin, PolicyInForce, PolicyPage};
 use slateberg_catalog::policies::{self as catalog, PolicyChanges};
 use slateberg_management::policies::{
     Policy, PolicyChange, PolicyDifferences, PolicyEdit, PolicyEffect, PolicyList, PolicyOrigin,
@@ -12,8 +12,8 @@ use slateberg_management::policies::{
 };
 
 /// Returns a policy in force.
-pub fn policy(policy: PoliciesInForce) -> Policy {
-    let PoliciesInForce { id, origin, from, template, forbids, description, text } = policy;
+pub fn policy(policy: PolicyInForce) -> Policy {
+    let PolicyInForce { id, origin, from, template, forbids, description, text } = policy;
     let (origin, effect) = (policy_origin(origin), policy_effect(forbids));
     Policy { id, origin, from, template, effect, description, text }
 }

@@ -63,8 +63,8 @@ impl Deadlines {
         let epoch = activity.phase_epoch();
         if epoch != self.epoch {
             self.epoch = epoch;
-            let timeouts = self.timeouts.for_phase(epoch.phase);
-            self.deadline = timeouts.map(|timeouts| Instant::now() + timeouts);
+            let timeout = self.timeouts.for_phase(epoch.phase);
+            self.deadline = timeout.map(|timeout| Instant::now() + timeout);
         }
         if let Some(deadline) = self.deadline.filter(|it| *it < self.timer.deadline()) {
             self.timer.as_mut().reset(deadline);

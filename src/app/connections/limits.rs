@@ -20,8 +20,8 @@ const OPERATORS_MAX: usize = 64;
 /// Bounds of the derived limit of client connections.
 const DERIVED_MIN: u64 = 16;
 const DERIVED_MAX: u64 = 4096;
-/// Divides `memory_bytes_max` to derive the memory for the headers of all connections. This memory
-/// is used in addition to `memory_bytes_max`.
+/// The headers of all connections may use `memory_bytes_max`, divided by this, in addition to
+/// `memory_bytes_max`.
 const MEMORY_DIVISOR: u64 = 2;
 /// File descriptors reserved for the store, for files and for requests to other servers. At most
 /// half of all file descriptors are reserved.

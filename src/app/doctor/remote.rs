@@ -71,7 +71,7 @@ fn store_checks(subject: &str, url: &str, found: &Findings) -> [Check; 2] {
 }
 
 fn probe_failure(subject: &str, url: &str, error: &ProbeError) -> Check {
-    let help = if error.may_pass {
+    let help = if error.is_transient {
         "check the endpoint, the region, the credentials and the network"
     } else {
         "check the bucket's name, the credentials, and their permissions to read, write, list and delete; a \

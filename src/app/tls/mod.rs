@@ -146,7 +146,8 @@ impl Tls {
         let help = "Time at which the server's certificate becomes valid.";
         let name = "slateberg.tls.certificate.not_before_timestamp";
         into.gauge(name, "s", help, Vec::new(), not_before as f64);
-        let help = "Time at which the server's certificate, or one between it and its CA, expires.";
+        let help =
+            "Time at which the server's certificate, or an intermediate certificate, expires.";
         let name = "slateberg.tls.certificate.expiration_timestamp";
         into.gauge(name, "s", help, Vec::new(), not_after as f64);
         let help = "Whether the TLS files are in use: 0 if the last reload failed.";

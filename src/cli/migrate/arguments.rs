@@ -46,7 +46,7 @@ pub struct Migrate {
     /// Target warehouse [default: the server's default warehouse]
     #[arg(long, value_name = "NAME")]
     pub(super) warehouse: Option<String>,
-    /// Tables and views to register at the same time
+    /// Number of tables and views to register concurrently
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(super) concurrency: u16,
     /// Print what would be done, and do nothing

@@ -2,9 +2,9 @@
 //! file is copied or written: tables keep their locations, and the other catalog is only read.
 //!
 //! A **source** (`source`) lists namespaces, then tables and views with the locations of their
-//! metadata files. The **work** (`migration`) creates the namespaces, registers the rest
-//! concurrently, and counts outcomes. Tables and views that exist with the same UUID are skipped,
-//! so that a migration can be repeated.
+//! metadata files. The **migration** (`migration`) creates the namespaces, registers the tables and
+//! views concurrently, and counts the outcomes. It skips tables and views that exist with the same
+//! UUID, so that it can be repeated.
 
 mod arguments;
 mod error;

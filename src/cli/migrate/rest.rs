@@ -33,7 +33,7 @@ pub(super) struct Rest {
     client: Client,
     /// The URL of the catalog, without `/v1`.
     base: String,
-    /// The part of a path from `/v1` to `/namespaces`.
+    /// The part of a path before `/namespaces`, beginning with `/v1`.
     pub(super) prefix: String,
     /// The encoded separator of namespace levels in paths. Some servers reject the default, a
     /// control character, and require `%2E` because a plain `.` can be part of a name.
@@ -262,7 +262,7 @@ impl Rest {
         Ok(Response::Rejected(Rejection { status: status.as_u16(), message }))
     }
 
-    /// The path of a namespace, below which its tables and views have their paths.
+    /// The path of a namespace. The paths of its tables and views begin with it.
     pub(super) fn in_namespace(&self, levels: &[String]) -> String {
         let levels: Vec<_> = levels.iter().map(|level| encoded(level)).collect();
         format!("{}/namespaces/{}", self.prefix, levels.join(&self.separator))

@@ -12,7 +12,7 @@ use super::{locations, rest};
 use slateberg_base::progress::Phase;
 use slateberg_config::client as environment;
 
-/// Explains how to build a binary that reads databases.
+/// Explains how to build a binary that reads SQL catalogs.
 #[cfg(not(feature = "sql-migration"))]
 const WITHOUT_SQL: &str = "this build cannot read SQL catalogs: it does not contain SQLite. Build one that \
      can, in a checkout of slateberg: cargo install --locked --path . --features sql-migration";
@@ -20,7 +20,7 @@ const WITHOUT_SQL: &str = "this build cannot read SQL catalogs: it does not cont
 /// A source.
 pub(super) enum Source {
     Rest(Box<rest::Rest>),
-    ListedPolicy(locations::LocationReader),
+    Located(locations::LocationReader),
 }
 
 impl Source {
@@ -51,15 +51,12 @@ impl Source {
             #[cfg(feature = "sql-migration")]
             Kind::Sql => {
                 let contents = sql::read(&arguments.source, arguments.source_catalog.as_deref())?;
-                (
-                    Self::ListedPolicy(locations::LocationReader::new(&arguments.source_options)),
-                    contents,
-                )
+                (Self::Located(locations::LocationReader::new(&arguments.source_options)), contents)
             }
             Kind::Locations => {
                 let reader = locations::LocationReader::new(&arguments.source_options);
                 let contents = reader.list(&arguments.source).await?;
-                (Self::ListedPolicy(reader), contents)
+                (Self::Located(reader), contents)
             }
         };
         add_ancestors(&mut contents);
@@ -73,10 +70,8 @@ impl Source {
     ) -> Result<LocatedMetadata, MigrateError> {
         match (self, &found.metadata_location) {
             (Self::Rest(rest), _) => rest.locate(found).await,
-            (Self::ListedPolicy(reader), Some(location)) => {
-                reader.locate(found.kind, location).await
-            }
-            (Self::ListedPolicy(_), None) => {
+            (Self::Located(reader), Some(location)) => reader.locate(found.kind, location).await,
+            (Self::Located(_), None) => {
                 Err(MigrateError::new("the source has no metadata location for it"))
             }
         }

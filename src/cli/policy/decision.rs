@@ -16,7 +16,7 @@ pub(super) fn rules_text(rules: Option<&[ReadRule]>) -> String {
         [rule.policy.clone(), rule.row_filter.to_string(), masks.join(", ")]
     };
     let rows: Vec<_> = rules.iter().map(row).collect();
-    format!("\nwhat may be read:\n{}", table(["POLICY", "ROWS", "MASKED COLUMNS"], &rows))
+    format!("\nreadable rows and columns:\n{}", table(["POLICY", "ROWS", "MASKED COLUMNS"], &rows))
 }
 
 /// Returns the name of a grantee: the id alone for a user or a service account.

@@ -4,8 +4,8 @@ use crate::cli::grant::{grantee, privilege};
 use slateberg_management::grants::Grant;
 use slateberg_management::policies::PolicyDifferences;
 
-/// Maximum number of lines of both texts together for which they are compared line by line. The
-/// comparison needs quadratic memory.
+/// Maximum total number of lines of two texts that are compared line by line. The comparison needs
+/// quadratic memory.
 const LINES_MAX: usize = 4000;
 
 /// Summarizes changes in one line.

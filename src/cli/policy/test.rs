@@ -47,7 +47,7 @@ impl Test {
 
     fn outcomes(&self, file: &Path) -> Result<Vec<Outcome>, Error> {
         let text = std::fs::read_to_string(file);
-        let text = text.map_err(|error| policies::Error::LoadedSettings(file.into(), error))?;
+        let text = text.map_err(|error| policies::Error::Read(file.into(), error))?;
         let unusable =
             |error: &dyn std::fmt::Display| Error::Expectations(file.into(), error.to_string());
         let expectations: Expectations = toml::from_str(&text).map_err(|error| unusable(&error))?;

@@ -283,7 +283,7 @@ async fn clone_has_its_own_checkpoints_and_exports() {
     let settings = Settings { state: memory_settings().state, ..settings };
     let bucket: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
     let other =
-        OfflineWriter::open_or_make(&settings, &dependencies(&bucket)).await.expect("it opens");
+        OfflineWriter::open_or_create(&settings, &dependencies(&bucket)).await.expect("it opens");
     other
         .import(|| Ok(lines.as_slice()), None, &Progress::default())
         .await

@@ -1,4 +1,4 @@
-//! Reasons of rejections. Idempotency records contain their messages.
+//! Reasons for rejections. Idempotency records contain their messages.
 
 use slateberg_authz::lockout::LockedOut;
 use slateberg_model::ident::{NamespaceIdent, TabularIdent, TabularKind};
@@ -68,7 +68,7 @@ pub enum NameConflict {
     /// Name of a warehouse.
     #[error("Warehouse already exists: {0}")]
     Warehouse(String),
-    /// Name of a former warehouse of the configuration, with another location.
+    /// Name of a warehouse that an earlier configuration defined at another location.
     #[error("Warehouse already exists: {0}, in an earlier configuration and at another location")]
     FormerWarehouse(String),
 }
@@ -147,7 +147,7 @@ pub enum RuleViolation {
     ContradictoryProperties(Vec<String>),
     /// The settings disable stored policies.
     #[error(
-        "Refused: stored policies are not in force (authz.stored_policies is false), and can only be taken back"
+        "Refused: stored policies are not in force (authz.stored_policies is false), and can only be removed"
     )]
     StoredPoliciesOff,
     /// The policy comes from a file or is built in.

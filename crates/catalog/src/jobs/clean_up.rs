@@ -1,6 +1,6 @@
-//! Clean-up of metadata files that were removed from a table's metadata log. Each commit of a table
-//! with this option creates such a job; many of them are done together and deleted in one
-//! transaction.
+//! Clean-up of metadata files that were removed from a table's metadata log. If the table has the
+//! property `write.metadata.delete-after-commit.enabled`, each commit that removes files from the
+//! log creates such a job. Many jobs run together, and one transaction deletes their records.
 //!
 //! The metadata log of a registered table is untrusted, and may name any file. So a job only
 //! deletes files that have a metadata file's name, are at a location of the table, and are not
@@ -60,7 +60,7 @@ impl Jobs {
         let ((), accepted) = self
             .core
             .store()
-            .transact("forget_clean_ups", &permit, |t| async move {
+            .transact("remove_clean_ups", &permit, |t| async move {
                 done.iter().try_for_each(|key| t.delete(key))?;
                 Ok::<_, Error>(())
             })
@@ -71,10 +71,10 @@ impl Jobs {
     }
 }
 
-/// Returns those of the files that may be metadata files of a table with these locations. With
-/// unknown locations (`None`), returns those that may be metadata files of any table. Files
-/// elsewhere may belong to others and stay.
-pub(crate) fn may_be_deleted<'a>(
+/// Returns the files with the name of a metadata file at or below one of `locations`. `None`: the
+/// locations are unknown, and only the name counts. Files at other locations may belong to other
+/// tables.
+pub(crate) fn deletable_files<'a>(
     mut files: Vec<String>,
     locations: Option<impl Iterator<Item = &'a String>>,
 ) -> Vec<String> {
@@ -100,11 +100,11 @@ async fn clean_up(run: &mut JobRun) -> std::result::Result<(), Interruption> {
         return Ok(());
     }
     // Jobs of older binaries contain unfiltered lists.
-    let files = may_be_deleted(files, run.job.table.as_ref().map(|table| table.locations.iter()));
+    let files = deletable_files(files, run.job.table.as_ref().map(|table| table.locations.iter()));
     let mut shared = match &run.job.table {
-        Some(table) => SharedFiles::besides(table, Depth::Metadata),
-        // The current metadata log may contain other files, but none that it has dropped.
-        None => SharedFiles::anything(Depth::Metadata),
+        Some(table) => SharedFiles::of_other_tables(table, Depth::Metadata),
+        // A job of an older binary: files at the location of any table stay.
+        None => SharedFiles::for_unknown_table(Depth::Metadata),
     };
     shared.refresh(run, &files).await?;
     let id = run.job.table.as_ref().map(|table| table.id).unwrap_or_default();
@@ -137,9 +137,9 @@ mod tests {
         ];
         let all = || own.iter().chain([&elsewhere]).chain(&never).map(|&file| file.to_owned());
         let locations = ["s3://b/w/t".to_owned(), "s3://b/m/".to_owned()];
-        assert_eq!(may_be_deleted(all().collect(), Some(locations.iter())), own);
+        assert_eq!(deletable_files(all().collect(), Some(locations.iter())), own);
         let anybodys: Vec<_> = own.into_iter().chain([elsewhere]).collect();
         let unknown = None::<std::slice::Iter<'_, String>>;
-        assert_eq!(may_be_deleted(all().collect(), unknown), anybodys);
+        assert_eq!(deletable_files(all().collect(), unknown), anybodys);
     }
 }

@@ -8,7 +8,7 @@ use slateberg_store as store;
 /// The reason why a job stopped before its end.
 #[derive(Debug)]
 pub(super) enum Interruption {
-    /// It was stopped by the server or cancelled.
+    /// The server stopped it, or a caller cancelled it.
     Halted(StopReason),
     /// It cannot succeed, for this reason.
     Failed(String),

@@ -1,7 +1,7 @@
 //! Listing of jobs.
 //!
-//! A job is visible to callers that may `Purge` its table or `ManageJobs` of its warehouse, and
-//! they may cancel it. For all other callers it does not exist.
+//! Callers that may `Purge` its table or `ManageJobs` of its warehouse can see and cancel a job.
+//! All other callers get the error for a missing job.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -34,7 +34,7 @@ pub enum State {
     Running,
     /// It has finished.
     Done,
-    /// It has failed finally.
+    /// It has failed and is not retried.
     Failed,
     /// A caller has cancelled it.
     Cancelled,
@@ -238,7 +238,7 @@ impl Jobs {
         id: &str,
     ) -> Result<Permit<ManageJobs>> {
         let asking = match self.core.access.ask(operation)? {
-            Decider::Nobody(unrestricted) => return Ok(unrestricted.permit()),
+            Decider::Unrestricted(unrestricted) => return Ok(unrestricted.permit()),
             Decider::Policies(asking) => asking,
         };
         let table = self.job_resource(job).await?;

@@ -22,7 +22,7 @@ use slateberg_store::key_space::KeySpace;
 use slateberg_store::keys::{EndedJobKey, JobKey, TabularKey};
 use slateberg_store::read::{KeyRange, StoreRead};
 
-/// Maximum number of waiting jobs when another one is started.
+/// Number of unfinished jobs at which a further search for orphans is rejected.
 const WAITING_MAX: usize = 10_000;
 
 /// A request to search for orphans.
@@ -97,8 +97,8 @@ impl Jobs {
         Ok(info.clone())
     }
 
-    /// Returns the minimum age of orphans. Rejects one so low that it includes files of commits in
-    /// progress.
+    /// Returns the minimum age of orphans. Rejects an age below `orphan_age_seconds_min`, because
+    /// younger files may belong to commits in progress.
     fn age_of(&self, wanted: &OrphanRemoval) -> Result<u64> {
         let settings = self.core.settings();
         let age_seconds = wanted.age_seconds.unwrap_or(settings.orphan_age_seconds);
@@ -135,7 +135,7 @@ impl Jobs {
     /// Cancels a job and returns its final state. Files that it has deleted are lost; the others
     /// stay.
     pub async fn cancel_job(&self, operation: &Operation, id: &str) -> Result<JobInfo> {
-        // Callers without permission do not enter the mutation.
+        // Rejects callers without permission before the mutation begins.
         self.job(operation, id).await?;
         let id = id.to_owned();
         let cancel = |jobs: Self, operation: Operation| async move {

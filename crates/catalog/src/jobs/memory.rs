@@ -20,7 +20,7 @@ pub(super) struct JobMemory {
 pub(super) enum LimitExceeded {
     /// The job alone needs more than the limit for all jobs together.
     Alone,
-    /// It needs more than other jobs leave at present.
+    /// The job needs more than the other running jobs leave.
     WithOthers,
 }
 
@@ -32,7 +32,7 @@ impl JobMemory {
     }
 
     /// Reserves memory for this many files.
-    pub(super) fn take_files(&self, files: usize) -> Result<(), LimitExceeded> {
+    pub(super) fn reserve_files(&self, files: usize) -> Result<(), LimitExceeded> {
         self.take((files as u64).saturating_mul(JOB_FILE_BYTES))
     }
 
@@ -50,7 +50,7 @@ impl JobMemory {
     }
 
     /// Releases a part of the memory.
-    pub(super) fn give_back(&self, bytes: u64) {
+    pub(super) fn release(&self, bytes: u64) {
         self.own.fetch_sub(bytes, Ordering::Relaxed);
         self.all.fetch_sub(bytes, Ordering::Relaxed);
     }
@@ -58,7 +58,7 @@ impl JobMemory {
 
 impl Drop for JobMemory {
     fn drop(&mut self) {
-        self.give_back(self.own.load(Ordering::Relaxed));
+        self.release(self.own.load(Ordering::Relaxed));
     }
 }
 
@@ -86,14 +86,14 @@ mod tests {
     fn jobs_share_memory_and_release_it_at_their_end() {
         let all = Arc::default();
         let (one, other) = (JobMemory::new(&all, 10), JobMemory::new(&all, 10));
-        assert_eq!(one.take_files(11), Err(LimitExceeded::Alone));
-        assert_eq!(one.take_files(6), Ok(()));
-        assert_eq!(other.take_files(5), Err(LimitExceeded::WithOthers));
-        assert_eq!(other.take_files(4), Ok(()));
-        assert_eq!(one.take_files(1), Err(LimitExceeded::WithOthers));
+        assert_eq!(one.reserve_files(11), Err(LimitExceeded::Alone));
+        assert_eq!(one.reserve_files(6), Ok(()));
+        assert_eq!(other.reserve_files(5), Err(LimitExceeded::WithOthers));
+        assert_eq!(other.reserve_files(4), Ok(()));
+        assert_eq!(one.reserve_files(1), Err(LimitExceeded::WithOthers));
         drop(other);
-        assert_eq!(one.take_files(4), Ok(()));
-        one.give_back(JOB_FILE_BYTES);
+        assert_eq!(one.reserve_files(4), Ok(()));
+        one.release(JOB_FILE_BYTES);
         assert_eq!(one.take(JOB_FILE_BYTES + 1), Err(LimitExceeded::Alone));
         drop(one);
         assert_eq!(all.load(Ordering::Relaxed), 0);

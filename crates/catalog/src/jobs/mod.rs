@@ -2,10 +2,11 @@
 //! files. Requests themselves never delete files of tables.
 //!
 //! A **job** is a record, written in the batch of the change that made its files garbage, so that
-//! it survives a restart. Several jobs run concurrently ([`scheduler`]), with a common rate limit
-//! ([`run`]). Each regularly stores its progress. A job that fails waits, and continues from there.
-//! A job that has **ended** is retained for a bounded time. Permitted callers see jobs
-//! ([`listing`]), cancel them, and start the search for **orphans** ([`manage`]).
+//! it survives a restart. Several jobs run concurrently ([`scheduler`]), with a shared rate limit
+//! ([`run`]). Each regularly stores its progress. A job that fails is retried after a wait, from
+//! its stored progress. A job that has **ended** is retained for a bounded time. Callers with
+//! permission list jobs ([`listing`]), cancel them, and start searches for **orphans**
+//! ([`manage`]).
 //!
 //! A [`purge`] deletes the files that are reachable from the table's last metadata, an [`orphans`]
 //! job the unreachable files at the table's location, and a [`clean_up`] a list of files. None of
@@ -63,7 +64,7 @@ pub(super) struct JobsState {
     runs_ended: watch::Sender<u64>,
     stopping: AtomicBool,
     rate: RateLimit,
-    /// Bytes of memory that all jobs together use for the files that they know.
+    /// Memory that all jobs together use for names and hashes of files, in bytes.
     memory: Arc<AtomicU64>,
     counters: JobCounters,
 }
@@ -79,7 +80,7 @@ pub(super) struct RunningJob {
 enum StopReason {
     /// The server stops; the next start continues the job.
     Stopping,
-    /// A caller has cancelled it: its record is deleted.
+    /// A caller has cancelled it, and its record is among the ended jobs.
     Cancelled,
 }
 
@@ -213,7 +214,7 @@ impl Jobs {
     }
 }
 
-/// Returns the properties of a table that a job on its files needs, with its name if it is at hand.
+/// Returns the properties of a table that a job on its files needs, with `name` if given.
 pub(super) fn table_of(
     record: &TabularRecord,
     name: Option<(&Warehouse, &TabularIdent)>,

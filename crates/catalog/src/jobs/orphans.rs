@@ -2,12 +2,12 @@
 //! their commit. They include metadata files of failed commits.
 //!
 //! A file is an orphan if it is older than a limit, by the clock of the object store, and if it is
-//! reachable neither from the table nor from any other at its location. The reachable files are
-//! read before the listing, and, for tables that have changed, again right before files are
-//! deleted. Files whose path contains a segment that begins with a dot or an underscore are hidden
-//! and never orphans, unless the segment is the name of a partition; Iceberg's
-//! `remove_orphan_files` has the same rule. Files at the location of another table or view are
-//! never orphans of this table.
+//! reachable neither from the table nor from another table at its location. The job determines the
+//! reachable files before it lists the location and, for tables that have changed, again right
+//! before it deletes files. A path segment that begins with a dot or an underscore hides a file,
+//! unless the segment is the name of a partition. Hidden files are never orphans, as in Iceberg's
+//! `remove_orphan_files`. Files at the location of another table or view are never orphans of this
+//! table.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ use super::shared_files::{Depth, OTHERS_MAX, SharedFiles, too_many};
 use crate::Error;
 use crate::error::{Kind, StateConflict};
 use crate::jobs::Jobs;
-use crate::location_index::{has_others_around, is_made_for, others_below};
+use crate::location_index::{has_others_around, is_generated_for, others_below};
 use slateberg_objects as objects;
 use slateberg_objects::directory::{Directory, ListedFile};
 use slateberg_objects::location::Location;
@@ -30,7 +30,7 @@ use slateberg_store::records::TabularRecord;
 
 /// Maximum number of files that a dry run reports.
 const FOUND_MAX: usize = 1000;
-/// File with the current version of a table that has no catalog.
+/// File with the current version number of a table without a catalog.
 const VERSION_HINT: &str = "version-hint.text";
 
 /// Deletes the orphans of a table. A dry run only reports them.
@@ -51,8 +51,8 @@ pub(super) async fn remove_orphans(run: &mut JobRun) -> Result<(), Interruption>
     };
     let cutoff_ms = cutoff(run, &directory, age_seconds).await?;
     let table = JobTable { locations: vec![record.location.clone()], uuid: record.uuid, ..table };
-    let mut shared = SharedFiles::besides(&table, Depth::Everything).including_itself();
-    shared.refresh(run, &[]).await.map_err(cannot_tell)?;
+    let mut shared = SharedFiles::of_other_tables(&table, Depth::Everything).including_itself();
+    shared.refresh(run, &[]).await.map_err(fail_if_unreadable)?;
     locations_of_others(run, &record).await?;
     let mut listing = directory.list().chunks(BATCH_FILES);
     while let Some(listed) = run.until_stopped(listing.next()).await? {
@@ -72,7 +72,7 @@ pub(super) async fn remove_orphans(run: &mut JobRun) -> Result<(), Interruption>
         if record_of(run, &table).await?.location != record.location {
             return Err(Interruption::Failed("the table has moved to another location".to_owned()));
         }
-        shared.refresh(run, &[]).await.map_err(cannot_tell)?;
+        shared.refresh(run, &[]).await.map_err(fail_if_unreadable)?;
         let others = locations_of_others(run, &record).await?;
         orphans.retain(|file| {
             !shared.has(file.path.as_ref())
@@ -110,7 +110,8 @@ async fn locations_of_others(
     })?;
     let others = others_below(&store, record.id, &location, OTHERS_MAX).await?;
     let mut others = others.ok_or_else(too_many)?;
-    // The location was chosen for this table, and another table was placed there later.
+    // The catalog generated this location for this table. Another table at the same location was
+    // placed there later and does not own it.
     for parts in location.spellings() {
         others.remove(&parts);
     }
@@ -126,7 +127,7 @@ fn is_in(locations: &BTreeSet<Vec<String>>, file: &str) -> bool {
 
 /// Treats missing or unreadable metadata as a final failure, because the reachable files cannot be
 /// determined.
-fn cannot_tell(interrupted: Interruption) -> Interruption {
+fn fail_if_unreadable(interrupted: Interruption) -> Interruption {
     match interrupted {
         Interruption::Later(error) if matches!(error.kind(), Kind::NoSuchFile | Kind::Invalid) => {
             Interruption::Failed(format!("cannot determine which files are needed: {error}"))
@@ -137,11 +138,11 @@ fn cannot_tell(interrupted: Interruption) -> Interruption {
 
 impl Jobs {
     /// Rejects a table whose location is at or inside that of another table or view, because the
-    /// files there may belong to the other one. A location that the catalog has chosen belongs to
-    /// its table.
+    /// files there may belong to the other one. A location that the catalog generated for a table
+    /// belongs to that table.
     pub(super) async fn check_own_location(&self, record: &TabularRecord) -> crate::Result<()> {
         let Ok(location) = Location::parse(&record.location) else { return Ok(()) };
-        if is_made_for(&location, record.id) {
+        if is_generated_for(&location, record.id) {
             return Ok(());
         }
         let (store, end) = (self.core.store().latest(), location.parts().len() + 1);
@@ -159,8 +160,8 @@ async fn record_of(run: &JobRun, table: &JobTable) -> Result<TabularRecord, Inte
     record.ok_or_else(|| Interruption::Failed("the table is no longer in the catalog".to_owned()))
 }
 
-/// Returns the time before which an orphan was written. It is stored, so that a restart does not
-/// change it.
+/// Returns the cutoff: only files that were written earlier can be orphans. The job stores it, so
+/// that a restart does not change it.
 async fn cutoff(
     run: &mut JobRun,
     directory: &Directory,

@@ -1,9 +1,9 @@
 //! Purge: deletes all files that are reachable from a table's last metadata.
 //!
 //! Files are deleted in the order data, manifests, manifest lists, statistics and older metadata,
-//! current metadata: a file is deleted only after all files that it names. Each step processes its
-//! files in the order of their names, so that one name is the position at which a restart
-//! continues. Missing files count as deleted.
+//! current metadata: a file is deleted only after all files that it references. Each step processes
+//! its files in the order of their names, so that a single name identifies the position at which a
+//! restart continues. Missing files count as deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,7 +46,7 @@ pub(super) async fn purge(
     let named = reachable::named_by(&metadata).map_err(broken)?;
     let metadata: Json = serde_json::from_slice(&metadata).map_err(broken)?;
     let table = table_of(id, &metadata);
-    let kept = SharedFiles::besides(&table, Depth::Everything);
+    let kept = SharedFiles::of_other_tables(&table, Depth::Everything);
     let done = run.job.progress.position.clone();
     let counted = (run.job.progress.done, run.job.progress.kept);
     let mut purge = Purge { run, kept, done, counted };
@@ -106,8 +106,8 @@ impl Purge<'_> {
         self.files(PurgePhase::Metadata, [metadata_location.to_owned()]).await
     }
 
-    /// Returns all manifests, each with the number of files that it names, where the manifest list
-    /// contains it.
+    /// Returns all manifests, each with the number of files that it references, if the manifest
+    /// list contains this number.
     async fn manifests(
         &mut self,
         lists: &BTreeSet<String>,
@@ -185,10 +185,9 @@ impl Purge<'_> {
         self.run.reached(Some(PurgePosition { phase, after: file.to_owned() })).await
     }
 
-    /// Returns the files that a file names, before it is deleted. A file that is missing or not in
-    /// the warehouse names none. Neither does one that is unreadable or too large: its files stay,
-    /// and the purge continues. The content is dropped here, because the next step may need its
-    /// memory.
+    /// Returns the files that a file references. Returns none if the file is missing, outside of
+    /// the warehouse, unreadable or too large: the files that it references stay, and the purge
+    /// continues. Drops the content before it returns, because the next step may need the memory.
     async fn named<C: Default>(
         &self,
         location: &str,

@@ -22,9 +22,9 @@ use slateberg_store::read::StoreRead;
 /// Number of files that are deleted before the job checks again for other owners and for a stop.
 pub(super) const BATCH_FILES: usize = 1000;
 /// Shortest interval between two writes of a job's progress.
-const SAVE_EVERY: Duration = Duration::from_secs(5);
+const SAVE_INTERVAL: Duration = Duration::from_secs(5);
 /// Shortest interval between two log lines on a job's progress.
-const TELL_EVERY: Duration = Duration::from_secs(30);
+const LOG_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Result of a deletion.
 pub(super) enum Outcome {
@@ -40,7 +40,7 @@ pub(super) struct JobRun {
     pub(super) key: JobKey,
     pub(super) job: Job,
     live: Arc<RunningJob>,
-    /// Memory for the files that it knows.
+    /// Memory reserved for names and hashes of files.
     pub(super) memory: JobMemory,
     saved: Instant,
     reported_at: Instant,
@@ -96,7 +96,8 @@ impl JobRun {
         self.delete_each(files, delete).await
     }
 
-    /// Deletes each of these files with `delete`. Counts the deletions before a failure.
+    /// Deletes each of these files with `delete`. On a failure, the deletions before it are
+    /// counted.
     pub(super) async fn delete_each<F, W>(
         &mut self,
         files: Vec<F>,
@@ -146,21 +147,21 @@ impl JobRun {
         self.live.set_progress(&self.job.progress);
     }
 
-    /// Records `position` as finished, and stores it if this was not done recently.
+    /// Records `position` as finished, and stores the progress at most every [`SAVE_INTERVAL`].
     pub(super) async fn reached(
         &mut self,
         position: Option<PurgePosition>,
     ) -> Result<(), Interruption> {
         self.job.progress.position = position;
         self.live.set_progress(&self.job.progress);
-        if self.reported_at.elapsed() >= TELL_EVERY {
+        if self.reported_at.elapsed() >= LOG_INTERVAL {
             self.reported_at = Instant::now();
             let progress = &self.job.progress;
             let (done, total, kept) = (progress.done, progress.total, progress.kept);
             let kind = kind_of(&self.job.work);
             tracing::info!(job = %self.key.0, kind, done, total, kept, "job in progress");
         }
-        if self.saved.elapsed() >= SAVE_EVERY {
+        if self.saved.elapsed() >= SAVE_INTERVAL {
             self.save().await?;
         }
         // Lets the job stop even if it never waits.

@@ -94,7 +94,7 @@ impl Jobs {
         Ok(look)
     }
 
-    /// Runs claimed work and returns the number of ended jobs. A job that failed temporarily is not
+    /// Runs claimed work and returns the number of ended jobs. A job that is to be retried has not
     /// ended.
     pub async fn run_due(&self, due: DueWork) -> usize {
         match due.0 {
@@ -201,7 +201,7 @@ impl Jobs {
         }
     }
 
-    /// Moves a job to the ended ones, unless it was cancelled.
+    /// Moves a job to the ended jobs, unless it was cancelled.
     async fn end_job(&self, run: &mut JobRun, how: JobOutcome) -> Result<()> {
         run.job.ended = Some(JobEnd { how, at_ms: self.core.now_ms() });
         run.job.progress.position = None;

@@ -1,13 +1,14 @@
 //! Files that a job must not delete because other tables of the catalog need them.
 //!
-//! Other tables are relevant if they have a location at, around or below one of the table, or if
-//! they have its UUID (then they were registered from the same metadata, wherever they are located
-//! now). Finding them takes a few short scans, and usually there are none. Otherwise all files that
-//! are reachable from them are read once; after a change, only the new ones.
+//! Another table is relevant if it has a location at, around or below a location of the job's
+//! table, or if it has the same UUID. In the latter case both were registered from the same
+//! metadata, possibly at different locations. A few short scans find these tables, and usually
+//! there are none. The job reads the files that are reachable from them once, and after a change of
+//! a table only the new files.
 //!
-//! A file at the location of another table or view always stays, unless it is also at a location of
-//! the table itself that is not around the other one: a writer of the other table may be about to
-//! commit it.
+//! A file at the location of another table or view always stays, because a writer of that table may
+//! be about to commit it. If the file is also at a location of the job's own table, only the
+//! locations of other tables inside that location count.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -33,10 +34,10 @@ pub(super) const OTHERS_MAX: usize = 10_000;
 /// Maximum number of directories in the cache of their owners.
 const DIRECTORIES_MAX: usize = 10_000;
 
-/// Files to read from other tables.
+/// Extent of the files of other tables that must stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Depth {
-    /// Files that their metadata names directly.
+    /// Files that their metadata references directly.
     Metadata,
     /// All reachable files.
     Everything,
@@ -45,7 +46,7 @@ pub(super) enum Depth {
 /// The files that must stay.
 pub(super) struct SharedFiles {
     depth: Depth,
-    /// Locations and UUID by which other tables are relevant.
+    /// Locations and UUID of the job's table. They determine the relevant tables.
     locations: Vec<Location>,
     uuid: Option<Uuid>,
     /// The table whose own files may be deleted, if any.
@@ -72,7 +73,7 @@ fn hash(location: &str) -> ChunkHash {
 
 /// Treats unreadable manifests as a final failure, because the reachable files cannot be
 /// determined, and a retry would not help.
-fn cannot_tell(error: objects::Error) -> Interruption {
+fn fail_if_unreadable(error: objects::Error) -> Interruption {
     match error {
         objects::Error::Unreadable { .. } => {
             Interruption::Failed(format!("cannot determine which files are needed: {error}"))
@@ -83,7 +84,7 @@ fn cannot_tell(error: objects::Error) -> Interruption {
 
 impl SharedFiles {
     /// Returns an empty set for the files of all tables except the job's own.
-    pub(super) fn besides(table: &JobTable, depth: Depth) -> Self {
+    pub(super) fn of_other_tables(table: &JobTable, depth: Depth) -> Self {
         let locations =
             table.locations.iter().filter_map(|location| Location::parse(location).ok());
         Self {
@@ -99,17 +100,17 @@ impl SharedFiles {
         }
     }
 
-    /// Adds the files that are reachable from the table itself.
+    /// Also includes the files that are reachable from the job's own table.
     pub(super) fn including_itself(self) -> Self {
         Self { except: None, ..self }
     }
 
-    /// Returns an empty set for the files of other tables if nothing is known of the job's own
-    /// table.
-    pub(super) fn anything(depth: Depth) -> Self {
+    /// Returns an empty set for a job whose table is unknown. All files at the location of any
+    /// table or view stay.
+    pub(super) fn for_unknown_table(depth: Depth) -> Self {
         let table =
             JobTable { id: Uuid::nil(), uuid: Uuid::nil(), resource: None, locations: Vec::new() };
-        Self { uuid: None, ..Self::besides(&table, depth) }
+        Self { uuid: None, ..Self::of_other_tables(&table, depth) }
     }
 
     /// Whether a file must stay, as of the last [`refresh`](Self::refresh).
@@ -119,13 +120,13 @@ impl SharedFiles {
             || !self.files.is_empty() && self.files.contains(&hash(location))
     }
 
-    /// Finds the relevant tables at present, and reads their files.
+    /// Finds the tables that are relevant now, and reads the files of new and changed ones.
     pub(super) async fn refresh(
         &mut self,
         run: &JobRun,
         files: &[String],
     ) -> Result<(), Interruption> {
-        self.resolve_conflict(run.jobs(), files).await?;
+        self.check_directories(run.jobs(), files).await?;
         let mut others = BTreeSet::new();
         let store = run.jobs().core.store().latest();
         for location in &self.locations {
@@ -149,7 +150,7 @@ impl SharedFiles {
     }
 
     /// Determines which of these files are at the location of another table or view.
-    async fn resolve_conflict(
+    async fn check_directories(
         &mut self,
         jobs: &Jobs,
         files: &[String],
@@ -221,7 +222,7 @@ impl SharedFiles {
         let mut reads = futures::stream::iter(reads).buffer_unordered(parallel);
         let mut names_bytes = 0;
         while let Some(read) = run.until_stopped(reads.next()).await? {
-            let (named, list) = read.map_err(cannot_tell)?;
+            let (named, list) = read.map_err(fail_if_unreadable)?;
             for manifest in named.into_keys() {
                 let bytes = reachable::name_bytes(&manifest);
                 if manifests.insert(manifest) {
@@ -229,7 +230,7 @@ impl SharedFiles {
                     names_bytes += bytes;
                 }
             }
-            run.memory.take_files(usize::from(self.manifests.insert(hash(&list))))?;
+            run.memory.reserve_files(usize::from(self.manifests.insert(hash(&list))))?;
         }
         self.keep(run, manifests.iter().map(|file| hash(file)))?;
         let reads = unread(manifests, &self.manifests).into_iter().map(|manifest| async move {
@@ -238,12 +239,12 @@ impl SharedFiles {
         });
         let mut reads = futures::stream::iter(reads).buffer_unordered(parallel);
         while let Some(read) = run.until_stopped(reads.next()).await? {
-            let (named, manifest) = read.map_err(cannot_tell)?;
+            let (named, manifest) = read.map_err(fail_if_unreadable)?;
             self.keep(run, named.iter().map(|file| hash(file)))?;
-            run.memory.take_files(usize::from(self.manifests.insert(hash(&manifest))))?;
+            run.memory.reserve_files(usize::from(self.manifests.insert(hash(&manifest))))?;
         }
         drop(reads);
-        run.memory.give_back(names_bytes);
+        run.memory.release(names_bytes);
         Ok(())
     }
 
@@ -255,6 +256,6 @@ impl SharedFiles {
     ) -> Result<(), Interruption> {
         let before = self.files.len();
         self.files.extend(files);
-        Ok(run.memory.take_files(self.files.len() - before)?)
+        Ok(run.memory.reserve_files(self.files.len() - before)?)
     }
 }

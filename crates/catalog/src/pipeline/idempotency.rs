@@ -22,7 +22,8 @@ use slateberg_store::read::StoreRead;
 use slateberg_store::records::{MutationOutcome, TabularRecord};
 
 impl Pipeline {
-    /// Writes the idempotency record of a final rejection, which has no transaction of its own.
+    /// Writes the idempotency record of a final rejection in a separate transaction, because a
+    /// rejected change has none.
     pub(super) async fn record_rejection(
         &self,
         operation: &Operation,
@@ -37,7 +38,7 @@ impl Pipeline {
         let remembering = async {
             let ((), accepted) = self
                 .store
-                .transact("remember_refusal", &permit, |t| async move {
+                .transact("record_rejection", &permit, |t| async move {
                     t.put(key, record)?;
                     Ok::<_, Error>(())
                 })
@@ -145,7 +146,7 @@ impl Core {
 
 /// Returns the code and the message of a rejection in records. `None` if it is not recorded.
 fn recorded_rejection(refusal: &Error) -> Option<(&'static str, String)> {
-    let (code, prefix) = refusal_code(refusal.kind())?;
+    let (code, prefix) = rejection_code(refusal.kind())?;
     let message = refusal.to_string();
     Some((code, message.strip_prefix(prefix).unwrap_or(&message).to_owned()))
 }
@@ -157,7 +158,7 @@ macro_rules! refusals {
     ) => {
         /// Returns the code of a rejection in records, and the prefix of its message that records
         /// omit. `None` if it is not recorded.
-        fn refusal_code(kind: Kind) -> Option<(&'static str, &'static str)> {
+        fn rejection_code(kind: Kind) -> Option<(&'static str, &'static str)> {
             match kind {
                 $(Kind::$variant => Some(($code, concat!($($prefix)?))),)*
                 $(Kind::$forgotten)|* => None,
@@ -176,7 +177,7 @@ macro_rules! refusals {
     };
 }
 
-// Codes and omitted prefixes are part of the store's format: recorded ones keep their meaning.
+// Codes and omitted prefixes are part of the store's format: never change the meaning of a code.
 refusals! {
     remembered {
         NoSuchWarehouse = "NoSuchWarehouse" ("Warehouse does not exist: ")

@@ -58,8 +58,8 @@ impl Lanes {
             lanes.retain(|_, lane| Arc::strong_count(lane) > 1);
         }
         let lane = lanes.entry(id).or_default();
-        // The map holds one reference. Each further one belongs to a change in the lane or waiting
-        // for it.
+        // The map holds one reference. Each further one belongs to a change that holds the lane or
+        // waits for it.
         if Arc::strong_count(lane) > self.depth_max {
             return Err(Error::unavailable("Too many changes wait already", "lane is full"));
         }
@@ -87,11 +87,11 @@ mod tests {
         let first = lanes.enter(one.clone()).await.expect("the lane is empty");
         let both = first.and(lanes.enter(other.clone()).await.expect("the lane is empty"));
         for id in [&one, &other] {
-            assert!(lanes.enter(id.clone()).await.is_err(), "somebody is inside");
+            assert!(lanes.enter(id.clone()).await.is_err(), "the lane is taken");
         }
         drop(both);
         for id in [one, other] {
-            assert!(lanes.enter(id).await.is_ok(), "nobody is inside");
+            assert!(lanes.enter(id).await.is_ok(), "the lane is free");
         }
     }
 

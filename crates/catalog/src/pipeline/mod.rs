@@ -1,7 +1,7 @@
-//! [`Pipeline`]: the one way in which requests change the catalog.
+//! [`Pipeline`]: all changes of the catalog by requests.
 //!
-//! 1. A mutation runs detached from its request, and once for each `Idempotency-Key` ([`request`]):
-//!    a client that disconnects cancels nothing.
+//! 1. A mutation runs detached from its request, so that a client that disconnects cancels nothing.
+//!    It runs at most once for each `Idempotency-Key` ([`request`]).
 //! 2. It enters the lanes of the tables and views that it changes ([`lanes`]). The caller's
 //!    permissions are checked, and the mutation is evaluated against the accepted state, outside of
 //!    any transaction.
@@ -78,7 +78,7 @@ pub(crate) struct Write<'a, A: Action> {
     pub(crate) action: &'static str,
     /// The permit of the request.
     pub(crate) permit: &'a Permit<A>,
-    /// The lanes of what it changes.
+    /// The lanes of the tables and views that it changes.
     pub(crate) lanes: LaneGuard,
     /// The versions of tables and views that it writes.
     pub(crate) versions: Vec<NewFile>,

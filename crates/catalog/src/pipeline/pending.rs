@@ -1,5 +1,5 @@
-//! [`PendingPublications`]: accepted versions of tables and views that are not both durable and
-//! published yet.
+//! [`PendingPublications`]: accepted versions of tables and views that are not durable yet, or
+//! whose metadata file is not published yet.
 //!
 //! A reader that sees such a version in the durable records waits until its metadata file exists,
 //! so that no response contains a `metadata-location` without a file.
@@ -37,7 +37,7 @@ pub(crate) struct PendingPublication {
 }
 
 impl PendingPublications {
-    /// Registers versions. To be called before the transaction that writes them commits.
+    /// Registers versions. Must be called before the transaction that writes them.
     pub(crate) fn register(&self, keys: Vec<PublicationKey>) -> PendingPublication {
         let (arrival, watcher) = watch::channel(());
         let mut versions = self.inner.lock();
@@ -47,7 +47,7 @@ impl PendingPublications {
         PendingPublication { keys, all: self.clone(), _arrival: arrival }
     }
 
-    /// Waits until the version is published, at most until the deadline.
+    /// Waits until the version is published, for at most `deadline`.
     pub(crate) async fn wait(&self, key: PublicationKey, deadline: Duration) -> Result<()> {
         if self.inner.count.load(Ordering::Acquire) == 0 {
             return Ok(());

@@ -2,7 +2,7 @@
 //!
 //! A publication is retried until the file exists or the store is closed, regardless of how long
 //! the object store of the warehouse fails. Each publication has a marker in the store, so that the
-//! next start finishes those that are left.
+//! next start finishes the incomplete ones.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use slateberg_store::read::{KeyRange, StoreRead};
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(50);
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(5);
 
-/// Result of finishing the publications that an earlier process left.
+/// Result of finishing the publications that an earlier process left incomplete.
 #[derive(Debug, Default)]
 pub struct FinishedPublications {
     /// Number of finished publications: their metadata files exist, or are not needed.
@@ -49,7 +49,7 @@ impl Pipeline {
     /// an existing file was replaced.
     ///
     /// Returns an error at once if a different file has this name and must not be replaced: the
-    /// name contains a fresh UUID, so another program writes into the warehouse.
+    /// name contains a fresh UUID, so another program must have written the file.
     pub(super) async fn publish(&self, file: &MetadataFile, if_taken: IfTaken) -> Result<bool> {
         let MetadataFile { warehouse, location, text } = file;
         let mut backoff = Backoff::new(RETRY_DELAY_MIN, RETRY_DELAY_MAX);
@@ -89,14 +89,14 @@ impl Pipeline {
         self.warehouses.served().objects.clone()
     }
 
-    /// Finishes the publications that an earlier process left, in one warehouse or (`None`) in all:
-    /// writes each file from its record and removes the marker.
+    /// Finishes the publications that an earlier process left incomplete, in one warehouse or
+    /// (`None`) in all: writes each file from its record and removes the marker.
     ///
     /// An existing file with other content is damaged, because its name contains a UUID that this
     /// catalog chose; it is replaced. Publications of a warehouse that is not configured are left
-    /// pending. If the object store of a warehouse does not accept a file within `patience`, the
-    /// files of this warehouse are retried in the background, and requests for their tables return
-    /// 503 until then.
+    /// pending. If the object store of a warehouse does not accept a file within `patience`,
+    /// background tasks retry the files of this warehouse. Requests for a table return 503 until
+    /// its file is written.
     pub(crate) async fn finish_publications(
         self: &Arc<Self>,
         warehouse: Option<Uuid>,
@@ -116,7 +116,7 @@ impl Pipeline {
             if warehouse.is_some() && record.as_ref().map(|record| record.warehouse) != warehouse {
                 continue;
             }
-            // An older version than the record's was published before the newer one began.
+            // A version older than the record's was published before the newer one was written.
             if let Some(record) = record
                 && record.version == key.version
                 && let Some(document) = store.document(key.id).await?
@@ -154,8 +154,8 @@ impl Pipeline {
         file: MetadataFile,
         at_most: Duration,
     ) -> Result<Completion> {
-        // As for a new change: readers do not get the version before its file exists, and no later
-        // version begins.
+        // As for a new change: readers do not get the version before its file exists, and the lane
+        // blocks later versions.
         let pending = self.pending.register(vec![key]);
         let lanes = self.lanes.enter(vec![key.id]).await?;
         let (pipeline, location) = (Arc::clone(self), file.location.clone());
@@ -186,8 +186,10 @@ impl Pipeline {
     /// Removes the markers of complete publications now instead of with the next change.
     pub(crate) async fn remove_completed_markers(&self) -> Result<()> {
         let permit = Permit::for_task(Task::Publication);
-        let ((), accepted) =
-            self.store.transact("forget_landed", &permit, |_| async { Ok::<_, Error>(()) }).await?;
+        let ((), accepted) = self
+            .store
+            .transact("remove_completed_markers", &permit, |_| async { Ok::<_, Error>(()) })
+            .await?;
         Ok(accepted.durable().await?)
     }
 }

@@ -16,13 +16,14 @@ use slateberg_store::txn::RequestRecords;
 pub(crate) struct Entry<'a> {
     /// The transaction's name.
     pub(crate) action: &'static str,
-    /// The warehouse's id.
+    /// The id of its warehouse, or nil for a resource outside of warehouses.
     pub(crate) warehouse: Uuid,
-    /// The id of the namespace, table or view.
+    /// The id of the resource.
     pub(crate) subject: Uuid,
-    /// Its dotted name after the change.
+    /// Its name after the change.
     pub(crate) name: &'a (dyn std::fmt::Display + Sync),
-    /// Version of the record before and after the change, where the record exists.
+    /// Versions of the record before and after the change. `None`: there is no record, or it has no
+    /// version.
     pub(crate) versions: (Option<u64>, Option<u64>),
     /// The decision that allowed it. `None` if no policy was evaluated.
     pub(crate) decision: Option<&'a Decision>,

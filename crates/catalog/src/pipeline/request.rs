@@ -89,7 +89,7 @@ impl Core {
         };
         match tokio::spawn(run.in_current_span()).await {
             Ok(outcome) => outcome,
-            // The panic may have occurred after the batch was handed to the log.
+            // The panic may have occurred after the batch was handed to the write-ahead log.
             Err(stopped) => Err(Error::unknown(stopped)),
         }
     }
@@ -113,7 +113,7 @@ impl Core {
     /// Runs `work`. Delays a final rejection until the state that it is based on is durable, so
     /// that it is still true after a crash.
     async fn settled<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
-        // Checked before the change waits for anything, such as other changes that wait for disk
+        // Checked first, because the change may have to wait for other changes, which wait for disk
         // space.
         self.store().check_writable()?;
         let outcome = work.await;

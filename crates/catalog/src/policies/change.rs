@@ -1,4 +1,4 @@
-//! Changes of the policy book: serialized and atomic.
+//! Changes of stored policies and grants. They are serialized and atomic.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ const ID_CHARS_MAX: usize = 256;
 /// Ids that policies cannot have, because they are paths of the API.
 const RESERVED: [&str; 4] = ["revisions", "rollback", ".", ".."];
 
-/// A change of the policy book.
+/// A change of stored policies or grants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Edit {
     /// Stores a policy with this text.
@@ -82,27 +82,27 @@ impl Edit {
 pub struct Proposal {
     /// The change.
     pub edit: Edit,
-    /// The revision that the caller has read. The change is rejected if another one is the newest.
+    /// The revision that the caller has read. The change is rejected if there is a newer one.
     pub expected_revision: Option<u64>,
     /// A comment for the log.
     pub comment: Option<String>,
     /// Whether only to check the change.
     pub dry_run: bool,
-    /// Known identities in addition to the caller. At least one of them must be able to manage
-    /// policies after the change.
+    /// Known identities in addition to the caller. At least one known identity must be able to
+    /// manage policies after the change.
     pub known: Vec<Arc<Identity>>,
 }
 
 /// The result of a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changed {
-    /// The number of the newest revision of the book.
+    /// The number of the newest revision.
     pub revision: u64,
-    /// The hash of the policy set in force, or of the one that would be.
+    /// The hash of the policy set after the change, also for a dry run.
     pub in_force: String,
     /// Whether it was only checked.
     pub dry_run: bool,
-    /// The differences from before. Empty if the change has no effect.
+    /// The differences from the previous revision. Empty if the change has no effect.
     pub changes: PolicyChanges,
     /// The created or existing grant, for a change that creates one.
     pub grant: Option<GrantRecord>,
@@ -139,8 +139,9 @@ impl Policies {
         proposal: Proposal,
     ) -> Result<Changed> {
         check_comment(proposal.comment.as_deref())?;
-        // Callers without permission do not wait for the lock. The evaluation under the lock is
-        // decisive. A missing grant may have been revoked under the same `Idempotency-Key`.
+        // Rejects callers without permission before they wait for the lock. The evaluation under
+        // the lock is decisive. A missing grant is not rejected here, because an earlier request
+        // with the same `Idempotency-Key` may have revoked it, and its response is replayed.
         match self.allowed(operation, &proposal.edit).await {
             Err(refused) if refused.kind() != Kind::NoSuchPolicy => return Err(refused),
             _ => {}
@@ -152,7 +153,7 @@ impl Policies {
             };
         }
         let change = |policies: Self, operation: Operation| async move {
-            let turn = policies.policy_turn().await?;
+            let turn = policies.lock_policies().await?;
             let summary = match policies.evaluate_edit(&operation, &proposal).await? {
                 Evaluation::Unchanged(changed) => *changed,
                 Evaluation::EvaluatedChange(evaluated) => {
@@ -166,7 +167,7 @@ impl Policies {
     }
 
     /// Takes the lock on changes of the policies.
-    pub(super) async fn policy_turn(&self) -> Result<SerialGuard> {
+    pub(super) async fn lock_policies(&self) -> Result<SerialGuard> {
         let busy = "Earlier changes of the policies are still in progress";
         self.state.turns.wait(self.core.settings().commit_deadline(), busy).await
     }
@@ -194,7 +195,7 @@ impl Policies {
         if let Some(expected) = expected_revision.filter(|expected| *expected != number) {
             return Err(Error::CommitFailed(CommitConflict::Policies { expected, newest: number }));
         }
-        if !before.book_in_force && matches!(edit, Edit::Put { .. } | Edit::Grant(_)) {
+        if !before.stored_in_force && matches!(edit, Edit::Put { .. } | Edit::Grant(_)) {
             return Err(Error::Unprocessable(RuleViolation::StoredPoliciesOff));
         }
         let mut book = PolicySnapshot::clone(&before.book);
@@ -218,7 +219,7 @@ impl Policies {
         }
         book.number = number + 1;
         let after = Sources { book: Arc::new(book), ..before.clone() };
-        let set = self.put_together(after.clone()).await?;
+        let set = self.build_policy_set(after.clone()).await?;
         check_lockout(&policies, &set, operation, known)?;
         summary.in_force = set.revision().to_string();
         summary.warnings = set.warnings().iter().map(ToString::to_string).collect();
@@ -244,14 +245,14 @@ impl Policies {
         Ok(Evaluation::EvaluatedChange(Box::new(evaluated)))
     }
 
-    /// Builds a set on a blocking thread, because many grants take a while.
-    pub(super) async fn put_together(&self, sources: Sources) -> Result<PolicySet> {
+    /// Builds a policy set on a blocking thread, because this takes long with many grants.
+    pub(super) async fn build_policy_set(&self, sources: Sources) -> Result<PolicySet> {
         let schema = Arc::clone(self.authority().policies().schema());
         let built = tokio::task::spawn_blocking(move || sources.build(schema)).await;
         built.map_err(Error::internal)?.map_err(|problems| invalid(&problems))
     }
 
-    /// Applies a change to the book. Returns its id and name in the change log.
+    /// Applies a change to `book`. Returns its id and name in the change log.
     async fn apply(
         &self,
         operation: &Operation,
@@ -354,7 +355,7 @@ impl Policies {
 }
 
 /// Rejects a change after which no known identity may manage policies. If no known identity could
-/// do this before the change, it is allowed: administrators may be known only to a token issuer.
+/// manage them before, the change is allowed: only a token issuer may know the administrators.
 fn check_lockout(
     before: &PolicySet,
     after: &PolicySet,

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::listing::{Origin, PoliciesInForce, in_force};
+use super::listing::{Origin, PolicyInForce, in_force};
 use crate::policies::Policies;
-use crate::resource_lookup::SEEING;
+use crate::resource_lookup::VISIBILITY_ACTIONS;
 use crate::{Error, Operation, Result};
 use slateberg_authz::action::{Action, Load};
 use slateberg_authz::context::Context;
@@ -53,7 +53,7 @@ pub struct Explained {
     /// Whether it is allowed.
     pub allow: bool,
     /// The policies that decided. Empty if it is denied because no permit matches.
-    pub policies: Vec<PoliciesInForce>,
+    pub policies: Vec<PolicyInForce>,
     /// The read restrictions on rows and columns, if any.
     pub read_rules: Option<Arc<ReadRules>>,
     /// The principal of the request.
@@ -64,7 +64,7 @@ pub struct Explained {
     pub exists: Option<bool>,
     /// Ways to permit the action, for callers that may read policies.
     pub remedies: Remedies,
-    /// The number of the newest revision of the policy book.
+    /// The number of the newest revision of stored policies and grants.
     pub revision: u64,
     /// The hash of the evaluated policy set.
     pub in_force: String,
@@ -103,14 +103,14 @@ impl Policies {
         question: Question,
     ) -> Result<Explained> {
         let policies = self.authority().policies();
-        let actions = [&SEEING[..], &[action]].concat();
+        let actions = [&VISIBILITY_ACTIONS[..], &[action]].concat();
         let hypothetical = self.hypothetical_request(operation, question, &actions).await?;
         let checked = policies.check_action(action, hypothetical.resource.kind());
         checked.map_err(Error::Invalid)?;
         let HypotheticalRequest { identity, resource, context, exists } = hypothetical;
         let request = Request { identity: &identity, resource: &resource, context: &context };
         let decision = policies.decide(action, request);
-        // The names of roles are disclosed only to readers of policies.
+        // Remedies contain names of roles, which only readers of policies may see.
         let remedies = if self.reads_policies(operation) {
             policies.remedies(action, request, &decision)
         } else {
@@ -181,8 +181,8 @@ impl Policies {
         }
         let resource = self.core.access.resource_named(&resource)?;
         let bare = resource.clone();
-        // For callers that may not see the resource, the result is that of a missing one: names
-        // alone count.
+        // For callers that may not see the resource, the result is the same as for a missing one:
+        // it is based on names alone.
         let described = self.core.access.described(resource, actions).await?;
         let seen = reads || self.core.access.hidden(operation, &described).is_none();
         let exists = seen.then_some(described.there);
@@ -214,11 +214,11 @@ impl Policies {
     }
 }
 
-/// Describes a decision that was made without a policy: by the credential itself.
-fn no_policy(id: &str) -> PoliciesInForce {
+/// Returns the entry for a denial by the credential itself, without a policy.
+fn no_policy(id: &str) -> PolicyInForce {
     let message = (id == CREDENTIAL_SCOPE)
         .then(|| "The credential is limited to other warehouses.".to_owned());
-    PoliciesInForce {
+    PolicyInForce {
         id: id.to_owned(),
         origin: Origin::Credential,
         from: None,

@@ -11,13 +11,13 @@ impl Policies {
     /// Replaces the policy files in force. Changes nothing if they conflict with policies from run
     /// time. Returns the number of policies in force. `None`: the files are unchanged.
     pub async fn replace_policy_files(&self, files: Vec<PolicyFile>) -> Result<Option<usize>> {
-        let _turn = self.policy_turn().await?;
+        let _turn = self.lock_policies().await?;
         let before = self.state.sources();
         if *before.files == files {
             return Ok(None);
         }
         let sources = Sources { files: Arc::new(files), ..before };
-        let set = self.put_together(sources.clone()).await?;
+        let set = self.build_policy_set(sources.clone()).await?;
         let policies = set.len();
         self.state.put_in_force(self.authority(), sources, set);
         Ok(Some(policies))

@@ -8,7 +8,7 @@ use super::allowed::{Allowed, name_of_grant};
 use super::invalid;
 use crate::error::MissingResource;
 use crate::policies::Policies;
-use crate::resource_lookup::SEEING;
+use crate::resource_lookup::VISIBILITY_ACTIONS;
 use crate::{Error, Operation, Result};
 use slateberg_authz::action::{Action, ManageGrants};
 use slateberg_authz::listing::ListedKind;
@@ -69,7 +69,7 @@ fn resource_of(name: &str) -> Result<Resource> {
 }
 
 impl NewGrant {
-    /// Returns the existing equal grant in a book, if any.
+    /// Returns the equal grant in `book`, if any.
     pub(super) fn find(&self, policies: &PolicySet, book: &PolicySnapshot) -> Option<GrantRecord> {
         let template = template(policies, &self.template)?;
         let same = |record: &&GrantRecord| {
@@ -80,7 +80,7 @@ impl NewGrant {
         book.grants.values().find(same).cloned()
     }
 
-    /// Adds the grant to a book, unless an equal one exists. Returns its id and name in the change
+    /// Adds the grant to `book`, unless an equal one exists. Returns its id and name in the change
     /// log.
     pub(super) fn make(
         &self,
@@ -225,7 +225,7 @@ impl Policies {
                 "Grants on the catalog are not supported: {instead}"
             )));
         }
-        let actions = [&SEEING[..], &[ManageGrants::NAME]].concat();
+        let actions = [&VISIBILITY_ACTIONS[..], &[ManageGrants::NAME]].concat();
         let described = self.core.access.described(resource, &actions).await?;
         if let Some(permit) = self.manages_policies(operation) {
             return match self.core.access.missing(&described) {

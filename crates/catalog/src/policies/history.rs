@@ -1,4 +1,4 @@
-//! The revisions of the policy book: listing, comparison and rollback.
+//! The revisions of stored policies and grants: listing, comparison and rollback.
 
 use crate::error::MissingResource;
 use crate::policies::Policies;
@@ -16,12 +16,12 @@ pub struct RevisionPage {
     pub next: Option<String>,
 }
 
-/// A revision with its state of the policy book.
+/// A revision, and the stored policies and grants at this revision.
 #[derive(Debug, Clone)]
 pub struct RevisionDetails {
-    /// The revision. `None`: the empty book before the first revision.
+    /// The revision. `None`: the empty state before the first revision.
     pub revision: Option<PolicyRevision>,
-    /// The book.
+    /// The stored policies and grants.
     pub book: PolicySnapshot,
 }
 
@@ -79,7 +79,7 @@ impl Policies {
         Ok(from.changes_to(&to))
     }
 
-    /// Returns the book at a revision.
+    /// Returns the stored policies and grants at a revision.
     pub(super) async fn book_at(
         &self,
         newest: &PolicySnapshot,

@@ -22,7 +22,7 @@ pub enum Origin {
 
 /// A policy in force, or a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PoliciesInForce {
+pub struct PolicyInForce {
     /// Its id.
     pub id: String,
     /// Its origin.
@@ -42,30 +42,30 @@ pub struct PoliciesInForce {
 /// A page of the policies in force, ordered by id.
 #[derive(Debug, Clone)]
 pub struct PolicyPage {
-    /// The number of the newest revision of the policy book.
+    /// The number of the newest revision of stored policies and grants.
     pub revision: u64,
     /// The hash of the policy set in force.
     pub in_force: String,
     /// The policies.
-    pub policies: Vec<PoliciesInForce>,
+    pub policies: Vec<PolicyInForce>,
     /// The token of the next page. `None`: this is the last page.
     pub next: Option<String>,
 }
 
 /// Adds the origin to a listed policy.
-pub(super) fn in_force(sources: &Sources, listed: ListedPolicy) -> PoliciesInForce {
+pub(super) fn in_force(sources: &Sources, listed: ListedPolicy) -> PolicyInForce {
     let ListedPolicy { id, forbids, description, text, kind } = listed;
     let template = matches!(kind, ListedKind::Template(..));
     let (origin, from) = match kind {
         ListedKind::Grant(template) => (Origin::Grant, Some(template)),
-        _ if sources.book_in_force && sources.book.policies.contains_key(&id) => {
+        _ if sources.stored_in_force && sources.book.policies.contains_key(&id) => {
             (Origin::Api, None)
         }
         ListedKind::Policy(file, line) | ListedKind::Template(file, line) => {
             (Origin::File, Some(format!("{file}:{line}")))
         }
     };
-    PoliciesInForce { id, origin, from, template, forbids, description, text }
+    PolicyInForce { id, origin, from, template, forbids, description, text }
 }
 
 impl Policies {
@@ -94,7 +94,7 @@ impl Policies {
     }
 
     /// Returns a policy or template in force.
-    pub fn policy_in_force(&self, operation: &Operation, id: &str) -> Result<PoliciesInForce> {
+    pub fn policy_in_force(&self, operation: &Operation, id: &str) -> Result<PolicyInForce> {
         self.may_read_policies(operation)?;
         let listed = self.authority().policies().listed(id);
         let listed = listed.map(|listed| in_force(&self.state.sources(), listed));

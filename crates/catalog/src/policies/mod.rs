@@ -1,18 +1,18 @@
-//! Policies and grants that are created, changed and removed at run time.
+//! Stored policies and grants, which callers create, change and remove at run time.
 //!
-//! One policy set is in force: the policy files and the content of the policy book. A change of the
-//! book:
+//! One policy set is in force. It consists of the policy files, and of the stored policies and
+//! grants. A change of the latter:
 //! 1. waits for the lock on policy changes ([`change`]);
-//! 2. is evaluated under the policies in force, combined with all others and validated as a whole.
-//!    A change that would lock out all administrators is rejected;
+//! 2. is authorized by the policies in force. The resulting policy set is validated as a whole. A
+//!    change that would lock out all administrators is rejected;
 //! 3. is written as a revision of the policy log, with its entry in the change log, in one
 //!    transaction;
 //! 4. comes into force when it is durable, before the response is sent: it applies to the next
 //!    request.
 //!
-//! After a failure in between, the lock is not released before the content of the log is known and
-//! in force. [`history`] lists and compares revisions, [`listing`] shows the policies in force,
-//! [`grants`] the grants, and [`explain`] the decisions of policies.
+//! After a failure in step 3, the change holds the lock until the content of the log is known and
+//! in force. [`history`] lists and compares revisions, [`listing`] lists the policies in force,
+//! [`grants`] lists the grants, and [`explain`] explains decisions of policies.
 
 mod allowed;
 pub mod change;
@@ -49,10 +49,10 @@ use slateberg_store::policy_snapshot::PolicySnapshot;
 pub struct Sources {
     /// The policy files.
     pub files: Arc<Vec<PolicyFile>>,
-    /// Policies and grants from run time.
+    /// The stored policies and grants.
     pub book: Arc<PolicySnapshot>,
-    /// Whether these are in force.
-    pub book_in_force: bool,
+    /// Whether the stored policies and grants are in force.
+    pub stored_in_force: bool,
 }
 
 /// Policies and grants, for requests. Cheap to clone.
@@ -85,7 +85,7 @@ impl PolicyState {
 impl Sources {
     /// Builds the whole set. Returns all problems if there are any.
     pub fn build(&self, schema: Arc<Schema>) -> std::result::Result<PolicySet, Vec<Problem>> {
-        if !self.book_in_force {
+        if !self.stored_in_force {
             return PolicySet::build(schema, &self.files, &[]);
         }
         let created = self.book.policies.values();
@@ -108,7 +108,7 @@ impl Sources {
     }
 }
 
-/// Returns the file name in problems with a policy that was created at run time.
+/// Returns the file name that stands for a stored policy in validation errors.
 fn file_name(id: &str) -> String {
     format!("api/{id}")
 }
@@ -135,7 +135,7 @@ fn invalid(problems: &[Problem]) -> Error {
 }
 
 impl Policies {
-    /// Creates the part. `sources` are in force already.
+    /// Creates the part. `sources` must be in force already.
     pub(crate) fn new(core: &Arc<Core>, sources: Sources, limits: Limits) -> Self {
         let state = PolicyState { sources: RwLock::new(sources), turns: SerialLock::default() };
         Self { core: Arc::clone(core), state: Arc::new(state), limits }

@@ -1,5 +1,5 @@
-//! Writes changes of the policy book, and reconciles the policies in force with the log after
-//! failures.
+//! Writes changes of stored policies and grants. After a failure, reconciles the policies in force
+//! with the policy log.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,8 +28,8 @@ const RETRY_DELAY_MIN: Duration = Duration::from_millis(10);
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(1);
 
 impl Policies {
-    /// Writes a change in the background. On expiry of the deadline the caller gets an unknown
-    /// outcome, and the lock is held until the outcome is known.
+    /// Writes a change in a background task. On expiry of the deadline the caller gets an unknown
+    /// outcome, and the task holds the lock until the outcome is known.
     pub(super) async fn execute(
         &self,
         turn: SerialGuard,
@@ -40,14 +40,14 @@ impl Policies {
         let change = async move {
             let _turn = turn;
             match policies.write_revision(&operation, &evaluated).await {
-                Ok(()) => Ok(policies.take_force(evaluated)),
+                Ok(()) => Ok(policies.put_change_in_force(evaluated)),
                 Err(error) => policies.settle(evaluated, error).await,
             }
         };
         detached(self.core.settings().commit_deadline(), "deadline has elapsed", change).await
     }
 
-    fn take_force(&self, evaluated: EvaluatedChange) -> Changed {
+    fn put_change_in_force(&self, evaluated: EvaluatedChange) -> Changed {
         let EvaluatedChange { after, set, summary, action, .. } = evaluated;
         self.state.put_in_force(self.authority(), after, set);
         let Changed { revision, in_force, .. } = &summary;
@@ -90,9 +90,9 @@ impl Policies {
         written.await
     }
 
-    /// Determines whether a change that met a failure is in the log, and puts the content of the
-    /// log in force. Gives up only if the store has closed: then the server stops, and reads the
-    /// log at its next start.
+    /// Determines whether a change whose write failed is in the log, and puts the content of the
+    /// log in force. Gives up only if the store has closed: in this case the server stops, and
+    /// reads the log at its next start.
     async fn settle(&self, evaluated: EvaluatedChange, error: Error) -> Result<Changed> {
         let (before, after) = (evaluated.before.book.number, evaluated.after.book.number);
         let mut backoff = Backoff::new(RETRY_DELAY_MIN, RETRY_DELAY_MAX);
@@ -102,7 +102,7 @@ impl Policies {
             }
             match self.logged().await {
                 Ok(number) if number == before => return Err(error),
-                Ok(number) if number == after => return Ok(self.take_force(evaluated)),
+                Ok(number) if number == after => return Ok(self.put_change_in_force(evaluated)),
                 Ok(number) => {
                     tracing::error!(
                         number,
@@ -119,7 +119,7 @@ impl Policies {
         }
     }
 
-    /// Returns the number of the newest revision after everything accepted is durable.
+    /// Waits until all accepted changes are durable, and returns the number of the newest revision.
     async fn logged(&self) -> Result<u64> {
         self.core.store().wait_durable().await?;
         let head = self.core.store().durable().get(&PolicyHeadKey).await?;
@@ -130,7 +130,7 @@ impl Policies {
     async fn reconcile_log(&self) -> Result<()> {
         let book = Arc::new(PolicySnapshot::read(&self.core.store().durable()).await?);
         let sources = Sources { book, ..self.state.sources() };
-        let set = self.put_together(sources.clone()).await?;
+        let set = self.build_policy_set(sources.clone()).await?;
         self.state.put_in_force(self.authority(), sources, set);
         Ok(())
     }

@@ -9,7 +9,7 @@ use super::metadata::TabularMetadata;
 use super::state::{NewVersion, PreviousVersion, TabularState};
 use super::target::Target;
 use crate::attributes::{Enclosing, attributes};
-use crate::jobs::clean_up::may_be_deleted;
+use crate::jobs::clean_up::deletable_files;
 use crate::location_index::{further_paths, locations_of};
 use crate::overlaps::FileLocations;
 use crate::tabular::Tabulars;
@@ -86,7 +86,11 @@ impl<'a, M: TabularMetadata> CommitBuilder<'a, M> {
             location: &locations.0,
             further_paths: &further_paths(&locations.0, properties),
         };
-        tabulars.core.environment.check_free(&tabulars.core.store().latest(), placed).await?;
+        tabulars
+            .core
+            .environment
+            .check_locations_free(&tabulars.core.store().latest(), placed)
+            .await?;
         self.locations = Some(locations);
         self.metadata = Arc::new(metadata);
         Ok(true)
@@ -109,7 +113,7 @@ impl<'a, M: TabularMetadata> CommitBuilder<'a, M> {
             ..before.clone()
         };
         let outdated = M::outdated_files(&head.metadata, &metadata);
-        let outdated = may_be_deleted(outdated, Some(locations_of(&record)));
+        let outdated = deletable_files(outdated, Some(locations_of(&record)));
         let new = NewVersion {
             before: Some(PreviousVersion { record: before.clone(), text: head.text.clone() }),
             record,

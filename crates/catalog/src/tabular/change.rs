@@ -23,7 +23,7 @@ impl<M: TabularMetadata> Change<M> {
         M::creates(&self.requirements)
     }
 
-    /// Returns its purpose, for a table or view in this state.
+    /// Returns the intent of the commit for a table or view in the state `current`.
     pub(super) fn intent(&self, current: &M) -> Intent {
         if self.creates() {
             Intent::Create

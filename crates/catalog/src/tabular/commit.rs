@@ -76,7 +76,7 @@ impl Tabulars {
         } else {
             self.core.environment.check_findable(kind, ident)?;
         }
-        if let Decider::Nobody(unrestricted) = self.core.access.ask(&cx.operation)? {
+        if let Decider::Unrestricted(unrestricted) = self.core.access.ask(&cx.operation)? {
             return Ok(unrestricted.permit());
         }
         if change.creates() {

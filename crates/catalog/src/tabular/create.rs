@@ -112,7 +112,7 @@ impl Tabulars {
         let further_paths = &further_paths(&location, properties);
         let (warehouse, location) = (warehouse.id, &location);
         let placed = FileLocations { id, warehouse, before: None, location, further_paths };
-        self.core.environment.check_free(&self.core.store().latest(), placed).await?;
+        self.core.environment.check_locations_free(&self.core.store().latest(), placed).await?;
         Ok(TabularState {
             id,
             version: 0,

@@ -1,10 +1,11 @@
-//! Access of clients to the files of a table: by credentials, by signatures, or outside of the
-//! catalog.
+//! Access of clients to the files of a table: with vended credentials, with signatures (remote
+//! signing), or with the client's own credentials.
 //!
-//! Principals with a read restriction get neither ([`ReadAccess`]). For all others, policies
-//! determine whether they may read and write files (`ReadData`, `WriteData`), and credentials and
-//! signatures are limited to this. They are valid for the table's own locations, except a location
-//! that also holds files of other tables, and never for the locations of a whole warehouse.
+//! Principals with a read restriction get neither credentials nor signatures ([`ReadAccess`]). For
+//! all other principals, policies determine whether they may read and write files (`ReadData`,
+//! `WriteData`), and credentials and signatures permit no more than that. They are valid for the
+//! table's own locations, except for a location that also contains files of other tables, and never
+//! for a whole warehouse.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,8 +17,8 @@ use super::metadata::metadata_of;
 use super::read_access::{ReadAccess, Readable};
 use super::target::Target;
 use crate::core::Core;
-use crate::loadable::{Loadable, OF_FILES};
-use crate::location_index::{is_alone, is_made_for, locations_of};
+use crate::loadable::{FILE_ACTIONS, Loadable};
+use crate::location_index::{is_alone, is_generated_for, locations_of};
 use crate::{Error, RequestContext, Result};
 use slateberg_authz::authority::Decider;
 use slateberg_base::error_chain::chain;
@@ -51,7 +52,7 @@ pub struct DelegatedAccess {
     pub store: Arc<BTreeMap<String, String>>,
     /// The means of access.
     pub mode: AccessMode,
-    /// The name for requests of further access, if the table is only staged.
+    /// The id with which the client requests further access, if the table is only staged.
     pub staged: Option<Uuid>,
     /// The client property with the path for new credentials.
     pub refresh_key: &'static str,
@@ -69,7 +70,8 @@ pub enum AccessMode {
 }
 
 impl DelegatedAccess {
-    /// Whether a client would receive the same. Credentials are compared by their generation.
+    /// Whether a client would receive the same response for both. Credentials are compared by their
+    /// generation.
     pub fn is_same(&self, other: &Self) -> bool {
         let same_way = match (&self.mode, &other.mode) {
             (AccessMode::Credentials(one), AccessMode::Credentials(other)) => {
@@ -105,7 +107,7 @@ pub(super) struct StagedTable {
     until_ms: i64,
 }
 
-/// Staged tables, by the name that the client received.
+/// Staged tables, by the id that the client received.
 pub(super) struct StagedTables(quick_cache::sync::Cache<Uuid, StagedTable>);
 
 impl Default for StagedTables {
@@ -147,8 +149,8 @@ impl Delegations {
         Self { core: Arc::clone(core), vended, staged: Arc::default() }
     }
 
-    /// Returns the access to a loaded table's files with these rights, by one of the wanted means.
-    /// `None`: the client has no access through the catalog.
+    /// Returns the access to a loaded table's files with these privileges, in one of the `wanted`
+    /// modes. `None`: the client has no access through the catalog.
     #[instrument(target = TARGET, name = "delegate", level = "debug", skip_all)]
     pub(super) async fn delegated(
         &self,
@@ -286,9 +288,9 @@ impl Delegations {
         let target =
             Target { warehouse: &cx.warehouse, kind: TabularKind::Table, ident: &staged.ident };
         let privileges = match self.core.access.ask(&cx.operation)? {
-            Decider::Nobody(_) => self.core.access.all_privileges(),
+            Decider::Unrestricted(_) => self.core.access.all_privileges(),
             Decider::Policies(asking) => {
-                let wanted = asking.wants_attributes(&OF_FILES);
+                let wanted = asking.wants_attributes(&FILE_ACTIONS);
                 let store = self.core.store().durable();
                 let (resource, _) =
                     self.core.access.tabular_resource(&store, wanted, target).await?;
@@ -300,8 +302,8 @@ impl Delegations {
             .await
     }
 
-    /// Returns the files that the caller may access of a table, or of its staged table with the
-    /// name `staged`. After the commit of a staged table, it is treated like any other table.
+    /// Returns the files that the caller may access of a table, or of the staged table with the id
+    /// `staged`. A staged table that was committed is treated like any other table.
     async fn reachable_by(
         &self,
         cx: &RequestContext,
@@ -316,7 +318,7 @@ impl Delegations {
         });
         if let Some(staged) = found {
             match self.reachable_staged(cx, &staged).await? {
-                // The commit of this table may have created it at the location.
+                // A commit may have created the staged table, which now occupies the location.
                 Access::Denied(Denial::SharedLocation) => {}
                 reachable => return Ok(reachable),
             }
@@ -324,7 +326,7 @@ impl Delegations {
         self.reachable(cx, ident).await
     }
 
-    /// Returns the files at these locations that a principal with these rights may access. The
+    /// Returns the files at these locations that a principal with these privileges may access. The
     /// first location is that of the table.
     async fn reachable_at(
         &self,
@@ -347,7 +349,7 @@ impl Delegations {
             return Ok(Access::Denied(Denial::NoRights));
         }
         let store = self.core.store().latest();
-        if !is_made_for(&location, id) && !is_alone(&store, id, &location).await? {
+        if !is_generated_for(&location, id) && !is_alone(&store, id, &location).await? {
             return Ok(Access::Denied(Denial::SharedLocation));
         }
         let mut all = vec![location];
@@ -364,7 +366,8 @@ impl Delegations {
         Ok(Access::Granted(AccessibleFiles { files, prefix, vendor }))
     }
 
-    /// Returns the access for a client that requests one of these means. `None`: it has none.
+    /// Returns the access for a client that requests one of the `wanted` modes. `None`: the client
+    /// has no access through the catalog.
     async fn delegate_if_any(
         &self,
         warehouse: &Warehouse,
@@ -384,7 +387,7 @@ impl Delegations {
         }
     }
 
-    /// Returns the access for a client that requests one of these means.
+    /// Returns the access for a client that requests one of the `wanted` modes.
     async fn tell(
         &self,
         warehouse: &Warehouse,
@@ -411,8 +414,9 @@ impl Delegations {
     }
 }
 
-/// Returns the first means of a warehouse that the client supports. A client that requests only
-/// credentials gets signatures if the warehouse offers nothing else, because these are no secrets.
+/// Returns the first mode of a warehouse that the client supports. A client that requests only
+/// credentials gets signatures if the warehouse offers no credentials: signatures disclose no
+/// secrets.
 fn first_common(modes: &[Delegation], wanted: &[Delegation]) -> Option<Delegation> {
     let both = modes.iter().find(|mode| wanted.contains(mode));
     let signs = || modes.iter().find(|mode| **mode == Delegation::RemoteSigning);
@@ -434,7 +438,7 @@ mod tests {
         assert_eq!(first_common(&[Vended, Signing], &[Signing, Vended]), Some(Vended));
         assert_eq!(first_common(&[Signing, Vended], &[Vended]), Some(Vended));
         assert_eq!(first_common(&[Signing], &[Vended]), Some(Signing), "there is nothing else");
-        assert_eq!(first_common(&[Vended], &[Signing]), None, "nobody has asked for credentials");
+        assert_eq!(first_common(&[Vended], &[Signing]), None, "credentials were not requested");
         assert_eq!(first_common(&[Vended, Signing], &[]), None);
     }
 }

@@ -139,7 +139,8 @@ impl Tabulars {
         let began = Instant::now();
         let committed = self.write_group(&group, lanes).await;
         M::groups(&self.groups).ended(id, group.members.len(), began);
-        // Dropping the lanes lets the next group begin, which is paced by this one.
+        // Dropping the lanes lets the next group begin. This comes after `ended`, because the
+        // batching window of the next group depends on this group.
         let committed = committed.map(|lanes| lanes.is_some());
         let outdates_files = group.new.as_ref().is_some_and(|new| !new.outdated.is_empty());
         if committed.is_ok() && outdates_files {
@@ -157,7 +158,8 @@ impl Tabulars {
                 MemberOutcome::Refused { refusal, by_predecessor: true } => match &committed {
                     Ok(true) => Err(refusal),
                     Ok(false) => Ok(None),
-                    // The rejection may be wrong, but nothing was written for this member.
+                    // The commit of the predecessors failed or is unknown, so the rejection may be
+                    // wrong. Nothing was written for this member in any case.
                     Err(error) => Err(Error::unavailable(
                         "An earlier commit is still in progress",
                         error.clone(),

@@ -83,7 +83,7 @@ impl CommitGroups {
     }
 }
 
-/// A forming group, and statistics of the last one.
+/// A forming group, and the batching window, which depends on earlier groups.
 struct FormingGroup<M: TabularMetadata> {
     members: Vec<Member<M>>,
     pace: BatchWindow,
@@ -154,10 +154,10 @@ impl<M: TabularMetadata> Groups<M> {
 }
 
 impl<M: TabularMetadata> LeaderGuard<'_, M> {
-    /// Waits for further members as long as this is worthwhile.
+    /// Waits for further members during the [`BatchWindow`].
     pub(super) async fn wait_for_members(&self) {
         let pace = self.groups.forming().get(&self.id).map(|group| group.pace).unwrap_or_default();
-        pace.let_others_join(|| self.groups.waiting(self.id)).await;
+        pace.wait_for_members_to_join(|| self.groups.waiting(self.id)).await;
     }
 
     /// Closes the group and returns its members. Later commits form the next group.
@@ -169,7 +169,7 @@ impl<M: TabularMetadata> LeaderGuard<'_, M> {
 
 impl<M: TabularMetadata> Drop for LeaderGuard<'_, M> {
     fn drop(&mut self) {
-        // The leader failed before closing the group: its members see that their senders are gone.
+        // The leader failed before it closed the group: dropping the senders fails the members.
         if !self.closed {
             drop(self.groups.take(self.id));
         }

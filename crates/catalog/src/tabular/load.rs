@@ -28,10 +28,10 @@ pub enum Loaded<K> {
 }
 
 impl Tabulars {
-    /// Returns the durable state of a table or view whose metadata file is in the warehouse.
-    /// `known` returns the caller's copy of a version, if it has one; then the metadata is not
-    /// read. If the caller requests delegation (`ways`), the result includes its access to the
-    /// table's files, if any.
+    /// Returns the durable state of a table or view. Waits until its metadata file is in the
+    /// warehouse. `known` returns the caller's copy of a version, if it has one; in this case the
+    /// metadata is not read. If the caller requests delegation (`ways`), the result includes its
+    /// access to the table's files, if any.
     pub(crate) async fn load<K>(
         &self,
         operation: &Operation,
@@ -110,7 +110,8 @@ impl Tabulars {
         let store = self.core.store().durable();
         let permitted: WithPermit<A, ()> =
             self.core.access.permit_tabular_and(&store, operation, target, &[], |_, _| ()).await?;
-        // The decision does not apply to a table that took the name after it.
+        // A decision on attributes also determines whether the table existed. It does not apply to
+        // a table that took the name later.
         let exists = match permitted.basis {
             EvaluatedVersion::Version(_) => true,
             EvaluatedVersion::Absence => false,

@@ -60,9 +60,9 @@ pub trait TabularMetadata: Debug + Clone + Send + Sync + 'static {
     /// Returns the properties.
     fn properties(&self) -> &BTreeMap<String, String>;
 
-    /// Applies a commit and returns the new metadata. Returns `None` if nothing changed.
-    /// `metadata_location` is the metadata file of `base`. `None`: it has no file, which occurs
-    /// between two commits that become one version.
+    /// Applies a commit and returns the new metadata. Returns `None` if nothing changed. `base` is
+    /// the current metadata with its metadata file. The file is `None` between two commits that
+    /// become one version.
     fn apply(
         base: Option<(&Self, Option<&str>)>,
         requirements: &[Self::Requirement],
@@ -84,9 +84,9 @@ pub trait TabularMetadata: Debug + Clone + Send + Sync + 'static {
     /// be deleted.
     fn outdated_files(before: &Self, after: &Self) -> Vec<String>;
 
-    /// Wraps it for the version cache.
+    /// Converts it into an entry of the version cache.
     fn into_parsed(this: Arc<Self>) -> ParsedMetadata;
-    /// Unwraps it.
+    /// Returns the metadata in an entry of the version cache. `None`: it is of the other kind.
     fn from_parsed(parsed: &ParsedMetadata) -> Option<&Arc<Self>>;
 }
 

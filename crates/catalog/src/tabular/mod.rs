@@ -1,6 +1,6 @@
-//! Tables and views. The catalog handles both in the same way: as a name, a record, and versions of
-//! metadata that commits replace. [`TabularMetadata`](metadata::TabularMetadata) has the
-//! differences.
+//! Tables and views. The catalog handles both in the same way: as a name, a record, and metadata
+//! that each commit replaces with a new version.
+//! [`TabularMetadata`](metadata::TabularMetadata) contains the differences.
 
 pub(crate) mod builder;
 pub(crate) mod change;

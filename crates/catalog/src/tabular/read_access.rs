@@ -1,8 +1,8 @@
 //! Read restrictions: the part of a table that policies let a principal read.
 //!
 //! The catalog does not read rows: it returns the restrictions, and clients apply them. Clients
-//! with direct access to the files could bypass them. So credentials and signatures for files are
-//! only handed out with [`ReadAccess::Whole`].
+//! with direct access to the files could bypass them. So the catalog vends credentials and
+//! signatures only with [`ReadAccess::Whole`].
 
 use std::sync::Arc;
 
@@ -42,8 +42,8 @@ pub struct ReadVersion {
 pub enum ReadAccess {
     /// All of it. Always the case for views, which have no rows of their own.
     Whole,
-    /// The part that satisfies restrictions, which the client must apply. No credentials or
-    /// signatures for the table's files are handed out.
+    /// The part that satisfies restrictions, which the client must apply. The catalog vends no
+    /// credentials or signatures for the table's files.
     Restricted(RulesKey, Arc<ReadRestrictions>),
 }
 
@@ -69,8 +69,7 @@ impl Readable {
 
 impl Core {
     /// Resolves the read rules of a principal for a version of a table. Errors with `Forbidden` if
-    /// a mask cannot be applied to its column: the mask may be meant for the values of another,
-    /// renamed column.
+    /// a mask cannot be applied to its column: the protected column may have been renamed.
     pub(super) fn restricted(
         &self,
         rules: &Arc<ReadRules>,
@@ -86,7 +85,8 @@ impl Core {
     }
 
     /// Adds the read access of the caller to a created or registered table. The table exists
-    /// already, so a principal that may not load it gets a response that permits no rows.
+    /// already, so a caller that may not load it gets restrictions that permit no rows, not an
+    /// error.
     pub(crate) async fn creator_read_access(
         &self,
         cx: &RequestContext,
@@ -94,7 +94,7 @@ impl Core {
         state: TabularState,
     ) -> Result<Readable> {
         let asking = match self.access.ask(&cx.operation)? {
-            Decider::Nobody(_) => return Ok(Readable { state, access: ReadAccess::Whole }),
+            Decider::Unrestricted(_) => return Ok(Readable { state, access: ReadAccess::Whole }),
             Decider::Policies(asking) => asking,
         };
         let resource =

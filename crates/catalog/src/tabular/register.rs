@@ -106,7 +106,7 @@ impl Tabulars {
         let RequestContext { operation, warehouse } = cx;
         let ident = &request.ident;
         let target = Target { warehouse, kind: M::KIND, ident };
-        self.permit_over(operation, target).await?;
+        self.permit_overwrite(operation, target).await?;
         let (metadata, text, _room) =
             self.read_metadata::<M>(cx, &request.metadata_location).await?;
         let entered = match self.enter(warehouse, M::KIND, ident).await {
@@ -119,7 +119,7 @@ impl Tabulars {
             entered => entered?,
         };
         let Some((found, lanes)) = entered else { return Ok(None) };
-        self.permit_over(operation, target).await?;
+        self.permit_overwrite(operation, target).await?;
         let FoundTabular { record: before, document } = &found;
         let changed = before.metadata_location != request.metadata_location;
         let record = TabularRecord {
@@ -133,7 +133,10 @@ impl Tabulars {
         };
         self.core
             .environment
-            .check_free(&self.core.store().latest(), FileLocations::by(Some(before), &record))
+            .check_locations_free(
+                &self.core.store().latest(),
+                FileLocations::by(Some(before), &record),
+            )
             .await?;
         let text_before = document.text.clone();
         let replaced = PreviousVersion { record: before.clone(), text: text_before };
@@ -165,7 +168,11 @@ impl Tabulars {
 
     /// Returns the additional permit for replacing the metadata of a table or view: `Drop`, because
     /// the previous metadata is lost.
-    async fn permit_over(&self, operation: &Operation, target: Target<'_>) -> Result<Permit<Drop>> {
+    async fn permit_overwrite(
+        &self,
+        operation: &Operation,
+        target: Target<'_>,
+    ) -> Result<Permit<Drop>> {
         self.core.access.permit_tabular(&self.core.store().latest(), operation, target).await
     }
 
@@ -182,7 +189,7 @@ impl Tabulars {
                 "Cannot register an empty metadata file location as a {kind}"
             )));
         }
-        // Some object stores do not report an impossible name as missing.
+        // Checked first, because some object stores do not report an invalid name as missing.
         self.core.objects().check(cx.warehouse.id, location)?;
         self.core.access.permit_file(cx, location).await?;
         let json = metadata_file::read(&self.core.objects(), cx.warehouse.id, location).await?;
@@ -192,7 +199,7 @@ impl Tabulars {
         })?;
         self.core.objects().check(cx.warehouse.id, metadata.location())?;
         let described = (metadata.location(), metadata.uuid());
-        self.core.access.permit_described(cx, location, described).await?;
+        self.core.access.permit_metadata(cx, location, described).await?;
         let (text, room) = json.into_parts();
         Ok((metadata, text.into(), room))
     }

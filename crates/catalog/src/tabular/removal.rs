@@ -24,7 +24,7 @@ use slateberg_store::txn::Transaction;
 pub(crate) struct Removal<R> {
     /// The transaction's name.
     pub(crate) action: &'static str,
-    /// Its name.
+    /// The name of the table or view.
     pub(crate) ident: TabularIdent,
     /// The id of the background job that deletes the files. `None`: the files stay.
     pub(crate) purge: Option<Uuid>,

@@ -81,7 +81,7 @@ impl NewVersion {
         TabularState::new(&self.record, self.text.clone())
     }
 
-    /// Returns the files to publish and the entry to cache.
+    /// Returns the metadata file to publish and the entry to cache.
     pub(crate) fn file(&self) -> NewFile {
         let file = self.publish.then(|| MetadataFile {
             warehouse: self.record.warehouse,

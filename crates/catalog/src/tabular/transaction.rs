@@ -73,9 +73,9 @@ impl Tabulars {
             let planned = &planned;
             let [EvaluatedCommit { permit, .. }, ..] = &planned[..] else { continue };
             let new = || planned.iter().filter_map(|plan| plan.new.as_ref());
-            // Other requests find the created tables as soon as they are written. Before that, no
-            // request knows their ids. So their lanes are free, and entering them late cannot cause
-            // a deadlock.
+            // Also enters the lanes of created tables, because other requests find these tables as
+            // soon as they are written. Until then no request knows their ids, so the lanes are
+            // free, and entering them late cannot cause a deadlock.
             let created = new().filter(|new| new.before.is_none()).map(|new| new.record.id);
             let lanes = lanes.and(self.core.pipeline().lanes.enter(created.collect()).await?);
             let versions = new().map(NewVersion::file).collect();
@@ -137,8 +137,8 @@ impl Tabulars {
         Ok(Some(planned))
     }
 
-    /// Returns the permits for all changes. To be called before any requirement is checked, so that
-    /// a rejection of one table discloses nothing about another.
+    /// Returns the permits for all changes. Must be called before any requirement is checked, so
+    /// that a rejection of one table discloses nothing about another.
     async fn permit_changes(
         &self,
         cx: &RequestContext,

@@ -77,7 +77,7 @@ impl Tabulars {
                 return Err(Error::taken(record.kind, kind, ident));
             }
         }
-        self.core.environment.check_free(t, FileLocations::by(None, record)).await?;
+        self.core.environment.check_locations_free(t, FileLocations::by(None, record)).await?;
         t.put(&name_key(record, record.kind), &NameEntry { id: record.id })?;
         put_version(t, new)
     }
@@ -94,7 +94,7 @@ impl Tabulars {
         match self
             .core
             .environment
-            .check_free(t, FileLocations::by(Some(&before.record), &new.record))
+            .check_locations_free(t, FileLocations::by(Some(&before.record), &new.record))
             .await
         {
             // The location was free during the evaluation, so the change is evaluated again.

@@ -22,7 +22,7 @@ use slateberg_store::policy_snapshot::PolicySnapshot;
 /// itself.
 pub(super) type QualifiedName = (String, Vec<String>);
 
-/// The content of the lines that is needed to validate and to write them.
+/// The content of validated lines, as far as the import needs it.
 #[derive(Debug, Default)]
 pub struct CheckedExport {
     /// The number of lines.
@@ -80,7 +80,7 @@ pub(super) fn at(number: usize, reason: &str) -> Error {
 }
 
 /// Validates all lines: each by itself, against those before it, and against the reserved paths of
-/// the target. Reports the bytes that are done.
+/// the target. Reports the number of processed bytes to `bytes`.
 pub fn check(lines: impl BufRead, reserved: &Reserved, bytes: &Phase) -> Result<CheckedExport> {
     let mut checked = CheckedExport { reserved: reserved.clone(), ..CheckedExport::default() };
     let mut lines = Reader::new(lines);

@@ -97,7 +97,7 @@ pub async fn export(
     Ok(lines.counts)
 }
 
-/// The names of a warehouse or namespace.
+/// The full name of a warehouse or namespace.
 #[derive(Clone)]
 struct ExportPosition {
     warehouse: String,

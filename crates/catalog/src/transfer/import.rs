@@ -54,8 +54,8 @@ fn not_empty(others: &str) -> Error {
     Error::Refused(format!("the catalog is not empty. Not in the export: {others}"))
 }
 
-/// Writes all lines except policies and grants, which become one change of the policy book. Reports
-/// the lines of each batch.
+/// Writes all lines except policies and grants, which the caller writes as one revision. Reports
+/// the number of lines after each batch.
 pub async fn write(
     store: &Store,
     permit: &Permit<Maintain>,
@@ -216,7 +216,7 @@ async fn tabular(
         put_index_entries(t, None, Some(&record))?;
         let text = SegmentedJson::from(line.metadata.clone().into_bytes());
         t.put_document(line.id, None, &Document { version: line.version, text })?;
-        // The next start writes the file if it is missing, and detects a different one.
+        // The next start writes the file if it is missing or has different content.
         let key = PublicationKey { id: line.id, version: line.version };
         let metadata_location = line.metadata_location.clone();
         t.put(&key, &Publication { metadata_location })?;

@@ -10,8 +10,8 @@ use slateberg_store::records::{
     ApiKeyRecord, GrantRecord, PolicyRecord, WarehouseDefinition, WarehouseRecord,
 };
 
-/// Version of the lines that this binary writes, and the newest that it reads. Each change that
-/// older binaries do not understand increments it: a new type of line, or a new field of one.
+/// Version of the lines that this binary writes, and the newest version that it reads. Increment it
+/// with each change that older binaries cannot read, such as a new type of line or a new field.
 pub const VERSION: u32 = 1;
 
 /// A line.
@@ -46,7 +46,8 @@ pub struct Header {
     pub version: u32,
     /// The id of the exported catalog.
     pub catalog_id: Uuid,
-    /// The time of the exported state: that of the checkpoint, or else of the export.
+    /// The time of the exported state: that of the checkpoint if there is one, otherwise that of
+    /// the export.
     pub as_of: String,
 }
 
@@ -70,8 +71,8 @@ pub struct Warehouse {
     pub location: String,
     /// The time of its creation.
     pub created_at_ms: i64,
-    /// Its definition, if it was created at run time; null for one in the configuration, which
-    /// defines it.
+    /// Its definition, if it was created at run time; null for a warehouse that the configuration
+    /// defines.
     pub definition: Option<Definition>,
 }
 
@@ -153,7 +154,7 @@ pub struct Tabular {
     pub uuid: Uuid,
     /// The location of its metadata file.
     pub metadata_location: String,
-    /// Incremented by each new metadata.
+    /// Incremented by each change of the metadata.
     pub version: u64,
     /// The time of its creation in the catalog.
     pub created_at_ms: i64,

@@ -1,5 +1,5 @@
-//! The whole catalog as lines of JSON: [`export`] from one store, and [`import`] into another,
-//! empty one.
+//! Transfer of the whole catalog as lines of JSON: [`export`] reads one store, and [`import`]
+//! writes into another, empty one.
 //!
 //! The lines have a format of their own ([`mod@line`]), which is independent of the store's records
 //! and stays readable when those change. `docs/backup.md` describes it. The lines contain no
@@ -26,7 +26,7 @@ pub enum Error {
         /// The problem.
         reason: String,
     },
-    /// The lines are valid, but do not fit into this catalog.
+    /// The store cannot be exported, or valid lines do not fit into this catalog.
     #[error("{0}")]
     Refused(String),
     /// The file cannot be read or written.

@@ -1,4 +1,4 @@
-//! Export and import of every key space by its rule.
+//! Export and import follow the [`ExportRule`] of every key space.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -91,8 +91,8 @@ impl Warehouses {
         if matches!(edit, Edit::Create(_)) {
             validate_name(name)?;
         }
-        // Callers without permission do not wait for the lock or trigger a probe. The evaluation
-        // under the lock is decisive.
+        // Rejects callers without permission before they wait for the lock or trigger a probe. The
+        // evaluation under the lock is decisive.
         self.may_change(operation, name, &edit)?;
         let name = name.to_owned();
         let change = |warehouses: Self, operation: Operation| async move {
@@ -116,7 +116,7 @@ impl Warehouses {
             }
             _ => None,
         };
-        let turn = self.warehouse_turn().await?;
+        let turn = self.lock_warehouses().await?;
         let evaluated = self.evaluate_warehouse(&operation, name, edit).await?;
         if evaluated.before != first.before || evaluated.opens != first.opens {
             return Err(Error::CommitFailed(CommitConflict::ConcurrentWarehouse(name.to_owned())));
@@ -134,7 +134,7 @@ impl Warehouses {
     }
 
     /// Takes the lock on changes of the warehouses.
-    async fn warehouse_turn(&self) -> Result<SerialGuard> {
+    async fn lock_warehouses(&self) -> Result<SerialGuard> {
         let busy = "Earlier changes of the warehouses are still in progress";
         self.turns.wait(self.core.settings().commit_deadline(), busy).await
     }
@@ -148,7 +148,7 @@ impl Warehouses {
         edit: &Edit,
     ) -> Result<Permit<ManageWarehouse>> {
         let asking = match self.core.access.ask(operation)? {
-            Decider::Nobody(unrestricted) => return Ok(unrestricted.permit()),
+            Decider::Unrestricted(unrestricted) => return Ok(unrestricted.permit()),
             Decider::Policies(asking) => asking,
         };
         let resource = Resource::warehouse(name);

@@ -22,7 +22,7 @@ const SETTINGS_BYTES_MAX: usize = 64 << 10;
 /// Client properties that control the connection to the catalog itself: its address and the
 /// credentials sent to it. A manager of one warehouse must not redirect its clients, and their
 /// tokens, elsewhere.
-const CLIENTS_OWN: [&str; 10] = [
+const CONNECTION_KEYS: [&str; 10] = [
     "uri",
     "prefix",
     "warehouse",
@@ -37,8 +37,8 @@ const CLIENTS_OWN: [&str; 10] = [
 /// Prefixes of further such properties. Iceberg's Java client creates a new connection to the
 /// catalog from the configuration that the catalog returns: a proxy set there would receive the
 /// tokens.
-const CLIENTS_OWN_PREFIXES: [&str; 4] = ["header.", "rest.auth.", "rest.client.", "s3.signer."];
-/// Properties with these prefixes that are harmless.
+const CONNECTION_KEY_PREFIXES: [&str; 4] = ["header.", "rest.auth.", "rest.client.", "s3.signer."];
+/// Properties with these prefixes that a warehouse may set.
 const HARMLESS: [&str; 4] = [
     "rest.client.connection-timeout-ms",
     "rest.client.socket-timeout-ms",
@@ -77,7 +77,7 @@ impl Warehouses {
         self.check_overlap(operation, name, &wanted.storage).await
     }
 
-    /// Rejects a further warehouse at the maximum number.
+    /// Rejects the creation of a warehouse if their number is at the maximum.
     pub(super) async fn check_count(&self) -> Result<()> {
         let max = self.core.settings().warehouses_max;
         match self.warehouse_records().await?.len() {
@@ -90,7 +90,7 @@ impl Warehouses {
 
     /// Rejects a location that overlaps with that of another warehouse, because readers of one
     /// could read the other's files. Warehouses that were removed from the configuration still
-    /// occupy theirs.
+    /// occupy their locations.
     async fn check_overlap(
         &self,
         operation: &Operation,
@@ -100,7 +100,7 @@ impl Warehouses {
         let served = self.core.warehouses();
         let mut others: Vec<(String, String)> = Vec::new();
         for entry in served.all() {
-            others.extend(roles_and_locations(&entry.warehouse.name, &entry.warehouse.storage));
+            others.extend(names_and_locations(&entry.warehouse.name, &entry.warehouse.storage));
         }
         for (key, record) in self.warehouse_records().await? {
             others.push((key.0, record.location));
@@ -134,7 +134,7 @@ impl Warehouses {
     }
 }
 
-fn roles_and_locations(name: &str, storage: &StorageProfile) -> Vec<(String, String)> {
+fn names_and_locations(name: &str, storage: &StorageProfile) -> Vec<(String, String)> {
     storage.locations().map(|location| (name.to_owned(), location.clone())).collect()
 }
 
@@ -171,9 +171,9 @@ fn check_client_key(key: &str) -> Result<()> {
     let reject = |why: &str| {
         Err(Error::Invalid(format!("Invalid client configuration '{}': {why}", brief(key))))
     };
-    let is_own = CLIENTS_OWN_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    let is_own = CONNECTION_KEY_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
         && !HARMLESS.contains(&name.as_str());
-    if is_own || CLIENTS_OWN.contains(&name.as_str()) {
+    if is_own || CONNECTION_KEYS.contains(&name.as_str()) {
         return reject(
             "a warehouse may not set the address of the catalog or the credentials of clients",
         );
@@ -186,7 +186,7 @@ fn check_client_key(key: &str) -> Result<()> {
     Ok(())
 }
 
-/// Whether a part of a name, such as `secret-access-key`, indicates a secret.
+/// Whether `word`, such as `secret-access-key`, is `part` or contains it between hyphens.
 fn is_secret(word: &str, part: &str) -> bool {
     word == part
         || word.starts_with(&format!("{part}-"))

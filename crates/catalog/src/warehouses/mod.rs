@@ -11,8 +11,8 @@
 //!    conflict;
 //! 4. is served when it is durable, before the response is sent.
 //!
-//! After a failure in between, the lock is not released before the content of the store is known
-//! and served. [`listing`] lists the warehouses.
+//! After a failure in step 3, the change holds the lock until the content of the store is known and
+//! served. [`listing`] lists the warehouses.
 
 pub mod change;
 mod check;
@@ -66,8 +66,9 @@ impl Warehouses {
         self.usable(operation, entry, requested)
     }
 
-    /// Returns the warehouse of a path prefix (`None`: the default one). For callers that may not
-    /// see the warehouse nothing in it exists, regardless of their permissions on the contents.
+    /// Returns the warehouse of a path prefix (`None`: the default one). Callers that may not see
+    /// the warehouse get the error for a missing one, regardless of their permissions on its
+    /// contents.
     pub fn warehouse_for(
         &self,
         operation: &Operation,

@@ -29,8 +29,8 @@ const RETRY_DELAY_MIN: Duration = Duration::from_millis(10);
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(1);
 
 impl Warehouses {
-    /// Writes a change in the background. On expiry of the deadline the caller gets an unknown
-    /// outcome, and the lock is held until the outcome is known.
+    /// Writes a change in a background task. On expiry of the deadline the caller gets an unknown
+    /// outcome, and the task holds the lock until the outcome is known.
     pub(super) async fn execute_warehouse_change(
         &self,
         turn: SerialGuard,
@@ -108,9 +108,9 @@ impl Warehouses {
         }
     }
 
-    /// Determines whether a change that met a failure is in the store, and returns an error if not.
-    /// Gives up only if the store has closed: then the server stops, and reads the store at its
-    /// next start.
+    /// Determines whether a change whose write failed is in the store, and returns an error if not.
+    /// Gives up only if the store has closed: in this case the server stops, and reads the store at
+    /// its next start.
     async fn reconcile_warehouse(&self, evaluated: &EvaluatedChange, error: Error) -> Result<()> {
         let after = evaluated.after.as_ref().map(|entry| &*entry.record);
         let mut backoff = Backoff::new(RETRY_DELAY_MIN, RETRY_DELAY_MAX);
@@ -135,14 +135,14 @@ impl Warehouses {
         }
     }
 
-    /// Returns the record of a warehouse after everything accepted is durable.
+    /// Waits until all accepted changes are durable, and returns the record of a warehouse.
     async fn stored_warehouse(&self, name: &str) -> Result<Option<WarehouseRecord>> {
         self.core.store().wait_durable().await?;
         Ok(self.core.store().durable().get(&WarehouseKey(name.to_owned())).await?)
     }
 
-    /// Serves the written warehouse. One that was served earlier, but not until now, may lack
-    /// metadata files: requests see none of its tables until they are written.
+    /// Serves the written warehouse. A warehouse that existed but was not open may lack metadata
+    /// files: requests to it return 503 until these files are written.
     async fn serve_warehouse(
         &self,
         evaluated: EvaluatedChange,

@@ -19,7 +19,7 @@ impl WarehouseRegistry {
         self.0.load_full()
     }
 
-    /// Returns the set for a short access.
+    /// Returns a guard of the set, without counting a reference. For short accesses only.
     pub(super) fn peek(&self) -> Guard<Arc<ServedWarehouses>> {
         self.0.load()
     }

@@ -74,7 +74,8 @@ impl ServedWarehouses {
         Self { default: default.to_owned(), ..Self::default() }
     }
 
-    /// Adds or replaces a warehouse, with its open stores or the reason why they cannot be opened.
+    /// Returns a copy in which a warehouse is added or replaced, with its open stores or the reason
+    /// why they cannot be opened.
     #[must_use]
     pub fn with(&self, entry: Entry, stores: std::result::Result<Roots, String>) -> Self {
         self.with_roots(entry, stores.map(|roots| roots.all))
@@ -91,7 +92,7 @@ impl ServedWarehouses {
                 None
             }
             Err(reason) => {
-                served.objects = served.objects.with_shut(id, reason.clone());
+                served.objects = served.objects.with_unavailable(id, reason.clone());
                 Some(reason.into())
             }
         };
@@ -99,7 +100,7 @@ impl ServedWarehouses {
         served
     }
 
-    /// Replaces the settings of a warehouse, with its stores unchanged.
+    /// Returns a copy with other settings of a warehouse, and its stores unchanged.
     #[must_use]
     pub fn with_settings(&self, entry: Entry) -> Self {
         let mut served = self.clone();
@@ -107,7 +108,7 @@ impl ServedWarehouses {
         served
     }
 
-    /// Removes a warehouse.
+    /// Returns a copy without a warehouse.
     #[must_use]
     pub fn without(&self, name: &str) -> Self {
         let mut served = self.clone();

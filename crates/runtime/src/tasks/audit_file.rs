@@ -1,11 +1,11 @@
-//! Reopens the audit log file at `SIGHUP`, after log rotation has moved the old one.
+//! Reopens the audit log file on `SIGHUP`, after log rotation has moved the old one.
 
 use tokio::sync::watch;
 
 use super::sighup::Sighup;
 use slateberg_catalog::Catalog;
 
-/// Reopens the file at every hangup.
+/// Reopens the file on each `SIGHUP`.
 pub(super) async fn reopen_on_sighup(
     catalog: Catalog,
     mut hangups: Sighup,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-/// The interval. A thread that ends at once takes about 50 us.
+/// The interval. Starting and ending a thread takes about 50 us.
 const EVERY: Duration = Duration::from_secs(5);
 
 /// Periodically starts a thread that ends at once.

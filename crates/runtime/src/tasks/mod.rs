@@ -22,7 +22,7 @@ use slateberg_telemetry::requests::TaskRuns;
 use slateberg_telemetry::settings::AuditTo;
 
 /// Interval of removing outbox entries of completed publications, if no commit does it.
-const FORGET_LANDED_EVERY: Duration = Duration::from_secs(10);
+const REMOVE_COMPLETED_EVERY: Duration = Duration::from_secs(10);
 /// Interval of removing expired records.
 const EXPIRE_EVERY: Duration = Duration::from_secs(60);
 /// Interval of flushing the log to a file of level 0, so that a start has little to replay.
@@ -40,8 +40,8 @@ pub fn spawn(runtime: &Runtime, stopping: &watch::Receiver<bool>) -> Vec<JoinHan
     let authn = runtime.authn.clone();
     let mut tasks = vec![
         tokio::spawn(repeat(
-            ("forget_landed", runs()),
-            FORGET_LANDED_EVERY,
+            ("remove_completed_markers", runs()),
+            REMOVE_COMPLETED_EVERY,
             stopping.clone(),
             move || {
                 let catalog = forget.clone();

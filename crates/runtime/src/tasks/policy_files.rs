@@ -25,11 +25,11 @@ pub struct PolicyFiles {
     wrong: Option<String>,
 }
 
-/// The reason why the files are not in force.
+/// The reason why the files did not take effect.
 struct LoadFailure {
     why: String,
-    /// Whether the files are invalid. Otherwise the check failed for another reason and says
-    /// nothing about the files.
+    /// Whether the files are invalid or unreadable. Otherwise the check failed for another reason,
+    /// and the files may be valid.
     is_refusal: bool,
 }
 
@@ -41,8 +41,8 @@ impl PolicyFiles {
         (!paths.is_empty()).then_some(Self { catalog, counters, paths, wrong: None })
     }
 
-    /// Applies the files if they have changed. On an error, the current policies stay in force, and
-    /// the log contains the reason.
+    /// Applies the files if they have changed. On an error, logs the reason and keeps the current
+    /// policies in force.
     pub async fn look(&mut self) {
         match self.read().await {
             Ok(changed) => {
@@ -60,7 +60,7 @@ impl PolicyFiles {
                 if self.wrong.as_ref() != Some(&why) {
                     self.counters.policy_reload_failures.add(1);
                     tracing::error!(
-                        "policy files have changed, but the previous ones stay in force: {why}"
+                        "cannot load the policy files, the previous ones stay in force: {why}"
                     );
                     self.wrong = Some(why);
                 }
@@ -81,7 +81,7 @@ impl PolicyFiles {
     }
 }
 
-/// Checks the files periodically and at `SIGHUP`.
+/// Checks the files periodically and on `SIGHUP`.
 pub(super) async fn watch_policy_files(
     mut files: PolicyFiles,
     period: Option<Duration>,

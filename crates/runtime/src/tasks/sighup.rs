@@ -1,20 +1,20 @@
-//! `SIGHUP`, with which an operator requests a server to reload its files.
+//! `SIGHUP`: an operator sends it to a server to make it reload its files.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// The hangups since this was created. Create it before the server accepts requests: without a
-/// listener, a hangup ends the process.
+/// A stream of the `SIGHUP` signals received since its creation. It must be created before the
+/// server accepts requests: without a handler, the signal ends the process.
 pub(super) struct Sighup(Option<Signal>);
 
 impl Sighup {
-    /// Starts to listen.
+    /// Installs the signal handler.
     pub(super) fn listen() -> Self {
         let listening = signal(SignalKind::hangup());
         let unheard = |error: &std::io::Error| tracing::error!(%error, "cannot listen to SIGHUP");
         Self(listening.inspect_err(unheard).ok())
     }
 
-    /// Waits for the next hangup.
+    /// Waits for the next signal. Without a handler, waits forever.
     pub(super) async fn next(&mut self) {
         match &mut self.0 {
             Some(signal) => {

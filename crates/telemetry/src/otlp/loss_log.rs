@@ -18,7 +18,7 @@ impl LossLog {
         let recent = self.last.is_some_and(|last| last.elapsed() < LOG_INTERVAL);
         if lost > self.logged && !recent {
             let more = lost - self.logged;
-            tracing::warn!(lost = more, what, "OTLP collector rejected the export");
+            tracing::warn!(lost = more, what, "failed to export to the OTLP collector");
             (self.logged, self.last) = (lost, Some(Instant::now()));
         }
     }

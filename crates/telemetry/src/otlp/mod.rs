@@ -84,7 +84,7 @@ impl Exporter {
         Ok(Self { metrics, traces: None, flush_max })
     }
 
-    /// Flushes these traces at shutdown, too, and reports their counts in the registry.
+    /// Registers the metrics of these traces, and flushes the traces at shutdown.
     pub fn take_traces(&mut self, traces: Traces, registry: &Registry) {
         traces.register(registry);
         self.traces = Some(traces);

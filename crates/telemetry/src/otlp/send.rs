@@ -86,7 +86,7 @@ impl HttpClient for SdkHttpClient {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let (parts, body) = request.into_parts();
         let request = self.client.post(parts.uri.to_string()).body(body);
-        // Even the call of `send` requires the runtime.
+        // `send` must also be called, not only polled, on the runtime.
         let sent = self.runtime.spawn(async move { request.send().await }).await?;
         let sent = sent.map_err(reqwest::Error::without_url)?;
         let mut response = Response::new(Bytes::new());
@@ -115,7 +115,7 @@ pub(super) enum Error {
     /// No response.
     #[error("{0}")]
     NoResponse(reqwest::Error),
-    /// The collector rejected them.
+    /// The collector rejected the export over HTTP.
     #[error("the collector returned {0}")]
     Rejected(StatusCode),
     /// The collector rejected the export over gRPC.

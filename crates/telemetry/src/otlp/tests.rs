@@ -85,7 +85,7 @@ fn exporter(settings: &OtlpSettings) -> Exporter {
     Exporter::new(settings, &clock).expect("they are valid")
 }
 
-/// Returns the headers of a request in this trace. `sampled` is the client's decision.
+/// Returns a `traceparent` header of [`TRACE`]. `sampled` is the client's decision.
 fn traceparent(sampled: bool) -> String {
     format!("00-{TRACE}-00f067aa0ba902b7-0{}", u8::from(sampled))
 }

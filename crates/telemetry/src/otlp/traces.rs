@@ -1,4 +1,4 @@
-//! Export of traces by OpenTelemetry's SDK, with a limit and counters of this crate.
+//! Export of traces by OpenTelemetry's SDK. This crate limits the queue and counts the spans.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -49,8 +49,8 @@ struct ExportCounts {
 }
 
 impl Traces {
-    /// Starts the export. Returns `None` if traces are not exported. Requires a Tokio runtime,
-    /// which sends.
+    /// Starts the export. Returns `None` if traces are not exported. Must be called on a Tokio
+    /// runtime, on which requests to the collector run.
     pub fn new(settings: &OtlpSettings) -> Result<Option<Self>, InvalidOtlp> {
         check(settings)?;
         let Some(url) = settings.traces_url() else { return Ok(None) };
@@ -117,7 +117,8 @@ impl Traces {
 impl ExportCounts {
     fn collect(&self, into: &mut Collection) {
         for (result, count) in [("sent", &self.sent), ("lost", &self.lost)] {
-            let (help, series) = ("Spans of kept traces.", attributes([("result", result)]));
+            let (help, series) =
+                ("Spans of sampled traces, by result.", attributes([("result", result)]));
             let count = count.load(Ordering::Relaxed);
             into.counter("slateberg.otlp.spans", "{span}", help, series, count);
         }
@@ -151,7 +152,7 @@ fn exporter(settings: &OtlpSettings, url: &str) -> Result<OtlpExporter, InvalidO
     built.map_err(|error| InvalidOtlp(error.to_string()))
 }
 
-/// Forwards spans up to a limit of waiting ones, and counts the dropped ones.
+/// Drops and counts spans beyond a maximum number of waiting ones.
 #[derive(Debug)]
 struct BoundedSpanProcessor {
     inner: BatchSpanProcessor,
@@ -165,7 +166,7 @@ impl SpanProcessor for BoundedSpanProcessor {
     }
 
     fn on_end(&self, span: SpanData) {
-        // The SDK drops spans too, but reports the number only at shutdown.
+        // The SDK also limits its queue, but reports the number of dropped spans only at shutdown.
         if self.counts.waiting.fetch_add(1, Ordering::Relaxed) >= self.spans_max {
             self.counts.waiting.fetch_sub(1, Ordering::Relaxed);
             self.counts.lost.fetch_add(1, Ordering::Relaxed);

@@ -25,7 +25,7 @@ fn rejection_codes_in_records_are_stable() {
         (Kind::Unprocessable, "Unprocessable"),
     ];
     for (kind, code) in codes {
-        let (known, prefix) = refusal_code(kind).expect("it is recorded");
+        let (known, prefix) = rejection_code(kind).expect("it is recorded");
         assert_eq!(known, code);
         let replayed = rejection_from(code, "why");
         assert_eq!((replayed.kind(), replayed.to_string()), (kind, format!("{prefix}why")));
@@ -43,7 +43,7 @@ fn rejection_that_may_change_has_no_code() {
         Error::internal("why"),
     ];
     for refusal in refusals {
-        assert_eq!(refusal_code(refusal.kind()), None, "{refusal:?}");
+        assert_eq!(rejection_code(refusal.kind()), None, "{refusal:?}");
     }
 }
 
