@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use futures::future::BoxFuture;
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
 use serde_json::json;
@@ -44,12 +45,18 @@ impl SwitchingReader<'_> {
 }
 
 impl StoreRead for SwitchingReader<'_> {
-    async fn get_bytes(&self, key: &[u8]) -> Result<Option<bytes::Bytes>, store::Error> {
-        self.current().get_bytes(key).await
+    fn get_bytes<'a>(
+        &'a self,
+        key: &'a [u8],
+    ) -> BoxFuture<'a, Result<Option<bytes::Bytes>, store::Error>> {
+        self.current().get_bytes(key)
     }
 
-    async fn iterate(&self, range: &KeyRange) -> Result<slatedb::DbIterator, store::Error> {
-        self.current().iterate(range).await
+    fn iterate<'a>(
+        &'a self,
+        range: &'a KeyRange,
+    ) -> BoxFuture<'a, Result<slatedb::DbIterator, store::Error>> {
+        self.current().iterate(range)
     }
 }
 

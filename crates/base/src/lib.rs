@@ -1,6 +1,6 @@
-//! Layer 0: time, ids, secrets, retries, and errors of settings.
+//! Rank 0: time, ids, secrets, retries, and errors of settings.
 //!
-//! No other layer reads a clock or generates random numbers or ids, so tests can control all three.
+//! No other crate reads a clock or generates random numbers or ids, so tests can control all three.
 
 pub mod batch_window;
 pub mod clock;
@@ -18,3 +18,8 @@ pub mod secret;
 pub mod setting;
 pub mod similar;
 pub mod version;
+
+/// Makes an `async fn` return a boxed future, so that its state machine is compiled once. Without
+/// the box, the compiler copies it, with everything that it awaits, into every codegen unit that
+/// awaits it. Used for the public functions of a layer (ADR 0023).
+pub use async_recursion::async_recursion as boxed;

@@ -21,6 +21,7 @@ use slateberg_authz::action::ManageCheckpoints;
 use slateberg_authz::authority::Decider;
 use slateberg_authz::permit::Permit;
 use slateberg_authz::resource::Resource;
+use slateberg_base::boxed;
 use slateberg_model::members::brief;
 pub use slateberg_store::checkpoints::Checkpoint;
 use slateberg_store::checkpoints::{CheckpointOutcome, NewCheckpoint};
@@ -42,18 +43,21 @@ impl Checkpoints {
     }
 
     /// Returns the checkpoints, oldest first.
+    #[boxed]
     pub async fn checkpoints(&self, operation: &Operation) -> Result<Vec<Checkpoint>> {
         self.permit_checkpoints(operation)?;
         self.valid_checkpoints().await
     }
 
     /// Returns the checkpoint with this id or name.
+    #[boxed]
     pub async fn checkpoint(&self, operation: &Operation, name_or_id: &str) -> Result<Checkpoint> {
         self.permit_checkpoints(operation)?;
         self.find_checkpoint(name_or_id).await
     }
 
     /// Creates a checkpoint that contains every acknowledged change.
+    #[boxed]
     pub async fn create_checkpoint(
         &self,
         operation: &Operation,
@@ -77,6 +81,7 @@ impl Checkpoints {
     }
 
     /// Deletes the checkpoint with this id or name.
+    #[boxed]
     pub async fn delete_checkpoint(&self, operation: &Operation, name_or_id: &str) -> Result<()> {
         self.permit_checkpoints(operation)?;
         let name_or_id = name_or_id.to_owned();

@@ -19,6 +19,7 @@ use slateberg_authz::action::ManageEncryption;
 use slateberg_authz::authority::Decider;
 use slateberg_authz::permit::Permit;
 use slateberg_authz::resource::Resource;
+use slateberg_base::boxed;
 use slateberg_kms::ring::{Ring, WrappedKey};
 
 /// A key ring, as clients see it.
@@ -106,6 +107,7 @@ impl Encryption {
     }
 
     /// Returns the stored key ring. `None`: the store is not encrypted.
+    #[boxed]
     pub async fn key_ring(&self, operation: &Operation) -> Result<Option<KeyRing>> {
         let permit = self.permit_encryption(operation)?;
         let ring = self.core.store().key_ring(&permit).await?;
@@ -113,6 +115,7 @@ impl Encryption {
     }
 
     /// Changes the key ring and returns the new one.
+    #[boxed]
     pub async fn change_key_ring(&self, operation: &Operation, edit: Edit) -> Result<KeyRing> {
         let changing = |encryption: Self, operation: Operation| async move {
             encryption.change_ring(&operation, &edit).await

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use super::core::Core;
 use super::{Error, Result};
 use slateberg_authz::permit::{Permit, Task};
+use slateberg_base::boxed;
 use slateberg_store::key_space::{Expiry, KeySpace, Removal};
 use slateberg_store::keys::{ChangeKey, EndedJobKey, IdempotencyKey, Key};
 use slateberg_store::read::{KeyRange, StoreRead};
@@ -27,6 +28,7 @@ impl Maintenance {
     }
 
     /// Removes expired records and returns their number.
+    #[boxed]
     pub async fn expire(&self) -> Result<usize> {
         let mut removed = 0;
         for &space in KeySpace::ALL {
@@ -41,6 +43,7 @@ impl Maintenance {
     }
 
     /// Removes the markers of complete publications.
+    #[boxed]
     pub async fn remove_completed_markers(&self) -> Result<()> {
         self.core.pipeline().remove_completed_markers().await
     }

@@ -76,6 +76,7 @@ use warehouses::served_warehouses::ServedWarehouses;
 
 use slateberg_authz::authority::Authority;
 use slateberg_authz::settings::Limits;
+use slateberg_base::boxed;
 use slateberg_base::clock::Clock;
 use slateberg_base::ids::Ids;
 use slateberg_base::progress::Progress;
@@ -244,22 +245,27 @@ impl Catalog {
     }
 
     /// Waits until the store has closed and returns the reason.
+    #[boxed]
     pub async fn store_closed(&self) -> store::Error {
         self.inner.core.store().wait_closed().await
     }
 
-    /// Fetches the parts of the store that reads need from its bucket, for at most `at_most`.
+    /// Preloads the parts of the store that reads need from the bucket, for at most `at_most`.
+    #[boxed]
     pub async fn warm_up(&self, at_most: Duration) -> WarmUpProgress {
         self.inner.core.store().warm_up(at_most).await
     }
 
     /// Writes the memtable to level 0, so that the next start replays less of the log.
+    #[boxed]
     pub async fn flush(&self) -> Result<()> {
         Ok(self.inner.core.store().flush().await?)
     }
 
-    /// Finishes the publications that an earlier process left. If the object store of a warehouse
-    /// does not accept a file within `patience`, its files are retried in the background.
+    /// Finishes the publications that an earlier process left unfinished. If the object store of a
+    /// warehouse does not accept a file within `patience`, a background task retries the files of
+    /// this warehouse.
+    #[boxed]
     pub async fn finish_publications(
         &self,
         patience: Duration,
@@ -284,6 +290,7 @@ impl Catalog {
     }
 
     /// Closes the catalog. Accepted changes are durable before this returns.
+    #[boxed]
     pub async fn close(&self) -> std::result::Result<(), store::Error> {
         self.give_up_on_space();
         if let Err(error) = self.inner.core.pipeline().remove_completed_markers().await {

@@ -15,6 +15,7 @@ use uuid::Uuid;
 use super::{Result, lookup};
 use slateberg_authz::action::Maintain;
 use slateberg_authz::permit::Permit;
+use slateberg_base::boxed;
 use slateberg_model::ident::TabularKind;
 use slateberg_model::segmented_json::SegmentedJson;
 use slateberg_model::table::TableMetadata;
@@ -214,6 +215,7 @@ pub(super) fn is_generated_for(location: &Location, id: Uuid) -> bool {
 }
 
 /// Adds all tables and views to the index, in a store that an older binary has written.
+#[boxed]
 pub async fn ensure_location_index(store: &Store, permit: &Permit<Maintain>) -> Result<()> {
     let Some(format) = store.format_version().await? else { return Ok(()) };
     if format >= FORMAT_WITH_UUIDS {

@@ -20,6 +20,7 @@ use slateberg_authz::action::{
 };
 use slateberg_authz::permit::Permit;
 use slateberg_authz::resource::{Attributes, Kind, Node, Resource};
+use slateberg_base::boxed;
 use slateberg_model::ident::{NamespaceIdent, TabularKind};
 use slateberg_model::page::{Page, PageRequest};
 use slateberg_model::warehouse::Warehouse;
@@ -55,6 +56,7 @@ impl Namespaces {
     }
 
     /// Creates a namespace; its parent must exist. Returns the body of `CreateNamespaceResponse`.
+    #[boxed]
     pub async fn create_namespace(
         &self,
         cx: &RequestContext,
@@ -126,6 +128,7 @@ impl Namespaces {
     }
 
     /// Returns the names of the namespaces directly below `parent`, or of the top-level ones.
+    #[boxed]
     pub async fn list_namespaces(
         &self,
         cx: &RequestContext,
@@ -139,6 +142,7 @@ impl Namespaces {
     /// Returns the properties of a namespace, including the default `location` of its tables if it
     /// does not set one: Trino derives the locations of its tables from this property, and creates
     /// no tables without it.
+    #[boxed]
     pub async fn load_namespace(
         &self,
         cx: &RequestContext,
@@ -157,6 +161,7 @@ impl Namespaces {
     }
 
     /// Returns an error if a namespace does not exist.
+    #[boxed]
     pub async fn namespace_exists(
         &self,
         cx: &RequestContext,
@@ -171,6 +176,7 @@ impl Namespaces {
     }
 
     /// Sets and removes properties. Returns the body of `UpdateNamespacePropertiesResponse`.
+    #[boxed]
     pub async fn update_namespace_properties(
         &self,
         cx: &RequestContext,
@@ -227,6 +233,7 @@ impl Namespaces {
     }
 
     /// Drops an empty namespace.
+    #[boxed]
     pub async fn drop_namespace(&self, cx: &RequestContext, ident: NamespaceIdent) -> Result<()> {
         let drop = |namespaces: Self, cx: RequestContext| async move {
             namespaces.drop_namespace_once(&cx, &ident).await

@@ -14,6 +14,7 @@ use crate::tabular::state::TabularState;
 use crate::tabular::target::Target;
 use crate::{RequestContext, Result};
 use slateberg_authz::action::{Load, ReportMetrics};
+use slateberg_base::boxed;
 use slateberg_model::create::{NewTable, new_table};
 use slateberg_model::ident::{NamespaceIdent, TabularIdent, TabularKind};
 use slateberg_model::page::{Page, PageRequest};
@@ -47,6 +48,7 @@ pub struct CreateTable {
 
 impl Tabulars {
     /// Creates a table, or stages one.
+    #[boxed]
     pub async fn create_table(
         &self,
         cx: &RequestContext,
@@ -69,6 +71,7 @@ impl Tabulars {
     }
 
     /// Registers an existing metadata file as a table.
+    #[boxed]
     pub async fn register_table(
         &self,
         cx: &RequestContext,
@@ -79,7 +82,9 @@ impl Tabulars {
         self.core.creator_read_access(cx, &ident, registered).await
     }
 
-    /// Changes a table, or creates it where the commit requires that it does not exist.
+    /// Commits a change to a table. Creates the table if the commit requires that it does not
+    /// exist.
+    #[boxed]
     pub async fn commit_table(
         &self,
         cx: &RequestContext,
@@ -89,7 +94,8 @@ impl Tabulars {
     }
 
     /// Drops a table. With `purge`, a background job deletes its files, and the response waits for
-    /// a short job.
+    /// the job for at most `purge_wait_ms`.
+    #[boxed]
     pub async fn drop_table(
         &self,
         cx: &RequestContext,
@@ -108,8 +114,9 @@ impl Tabulars {
         Ok(())
     }
 
-    /// Removes a table from the catalog without deleting its files. Returns its last state, to
-    /// which no further commit is possible.
+    /// Removes a table from the catalog without deleting its files. Returns its final state: no
+    /// commit can follow.
+    #[boxed]
     pub async fn unregister_table(
         &self,
         cx: &RequestContext,
@@ -121,6 +128,7 @@ impl Tabulars {
     }
 
     /// Renames a table within its namespace or into another.
+    #[boxed]
     pub async fn rename_table(
         &self,
         cx: &RequestContext,
@@ -145,12 +153,14 @@ impl Tabulars {
     }
 
     /// Returns an error if a table does not exist.
+    #[boxed]
     pub async fn table_exists(&self, cx: &RequestContext, ident: &TabularIdent) -> Result<()> {
         let target = Target { warehouse: &cx.warehouse, kind: TabularKind::Table, ident };
         self.check_exists::<Load>(&cx.operation, target).await
     }
 
     /// Returns the names of the tables in a namespace.
+    #[boxed]
     pub async fn list_tables(
         &self,
         cx: &RequestContext,
@@ -161,6 +171,7 @@ impl Tabulars {
     }
 
     /// Accepts the metrics of a scan or a commit. The table must exist.
+    #[boxed]
     pub async fn report_metrics(&self, cx: &RequestContext, ident: &TabularIdent) -> Result<()> {
         let target = Target { warehouse: &cx.warehouse, kind: TabularKind::Table, ident };
         self.check_exists::<ReportMetrics>(&cx.operation, target).await

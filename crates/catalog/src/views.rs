@@ -14,6 +14,7 @@ use crate::tabular::state::TabularState;
 use crate::tabular::target::Target;
 use crate::{RequestContext, Result};
 use slateberg_authz::action::Load;
+use slateberg_base::boxed;
 use slateberg_model::ident::{NamespaceIdent, TabularIdent, TabularKind};
 use slateberg_model::page::{Page, PageRequest};
 use slateberg_model::schema::Schema;
@@ -40,6 +41,7 @@ pub struct CreateView {
 
 impl Tabulars {
     /// Creates a view.
+    #[boxed]
     pub async fn create_view(
         &self,
         cx: &RequestContext,
@@ -54,6 +56,7 @@ impl Tabulars {
     }
 
     /// Registers an existing metadata file as a view.
+    #[boxed]
     pub async fn register_view(
         &self,
         cx: &RequestContext,
@@ -65,6 +68,7 @@ impl Tabulars {
     }
 
     /// Changes a view.
+    #[boxed]
     pub async fn commit_view(
         &self,
         cx: &RequestContext,
@@ -74,12 +78,14 @@ impl Tabulars {
     }
 
     /// Drops a view. Its metadata files stay, so that it can be registered again.
+    #[boxed]
     pub async fn drop_view(&self, cx: &RequestContext, ident: TabularIdent) -> Result<()> {
         let removal = Removal { action: "drop_view", ident, purge: None, respond: |_| () };
         self.remove_tabular::<ViewMetadata, ()>(cx, removal).await
     }
 
     /// Renames a view within its namespace or into another.
+    #[boxed]
     pub async fn rename_view(
         &self,
         cx: &RequestContext,
@@ -90,6 +96,7 @@ impl Tabulars {
     }
 
     /// Returns the state of a view.
+    #[boxed]
     pub async fn load_view(
         &self,
         cx: &RequestContext,
@@ -104,12 +111,14 @@ impl Tabulars {
     }
 
     /// Returns an error if a view does not exist.
+    #[boxed]
     pub async fn view_exists(&self, cx: &RequestContext, ident: &TabularIdent) -> Result<()> {
         let target = Target { warehouse: &cx.warehouse, kind: TabularKind::View, ident };
         self.check_exists::<Load>(&cx.operation, target).await
     }
 
     /// Returns the names of the views in a namespace.
+    #[boxed]
     pub async fn list_views(
         &self,
         cx: &RequestContext,

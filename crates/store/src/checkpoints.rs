@@ -24,6 +24,7 @@ use super::location::StoreLocation;
 use super::read::OfflineView;
 use slateberg_authz::action::Action;
 use slateberg_authz::permit::Permit;
+use slateberg_base::boxed;
 
 /// Prefix of the names of slateberg's checkpoints in SlateDB's manifest.
 const NAME_PREFIX: &str = "slateberg/";
@@ -129,6 +130,7 @@ impl Store {
     }
 
     /// Returns the unexpired checkpoints, the oldest first.
+    #[boxed]
     pub async fn checkpoints(&self, now_ms: i64) -> Result<Vec<Checkpoint>, Error> {
         list_checkpoints(&self.shared.location, now_ms).await
     }
@@ -150,6 +152,7 @@ impl Store {
     }
 
     /// Opens the state of a checkpoint for reading.
+    #[boxed]
     pub async fn at_checkpoint(&self, id: Uuid) -> Result<OfflineView, Error> {
         open_view(&self.shared.location, self.shared.unlocked.as_ref(), id).await
     }

@@ -50,6 +50,7 @@ use super::read::{KeyRange, StoreRead};
 use super::records::{Change, CloneOf, FORMAT_OF_CLONES, StoreFormat};
 use slateberg_authz::action::Maintain;
 use slateberg_authz::permit::Permit;
+use slateberg_base::boxed;
 use slateberg_base::ids::PROBE_PREFIX;
 use slateberg_kms::keys::Keys;
 use slateberg_kms::sealed_objects::{Access, SealedObjects};
@@ -67,6 +68,7 @@ impl Store {
     /// Returns the pin of an unfinished clone at `target`. `None` if the creation has not started,
     /// or was interrupted before the manifest was written. Rejects a complete clone and anything
     /// else at `target`. Only reads.
+    #[boxed]
     pub async fn find_unfinished_clone(
         parent: &StoreLocation,
         target: &StoreLocation,
@@ -84,6 +86,7 @@ impl Store {
     }
 
     /// Pins the state of a checkpoint for a clone. Also works while a server runs.
+    #[boxed]
     pub async fn pin(
         parent: &StoreLocation,
         of: Uuid,
@@ -113,6 +116,7 @@ impl Store {
     }
 
     /// Whether two checkpoints have the same state.
+    #[boxed]
     pub async fn is_same_state(
         parent: &StoreLocation,
         one: Uuid,
@@ -126,6 +130,7 @@ impl Store {
 
     /// Creates a store at `target` with the state of a pin, or continues an earlier attempt. Errors
     /// if the pin does not exist.
+    #[boxed]
     pub async fn share(
         parent: &StoreLocation,
         pin: Uuid,
@@ -174,6 +179,7 @@ impl Store {
     /// a store that is marked already. [`CloneRule`] describes what happens to each key space.
     /// Stored responses to requests to the parent are removed, and so are the keys that sign
     /// tokens, because whoever has them can sign tokens for the parent.
+    #[boxed]
     pub async fn become_clone(
         &self,
         permit: &Permit<Maintain>,

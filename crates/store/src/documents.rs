@@ -14,6 +14,7 @@ use super::error::Error;
 use super::keys::{ChunkKey, MetadataKey};
 use super::read::StoreRead;
 use super::txn::Transaction;
+use slateberg_base::boxed;
 use slateberg_model::segmented_json::{Chunk, ChunkHash, SegmentedJson};
 
 impl Transaction {
@@ -38,6 +39,7 @@ impl Transaction {
     }
 
     /// Removes a document with its chunks.
+    #[boxed]
     pub async fn delete_document(&self, id: Uuid) -> Result<(), Error> {
         let Some(head) = self.get(&MetadataKey(id)).await? else { return Ok(()) };
         for hash in head.chunks() {

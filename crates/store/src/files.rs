@@ -21,6 +21,7 @@ use super::encryption::{IfMissing, unlock};
 use super::error::Error;
 use super::location::StoreLocation;
 use content::{Content, content};
+use slateberg_base::boxed;
 use slateberg_base::progress::Progress;
 use slateberg_wal::{self as journal, DamagedFile, RESTORE};
 use sorted_runs::{DELETE_CHECKPOINT, SortedRuns};
@@ -48,6 +49,7 @@ struct Roots {
 }
 
 /// Reads every file of a store, without writing. Errors if the store does not respond.
+#[boxed]
 pub async fn check_files(
     location: &StoreLocation,
     progress: &Progress,

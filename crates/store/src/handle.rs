@@ -15,6 +15,7 @@ use super::metrics::Metrics;
 use super::record_cache::RecordCache;
 use super::records::PublicationKey;
 use super::settings::Settings;
+use slateberg_base::boxed;
 use slateberg_telemetry::audit::AuditLog;
 use slateberg_telemetry::cache::CacheUsage;
 use slateberg_telemetry::collection::Collection;
@@ -121,6 +122,7 @@ impl Store {
     }
 
     /// Waits until the store is closed for any reason. Returns the reason.
+    #[boxed]
     pub async fn wait_closed(&self) -> Error {
         let mut status = self.db.subscribe();
         loop {
@@ -134,6 +136,7 @@ impl Store {
     }
 
     /// Flushes the log to a file of level 0, so that the next start has little to replay.
+    #[boxed]
     pub async fn flush(&self) -> Result<(), Error> {
         let options = slatedb::config::FlushOptions { flush_type: FlushType::MemTable };
         Ok(self.db.flush_with_options(options).await?)
@@ -141,6 +144,7 @@ impl Store {
 
     /// Closes the store in order: when this returns, everything that was accepted is durable.
     /// Closing a failed store returns an error, and its log keeps the newest records.
+    #[boxed]
     pub async fn close(&self) -> Result<(), Error> {
         self.give_up_on_space();
         let closed = close_in_order(&self.db).await;

@@ -6,6 +6,7 @@ use super::error::Error;
 use super::handle::Store;
 use slateberg_authz::action::ManageEncryption;
 use slateberg_authz::permit::Permit;
+use slateberg_base::boxed;
 use slateberg_kms::ring::Ring;
 
 impl Store {
@@ -15,6 +16,7 @@ impl Store {
     }
 
     /// Reads the current key ring. `None` for an unencrypted store.
+    #[boxed]
     pub async fn key_ring(
         &self,
         _permit: &Permit<ManageEncryption>,
@@ -26,6 +28,7 @@ impl Store {
     }
 
     /// Creates a new data key, which encrypts all later writes. `None` for an unencrypted store.
+    #[boxed]
     pub async fn rotate_data_key(
         &self,
         _permit: &Permit<ManageEncryption>,
@@ -42,6 +45,7 @@ impl Store {
 
     /// Wraps all data keys again, with the given wrapping key or the one in the settings. Returns
     /// `None` for an unencrypted store.
+    #[boxed]
     pub async fn rewrap_data_keys(
         &self,
         _permit: &Permit<ManageEncryption>,

@@ -5,6 +5,7 @@ use super::encryption::{IfMissing, unlock};
 use super::error::Error;
 use super::handle::Store;
 use super::location::StoreLocation;
+use slateberg_base::boxed;
 use slateberg_wal::{self as journal, Journal};
 
 /// An accepted loss.
@@ -20,6 +21,7 @@ pub struct AcceptedLoss {
 impl Store {
     /// Returns the reason why the journal of a store cannot be used, or `None` if it can be used.
     /// Writes nothing.
+    #[boxed]
     pub async fn find_loss(location: &StoreLocation) -> Result<Option<String>, Error> {
         let (location, unlocked) = unlock(location, IfMissing::Reject).await?;
         let keys = unlocked.as_ref().map(|unlocked| unlocked.keys.as_ref());
@@ -30,6 +32,7 @@ impl Store {
 
     /// Gives up the acknowledged changes that are missing at the end of a store's journal, so that
     /// the next start serves the remaining ones. Errors if the journal is damaged before its end.
+    #[boxed]
     pub async fn accept_loss(location: &StoreLocation) -> Result<AcceptedLoss, Error> {
         let (location, unlocked) = unlock(location, IfMissing::Reject).await?;
         let keys = unlocked.as_ref().map(|unlocked| unlocked.keys.as_ref());

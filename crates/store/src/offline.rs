@@ -15,10 +15,12 @@ use super::handle::Store;
 use super::location::StoreLocation;
 use super::read::OfflineView;
 use super::separate_log;
+use slateberg_base::boxed;
 use slateberg_wal as journal;
 
 impl Store {
     /// Opens the current state of the store for reading. Writes nothing.
+    #[boxed]
     pub async fn open_offline(location: &StoreLocation) -> Result<OfflineView, Error> {
         let (raw_location, (location, unlocked)) =
             (location, unlock(location, IfMissing::Reject).await?);
@@ -52,6 +54,7 @@ impl Store {
     }
 
     /// Returns the checkpoints of a store without opening it, the oldest first.
+    #[boxed]
     pub async fn checkpoints_offline(
         location: &StoreLocation,
         now_ms: i64,
@@ -61,6 +64,7 @@ impl Store {
     }
 
     /// Opens a checkpoint for reading. Works while a server runs.
+    #[boxed]
     pub async fn open_checkpoint(location: &StoreLocation, id: Uuid) -> Result<OfflineView, Error> {
         let (raw_location, (location, unlocked)) =
             (location, unlock(location, IfMissing::Reject).await?);

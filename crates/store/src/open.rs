@@ -28,6 +28,7 @@ use super::separate_log;
 use super::settings::Settings;
 use slateberg_authz::action::Maintain;
 use slateberg_authz::permit::Permit;
+use slateberg_base::boxed;
 use slateberg_base::error_chain::Cause;
 use slateberg_kms as kms;
 use slateberg_wal::{self as journal, Journal, JournalLock};
@@ -35,6 +36,7 @@ use slateberg_wal::{self as journal, Journal, JournalLock};
 impl Store {
     /// Opens the store for writing. Fences any other process that has it open. Errors if another
     /// process has opened it in a local directory.
+    #[boxed]
     pub async fn open(location: &StoreLocation, settings: Settings) -> Result<Self, Error> {
         let (metrics, caches) = (Metrics::default(), BlockCaches::new(&settings));
         let (db, location, unlocked, journal) = match &location.directory {
@@ -84,6 +86,7 @@ impl Store {
     }
 
     /// Returns the format of the store. `None` if it is new.
+    #[boxed]
     pub async fn format_version(&self) -> Result<Option<u32>, Error> {
         Ok(self.latest().get(&StoreKey).await?.map(|format| format.format_version))
     }
@@ -91,6 +94,7 @@ impl Store {
     /// Initializes a new store, and rejects a store with a newer format. Raises an older format to
     /// the one of this binary, because older binaries would misread the records written from now
     /// on.
+    #[boxed]
     pub async fn ensure_format(
         &self,
         permit: &Permit<Maintain>,
@@ -130,6 +134,7 @@ impl Store {
 
     /// Starts a new timeline, so that later versions differ from versions with the same numbers in
     /// other copies of this state.
+    #[boxed]
     pub async fn begin_timeline(
         &self,
         permit: &Permit<Maintain>,
@@ -148,6 +153,7 @@ impl Store {
 
     /// Creates the record of a configured warehouse with `id`, or returns the existing one. A
     /// warehouse that was created at run time becomes a configured one.
+    #[boxed]
     pub async fn ensure_warehouse(
         &self,
         permit: &Permit<Maintain>,

@@ -18,6 +18,7 @@ use super::records::{
     GrantRecord, PolicyChanges, PolicyEdit, PolicyHead, PolicyRecord, PolicyRevision,
 };
 use super::txn::Transaction;
+use slateberg_base::boxed;
 
 /// Policies and grants that were created at run time, at one revision.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -141,6 +142,7 @@ pub async fn revisions(
 impl Transaction {
     /// Appends a revision to the policy log, and changes the records of policies and grants. Errors
     /// if the log does not end with the previous revision.
+    #[boxed]
     pub async fn revise_policies(&self, revision: &PolicyRevision) -> Result<(), Error> {
         let head = self.get(&PolicyHeadKey).await?.map_or(0, |head| head.number);
         if revision.number != head + 1 {

@@ -7,9 +7,10 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use futures::{StreamExt, TryStreamExt};
 use slatedb::config::{DurabilityLevel, ReadOptions, ScanOptions, TracingOptions};
-use slatedb::{Db, DbIterator, DbReader};
+use slatedb::{Db, DbIterator, DbReader, KeyValue};
 use uuid::Uuid;
 
 use super::codec::{ChunkBytes, Document, DocumentHead, Value};
@@ -19,6 +20,7 @@ use super::key_space::KeySpace;
 use super::keys::{ChunkKey, Key, MetadataKey};
 pub use super::record_cache::ReadStamp;
 use super::record_cache::{CacheLookup, PageKey, RecordCache, is_cached};
+use slateberg_base::boxed;
 use slateberg_base::error_chain::Cause;
 use slateberg_model::page::Names;
 use slateberg_model::segmented_json::ChunkHash;
@@ -92,10 +94,10 @@ fn successor(prefix: &[u8]) -> Bound<Vec<u8>> {
 /// A readable view of the store.
 pub trait StoreRead: Sync {
     /// Returns the bytes at a key.
-    fn get_bytes(&self, key: &[u8]) -> impl Future<Output = Result<Option<Bytes>, Error>> + Send;
+    fn get_bytes<'a>(&'a self, key: &'a [u8]) -> BoxFuture<'a, Result<Option<Bytes>, Error>>;
 
     /// Iterates over the entries of a range, in order.
-    fn iterate(&self, range: &KeyRange) -> impl Future<Output = Result<DbIterator, Error>> + Send;
+    fn iterate<'a>(&'a self, range: &'a KeyRange) -> BoxFuture<'a, Result<DbIterator, Error>>;
 
     /// Returns the record at a key.
     fn get<K: Key>(&self, key: &K) -> impl Future<Output = Result<Option<K::Value>, Error>> + Send {
@@ -120,21 +122,16 @@ pub trait StoreRead: Sync {
         limit: Option<usize>,
     ) -> impl Future<Output = Result<Vec<(K, K::Value)>, Error>> + Send {
         async move {
-            let mut entries = Vec::new();
             if limit == Some(0) {
-                return Ok(entries);
+                return Ok(Vec::new());
             }
-            let mut iterator = self.iterate(range).await?;
-            while let Some(entry) = iterator.next().await? {
+            let entries = read_entries(self.iterate(range).await?, limit).await?;
+            let decode = |entry: KeyValue| {
                 let key = K::decode(&entry.key)
                     .ok_or_else(|| corrupt(&entry.key, "not a key of its space"))?;
-                let value = decode_value::<K>(&entry.key, &entry.value)?;
-                entries.push((key, value));
-                if limit.is_some_and(|limit| entries.len() >= limit) {
-                    break;
-                }
-            }
-            Ok(entries)
+                Ok((key, decode_value::<K>(&entry.key, &entry.value)?))
+            };
+            entries.into_iter().map(decode).collect()
         }
     }
 
@@ -145,11 +142,23 @@ pub trait StoreRead: Sync {
 
     /// Whether a range contains any key.
     fn any(&self, range: &KeyRange) -> impl Future<Output = Result<bool, Error>> + Send {
-        async move {
-            let mut iterator = self.iterate(range).await?;
-            Ok(iterator.next().await?.is_some())
-        }
+        async move { Ok(!read_entries(self.iterate(range).await?, Some(1)).await?.is_empty()) }
     }
+}
+
+/// Returns at most `limit` entries of an iterator.
+#[boxed]
+async fn read_entries(
+    mut iterator: DbIterator,
+    limit: Option<usize>,
+) -> Result<Vec<KeyValue>, Error> {
+    let mut entries = Vec::new();
+    while limit.is_none_or(|limit| entries.len() < limit)
+        && let Some(entry) = iterator.next().await?
+    {
+        entries.push(entry);
+    }
+    Ok(entries)
 }
 
 /// Decodes the record at a key.
@@ -251,6 +260,7 @@ pub struct DurableView<'a> {
 
 impl DurableView<'_> {
     /// Returns at most `limit` names below a parent after `after`, in order.
+    #[boxed]
     pub async fn names(
         &self,
         space: KeySpace,
@@ -296,13 +306,17 @@ impl DurableView<'_> {
 }
 
 impl StoreRead for DurableView<'_> {
-    async fn get_bytes(&self, key: &[u8]) -> Result<Option<Bytes>, Error> {
-        Ok(self.db.get_with_options(key, &read_options(DurabilityLevel::Remote)).await?)
+    fn get_bytes<'a>(&'a self, key: &'a [u8]) -> BoxFuture<'a, Result<Option<Bytes>, Error>> {
+        Box::pin(async move {
+            Ok(self.db.get_with_options(key, &read_options(DurabilityLevel::Remote)).await?)
+        })
     }
 
-    async fn iterate(&self, range: &KeyRange) -> Result<DbIterator, Error> {
-        let options = scan_options(DurabilityLevel::Remote);
-        Ok(self.db.scan_with_options(range.bounds(), &options).await?)
+    fn iterate<'a>(&'a self, range: &'a KeyRange) -> BoxFuture<'a, Result<DbIterator, Error>> {
+        Box::pin(async move {
+            let options = scan_options(DurabilityLevel::Remote);
+            Ok(self.db.scan_with_options(range.bounds(), &options).await?)
+        })
     }
 
     async fn get<K: Key>(&self, key: &K) -> Result<Option<K::Value>, Error> {
@@ -351,13 +365,17 @@ pub struct LatestView<'a> {
 }
 
 impl StoreRead for LatestView<'_> {
-    async fn get_bytes(&self, key: &[u8]) -> Result<Option<Bytes>, Error> {
-        Ok(self.db.get_with_options(key, &read_options(DurabilityLevel::Memory)).await?)
+    fn get_bytes<'a>(&'a self, key: &'a [u8]) -> BoxFuture<'a, Result<Option<Bytes>, Error>> {
+        Box::pin(async move {
+            Ok(self.db.get_with_options(key, &read_options(DurabilityLevel::Memory)).await?)
+        })
     }
 
-    async fn iterate(&self, range: &KeyRange) -> Result<DbIterator, Error> {
-        let options = scan_options(DurabilityLevel::Memory);
-        Ok(self.db.scan_with_options(range.bounds(), &options).await?)
+    fn iterate<'a>(&'a self, range: &'a KeyRange) -> BoxFuture<'a, Result<DbIterator, Error>> {
+        Box::pin(async move {
+            let options = scan_options(DurabilityLevel::Memory);
+            Ok(self.db.scan_with_options(range.bounds(), &options).await?)
+        })
     }
 
     async fn get<K: Key>(&self, key: &K) -> Result<Option<K::Value>, Error> {
@@ -375,13 +393,15 @@ pub struct OfflineView {
 }
 
 impl StoreRead for OfflineView {
-    async fn get_bytes(&self, key: &[u8]) -> Result<Option<Bytes>, Error> {
-        Ok(self.reader.get(key).await?)
+    fn get_bytes<'a>(&'a self, key: &'a [u8]) -> BoxFuture<'a, Result<Option<Bytes>, Error>> {
+        Box::pin(async move { Ok(self.reader.get(key).await?) })
     }
 
-    async fn iterate(&self, range: &KeyRange) -> Result<DbIterator, Error> {
-        let options = scan_options(DurabilityLevel::Memory);
-        Ok(self.reader.scan_with_options(range.bounds(), &options).await?)
+    fn iterate<'a>(&'a self, range: &'a KeyRange) -> BoxFuture<'a, Result<DbIterator, Error>> {
+        Box::pin(async move {
+            let options = scan_options(DurabilityLevel::Memory);
+            Ok(self.reader.scan_with_options(range.bounds(), &options).await?)
+        })
     }
 }
 

@@ -37,6 +37,7 @@ use objects::UnresolvedObject;
 pub use objects::{Object, ObjectKind, Objects};
 use slateberg_authz::action::Maintain;
 use slateberg_authz::permit::Permit;
+use slateberg_base::boxed;
 use slateberg_base::progress::{Phase, Progress};
 use slateberg_model::ident::TabularKind;
 pub use summary::{Counts, RestoreSummary};
@@ -339,6 +340,7 @@ impl Store {
     /// Executes a plan in one durable and atomic transaction. Adds this entry to the change log
     /// and, if policies or grants change, this revision. Starts a new timeline, because the
     /// versions of dropped tables are unknown.
+    #[boxed]
     pub async fn restore(
         &self,
         permit: &Permit<Maintain>,

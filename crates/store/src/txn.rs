@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use slatedb::config::{DurabilityLevel, PutOptions};
 use slatedb::{DbIterator, DbTransaction, ErrorKind, IsolationLevel};
 
@@ -21,6 +22,7 @@ use super::records::{Change, IdempotencyRecord};
 use super::version_clock::Stripe;
 use slateberg_authz::action::{Action, Maintain};
 use slateberg_authz::permit::Permit;
+use slateberg_base::boxed;
 
 /// Records that the transaction of a request writes besides its changes. Such a transaction cannot
 /// commit without them.
@@ -108,13 +110,17 @@ impl Transaction {
 }
 
 impl StoreRead for Transaction {
-    async fn get_bytes(&self, key: &[u8]) -> Result<Option<Bytes>, Error> {
-        Ok(self.inner.get_with_options(key, &read_options(DurabilityLevel::Memory)).await?)
+    fn get_bytes<'a>(&'a self, key: &'a [u8]) -> BoxFuture<'a, Result<Option<Bytes>, Error>> {
+        Box::pin(async move {
+            Ok(self.inner.get_with_options(key, &read_options(DurabilityLevel::Memory)).await?)
+        })
     }
 
-    async fn iterate(&self, range: &KeyRange) -> Result<DbIterator, Error> {
-        let options = scan_options(DurabilityLevel::Memory);
-        Ok(self.inner.scan_with_options(range.bounds(), &options).await?)
+    fn iterate<'a>(&'a self, range: &'a KeyRange) -> BoxFuture<'a, Result<DbIterator, Error>> {
+        Box::pin(async move {
+            let options = scan_options(DurabilityLevel::Memory);
+            Ok(self.inner.scan_with_options(range.bounds(), &options).await?)
+        })
     }
 }
 
@@ -128,6 +134,7 @@ pub struct AcceptedTransaction {
 impl AcceptedTransaction {
     /// Waits until the transaction and everything before it is durable. If the store closes first,
     /// the outcome is unknown.
+    #[boxed]
     pub async fn durable(&self) -> Result<(), Error> {
         let durable = self.membership.durable().await;
         self.unaudited_changes.record(if durable.is_ok() {
@@ -224,6 +231,7 @@ impl Store {
 
     /// Commits the transaction, which also removes the markers of completed publications. Returns
     /// `None` after a conflict.
+    #[boxed]
     async fn commit(&self, transaction: Transaction) -> Result<Option<AcceptedTransaction>, Error> {
         let published_markers = self.shared.published_markers.take();
         let outcome = self.commit_with(transaction, &published_markers).await;
@@ -271,6 +279,7 @@ impl Store {
     /// Waits until everything that has been accepted is durable. Before a request is rejected
     /// because of a state that may not be durable yet, it waits here. Otherwise, a crash could undo
     /// that state, and the rejection would have been wrong.
+    #[boxed]
     pub async fn wait_durable(&self) -> Result<(), Error> {
         // A snapshot contains everything that any request can have read so far.
         let accepted = self.db.snapshot()?.seq();

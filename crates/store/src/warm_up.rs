@@ -13,6 +13,7 @@ use slatedb::{CacheTarget, DbCacheManagerOps};
 use tokio::time::{Instant, timeout_at};
 
 use super::handle::Store;
+use slateberg_base::boxed;
 
 /// Maximum number of concurrent requests.
 const CONCURRENT_FETCHES: usize = 8;
@@ -31,6 +32,7 @@ pub struct WarmUpProgress {
 impl Store {
     /// Fetches the parts that reads need, those of the newest files first, for at most `timeout`.
     /// If a file cannot be fetched, the first read that needs it tries again.
+    #[boxed]
     pub async fn warm_up(&self, timeout: Duration) -> WarmUpProgress {
         let (began, deadline) = (Instant::now(), Instant::now() + timeout);
         let manifest = self.db.manifest();

@@ -15,6 +15,7 @@ use slateberg_authz::authority::Decider;
 use slateberg_authz::notation;
 use slateberg_authz::permit::Permit;
 use slateberg_authz::resource::Resource;
+use slateberg_base::boxed;
 use slateberg_model::page::PageRequest;
 use slateberg_store::jobs::{Job, JobOutcome, JobProgress, JobWork};
 use slateberg_store::key_space::KeySpace;
@@ -107,6 +108,7 @@ pub(super) fn no_such_job(id: &str) -> Error {
 
 impl Jobs {
     /// Returns the jobs that the caller may see.
+    #[boxed]
     pub async fn jobs(&self, operation: &Operation, page: &PageRequest) -> Result<JobPage> {
         let mut cursor = Cursor::parse(page.after.as_deref())?;
         let limit = page.limit.unwrap_or(usize::MAX);
@@ -160,6 +162,7 @@ impl Jobs {
     }
 
     /// Returns a job. Errors with `NoSuchJob` if the caller may not see it.
+    #[boxed]
     pub async fn job(&self, operation: &Operation, id: &str) -> Result<JobInfo> {
         let store = self.core.store().durable();
         let key = Uuid::try_parse(id).map_err(|_| no_such_job(id))?;

@@ -15,6 +15,7 @@ use slateberg_authz::action::{Action, Purge};
 use slateberg_authz::notation;
 use slateberg_authz::permit::Permit;
 use slateberg_authz::resource::Kind;
+use slateberg_base::boxed;
 use slateberg_model::ident::{NamespaceIdent, TabularIdent, TabularKind};
 use slateberg_model::members::brief;
 use slateberg_store::jobs::{Job, JobEnd, JobOutcome, JobWork};
@@ -38,6 +39,7 @@ pub struct OrphanRemoval {
 
 impl Jobs {
     /// Starts a search for orphans.
+    #[boxed]
     pub async fn start_orphan_removal(
         &self,
         operation: &Operation,
@@ -132,8 +134,8 @@ impl Jobs {
         }
     }
 
-    /// Cancels a job and returns its final state. Files that it has deleted are lost; the others
-    /// stay.
+    /// Cancels a job and returns its final state. Files that the job has already deleted are lost.
+    #[boxed]
     pub async fn cancel_job(&self, operation: &Operation, id: &str) -> Result<JobInfo> {
         // Rejects callers without permission before the mutation begins.
         self.job(operation, id).await?;

@@ -37,6 +37,7 @@ use super::location_index::locations_of;
 use super::settings::Settings;
 use slateberg_authz::notation;
 use slateberg_authz::resource::{Node, Resource};
+use slateberg_base::boxed;
 use slateberg_base::rate::RateLimit;
 use slateberg_model::ident::{TabularIdent, TabularKind};
 use slateberg_model::warehouse::Warehouse;
@@ -165,6 +166,7 @@ impl Jobs {
     }
 
     /// Waits for a new job, at most `at_most`.
+    #[boxed]
     pub async fn wait_until_due(&self, at_most: Duration) {
         let _ = tokio::time::timeout(at_most, self.state.wanted.notified()).await;
     }

@@ -11,6 +11,7 @@ use super::{StopReason, kind_of};
 use crate::jobs::Jobs;
 use crate::{Error, Result};
 use slateberg_authz::permit::{Permit, Task};
+use slateberg_base::boxed;
 use slateberg_base::retry::Backoff;
 use slateberg_store::jobs::{Job, JobEnd, JobOutcome, JobWork};
 use slateberg_store::key_space::KeySpace;
@@ -57,7 +58,9 @@ impl Drop for ClaimGuard<'_> {
 }
 
 impl Jobs {
-    /// Claims the jobs that are due: at most `room` jobs, and any clean-ups.
+    /// Claims the jobs that are due: at most `room` jobs, and a bounded number of clean-ups, which
+    /// do not count towards `room`.
+    #[boxed]
     pub async fn claim_due_jobs(&self, room: usize) -> Result<DueJobs> {
         let now_ms = self.core.now_ms();
         let mut look = DueJobs { due: Vec::new(), again_in: IDLE_MAX };
@@ -96,6 +99,7 @@ impl Jobs {
 
     /// Runs claimed work and returns the number of ended jobs. A job that is to be retried has not
     /// ended.
+    #[boxed]
     pub async fn run_due(&self, due: DueWork) -> usize {
         match due.0 {
             Kind::CleanUps(jobs) => {
@@ -111,6 +115,7 @@ impl Jobs {
     }
 
     /// Runs jobs sequentially until none is due. Returns the number of ended jobs.
+    #[boxed]
     pub async fn run_jobs(&self) -> Result<usize> {
         let mut ended = 0;
         loop {

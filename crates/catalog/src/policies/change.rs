@@ -18,6 +18,7 @@ use crate::{Error, Result};
 use slateberg_authz::context::Context;
 use slateberg_authz::listing::names;
 use slateberg_authz::lockout;
+use slateberg_base::boxed;
 
 use slateberg_authz::policy_set::PolicySet;
 use slateberg_model::members::brief;
@@ -133,6 +134,7 @@ enum Evaluation {
 
 impl Policies {
     /// Changes policies or grants. The result is in force when this returns.
+    #[boxed]
     pub async fn change_policies(
         &self,
         operation: &Operation,

@@ -14,6 +14,7 @@ use slateberg_authz::decide::{CREDENTIAL_SCOPE, Request};
 use slateberg_authz::notation;
 pub use slateberg_authz::remedies::Remedies;
 use slateberg_authz::resource::{Attributes, Resource};
+use slateberg_base::boxed;
 use slateberg_base::rfc3339;
 use slateberg_model::members::brief;
 use slateberg_model::principal::{Identity, Principal};
@@ -95,7 +96,8 @@ struct HypotheticalRequest {
 }
 
 impl Policies {
-    /// Explains the decision on an action. Callers need no permit for requests of their own.
+    /// Explains the decision on an action. Callers need no permit to explain their own requests.
+    #[boxed]
     pub async fn explain(
         &self,
         operation: &Operation,
@@ -135,6 +137,7 @@ impl Policies {
     }
 
     /// Returns all actions that a principal may do on a resource.
+    #[boxed]
     pub async fn permissions(
         &self,
         operation: &Operation,

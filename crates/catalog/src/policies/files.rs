@@ -6,10 +6,12 @@ use super::Sources;
 use crate::Result;
 use crate::policies::Policies;
 use slateberg_authz::policy_file::PolicyFile;
+use slateberg_base::boxed;
 
 impl Policies {
-    /// Replaces the policy files in force. Changes nothing if they conflict with policies from run
-    /// time. Returns the number of policies in force. `None`: the files are unchanged.
+    /// Replaces the policy files in force. Errors without a change if they conflict with stored
+    /// policies. Returns the number of policies in force. `None`: the files are unchanged.
+    #[boxed]
     pub async fn replace_policy_files(&self, files: Vec<PolicyFile>) -> Result<Option<usize>> {
         let _turn = self.lock_policies().await?;
         let before = self.state.sources();

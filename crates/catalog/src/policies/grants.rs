@@ -16,6 +16,7 @@ use slateberg_authz::notation;
 use slateberg_authz::permit::Permit;
 use slateberg_authz::policy_set::PolicySet;
 use slateberg_authz::resource::{Kind, Resource};
+use slateberg_base::boxed;
 use slateberg_model::members::brief;
 use slateberg_model::page::PageRequest;
 use slateberg_store::policy_snapshot::PolicySnapshot;
@@ -131,8 +132,9 @@ fn templates(policies: &PolicySet) -> Vec<String> {
 }
 
 impl Policies {
-    /// Returns the visible grants: all for callers with `ReadPolicies`, or else those on resources
-    /// whose grants the caller may manage.
+    /// Returns the visible grants. Callers that may read or manage policies see all grants. Other
+    /// callers see grants on resources whose grants they may manage.
+    #[boxed]
     pub async fn grants(
         &self,
         operation: &Operation,
@@ -175,6 +177,7 @@ impl Policies {
     }
 
     /// Returns a grant. Errors with `NoSuchPolicy` if the caller may not see it.
+    #[boxed]
     pub async fn grant(&self, operation: &Operation, id: &str) -> Result<(GrantRecord, String)> {
         let all = self.reads_all_grants(operation)?;
         let record = find(&self.state.sources().book, id)?;

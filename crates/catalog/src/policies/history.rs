@@ -3,6 +3,7 @@
 use crate::error::MissingResource;
 use crate::policies::Policies;
 use crate::{Error, Operation, Result};
+use slateberg_base::boxed;
 use slateberg_model::page::PageRequest;
 use slateberg_store::policy_snapshot::{PolicySnapshot, revisions};
 use slateberg_store::records::{PolicyChanges, PolicyRevision};
@@ -27,6 +28,7 @@ pub struct RevisionDetails {
 
 impl Policies {
     /// Returns the revisions, newest first.
+    #[boxed]
     pub async fn policy_revisions(
         &self,
         operation: &Operation,
@@ -48,7 +50,8 @@ impl Policies {
         Ok(RevisionPage { revisions: found, next })
     }
 
-    /// Returns a revision with its state of the book.
+    /// Returns a revision, and the stored policies and grants at this revision.
+    #[boxed]
     pub async fn policy_revision(
         &self,
         operation: &Operation,
@@ -66,6 +69,7 @@ impl Policies {
 
     /// Returns the changes of policies and grants from one revision to another, in either
     /// direction.
+    #[boxed]
     pub async fn policy_diff(
         &self,
         operation: &Operation,

@@ -21,6 +21,7 @@ use crate::loadable::{FILE_ACTIONS, Loadable};
 use crate::location_index::{is_alone, is_generated_for, locations_of};
 use crate::{Error, RequestContext, Result};
 use slateberg_authz::authority::Decider;
+use slateberg_base::boxed;
 use slateberg_base::error_chain::chain;
 use slateberg_model::ident::{TabularIdent, TabularKind};
 use slateberg_model::members::brief;
@@ -165,7 +166,9 @@ impl Delegations {
         self.delegate_if_any(warehouse, ident, found, wanted).await
     }
 
-    /// Returns new credentials for a table's files. `None`: the warehouse vends none.
+    /// Returns the access to a table's files for a client that requests credentials. `None`: the
+    /// warehouse does not delegate access.
+    #[boxed]
     pub async fn credentials(
         &self,
         cx: &RequestContext,
@@ -184,6 +187,7 @@ impl Delegations {
 
     /// Returns the access to the files of a table that was just created, registered or staged. The
     /// table exists already, so a failure is only logged and does not change the response.
+    #[boxed]
     pub async fn delegated_to_creator(
         &self,
         cx: &RequestContext,
@@ -222,8 +226,9 @@ impl Delegations {
         })
     }
 
-    /// Signs a request to the object store if it is for files of the table and the caller may do
-    /// it.
+    /// Signs a request to the object store if it is for files of the table and the caller has the
+    /// privileges for it.
+    #[boxed]
     pub async fn sign(
         &self,
         cx: &RequestContext,

@@ -14,6 +14,7 @@ use crate::tabular::Tabulars;
 use crate::{Error, RequestContext, Result, lookup};
 use slateberg_authz::action::Commit;
 use slateberg_authz::permit::Permit;
+use slateberg_base::boxed;
 use slateberg_model::ident::{TabularIdent, TabularKind};
 use slateberg_model::members::brief;
 use slateberg_model::table::TableMetadata;
@@ -32,6 +33,7 @@ struct EvaluatedCommit {
 
 impl Tabulars {
     /// Changes several tables atomically.
+    #[boxed]
     pub async fn commit_transaction(
         &self,
         cx: &RequestContext,

@@ -14,6 +14,7 @@ use super::{Error, Result};
 use crate::location_index::{further_paths, put_index_entries};
 use slateberg_authz::action::Maintain;
 use slateberg_authz::permit::Permit;
+use slateberg_base::boxed;
 use slateberg_base::numbers::count;
 use slateberg_base::progress::Phase;
 use slateberg_model::ident::TabularKind;
@@ -34,6 +35,7 @@ const BATCH_BYTES: usize = 4 << 20;
 const BATCH_LINES: usize = 500;
 
 /// Rejects a catalog with namespaces, tables or views that are not in the lines.
+#[boxed]
 pub async fn check_target(store: &Store, checked: &CheckedExport) -> Result<()> {
     let latest = store.latest();
     let namespaces =

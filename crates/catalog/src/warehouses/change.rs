@@ -14,6 +14,7 @@ use slateberg_authz::action::{ManageWarehouse, ReadConfig};
 use slateberg_authz::authority::Decider;
 use slateberg_authz::permit::Permit;
 use slateberg_authz::resource::Resource;
+use slateberg_base::boxed;
 use slateberg_model::warehouse::{StorageProfile, validate_name};
 use slateberg_objects::location::Location;
 use slateberg_objects::stores::Roots;
@@ -80,8 +81,9 @@ impl EvaluatedChange {
 }
 
 impl Warehouses {
-    /// Creates, changes or deletes a warehouse. The returned warehouse is served; `None` if it was
-    /// deleted.
+    /// Creates, changes or deletes a warehouse. Returns the changed warehouse when it is served.
+    /// `None`: it was deleted.
+    #[boxed]
     pub async fn change_warehouse(
         &self,
         operation: &Operation,
