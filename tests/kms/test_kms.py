@@ -168,7 +168,7 @@ def test_a_key_that_is_disabled_or_not_there_is_said_clearly(scene):
     assert refused.status == 422 and "NotFoundException" in refused.body["error"]["message"]
     scene.stop()
     scene.door.disabled = {scene.key}
-    assert_refused(scene, "the KMS refuses", "DisabledException", scene.key)
+    assert_refused(scene, "the KMS rejected the request", "DisabledException", scene.key)
 
 
 def test_a_ring_that_was_touched_is_refused(scene):

@@ -18,6 +18,7 @@ use slateberg_authn::{self as authn, Authenticator};
 use slateberg_authz::action::Maintain;
 use slateberg_authz::authority::Authority;
 use slateberg_authz::permit::{Permit, Task};
+use slateberg_authz::policy_set::PolicySet;
 use slateberg_authz::schema::Schema;
 use slateberg_base::progress::Progress;
 use slateberg_base::secret::Secret;
@@ -211,7 +212,7 @@ async fn open_store(
 /// Builds the policies from the files and the policies created at run time.
 async fn with_stored_policies(
     store: &Store,
-    sources: Sources,
+    (sources, set_of_files): (Sources, PolicySet),
     decisions_max: usize,
 ) -> Result<(Sources, Arc<Authority>), BuildError> {
     let book = PolicySnapshot::read(&store.durable()).await;
@@ -225,7 +226,11 @@ async fn with_stored_policies(
         );
     }
     let sources = Sources { book, ..sources };
-    let set = sources.build(Arc::new(Schema::bundled())).map_err(policies::Error::Invalid)?;
+    let set = if sources.are_only_files() {
+        set_of_files
+    } else {
+        sources.build(Arc::new(Schema::bundled())).map_err(policies::Error::Invalid)?
+    };
     Ok((sources, Arc::new(Authority::new(set, decisions_max))))
 }
 
@@ -263,7 +268,8 @@ async fn finish_publications(
 /// Inputs from files and settings, read before the store is opened.
 struct StartFiles {
     issuers: Issuers,
-    policies: Sources,
+    /// The policy files, and the set built from them.
+    policies: (Sources, PolicySet),
     /// The configured admin key for the first start, used instead of a generated one.
     bootstrap_key: Option<Secret>,
     audit: Arc<AuditLog>,

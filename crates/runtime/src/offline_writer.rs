@@ -184,7 +184,7 @@ impl OfflineWriter {
         settings: &Settings,
         dependencies: &Dependencies,
     ) -> Result<Self, OfflineError> {
-        let sources = policies::from_files(&settings.authz).map_err(BuildError::Policies)?;
+        let (sources, _) = policies::from_files(&settings.authz).map_err(BuildError::Policies)?;
         let audit = Arc::new(AuditLog::open(&settings.audit).map_err(BuildError::Audit)?);
         let lock = lock_data_dir(settings)?;
         let state = State::offline(settings, dependencies).await?;

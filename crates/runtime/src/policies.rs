@@ -57,13 +57,13 @@ pub fn read(paths: &[PathBuf]) -> Result<Vec<PolicyFile>, Error> {
     Ok(files)
 }
 
-/// Reads the configured policy files. They must be valid on their own, so that an error is found
-/// before the store is opened.
-pub(crate) fn from_files(settings: &Settings) -> Result<Sources, Error> {
+/// Reads the configured policy files, and builds a set from them. They must be valid on their own,
+/// so that an error is found before the store is opened.
+pub(crate) fn from_files(settings: &Settings) -> Result<(Sources, PolicySet), Error> {
     let files = read(&settings.policy_paths)?;
-    build(&files, &[]).map_err(Error::Invalid)?;
+    let set = build(&files, &[]).map_err(Error::Invalid)?;
     let stored_in_force = settings.stored_policies;
-    Ok(Sources { files: Arc::new(files), stored_in_force, ..Sources::default() })
+    Ok((Sources { files: Arc::new(files), stored_in_force, ..Sources::default() }, set))
 }
 
 /// Builds a policy set from these files and grants. Errors if any of them is invalid.

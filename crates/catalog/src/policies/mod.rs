@@ -83,6 +83,11 @@ impl PolicyState {
 }
 
 impl Sources {
+    /// Whether no stored policy and no grant is in force.
+    pub fn are_only_files(&self) -> bool {
+        !self.stored_in_force || (self.book.policies.is_empty() && self.book.grants.is_empty())
+    }
+
     /// Builds the whole set. Returns all problems if there are any.
     pub fn build(&self, schema: Arc<Schema>) -> std::result::Result<PolicySet, Vec<Problem>> {
         if !self.stored_in_force {
