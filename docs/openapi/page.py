@@ -1,5 +1,5 @@
-"""Writes docs/api.md from the OpenAPI document beside this file: `page.py` writes, `page.py --check` only says whether
-there is something to write."""
+"""Writes docs/api.md from the OpenAPI document in this directory. With `--check`, writes nothing and fails if the page is
+stale."""
 
 import json
 import sys
@@ -10,16 +10,19 @@ DOCUMENT = HERE / "management.json"
 PAGE = HERE.parent / "api.md"
 HEAD = """# API
 
-slateberg has two APIs. They share one port, unless `[server.management]` gives the second a port of its own:
+slateberg has two APIs. They share one port, unless `[server.management]` sets a separate port for the second:
 
-- `/v1`, the catalog: the [REST catalog specification](https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-api.yaml)
-  of Apache Iceberg, with and without a warehouse as `{prefix}`. `GET /v1/config` lists the supported endpoints.
-- `/management/v1`, the management API: credentials, policies, warehouses, jobs and checkpoints. Its
-  [OpenAPI document](openapi/management.json) is at `GET /management/v1/openapi.json`, without a credential. The schemas
-  are derived from the types that the server and the command line share, and the rest of this page from the document.
+- The catalog API, `/v1`, implements Apache Iceberg's
+  [REST catalog specification](https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-api.yaml), with
+  and without a warehouse as `{prefix}`. `GET /v1/config` lists the supported endpoints.
+- The management API, `/management/v1`, manages credentials, policies, warehouses, jobs, encryption and checkpoints.
+  `GET /management/v1/openapi.json` returns its [OpenAPI document](openapi/management.json) without a credential. The
+  schemas in this document are generated from the types that the server and the command line share. The rest of this
+  page is generated from the document.
 
-Errors are `{"error": {"message", "type", "code"}}` in both. Every response has an `X-Request-Id`: the client's, or one that the
-server created. Responses with 503 and 429 have the time to wait before a retry in `Retry-After`.
+Both APIs return errors as `{"error": {"message", "type", "code"}}`, except `/v1/oauth/tokens`, whose errors follow RFC
+6749. Every response has an `X-Request-Id`: the client's, or one that the server created. Responses with 429 and 503
+have a `Retry-After` header with the seconds to wait before a retry.
 """
 
 
@@ -114,7 +117,7 @@ def main():
     if "--check" not in sys.argv:
         PAGE.write_text(page)
     elif not PAGE.exists() or PAGE.read_text() != page:
-        sys.exit(f"{PAGE} is not what {DOCUMENT} says: run python3 {Path(__file__)}")
+        sys.exit(f"{PAGE} is stale: run python3 {Path(__file__)}")
 
 
 if __name__ == "__main__":
