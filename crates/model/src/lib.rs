@@ -22,6 +22,7 @@ pub mod chunked;
 mod defaults;
 pub mod encryption_key;
 pub mod expression;
+pub mod manifest_file;
 pub mod mask;
 pub mod members;
 pub mod partition;
@@ -45,6 +46,7 @@ pub mod view_update;
 
 pub mod commit;
 pub mod create;
+pub mod rebase;
 pub mod view_commit;
 
 #[cfg(test)]

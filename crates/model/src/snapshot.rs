@@ -118,6 +118,11 @@ impl Snapshot {
         self.members().ok()?.opt_string("manifest-list").ok()?
     }
 
+    /// Returns the id of the key that encrypts the manifest list. `None`: it is not encrypted.
+    pub fn key_id(&self) -> Option<String> {
+        self.members().ok()?.opt_string("key-id").ok()?
+    }
+
     /// Returns the writer's summary of the change; `operation` is one of its keys.
     pub fn summary(&self) -> BTreeMap<String, String> {
         let summary = self.members().and_then(|members| members.opt_string_map("summary"));

@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 
+use super::super::rebase::is_rebased_form;
 use super::super::requirement::TableRequirement;
 use super::super::snapshot::{Snapshot, SnapshotRef};
 use super::super::update::TableUpdate;
@@ -34,7 +35,10 @@ pub(super) fn is_repeated(
     }
     let known: HashMap<i64, &Snapshot> =
         table.snapshots.iter().map(|snapshot| (snapshot.snapshot_id, &**snapshot)).collect();
-    if !added.iter().all(|new| known.get(&new.snapshot_id) == Some(new)) {
+    let is_known = |new: &&Snapshot| {
+        known.get(&new.snapshot_id).is_some_and(|it| it == new || is_rebased_form(it, new))
+    };
+    if !added.iter().all(is_known) {
         return false;
     }
     // The other requirements describe the state before the commit.

@@ -1,0 +1,345 @@
+//! Rebase of appends: a commit that only adds data files, made for an earlier state of its table,
+//! is applied to the current state.
+//!
+//! "Append operations have no requirements and can always be applied. [...] To change a sequence
+//! number for a retry, only the manifest list must be rewritten" (table specification, "Commit
+//! Conflict Resolution and Retry"). The new snapshot keeps its id and its manifests. Its parent,
+//! sequence number, time, manifest list, row ids and totals are those of a client's retry.
+//!
+//! The functions are pure. The caller reads and writes the manifest lists.
+
+mod reason;
+mod snapshot_json;
+mod summary;
+#[cfg(test)]
+mod tests;
+
+pub use reason::NotRebased;
+pub use summary::REBASED_FROM;
+pub(super) use summary::is_rebased_form;
+
+use std::sync::Arc;
+
+use summary::{Summary, is_same_writer};
+
+use super::manifest_file::ManifestFile;
+use super::refusal::Refusal;
+use super::requirement::TableRequirement;
+use super::snapshot::{MAIN_BRANCH, Snapshot, SnapshotRef, SnapshotRefKind};
+use super::table::{FORMAT_VERSION_ROW_LINEAGE, TableMetadata};
+use super::update::TableUpdate;
+
+/// Key of a snapshot's summary: `true` if the append does not depend on what the table contains.
+pub const BLIND_APPEND: &str = "slateberg.blind-append";
+/// Keys of appends that depend on other snapshots: cherry-picks, published WAP snapshots, and
+/// replaced partitions.
+const DEPENDENT_KEYS: [&str; 4] =
+    ["source-snapshot-id", "published-wap-id", "wap.id", "replace-partitions"];
+
+/// A commit that adds one snapshot of appended files to a branch.
+#[derive(Debug, Clone)]
+pub struct Append {
+    snapshot: Arc<Snapshot>,
+    manifest_list: String,
+    branch: String,
+    reference: SnapshotRef,
+    /// The snapshot of the branch that the client had loaded. `None`: the branch did not exist.
+    base: Option<i64>,
+    summary: Summary,
+}
+
+/// An append that was applied to the current state.
+#[derive(Debug, Clone)]
+pub struct RebasedAppend {
+    /// The updates, with the new snapshot.
+    pub updates: Vec<TableUpdate>,
+    /// The remaining requirements.
+    pub requirements: Vec<TableRequirement>,
+    /// The new snapshot.
+    pub snapshot: Arc<Snapshot>,
+    /// Its own manifests, with their new sequence numbers and row ids.
+    pub own: Vec<ManifestFile>,
+}
+
+/// The place of a rebased snapshot.
+#[derive(Debug, Clone, Copy)]
+pub struct NewList<'a> {
+    /// Location of its manifest list.
+    pub location: &'a str,
+    /// Number of manifests of the branch before it.
+    pub kept: usize,
+    /// Current time, in milliseconds since 1970.
+    pub now_ms: i64,
+}
+
+impl Append {
+    /// Returns the append of a commit with these requirements and updates.
+    ///
+    /// # Errors
+    /// Returns the reason if the commit is not an append that could be rebased onto any table.
+    pub fn of(
+        requirements: &[TableRequirement],
+        updates: &[TableUpdate],
+    ) -> Result<Self, NotRebased> {
+        let (snapshot, branch, reference) = match updates {
+            [
+                TableUpdate::AddSnapshot { snapshot },
+                TableUpdate::SetSnapshotRef { ref_name, reference },
+            ] if reference.snapshot_id == snapshot.snapshot_id
+                && reference.kind == SnapshotRefKind::Branch =>
+            {
+                (snapshot, ref_name, reference)
+            }
+            _ => return Err(NotRebased::NotAnAppend),
+        };
+        let mut asserted = requirements.iter().filter_map(|it| match it {
+            TableRequirement::RefSnapshotIdMatch { r#ref, snapshot_id } if r#ref == branch => {
+                Some(*snapshot_id)
+            }
+            _ => None,
+        });
+        let base = asserted.next().ok_or(NotRebased::NotAnAppend)?;
+        let creates_branch = base.is_none() && branch != MAIN_BRANCH;
+        if asserted.next().is_some() || snapshot.parent_snapshot_id != base || creates_branch {
+            return Err(NotRebased::NotAnAppend);
+        }
+        let summary = snapshot.summary();
+        let is_append = summary.get("operation").is_some_and(|it| it == "append");
+        if !is_append || DEPENDENT_KEYS.iter().any(|key| summary.contains_key(*key)) {
+            return Err(NotRebased::Dependent);
+        }
+        if snapshot.key_id().is_some() {
+            return Err(NotRebased::Encrypted);
+        }
+        let manifest_list = snapshot.manifest_list().ok_or(NotRebased::FormatVersion(1))?;
+        Ok(Self {
+            snapshot: Arc::clone(snapshot),
+            manifest_list,
+            branch: branch.clone(),
+            reference: reference.clone(),
+            base,
+            summary,
+        })
+    }
+
+    /// Whether the writer declared that the append does not depend on the state of the table.
+    pub fn is_declared_blind(&self) -> bool {
+        self.summary.get(BLIND_APPEND).is_some_and(|value| value.eq_ignore_ascii_case("true"))
+    }
+
+    /// Location of the manifest list that the client wrote.
+    pub fn manifest_list(&self) -> &str {
+        &self.manifest_list
+    }
+
+    /// Id of the new snapshot.
+    pub fn snapshot_id(&self) -> i64 {
+        self.snapshot.snapshot_id
+    }
+
+    /// Whether the branch is still at the snapshot that the client had loaded.
+    pub fn is_current(&self, table: &TableMetadata) -> bool {
+        self.head(table).map(|head| head.snapshot_id) == self.base
+    }
+
+    /// Returns the snapshot of the branch in the current state.
+    pub fn head<'a>(&self, table: &'a TableMetadata) -> Option<&'a Arc<Snapshot>> {
+        let reference = table.refs.get(&self.branch)?;
+        table.snapshot(reference.snapshot_id)
+    }
+
+    /// Checks that the append can be applied to the current state.
+    ///
+    /// # Errors
+    /// Returns the reason if it cannot.
+    pub fn check(&self, table: &TableMetadata) -> Result<(), NotRebased> {
+        if table.format_version < 2 {
+            return Err(NotRebased::FormatVersion(table.format_version));
+        }
+        if table.properties.contains_key("encryption.key-id") {
+            return Err(NotRebased::Encrypted);
+        }
+        if self.snapshot.schema_id.is_some_and(|id| id != table.current_schema_id) {
+            return Err(NotRebased::Schema);
+        }
+        if let Some(current) = table.refs.get(&self.branch)
+            && (SnapshotRef { snapshot_id: current.snapshot_id, ..self.reference.clone() })
+                != *current
+        {
+            return Err(NotRebased::Branch);
+        }
+        for snapshot in self.snapshots_since_base(table)? {
+            let summary = snapshot.summary();
+            if !matches!(summary.get("operation").map(String::as_str), Some("append" | "replace")) {
+                return Err(NotRebased::NotOnlyAppends);
+            }
+            if is_same_writer(&self.summary, &summary) {
+                return Err(NotRebased::SameWriter);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the snapshots of the branch after the base, newest first.
+    fn snapshots_since_base<'a>(
+        &self,
+        table: &'a TableMetadata,
+    ) -> Result<Vec<&'a Arc<Snapshot>>, NotRebased> {
+        let mut next = table.refs.get(&self.branch).map(|head| head.snapshot_id);
+        let mut since = Vec::new();
+        if next == self.base {
+            return Ok(since);
+        }
+        // A parent is added before its children, so one pass finds the whole line.
+        for snapshot in table.snapshots.iter().rev() {
+            if Some(snapshot.snapshot_id) == next {
+                since.push(snapshot);
+                next = snapshot.parent_snapshot_id;
+                if next == self.base {
+                    return Ok(since);
+                }
+            }
+        }
+        Err(NotRebased::NotOnlyAppends)
+    }
+
+    /// Returns the manifests that the append adds, from the manifest list of its client.
+    ///
+    /// # Errors
+    /// Returns the reason if they are not those of an append.
+    pub fn own_manifests(
+        &self,
+        list: impl IntoIterator<Item = ManifestFile>,
+    ) -> Result<Vec<ManifestFile>, NotRebased> {
+        let own: Vec<_> =
+            list.into_iter().filter(|it| it.added_snapshot_id == self.snapshot_id()).collect();
+        let only_adds = |it: &ManifestFile| {
+            it.is_data()
+                && it.added_files_count.is_some_and(|count| count >= 0)
+                && it.added_rows_count.is_some_and(|count| count >= 0)
+                && it.existing_files_count == Some(0)
+                && it.deleted_files_count == Some(0)
+        };
+        if own.is_empty() || !own.iter().all(only_adds) {
+            return Err(NotRebased::Manifests);
+        }
+        if own.iter().any(|it| it.key_metadata.is_some()) {
+            return Err(NotRebased::Encrypted);
+        }
+        Ok(own)
+    }
+
+    /// Applies the append to the current state. [`check`](Self::check) must have succeeded, and
+    /// `own` must be the result of [`own_manifests`](Self::own_manifests).
+    ///
+    /// # Errors
+    /// Returns the reason if the manifests are inconsistent with the snapshot or the table.
+    pub fn rebase(
+        &self,
+        table: &TableMetadata,
+        requirements: &[TableRequirement],
+        own: &[ManifestFile],
+        list: NewList<'_>,
+    ) -> Result<RebasedAppend, NotRebased> {
+        let head = self.head(table);
+        let sequence_number =
+            table.last_sequence_number.checked_add(1).ok_or(NotRebased::Manifests)?;
+        let row_ids = self.row_ids(table, own)?;
+        let known_spec = |id: i32| table.partition_specs.iter().any(|spec| spec.spec_id == id);
+        let own = own
+            .iter()
+            .map(|manifest| {
+                if !known_spec(manifest.spec_id) {
+                    return Err(NotRebased::Manifests);
+                }
+                self.moved_manifest(manifest, sequence_number, row_ids)
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        let logged = table.snapshot_log.last().map_or(0, |entry| entry.timestamp_ms);
+        let timestamp_ms = list.now_ms.max(table.last_updated_ms).max(logged);
+        let head_summary = head.map(|head| head.summary());
+        let summary = summary::rebased(&self.summary, head_summary.as_ref(), list.kept, self.base);
+        let changes = snapshot_json::Changes {
+            parent_snapshot_id: head.map(|head| head.snapshot_id),
+            sequence_number,
+            timestamp_ms,
+            manifest_list: list.location,
+            first_row_id: row_ids.map(|ids| ids.first),
+            summary,
+        };
+        let snapshot = snapshot_json::changed(&self.snapshot, changes);
+        let snapshot = Arc::new(snapshot.map_err(|_: Refusal| NotRebased::Other)?);
+        let asserts_branch = |it: &TableRequirement| match it {
+            TableRequirement::RefSnapshotIdMatch { r#ref, .. } => *r#ref == self.branch,
+            _ => false,
+        };
+        Ok(RebasedAppend {
+            updates: vec![
+                TableUpdate::AddSnapshot { snapshot: Arc::clone(&snapshot) },
+                TableUpdate::SetSnapshotRef {
+                    ref_name: self.branch.clone(),
+                    reference: self.reference.clone(),
+                },
+            ],
+            requirements: requirements.iter().filter(|it| !asserts_branch(it)).cloned().collect(),
+            snapshot,
+            own,
+        })
+    }
+
+    /// Returns the new first row id. `None` for tables without row lineage.
+    fn row_ids(
+        &self,
+        table: &TableMetadata,
+        own: &[ManifestFile],
+    ) -> Result<Option<RowIds>, NotRebased> {
+        if table.format_version < FORMAT_VERSION_ROW_LINEAGE {
+            return Ok(None);
+        }
+        let (Some(before), Some(added)) = (self.snapshot.first_row_id, self.snapshot.added_rows)
+        else {
+            return Err(NotRebased::Manifests);
+        };
+        let end = before.checked_add(added).ok_or(NotRebased::Manifests)?;
+        // Otherwise another snapshot could get some of these row ids, too.
+        let is_inside = |it: &ManifestFile| {
+            let first = it.first_row_id.filter(|first| *first >= before)?;
+            Some(first.checked_add(it.added_rows_count?)? <= end)
+        };
+        if !own.iter().all(|it| is_inside(it) == Some(true)) {
+            return Err(NotRebased::Manifests);
+        }
+        Ok(Some(RowIds { before, first: table.next_row_id }))
+    }
+
+    fn moved_manifest(
+        &self,
+        manifest: &ManifestFile,
+        sequence_number: i64,
+        row_ids: Option<RowIds>,
+    ) -> Result<ManifestFile, NotRebased> {
+        let before = self.snapshot.sequence_number;
+        // A smaller number is that of files which the client added with an explicit number.
+        let moved = |number: i64| if number == before { sequence_number } else { number };
+        let first_row_id = match (manifest.first_row_id, row_ids) {
+            (Some(id), Some(ids)) => {
+                let id = ids.first.checked_add(id - ids.before);
+                Some(id.ok_or(NotRebased::Manifests)?)
+            }
+            (id, _) => id,
+        };
+        Ok(ManifestFile {
+            sequence_number: moved(manifest.sequence_number),
+            min_sequence_number: moved(manifest.min_sequence_number),
+            first_row_id,
+            ..manifest.clone()
+        })
+    }
+}
+
+/// Row ids of an append: the first one that its client assumed, and the first one that it gets.
+#[derive(Clone, Copy)]
+struct RowIds {
+    before: i64,
+    first: i64,
+}

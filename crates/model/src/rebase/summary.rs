@@ -1,0 +1,87 @@
+//! The summary of a rebased snapshot, and the writer that a summary identifies.
+
+use std::collections::BTreeMap;
+
+use super::super::snapshot::Snapshot;
+
+/// Key of the summary of a rebased snapshot: the snapshot that its client had loaded, or `none` for
+/// an empty table.
+pub const REBASED_FROM: &str = "slateberg.rebased-from";
+
+/// Keys of a summary that identify the writer of a snapshot. A writer with a key in an earlier
+/// snapshot reads that snapshot before it commits the next one.
+const WRITER_KEYS: [&str; 3] = ["flink.job-id", "flink.operator-id", "spark.sql.streaming.queryId"];
+/// Prefix of the keys with the offsets of a Kafka Connect coordinator.
+const KAFKA_OFFSETS_PREFIX: &str = "kafka.connect.offsets.";
+/// Totals in a summary, and the keys with the changes of each.
+const TOTALS: [(&str, &str, &str); 6] = [
+    ("total-records", "added-records", "deleted-records"),
+    ("total-files-size", "added-files-size", "removed-files-size"),
+    ("total-data-files", "added-data-files", "deleted-data-files"),
+    ("total-delete-files", "added-delete-files", "removed-delete-files"),
+    ("total-position-deletes", "added-position-deletes", "removed-position-deletes"),
+    ("total-equality-deletes", "added-equality-deletes", "removed-equality-deletes"),
+];
+
+/// A snapshot's summary, with the operation.
+pub(super) type Summary = BTreeMap<String, String>;
+
+/// Returns the summary `sent` with the totals of a branch whose head has the summary `head`, as a
+/// client's retry computes them. `kept` is the number of manifests of the branch, and `base` the
+/// snapshot that the client had loaded.
+pub(super) fn rebased(
+    sent: &Summary,
+    head: Option<&Summary>,
+    kept: usize,
+    base: Option<i64>,
+) -> Summary {
+    let mut summary = sent.clone();
+    let number = |map: &Summary, key: &str| map.get(key).and_then(|it| it.parse::<i64>().ok());
+    for (total, added, removed) in TOTALS {
+        let before = match head {
+            Some(head) => number(head, total),
+            None => Some(0),
+        };
+        let change = |key: &str| number(sent, key).unwrap_or(0);
+        let after = before
+            .and_then(|before| before.checked_add(change(added))?.checked_sub(change(removed)))
+            .filter(|after| *after >= 0);
+        match after {
+            Some(after) => summary.insert(total.to_owned(), after.to_string()),
+            None => summary.remove(total),
+        };
+    }
+    if summary.contains_key("manifests-kept") {
+        summary.insert("manifests-kept".to_owned(), kept.to_string());
+    }
+    let from = base.map_or_else(|| "none".to_owned(), |base| base.to_string());
+    summary.insert(REBASED_FROM.to_owned(), from);
+    summary
+}
+
+/// Whether both summaries have the same key of a writer.
+pub(super) fn is_same_writer(one: &Summary, other: &Summary) -> bool {
+    let flink = |summary: &Summary| {
+        Some((summary.get(WRITER_KEYS[0])?.clone(), summary.get(WRITER_KEYS[1])?.clone()))
+    };
+    let streaming = |summary: &Summary| summary.get(WRITER_KEYS[2]).cloned();
+    let kafka = one
+        .keys()
+        .any(|key| key.starts_with(KAFKA_OFFSETS_PREFIX) && other.contains_key(key.as_str()));
+    kafka
+        || flink(one).is_some_and(|it| flink(other) == Some(it))
+        || streaming(one).is_some_and(|it| streaming(other) == Some(it))
+}
+
+/// Whether `committed` is the rebased form of the snapshot `sent`.
+pub(crate) fn is_rebased_form(committed: &Snapshot, sent: &Snapshot) -> bool {
+    let rewritten = |key: &str| {
+        key == REBASED_FROM || key == "manifests-kept" || TOTALS.iter().any(|it| it.0 == key)
+    };
+    let content = |snapshot: &Snapshot| {
+        let mut summary = snapshot.summary();
+        summary.retain(|key, _| !rewritten(key));
+        (snapshot.snapshot_id, snapshot.schema_id, snapshot.added_rows, summary)
+    };
+    committed.summary().contains_key(REBASED_FROM) && content(committed) == content(sent)
+}
