@@ -38,6 +38,12 @@ pub(super) enum LeafValue<'a> {
     Number(i64),
     /// A string, or bytes.
     Text(&'a [u8]),
+    /// A boolean.
+    Bool(bool),
+    /// The beginning of an array.
+    Array,
+    /// The beginning of an item of an array.
+    Item,
 }
 
 /// Reads a file that may decompress to at most `bytes_max` bytes. Calls `see` for every value of an
@@ -78,6 +84,34 @@ pub(super) fn entries<E: Default>(
     Ok(())
 }
 
+/// Returns a member of the header.
+pub(super) fn member<'a>(content: &'a [u8], name: &str) -> Result<Option<&'a [u8]>, String> {
+    let mut file = Cursor(content);
+    let mut found = None;
+    members(&mut file, |key, value| {
+        if key == name.as_bytes() {
+            found = Some(value);
+        }
+    })?;
+    Ok(found)
+}
+
+/// Reads the members of the header.
+fn members<'a>(
+    file: &mut Cursor<'a>,
+    mut see: impl FnMut(&'a [u8], &'a [u8]),
+) -> Result<(), String> {
+    if file.take(MAGIC.len()).ok() != Some(MAGIC) {
+        return Err("is not an Avro file".to_owned());
+    }
+    while let Some(count) = file.count()? {
+        for _ in 0..count {
+            see(file.text()?, file.text()?);
+        }
+    }
+    Ok(())
+}
+
 /// The header before the blocks.
 struct Header<'a> {
     schema: Schema,
@@ -86,19 +120,12 @@ struct Header<'a> {
 }
 
 fn header<'a>(file: &mut Cursor<'a>) -> Result<Header<'a>, String> {
-    if file.take(MAGIC.len()).ok() != Some(MAGIC) {
-        return Err("is not an Avro file".to_owned());
-    }
     let (mut schema, mut codec) = (None, None);
-    while let Some(count) = file.count()? {
-        for _ in 0..count {
-            match (file.text()?, file.text()?) {
-                (b"avro.schema", told) => schema = Some(told),
-                (b"avro.codec", told) => codec = Some(told),
-                _ => {}
-            }
-        }
-    }
+    members(file, |name, value| match name {
+        b"avro.schema" => schema = Some(value),
+        b"avro.codec" => codec = Some(value),
+        _ => {}
+    })?;
     let sync = file.take(SYNC_BYTES)?;
     let schema = schema.ok_or("has no schema")?;
     if schema.len() > SCHEMA_BYTES_MAX {
@@ -175,11 +202,17 @@ impl<'a> BlockWalk<'a> {
             Shape::Fixed(bytes) => {
                 self.bytes.take(*bytes)?;
             }
+            Shape::Bool => {
+                let bytes = self.bytes.take(1)?;
+                see(&self.path, LeafValue::Bool(bytes != [0]));
+            }
             Shape::Number => see(&self.path, LeafValue::Number(self.bytes.long()?)),
             Shape::Text => see(&self.path, LeafValue::Text(self.bytes.text()?)),
             Shape::Array(items) => {
+                see(&self.path, LeafValue::Array);
                 while let Some(count) = self.bytes.count()? {
                     for _ in 0..count {
+                        see(&self.path, LeafValue::Item);
                         self.value(items, depth + 1, see)?;
                     }
                 }

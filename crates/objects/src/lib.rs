@@ -2,7 +2,8 @@
 //!
 //! [`warehouse_files`] resolves a [`location`] in Iceberg metadata to an object of a store, if the
 //! warehouse may use it. A [`metadata_file`] is written once, under a new name, with a conditional
-//! put. [`reachable`] lists the files that a table's metadata references, and a [`directory`] lists
+//! put. A [`manifest_list`] of a rebased append is read and written
+//! likewise. [`reachable`] lists the files that a table's metadata references, and a [`directory`] lists
 //! all files. [`content`] limits how much of a file is read.
 //!
 //! [`stores`] opens the storage of warehouses that are created at run time. Requests may only set
@@ -27,6 +28,7 @@ pub mod credentials;
 pub mod directory;
 pub mod error;
 pub mod location;
+pub mod manifest_list;
 pub mod measured;
 pub mod metadata_discovery;
 pub mod metadata_file;

@@ -81,6 +81,14 @@ impl Codec {
     }
 }
 
+/// Returns the directory of the metadata files of a table or view.
+pub fn directory(table_location: &str, properties: &BTreeMap<String, String>) -> String {
+    match properties.get(PATH_PROPERTY) {
+        Some(path) => path.trim_end_matches('/').to_owned(),
+        None => format!("{}/metadata", table_location.trim_end_matches('/')),
+    }
+}
+
 /// Returns the location of the next metadata file of a table or view.
 pub fn next_location(
     table_location: &str,
@@ -90,10 +98,7 @@ pub fn next_location(
 ) -> Result<String, Error> {
     let number = previous.and_then(number_of).map_or(0, |number| number.saturating_add(1));
     let codec = Codec::of(properties)?;
-    let directory = match properties.get(PATH_PROPERTY) {
-        Some(path) => path.trim_end_matches('/').to_owned(),
-        None => format!("{}/metadata", table_location.trim_end_matches('/')),
-    };
+    let directory = directory(table_location, properties);
     Ok(format!("{directory}/{number:05}-{file_id}{}", codec.extension()))
 }
 

@@ -11,6 +11,8 @@ pub(super) enum Shape {
     Nothing,
     /// A fixed number of bytes.
     Fixed(usize),
+    /// One byte.
+    Bool,
     /// A number of variable length.
     Number,
     /// A length, and as many bytes.
@@ -120,7 +122,7 @@ impl Names {
     fn named(&self, name: &str, namespace: &str) -> Result<Shape, String> {
         Ok(match name {
             "null" => Shape::Nothing,
-            "boolean" => Shape::Fixed(1),
+            "boolean" => Shape::Bool,
             "float" => Shape::Fixed(4),
             "double" => Shape::Fixed(8),
             "int" | "long" => Shape::Number,

@@ -1,0 +1,49 @@
+//! Manifest lists of format versions 2 and 3: parsing those of clients, and writing those of
+//! rebased appends.
+//!
+//! A list is an Avro file. The lists of consecutive appends share all entries but the newest, so
+//! entries are encoded and compressed once, in blocks that further lists contain verbatim
+//! ([`ListBlocks`]). No crate for Avro writes blocks that are encoded already.
+
+mod blocks;
+mod encode;
+mod parse;
+#[cfg(test)]
+mod tests;
+
+pub use blocks::ListBlocks;
+pub use encode::ListHeader;
+pub use parse::ManifestList;
+
+use bytes::Bytes;
+use uuid::Uuid;
+
+use super::error::Error;
+use super::warehouse_files::Objects;
+
+/// Creates a manifest list. Succeeds if the file exists with the same entries, because an earlier
+/// attempt may have written it without a response.
+pub async fn create(
+    objects: &Objects,
+    warehouse: Uuid,
+    location: &str,
+    content: &Bytes,
+) -> Result<(), Error> {
+    let created = objects.create(warehouse, location, [content.clone()]).await;
+    let Err(Error::Taken(taken)) = created else { return created };
+    let bytes_max = content.len() as u64;
+    match objects.read_of_size(warehouse, location, bytes_max).await? {
+        Some(existing) if existing == *content => Ok(()),
+        _ => Err(Error::Taken(taken)),
+    }
+}
+
+/// Replaces a manifest list, which is damaged.
+pub async fn replace(
+    objects: &Objects,
+    warehouse: Uuid,
+    location: &str,
+    content: &Bytes,
+) -> Result<(), Error> {
+    objects.replace(warehouse, location, [content.clone()]).await
+}
