@@ -38,6 +38,7 @@ mod view_history;
 mod views;
 
 mod about;
+mod append_rebase;
 mod bad_bodies;
 mod bad_input;
 mod checkpoints;

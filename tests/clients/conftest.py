@@ -100,6 +100,8 @@ def serve(binary, directory, secured=False):
             stdout=subprocess.PIPE,
             stderr=stderr,
             text=True,
+            # Only tables that enable it are affected.
+            env={**os.environ, "SLATEBERG__CATALOG__APPEND_REBASE": "all"},
         )
         try:
             wanted = [r"http://127\.0\.0\.1:\d+"] + ([r"sb_\w{49}"] if secured else [])

@@ -32,6 +32,7 @@ mod separate_log;
 mod starts;
 mod warehouses;
 
+mod append_rebase;
 mod broken_stores;
 mod checkpoints;
 mod client;

@@ -8,6 +8,8 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 use serde_json::{Value, json};
 
+use slateberg_catalog::append_rebase::AppendRebase;
+
 use crate::support::app::{TestApp, TestResponse, memory_settings};
 use crate::support::bucket::bucket;
 use crate::support::faults::{FaultStore, Verb};
@@ -54,6 +56,7 @@ impl Scene {
     pub async fn open(faults: Arc<FaultStore>) -> Arc<TestApp> {
         let mut settings = memory_settings();
         settings.catalog.orphan_age_seconds_min = 0;
+        settings.catalog.append_rebase = AppendRebase::All;
         settings.catalog.commit_deadline_ms =
             u64::try_from(DEADLINE.as_millis()).expect("deadlines are short");
         within(TIMEOUT, "opening", async { Arc::new(TestApp::with(faults, settings).await) }).await

@@ -55,7 +55,7 @@ fn table(name: &str) -> CreateTable {
 
 fn setting(name: &str, key: &str, requirements: Vec<TableRequirement>) -> TableChange {
     let updates = vec![TableUpdate::SetProperties { updates: pairs(&[(key, "1")]) }];
-    TableChange { ident: named(name), requirements, updates }
+    TableChange { ident: named(name), requirements, updates, blind_append: false }
 }
 
 fn view(name: &str) -> CreateView {
@@ -187,7 +187,8 @@ async fn views_are_created_changed_renamed_and_dropped() {
     assert!(matches!(taken, Error::AlreadyExists(_)), "{taken}");
 
     let updates = vec![ViewUpdate::SetProperties { updates: pairs(&[("a", "1")]) }];
-    let change = ViewChange { ident: named("v"), requirements: Vec::new(), updates };
+    let change =
+        ViewChange { ident: named("v"), requirements: Vec::new(), updates, blind_append: false };
     let changed = catalog.commit_view(change).await.expect("it is committed");
     let metadata = ViewMetadata::parse(&changed.text.to_bytes()).expect("it is valid");
     assert_eq!(metadata.properties.get("a").map(String::as_str), Some("1"));

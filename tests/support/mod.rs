@@ -4,6 +4,7 @@
 #![allow(unreachable_pub, reason = "each test crate compiles this module as its own")]
 
 pub mod app;
+pub mod appends;
 pub mod avro;
 pub mod bucket;
 pub mod certificates;

@@ -10,6 +10,7 @@
 //! [`version_cache`] caches the parsed metadata of versions.
 
 mod access;
+pub mod append_rebase;
 mod attributes;
 pub mod checkpoints;
 mod clones;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::append_rebase::AppendRebase;
 use slateberg_authz::resource::LEVELS_MAX;
 use slateberg_base::setting::InvalidSetting;
 use slateberg_model::ident::NameLimits;
@@ -29,6 +30,13 @@ pub struct Settings {
     pub transaction_tables_max: usize,
     /// Maximum number of commits that wait for one table; further ones get 503.
     pub commit_lane_depth_max: usize,
+    /// Appends that the server rebases instead of rejecting them with 409: the maximum that a table
+    /// or namespace can enable with the property `slateberg.append-rebase`.
+    pub append_rebase: AppendRebase,
+    /// Maximum number of manifests of a table whose appends are rebased.
+    pub append_rebase_manifests_max: usize,
+    /// Maximum number of snapshots of a table whose appends are rebased.
+    pub append_rebase_snapshots_max: usize,
     /// Milliseconds after which a waiting commit gets 503, and a commit that was handed to the
     /// write-ahead log gets an unknown outcome.
     pub commit_deadline_ms: u64,
@@ -91,6 +99,9 @@ impl Default for Settings {
             page_size_max: 1000,
             transaction_tables_max: 128,
             commit_lane_depth_max: 1024,
+            append_rebase: AppendRebase::Off,
+            append_rebase_manifests_max: 2000,
+            append_rebase_snapshots_max: 5000,
             commit_deadline_ms: 30_000,
             idempotency_lifetime_seconds: 30 * 60,
             change_log_entries_max: 100_000,

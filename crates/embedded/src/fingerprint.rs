@@ -70,7 +70,7 @@ impl From<&RegisterTable> for RequestMembers {
 
 impl From<&TableChange> for RequestMembers {
     fn from(change: &TableChange) -> Self {
-        let TableChange { ident, requirements, updates } = change;
+        let TableChange { ident, requirements, updates, blind_append: _ } = change;
         Self::of("ident", ident).and("requirements", requirements).and("updates", updates)
     }
 }
@@ -88,7 +88,7 @@ impl From<&CreateView> for RequestMembers {
 
 impl From<&ViewChange> for RequestMembers {
     fn from(change: &ViewChange) -> Self {
-        let ViewChange { ident, requirements, updates } = change;
+        let ViewChange { ident, requirements, updates, blind_append: _ } = change;
         Self::of("ident", ident).and("requirements", requirements).and("updates", updates)
     }
 }
@@ -135,6 +135,7 @@ mod tests {
                 },
             ],
             updates: vec![TableUpdate::RemoveProperties { removals: vec!["a".to_owned()] }],
+            blind_append: false,
         };
         let commit = RequestMembers::from(&change);
         assert_eq!(

@@ -88,6 +88,7 @@ pub(super) fn change_of(mut commit: TableCommit) -> Result<TableChange> {
         ident: table_of(commit.identifier()),
         requirements: requirements.collect::<Result<_>>()?,
         updates: updates.collect::<Result<_>>()?,
+        blind_append: false,
     })
 }
 

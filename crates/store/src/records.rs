@@ -11,6 +11,7 @@ use super::jobs::Job;
 use slateberg_authz::decide::Decision;
 use slateberg_base::secret::Secret;
 use slateberg_model::ident::TabularKind;
+use slateberg_model::manifest_file::ManifestFile;
 use slateberg_model::warehouse::FileAccess;
 
 macro_rules! json_records {
@@ -50,12 +51,13 @@ json_records!(
 
 /// Newest supported format of the store. Changes since format 1: in format 2, metadata has chunks;
 /// in format 3, the log in a local directory is a journal; in format 4, locations of tables and
-/// views have keys; in format 5, UUIDs have keys, and jobs record their progress.
-pub const FORMAT_VERSION: u32 = 5;
+/// views have keys; in format 5, UUIDs have keys, and jobs record their progress; in format 7,
+/// publication markers contain manifest lists.
+pub const FORMAT_VERSION: u32 = 7;
 /// Format of clones. It has the same records as [`FORMAT_VERSION`]. The number differs so that
 /// older binaries, which do not know clones and would delete files of a clone's tables, reject the
 /// store.
-pub const FORMAT_OF_CLONES: u32 = 6;
+pub const FORMAT_OF_CLONES: u32 = 8;
 /// First format with keys for the locations of tables and views.
 pub const FORMAT_WITH_LOCATIONS: u32 = 4;
 /// First format with keys for UUIDs.
@@ -225,6 +227,34 @@ pub struct TabularRecord {
 pub struct Publication {
     /// Location of the file.
     pub metadata_location: String,
+    /// Manifest lists that may be missing as well, in the order of their snapshots.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lists: Vec<PromisedList>,
+}
+
+/// A manifest list of a rebased append, which the server writes: the manifests of the append,
+/// followed by those of another list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PromisedList {
+    /// Location of the file.
+    pub location: String,
+    /// Format version of the table.
+    pub format_version: u8,
+    /// The snapshot.
+    pub snapshot_id: i64,
+    /// Parent of the snapshot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_snapshot_id: Option<i64>,
+    /// Sequence number of the snapshot.
+    pub sequence_number: i64,
+    /// First row id of the snapshot, in format version 3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_row_id: Option<i64>,
+    /// The manifests of the append.
+    pub own: Vec<ManifestFile>,
+    /// Location of the list whose manifests follow. `None`: the branch was empty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub onto: Option<String>,
 }
 
 /// Key of a publication marker: a version of a table or view.

@@ -118,7 +118,7 @@ impl RestorePlan {
                 self.namespaces(differences(now, then, space, phase).await?)?;
             }
             RestoreRule::Tabulars => {
-                self.tabulars(now, differences(now, then, space, phase).await?).await?;
+                self.tabulars((now, then), differences(now, then, space, phase).await?).await?;
             }
             RestoreRule::Heads => {
                 self.heads(then, differences(now, then, space, phase).await?).await?;
@@ -197,7 +197,7 @@ impl RestorePlan {
     /// marker.
     async fn tabulars(
         &mut self,
-        now: &impl StoreRead,
+        (now, then): (&impl StoreRead, &impl StoreRead),
         different: Vec<Difference>,
     ) -> Result<(), Error> {
         let mut last_versions = LastVersions::default();
@@ -237,8 +237,12 @@ impl RestorePlan {
             if version != after.version {
                 self.touched.insert(id);
                 self.versions.insert(id, version);
+                // The lists may be missing if the server stopped at the checkpoint.
+                let marker = then.get(&PublicationKey { id, version: after.version }).await?;
+                let lists = marker.map(|marker| marker.lists).unwrap_or_default();
                 let metadata_location = after.metadata_location.clone();
-                self.put(&PublicationKey { id, version }, &Publication { metadata_location });
+                let marker = Publication { metadata_location, lists };
+                self.put(&PublicationKey { id, version }, &marker);
             }
             self.put(&TabularKey(id), &TabularRecord { version, ..after });
         }

@@ -11,11 +11,15 @@ use super::traces::TARGET;
 const PHASES: &str = "slateberg.commit.phase.duration";
 const GROUPS: &str = "slateberg.commit.group.size";
 const OUTCOMES: &str = "slateberg.commit.outcomes";
+const REBASES: &str = "slateberg.commit.rebases";
 
 /// Actions and outcomes of commits.
 const ACTIONS: [&str; 3] = ["commit_table", "commit_transaction", "commit_view"];
 const OUTCOME_VALUES: [&str; 6] =
     ["done", "conflict", "unknown", "unavailable", "refused", "failed"];
+
+/// The result of a rebase that succeeded.
+pub const REBASED: &str = "rebased";
 
 /// A phase of a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -62,12 +66,13 @@ pub struct CommitMetrics {
     phases: Histograms<CommitPhase>,
     groups: Histograms<()>,
     outcomes: Counters<(&'static str, &'static str)>,
+    rebases: Counters<&'static str>,
 }
 
 impl Default for CommitMetrics {
     fn default() -> Self {
         let (phases, groups) = (Histograms::new(SECONDS), Histograms::new(SIZES));
-        Self { phases, groups, outcomes: Counters::default() }
+        Self { phases, groups, outcomes: Counters::default(), rebases: Counters::default() }
     }
 }
 
@@ -85,6 +90,11 @@ impl CommitMetrics {
     /// Records the outcome of an action.
     pub fn ended(&self, action: &'static str, outcome: &'static str) {
         self.outcomes.add((action, outcome), 1);
+    }
+
+    /// Records the result of a rebase: `rebased`, or the reason why it was refused.
+    pub fn rebase(&self, result: &'static str) {
+        self.rebases.add(result, 1);
     }
 
     /// Adds the metrics to the collection.
@@ -111,6 +121,11 @@ impl CommitMetrics {
         for ((action, outcome), count) in self.outcomes.read() {
             let series = attributes([("action", action), ("outcome", outcome)]);
             into.counter(OUTCOMES, "{commit}", help, series, count);
+        }
+        let help = "Conflicting commits to tables whose appends are rebased, by result.";
+        into.counter(REBASES, "{commit}", help, attributes([("result", REBASED)]), 0);
+        for (result, count) in self.rebases.read() {
+            into.counter(REBASES, "{commit}", help, attributes([("result", result)]), count);
         }
     }
 }

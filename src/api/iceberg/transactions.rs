@@ -1,10 +1,10 @@
 //! `POST /v1/{prefix}/transactions/commit`: an atomic commit to several tables.
 
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 
 use super::Result;
-use super::table_commit::table_change;
+use super::table_commit::{is_blind_append, table_change};
 use crate::api::error::ApiError;
 use crate::api::extract::body::MutationWithBody;
 use crate::api::extract::path::WarehousePath;
@@ -17,9 +17,11 @@ use slateberg_catalog::RequestContext;
 pub async fn commit(
     State(state): State<ApiState>,
     WarehousePath(warehouse): WarehousePath,
+    headers: HeaderMap,
     MutationWithBody(operation, body): MutationWithBody<CommitTransactionRequest>,
 ) -> Result<StatusCode> {
     let cx = RequestContext::new(operation, warehouse);
+    let blind_append = is_blind_append(&headers)?;
     let changes = body
         .table_changes
         .iter()
@@ -28,7 +30,7 @@ pub async fn commit(
                 let message = "Invalid table changes: table identifier is required";
                 return Err(ApiError::bad_request(message));
             };
-            table_change(ident, change)
+            table_change(ident, change, blind_append)
         })
         .collect::<Result<Vec<_>>>()?;
     state.catalog.tabulars().commit_transaction(&cx, changes).await?;

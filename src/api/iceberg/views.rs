@@ -98,6 +98,7 @@ pub async fn commit(
         ident,
         requirements: parse_all(requirements, ViewRequirement::parse)?,
         updates: parse_all(&body.updates, ViewUpdate::parse)?,
+        blind_append: false,
     };
     let committed = state.catalog.tabulars().commit_view(&cx, change).await?;
     Ok(view_result(&committed))

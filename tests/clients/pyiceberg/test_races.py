@@ -64,6 +64,45 @@ def test_appends_from_processes_all_arrive(catalog, server, new_table):
     assert_every_append_arrived(catalog.load_table(table.name()), [0, 1, 2, 10, 11, 12])
 
 
+def test_blind_appends_succeed_without_retries_if_the_table_rebases_them(catalog, new_client, new_table):
+    table = new_table(properties={**IMPATIENT, "slateberg.append-rebase": "declared"})
+
+    def append(writer):
+        own = new_client().load_table(table.name())
+        for i in range(4):
+            own.append(orders(10 * writer + i), snapshot_properties={"slateberg.blind-append": "true"})
+
+    assert at_once([lambda writer=writer: append(writer) for writer in range(6)]) == [None] * 6
+    table = catalog.load_table(table.name())
+    expected = sorted(10 * writer + i for writer in range(6) for i in range(4))
+    assert_every_append_arrived(table, expected)
+    # Each snapshot has the rows of its parent and one more.
+    for number, snapshot in enumerate(table.snapshots(), start=1):
+        assert table.scan(snapshot_id=snapshot.snapshot_id).to_arrow().num_rows == number
+        assert snapshot.summary["total-records"] == str(number)
+
+
+def test_undeclared_append_to_a_table_that_rebases_declared_ones_is_refused(new_client, new_table):
+    table = new_table(properties={**IMPATIENT, "slateberg.append-rebase": "declared"})
+    late = new_client().load_table(table.name())
+
+    table.append(orders(1))
+    with pytest.raises(CommitFailedException, match="not rebased: the writer did not declare a blind append"):
+        late.append(orders(2))
+    assert ids(table.refresh()) == [1]
+
+
+def test_overwrite_of_a_table_that_rebases_all_appends_is_refused(new_client, new_table):
+    table = new_table(properties={**IMPATIENT, "slateberg.append-rebase": "all"})
+    table.append(orders(1))
+    late = new_client().load_table(table.name())
+
+    table.append(orders(2))
+    with pytest.raises(CommitFailedException, match="not rebased"):
+        late.overwrite(orders(3))
+    assert ids(table.refresh()) == [1, 2]
+
+
 def assert_every_append_arrived(table, expected):
     assert ids(table) == sorted(expected)
     snapshots = table.snapshots()

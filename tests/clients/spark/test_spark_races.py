@@ -30,6 +30,23 @@ def test_inserts_all_arrive(sql, ids, at_once):
     assert sql("SELECT count(*), count(DISTINCT parent_id) FROM @orders.snapshots") == [(6, 5)]
 
 
+@pytest.mark.parametrize("version", [2, 3])
+def test_inserts_succeed_without_retries_if_the_table_rebases_them(sql, ids, at_once, version):
+    sql(
+        f"CREATE TABLE orders (id BIGINT) TBLPROPERTIES ('format-version' = '{version}', "
+        "'commit.retry.num-retries' = '0', 'slateberg.append-rebase' = 'all')"
+    )
+    assert at_once([f"INSERT INTO orders VALUES ({i})" for i in range(8)]) == [None] * 8
+    assert ids() == list(range(8))
+    assert sql("SELECT count(*), count(DISTINCT parent_id) FROM @orders.snapshots") == [(8, 7)]
+    assert sql("SELECT count(DISTINCT path) FROM @orders.manifests") == [(8,)]
+    if version == 3:
+        # Row ids are unique, and each row has the sequence number of its commit.
+        assert sql("SELECT _row_id FROM orders ORDER BY _row_id") == [(i,) for i in range(8)]
+        numbers = sql("SELECT _last_updated_sequence_number FROM orders ORDER BY 1")
+        assert numbers == [(i,) for i in range(1, 9)]
+
+
 def test_of_overlapping_updates_none_is_lost(sql, at_once):
     sql("CREATE TABLE counters TBLPROPERTIES ('commit.retry.num-retries' = '20') AS SELECT 0 AS n")
     outcomes = at_once(["UPDATE counters SET n = n + 1"] * 3)

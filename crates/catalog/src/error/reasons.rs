@@ -3,6 +3,7 @@
 use slateberg_authz::lockout::LockedOut;
 use slateberg_model::ident::{NamespaceIdent, TabularIdent, TabularKind};
 use slateberg_model::members::brief;
+use slateberg_model::rebase::NotRebased;
 use slateberg_store as store;
 use uuid::Uuid;
 
@@ -102,6 +103,14 @@ pub enum CommitConflict {
     /// metadata.
     #[error("{0}")]
     Requirement(String),
+    /// The same, for an append to a table whose appends are rebased.
+    #[error("{refusal} (not rebased: {reason})")]
+    NotRebased {
+        /// The requirement that does not hold.
+        refusal: String,
+        /// Reason why the append was not rebased.
+        reason: NotRebased,
+    },
     /// The policies have another revision.
     #[error("Expected policy revision {expected}, but the newest is {newest}")]
     Policies {

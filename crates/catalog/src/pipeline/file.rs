@@ -1,17 +1,28 @@
-//! [`MetadataFile`]: a metadata file that a change writes to the warehouse.
+//! [`WarehouseFile`]: a file that a change writes to the warehouse.
 
+use bytes::Bytes;
 use uuid::Uuid;
 
 use slateberg_model::segmented_json::SegmentedJson;
+use slateberg_objects::error::Error;
+use slateberg_objects::{Objects, manifest_list, metadata_file};
 
-/// A metadata file that is to be written.
+/// A file that is to be written.
 #[derive(Debug, Clone)]
-pub(crate) struct MetadataFile {
+pub(crate) struct WarehouseFile {
     /// The id of its warehouse.
     pub warehouse: Uuid,
     pub location: String,
-    /// Its content.
-    pub text: SegmentedJson,
+    pub content: FileContent,
+}
+
+/// The content of a file.
+#[derive(Debug, Clone)]
+pub(crate) enum FileContent {
+    /// A metadata file.
+    Metadata(SegmentedJson),
+    /// A manifest list.
+    ManifestList(Bytes),
 }
 
 /// Reaction to an existing file of the same name with different content.
@@ -19,4 +30,32 @@ pub(crate) struct MetadataFile {
 pub(super) enum IfTaken {
     Fail,
     Replace,
+}
+
+impl WarehouseFile {
+    /// Creates the file. Succeeds if it exists with the same content.
+    pub(super) async fn create(&self, objects: &Objects) -> Result<(), Error> {
+        let Self { warehouse, location, content } = self;
+        match content {
+            FileContent::Metadata(text) => {
+                metadata_file::create(objects, *warehouse, location, text).await
+            }
+            FileContent::ManifestList(bytes) => {
+                manifest_list::create(objects, *warehouse, location, bytes).await
+            }
+        }
+    }
+
+    /// Replaces the file, which is damaged.
+    pub(super) async fn replace(&self, objects: &Objects) -> Result<(), Error> {
+        let Self { warehouse, location, content } = self;
+        match content {
+            FileContent::Metadata(text) => {
+                metadata_file::replace(objects, *warehouse, location, text).await
+            }
+            FileContent::ManifestList(bytes) => {
+                manifest_list::replace(objects, *warehouse, location, bytes).await
+            }
+        }
+    }
 }

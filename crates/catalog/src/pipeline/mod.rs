@@ -31,7 +31,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tracing::{Instrument, Span};
 
-use self::file::{IfTaken, MetadataFile};
+use self::file::{IfTaken, WarehouseFile};
 use self::lanes::{LaneGuard, Lanes};
 use self::pending::{PendingPublication, PendingPublications};
 use super::detached::detached;
@@ -88,8 +88,8 @@ pub(crate) struct Write<'a, A: Action> {
 pub(crate) struct NewFile {
     /// The version.
     pub(crate) key: PublicationKey,
-    /// Its metadata file. `None`: the file exists already.
-    pub(crate) file: Option<MetadataFile>,
+    /// Its metadata file and its manifest lists, as far as they do not exist yet.
+    pub(crate) files: Vec<WarehouseFile>,
     /// The version for the cache. `None`: its metadata was not parsed.
     pub(crate) cached: Option<CachedVersion>,
 }
@@ -105,7 +105,7 @@ pub(crate) struct Committed<T> {
 /// An accepted change that is not complete yet.
 struct PendingCommit {
     accepted: AcceptedTransaction,
-    files: Vec<MetadataFile>,
+    files: Vec<WarehouseFile>,
     pending: PendingPublication,
     lanes: LaneGuard,
 }
@@ -208,11 +208,11 @@ impl Pipeline {
             Err(NotWritten::Failed(error)) => return Err(error),
         };
         let mut files = Vec::new();
-        for NewFile { key, file, cached } in versions {
+        for NewFile { key, files: new, cached } in versions {
             if let Some(cached) = cached {
                 self.versions.insert((key.id, key.version), cached);
             }
-            files.extend(file);
+            files.extend(new);
         }
         let commit = PendingCommit { accepted, files, pending, lanes };
         let lanes = self.complete(commit).await?;

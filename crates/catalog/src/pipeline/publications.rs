@@ -8,18 +8,21 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use uuid::Uuid;
 
 use super::Pipeline;
-use super::file::{IfTaken, MetadataFile};
+use super::file::{FileContent, IfTaken, WarehouseFile};
 use crate::{Error, Result};
 use slateberg_authz::permit::{Permit, Task};
 use slateberg_base::progress::Progress;
 use slateberg_base::retry::Backoff;
-use slateberg_objects::{self as objects, Objects, metadata_file};
+use slateberg_objects::manifest_list::{ListBlocks, ListHeader, ManifestList};
+use slateberg_objects::{self as objects, Objects};
 use slateberg_store::key_space::KeySpace;
 use slateberg_store::keys::{PublicationKey, TabularKey};
 use slateberg_store::read::{KeyRange, StoreRead};
+use slateberg_store::records::PromisedList;
 
 /// The shortest and the longest wait before the next attempt to write a metadata file.
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(50);
@@ -50,17 +53,15 @@ impl Pipeline {
     ///
     /// Returns an error at once if a different file has this name and must not be replaced: the
     /// name contains a fresh UUID, so another program must have written the file.
-    pub(super) async fn publish(&self, file: &MetadataFile, if_taken: IfTaken) -> Result<bool> {
-        let MetadataFile { warehouse, location, text } = file;
+    pub(super) async fn publish(&self, file: &WarehouseFile, if_taken: IfTaken) -> Result<bool> {
+        let WarehouseFile { warehouse, location, .. } = file;
         let mut backoff = Backoff::new(RETRY_DELAY_MIN, RETRY_DELAY_MAX);
         let mut space = None;
         loop {
             let objects = self.objects();
-            let written = match metadata_file::create(&objects, *warehouse, location, text).await {
+            let written = match file.create(&objects).await {
                 Err(objects::Error::Taken(_)) if if_taken == IfTaken::Replace => {
-                    metadata_file::replace(&objects, *warehouse, location, text)
-                        .await
-                        .map(|()| true)
+                    file.replace(&objects).await.map(|()| true)
                 }
                 created => created.map(|()| false),
             };
@@ -128,9 +129,11 @@ impl Pipeline {
                     continue;
                 }
                 let warehouse = record.warehouse;
-                let file = MetadataFile { warehouse, location, text: document.text };
+                let content = FileContent::Metadata(document.text);
+                let file = WarehouseFile { warehouse, location, content };
+                let lists = marker.lists.clone();
                 let at_most = if late.contains(&warehouse) { Duration::ZERO } else { patience };
-                let finish = self.finish_publication(*key, file, at_most).await?;
+                let finish = self.finish_publication(*key, (lists, file), at_most).await?;
                 if finish == Completion::Late {
                     late.insert(warehouse);
                 }
@@ -151,7 +154,7 @@ impl Pipeline {
     async fn finish_publication(
         self: &Arc<Self>,
         key: PublicationKey,
-        file: MetadataFile,
+        (lists, file): (Vec<PromisedList>, WarehouseFile),
         at_most: Duration,
     ) -> Result<Completion> {
         // As for a new change: readers do not get the version before its file exists, and the lane
@@ -160,7 +163,10 @@ impl Pipeline {
         let lanes = self.lanes.enter(vec![key.id]).await?;
         let (pipeline, location) = (Arc::clone(self), file.location.clone());
         let publishing = tokio::spawn(async move {
-            let published = pipeline.publish(&file, IfTaken::Replace).await;
+            let published = match pipeline.publish_lists((file.warehouse, key.id), lists).await {
+                Ok(()) => pipeline.publish(&file, IfTaken::Replace).await,
+                Err(error) => Err(error),
+            };
             if published.is_ok() {
                 pipeline.store.queue_marker_removal(key);
             }
@@ -183,6 +189,37 @@ impl Pipeline {
         }
     }
 
+    /// Writes the manifest lists of rebased appends that an earlier process promised. Retries until
+    /// they exist or the store is closed.
+    async fn publish_lists(
+        &self,
+        (warehouse, id): (Uuid, Uuid),
+        lists: Vec<PromisedList>,
+    ) -> Result<()> {
+        for list in lists {
+            let mut backoff = Backoff::new(RETRY_DELAY_MIN, RETRY_DELAY_MAX);
+            let content = loop {
+                match restored(&self.objects(), (warehouse, id), &list).await {
+                    Ok(content) => break content,
+                    Err(error) if self.store.check_open().is_err() => {
+                        return Err(Error::unknown(error));
+                    }
+                    Err(error) => {
+                        let location = list.location.as_str();
+                        tracing::warn!(location, %error, "manifest list not restored: retrying");
+                    }
+                }
+                backoff.wait().await;
+            };
+            if let Some(content) = content {
+                let content = FileContent::ManifestList(content);
+                let file = WarehouseFile { warehouse, location: list.location, content };
+                self.publish(&file, IfTaken::Replace).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Removes the markers of complete publications now instead of with the next change.
     pub(crate) async fn remove_completed_markers(&self) -> Result<()> {
         let permit = Permit::for_task(Task::Publication);
@@ -203,5 +240,39 @@ impl FinishedPublications {
             }
             Completion::Failed | Completion::Late => self.unfinished.push(location.to_owned()),
         }
+    }
+}
+
+/// Returns the content of a promised manifest list. `None`: the file exists with these manifests.
+async fn restored(
+    objects: &Objects,
+    (warehouse, id): (Uuid, Uuid),
+    list: &PromisedList,
+) -> std::result::Result<Option<Bytes>, objects::Error> {
+    let mut entries = list.own.clone();
+    if let Some(onto) = &list.onto {
+        let content = objects.read(warehouse, onto).await?;
+        entries.extend(ManifestList::parse(onto, &content)?.entries);
+    }
+    let existing = match objects.read(warehouse, &list.location).await {
+        Ok(content) => ManifestList::parse(&list.location, &content).ok(),
+        Err(objects::Error::NotFound { .. }) => None,
+        Err(error) => return Err(error),
+    };
+    if existing.is_some_and(|existing| existing.entries == entries) {
+        return Ok(None);
+    }
+    let blocks = ListBlocks::new(list.format_version, id, entries);
+    Ok(Some(blocks.to_file(&header(list))))
+}
+
+/// Returns the header of a promised list.
+pub(crate) fn header(list: &PromisedList) -> ListHeader {
+    ListHeader {
+        format_version: list.format_version,
+        snapshot_id: list.snapshot_id,
+        parent_snapshot_id: list.parent_snapshot_id,
+        sequence_number: list.sequence_number,
+        first_row_id: list.first_row_id,
     }
 }

@@ -1,12 +1,13 @@
 //! [`CommitBuilder`]: applies a series of commits to one table or view, which become at most one
 //! new version.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::change::Change;
 use super::head::Head;
 use super::metadata::TabularMetadata;
-use super::state::{NewVersion, PreviousVersion, TabularState};
+use super::state::{NewManifestList, NewVersion, PreviousVersion, TabularState};
 use super::target::Target;
 use crate::attributes::{Enclosing, attributes};
 use crate::jobs::clean_up::deletable_files;
@@ -17,19 +18,27 @@ use crate::{Operation, Result};
 use slateberg_authz::action::Commit;
 use slateberg_authz::permit::Permit;
 use slateberg_model::commit::CommitContext;
+use slateberg_model::rebase::NotRebased;
 use slateberg_model::warehouse::Warehouse;
+use slateberg_objects::manifest_list::ListBlocks;
+use slateberg_objects::metadata_file;
 use slateberg_store::records::TabularRecord;
+use slateberg_telemetry::commits::REBASED;
 
 /// A table or view with the commits applied so far.
 pub(crate) struct CommitBuilder<'a, M> {
-    tabulars: &'a Tabulars,
-    warehouse: &'a Warehouse,
-    head: &'a Head<M>,
-    context: CommitContext,
-    metadata: Arc<M>,
+    pub(super) tabulars: &'a Tabulars,
+    pub(super) warehouse: &'a Warehouse,
+    pub(super) head: &'a Head<M>,
+    pub(super) context: CommitContext,
+    pub(super) metadata: Arc<M>,
     /// The location of the table or view, and that of its next metadata file. `None`: nothing
     /// changed yet.
     locations: Option<(String, String)>,
+    /// Manifest lists of rebased appends.
+    pub(super) lists: Vec<NewManifestList>,
+    /// The manifests in these lists, by location.
+    pub(super) list_blocks: HashMap<String, ListBlocks>,
 }
 
 impl<'a, M: TabularMetadata> CommitBuilder<'a, M> {
@@ -41,7 +50,16 @@ impl<'a, M: TabularMetadata> CommitBuilder<'a, M> {
             default_location: None,
         };
         let metadata = Arc::clone(&head.metadata);
-        Self { tabulars, warehouse, head, context, metadata, locations: None }
+        Self {
+            tabulars,
+            warehouse,
+            head,
+            context,
+            metadata,
+            locations: None,
+            lists: Vec::new(),
+            list_blocks: HashMap::new(),
+        }
     }
 
     /// Returns whether any commit had an effect.
@@ -66,13 +84,21 @@ impl<'a, M: TabularMetadata> CommitBuilder<'a, M> {
     /// Applies a commit to the state after its predecessors, and returns whether it had an effect.
     /// An error leaves that state unchanged.
     pub(crate) async fn apply(&mut self, change: &Change<M>) -> Result<bool> {
+        self.apply_updates(&change.requirements, &change.updates).await
+    }
+
+    /// Applies these updates like [`apply`](Self::apply).
+    pub(super) async fn apply_updates(
+        &mut self,
+        requirements: &[M::Requirement],
+        updates: &[M::Update],
+    ) -> Result<bool> {
         let record = &self.head.record;
         let before = record.metadata_location.as_str();
         // An intermediate state has no metadata file, and no entry in the metadata log.
         let metadata_location = (!self.has_changed()).then_some(before);
         let base = Some((&*self.metadata, metadata_location));
-        let Some(metadata) = M::apply(base, &change.requirements, &change.updates, &self.context)?
-        else {
+        let Some(metadata) = M::apply(base, requirements, updates, &self.context)? else {
             return Ok(false);
         };
         let (tabulars, warehouse) = (self.tabulars, self.warehouse);
@@ -96,9 +122,20 @@ impl<'a, M: TabularMetadata> CommitBuilder<'a, M> {
         Ok(true)
     }
 
+    /// Counts a rebase.
+    pub(super) fn record_rebase(&self, rebased: &std::result::Result<(), NotRebased>) {
+        let result = rebased.as_ref().map_or_else(NotRebased::name, |()| REBASED);
+        self.tabulars.core.pipeline().metrics.rebase(result);
+    }
+
+    /// Returns the directory of the next metadata file.
+    pub(super) fn metadata_directory(&self) -> String {
+        metadata_file::directory(self.metadata.location(), self.metadata.properties())
+    }
+
     /// Returns the final state, and the version to write. `None`: no commit had an effect.
     pub(crate) fn finish(self) -> (TabularState, Option<NewVersion>) {
-        let Self { head, metadata, context, locations, .. } = self;
+        let Self { head, metadata, context, locations, lists, .. } = self;
         let before = &head.record;
         let Some((location, metadata_location)) = locations else {
             return (TabularState::new(before, head.text.clone()), None);
@@ -121,6 +158,7 @@ impl<'a, M: TabularMetadata> CommitBuilder<'a, M> {
             parsed: Some(M::into_parsed(metadata)),
             outdated,
             publish: true,
+            lists,
         };
         (new.state(), Some(new))
     }

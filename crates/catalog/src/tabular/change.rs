@@ -16,6 +16,9 @@ pub struct Change<M: TabularMetadata> {
     pub requirements: Vec<M::Requirement>,
     /// Changes to it, in order.
     pub updates: Vec<M::Update>,
+    /// Whether the client declared that its appends do not depend on the state of their tables
+    /// (`Slateberg-Blind-Append`).
+    pub blind_append: bool,
 }
 
 impl<M: TabularMetadata> Change<M> {

@@ -6,8 +6,8 @@
 
 use uuid::Uuid;
 
+use super::append::Rebase;
 use super::change::{Change, CommitRequest};
-use super::groups::Grouped;
 use super::metadata::TabularMetadata;
 use super::state::TabularState;
 use super::target::{Creation, Target};
@@ -24,7 +24,7 @@ pub(super) const COMMIT_ATTEMPTS_MAX: usize = 16;
 
 impl Tabulars {
     /// Changes a table or view, or creates it if the commit requires that it does not exist.
-    pub(crate) async fn commit_tabular<M: Grouped>(
+    pub(crate) async fn commit_tabular<M: Rebase>(
         &self,
         cx: &RequestContext,
         change: Change<M>,
@@ -36,7 +36,7 @@ impl Tabulars {
     }
 
     /// Commits a change of one table or view. Evaluates it again on conflicts with other changes.
-    pub(super) async fn commit_one<M: Grouped>(
+    pub(super) async fn commit_one<M: Rebase>(
         &self,
         cx: &RequestContext,
         change: &Change<M>,

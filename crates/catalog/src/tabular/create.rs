@@ -127,7 +127,7 @@ impl Tabulars {
         cx: &RequestContext,
         change: Change<M>,
     ) -> Result<NewVersion> {
-        let Change { ident, requirements, updates } = change;
+        let Change { ident, requirements, updates, .. } = change;
         let namespace = self.free_name(&cx.warehouse, M::KIND, &ident).await?;
         let id = self.core.ids().random();
         let now_ms = self.core.now_ms();
@@ -174,6 +174,7 @@ impl Tabulars {
             parsed: Some(M::into_parsed(metadata.into())),
             outdated: Vec::new(),
             publish: true,
+            lists: Vec::new(),
         })
     }
 

@@ -16,13 +16,15 @@ use tracing::field::Empty;
 use tracing::{Span, instrument};
 use uuid::Uuid;
 
+use super::append::Rebase;
 use super::builder::CommitBuilder;
 use super::change::{Change, CommitRequest};
-use super::groups::{Grouped, Member, Outcome};
+use super::groups::{Member, Outcome};
 use super::head::Head;
 use super::metadata::TabularMetadata;
 use super::state::{NewVersion, TabularState};
 use crate::attributes::Enclosing;
+use crate::error::CommitConflict;
 use crate::pipeline::Write;
 use crate::pipeline::lanes::LaneGuard;
 use crate::pipeline::response::TransactionResponse;
@@ -59,20 +61,43 @@ struct EvaluatedGroup<M: TabularMetadata> {
 impl MemberOutcome {
     /// Evaluates a commit. Permissions are checked first, so that a rejection discloses nothing to
     /// a principal that may not commit.
-    async fn evaluate<M: TabularMetadata>(
+    async fn evaluate<M: Rebase>(
         builder: &mut CommitBuilder<'_, M>,
         member: &Member<M>,
         enclosing: &Enclosing,
     ) -> Self {
         let Member { cx, change, .. } = member;
         let applied = match builder.permit(&cx.operation, change, enclosing) {
-            Ok(permit) => builder.apply(change).await.map(|changed| (permit, changed)),
+            Ok(permit) => Self::apply(builder, member).await.map(|changed| (permit, changed)),
             Err(refused) => Err(refused),
         };
         match applied {
             Ok((permit, true)) => Self::Changed(permit),
             Ok((permit, false)) => Self::Unchanged(permit),
             Err(refusal) => Self::Refused { refusal, by_predecessor: builder.has_changed() },
+        }
+    }
+
+    /// Applies a commit, or rebases it if it conflicts with the state after its predecessors.
+    /// Returns whether it had an effect.
+    async fn apply<M: Rebase>(
+        builder: &mut CommitBuilder<'_, M>,
+        Member { change, append, .. }: &Member<M>,
+    ) -> Result<bool> {
+        let applied = builder.apply(change).await;
+        let (Err(Error::CommitFailed(CommitConflict::Requirement(refusal))), Some(append)) =
+            (&applied, append)
+        else {
+            return applied;
+        };
+        let rebased = M::rebase(builder, change, append).await;
+        builder.record_rebase(&rebased);
+        match rebased {
+            Ok(()) => Ok(true),
+            Err(reason) => {
+                let refusal = refusal.clone();
+                Err(Error::CommitFailed(CommitConflict::NotRebased { refusal, reason }))
+            }
         }
     }
 
@@ -91,16 +116,23 @@ impl Tabulars {
         target = TARGET, name = "commit", level = "debug", skip_all,
         fields(slateberg.commit.group.size = Empty)
     )]
-    pub(super) async fn commit_in_group<M: Grouped>(
+    pub(super) async fn commit_in_group<M: Rebase>(
         &self,
         cx: &RequestContext,
         id: Uuid,
         change: Change<M>,
         request: CommitRequest,
     ) -> Outcome {
+        let append = M::prepare_append(self, cx, id, &change).await?;
         let (sender, receiver) = oneshot::channel();
-        let member =
-            Member { cx: cx.clone(), change, request, outcome: sender, span: Span::current() };
+        let member = Member {
+            cx: cx.clone(),
+            change,
+            append,
+            request,
+            outcome: sender,
+            span: Span::current(),
+        };
         if let Some(leader) = M::groups(&self.groups).join(id, member)? {
             let waiting = self.core.pipeline().phase(CommitPhase::Wait);
             let entered = self.core.pipeline().lanes.enter(vec![id]).await;
@@ -119,7 +151,7 @@ impl Tabulars {
     }
 
     /// Evaluates and commits a group, and sends each member its outcome.
-    async fn commit_group<M: Grouped>(
+    async fn commit_group<M: Rebase>(
         &self,
         warehouse: &Warehouse,
         id: Uuid,
@@ -171,7 +203,7 @@ impl Tabulars {
 
     /// Evaluates the members in order. If the table or view does not exist, responds to all members
     /// and returns `None`.
-    async fn evaluate<M: Grouped>(
+    async fn evaluate<M: Rebase>(
         &self,
         warehouse: &Warehouse,
         id: Uuid,
@@ -200,7 +232,7 @@ impl Tabulars {
 
     /// Returns the state of the table or view. For each member whose name still refers to it, also
     /// returns the attributes of the enclosing namespaces.
-    async fn named_head<M: Grouped>(
+    async fn named_head<M: Rebase>(
         &self,
         warehouse: &Warehouse,
         id: Uuid,
@@ -232,7 +264,7 @@ impl Tabulars {
 
     /// Commits the version of a group in one transaction and returns the lanes. Returns `None` if
     /// another request has changed the table or view after the evaluation.
-    async fn write_group<M: Grouped>(
+    async fn write_group<M: Rebase>(
         &self,
         group: &EvaluatedGroup<M>,
         lanes: LaneGuard,
@@ -258,7 +290,7 @@ impl Tabulars {
         Ok(committed.await?.map(|committed| committed.lanes))
     }
 
-    fn records_of_group<M: Grouped>(&self, group: &EvaluatedGroup<M>) -> Result<RequestRecords> {
+    fn records_of_group<M: Rebase>(&self, group: &EvaluatedGroup<M>) -> Result<RequestRecords> {
         let EvaluatedGroup { members, state, new } = group;
         let mut records = RequestRecords::default();
         for (member, outcome) in members.iter().filter(|(_, outcome)| outcome.permit().is_some()) {

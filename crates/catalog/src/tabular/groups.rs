@@ -2,13 +2,14 @@
 //! members.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::Span;
 use uuid::Uuid;
 
+use super::append::prepared::PreparedAppend;
 use super::change::{Change, CommitRequest};
 use super::metadata::TabularMetadata;
 use super::state::TabularState;
@@ -29,6 +30,8 @@ pub(super) type Outcome = Result<Option<TabularState>>;
 pub(super) struct Member<M: TabularMetadata> {
     pub(super) cx: RequestContext,
     pub(super) change: Change<M>,
+    /// The append of the commit, if the server may rebase it.
+    pub(super) append: Option<Arc<PreparedAppend>>,
     pub(super) request: CommitRequest,
     pub(super) outcome: oneshot::Sender<Outcome>,
     /// The span of this commit, which is linked to the leader's.

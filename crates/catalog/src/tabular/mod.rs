@@ -2,6 +2,7 @@
 //! that each commit replaces with a new version.
 //! [`TabularMetadata`](metadata::TabularMetadata) contains the differences.
 
+pub(crate) mod append;
 pub(crate) mod builder;
 pub(crate) mod change;
 pub(crate) mod commit;
@@ -23,6 +24,7 @@ pub(crate) mod write;
 
 use std::sync::Arc;
 
+use self::append::lists::ManifestLists;
 use self::delegation::Delegations;
 use self::groups::CommitGroups;
 use crate::core::Core;
@@ -39,6 +41,7 @@ pub struct Tabulars {
     listings: Listings,
     delegations: Delegations,
     pub(crate) jobs: Jobs,
+    manifest_lists: Arc<ManifestLists>,
 }
 
 impl Tabulars {
@@ -54,11 +57,13 @@ impl Tabulars {
             listings: listings.clone(),
             delegations: delegations.clone(),
             jobs: jobs.clone(),
+            manifest_lists: Arc::default(),
         }
     }
 
     /// Collects the metrics of waiting commits.
     pub(crate) fn collect(&self, into: &mut Collection) {
         self.groups.collect(into);
+        self.manifest_lists.collect(into);
     }
 }

@@ -211,5 +211,13 @@ fn registered(
     record: TabularRecord,
     text: SegmentedJson,
 ) -> NewVersion {
-    NewVersion { before, record, text, parsed: None, outdated: Vec::new(), publish: false }
+    NewVersion {
+        before,
+        record,
+        text,
+        parsed: None,
+        outdated: Vec::new(),
+        publish: false,
+        lists: Vec::new(),
+    }
 }

@@ -2,18 +2,19 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use uuid::Uuid;
 
 use crate::location_index::further_paths;
 use crate::lookup::FoundTabular;
 use crate::pipeline::NewFile;
-use crate::pipeline::file::MetadataFile;
+use crate::pipeline::file::{FileContent, WarehouseFile};
 use crate::version_cache::{CachedVersion, ParsedMetadata};
 use slateberg_model::ident::TabularKind;
 use slateberg_model::segmented_json::SegmentedJson;
 use slateberg_model::warehouse::Warehouse;
 use slateberg_store::keys::{PublicationKey, TabularNameKey};
-use slateberg_store::records::TabularRecord;
+use slateberg_store::records::{PromisedList, TabularRecord};
 
 /// The state of a table or view in a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,6 +61,16 @@ pub(crate) struct NewVersion {
     pub(crate) outdated: Vec<String>,
     /// Whether to write its metadata file. `false`: the file exists already.
     pub(crate) publish: bool,
+    /// Manifest lists to write.
+    pub(crate) lists: Vec<NewManifestList>,
+}
+
+/// A manifest list that a change writes.
+pub(crate) struct NewManifestList {
+    /// The part that the store keeps until the file is written.
+    pub(crate) promise: PromisedList,
+    /// The file.
+    pub(crate) content: Bytes,
 }
 
 /// The state that a new version replaces.
@@ -81,18 +92,24 @@ impl NewVersion {
         TabularState::new(&self.record, self.text.clone())
     }
 
-    /// Returns the metadata file to publish and the entry to cache.
+    /// Returns the files to publish and the entry to cache.
     pub(crate) fn file(&self) -> NewFile {
-        let file = self.publish.then(|| MetadataFile {
-            warehouse: self.record.warehouse,
+        let warehouse = self.record.warehouse;
+        let metadata = self.publish.then(|| WarehouseFile {
+            warehouse,
             location: self.record.metadata_location.clone(),
-            text: self.text.clone(),
+            content: FileContent::Metadata(self.text.clone()),
+        });
+        let lists = self.lists.iter().map(|list| WarehouseFile {
+            warehouse,
+            location: list.promise.location.clone(),
+            content: FileContent::ManifestList(list.content.clone()),
         });
         let cached = self
             .parsed
             .clone()
             .map(|parsed| CachedVersion { text: self.text.clone(), parsed: Some(parsed) });
-        NewFile { key: self.key(), file, cached }
+        NewFile { key: self.key(), files: metadata.into_iter().chain(lists).collect(), cached }
     }
 }
 

@@ -165,7 +165,8 @@ fn put_version(t: &Transaction, new: &NewVersion) -> Result<()> {
     t.put_document(record.id, before.as_ref().map(|before| &before.text), &document)?;
     if new.publish {
         let metadata_location = record.metadata_location.clone();
-        t.put(&new.key(), &Publication { metadata_location })?;
+        let lists = new.lists.iter().map(|list| list.promise.clone()).collect();
+        t.put(&new.key(), &Publication { metadata_location, lists })?;
     }
     Ok(())
 }

@@ -16,7 +16,10 @@ use slateberg_store::keys::{
     ApiKeyKey, GrantKey, Key, NamespaceKey, PolicyKey, StoreKey, TabularKey, WarehouseKey,
 };
 use slateberg_store::read::{KeyRange, StoreRead};
-use slateberg_store::records::{FORMAT_VERSION, NamespaceRecord, TabularRecord};
+use slateberg_store::records::{FORMAT_WITH_UUIDS, NamespaceRecord, TabularRecord};
+
+/// Oldest format whose exported records are those of the newest format.
+const EXPORTED_FORMAT_MIN: u32 = FORMAT_WITH_UUIDS;
 
 /// Number of tables and views that one scan reads.
 const BATCH: usize = 256;
@@ -72,7 +75,7 @@ pub async fn export(
     let format =
         format.ok_or_else(|| Error::Refused("there is no catalog in the store".to_owned()))?;
     format.check()?;
-    if format.format_version != format.newest() {
+    if format.format_version < EXPORTED_FORMAT_MIN {
         return Err(format_error(format.format_version));
     }
     let mut lines = Lines { out, counts: Counts::default() };
@@ -271,7 +274,7 @@ async fn tabular(
 
 fn format_error(found: u32) -> Error {
     Error::Refused(format!(
-        "the store or checkpoint has format version {found}, and this slateberg exports only {FORMAT_VERSION}: start \
+        "the store or checkpoint has format version {found}, and this slateberg exports {EXPORTED_FORMAT_MIN} and later: start \
          a server on the store, which upgrades it, or restore the checkpoint first"
     ))
 }

@@ -221,7 +221,7 @@ async fn tabular(
         // The next start writes the file if it is missing or has different content.
         let key = PublicationKey { id: line.id, version: line.version };
         let metadata_location = line.metadata_location.clone();
-        t.put(&key, &Publication { metadata_location })?;
+        t.put(&key, &Publication { metadata_location, lists: Vec::new() })?;
     }
     Ok(())
 }

@@ -1,0 +1,115 @@
+//! Manifest lists of rebased appends: a commit is acknowledged once its list exists, and a list
+//! that a crash prevented is written by the next start.
+
+use object_store::ObjectStoreExt;
+use object_store::path::Path;
+use serde_json::json;
+
+use crate::scene::{Scene, TIMEOUT, within};
+use crate::support::appends::{LoadedTable, TABLE};
+use crate::support::faults::{Fault, METADATA_FILES, Verb};
+use crate::support::fsck::assert_sound;
+use crate::support::table::set_property;
+
+/// Part of the name of all lists that the server writes.
+const LISTS: &str = "-0-";
+
+/// Returns a catalog whose table has one snapshot, and the empty state before it.
+async fn with_snapshot() -> (Scene, LoadedTable) {
+    let scene = Scene::new().await;
+    let all = vec![set_property("slateberg.append-rebase", "all")];
+    scene.app.commit("ns", "t", vec![], all).await.expect(200);
+    let empty = LoadedTable::load(&scene.app).await;
+    empty.append(&scene.app, 1).await.commit(&scene.app).await.expect(200);
+    (scene, empty)
+}
+
+/// Asserts that the table has these snapshots, and that each of them has the manifests of the
+/// snapshots up to it.
+async fn assert_snapshots(scene: &Scene, ids: &[i64]) {
+    let table = LoadedTable::load(&scene.app).await;
+    let found: Vec<_> =
+        table.snapshots().iter().filter_map(|it| it["snapshot-id"].as_i64()).collect();
+    assert_eq!(found, ids);
+    for (number, snapshot) in (1..).zip(table.snapshots()) {
+        let manifests = table.manifests(&scene.app, snapshot).await;
+        let mut added: Vec<_> = manifests.iter().map(|it| it.added_snapshot_id).collect();
+        added.sort_by_key(|id| ids.iter().position(|it| it == id));
+        assert_eq!(added, ids[..number], "{snapshot}");
+    }
+    assert_sound(scene.bucket.clone()).await;
+}
+
+#[tokio::test]
+async fn failed_put_of_a_list_is_retried_until_it_succeeds() {
+    for fault in [Fault::Fail, Fault::LoseResponse] {
+        let (scene, empty) = with_snapshot().await;
+        let append = empty.append(&scene.app, 2).await;
+        scene.faults.inject_times(Verb::Put, LISTS, fault, 2);
+        append.commit(&scene.app).await.expect(200);
+        assert_eq!(scene.faults.remaining(), 0, "both puts were affected");
+        assert_snapshots(&scene, &[1, 2]).await;
+    }
+}
+
+#[tokio::test]
+async fn rebased_append_is_invisible_until_its_list_is_written() {
+    let (scene, empty) = with_snapshot().await;
+    let append = empty.append(&scene.app, 2).await;
+    scene.faults.inject(Verb::Put, LISTS, Fault::Hang);
+    append.commit(&scene.app).await.expect_error(500, "CommitStateUnknownException");
+    scene.app.get(TABLE).await.expect(503);
+    scene.faults.lift();
+    within(TIMEOUT, "publishing", async { while scene.app.get(TABLE).await.status != 200 {} })
+        .await;
+    append.commit(&scene.app).await.expect(200);
+    assert_snapshots(&scene, &[1, 2]).await;
+}
+
+#[tokio::test]
+async fn lists_that_a_crash_prevented_are_written_by_the_next_start() {
+    for hanging in [LISTS, METADATA_FILES] {
+        let (scene, empty) = with_snapshot().await;
+        let mut appends = Vec::new();
+        for id in [2, 3, 4] {
+            appends.push(empty.append(&scene.app, id).await);
+        }
+        scene.faults.inject(Verb::Put, hanging, Fault::Hang);
+        let commits = appends.iter().map(|append| append.commit(&scene.app));
+        let responses = futures::future::join_all(commits).await;
+        assert!(responses.iter().all(|response| response.status != 200), "{hanging}");
+        let scene = scene.crash().await;
+        let table = LoadedTable::load(&scene.app).await;
+        let ids: Vec<_> =
+            table.snapshots().iter().filter_map(|it| it["snapshot-id"].as_i64()).collect();
+        assert!(ids.len() >= 2, "at least the first group is durable: {ids:?}");
+        assert_snapshots(&scene, &ids).await;
+        // Clients that send their commits again find them, or add them.
+        for append in &appends {
+            append.commit(&scene.app).await.expect(200);
+        }
+        let table = LoadedTable::load(&scene.app).await;
+        let mut ids: Vec<_> =
+            table.snapshots().iter().filter_map(|it| it["snapshot-id"].as_i64()).collect();
+        assert_snapshots(&scene, &ids).await;
+        ids.sort_unstable();
+        assert_eq!(ids, [1, 2, 3, 4]);
+    }
+}
+
+#[tokio::test]
+async fn damaged_list_of_an_earlier_run_is_replaced() {
+    let (scene, empty) = with_snapshot().await;
+    let append = empty.append(&scene.app, 2).await;
+    scene.faults.inject(Verb::Put, METADATA_FILES, Fault::Hang);
+    append.commit(&scene.app).await.expect_error(500, "CommitStateUnknownException");
+    let files = scene.app.files(empty.location()).await;
+    let list = files.iter().find(|file| file.contains(LISTS)).expect("the list is written");
+    scene.faults.kill();
+    let path = Path::from(list.trim_start_matches("memory:///"));
+    scene.bucket.put(&path, "Obj".into()).await.expect("it is written");
+    let scene = Scene::on(scene.bucket).await;
+    assert_snapshots(&scene, &[1, 2]).await;
+    let commit = json!({ "requirements": [], "updates": [set_property("a", "1")] });
+    scene.app.post(TABLE, commit).await.expect(200);
+}
