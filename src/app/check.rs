@@ -15,7 +15,7 @@ use slateberg_runtime::dependencies::Dependencies;
 use slateberg_runtime::error::BuildError;
 use slateberg_runtime::issuers::read_file;
 use slateberg_runtime::locations;
-use slateberg_runtime::policies;
+use slateberg_runtime::policies::{self, FilePolicies};
 use slateberg_runtime::state::State;
 use slateberg_runtime::warehouses::{self, ConfiguredLocations};
 use slateberg_telemetry::otlp;
@@ -31,6 +31,8 @@ pub struct Findings {
     pub is_of_settings: bool,
     /// The effective configuration, as label and value, for operators.
     pub summary: Vec<(&'static str, String)>,
+    /// The policies of the configured files, for the start that follows.
+    pub policies: Option<FilePolicies>,
 }
 
 impl Findings {
@@ -209,15 +211,18 @@ fn access(settings: &Settings, findings: &mut Findings) {
         (false, false) => format!("API keys, tokens of {}", issuers.join(", ")),
     };
     findings.summarize("access", value);
-    let read = policies::read(&settings.authz.policy_paths);
-    let Some(files) = findings.record_file("authz.policy_paths", read) else { return };
-    match policies::build(&files, &[]) {
-        Ok(set) => {
-            findings.summarize("policies", format!("{} in {} files", set.len(), files.len()))
+    match FilePolicies::load(&settings.authz) {
+        Ok(policies) => {
+            let text = format!("{} in {} files", policies.set.len(), policies.files.len());
+            findings.summarize("policies", text);
+            findings.policies = Some(policies);
         }
-        Err(problems) => problems.iter().for_each(|problem| {
+        Err(policies::Error::Invalid(problems)) => problems.iter().for_each(|problem| {
             findings.record_file::<()>("authz.policy_paths", Err(problem));
         }),
+        Err(error) => {
+            findings.record_file::<()>("authz.policy_paths", Err(error));
+        }
     }
 }
 

@@ -70,6 +70,7 @@ impl Serve {
                 return Err(Failure::new(checked.exit(), message.trim_end()));
             }
             let LoadedSettings { settings, warnings, .. } = checked.read;
+            let dependencies = Dependencies { policies: checked.findings.policies, ..dependencies };
             let traces = Traces::new(&settings.telemetry.otlp);
             let traces = traces.map_err(|error| Failure::new(Exit::Settings, error))?;
             let initialized = logs::init(&settings.log, traces.as_ref());

@@ -9,7 +9,7 @@ use super::error::{BuildError, at_state};
 use super::issuers;
 use super::lock::DataDirLock;
 use super::metrics::CatalogMetrics;
-use super::policies;
+use super::policies::{self, FilePolicies};
 use super::start_log::logged;
 use super::state::State;
 use super::warehouses::{self, WarehouseInputs};
@@ -18,7 +18,6 @@ use slateberg_authn::{self as authn, Authenticator};
 use slateberg_authz::action::Maintain;
 use slateberg_authz::authority::Authority;
 use slateberg_authz::permit::{Permit, Task};
-use slateberg_authz::policy_set::PolicySet;
 use slateberg_authz::schema::Schema;
 use slateberg_base::progress::Progress;
 use slateberg_base::secret::Secret;
@@ -71,7 +70,7 @@ impl Runtime {
 
     async fn start(
         settings: Settings,
-        dependencies: Dependencies,
+        mut dependencies: Dependencies,
         progress: Progress,
     ) -> Result<Self, BuildError> {
         let contradictions = settings.contradictions();
@@ -85,7 +84,10 @@ impl Runtime {
         let settings = settings.with_memory_shares();
         let files = StartFiles {
             issuers: read_issuers(&settings)?,
-            policies: policies::from_files(&settings.authz)?,
+            policies: match dependencies.policies.take() {
+                Some(policies) => policies,
+                None => FilePolicies::load(&settings.authz)?,
+            },
             bootstrap_key: settings.authn.bootstrap_key().map_err(BuildError::Setting)?,
             audit: Arc::new(AuditLog::open(&settings.audit)?),
             exporter: Exporter::new(&settings.telemetry.otlp, &dependencies.clock)?,
@@ -137,7 +139,7 @@ impl Runtime {
         };
         let served = warehouses::open_all(&opening, &store, &stores).await?;
         let (policy_sources, authority) =
-            with_stored_policies(&store, policies, settings.authz.decisions_max).await?;
+            with_stored_policies(&store, policies, &settings.authz).await?;
         let authn_store = store.clone();
         let (clock, ids) = (Arc::clone(&dependencies.clock), Arc::clone(&dependencies.ids));
         let catalog = Catalog::new(Parts {
@@ -212,26 +214,27 @@ async fn open_store(
 /// Builds the policies from the files and the policies created at run time.
 async fn with_stored_policies(
     store: &Store,
-    (sources, set_of_files): (Sources, PolicySet),
-    decisions_max: usize,
+    policies: FilePolicies,
+    settings: &slateberg_authz::settings::Settings,
 ) -> Result<(Sources, Arc<Authority>), BuildError> {
-    let book = PolicySnapshot::read(&store.durable()).await;
-    let book = Arc::new(book.map_err(BuildError::PolicySnapshot)?);
+    let stored = PolicySnapshot::read(&store.durable()).await;
+    let stored = Arc::new(stored.map_err(BuildError::PolicySnapshot)?);
+    let sources = policies.sources(settings);
     if !sources.stored_in_force {
-        let (policies, grants) = (book.policies.len(), book.grants.len());
+        let (policies, grants) = (stored.policies.len(), stored.grants.len());
         tracing::warn!(
             policies,
             grants,
             "authz.stored_policies is false: stored policies are not in force"
         );
     }
-    let sources = Sources { book, ..sources };
+    let sources = Sources { book: stored, ..sources };
     let set = if sources.are_only_files() {
-        set_of_files
+        policies.set
     } else {
         sources.build(Arc::new(Schema::bundled())).map_err(policies::Error::Invalid)?
     };
-    Ok((sources, Arc::new(Authority::new(set, decisions_max))))
+    Ok((sources, Arc::new(Authority::new(set, settings.decisions_max))))
 }
 
 /// Completes publications that an earlier process began.
@@ -268,8 +271,7 @@ async fn finish_publications(
 /// Inputs from files and settings, read before the store is opened.
 struct StartFiles {
     issuers: Issuers,
-    /// The policy files, and the set built from them.
-    policies: (Sources, PolicySet),
+    policies: FilePolicies,
     /// The configured admin key for the first start, used instead of a generated one.
     bootstrap_key: Option<Secret>,
     audit: Arc<AuditLog>,

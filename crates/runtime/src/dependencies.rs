@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::policies::FilePolicies;
 use slateberg_base::clock::{Clock, SystemClock};
 use slateberg_base::ids::{Ids, RandomIds};
 use slateberg_objects::open::{Opener, opener};
@@ -14,10 +15,17 @@ pub struct Dependencies {
     pub clock: Arc<dyn Clock>,
     /// The generator of ids.
     pub ids: Arc<dyn Ids>,
+    /// The policies of the configured files, if the caller has loaded them already.
+    pub policies: Option<FilePolicies>,
 }
 
 impl Default for Dependencies {
     fn default() -> Self {
-        Self { opener: opener(), clock: Arc::new(SystemClock), ids: Arc::new(RandomIds) }
+        Self {
+            opener: opener(),
+            clock: Arc::new(SystemClock),
+            ids: Arc::new(RandomIds),
+            policies: None,
+        }
     }
 }

@@ -14,7 +14,7 @@ use super::dependencies::Dependencies;
 use super::error::{BuildError, at_state};
 use super::locations;
 use super::lock::DataDirLock;
-use super::policies;
+use super::policies::{self, FilePolicies};
 use super::state::State;
 use slateberg_authz::action::Maintain;
 use slateberg_authz::permit::{Permit, Task};
@@ -184,7 +184,8 @@ impl OfflineWriter {
         settings: &Settings,
         dependencies: &Dependencies,
     ) -> Result<Self, OfflineError> {
-        let (sources, _) = policies::from_files(&settings.authz).map_err(BuildError::Policies)?;
+        let policies = FilePolicies::load(&settings.authz).map_err(BuildError::Policies)?;
+        let sources = policies.sources(&settings.authz);
         let audit = Arc::new(AuditLog::open(&settings.audit).map_err(BuildError::Audit)?);
         let lock = lock_data_dir(settings)?;
         let state = State::offline(settings, dependencies).await?;

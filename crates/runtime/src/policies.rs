@@ -57,13 +57,29 @@ pub fn read(paths: &[PathBuf]) -> Result<Vec<PolicyFile>, Error> {
     Ok(files)
 }
 
-/// Reads the configured policy files, and builds a set from them. They must be valid on their own,
-/// so that an error is found before the store is opened.
-pub(crate) fn from_files(settings: &Settings) -> Result<(Sources, PolicySet), Error> {
-    let files = read(&settings.policy_paths)?;
-    let set = build(&files, &[]).map_err(Error::Invalid)?;
-    let stored_in_force = settings.stored_policies;
-    Ok((Sources { files: Arc::new(files), stored_in_force, ..Sources::default() }, set))
+/// The configured policy files, and the set built from them.
+#[derive(Debug)]
+pub struct FilePolicies {
+    /// The files.
+    pub files: Arc<Vec<PolicyFile>>,
+    /// The set. Building it takes most of the time of a start.
+    pub set: PolicySet,
+}
+
+impl FilePolicies {
+    /// Reads the configured policy files, and builds a set from them. They must be valid on their
+    /// own, so that an error is found before the store is opened.
+    pub fn load(settings: &Settings) -> Result<Self, Error> {
+        let files = read(&settings.policy_paths)?;
+        let set = build(&files, &[]).map_err(Error::Invalid)?;
+        Ok(Self { files: Arc::new(files), set })
+    }
+
+    /// Returns the sources of the policies in force, without those of the store.
+    pub(crate) fn sources(&self, settings: &Settings) -> Sources {
+        let (files, stored_in_force) = (Arc::clone(&self.files), settings.stored_policies);
+        Sources { files, stored_in_force, ..Sources::default() }
+    }
 }
 
 /// Builds a policy set from these files and grants. Errors if any of them is invalid.
