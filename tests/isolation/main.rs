@@ -8,6 +8,7 @@
 //!   dropped, renamed, changed and read.
 //! - [`chains`] checks longer histories of commits to few tables, whose snapshots show their order.
 //! - [`moving_tables`] forces a read and a rename to overlap.
+//! - [`rebased_appends`] checks appends of writers with stale states.
 //! - [`records`] reads the store's in-process caches concurrently with a writer.
 //!
 //! `SLATEBERG_ISOLATION_SEEDS` sets the number of histories of each kind, and
@@ -31,4 +32,5 @@ mod chain_checker;
 mod chains;
 mod moving_tables;
 mod names;
+mod rebased_appends;
 mod records;

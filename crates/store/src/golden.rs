@@ -73,6 +73,10 @@ const RECORDS: &[(&str, &str)] = &[
         r#"{"metadata_location":"file:///data/ns/t/metadata/00001.metadata.json"}"#,
     ),
     (
+        "400197a0000000700080000000000000300000000000000007",
+        r#"{"metadata_location":"m","lists":[{"location":"l","format_version":3,"snapshot_id":5,"parent_snapshot_id":4,"sequence_number":6,"first_row_id":7,"own":[{"path":"p","length":8,"spec-id":0,"content":0,"sequence-number":6,"min-sequence-number":6,"added-snapshot-id":5,"added-files-count":1,"existing-files-count":0,"deleted-files-count":0,"added-rows-count":9,"existing-rows-count":0,"deleted-rows-count":0,"partitions":[{"contains-null":false,"contains-nan":null,"lower-bound":[0,97],"upper-bound":null}],"key-metadata":null,"first-row-id":7}],"onto":"k"}]}"#,
+    ),
+    (
         "410197a000000070008000000000000050",
         r#"{"warehouse":"0197a000-0000-7000-8000-000000000010","files":{"listed":["a","b"]},"created_ms":1700000000000,"progress":{"started_ms":null,"done":0,"total":null,"kept":0,"bytes":0,"position":null,"cutoff_ms":null,"found":[]},"failures":0,"next_try_ms":0}"#,
     ),

@@ -139,7 +139,7 @@ pub(super) const UUIDS: Rules = Rules {
 pub(super) const PUBLICATIONS: Rules = Rules {
     name: "publications",
     key: "id, version",
-    value: "location of a metadata file that may be missing",
+    value: "locations of a metadata file and of manifest lists that may be missing",
     check: Check::Publications,
     restore: RestoreRule::Markers,
     clone: CloneRule::Share,
