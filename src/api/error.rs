@@ -102,7 +102,8 @@ fn status(kind: Kind) -> StatusCode {
         | Kind::NoSuchFile
         | Kind::NoSuchPolicy
         | Kind::NoSuchJob
-        | Kind::NoSuchCheckpoint => StatusCode::NOT_FOUND,
+        | Kind::NoSuchCheckpoint
+        | Kind::NoSuchDropped => StatusCode::NOT_FOUND,
         Kind::AlreadyExists
         | Kind::NamespaceNotEmpty
         | Kind::WarehouseNotEmpty

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
-use axum::routing::{MethodRouter, get, post};
+use axum::routing::{MethodRouter, delete, get, post};
 
 use super::admission::Admission;
 use super::cors::Cors;
@@ -13,7 +13,7 @@ use super::iceberg::{
     config, files, metrics, namespaces, table_commit, tables, transactions, views,
 };
 use super::management::{
-    api_keys, checkpoints, encryption, explain, grants, jobs, openapi, policies, server,
+    api_keys, checkpoints, dropped, encryption, explain, grants, jobs, openapi, policies, server,
     warehouses, whoami,
 };
 use super::oauth;
@@ -158,7 +158,7 @@ fn catalog_routes() -> [(&'static str, MethodRouter<ApiState>); 16] {
 }
 
 /// The routes of the management API.
-fn management_routes() -> [(&'static str, MethodRouter<ApiState>); 25] {
+fn management_routes() -> [(&'static str, MethodRouter<ApiState>); 28] {
     [
         ("/openapi.json", get(openapi::document)),
         ("/whoami", get(whoami::whoami)),
@@ -178,6 +178,9 @@ fn management_routes() -> [(&'static str, MethodRouter<ApiState>); 25] {
             "/warehouses/{name}",
             get(warehouses::load).put(warehouses::update).delete(warehouses::delete),
         ),
+        ("/dropped", get(dropped::list)),
+        ("/dropped/undrop", post(dropped::undrop)),
+        ("/dropped/{id}", delete(dropped::delete)),
         ("/jobs", get(jobs::list).post(jobs::start)),
         ("/jobs/{id}", get(jobs::load)),
         ("/jobs/{id}/cancel", post(jobs::cancel)),

@@ -17,6 +17,7 @@ pub mod clone;
 pub mod completions;
 pub mod config;
 pub mod doctor;
+pub mod dropped;
 mod duration;
 pub mod encryption;
 pub mod exit;
@@ -77,6 +78,10 @@ enum Command {
     Ls(ls::Ls),
     /// Show a table: size, snapshots, schema and last write
     Table(table::Table),
+    /// Restore a dropped table or view
+    Undrop(dropped::Undrop),
+    /// List dropped tables and views, and delete them for good
+    Dropped(dropped::Dropped),
     /// Create, list and revoke API keys
     Key(key::Key),
     /// Create, list, show, change and delete warehouses
@@ -158,6 +163,8 @@ impl Cli {
             Command::Man(man) => man.run(),
             Command::Ls(ls) => ls.run(),
             Command::Table(table) => table.run(),
+            Command::Undrop(undrop) => undrop.run(),
+            Command::Dropped(dropped) => dropped.run(),
         }
     }
 }

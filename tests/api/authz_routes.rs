@@ -50,7 +50,7 @@ const ROLES: [&str; 8] =
     ["admin", "writer", "reader", "auditor", "team", "others", "browser", "nobody"];
 
 /// Routes as in the specification, some of them in several variants.
-const ROUTES: [(&str, &str); 83] = [
+const ROUTES: [(&str, &str); 86] = [
     ("GET /v1/config", ""),
     ("GET /v1/{prefix}/namespaces", ""),
     ("GET /v1/{prefix}/namespaces", "below one"),
@@ -119,6 +119,9 @@ const ROUTES: [(&str, &str); 83] = [
     ("PUT /management/v1/warehouses/{name}", ""),
     ("DELETE /management/v1/warehouses/{name}", ""),
     ("DELETE /management/v1/warehouses/{name}", "of nobody"),
+    ("GET /management/v1/dropped", ""),
+    ("POST /management/v1/dropped/undrop", ""),
+    ("DELETE /management/v1/dropped/{id}", ""),
     ("GET /management/v1/jobs", ""),
     ("POST /management/v1/jobs", ""),
     ("GET /management/v1/jobs/{id}", ""),
@@ -145,6 +148,7 @@ struct RouteResources {
     number: usize,
     table: String,
     view: String,
+    dropped: String,
 }
 
 impl RouteResources {
@@ -158,8 +162,15 @@ impl RouteResources {
         app.post("/v1/default/namespaces/hr/tables", hr).await.expect(200);
         let view = create_view(&format!("v{number}"));
         let view = app.post(&format!("{sales}/views"), view).await.expect(200);
+        let dropped = create_table(&format!("d{number}"));
+        let dropped = app.post(&format!("{sales}/tables"), dropped).await.expect(200);
+        app.delete(&format!("{sales}/tables/d{number}")).await.expect(204);
+        let location = dropped.body["metadata"]["location"].as_str().expect("a location");
+        // The catalog generated the location: the id is its last part.
+        let (_, dropped) = location.rsplit_once('-').expect("it has an id");
+        let dropped = dropped.to_owned();
         let file = |body: &Value| body["metadata-location"].as_str().expect("a file").to_owned();
-        Self { number, table: file(&table.body), view: file(&view.body) }
+        Self { number, table: file(&table.body), view: file(&view.body), dropped }
     }
 
     /// Returns the request that tests a route with these resources.
@@ -180,7 +191,7 @@ impl RouteResources {
             .replace("{to}", "0")
             .replace("{name}", if variant == "of nobody" { "nothing" } else { "default" })
             .replace("{checkpoint}", ID)
-            .replace("{id}", ID);
+            .replace("{id}", if template.contains("dropped") { &self.dropped } else { ID });
         match variant {
             "below one" if method == "GET" => path.push_str("?parent=sales"),
             "purge" => path.push_str("?purgeRequested=true"),
@@ -250,6 +261,7 @@ impl RouteResources {
             "jobs" => json!({
                 "kind": "orphan-removal", "resource": format!("table:default/sales/t{n}"),
             }),
+            "undrop" => json!({ "resource": format!("table:default/sales/d{n}") }),
             "api-keys" => json!({ "name": format!("key{n}") }),
             "policies" => policy(&format!("p{n}")),
             "{id}" if template.contains("policies") => policy(ID),

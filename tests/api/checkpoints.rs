@@ -147,6 +147,49 @@ async fn restore_returns_the_whole_state_and_can_be_undone() {
 }
 
 #[tokio::test]
+async fn restore_brings_dropped_tables_back_with_their_metadata_files() {
+    let app = TestApp::new().await;
+    app.create_namespace(&["ns"]).await;
+    let path = |table: &str| format!("/v1/namespaces/ns/tables/{table}");
+    let (dropped, undrop) = ("/management/v1/dropped", "/management/v1/dropped/undrop");
+    let request = |table: &str| json!({ "resource": format!("table:default/ns/{table}") });
+    for table in ["t", "purged", "live"] {
+        app.create_table("ns", table).await;
+    }
+    let file = app.get(&path("purged")).await.body["metadata-location"].clone();
+    let file = file.as_str().expect("a location").to_owned();
+    for table in ["t", "purged"] {
+        app.delete(&path(table)).await.expect(204);
+    }
+    keep(&app, "before").await;
+    app.post(undrop, request("t")).await.expect(200);
+    app.commit("ns", "t", vec![], vec![set_property("a", "1")]).await.expect(200);
+    let after = app.get(TABLE).await.expect(200).header("etag").to_owned();
+    app.delete(&path("live")).await.expect(204);
+    let listed = app.get(dropped).await.expect(200).body["dropped"].clone();
+    let listed = listed.as_array().expect("a list").iter();
+    let purged = listed.into_iter().find(|it| it["resource"] == "table:default/ns/purged");
+    let id = purged.expect("it is listed")["id"].as_str().expect("an id").to_owned();
+    app.delete(&format!("{dropped}/{id}?purge=true")).await.expect(204);
+    app.app.runtime.catalog.jobs().run_jobs().await.expect("jobs run");
+    assert!(app.file(&file).await.is_none(), "the purge deleted the metadata file");
+
+    let (app, _) = restored(app, "before").await;
+    app.get(&path("live")).await.expect(200);
+    app.get(TABLE).await.expect(404);
+    for table in ["t", "purged"] {
+        app.post(undrop, request(table)).await.expect(200);
+        let metadata = app.get(&path(table)).await.expect(200).body["metadata"].clone();
+        assert_eq!(metadata["properties"]["a"], Value::Null);
+    }
+    assert!(app.file(&file).await.is_some(), "the start wrote the metadata file again");
+    app.commit("ns", "t", vec![], vec![set_property("a", "2")]).await.expect(200);
+    assert_ne!(app.get(TABLE).await.expect(200).header("etag"), after);
+    app.app.runtime.catalog.close().await.expect("the catalog closes");
+    assert_sound(Arc::clone(&app.bucket)).await;
+}
+
+#[tokio::test]
 async fn version_numbers_are_not_reused_after_a_restore() {
     let app = app_with_content().await;
     keep(&app, "before").await;

@@ -270,7 +270,8 @@ async fn metadata_files_that_another_registration_needs_are_not_cleaned_up() {
     assert_eq!(app.app.runtime.catalog.jobs().run_jobs().await.expect("jobs run"), 1);
     assert!(app.file(&first).await.is_some(), "the second table has the file in its metadata log");
     assert!(jobs(&app).await.is_empty(), "small jobs are not kept");
-    app.delete("/v1/namespaces/ns/tables/second").await.expect(204);
+    let unregister = "/v1/namespaces/ns/tables/second/unregister";
+    app.post(unregister, Value::Null).await.expect(200);
     for value in ["2", "3"] {
         app.commit("ns", "t", vec![], vec![set_property("a", value)]).await.expect(200);
     }

@@ -21,6 +21,7 @@ use crate::support::fsck::{assert_sound, findings};
 use crate::support::table::{append, main_is, set_property};
 
 const TABLE: &str = "/v1/namespaces/ns/tables/t";
+const DROPPED: &str = "/management/v1/dropped";
 
 /// A table with its expected content.
 struct LongTable {
@@ -204,8 +205,12 @@ async fn drop_and_purge_leave_no_chunks() {
         table.append(400).await;
         assert!(!table.chunks().await.is_empty());
         table.app.delete(&format!("{TABLE}{query}")).await.expect(204);
-        assert_eq!(table.chunks().await.is_empty(), query.is_empty(), "a purge needs the chunks");
+        assert!(!table.chunks().await.is_empty(), "an undrop or a purge needs the chunks");
         assert_sound(Arc::new(table.bucket.fork())).await;
+        for dropped in table.app.get(DROPPED).await.body["dropped"].as_array().expect("a list") {
+            let id = dropped["id"].as_str().expect("an id");
+            table.app.delete(&format!("{DROPPED}/{id}")).await.expect(204);
+        }
         table.app.app.runtime.catalog.jobs().run_jobs().await.expect("jobs run");
         assert!(table.chunks().await.is_empty());
         table.restart().await;

@@ -49,6 +49,7 @@ mod connections;
 mod cors;
 mod delegation;
 mod doctor;
+mod dropped;
 mod encryption;
 mod errors;
 mod format_versions;

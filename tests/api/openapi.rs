@@ -224,6 +224,35 @@ impl Pinned {
 }
 
 impl Pinned {
+    /// Sends all requests on dropped tables.
+    async fn dropped(&self) {
+        let admin = self.app.credential().to_owned();
+        let reader = &self.app.key_with_role("reader").await;
+        let (all, undrop) = ("/management/v1/dropped", "/management/v1/dropped/undrop");
+        let one = &format!("{all}/{{id}}");
+        self.app.create_namespace(&["dropped"]).await;
+        self.app.create_table("dropped", "t").await;
+        self.app.delete("/v1/namespaces/dropped/tables/t").await.expect(204);
+        for (credential, status) in [(&*admin, 200), (reader, 200), ("", 401)] {
+            self.ask(credential, "get", all, Value::Null).await.expect(status);
+        }
+        let request = json!({ "resource": "table:default/dropped/t" });
+        for (credential, status) in [("", 401), (reader, 403), (&admin, 200), (&admin, 404)] {
+            self.ask(credential, "post", undrop, request.clone()).await.expect(status);
+        }
+        self.ask(&admin, "post", undrop, json!({ "resource": "catalog" })).await.expect(400);
+        self.app.delete("/v1/namespaces/dropped/tables/t").await.expect(204);
+        self.app.create_table("dropped", "t").await;
+        self.ask(&admin, "post", undrop, request).await.expect(409);
+        let listed = self.app.get(all).await.expect(200).body;
+        let id = listed["dropped"][0]["id"].as_str().expect("an id");
+        for (credential, status) in [("", 401), (reader, 403), (&admin, 204), (&admin, 404)] {
+            let path = format!("{all}/{id}");
+            let answer = self.send(credential, "delete", &path, Value::Null).await;
+            self.check("delete", one, &answer.expect(status));
+        }
+    }
+
     /// Sends all requests on background jobs.
     async fn jobs(&self) {
         let admin = self.app.credential().to_owned();
@@ -365,6 +394,7 @@ async fn responses_match_the_schemas_of_the_document() {
     }
     pinned.warehouses().await;
     pinned.encryption().await;
+    pinned.dropped().await;
     pinned.jobs().await;
     pinned.checkpoints().await;
     let open = TestApp::new().await;

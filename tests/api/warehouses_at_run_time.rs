@@ -152,7 +152,8 @@ async fn only_an_empty_warehouse_is_deleted_and_its_name_gets_a_new_id() {
     let response = app.delete(LAKE).await;
     let message = "Warehouse lake is not empty: it contains namespaces";
     assert_eq!(response.error(), (409, "WarehouseNotEmptyException", message));
-    app.delete("/v1/lake/namespaces/ns/tables/u").await.expect(204);
+    let unregister = "/v1/lake/namespaces/ns/tables/u/unregister";
+    app.post(unregister, Value::Null).await.expect(200);
     app.delete("/v1/lake/namespaces/ns/tables/t?purgeRequested=true").await.expect(204);
     app.delete("/v1/lake/namespaces/ns").await.expect(204);
     // The files of the purged table need the warehouse.

@@ -6,8 +6,8 @@ use slateberg_authz::action::{
     Action, Commit, CommitData, CommitLocation, CommitProperties, CommitRefs, CommitSchema, Create,
     CreateNamespace, DescribeNamespace, Drop, DropNamespace, List, Load, Maintain,
     ManageCheckpoints, ManageEncryption, ManageGrants, ManageJobs, ManageKeys, ManagePolicies,
-    ManageWarehouse, Purge, ReadConfig, ReadData, ReadKeys, ReadPolicies, Register, Rename,
-    ReportMetrics, UpdateNamespace, WriteData,
+    ManageWarehouse, Purge, PurgeNow, ReadConfig, ReadData, ReadKeys, ReadPolicies, Register,
+    Rename, ReportMetrics, Undrop, UpdateNamespace, WriteData,
 };
 use slateberg_authz::schema::Schema;
 
@@ -34,6 +34,7 @@ fn actions_of_the_schema_and_types_are_the_same() {
         ManagePolicies::NAME,
         ManageWarehouse::NAME,
         Purge::NAME,
+        PurgeNow::NAME,
         ReadConfig::NAME,
         ReadData::NAME,
         ReadKeys::NAME,
@@ -41,6 +42,7 @@ fn actions_of_the_schema_and_types_are_the_same() {
         Register::NAME,
         Rename::NAME,
         ReportMetrics::NAME,
+        Undrop::NAME,
         UpdateNamespace::NAME,
         WriteData::NAME,
     ]);

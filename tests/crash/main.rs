@@ -45,4 +45,5 @@ mod kills;
 mod processes;
 mod server;
 mod storage_failures;
+mod undrop;
 mod workload;

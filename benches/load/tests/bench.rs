@@ -79,10 +79,13 @@ fn every_scenario_is_measured_on_every_server() {
     for line in of("ours") {
         assert!(line["requests"].as_u64() > Some(0), "{line}");
         assert_eq!(line["failures"], 0, "{line}");
-        for figure in ["throughput", "p50_us", "cpu_us_per_request", "peak_mib", "rss_mib"] {
+        for figure in ["throughput", "p50_us", "peak_mib", "rss_mib"] {
             assert!(line[figure].as_f64() > Some(0.0), "{figure}: {line}");
         }
     }
+    // The clock of the CPU time ticks every 10 ms, and a short measurement can take less.
+    let cpu = of("ours").filter_map(|line| line["cpu_us_per_request"].as_f64());
+    assert!(cpu.sum::<f64>() > 0.0);
     for line in of("ours").filter(|line| line["parameter"]["operation"] == "commit_append") {
         assert_eq!(
             (&line["extra"]["lost"], &line["extra"]["untrue_refusals"]),

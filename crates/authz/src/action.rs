@@ -60,6 +60,10 @@ actions! {
     Drop = "Drop"
     /// Drop a table together with its files.
     Purge = "Purge"
+    /// Restore a dropped table or view, under the name that it had.
+    Undrop = "Undrop"
+    /// End the retention of a dropped table or view, and delete its files.
+    PurgeNow = "PurgeNow"
     /// Report metrics of a scan or a commit.
     ReportMetrics = "ReportMetrics"
     /// Get credentials to read a table's files.

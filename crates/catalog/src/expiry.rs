@@ -1,5 +1,5 @@
-//! Removal of expired records: old idempotency records, the oldest entries of the change log, and
-//! old finished jobs.
+//! Removal of expired records: old idempotency records, the oldest entries of the change log, old
+//! finished jobs, and dropped tables and views after their retention.
 
 use std::sync::Arc;
 
@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 
 use super::core::Core;
 use super::{Error, Result};
+use crate::tabular::Tabulars;
 use slateberg_authz::permit::{Permit, Task};
 use slateberg_base::boxed;
 use slateberg_store::key_space::{Expiry, KeySpace, Removal};
@@ -20,11 +21,12 @@ const BATCH_RECORDS_MAX: usize = 1000;
 #[derive(Clone)]
 pub struct Maintenance {
     core: Arc<Core>,
+    tabulars: Tabulars,
 }
 
 impl Maintenance {
-    pub(crate) fn new(core: &Arc<Core>) -> Self {
-        Self { core: Arc::clone(core) }
+    pub(crate) fn new(core: &Arc<Core>, tabulars: &Tabulars) -> Self {
+        Self { core: Arc::clone(core), tabulars: tabulars.clone() }
     }
 
     /// Removes expired records and returns their number.
@@ -36,6 +38,7 @@ impl Maintenance {
             removed += match expiry {
                 Expiry::Idempotency => self.expire_idempotency().await?,
                 Expiry::Changes => self.trim_change_log().await?,
+                Expiry::Dropped => self.tabulars.expire_dropped().await?,
                 Expiry::EndedJobs => self.expire_jobs().await?,
             };
         }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use uuid::Uuid;
 
-use super::location_index::{self, locations_of};
+use super::location_index::{self, Owners, locations_of};
 use super::tabular::target::Target;
 use super::{Error, RequestContext, Result, lookup};
 use crate::access::Access;
@@ -50,7 +50,9 @@ impl Access {
         let missing = || Error::from(objects::Error::NotFound(file.to_owned()));
         let mut owners = BTreeSet::new();
         if let Ok(location) = Location::parse(location) {
-            let found = location_index::at(&store, &location, false, OWNERS_MAX).await?;
+            let found =
+                location_index::at(&store, Owners::Existing, (&location, false), OWNERS_MAX)
+                    .await?;
             for id in found.ok_or_else(missing)? {
                 // A table at the root of the warehouse does not own everything in it.
                 let Some(record) = store.get(&TabularKey(id)).await? else { continue };
@@ -62,7 +64,8 @@ impl Access {
             }
         }
         if let Some(uuid) = uuid {
-            let found = location_index::with_uuid(&store, uuid, OWNERS_MAX).await?;
+            let found =
+                location_index::with_uuid(&store, Owners::Existing, uuid, OWNERS_MAX).await?;
             owners.extend(found.ok_or_else(missing)?);
         }
         for id in owners {

@@ -69,6 +69,8 @@ use settings::Settings;
 pub use tabular::Tabulars;
 use tabular::delegation::Delegations;
 pub use tabular::delegation::{AccessMode, DelegatedAccess};
+pub use tabular::dropped::undrop::{UndropRequest, Undropped};
+pub use tabular::dropped::{DroppedInfo, DroppedPage};
 pub use tabular::load::Loaded;
 pub use tabular::read_access::{ReadAccess, ReadVersion, Readable};
 pub use tabular::state::TabularState;
@@ -143,10 +145,12 @@ impl Catalog {
         let core = Arc::new(Core::new(&parts));
         let (listings, jobs) = (Listings::new(&core), Jobs::new(&core));
         let delegations = Delegations::new(&core);
+        let tabulars = Tabulars::new(&core, &listings, &delegations, &jobs);
         let inner = Inner {
             timeline: parts.timeline,
             namespaces: Namespaces::new(&core, &listings),
-            tabulars: Tabulars::new(&core, &listings, &delegations, &jobs),
+            maintenance: Maintenance::new(&core, &tabulars),
+            tabulars,
             delegations,
             listings,
             warehouses: Warehouses::new(&core, parts.stores),
@@ -154,7 +158,6 @@ impl Catalog {
             jobs,
             checkpoints: Checkpoints::new(&core),
             encryption: Encryption::new(&core),
-            maintenance: Maintenance::new(&core),
             core,
         };
         Self { inner: Arc::new(inner) }

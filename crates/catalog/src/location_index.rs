@@ -25,7 +25,7 @@ use slateberg_store::key_space::KeySpace;
 use slateberg_store::keys::{Key, LocationKey, TabularKey, UuidKey};
 use slateberg_store::read::{KeyRange, StoreRead};
 use slateberg_store::records::{
-    FORMAT_WITH_LOCATIONS, FORMAT_WITH_UUIDS, NameEntry, TabularRecord,
+    FORMAT_WITH_LOCATIONS, FORMAT_WITH_UUIDS, IndexEntry, TabularRecord,
 };
 use slateberg_store::txn::Transaction;
 use slateberg_store::{self as store, Store};
@@ -41,6 +41,21 @@ const PATHS: [&str; 4] = [
 /// Maximum number of keys of one table or view: its location and each of these properties, in two
 /// spellings.
 const KEYS_MAX: usize = 2 * (PATHS.len() + 1);
+
+/// Tables and views that a search in the index considers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Owners {
+    /// Those that exist. Dropped ones do not occupy their locations.
+    Existing,
+    /// Dropped ones too. Their files must not be deleted.
+    WithDropped,
+}
+
+impl Owners {
+    fn include(self, entry: IndexEntry) -> bool {
+        self == Self::WithDropped || !entry.dropped
+    }
+}
 
 /// Number of tables and views that one transaction adds to the index.
 const BATCH: usize = 256;
@@ -85,25 +100,38 @@ pub(super) fn put_index_entries(
         t.delete(&LocationKey { parts: parts.clone(), id: old_id })?;
     }
     for parts in new.difference(&old) {
-        t.put(&LocationKey { parts: parts.clone(), id }, &NameEntry { id })?;
+        t.put(&LocationKey { parts: parts.clone(), id }, &IndexEntry { id, dropped: false })?;
     }
     let uuid = |record: &TabularRecord| UuidKey { uuid: record.uuid, id: record.id };
     let (old, new) = (before.map(uuid), after.map(uuid));
     if old != new {
         old.iter().try_for_each(|key| t.delete(key))?;
-        new.iter().try_for_each(|key| t.put(key, &NameEntry { id: key.id }))?;
+        new.iter().try_for_each(|key| t.put(key, &IndexEntry { id: key.id, dropped: false }))?;
     }
     Ok(())
 }
 
-/// Returns the tables and views with a location at or around this one; with `below`, also those
-/// with a location below it. `None`: a scan found `limit` or more locations, so the result may be
+/// Marks the entries of a table or view as dropped or, after an undrop, as existing.
+pub(super) fn mark_index_entries(
+    t: &Transaction,
+    record: &TabularRecord,
+    dropped: bool,
+) -> std::result::Result<(), store::Error> {
+    let entry = IndexEntry { id: record.id, dropped };
+    for parts in path_segments(record) {
+        t.put(&LocationKey { parts, id: record.id }, &entry)?;
+    }
+    t.put(&UuidKey { uuid: record.uuid, id: record.id }, &entry)
+}
+
+/// Returns the `owners` with a location at or around this one; with `below`, also those with a
+/// location below it. `None`: a scan found `limit` or more locations, so the result may be
 /// incomplete. The caller cannot detect this from the number of tables, because a table may have
 /// several locations.
 pub(super) async fn at(
     store: &impl StoreRead,
-    location: &Location,
-    below: bool,
+    owners: Owners,
+    (location, below): (&Location, bool),
     limit: usize,
 ) -> Result<Option<BTreeSet<Uuid>>> {
     let mut ranges = BTreeSet::new();
@@ -115,45 +143,72 @@ pub(super) async fn at(
     }
     let mut found = BTreeSet::new();
     for prefix in ranges {
-        let path_segments =
-            store.scan::<LocationKey>(&KeyRange::prefix(prefix), Some(limit)).await?;
-        if path_segments.len() >= limit {
-            return Ok(None);
+        match owned::<LocationKey>(store, owners, &KeyRange::prefix(prefix), limit).await? {
+            Some(keys) => found.extend(keys.into_iter().map(|key| key.id)),
+            None => return Ok(None),
         }
-        found.extend(path_segments.into_iter().map(|(key, _)| key.id));
     }
     Ok(Some(found))
 }
 
-/// Returns the tables and views with this UUID. `None`: there are `limit` or more.
+/// Returns the keys of the `owners` in a range. `None`: there are `limit` or more.
+async fn owned<K: Key<Value = IndexEntry>>(
+    store: &impl StoreRead,
+    owners: Owners,
+    range: &KeyRange,
+    limit: usize,
+) -> Result<Option<Vec<K>>> {
+    let mut owned = Vec::new();
+    let mut range = range.clone();
+    loop {
+        let page = store.scan::<K>(&range, Some(limit)).await?;
+        let is_last = page.len() < limit;
+        let last = page.last().map(|(key, _)| key.encode());
+        owned.extend(
+            page.into_iter().filter(|(_, entry)| owners.include(*entry)).map(|(key, _)| key),
+        );
+        if owned.len() >= limit {
+            return Ok(None);
+        }
+        if is_last {
+            return Ok(Some(owned));
+        }
+        range = range.behind(last);
+    }
+}
+
+/// Returns the `owners` with this UUID. `None`: there are `limit` or more.
 pub(super) async fn with_uuid(
     store: &impl StoreRead,
+    owners: Owners,
     uuid: Uuid,
     limit: usize,
 ) -> Result<Option<BTreeSet<Uuid>>> {
     let range = KeyRange::below(KeySpace::Uuids, uuid);
-    let found = store.scan::<UuidKey>(&range, Some(limit)).await?;
-    Ok((found.len() < limit).then(|| found.into_iter().map(|(key, _)| key.id).collect()))
+    let found = owned::<UuidKey>(store, owners, &range, limit).await?;
+    Ok(found.map(|keys| keys.into_iter().map(|key| key.id).collect()))
 }
 
-/// Whether no other table or view has a location at, around or below this one.
+/// Whether no other existing table or view has a location at, around or below this one.
 pub(super) async fn is_alone(
     store: &impl StoreRead,
     id: Uuid,
     location: &Location,
 ) -> Result<bool> {
-    Ok(!has_others_below(store, id, location).await?
-        && !has_others_around(store, id, location, 1..location.parts().len()).await?)
+    let (owners, lengths) = (Owners::Existing, 1..location.parts().len());
+    Ok(!has_others_below(store, owners, id, location).await?
+        && !has_others_around(store, owners, id, location, lengths).await?)
 }
 
 /// Whether another table or view has a location at or below this one.
 pub(super) async fn has_others_below(
     store: &impl StoreRead,
+    owners: Owners,
     id: Uuid,
     location: &Location,
 ) -> Result<bool> {
     for parts in location.spellings() {
-        if has_others(store, id, LocationKey::below(&parts)).await? {
+        if has_others(store, owners, id, LocationKey::below(&parts)).await? {
             return Ok(true);
         }
     }
@@ -164,13 +219,14 @@ pub(super) async fn has_others_below(
 /// parts is in `lengths`.
 pub(super) async fn has_others_around(
     store: &impl StoreRead,
+    owners: Owners,
     id: Uuid,
     location: &Location,
     lengths: Range<usize>,
 ) -> Result<bool> {
     for parts in location.spellings() {
         for around in lengths.clone().map_while(|length| parts.get(..length)) {
-            if has_others(store, id, LocationKey::at(around)).await? {
+            if has_others(store, owners, id, LocationKey::at(around)).await? {
                 return Ok(true);
             }
         }
@@ -178,14 +234,20 @@ pub(super) async fn has_others_around(
     Ok(false)
 }
 
-async fn has_others(store: &impl StoreRead, id: Uuid, prefix: Vec<u8>) -> Result<bool> {
-    // One more key than the table itself can have, so that the scan reaches a key of another table.
-    let found = store.scan::<LocationKey>(&KeyRange::prefix(prefix), Some(KEYS_MAX + 1)).await?;
-    Ok(found.iter().any(|(key, _)| key.id != id))
+async fn has_others(
+    store: &impl StoreRead,
+    owners: Owners,
+    id: Uuid,
+    prefix: Vec<u8>,
+) -> Result<bool> {
+    // One more key than the table itself can have, so that a page has a key of another table.
+    let keys = owned::<LocationKey>(store, owners, &KeyRange::prefix(prefix), KEYS_MAX + 1).await?;
+    // Without a result, the limit is reached.
+    Ok(keys.is_none_or(|keys| keys.iter().any(|key| key.id != id)))
 }
 
-/// Returns the locations of other tables and views at or below this one. `None`: there are `limit`
-/// or more.
+/// Returns the locations of other tables and views, dropped ones included, at or below this one.
+/// `None`: there are `limit` or more.
 pub(super) async fn others_below(
     store: &impl StoreRead,
     id: Uuid,
@@ -195,11 +257,9 @@ pub(super) async fn others_below(
     let mut others = BTreeSet::new();
     for parts in location.spellings() {
         let range = KeyRange::prefix(LocationKey::below(&parts));
-        let found = store.scan::<LocationKey>(&range, Some(limit)).await?;
-        if found.len() >= limit {
-            return Ok(None);
-        }
-        let keys = found.into_iter().map(|(key, _)| key).filter(|key| key.id != id);
+        let found = owned::<LocationKey>(store, Owners::WithDropped, &range, limit).await?;
+        let Some(found) = found else { return Ok(None) };
+        let keys = found.into_iter().filter(|key| key.id != id);
         others.extend(keys.map(|key| key.parts));
     }
     Ok(Some(others))
@@ -313,13 +373,13 @@ mod tests {
         accepted.durable().await.expect("it is durable");
         let around = Location::parse("s3://b/w").expect("it is valid");
         let found = async |limit| {
-            let found = at(&store.latest(), &around, true, limit).await;
+            let found = at(&store.latest(), Owners::Existing, (&around, true), limit).await;
             found.expect("it is read")
         };
         assert_eq!(found(3).await, None, "there may be more of them");
         assert_eq!(found(4).await, Some(BTreeSet::from([id])));
         let namesakes = async |limit| {
-            let found = with_uuid(&store.latest(), id, limit).await;
+            let found = with_uuid(&store.latest(), Owners::Existing, id, limit).await;
             found.expect("it is read")
         };
         assert_eq!(namesakes(1).await, None);

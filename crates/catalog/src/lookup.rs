@@ -9,7 +9,9 @@ use crate::environment::Environment;
 use slateberg_model::ident::{NamespaceIdent, TabularIdent, TabularKind};
 use slateberg_model::segmented_json::SegmentedJson;
 use slateberg_store::codec::Document;
-use slateberg_store::keys::{NamespaceKey, NamespaceNameKey, TabularKey, TabularNameKey};
+use slateberg_store::keys::{
+    DroppedKey, NamespaceKey, NamespaceNameKey, TabularKey, TabularNameKey,
+};
 use slateberg_store::read::StoreRead;
 use slateberg_store::records::{NamespaceRecord, TabularRecord};
 
@@ -145,6 +147,33 @@ pub(crate) async fn tabular_by_id(
 ) -> Result<Option<FoundTabular>> {
     for _ in 0..LOOKUP_ATTEMPTS_MAX {
         let Some(record) = store.get(&TabularKey(id)).await? else { return Ok(None) };
+        let Some(document) = store.document(id).await? else { return Ok(None) };
+        if record.version == document.version {
+            return Ok(Some(FoundTabular { record, document }));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the record of a table or view, which may be dropped.
+pub(crate) async fn record_with_dropped(
+    store: &impl StoreRead,
+    id: Uuid,
+) -> Result<Option<TabularRecord>> {
+    if let Some(record) = store.get(&TabularKey(id)).await? {
+        return Ok(Some(record));
+    }
+    Ok(store.get(&DroppedKey(id)).await?.map(|dropped| dropped.record))
+}
+
+/// Returns a table or view, which may be dropped, with its record and metadata. Like
+/// [`tabular_by_id`].
+pub(crate) async fn tabular_with_dropped(
+    store: &impl StoreRead,
+    id: Uuid,
+) -> Result<Option<FoundTabular>> {
+    for _ in 0..LOOKUP_ATTEMPTS_MAX {
+        let Some(record) = record_with_dropped(store, id).await? else { return Ok(None) };
         let Some(document) = store.document(id).await? else { return Ok(None) };
         if record.version == document.version {
             return Ok(Some(FoundTabular { record, document }));

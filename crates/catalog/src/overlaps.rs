@@ -10,7 +10,9 @@
 
 use uuid::Uuid;
 
-use super::location_index::{has_others_around, has_others_below, is_generated_for, locations_of};
+use super::location_index::{
+    Owners, has_others_around, has_others_below, is_generated_for, locations_of,
+};
 use super::{Error, Result, lookup};
 use crate::environment::Environment;
 use slateberg_model::ident::NamespaceIdent;
@@ -18,6 +20,9 @@ use slateberg_model::members::brief;
 use slateberg_objects::location::Location;
 use slateberg_store::read::StoreRead;
 use slateberg_store::records::TabularRecord;
+
+/// Dropped tables do not occupy their locations.
+const EXISTING: Owners = Owners::Existing;
 
 /// The locations of a table or view after a change.
 #[derive(Clone, Copy)]
@@ -93,9 +98,10 @@ impl Environment {
         // this check existed would overlap with every location.
         let root = objects.location(warehouse).filter(|root| location.is_within(root));
         let root_parts = root.map_or(0, |root| root.parts().len());
-        let mut taken = has_others_around(store, id, location, root_parts + 1..length).await?;
+        let mut taken =
+            has_others_around(store, EXISTING, id, location, root_parts + 1..length).await?;
         if !is_generated_for(location, id) {
-            taken = taken || has_others_below(store, id, location).await?;
+            taken = taken || has_others_below(store, EXISTING, id, location).await?;
             for parts in location.spellings() {
                 let levels = NamespaceIdent(parts[root_parts..].to_vec());
                 let namespace = lookup::namespace_id(store, warehouse, &levels);

@@ -8,6 +8,7 @@ use slateberg_authz::action::{Action, DescribeNamespace, Load, ReadConfig};
 use slateberg_authz::notation;
 use slateberg_authz::resource::{Kind, Resource};
 use slateberg_model::ident::{NamespaceIdent, TabularIdent, TabularKind};
+use slateberg_model::members::brief;
 
 /// A resource that a client names.
 pub(super) struct NamedResource {
@@ -61,6 +62,23 @@ impl Access {
             }
         }
         Ok(resource)
+    }
+
+    /// Parses the name of a table or view, such as `table:prod/sales/orders`, into its warehouse,
+    /// its kind and its name there.
+    pub(super) fn tabular_named(&self, name: &str) -> Result<(String, TabularKind, TabularIdent)> {
+        let resource = notation::resource(name)?;
+        match (named(&resource), resource.warehouse_name()) {
+            (ResourceNames::Tabular(kind, ident), Some(warehouse)) => {
+                self.environment.check_name(&ident)?;
+                Ok((warehouse.to_owned(), kind, ident))
+            }
+            _ => Err(Error::Invalid(format!(
+                "not a table or view: '{}'. Write table:WAREHOUSE/NAMESPACE/NAME, such as \
+                 table:default/sales/orders, or view:WAREHOUSE/NAMESPACE/NAME",
+                brief(name)
+            ))),
+        }
     }
 
     /// Looks up a resource. Reads attributes only if policies use them for one of these actions.

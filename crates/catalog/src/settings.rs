@@ -70,6 +70,9 @@ pub struct Settings {
     pub jobs_kept_seconds: u64,
     /// Maximum number of finished jobs that are retained.
     pub jobs_kept_max: usize,
+    /// Retention of dropped tables and views, in seconds; 0 for none. Until its end, they can be
+    /// restored.
+    pub dropped_kept_seconds: u64,
     /// Default minimum age of an orphan file, in seconds.
     pub orphan_age_seconds: u64,
     /// Smallest minimum age of an orphan file that a request may set, in seconds.
@@ -115,6 +118,7 @@ impl Default for Settings {
             job_files_known_max: 0,
             jobs_kept_seconds: 7 * 24 * 60 * 60,
             jobs_kept_max: 10_000,
+            dropped_kept_seconds: 7 * 24 * 60 * 60,
             orphan_age_seconds: 3 * 24 * 60 * 60,
             orphan_age_seconds_min: 24 * 60 * 60,
             warehouses_max: 1000,

@@ -93,8 +93,9 @@ impl Tabulars {
         self.commit_tabular(cx, change).await
     }
 
-    /// Drops a table. With `purge`, a background job deletes its files, and the response waits for
-    /// the job for at most `purge_wait_ms`.
+    /// Drops a table. It can be restored until its retention ends. With `purge`, a background job
+    /// deletes its files: after the retention or, if the caller may `PurgeNow`, at once. The response
+    /// waits for the job for at most `purge_wait_ms`.
     #[boxed]
     pub async fn drop_table(
         &self,
@@ -104,7 +105,8 @@ impl Tabulars {
     ) -> Result<()> {
         let job = purge.then(|| self.core.ids().ordered());
         let action = if purge { "purge_table" } else { "drop_table" };
-        let removal = Removal { action, ident, purge: job, respond: |_| () };
+        let respond = |_| ();
+        let removal = Removal { action, ident, retained: true, purge: job, respond };
         self.remove_tabular::<TableMetadata, ()>(cx, removal).await?;
         // The change is durable. The lanes of the table and of the `Idempotency-Key` are free
         // again.
@@ -123,7 +125,8 @@ impl Tabulars {
         ident: TabularIdent,
     ) -> Result<TabularState> {
         let respond = TabularState::from;
-        let removal = Removal { action: "unregister_table", ident, purge: None, respond };
+        let (action, purge) = ("unregister_table", None);
+        let removal = Removal { action, ident, retained: false, purge, respond };
         self.remove_tabular::<TableMetadata, _>(cx, removal).await
     }
 

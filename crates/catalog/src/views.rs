@@ -77,10 +77,12 @@ impl Tabulars {
         self.commit_tabular(cx, change).await
     }
 
-    /// Drops a view. Its metadata files stay, so that it can be registered again.
+    /// Drops a view. It can be restored until its retention ends. Its metadata files stay, so that
+    /// it can be registered again.
     #[boxed]
     pub async fn drop_view(&self, cx: &RequestContext, ident: TabularIdent) -> Result<()> {
-        let removal = Removal { action: "drop_view", ident, purge: None, respond: |_| () };
+        let (action, respond) = ("drop_view", |_| ());
+        let removal = Removal { action, ident, retained: true, purge: None, respond };
         self.remove_tabular::<ViewMetadata, ()>(cx, removal).await
     }
 

@@ -21,7 +21,7 @@ const COUNT_MAX: u64 = 1_000_000_000;
 
 /// Settings with a minimum other than 1. Depending on the setting, 0 disables a cache, a delay or a
 /// limit, or permits none of the counted items.
-const MINIMA: [(&str, u64); 30] = [
+const MINIMA: [(&str, u64); 31] = [
     ("authn.clock_leeway_seconds", 0),
     ("authn.failure_delay_ms_max", 0),
     ("authn.failures_before_delay", 0),
@@ -34,6 +34,7 @@ const MINIMA: [(&str, u64); 30] = [
     ("authz.policies_max", 0),
     ("authz.policy_reload_seconds", 0),
     ("catalog.change_log_entries_max", 0),
+    ("catalog.dropped_kept_seconds", 0),
     ("catalog.file_deletions_per_second_max", 0),
     ("catalog.jobs_kept_max", 0),
     ("catalog.jobs_kept_seconds", 0),

@@ -37,6 +37,7 @@ fn translated(error: Error, taken: ErrorKind) -> iceberg::Error {
         | Kind::NoSuchJob
         | Kind::NoSuchPolicy
         | Kind::NoSuchCheckpoint
+        | Kind::NoSuchDropped
         | Kind::Unusable
         | Kind::CommitStateUnknown
         | Kind::Unavailable

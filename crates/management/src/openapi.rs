@@ -3,7 +3,7 @@
 use utoipa::OpenApi;
 
 use crate::{
-    api_keys, checkpoints, decisions, encryption, error, grants, identity, jobs, policies,
+    api_keys, checkpoints, decisions, dropped, encryption, error, grants, identity, jobs, policies,
     warehouses,
 };
 
@@ -35,6 +35,9 @@ use crate::{
     encryption::EncryptionStatus,
     jobs::StartJobRequest,
     jobs::JobList,
+    dropped::UndropRequest,
+    dropped::Undropped,
+    dropped::DroppedList,
     checkpoints::CreateCheckpointRequest,
     checkpoints::CheckpointList,
     error::ErrorResponse,

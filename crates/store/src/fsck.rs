@@ -1,6 +1,8 @@
 //! Checks the consistency of a store: reads every record and checks every invariant, without
 //! writing.
 
+mod index_entries;
+mod record_index;
 mod report;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -15,19 +17,18 @@ use super::jobs::JobWork;
 use super::key_space::{Check, KeySpace};
 use super::key_visitor::{KeyVisitor, visit};
 use super::keys::{
-    ApiKeyKey, ChunkKey, EndedJobKey, JobKey, Key, LocationKey, MetadataKey, NamespaceKey,
+    ApiKeyKey, ChunkKey, DroppedKey, EndedJobKey, JobKey, Key, MetadataKey, NamespaceKey,
     NamespaceNameKey, PolicyRevisionKey, PublicationKey, StoreKey, TabularKey, TabularNameKey,
-    UuidKey, WarehouseKey,
+    WarehouseKey,
 };
 use super::policy_snapshot::{self, PolicySnapshot};
 use super::read::{KeyRange, StoreRead, corrupt, decode_value};
-use super::records::{
-    FORMAT_VERSION, FORMAT_WITH_LOCATIONS, FORMAT_WITH_UUIDS, NamespaceRecord, TabularRecord,
-};
+use super::records::FORMAT_VERSION;
 use slateberg_base::progress::{Phase, Progress};
 use slateberg_model::ident::TabularKind;
 use slateberg_model::segmented_json::ChunkHash;
 
+use record_index::RecordIndex;
 pub use report::{PublishedMetadata, Report};
 
 /// Number of records to read at once.
@@ -64,18 +65,6 @@ struct Walk<'a, R> {
     index: RecordIndex,
 }
 
-/// Records of earlier checks, which later checks need.
-#[derive(Default)]
-struct RecordIndex {
-    warehouses: HashSet<Uuid>,
-    namespaces: HashMap<Uuid, NamespaceRecord>,
-    tabulars: HashMap<Uuid, TabularRecord>,
-    /// Tables and views whose current metadata file may be missing.
-    pending: HashSet<Uuid>,
-    /// Tables and views whose files a job deletes.
-    purged: HashSet<Uuid>,
-}
-
 impl<R: StoreRead> Walk<'_, R> {
     async fn check(&mut self, check: Check) -> Result<(), Error> {
         match check {
@@ -83,6 +72,7 @@ impl<R: StoreRead> Walk<'_, R> {
             Check::Warehouses => self.warehouses().await,
             Check::Namespaces => self.namespaces().await,
             Check::Tabulars => self.tabulars().await,
+            Check::Dropped => self.dropped().await,
             Check::TabularNames => self.tabular_names().await,
             Check::Locations => self.locations().await,
             Check::Uuids => self.uuids().await,
@@ -191,48 +181,19 @@ impl<R: StoreRead> Walk<'_, R> {
         Ok(())
     }
 
-    async fn locations(&mut self) -> Result<(), Error> {
-        let mut locations: HashMap<Uuid, usize> = HashMap::new();
-        for (key, entry) in self.all::<LocationKey>(KeySpace::Locations).await? {
-            if entry.id != key.id || !self.index.tabulars.contains_key(&key.id) {
-                self.note(Err(format!("a location leads to {}, which does not exist", key.id)));
+    async fn dropped(&mut self) -> Result<(), Error> {
+        for (key, dropped) in self.all::<DroppedKey>(KeySpace::Dropped).await? {
+            let record = &dropped.record;
+            if record.id != key.0 {
+                self.note(Err(format!("the dropped record of {} has the id {}", key.0, record.id)));
             }
-            *locations.entry(key.id).or_default() += 1;
-        }
-        if self.format_version < FORMAT_WITH_LOCATIONS {
-            return Ok(());
-        }
-        for (id, record) in &self.index.tabulars {
-            let found = locations.get(id).copied().unwrap_or_default();
-            let paths = || record.further_paths.iter().chain([&record.location]);
-            // A location with percent-encoded characters has a second key, for its decoded form. An
-            // older version of slateberg did not write that key.
-            let encoded = paths().filter(|location| location.contains('%')).count();
-            let least = paths().count();
-            if !(least..=least + encoded).contains(&found) {
-                let broken =
-                    format!("{id} has {found} locations in the index that differ from its record");
-                self.report.broken.push(broken);
+            if self.index.tabulars.contains_key(&key.0) {
+                self.note(Err(format!("{} exists and is dropped", key.0)));
             }
-        }
-        Ok(())
-    }
-
-    async fn uuids(&mut self) -> Result<(), Error> {
-        let mut found = HashSet::new();
-        for (key, entry) in self.all::<UuidKey>(KeySpace::Uuids).await? {
-            let record = self.index.tabulars.get(&key.id).filter(|record| record.uuid == key.uuid);
-            if entry.id != key.id || record.is_none() {
-                self.note(Err(format!(
-                    "UUID {} leads to {}, which has another UUID",
-                    key.uuid, key.id
-                )));
+            if !self.index.warehouses.contains(&record.warehouse) {
+                self.note(Err(format!("dropped {} is in an unknown warehouse", key.0)));
             }
-            found.insert(key.id);
-        }
-        let has_uuids = self.format_version >= FORMAT_WITH_UUIDS;
-        for id in self.index.tabulars.keys().filter(|id| has_uuids && !found.contains(id)) {
-            self.report.broken.push(format!("the index of UUIDs does not contain {id}"));
+            self.index.dropped.insert(key.0, dropped);
         }
         Ok(())
     }
@@ -265,11 +226,13 @@ impl<R: StoreRead> Walk<'_, R> {
 
     async fn publications(&mut self) -> Result<(), Error> {
         for (key, marker) in self.all::<PublicationKey>(KeySpace::Publications).await? {
-            let record = self.index.tabulars.get(&key.id);
-            if record.is_some_and(|record| record.version == key.version) {
+            let record = self.index.record(key.id);
+            let is_pending = record.is_some_and(|record| record.version == key.version);
+            let checked = invariants::publication(&key, &marker, record);
+            if is_pending {
                 self.index.pending.insert(key.id);
             }
-            self.note(invariants::publication(&key, &marker, record));
+            self.note(checked);
         }
         Ok(())
     }
@@ -301,12 +264,18 @@ impl<R: StoreRead> Walk<'_, R> {
                         is_pending: self.index.pending.contains(&id),
                     });
                 }
-                None if self.index.purged.contains(&id) => {}
-                None => self.note(Err(format!("the metadata of {id} belongs to no table or view"))),
+                None => match self.index.dropped.get(&id) {
+                    Some(dropped) => self.note(invariants::metadata(&dropped.record, &document)),
+                    None if self.index.purged.contains(&id) => {}
+                    None => {
+                        self.note(Err(format!("the metadata of {id} belongs to no table or view")))
+                    }
+                },
             }
         }
-        for id in self.index.tabulars.keys() {
-            if !documented.contains(id) {
+        for record in self.index.records() {
+            let id = record.id;
+            if !documented.contains(&id) {
                 self.report.broken.push(format!("{id} has no metadata"));
             }
         }

@@ -69,6 +69,8 @@ key_spaces! {
     Locations = 0x35 => table::LOCATIONS,
     /// UUIDs in the metadata of tables and views.
     Uuids = 0x36 => table::UUIDS,
+    /// Dropped tables and views, by id.
+    Dropped = 0x37 => table::DROPPED,
     /// Metadata files that may be missing in the warehouse.
     Publications = 0x40 => table::PUBLICATIONS,
     /// Background jobs.

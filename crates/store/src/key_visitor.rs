@@ -2,7 +2,7 @@
 
 use super::key_space::KeySpace;
 use super::keys::{
-    ApiKeyKey, ChangeKey, ChunkKey, EndedJobKey, GrantKey, IdempotencyKey, JobKey, Key,
+    ApiKeyKey, ChangeKey, ChunkKey, DroppedKey, EndedJobKey, GrantKey, IdempotencyKey, JobKey, Key,
     LocationKey, MetadataKey, NamespaceKey, NamespaceNameKey, PolicyHeadKey, PolicyKey,
     PolicyRevisionKey, PublicationKey, RevokedKeyKey, SigningKeyKey, StoreKey, TabularKey,
     TabularNameKey, UuidKey, WarehouseKey,
@@ -29,6 +29,7 @@ pub fn visit<V: KeyVisitor>(space: KeySpace, visitor: V) -> V::Output {
         KeySpace::MetadataChunks => visitor.visit::<ChunkKey>(),
         KeySpace::Locations => visitor.visit::<LocationKey>(),
         KeySpace::Uuids => visitor.visit::<UuidKey>(),
+        KeySpace::Dropped => visitor.visit::<DroppedKey>(),
         KeySpace::Publications => visitor.visit::<PublicationKey>(),
         KeySpace::Jobs => visitor.visit::<JobKey>(),
         KeySpace::EndedJobs => visitor.visit::<EndedJobKey>(),

@@ -9,13 +9,14 @@
 use uuid::Uuid;
 
 use super::codec::{ChunkBytes, DocumentHead, Value};
+use super::dropped::DroppedTabular;
 use super::jobs::Job;
 use super::key_space::KeySpace;
 pub use super::records::PublicationKey;
 use super::records::{
-    ApiKeyRecord, Change, GrantRecord, IdempotencyRecord, NameEntry, NamespaceRecord, PolicyHead,
-    PolicyRecord, PolicyRevision, Publication, RevokedKeyRecord, SigningKeyRecord, StoreFormat,
-    TabularRecord, WarehouseRecord,
+    ApiKeyRecord, Change, GrantRecord, IdempotencyRecord, IndexEntry, NameEntry, NamespaceRecord,
+    PolicyHead, PolicyRecord, PolicyRevision, Publication, RevokedKeyRecord, SigningKeyRecord,
+    StoreFormat, TabularRecord, WarehouseRecord,
 };
 use slateberg_model::ident::TabularKind;
 use slateberg_model::segmented_json::ChunkHash;
@@ -144,6 +145,10 @@ pub struct NamespaceKey(pub Uuid);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TabularKey(pub Uuid);
 
+/// A dropped table or view, by id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DroppedKey(pub Uuid);
+
 /// Head of the metadata of a table or view, by id. `StoreRead::document` adds the chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MetadataKey(pub Uuid);
@@ -191,6 +196,7 @@ macro_rules! id_key {
 
 id_key!(NamespaceKey, KeySpace::Namespaces, NamespaceRecord);
 id_key!(TabularKey, KeySpace::Tabulars, TabularRecord);
+id_key!(DroppedKey, KeySpace::Dropped, DroppedTabular);
 id_key!(MetadataKey, KeySpace::Metadata, DocumentHead);
 id_key!(JobKey, KeySpace::Jobs, Job);
 id_key!(EndedJobKey, KeySpace::EndedJobs, Job);
@@ -299,7 +305,7 @@ impl LocationKey {
 }
 
 impl Key for LocationKey {
-    type Value = NameEntry;
+    type Value = IndexEntry;
 
     fn encode(&self) -> Vec<u8> {
         let mut key = Self::at(&self.parts);
@@ -328,7 +334,7 @@ pub struct UuidKey {
 }
 
 impl Key for UuidKey {
-    type Value = NameEntry;
+    type Value = IndexEntry;
 
     fn encode(&self) -> Vec<u8> {
         tuple(KeySpace::Uuids, self.uuid, self.id.as_bytes())

@@ -34,6 +34,7 @@ pub mod checkpoints;
 pub mod clones;
 pub mod codec;
 mod documents;
+pub mod dropped;
 pub mod encryption;
 mod error;
 mod explanation;

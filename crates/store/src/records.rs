@@ -34,6 +34,7 @@ json_records!(
     StoreFormat,
     WarehouseRecord,
     NameEntry,
+    IndexEntry,
     NamespaceRecord,
     TabularRecord,
     Publication,
@@ -52,7 +53,7 @@ json_records!(
 /// Newest supported format of the store. Changes since format 1: in format 2, metadata has chunks;
 /// in format 3, the log in a local directory is a journal; in format 4, locations of tables and
 /// views have keys; in format 5, UUIDs have keys, and jobs record their progress; in format 7,
-/// publication markers contain manifest lists.
+/// publication markers contain manifest lists, and dropped tables and views have records.
 pub const FORMAT_VERSION: u32 = 7;
 /// Format of clones. It has the same records as [`FORMAT_VERSION`]. The number differs so that
 /// older binaries, which do not know clones and would delete files of a clone's tables, reject the
@@ -161,6 +162,17 @@ pub struct WarehouseDefinition {
 pub struct NameEntry {
     /// Id of the namespace, table or view.
     pub id: Uuid,
+}
+
+/// The table or view of an entry in the index of locations or of UUIDs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IndexEntry {
+    /// Id of the table or view.
+    pub id: Uuid,
+    /// Whether it is dropped. A dropped table does not occupy its locations, but jobs retain its
+    /// files.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dropped: bool,
 }
 
 /// A namespace.

@@ -9,6 +9,7 @@
 //! and revoked keys stay revoked.
 
 mod differences;
+mod markers;
 mod objects;
 mod summary;
 
@@ -23,14 +24,14 @@ use super::handle::Store;
 use super::jobs::JobWork;
 use super::key_space::{KeySpace, RestoreRule};
 use super::keys::{
-    ChangeKey, ChunkKey, JobKey, Key, MetadataKey, NamespaceKey, PublicationKey, StoreKey,
-    TabularKey, WarehouseKey,
+    ChangeKey, ChunkKey, DroppedKey, JobKey, Key, MetadataKey, NamespaceKey, PublicationKey,
+    StoreKey, TabularKey, WarehouseKey,
 };
 use super::policy_snapshot::PolicySnapshot;
 use super::read::{KeyRange, StoreRead, corrupt, decode_value};
 use super::records::{
-    Change, NamespaceRecord, PolicyChanges, PolicyRevision, Publication, StoreFormat,
-    TabularRecord, WarehouseRecord,
+    Change, NamespaceRecord, PolicyChanges, PolicyRevision, StoreFormat, TabularRecord,
+    WarehouseRecord,
 };
 use differences::{Difference, differences};
 use objects::UnresolvedObject;
@@ -119,6 +120,9 @@ impl RestorePlan {
             }
             RestoreRule::Tabulars => {
                 self.tabulars((now, then), differences(now, then, space, phase).await?).await?;
+            }
+            RestoreRule::Dropped => {
+                self.dropped(then, differences(now, then, space, phase).await?).await?;
             }
             RestoreRule::Heads => {
                 self.heads(then, differences(now, then, space, phase).await?).await?;
@@ -223,7 +227,9 @@ impl RestorePlan {
             let Some(after) = after else {
                 self.touched.insert(id);
                 self.deletes.push(different.key.to_vec());
-                self.delete_metadata(now, id).await?;
+                if then.get(&DroppedKey(id)).await?.is_none() {
+                    self.delete_metadata(now, id).await?;
+                }
                 continue;
             };
             self.summary.purged +=
@@ -237,12 +243,7 @@ impl RestorePlan {
             if version != after.version {
                 self.touched.insert(id);
                 self.versions.insert(id, version);
-                // The lists may be missing if the server stopped at the checkpoint.
-                let marker = then.get(&PublicationKey { id, version: after.version }).await?;
-                let lists = marker.map(|marker| marker.lists).unwrap_or_default();
-                let metadata_location = after.metadata_location.clone();
-                let marker = Publication { metadata_location, lists };
-                self.put(&PublicationKey { id, version }, &marker);
+                self.put_marker(then, &after, version).await?;
             }
             self.put(&TabularKey(id), &TabularRecord { version, ..after });
         }
@@ -296,8 +297,8 @@ impl RestorePlan {
         Ok(())
     }
 
-    /// Restores a head or chunk if its table or view existed in the earlier state, and removes it
-    /// otherwise.
+    /// Restores a head or chunk if its table or view existed or was dropped in the earlier state,
+    /// and removes it otherwise.
     async fn put_or_delete_part(
         &mut self,
         then: &impl StoreRead,
@@ -320,8 +321,8 @@ impl RestorePlan {
         for (key, job) in now.scan::<JobKey>(&KeyRange::all(space), None).await? {
             self.deletes.push(key.encode());
             let JobWork::ReachableFrom { id, .. } = job.work else { continue };
-            let restored = TabularKey(id).encode();
-            if !self.puts.iter().any(|(key, _)| *key == restored) {
+            let restored = [TabularKey(id).encode(), DroppedKey(id).encode()];
+            if !self.puts.iter().any(|(key, _)| restored.contains(key)) {
                 self.delete_metadata(now, id).await?;
             }
         }
@@ -404,5 +405,6 @@ fn is_same_metadata(before: &TabularRecord, after: &TabularRecord) -> bool {
 }
 
 async fn tabular_exists(then: &impl StoreRead, id: Uuid) -> Result<bool, Error> {
-    Ok(then.get_bytes(&TabularKey(id).encode()).await?.is_some())
+    Ok(then.get_bytes(&TabularKey(id).encode()).await?.is_some()
+        || then.get_bytes(&DroppedKey(id).encode()).await?.is_some())
 }

@@ -50,7 +50,7 @@ impl Grammar {
 
     /// Generates a management request.
     pub(super) fn managing(&mut self) -> Draft {
-        match self.rng.random_range(0..40) {
+        match self.rng.random_range(0..43) {
             0..2 => bare(
                 Method::GET,
                 format!(
@@ -70,6 +70,7 @@ impl Grammar {
             27..32 => self.about_warehouses(),
             32..35 => self.about_keys(),
             35..37 => self.about_jobs(),
+            37..40 => self.about_dropped(),
             _ => self.about_checkpoints(),
         }
     }
@@ -258,6 +259,26 @@ impl Grammar {
             body["older-than-seconds"] = json!(self.rng.random_range(0..1_000_000));
         }
         post(format!("{MANAGEMENT}/jobs"), body)
+    }
+
+    fn about_dropped(&mut self) -> Draft {
+        match self.rng.random_range(0..4) {
+            0 => bare(Method::GET, format!("{MANAGEMENT}/dropped")),
+            1 => {
+                let path = one("dropped", &self.created());
+                bare(Method::DELETE, format!("{path}?purge={}", self.one_of(2)))
+            }
+            _ => {
+                let mut body = json!({ "resource": self.resource() });
+                if self.one_of(2) {
+                    body["new-name"] = json!(self.resource());
+                }
+                if self.one_of(4) {
+                    body["id"] = json!(self.created());
+                }
+                post(format!("{MANAGEMENT}/dropped/undrop"), body)
+            }
+        }
     }
 
     fn about_checkpoints(&mut self) -> Draft {

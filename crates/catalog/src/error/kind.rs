@@ -13,6 +13,7 @@ pub enum Kind {
     NoSuchJob,
     NoSuchPolicy,
     NoSuchCheckpoint,
+    NoSuchDropped,
     AlreadyExists,
     NamespaceNotEmpty,
     WarehouseNotEmpty,
@@ -36,9 +37,11 @@ impl Kind {
             Self::NoSuchNamespace => "NoSuchNamespaceException",
             Self::NoSuchTable => "NoSuchTableException",
             Self::NoSuchView => "NoSuchViewException",
-            Self::NoSuchFile | Self::NoSuchPolicy | Self::NoSuchJob | Self::NoSuchCheckpoint => {
-                "NotFoundException"
-            }
+            Self::NoSuchFile
+            | Self::NoSuchPolicy
+            | Self::NoSuchJob
+            | Self::NoSuchCheckpoint
+            | Self::NoSuchDropped => "NotFoundException",
             Self::AlreadyExists => "AlreadyExistsException",
             Self::NamespaceNotEmpty => "NamespaceNotEmptyException",
             Self::WarehouseNotEmpty => "WarehouseNotEmptyException",

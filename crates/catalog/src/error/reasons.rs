@@ -28,6 +28,9 @@ pub enum MissingResource {
     /// A checkpoint with this id or name.
     #[error("Checkpoint does not exist: {}", brief(.0))]
     Checkpoint(String),
+    /// A dropped table or view with this name or id.
+    #[error("Dropped table or view does not exist: {}", brief(.0))]
+    Dropped(String),
 }
 
 /// A name that is in use.
@@ -91,6 +94,12 @@ pub enum StateConflict {
         "Cannot remove orphans: the location of the table is at or inside that of another table or view"
     )]
     SharedLocation,
+    /// Another table or view uses the location of a dropped one.
+    #[error(
+        "Cannot undrop: the location {0} overlaps with that of another table, view or namespace. Drop or \
+         move the other one first; catalog.overlapping_locations allows both"
+    )]
+    UndropLocation(String),
     /// The warehouse is defined in the configuration.
     #[error("Cannot change warehouse {0}: it belongs to the configuration")]
     ConfiguredWarehouse(String),

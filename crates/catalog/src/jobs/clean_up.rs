@@ -15,12 +15,12 @@ use super::interrupted::Interruption;
 use super::run::JobRun;
 use super::shared_files::{Depth, SharedFiles};
 use crate::jobs::Jobs;
-use crate::{Error, Result};
+use crate::{Error, Result, lookup};
 use slateberg_authz::permit::{Permit, Task};
 use slateberg_objects::location::Location;
 use slateberg_objects::metadata_file;
 use slateberg_store::jobs::{Job, JobWork};
-use slateberg_store::keys::{JobKey, TabularKey};
+use slateberg_store::keys::JobKey;
 use slateberg_store::read::StoreRead;
 
 /// A claimed job.
@@ -108,7 +108,7 @@ async fn clean_up(run: &mut JobRun) -> std::result::Result<(), Interruption> {
     };
     shared.refresh(run, &files).await?;
     let id = run.job.table.as_ref().map(|table| table.id).unwrap_or_default();
-    let record = run.jobs().core.store().latest().get(&TabularKey(id)).await?;
+    let record = lookup::record_with_dropped(&run.jobs().core.store().latest(), id).await?;
     // An earlier state of the table may have been registered over it.
     let current = |file: &String| record.as_ref().is_some_and(|it| it.metadata_location == *file);
     let files = files.into_iter().filter(|file| !shared.has(file) && !current(file)).collect();

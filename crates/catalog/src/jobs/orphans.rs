@@ -19,7 +19,7 @@ use super::shared_files::{Depth, OTHERS_MAX, SharedFiles, too_many};
 use crate::Error;
 use crate::error::{Kind, StateConflict};
 use crate::jobs::Jobs;
-use crate::location_index::{has_others_around, is_generated_for, others_below};
+use crate::location_index::{Owners, has_others_around, is_generated_for, others_below};
 use slateberg_objects as objects;
 use slateberg_objects::directory::{Directory, ListedFile};
 use slateberg_objects::location::Location;
@@ -147,7 +147,9 @@ impl Jobs {
         }
         let (store, end) = (self.core.store().latest(), location.parts().len() + 1);
         let root = self.core.objects().location(record.warehouse).map_or(0, |it| it.parts().len());
-        match has_others_around(&store, record.id, &location, root + 1..end).await? {
+        match has_others_around(&store, Owners::WithDropped, record.id, &location, root + 1..end)
+            .await?
+        {
             false => Ok(()),
             true => Err(Error::Conflict(StateConflict::SharedLocation)),
         }

@@ -18,7 +18,7 @@ use uuid::Uuid;
 use super::interrupted::Interruption;
 use super::run::JobRun;
 use crate::jobs::Jobs;
-use crate::location_index::{self, has_others_around, has_others_below};
+use crate::location_index::{self, Owners, has_others_around, has_others_below};
 use crate::{Error, lookup};
 use slateberg_model::ident::TabularKind;
 use slateberg_model::segmented_json::ChunkHash;
@@ -26,11 +26,11 @@ use slateberg_objects as objects;
 use slateberg_objects::location::Location;
 use slateberg_objects::reachable::{self, comparable};
 use slateberg_store::jobs::JobTable;
-use slateberg_store::keys::TabularKey;
-use slateberg_store::read::StoreRead;
 
 /// Maximum number of other tables at the same location, or with the same UUID.
 pub(super) const OTHERS_MAX: usize = 10_000;
+/// The files of dropped tables stay, so that these can be restored.
+const WITH_DROPPED: Owners = Owners::WithDropped;
 /// Maximum number of directories in the cache of their owners.
 const DIRECTORIES_MAX: usize = 10_000;
 
@@ -130,11 +130,12 @@ impl SharedFiles {
         let mut others = BTreeSet::new();
         let store = run.jobs().core.store().latest();
         for location in &self.locations {
-            let found = location_index::at(&store, location, true, OTHERS_MAX).await?;
+            let found =
+                location_index::at(&store, WITH_DROPPED, (location, true), OTHERS_MAX).await?;
             others.extend(found.ok_or_else(too_many)?);
         }
         if let Some(uuid) = self.uuid {
-            let found = location_index::with_uuid(&store, uuid, OTHERS_MAX).await?;
+            let found = location_index::with_uuid(&store, WITH_DROPPED, uuid, OTHERS_MAX).await?;
             others.extend(found.ok_or_else(too_many)?);
         }
         if others.len() >= OTHERS_MAX {
@@ -161,7 +162,8 @@ impl SharedFiles {
         }
         let mut is_around_others = false;
         for location in &self.locations {
-            is_around_others |= has_others_below(&store, self.itself, location).await?;
+            is_around_others |=
+                has_others_below(&store, WITH_DROPPED, self.itself, location).await?;
         }
         for file in files {
             let Some((directory, _)) = file.rsplit_once('/') else { continue };
@@ -172,7 +174,8 @@ impl SharedFiles {
                 continue;
             }
             let lengths = own.unwrap_or(0) + 1..location.parts().len() + 1;
-            let is_others = has_others_around(&store, self.itself, &location, lengths).await?;
+            let is_others =
+                has_others_around(&store, WITH_DROPPED, self.itself, &location, lengths).await?;
             self.directories.insert(directory.to_owned(), is_others);
         }
         Ok(())
@@ -181,12 +184,12 @@ impl SharedFiles {
     /// Reads the files of a table or view, unless this version was read already.
     async fn read(&mut self, run: &JobRun, id: Uuid) -> Result<(), Interruption> {
         let store = run.jobs().core.store().latest();
-        let record = store.get(&TabularKey(id)).await.map_err(Error::from)?;
+        let record = lookup::record_with_dropped(&store, id).await?;
         let version = record.map(|record| record.version);
         if version.is_none() || version == self.read.get(&id).copied() {
             return Ok(());
         }
-        let Some(found) = lookup::tabular_by_id(&store, id).await? else { return Ok(()) };
+        let Some(found) = lookup::tabular_with_dropped(&store, id).await? else { return Ok(()) };
         self.files.insert(hash(&found.record.metadata_location));
         if found.record.kind == TabularKind::Table {
             let named = reachable::named_by(&found.document.text.to_bytes());

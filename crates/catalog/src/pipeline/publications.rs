@@ -13,14 +13,14 @@ use uuid::Uuid;
 
 use super::Pipeline;
 use super::file::{FileContent, IfTaken, WarehouseFile};
-use crate::{Error, Result};
+use crate::{Error, Result, lookup};
 use slateberg_authz::permit::{Permit, Task};
 use slateberg_base::progress::Progress;
 use slateberg_base::retry::Backoff;
 use slateberg_objects::manifest_list::{ListBlocks, ListHeader, ManifestList};
 use slateberg_objects::{self as objects, Objects};
 use slateberg_store::key_space::KeySpace;
-use slateberg_store::keys::{PublicationKey, TabularKey};
+use slateberg_store::keys::PublicationKey;
 use slateberg_store::read::{KeyRange, StoreRead};
 use slateberg_store::records::PromisedList;
 
@@ -113,7 +113,7 @@ impl Pipeline {
         let phase = progress.phase("publishing metadata files", Some(markers.len() as u64));
         for (key, marker) in &markers {
             phase.advance(1);
-            let record = store.get(&TabularKey(key.id)).await?;
+            let record = lookup::record_with_dropped(&store, key.id).await?;
             if warehouse.is_some() && record.as_ref().map(|record| record.warehouse) != warehouse {
                 continue;
             }

@@ -8,6 +8,7 @@ pub(crate) mod change;
 pub(crate) mod commit;
 pub(crate) mod create;
 pub(crate) mod delegation;
+pub(crate) mod dropped;
 pub(crate) mod group;
 pub(crate) mod groups;
 pub(crate) mod head;

@@ -6,18 +6,22 @@ use super::metadata::TabularMetadata;
 use super::state::name_key;
 use super::target::Target;
 use crate::jobs::table_of;
-use crate::location_index::put_index_entries;
+use crate::location_index::{mark_index_entries, put_index_entries};
 use crate::lookup::{self, FoundTabular};
+use crate::permits::WithPermit;
 use crate::pipeline::Write;
 use crate::pipeline::records::Entry;
 use crate::pipeline::response::Response;
 use crate::tabular::Tabulars;
 use crate::{Error, Operation, RequestContext, Result};
-use slateberg_authz::action::{Drop, Purge};
+use slateberg_authz::action::{Action, Drop, Purge, PurgeNow};
+use slateberg_authz::authority::PrincipalDecider;
 use slateberg_authz::permit::Permit;
+use slateberg_authz::resource::Resource;
 use slateberg_model::ident::TabularIdent;
+use slateberg_store::dropped::DroppedTabular;
 use slateberg_store::jobs::JobWork;
-use slateberg_store::keys::TabularKey;
+use slateberg_store::keys::{DroppedKey, TabularKey};
 use slateberg_store::txn::Transaction;
 
 /// A request that removes a table or view from the catalog.
@@ -26,10 +30,23 @@ pub(crate) struct Removal<R> {
     pub(crate) action: &'static str,
     /// The name of the table or view.
     pub(crate) ident: TabularIdent,
+    /// Whether the table or view can be restored for a time.
+    pub(crate) retained: bool,
     /// The id of the background job that deletes the files. `None`: the files stay.
     pub(crate) purge: Option<Uuid>,
     /// Builds the response from the last state.
     pub(crate) respond: fn(FoundTabular) -> R,
+}
+
+/// What happens to the records and files of a removed table or view.
+#[derive(Clone, Copy)]
+enum Ending {
+    /// It can be restored until its retention ends. `purge`: its files are deleted then.
+    Retain { purge: bool },
+    /// This background job deletes its files.
+    Purge(Uuid),
+    /// Its records are deleted, and its files stay.
+    Forget,
 }
 
 impl Tabulars {
@@ -50,7 +67,7 @@ impl Tabulars {
         cx: &RequestContext,
         removal: &Removal<R>,
     ) -> Result<R> {
-        let Removal { action, ident, purge, respond } = removal;
+        let Removal { action, ident, retained, purge, respond } = removal;
         let kind = M::KIND;
         self.core.environment.check_findable(kind, ident)?;
         let target = Target { warehouse: &cx.warehouse, kind, ident };
@@ -63,10 +80,19 @@ impl Tabulars {
             self.core.environment.check_deletion("Cannot purge", "drop the table without purge")?;
         }
         let lanes = self.core.pipeline().lanes.enter(vec![id]).await?;
-        let permit = &self.permit_removal(&cx.operation, target, purge.is_some()).await?;
+        let (permit, at_once) =
+            &self.permit_removal(&cx.operation, target, purge.is_some()).await?;
+        let end = match purge {
+            Some(job) if *at_once => Ending::Purge(*job),
+            purge if *retained && self.retention_ms() > 0 => {
+                Ending::Retain { purge: purge.is_some() }
+            }
+            Some(job) => Ending::Purge(*job),
+            None => Ending::Forget,
+        };
         let write = Write { action, permit, lanes, versions: Vec::new() };
         let removed = self.core.pipeline().commit(write, |t| async move {
-            let found = self.delete_tabular(&t, &cx.operation, target, (id, *purge)).await?;
+            let found = self.delete_tabular(&t, &cx.operation, target, (id, end)).await?;
             let entry = Entry {
                 action,
                 warehouse: cx.warehouse.id,
@@ -92,7 +118,7 @@ impl Tabulars {
         t: &Transaction,
         operation: &Operation,
         target: Target<'_>,
-        (id, purge): (Uuid, Option<Uuid>),
+        (id, end): (Uuid, Ending),
     ) -> Result<FoundTabular> {
         let Target { warehouse, kind, ident } = target;
         if lookup::tabular_id(t, warehouse.id, kind, ident).await? != Some(id) {
@@ -103,33 +129,51 @@ impl Tabulars {
             .ok_or_else(|| Error::internal(format!("{id} has a name but no record")))?;
         t.delete(&name_key(&found.record, kind))?;
         t.delete(&TabularKey(id))?;
+        if let Ending::Retain { purge } = end {
+            let dropped = DroppedTabular {
+                record: found.record.clone(),
+                namespace: ident.namespace.0.clone(),
+                dropped_ms: self.core.now_ms(),
+                dropped_by: operation.principal.id().to_owned(),
+                purge,
+            };
+            t.put(&DroppedKey(id), &dropped)?;
+            mark_index_entries(t, &found.record, true)?;
+            return Ok(found);
+        }
         put_index_entries(t, Some(&found.record), None)?;
-        match purge {
-            Some(job) => {
+        match end {
+            Ending::Purge(job) => {
                 let metadata_location = found.record.metadata_location.clone();
                 let work = JobWork::ReachableFrom { id, metadata_location };
                 let table = table_of(&found.record, Some((warehouse, ident)));
                 let by = Some(operation.principal.id().to_owned());
                 self.jobs.put_job(t, job, warehouse.id, work, table, by)?;
             }
-            None => t.delete_document(id).await?,
+            Ending::Retain { .. } | Ending::Forget => t.delete_document(id).await?,
         }
         Ok(found)
     }
 
-    /// Returns the permit to remove a table or view; for a purge, also checks the permission to
-    /// delete its files.
+    /// Returns the permit to remove a table or view. For a purge, also checks the permission to
+    /// delete its files, and returns whether they may be deleted at once.
     async fn permit_removal(
         &self,
         operation: &Operation,
         target: Target<'_>,
         purge: bool,
-    ) -> Result<Permit<Drop>> {
-        let store = self.core.store().latest();
+    ) -> Result<(Permit<Drop>, bool)> {
+        let (store, access) = (self.core.store().latest(), &self.core.access);
+        let mut at_once = false;
         if purge {
-            let _permit: Permit<Purge> =
-                self.core.access.permit_tabular(&store, operation, target).await?;
+            let may = |asking: &PrincipalDecider<'_>, resource: &Resource| {
+                asking.may::<PurgeNow>(resource)
+            };
+            let now = [PurgeNow::NAME];
+            let with_permit: WithPermit<Purge, bool> =
+                access.permit_tabular_and(&store, operation, target, &now, may).await?;
+            at_once = with_permit.besides.unwrap_or(true);
         }
-        self.core.access.permit_tabular(&store, operation, target).await
+        Ok((access.permit_tabular(&store, operation, target).await?, at_once))
     }
 }

@@ -23,8 +23,8 @@ use slateberg_store::Store;
 use slateberg_store::codec::Document;
 use slateberg_store::key_space::KeySpace;
 use slateberg_store::keys::{
-    ApiKeyKey, Key, NamespaceKey, NamespaceNameKey, PublicationKey, TabularKey, TabularNameKey,
-    WarehouseKey,
+    ApiKeyKey, DroppedKey, Key, NamespaceKey, NamespaceNameKey, PublicationKey, TabularKey,
+    TabularNameKey, WarehouseKey,
 };
 use slateberg_store::read::{KeyRange, StoreRead};
 use slateberg_store::records::{NameEntry, NamespaceRecord, Publication, TabularRecord};
@@ -34,7 +34,8 @@ use slateberg_store::txn::Transaction;
 const BATCH_BYTES: usize = 4 << 20;
 const BATCH_LINES: usize = 500;
 
-/// Rejects a catalog with namespaces, tables or views that are not in the lines.
+/// Rejects a catalog with namespaces, tables or views that are not in the lines, or with dropped
+/// tables or views.
 #[boxed]
 pub async fn check_target(store: &Store, checked: &CheckedExport) -> Result<()> {
     let latest = store.latest();
@@ -48,6 +49,15 @@ pub async fn check_target(store: &Store, checked: &CheckedExport) -> Result<()> 
     let others = tabulars.iter().filter(|(key, _)| !checked.ids.contains(&key.0)).count();
     if others > 0 {
         return Err(not_empty(&count(others, "table or view", "tables and views")));
+    }
+    // An imported table could have the locations of a dropped one.
+    let dropped = latest.scan::<DroppedKey>(&KeyRange::all(KeySpace::Dropped), None).await?.len();
+    if dropped > 0 {
+        return Err(not_empty(&count(
+            dropped,
+            "dropped table or view",
+            "dropped tables and views",
+        )));
     }
     Ok(())
 }

@@ -82,6 +82,12 @@ fn unexported(space: KeySpace) -> Json {
             json!({"at_ms": 0, "action": "a", "principal": "p", "warehouse": id(2),
             "subject": id(3), "name": "n", "version_before": null, "version_after": null})
         }
+        KeySpace::Dropped => {
+            json!({"record": {"id": id(7), "kind": "table", "warehouse": id(2), "namespace": id(3),
+            "name": "d", "uuid": id(8), "location": "s3://b/w/d", "metadata_location": "s3://b/w/d/m",
+            "version": 1, "created_ms": 0, "updated_ms": 0}, "namespace": ["ns"], "dropped_ms": 0,
+            "dropped_by": "admin"})
+        }
         KeySpace::SigningKeys => {
             json!({"id": id(6), "seed": "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=",
             "created_ms": 0})

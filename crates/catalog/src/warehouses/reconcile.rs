@@ -20,7 +20,7 @@ use slateberg_base::progress::Progress;
 use slateberg_base::retry::Backoff;
 use slateberg_objects::stores::Roots;
 use slateberg_store::key_space::KeySpace;
-use slateberg_store::keys::{JobKey, WarehouseKey};
+use slateberg_store::keys::{DroppedKey, JobKey, WarehouseKey};
 use slateberg_store::read::{KeyRange, StoreRead};
 use slateberg_store::records::WarehouseRecord;
 use slateberg_store::txn::Transaction;
@@ -89,11 +89,18 @@ impl Warehouses {
     /// transaction of the deletion. A concurrent creation of a namespace reads the record of the
     /// warehouse, so the two conflict.
     ///
-    /// Jobs are scanned outside of the transaction, which would otherwise conflict with the jobs of
-    /// all other warehouses. This is safe: the transaction has begun already, and an empty
-    /// warehouse gets no new jobs.
+    /// Dropped tables and jobs are scanned outside of the transaction, which would otherwise conflict
+    /// with those of all other warehouses. This is safe: the transaction has begun already, and an
+    /// empty warehouse gets no new ones, except a job in place of a dropped table.
     async fn require_empty_warehouse(&self, t: &Transaction, name: &str, id: Uuid) -> Result<()> {
         let mut contents = contents_of(t, id).await?;
+        // Before the jobs, because the end of a retention replaces a dropped table by a job.
+        if contents.is_none() {
+            let range = KeyRange::all(KeySpace::Dropped);
+            let dropped = self.core.store().latest().scan::<DroppedKey>(&range, None).await?;
+            let own = dropped.iter().any(|(_, dropped)| dropped.record.warehouse == id);
+            contents = own.then_some("dropped tables or views that can be restored");
+        }
         if contents.is_none() {
             let range = KeyRange::all(KeySpace::Jobs);
             let jobs = self.core.store().latest().scan::<JobKey>(&range, None).await?;

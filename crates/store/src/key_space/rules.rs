@@ -36,11 +36,13 @@ pub enum Check {
     Namespaces,
     /// The namespace of each table or view exists.
     Tabulars,
+    /// Each dropped table or view has its own id, and its warehouse exists.
+    Dropped,
     /// Each name leads to a table or view with that name, and no table and view share a name.
     TabularNames,
-    /// The locations are exactly those in the records of tables and views.
+    /// The locations are exactly those in the records of tables and views, dropped ones included.
     Locations,
-    /// The UUIDs are exactly those in the records of tables and views.
+    /// The UUIDs are exactly those in the records of tables and views, dropped ones included.
     Uuids,
     /// Each publication marker matches the record of its table or view.
     Publications,
@@ -74,6 +76,9 @@ pub enum RestoreRule {
     Namespaces,
     /// Tables and views get their earlier contents, at a newer version if their metadata changes.
     Tabulars,
+    /// Dropped tables and views get their earlier contents. The metadata files of those that do not
+    /// exist now are written again.
+    Dropped,
     /// Heads get their earlier contents, at the version of their table or view.
     Heads,
     /// Chunks are restored or removed with their table or view.
@@ -168,6 +173,8 @@ pub enum Expiry {
     Idempotency,
     /// Entries of the change log: the oldest beyond `catalog.change_log_entries_max`.
     Changes,
+    /// Dropped tables and views, after `catalog.dropped_kept_seconds`.
+    Dropped,
     /// Jobs, after `catalog.jobs_kept_seconds` and beyond `catalog.jobs_kept_max`.
     EndedJobs,
 }

@@ -115,7 +115,7 @@ pub(super) const METADATA_CHUNKS: Rules = Rules {
 pub(super) const LOCATIONS: Rules = Rules {
     name: "locations",
     key: "parts of a location, table or view id",
-    value: "table or view id",
+    value: "table or view id, whether it is dropped",
     check: Check::Locations,
     restore: RestoreRule::Replace,
     clone: CloneRule::Share,
@@ -127,13 +127,25 @@ pub(super) const LOCATIONS: Rules = Rules {
 pub(super) const UUIDS: Rules = Rules {
     name: "UUIDs",
     key: "`table-uuid` or `view-uuid`, table or view id",
-    value: "table or view id",
+    value: "table or view id, whether it is dropped",
     check: Check::Uuids,
     restore: RestoreRule::Replace,
     clone: CloneRule::Share,
     export: ExportRule::Derive,
     cache: CacheRule::None,
     removal: Removal::WithObject,
+};
+
+pub(super) const DROPPED: Rules = Rules {
+    name: "dropped tables and views",
+    key: "id",
+    value: "last record, namespace, time and author of the drop, whether to delete the files",
+    check: Check::Dropped,
+    restore: RestoreRule::Dropped,
+    clone: CloneRule::Share,
+    export: ExportRule::LeaveOut,
+    cache: CacheRule::None,
+    removal: Removal::Expiry(Expiry::Dropped),
 };
 
 pub(super) const PUBLICATIONS: Rules = Rules {

@@ -31,6 +31,7 @@ fn restore(rule: RestoreRule) -> &'static str {
         RestoreRule::NewTimeline => "as it was, in a new timeline",
         RestoreRule::Warehouses | RestoreRule::Namespaces => "as they were, at a new version",
         RestoreRule::Tabulars => "as they were; a new version if the metadata changes",
+        RestoreRule::Dropped => "as they were; those that are gone get a marker",
         RestoreRule::Heads | RestoreRule::Chunks => "follow their table or view",
         RestoreRule::Markers => "one for each table and view with changed metadata",
         RestoreRule::Cancel => "removed, no file is deleted because of a restore",
@@ -75,6 +76,7 @@ fn removal(removal: Removal) -> &'static str {
         Removal::JobEnd => "when the job ends",
         Removal::Expiry(Expiry::Idempotency) => "after `catalog.idempotency_lifetime_seconds`",
         Removal::Expiry(Expiry::Changes) => "the oldest, beyond `catalog.change_log_entries_max`",
+        Removal::Expiry(Expiry::Dropped) => "after `catalog.dropped_kept_seconds`",
         Removal::Expiry(Expiry::EndedJobs) => {
             "after `catalog.jobs_kept_seconds`, beyond `catalog.jobs_kept_max`"
         }
@@ -89,9 +91,10 @@ fn check(check: Check) -> &'static str {
         Check::Warehouses => "ids are unique",
         Check::Namespaces => "each has one name and a parent",
         Check::Tabulars => "each has a namespace and an id of its own",
+        Check::Dropped => "each has an id of its own and a warehouse",
         Check::TabularNames => "each leads to one table or view, which has no other",
-        Check::Locations => "those of the tables and views",
-        Check::Uuids => "those of the tables and views",
+        Check::Locations => "those of the tables and views, also of dropped ones",
+        Check::Uuids => "those of the tables and views, also of dropped ones",
         Check::Publications => "none is ahead of its table or view",
         Check::Jobs => "can be read",
         Check::Metadata => "complete, and that of its table or view",
@@ -205,7 +208,7 @@ async fn assert_restored(now: &Store, then: &Store) {
         let (is, was, after) = (&is[&space], &was[&space], &after[&space]);
         match space.rules().restore {
             RestoreRule::Keep => assert_eq!(after, is, "{space:?}"),
-            RestoreRule::Replace => assert_eq!(after, was, "{space:?}"),
+            RestoreRule::Replace | RestoreRule::Dropped => assert_eq!(after, was, "{space:?}"),
             RestoreRule::NewTimeline => {
                 let format = now.latest().get(&StoreKey).await.expect("the store is readable");
                 assert_eq!(format.expect("the record exists").timeline, Some(TIMELINE));
@@ -215,7 +218,8 @@ async fn assert_restored(now: &Store, then: &Store) {
             | RestoreRule::Tabulars
             | RestoreRule::Heads
             | RestoreRule::Chunks => assert!(after.keys().eq(was.keys()), "{space:?}"),
-            RestoreRule::Markers => assert_eq!(after.len(), was.len(), "{space:?}"),
+            // The only markers are those of one table and of one dropped table.
+            RestoreRule::Markers => assert_eq!(after.len(), 2 * was.len(), "{space:?}"),
             RestoreRule::Cancel => assert!(after.is_empty(), "{space:?}"),
             RestoreRule::Revise if matches!(space, KeySpace::Policies | KeySpace::Grants) => {
                 assert_eq!(after, was, "{space:?}");

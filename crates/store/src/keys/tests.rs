@@ -33,6 +33,7 @@ fn round_trip_in(space: KeySpace, id: Uuid, name: &str, number: u64) {
             round_trip(space, &LocationKey { parts: parts.map(ToOwned::to_owned).collect(), id });
         }
         KeySpace::Uuids => round_trip(space, &UuidKey { uuid: id, id }),
+        KeySpace::Dropped => round_trip(space, &DroppedKey(id)),
         KeySpace::Publications => round_trip(space, &PublicationKey { id, version: number }),
         KeySpace::Jobs => round_trip(space, &JobKey(id)),
         KeySpace::EndedJobs => round_trip(space, &EndedJobKey(id)),

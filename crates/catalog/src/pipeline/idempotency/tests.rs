@@ -16,6 +16,7 @@ fn rejection_codes_in_records_are_stable() {
         (Kind::NoSuchJob, "NoSuchJob"),
         (Kind::NoSuchPolicy, "NoSuchPolicy"),
         (Kind::NoSuchCheckpoint, "NoSuchCheckpoint"),
+        (Kind::NoSuchDropped, "NoSuchDropped"),
         (Kind::AlreadyExists, "AlreadyExists"),
         (Kind::NamespaceNotEmpty, "NamespaceNotEmpty"),
         (Kind::WarehouseNotEmpty, "WarehouseNotEmpty"),
@@ -70,7 +71,8 @@ fn a_record_omits_the_prefix_of_a_missing_resource() {
     let missing = [
         Error::NoSuchWarehouse("w".to_owned()),
         Error::NotFound(MissingResource::Job(id.clone())),
-        Error::NotFound(MissingResource::Checkpoint(id)),
+        Error::NotFound(MissingResource::Checkpoint(id.clone())),
+        Error::NotFound(MissingResource::Dropped(id)),
     ];
     for error in missing {
         let (code, message) = recorded_rejection(&error).expect("it is recorded");

@@ -1,0 +1,181 @@
+//! Dropped tables and views: their listing, their restoration, and the end of their retention.
+//!
+//! A drop moves the record of a table or view to a separate key space. Its metadata stays, its name
+//! is free, and its entries in the indexes of locations and UUIDs are marked, so that jobs retain
+//! its files and others can use its locations. A caller with `Undrop` for the former name sees and
+//! restores it. All other callers get the error for a missing one.
+
+mod retention;
+pub(crate) mod undrop;
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::metadata::{TabularMetadata, metadata_of};
+use crate::attributes::{attributes, namespace_resource};
+use crate::error::MissingResource;
+use crate::tabular::Tabulars;
+use crate::{Error, Operation, Result};
+use slateberg_authz::action::{Action, Load, PurgeNow, Undrop};
+use slateberg_authz::authority::Decider;
+use slateberg_authz::notation;
+use slateberg_authz::permit::Permit;
+use slateberg_authz::resource::{Attributes, Node, Resource};
+use slateberg_base::boxed;
+use slateberg_model::ident::TabularKind;
+use slateberg_model::page::PageRequest;
+use slateberg_model::table::TableMetadata;
+use slateberg_model::view::ViewMetadata;
+use slateberg_model::warehouse::Warehouse;
+use slateberg_store::dropped::DroppedTabular;
+use slateberg_store::key_space::KeySpace;
+use slateberg_store::keys::{DroppedKey, Key};
+use slateberg_store::read::{KeyRange, StoreRead};
+use slateberg_store::records::TabularRecord;
+
+/// Number of records that one scan reads.
+const BATCH: usize = 200;
+
+/// A dropped table or view, as clients see it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DroppedInfo {
+    /// Its id.
+    pub id: Uuid,
+    /// Its former name, as `table:prod/sales/orders`.
+    pub resource: String,
+    /// Its location.
+    pub location: String,
+    /// The location of its last metadata file.
+    pub metadata_location: String,
+    /// The time of the drop.
+    pub dropped_ms: i64,
+    /// The principal that dropped it.
+    pub dropped_by: String,
+    /// The end of its retention.
+    pub expires_ms: i64,
+    /// Whether its files are deleted at the end of its retention.
+    pub purge: bool,
+}
+
+/// A page of dropped tables and views.
+#[derive(Debug, Clone)]
+pub struct DroppedPage {
+    /// The dropped tables and views, in the order of their ids.
+    pub dropped: Vec<DroppedInfo>,
+    /// The token of the next page. `None`: this is the last page.
+    pub next: Option<String>,
+}
+
+/// A dropped table or view whose permissions can be evaluated.
+struct FoundDropped {
+    dropped: DroppedTabular,
+    warehouse: Arc<Warehouse>,
+    resource: Resource,
+}
+
+fn no_such_dropped(name: &str) -> Error {
+    Error::NotFound(MissingResource::Dropped(name.to_owned()))
+}
+
+impl Tabulars {
+    /// Returns the dropped tables and views that the caller may restore.
+    #[boxed]
+    pub async fn dropped(&self, operation: &Operation, page: &PageRequest) -> Result<DroppedPage> {
+        let after = page.after.as_deref().map(Uuid::try_parse).transpose();
+        let after = after.map_err(|_| Error::Invalid("Invalid page token".to_owned()))?;
+        let limit = page.limit.unwrap_or(usize::MAX);
+        let store = self.core.store().durable();
+        let mut range =
+            KeyRange::all(KeySpace::Dropped).behind(after.map(|id| DroppedKey(id).encode()));
+        let mut visible: Vec<DroppedInfo> = Vec::new();
+        loop {
+            let batch = store.scan::<DroppedKey>(&range, Some(BATCH)).await?;
+            let Some((last, _)) = batch.last() else {
+                return Ok(DroppedPage { dropped: visible, next: None });
+            };
+            range = range.behind(Some(last.encode()));
+            for (_, dropped) in batch {
+                let Some(found) = self.described_dropped(dropped).await? else { continue };
+                if !self.core.access.may::<Undrop>(operation, &found.resource) {
+                    continue;
+                }
+                if visible.len() >= limit {
+                    let next = visible.last().map(|last| page.token(&last.id.to_string()));
+                    return Ok(DroppedPage { dropped: visible, next });
+                }
+                visible.push(self.info(found));
+            }
+        }
+    }
+
+    fn info(&self, found: FoundDropped) -> DroppedInfo {
+        let DroppedTabular { record, dropped_ms, dropped_by, purge, .. } = found.dropped;
+        DroppedInfo {
+            id: record.id,
+            resource: notation::resource_text(&found.resource),
+            location: record.location,
+            metadata_location: record.metadata_location,
+            dropped_ms,
+            dropped_by,
+            expires_ms: dropped_ms.saturating_add(self.retention_ms()),
+            purge,
+        }
+    }
+
+    /// Looks up the resource under which permissions for a dropped table or view are evaluated: its
+    /// former name, with the attributes that its metadata has. `None`: its warehouse is not served.
+    async fn described_dropped(&self, dropped: DroppedTabular) -> Result<Option<FoundDropped>> {
+        let Some(warehouse) = self.core.warehouses().by_id(dropped.record.warehouse) else {
+            return Ok(None);
+        };
+        let (store, ident) = (self.core.store().latest(), dropped.ident());
+        let policies = self.core.access.authority.policies();
+        let actions = [Undrop::NAME, PurgeNow::NAME, Load::NAME];
+        let wanted = actions.iter().any(|action| policies.asks(action).attributes);
+        let inside = namespace_resource(&store, wanted, &warehouse, &ident.namespace).await?;
+        let resource = inside.tabular(dropped.record.kind, Node::named(&ident.name));
+        let resource = match wanted {
+            true => resource.with(Arc::new(self.attributes_of_dropped(&dropped.record).await?)),
+            false => resource,
+        };
+        Ok(Some(FoundDropped { dropped, warehouse, resource }))
+    }
+
+    async fn attributes_of_dropped(&self, record: &TabularRecord) -> Result<Attributes> {
+        let document = self.core.store().latest().document(record.id).await?;
+        let Some(document) = document else {
+            return Err(Error::internal(format!("dropped {} has no metadata", record.id)));
+        };
+        Ok(match record.kind {
+            TabularKind::Table => {
+                let metadata = metadata_of::<TableMetadata>(record.id, &document.text)?;
+                attributes(record, metadata.properties())
+            }
+            TabularKind::View => {
+                let metadata = metadata_of::<ViewMetadata>(record.id, &document.text)?;
+                attributes(record, metadata.properties())
+            }
+        })
+    }
+
+    /// Returns the permit to do `A` with a dropped table or view.
+    fn permit_dropped<A: Action>(
+        &self,
+        operation: &Operation,
+        found: &FoundDropped,
+        requested: &str,
+    ) -> Result<Permit<A>> {
+        let asking = match self.core.access.ask(operation)? {
+            Decider::Unrestricted(unrestricted) => return Ok(unrestricted.permit()),
+            Decider::Policies(asking) => asking,
+        };
+        let resource = &found.resource;
+        asking.permit(resource).map_err(|denied| {
+            let visible = asking.may::<Undrop>(resource) || asking.may::<Load>(resource);
+            let absent = (!visible).then(|| no_such_dropped(requested));
+            self.core.access.refuse(operation, &denied, resource, absent)
+        })
+    }
+}

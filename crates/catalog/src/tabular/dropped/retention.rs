@@ -1,0 +1,143 @@
+//! The end of the retention of dropped tables and views.
+
+use uuid::Uuid;
+
+use super::{BATCH, no_such_dropped};
+use crate::jobs::table_of;
+use crate::location_index::put_index_entries;
+use crate::pipeline::Write;
+use crate::pipeline::records::Entry;
+use crate::tabular::Tabulars;
+use crate::{Error, Operation, Result};
+use slateberg_authz::action::PurgeNow;
+use slateberg_authz::notation;
+use slateberg_authz::permit::{Permit, Task};
+use slateberg_base::boxed;
+use slateberg_store::dropped::DroppedTabular;
+use slateberg_store::jobs::JobWork;
+use slateberg_store::key_space::KeySpace;
+use slateberg_store::keys::{DroppedKey, Key};
+use slateberg_store::read::{KeyRange, StoreRead};
+use slateberg_store::txn::Transaction;
+
+/// Number of dropped tables and views whose retention one transaction ends.
+const EXPIRED_MAX: usize = 50;
+
+impl Tabulars {
+    /// Returns the retention of dropped tables and views in milliseconds; 0 for none.
+    pub(crate) fn retention_ms(&self) -> i64 {
+        let kept_ms = self.core.settings().dropped_kept_seconds.saturating_mul(1000);
+        i64::try_from(kept_ms).unwrap_or(i64::MAX)
+    }
+
+    /// Ends the retention of a dropped table or view now. With `purge`, a background job deletes
+    /// its files.
+    #[boxed]
+    pub async fn delete_dropped(&self, operation: &Operation, id: &str, purge: bool) -> Result<()> {
+        let id = id.to_owned();
+        let delete = move |tabulars: Self, operation: Operation| async move {
+            tabulars.delete_dropped_once(&operation, &id, purge).await
+        };
+        self.core.mutate(self, operation, delete).await
+    }
+
+    async fn delete_dropped_once(
+        &self,
+        operation: &Operation,
+        name: &str,
+        purge: bool,
+    ) -> Result<()> {
+        let missing = || no_such_dropped(name);
+        let id = Uuid::try_parse(name).map_err(|_| missing())?;
+        let dropped = self.core.store().latest().get(&DroppedKey(id)).await?;
+        let found = self.described_dropped(dropped.ok_or_else(missing)?).await?;
+        let found = &found.ok_or_else(missing)?;
+        let permit: &Permit<PurgeNow> = &self.permit_dropped(operation, found, name)?;
+        if purge {
+            let advice = "delete it without purge";
+            self.core.environment.check_deletion("Cannot purge", advice)?;
+        }
+        let action = if purge { "purge_dropped" } else { "delete_dropped" };
+        let lanes = self.core.pipeline().lanes.enter(vec![id]).await?;
+        let write = Write { action, permit, lanes, versions: Vec::new() };
+        let deleted = self.core.pipeline().commit(write, |t| async move {
+            let dropped = t.get(&DroppedKey(id)).await?.ok_or_else(missing)?;
+            let author = Some(operation.principal.id().to_owned());
+            self.end_retention(&t, &dropped, purge.then_some(author)).await?;
+            let resource = notation::resource_text(&found.resource);
+            let entry = Entry {
+                action,
+                warehouse: found.warehouse.id,
+                subject: id,
+                name: &resource,
+                versions: (Some(dropped.record.version), None),
+                decision: permit.decision(),
+            };
+            Ok(((), self.core.pipeline().records(operation, Some(entry), &())?))
+        });
+        deleted.await?;
+        self.jobs.announce_jobs();
+        Ok(())
+    }
+
+    /// Deletes the records of a dropped table or view. With `purge`, a job of this author deletes
+    /// its files, and then its metadata.
+    async fn end_retention(
+        &self,
+        t: &Transaction,
+        dropped: &DroppedTabular,
+        purge: Option<Option<String>>,
+    ) -> Result<()> {
+        let record = &dropped.record;
+        t.delete(&DroppedKey(record.id))?;
+        put_index_entries(t, Some(record), None)?;
+        let Some(author) = purge else { return Ok(t.delete_document(record.id).await?) };
+        let (id, metadata_location) = (record.id, record.metadata_location.clone());
+        let work = JobWork::ReachableFrom { id, metadata_location };
+        let warehouse = self.core.warehouses().by_id(record.warehouse);
+        let ident = dropped.ident();
+        let table = table_of(record, warehouse.as_deref().map(|warehouse| (warehouse, &ident)));
+        let job = self.core.ids().ordered();
+        self.jobs.put_job(t, job, record.warehouse, work, table, author)
+    }
+
+    /// Removes the dropped tables and views whose retention has ended, and returns their number.
+    /// Each transaction reads the records again, because an undrop may have removed one.
+    pub(crate) async fn expire_dropped(&self) -> Result<usize> {
+        let until_ms = self.core.now_ms().saturating_sub(self.retention_ms());
+        let store = self.core.store().durable();
+        let mut range = KeyRange::all(KeySpace::Dropped);
+        let mut removed = 0;
+        loop {
+            let batch = store.scan::<DroppedKey>(&range, Some(BATCH)).await?;
+            let Some((last, _)) = batch.last() else { return Ok(removed) };
+            range = range.behind(Some(last.encode()));
+            let expired = batch.into_iter().filter(|(_, dropped)| dropped.dropped_ms <= until_ms);
+            let expired: Vec<_> = expired.map(|(key, _)| key).collect();
+            for keys in expired.chunks(EXPIRED_MAX) {
+                removed += self.remove_expired(keys).await?;
+            }
+        }
+    }
+
+    async fn remove_expired(&self, keys: &[DroppedKey]) -> Result<usize> {
+        // A clone deletes no files, because its parent may need them.
+        let may_purge = self.core.environment.deletes_files();
+        let permit = Permit::for_task(Task::Expiry);
+        let removal = self.core.store().transact("expire_dropped", &permit, |t| async move {
+            let mut removed = 0;
+            for key in keys {
+                let Some(dropped) = t.get(key).await? else { continue };
+                let author = Some(dropped.dropped_by.clone());
+                let purge = (dropped.purge && may_purge).then_some(author);
+                self.end_retention(&t, &dropped, purge).await?;
+                removed += 1;
+            }
+            Ok::<_, Error>(removed)
+        });
+        let (removed, accepted) = removal.await?;
+        accepted.durable().await?;
+        self.jobs.announce_jobs();
+        Ok(removed)
+    }
+}

@@ -1,0 +1,207 @@
+//! Restoring a dropped table or view.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::{BATCH, FoundDropped, no_such_dropped};
+use crate::error::{Kind, StateConflict};
+use crate::location_index::mark_index_entries;
+use crate::overlaps::FileLocations;
+use crate::pipeline::Write;
+use crate::pipeline::records::Entry;
+use crate::pipeline::response::Body;
+use crate::tabular::Tabulars;
+use crate::tabular::state::name_key;
+use crate::tabular::target::Creation;
+use crate::{Error, Operation, RequestContext, Result, lookup};
+use slateberg_authz::action::{Create, Undrop};
+use slateberg_authz::notation;
+use slateberg_authz::permit::Permit;
+use slateberg_authz::resource::{Node, Resource};
+use slateberg_base::boxed;
+use slateberg_model::ident::{TabularIdent, TabularKind};
+use slateberg_model::warehouse::Warehouse;
+use slateberg_store::dropped::DroppedTabular;
+use slateberg_store::key_space::KeySpace;
+use slateberg_store::keys::{DroppedKey, Key, NamespaceKey, TabularKey};
+use slateberg_store::read::{KeyRange, StoreRead};
+use slateberg_store::records::{NameEntry, TabularRecord};
+use slateberg_store::txn::Transaction;
+
+/// A request to restore a dropped table or view.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UndropRequest {
+    /// Its former name, as `table:prod/sales/orders`.
+    pub resource: String,
+    /// Its id. `None`: the table or view of that name that was dropped last.
+    pub id: Option<Uuid>,
+    /// Its new name, in the same notation and the same warehouse. `None`: the former name.
+    pub new_name: Option<String>,
+}
+
+/// A restored table or view.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Undropped {
+    /// Its id.
+    pub id: Uuid,
+    /// Its name, as `table:prod/sales/orders`.
+    pub resource: String,
+    /// The location of its metadata file.
+    pub metadata_location: String,
+}
+
+impl Tabulars {
+    /// Restores a dropped table or view, under its former name or another one.
+    #[boxed]
+    pub async fn undrop(&self, operation: &Operation, request: UndropRequest) -> Result<Undropped> {
+        let undrop = |tabulars: Self, operation: Operation| async move {
+            tabulars.undrop_once(&operation, &request).await.map(Body)
+        };
+        let Body(undropped) = self.core.mutate(self, operation, undrop).await?;
+        Ok(undropped)
+    }
+
+    async fn undrop_once(
+        &self,
+        operation: &Operation,
+        request: &UndropRequest,
+    ) -> Result<Undropped> {
+        let found = self.find_dropped(request).await?;
+        let found = found.ok_or_else(|| no_such_dropped(&request.resource))?;
+        let permit: &Permit<Undrop> = &self.permit_dropped(operation, &found, &request.resource)?;
+        let FoundDropped { dropped, warehouse, .. } = found;
+        let record = &dropped.record;
+        let ident = &self.destination(operation, &warehouse, &dropped, request).await?;
+        let id = record.id;
+        let action = match record.kind {
+            TabularKind::Table => "undrop_table",
+            TabularKind::View => "undrop_view",
+        };
+        let lanes = self.core.pipeline().lanes.enter(vec![id]).await?;
+        let write = Write { action, permit, lanes, versions: Vec::new() };
+        let warehouse = &*warehouse;
+        let undropped = self.core.pipeline().commit(write, |t| async move {
+            // Another request or the end of the retention may have removed the record.
+            let dropped = t.get(&DroppedKey(id)).await?;
+            let dropped = dropped.ok_or_else(|| no_such_dropped(&request.resource))?;
+            let record = self.put_undropped(&t, warehouse, ident, dropped).await?;
+            let inside = Resource::warehouse(&warehouse.name).namespace(&ident.namespace);
+            let resource = inside.tabular(record.kind, Node::named(&ident.name));
+            let undropped = Undropped {
+                id,
+                resource: notation::resource_text(&resource),
+                metadata_location: record.metadata_location.clone(),
+            };
+            let entry = Entry {
+                action,
+                warehouse: warehouse.id,
+                subject: id,
+                name: ident,
+                versions: (None, Some(record.version)),
+                decision: permit.decision(),
+            };
+            let response = Body(undropped.clone());
+            let records = self.core.pipeline().records(operation, Some(entry), &response)?;
+            Ok((undropped, records))
+        });
+        undropped.await
+    }
+
+    /// Writes the records of a restored table or view, and returns its record.
+    async fn put_undropped(
+        &self,
+        t: &Transaction,
+        warehouse: &Warehouse,
+        ident: &TabularIdent,
+        dropped: DroppedTabular,
+    ) -> Result<TabularRecord> {
+        let absent = || Error::no_such_namespace(&ident.namespace);
+        let namespace = lookup::namespace_id(t, warehouse.id, &ident.namespace).await?;
+        let namespace = namespace.ok_or_else(absent)?;
+        if t.get(&NamespaceKey(namespace)).await?.is_none() {
+            return Err(absent());
+        }
+        let record = TabularRecord { namespace, name: ident.name.clone(), ..dropped.record };
+        for kind in [record.kind, record.kind.other()] {
+            if t.get(&name_key(&record, kind)).await?.is_some() {
+                return Err(Error::taken(record.kind, kind, ident));
+            }
+        }
+        let locations = FileLocations::by(None, &record);
+        match self.core.environment.check_locations_free(t, locations).await {
+            Err(error) if error.kind() == Kind::Invalid => {
+                let location = record.location;
+                return Err(Error::Conflict(StateConflict::UndropLocation(location)));
+            }
+            checked => checked?,
+        }
+        t.delete(&DroppedKey(record.id))?;
+        t.put(&name_key(&record, record.kind), &NameEntry { id: record.id })?;
+        t.put(&TabularKey(record.id), &record)?;
+        mark_index_entries(t, &record, false)?;
+        Ok(record)
+    }
+
+    /// Returns the name of the restored table or view, after a check of the permission to create a
+    /// table or view with a new name.
+    async fn destination(
+        &self,
+        operation: &Operation,
+        warehouse: &Arc<Warehouse>,
+        dropped: &DroppedTabular,
+        request: &UndropRequest,
+    ) -> Result<TabularIdent> {
+        let Some(new_name) = &request.new_name else { return Ok(dropped.ident()) };
+        let (name, kind, ident) = self.core.access.tabular_named(new_name)?;
+        let record = &dropped.record;
+        if kind != record.kind || name != warehouse.name {
+            return Err(Error::Invalid(format!(
+                "Invalid new name: expected a {} in the warehouse {}",
+                record.kind.name(),
+                warehouse.name
+            )));
+        }
+        if ident != dropped.ident() {
+            let cx =
+                RequestContext { operation: operation.clone(), warehouse: Arc::clone(warehouse) };
+            let attributes = self.attributes_of_dropped(record).await?;
+            let (properties, location) = (&attributes.properties, Some(&record.location));
+            let creation = Creation { kind, ident: &ident, properties, location };
+            let _permit: Permit<Create> = self.core.access.permit_creation(&cx, creation).await?;
+        }
+        Ok(ident)
+    }
+
+    /// Returns the table or view that a request names. `None`: there is none.
+    async fn find_dropped(&self, request: &UndropRequest) -> Result<Option<FoundDropped>> {
+        let (name, kind, ident) = self.core.access.tabular_named(&request.resource)?;
+        let Ok(warehouse) = self.core.warehouses().by_prefix(Some(&name)) else { return Ok(None) };
+        let store = self.core.store().latest();
+        let is_meant = |dropped: &DroppedTabular| {
+            let record = &dropped.record;
+            request.id.is_none_or(|id| id == record.id)
+                && (record.warehouse, record.kind) == (warehouse.id, kind)
+                && dropped.ident() == ident
+        };
+        let mut newest: Option<DroppedTabular> = None;
+        let mut range = KeyRange::all(KeySpace::Dropped);
+        loop {
+            let batch = store.scan::<DroppedKey>(&range, Some(BATCH)).await?;
+            let Some((last, _)) = batch.last() else { break };
+            range = range.behind(Some(last.encode()));
+            for (_, dropped) in batch {
+                let is_newer =
+                    newest.as_ref().is_none_or(|newest| newest.dropped_ms < dropped.dropped_ms);
+                if is_newer && is_meant(&dropped) {
+                    newest = Some(dropped);
+                }
+            }
+        }
+        match newest {
+            Some(dropped) => self.described_dropped(dropped).await,
+            None => Ok(None),
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Bodies of `/management/v1/dropped`.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+/// Body of `POST /management/v1/dropped/undrop`.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct UndropRequest {
+    /// Name that the table or view had, such as `table:prod/sales/orders`.
+    #[schema(pattern = "^(table|view):[^/]+(/[^/]+){2,}$")]
+    pub resource: String,
+    /// Id of the table or view. Without an id, the one of this name that was dropped last is
+    /// restored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<Uuid>,
+    /// New name, in the same warehouse, such as `table:prod/sales/orders_2025`. Without a new name,
+    /// the table or view gets the name that it had.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^(table|view):[^/]+(/[^/]+){2,}$")]
+    pub new_name: Option<String>,
+}
+
+/// A restored table or view.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct Undropped {
+    /// Id of the table or view.
+    pub id: Uuid,
+    /// Its name, such as `table:prod/sales/orders`.
+    pub resource: String,
+    /// Location of its metadata file.
+    pub metadata_location: String,
+}
+
+/// A dropped table or view.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct DroppedResource {
+    /// Id of the table or view.
+    pub id: Uuid,
+    /// Name that it had, such as `table:prod/sales/orders`.
+    pub resource: String,
+    /// Its location.
+    pub location: String,
+    /// Location of its last metadata file.
+    pub metadata_location: String,
+    /// Time of the drop, in milliseconds since the Unix epoch.
+    pub dropped_at_ms: i64,
+    /// Id of the principal that dropped it.
+    pub dropped_by: String,
+    /// Name of that principal if it is an API key; otherwise null.
+    #[schema(required)]
+    pub dropped_by_name: Option<String>,
+    /// End of its retention, in milliseconds since the Unix epoch.
+    pub expires_at_ms: i64,
+    /// Whether its files are deleted at the end of its retention.
+    pub purge: bool,
+}
+
+/// Response of `GET /management/v1/dropped`.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct DroppedList {
+    /// Dropped tables and views that the caller may restore, ordered by id.
+    pub dropped: Vec<DroppedResource>,
+    /// Token of the next page; null on the last page.
+    #[schema(required)]
+    pub next_page_token: Option<String>,
+}

@@ -1,0 +1,45 @@
+//! Publication markers and dropped tables in a restore.
+
+use super::RestorePlan;
+use super::differences::Difference;
+use crate::dropped::DroppedTabular;
+use crate::error::Error;
+use crate::keys::{DroppedKey, PublicationKey};
+use crate::read::StoreRead;
+use crate::records::{Publication, TabularRecord};
+
+impl RestorePlan {
+    /// Plans a marker, so that the next start writes the files of a restored record.
+    pub(super) async fn put_marker(
+        &mut self,
+        then: &impl StoreRead,
+        record: &TabularRecord,
+        version: u64,
+    ) -> Result<(), Error> {
+        let id = record.id;
+        // The lists may be missing if the server stopped at the checkpoint.
+        let marker = then.get(&PublicationKey { id, version: record.version }).await?;
+        let lists = marker.map(|marker| marker.lists).unwrap_or_default();
+        let metadata_location = record.metadata_location.clone();
+        self.put(&PublicationKey { id, version }, &Publication { metadata_location, lists });
+        Ok(())
+    }
+
+    /// Plans the changes of dropped tables and views. A purge may have deleted the metadata file of
+    /// a restored one, so it gets a marker.
+    pub(super) async fn dropped(
+        &mut self,
+        then: &impl StoreRead,
+        different: Vec<Difference>,
+    ) -> Result<(), Error> {
+        for different in different {
+            let (_, after) = different.records::<DroppedKey>()?;
+            self.touched.insert(different.decode_key::<DroppedKey>()?.0);
+            if let Some(DroppedTabular { record, .. }) = after {
+                self.put_marker(then, &record, record.version).await?;
+            }
+            self.put_or_delete(&different.key, different.then);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,129 @@
+//! `slateberg dropped` and `slateberg undrop`: dropped tables and views of a running server.
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::client::run_online;
+use super::client::{ClientError, Connection, body, child_path, parse};
+use super::exit::Outcome;
+use super::output::{Output, json_text, principal, table, time};
+use slateberg_management::dropped::{DroppedList, DroppedResource, UndropRequest, Undropped};
+
+const PATH: &str = "/management/v1/dropped";
+
+/// List dropped tables and views, and delete them for good.
+#[derive(Debug, Args)]
+pub struct Dropped {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// List the dropped tables and views that you may restore, the newest first
+    #[command(visible_alias = "ls")]
+    List(List),
+    /// End the retention of a dropped table or view now. It cannot be restored afterwards
+    Delete(Delete),
+}
+
+#[derive(Debug, Args)]
+struct List {
+    #[command(flatten)]
+    connection: Connection,
+}
+
+#[derive(Debug, Args)]
+struct Delete {
+    /// ID of the dropped table or view, as `list` prints it
+    id: String,
+    /// Delete its files, too
+    #[arg(long)]
+    purge: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// Restore a dropped table or view.
+#[derive(Debug, Args)]
+pub struct Undrop {
+    /// Name that it had, as table:WAREHOUSE/LEVEL.../NAME or view:WAREHOUSE/LEVEL.../NAME
+    resource: String,
+    /// ID of the table or view, if several of that name were dropped [default: the newest]
+    #[arg(long)]
+    id: Option<Uuid>,
+    /// New name in the same warehouse, in the same notation
+    #[arg(long = "as", value_name = "RESOURCE")]
+    new_name: Option<String>,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+impl Dropped {
+    /// Runs the subcommand and prints the result.
+    pub fn run(self) -> Outcome {
+        run_online(async {
+            match self.command {
+                Command::List(list) => list.run().await,
+                Command::Delete(delete) => delete.run().await,
+            }
+        })
+    }
+}
+
+impl List {
+    async fn run(self) -> Result<String, ClientError> {
+        let listed = self.connection.send("GET", PATH, &Value::Null).await?;
+        if self.connection.output == Output::Json {
+            return Ok(json_text(&listed));
+        }
+        let mut dropped = parse::<DroppedList>(listed)?.dropped;
+        dropped.sort_by_key(|it| std::cmp::Reverse(it.dropped_at_ms));
+        let rows: Vec<_> = dropped.iter().map(row).collect();
+        Ok(table(["ID", "RESOURCE", "DROPPED", "BY", "KEPT UNTIL", "FILES"], &rows))
+    }
+}
+
+fn row(dropped: &DroppedResource) -> [String; 6] {
+    [
+        dropped.id.to_string(),
+        dropped.resource.clone(),
+        time(Some(dropped.dropped_at_ms)),
+        principal(&dropped.dropped_by, dropped.dropped_by_name.as_deref()),
+        time(Some(dropped.expires_at_ms)),
+        if dropped.purge { "deleted then" } else { "stay" }.to_owned(),
+    ]
+}
+
+impl Delete {
+    async fn run(self) -> Result<String, ClientError> {
+        let Self { id, purge, connection } = self;
+        let path = format!("{}?purge={purge}", child_path(PATH, &id));
+        connection.send("DELETE", &path, &Value::Null).await?;
+        Ok(match (connection.output, purge) {
+            (Output::Json, _) => json_text(&json!({ "deleted": id, "purge": purge })),
+            (Output::Table, true) => format!("deleted {id}; a background job deletes its files\n"),
+            (Output::Table, false) => format!("deleted {id}; its files stay\n"),
+        })
+    }
+}
+
+impl Undrop {
+    /// Restores the table or view and prints its name.
+    pub fn run(self) -> Outcome {
+        run_online(async {
+            let Self { resource, id, new_name, connection } = self;
+            let request = UndropRequest { resource, id, new_name };
+            let path = format!("{PATH}/undrop");
+            let restored = connection.send("POST", &path, &body(&request)?).await?;
+            Ok(match connection.output {
+                Output::Json => json_text(&restored),
+                Output::Table => {
+                    let Undropped { resource, .. } = parse(restored)?;
+                    format!("restored {resource}\n")
+                }
+            })
+        })
+    }
+}
