@@ -103,7 +103,8 @@ fn status(kind: Kind) -> StatusCode {
         | Kind::NoSuchPolicy
         | Kind::NoSuchJob
         | Kind::NoSuchCheckpoint
-        | Kind::NoSuchDropped => StatusCode::NOT_FOUND,
+        | Kind::NoSuchDropped
+        | Kind::NoSuchProtection => StatusCode::NOT_FOUND,
         Kind::AlreadyExists
         | Kind::NamespaceNotEmpty
         | Kind::WarehouseNotEmpty

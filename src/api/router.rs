@@ -13,8 +13,8 @@ use super::iceberg::{
     config, files, metrics, namespaces, table_commit, tables, transactions, views,
 };
 use super::management::{
-    api_keys, checkpoints, dropped, encryption, explain, grants, jobs, openapi, policies, server,
-    warehouses, whoami,
+    api_keys, checkpoints, dropped, encryption, explain, grants, jobs, openapi, policies,
+    protections, server, warehouses, whoami,
 };
 use super::oauth;
 use super::observe::Observer;
@@ -158,7 +158,7 @@ fn catalog_routes() -> [(&'static str, MethodRouter<ApiState>); 16] {
 }
 
 /// The routes of the management API.
-fn management_routes() -> [(&'static str, MethodRouter<ApiState>); 28] {
+fn management_routes() -> [(&'static str, MethodRouter<ApiState>); 30] {
     [
         ("/openapi.json", get(openapi::document)),
         ("/whoami", get(whoami::whoami)),
@@ -181,6 +181,8 @@ fn management_routes() -> [(&'static str, MethodRouter<ApiState>); 28] {
         ("/dropped", get(dropped::list)),
         ("/dropped/undrop", post(dropped::undrop)),
         ("/dropped/{id}", delete(dropped::delete)),
+        ("/protections", get(protections::list).post(protections::protect)),
+        ("/protections/{id}", delete(protections::unprotect)),
         ("/jobs", get(jobs::list).post(jobs::start)),
         ("/jobs/{id}", get(jobs::load)),
         ("/jobs/{id}/cancel", post(jobs::cancel)),

@@ -16,7 +16,19 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Server", &["serve", "config"]),
     (
         "Catalog, on a running server (SLATEBERG_URL)",
-        &["ls", "table", "undrop", "dropped", "warehouse", "job", "encryption", "migrate"],
+        &[
+            "ls",
+            "table",
+            "undrop",
+            "dropped",
+            "protect",
+            "unprotect",
+            "protected",
+            "warehouse",
+            "job",
+            "encryption",
+            "migrate",
+        ],
     ),
     (
         "Access, on a running server (SLATEBERG_URL)",

@@ -31,6 +31,7 @@ pub mod migrate;
 mod output;
 pub mod policy;
 mod progress;
+pub mod protect;
 pub mod restore;
 mod runtime;
 pub mod serve;
@@ -82,6 +83,12 @@ enum Command {
     Undrop(dropped::Undrop),
     /// List dropped tables and views, and delete them for good
     Dropped(dropped::Dropped),
+    /// Protect a warehouse, namespace, table or view against drop, purge, unregister and rename
+    Protect(protect::Protect),
+    /// Lift a protection
+    Unprotect(protect::Unprotect),
+    /// List the protected resources
+    Protected(protect::Protected),
     /// Create, list and revoke API keys
     Key(key::Key),
     /// Create, list, show, change and delete warehouses
@@ -163,6 +170,9 @@ impl Cli {
             Command::Man(man) => man.run(),
             Command::Ls(ls) => ls.run(),
             Command::Table(table) => table.run(),
+            Command::Protect(protect) => protect.run(),
+            Command::Unprotect(unprotect) => unprotect.run(),
+            Command::Protected(protected) => protected.run(),
             Command::Undrop(undrop) => undrop.run(),
             Command::Dropped(dropped) => dropped.run(),
         }

@@ -50,7 +50,7 @@ const ROLES: [&str; 8] =
     ["admin", "writer", "reader", "auditor", "team", "others", "browser", "nobody"];
 
 /// Routes as in the specification, some of them in several variants.
-const ROUTES: [(&str, &str); 86] = [
+const ROUTES: [(&str, &str); 89] = [
     ("GET /v1/config", ""),
     ("GET /v1/{prefix}/namespaces", ""),
     ("GET /v1/{prefix}/namespaces", "below one"),
@@ -122,6 +122,9 @@ const ROUTES: [(&str, &str); 86] = [
     ("GET /management/v1/dropped", ""),
     ("POST /management/v1/dropped/undrop", ""),
     ("DELETE /management/v1/dropped/{id}", ""),
+    ("GET /management/v1/protections", ""),
+    ("POST /management/v1/protections", ""),
+    ("DELETE /management/v1/protections/{id}", ""),
     ("GET /management/v1/jobs", ""),
     ("POST /management/v1/jobs", ""),
     ("GET /management/v1/jobs/{id}", ""),
@@ -262,6 +265,7 @@ impl RouteResources {
                 "kind": "orphan-removal", "resource": format!("table:default/sales/t{n}"),
             }),
             "undrop" => json!({ "resource": format!("table:default/sales/d{n}") }),
+            "protections" => json!({ "resource": format!("table:default/sales/t{n}") }),
             "api-keys" => json!({ "name": format!("key{n}") }),
             "policies" => policy(&format!("p{n}")),
             "{id}" if template.contains("policies") => policy(ID),

@@ -74,6 +74,7 @@ mod no_permissions;
 mod openapi;
 mod overlapping_locations;
 mod pagination;
+mod protections;
 mod purge;
 mod read_restrictions;
 mod registration;

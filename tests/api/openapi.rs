@@ -253,6 +253,30 @@ impl Pinned {
         }
     }
 
+    /// Sends all requests on protections.
+    async fn protections(&self) {
+        let admin = self.app.credential().to_owned();
+        let reader = &self.app.key_with_role("reader").await;
+        let all = "/management/v1/protections";
+        let one = &format!("{all}/{{id}}");
+        let request = json!({ "resource": "namespace:default/dropped" });
+        for (credential, status) in [("", 401), (reader, 403), (&admin, 200)] {
+            self.ask(credential, "post", all, request.clone()).await.expect(status);
+        }
+        self.ask(&admin, "post", all, json!({ "resource": "warehouse:x" })).await.expect(404);
+        self.ask(&admin, "post", all, json!({ "resource": "catalog" })).await.expect(400);
+        for (credential, status) in [("", 401), (reader, 200), (&admin, 200)] {
+            self.ask(credential, "get", all, Value::Null).await.expect(status);
+        }
+        let listed = self.app.get(all).await.expect(200).body;
+        let id = listed["protections"][0]["id"].as_str().expect("an id");
+        for (credential, status) in [("", 401), (reader, 403), (&admin, 204), (&admin, 404)] {
+            let path = format!("{all}/{id}");
+            let answer = self.send(credential, "delete", &path, Value::Null).await;
+            self.check("delete", one, &answer.expect(status));
+        }
+    }
+
     /// Sends all requests on background jobs.
     async fn jobs(&self) {
         let admin = self.app.credential().to_owned();
@@ -395,6 +419,7 @@ async fn responses_match_the_schemas_of_the_document() {
     pinned.warehouses().await;
     pinned.encryption().await;
     pinned.dropped().await;
+    pinned.protections().await;
     pinned.jobs().await;
     pinned.checkpoints().await;
     let open = TestApp::new().await;

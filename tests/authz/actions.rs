@@ -6,8 +6,8 @@ use slateberg_authz::action::{
     Action, Commit, CommitData, CommitLocation, CommitProperties, CommitRefs, CommitSchema, Create,
     CreateNamespace, DescribeNamespace, Drop, DropNamespace, List, Load, Maintain,
     ManageCheckpoints, ManageEncryption, ManageGrants, ManageJobs, ManageKeys, ManagePolicies,
-    ManageWarehouse, Purge, PurgeNow, ReadConfig, ReadData, ReadKeys, ReadPolicies, Register,
-    Rename, ReportMetrics, Undrop, UpdateNamespace, WriteData,
+    ManageWarehouse, Protect, Purge, PurgeNow, ReadConfig, ReadData, ReadKeys, ReadPolicies,
+    Register, Rename, ReportMetrics, Undrop, UpdateNamespace, WriteData,
 };
 use slateberg_authz::schema::Schema;
 
@@ -33,6 +33,7 @@ fn actions_of_the_schema_and_types_are_the_same() {
         ManageKeys::NAME,
         ManagePolicies::NAME,
         ManageWarehouse::NAME,
+        Protect::NAME,
         Purge::NAME,
         PurgeNow::NAME,
         ReadConfig::NAME,

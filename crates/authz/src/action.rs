@@ -64,6 +64,8 @@ actions! {
     Undrop = "Undrop"
     /// End the retention of a dropped table or view, and delete its files.
     PurgeNow = "PurgeNow"
+    /// Protect a warehouse, namespace, table or view against removal, and lift the protection.
+    Protect = "Protect"
     /// Report metrics of a scan or a commit.
     ReportMetrics = "ReportMetrics"
     /// Get credentials to read a table's files.

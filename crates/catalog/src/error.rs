@@ -151,6 +151,7 @@ impl Error {
                 | MissingResource::PolicyRevision(_)
                 | MissingResource::Grant(_) => Kind::NoSuchPolicy,
                 MissingResource::Checkpoint(_) => Kind::NoSuchCheckpoint,
+                MissingResource::Protection(_) => Kind::NoSuchProtection,
                 MissingResource::Dropped(_) => Kind::NoSuchDropped,
             },
             Self::AlreadyExists(_) => Kind::AlreadyExists,

@@ -37,6 +37,7 @@ mod overlaps;
 mod permits;
 mod pipeline;
 pub mod policies;
+pub mod protections;
 mod resource_lookup;
 mod serial_lock;
 pub mod settings;
@@ -65,6 +66,7 @@ use namespaces::Namespaces;
 pub use operation::{Operation, RequestContext};
 pub use pipeline::publications::FinishedPublications;
 use policies::Policies;
+use protections::Protections;
 use settings::Settings;
 pub use tabular::Tabulars;
 use tabular::delegation::Delegations;
@@ -133,6 +135,7 @@ struct Inner {
     listings: Listings,
     warehouses: Warehouses,
     policies: Policies,
+    protections: Protections,
     jobs: Jobs,
     checkpoints: Checkpoints,
     encryption: Encryption,
@@ -154,6 +157,7 @@ impl Catalog {
             delegations,
             listings,
             warehouses: Warehouses::new(&core, parts.stores),
+            protections: Protections::new(&core),
             policies: Policies::new(&core, parts.policy_sources, parts.policy_limits),
             jobs,
             checkpoints: Checkpoints::new(&core),
@@ -186,6 +190,11 @@ impl Catalog {
     /// Policies and grants.
     pub fn policies(&self) -> &Policies {
         &self.inner.policies
+    }
+
+    /// Protections against removal.
+    pub fn protections(&self) -> &Protections {
+        &self.inner.protections
     }
 
     /// Background jobs.

@@ -15,6 +15,7 @@ use super::pipeline::records::Entry;
 use super::pipeline::response::Body;
 use super::{Error, RequestContext, Result, lookup};
 use crate::error::{NameConflict, RuleViolation};
+use crate::protections::check_unprotected;
 use slateberg_authz::action::{
     Action, CreateNamespace, DescribeNamespace, DropNamespace, UpdateNamespace,
 };
@@ -250,6 +251,7 @@ impl Namespaces {
         let write = Write::of_records(action, permit);
         let dropped = self.core.pipeline().commit(write, |t| async move {
             let record = lookup::namespace(&*t, cx.warehouse.id, ident).await?;
+            check_unprotected(&*t, record.id, "drop").await?;
             require_empty(&t, ident, &record).await?;
             t.delete(&NamespaceNameKey { parent: record.parent, name: record.name.clone() })?;
             t.delete(&NamespaceKey(record.id))?;

@@ -9,6 +9,8 @@ use slateberg_authz::notation;
 use slateberg_authz::resource::{Kind, Resource};
 use slateberg_model::ident::{NamespaceIdent, TabularIdent, TabularKind};
 use slateberg_model::members::brief;
+use slateberg_store::read::StoreRead;
+use uuid::Uuid;
 
 /// A resource that a client names.
 pub(super) struct NamedResource {
@@ -79,6 +81,28 @@ impl Access {
                 brief(name)
             ))),
         }
+    }
+
+    /// Returns the ids of the warehouse and of the resource. `None`: it does not exist, or it is the
+    /// catalog.
+    pub(super) async fn id_of(
+        &self,
+        store: &impl StoreRead,
+        resource: &Resource,
+    ) -> Result<Option<(Uuid, Uuid)>> {
+        let name = resource.warehouse_name();
+        let Ok(warehouse) = self.environment.warehouses().by_prefix(name) else { return Ok(None) };
+        let id = match named(resource) {
+            ResourceNames::Catalog => None,
+            ResourceNames::Warehouse => Some(warehouse.id),
+            ResourceNames::Namespace(ident) => {
+                lookup::namespace_id(store, warehouse.id, &ident).await?
+            }
+            ResourceNames::Tabular(kind, ident) => {
+                lookup::tabular_id(store, warehouse.id, kind, &ident).await?
+            }
+        };
+        Ok(id.map(|id| (warehouse.id, id)))
     }
 
     /// Looks up a resource. Reads attributes only if policies use them for one of these actions.

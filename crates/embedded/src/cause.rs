@@ -38,6 +38,7 @@ fn translated(error: Error, taken: ErrorKind) -> iceberg::Error {
         | Kind::NoSuchPolicy
         | Kind::NoSuchCheckpoint
         | Kind::NoSuchDropped
+        | Kind::NoSuchProtection
         | Kind::Unusable
         | Kind::CommitStateUnknown
         | Kind::Unavailable

@@ -17,6 +17,7 @@ pub mod identity;
 pub mod jobs;
 pub mod openapi;
 pub mod policies;
+pub mod protections;
 mod string_enum;
 pub mod warehouses;
 

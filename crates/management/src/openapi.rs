@@ -4,7 +4,7 @@ use utoipa::OpenApi;
 
 use crate::{
     api_keys, checkpoints, decisions, dropped, encryption, error, grants, identity, jobs, policies,
-    warehouses,
+    protections, warehouses,
 };
 
 /// Components of the OpenAPI document: a schema for each request and response.
@@ -35,6 +35,8 @@ use crate::{
     encryption::EncryptionStatus,
     jobs::StartJobRequest,
     jobs::JobList,
+    protections::ProtectRequest,
+    protections::ProtectionList,
     dropped::UndropRequest,
     dropped::Undropped,
     dropped::DroppedList,

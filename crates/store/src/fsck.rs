@@ -18,8 +18,8 @@ use super::key_space::{Check, KeySpace};
 use super::key_visitor::{KeyVisitor, visit};
 use super::keys::{
     ApiKeyKey, ChunkKey, DroppedKey, EndedJobKey, JobKey, Key, MetadataKey, NamespaceKey,
-    NamespaceNameKey, PolicyRevisionKey, PublicationKey, StoreKey, TabularKey, TabularNameKey,
-    WarehouseKey,
+    NamespaceNameKey, PolicyRevisionKey, ProtectionKey, PublicationKey, StoreKey, TabularKey,
+    TabularNameKey, WarehouseKey,
 };
 use super::policy_snapshot::{self, PolicySnapshot};
 use super::read::{KeyRange, StoreRead, corrupt, decode_value};
@@ -78,6 +78,7 @@ impl<R: StoreRead> Walk<'_, R> {
             Check::Uuids => self.uuids().await,
             Check::Publications => self.publications().await,
             Check::Jobs => self.jobs().await,
+            Check::Protections => self.protections().await,
             Check::Metadata => self.metadata().await,
             Check::Policies => self.policies().await,
             Check::EndedJobs => self.ended_jobs().await,
@@ -241,6 +242,20 @@ impl<R: StoreRead> Walk<'_, R> {
         for (_, job) in self.all::<JobKey>(KeySpace::Jobs).await? {
             if let JobWork::ReachableFrom { id, .. } = job.work {
                 self.index.purged.insert(id);
+            }
+        }
+        Ok(())
+    }
+
+    async fn protections(&mut self) -> Result<(), Error> {
+        for (key, record) in self.all::<ProtectionKey>(KeySpace::Protections).await? {
+            let RecordIndex { warehouses, namespaces, tabulars, .. } = &self.index;
+            let id = key.0;
+            let exists = warehouses.contains(&id)
+                || namespaces.contains_key(&id)
+                || tabulars.contains_key(&id);
+            if !exists {
+                self.note(Err(format!("{} is protected, but does not exist", record.resource)));
             }
         }
         Ok(())

@@ -77,6 +77,14 @@ const RECORDS: &[(&str, &str)] = &[
         r#"{"record":{"id":"0197a000-0000-7000-8000-000000000032","kind":"table","warehouse":"0197a000-0000-7000-8000-000000000010","namespace":"0197a000-0000-7000-8000-000000000020","name":"d","uuid":"0197a000-0000-7000-8000-000000000042","location":"file:///data/ns/d","metadata_location":"file:///data/ns/d/metadata/00002.metadata.json","version":3,"created_ms":1700000000000,"updated_ms":1700000000001},"namespace":["ns"],"dropped_ms":1700000000002,"dropped_by":"admin","purge":true}"#,
     ),
     (
+        "380197a000000070008000000000000030",
+        r#"{"resource":"table:prod/ns/t","protected_ms":1700000000000,"protected_by":"admin"}"#,
+    ),
+    (
+        "380197a000000070008000000000000030",
+        r#"{"resource":"table:prod/ns/t","protected_ms":1700000000000,"protected_by":"admin","comment":"why"}"#,
+    ),
+    (
         "400197a0000000700080000000000000300000000000000007",
         r#"{"metadata_location":"file:///data/ns/t/metadata/00001.metadata.json"}"#,
     ),

@@ -71,6 +71,8 @@ key_spaces! {
     Uuids = 0x36 => table::UUIDS,
     /// Dropped tables and views, by id.
     Dropped = 0x37 => table::DROPPED,
+    /// Protections of warehouses, namespaces, tables and views, by the id of the resource.
+    Protections = 0x38 => table::PROTECTIONS,
     /// Metadata files that may be missing in the warehouse.
     Publications = 0x40 => table::PUBLICATIONS,
     /// Background jobs.

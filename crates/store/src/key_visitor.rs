@@ -4,8 +4,8 @@ use super::key_space::KeySpace;
 use super::keys::{
     ApiKeyKey, ChangeKey, ChunkKey, DroppedKey, EndedJobKey, GrantKey, IdempotencyKey, JobKey, Key,
     LocationKey, MetadataKey, NamespaceKey, NamespaceNameKey, PolicyHeadKey, PolicyKey,
-    PolicyRevisionKey, PublicationKey, RevokedKeyKey, SigningKeyKey, StoreKey, TabularKey,
-    TabularNameKey, UuidKey, WarehouseKey,
+    PolicyRevisionKey, ProtectionKey, PublicationKey, RevokedKeyKey, SigningKeyKey, StoreKey,
+    TabularKey, TabularNameKey, UuidKey, WarehouseKey,
 };
 
 /// A computation that is generic over the type of a key.
@@ -30,6 +30,7 @@ pub fn visit<V: KeyVisitor>(space: KeySpace, visitor: V) -> V::Output {
         KeySpace::Locations => visitor.visit::<LocationKey>(),
         KeySpace::Uuids => visitor.visit::<UuidKey>(),
         KeySpace::Dropped => visitor.visit::<DroppedKey>(),
+        KeySpace::Protections => visitor.visit::<ProtectionKey>(),
         KeySpace::Publications => visitor.visit::<PublicationKey>(),
         KeySpace::Jobs => visitor.visit::<JobKey>(),
         KeySpace::EndedJobs => visitor.visit::<EndedJobKey>(),

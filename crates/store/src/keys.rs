@@ -15,8 +15,8 @@ use super::key_space::KeySpace;
 pub use super::records::PublicationKey;
 use super::records::{
     ApiKeyRecord, Change, GrantRecord, IdempotencyRecord, IndexEntry, NameEntry, NamespaceRecord,
-    PolicyHead, PolicyRecord, PolicyRevision, Publication, RevokedKeyRecord, SigningKeyRecord,
-    StoreFormat, TabularRecord, WarehouseRecord,
+    PolicyHead, PolicyRecord, PolicyRevision, ProtectionRecord, Publication, RevokedKeyRecord,
+    SigningKeyRecord, StoreFormat, TabularRecord, WarehouseRecord,
 };
 use slateberg_model::ident::TabularKind;
 use slateberg_model::segmented_json::ChunkHash;
@@ -149,6 +149,10 @@ pub struct TabularKey(pub Uuid);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DroppedKey(pub Uuid);
 
+/// Protection of a warehouse, namespace, table or view, by the id of that resource.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProtectionKey(pub Uuid);
+
 /// Head of the metadata of a table or view, by id. `StoreRead::document` adds the chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MetadataKey(pub Uuid);
@@ -197,6 +201,7 @@ macro_rules! id_key {
 id_key!(NamespaceKey, KeySpace::Namespaces, NamespaceRecord);
 id_key!(TabularKey, KeySpace::Tabulars, TabularRecord);
 id_key!(DroppedKey, KeySpace::Dropped, DroppedTabular);
+id_key!(ProtectionKey, KeySpace::Protections, ProtectionRecord);
 id_key!(MetadataKey, KeySpace::Metadata, DocumentHead);
 id_key!(JobKey, KeySpace::Jobs, Job);
 id_key!(EndedJobKey, KeySpace::EndedJobs, Job);

@@ -45,6 +45,7 @@ json_records!(
     PolicyRevision,
     PolicyRecord,
     GrantRecord,
+    ProtectionRecord,
     ApiKeyRecord,
     RevokedKeyRecord,
     SigningKeyRecord
@@ -53,7 +54,7 @@ json_records!(
 /// Newest supported format of the store. Changes since format 1: in format 2, metadata has chunks;
 /// in format 3, the log in a local directory is a journal; in format 4, locations of tables and
 /// views have keys; in format 5, UUIDs have keys, and jobs record their progress; in format 7,
-/// publication markers contain manifest lists, and dropped tables and views have records.
+/// publication markers contain manifest lists, and dropped tables and views and protections have records.
 pub const FORMAT_VERSION: u32 = 7;
 /// Format of clones. It has the same records as [`FORMAT_VERSION`]. The number differs so that
 /// older binaries, which do not know clones and would delete files of a clone's tables, reject the
@@ -173,6 +174,20 @@ pub struct IndexEntry {
     /// files.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dropped: bool,
+}
+
+/// Protection of a warehouse, namespace, table or view against its removal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProtectionRecord {
+    /// Its name, as `table:prod/sales/orders`. It cannot change while the protection exists.
+    pub resource: String,
+    /// Time of the protection.
+    pub protected_ms: i64,
+    /// Id of the principal.
+    pub protected_by: String,
+    /// Comment of the principal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
 }
 
 /// A namespace.

@@ -9,6 +9,7 @@ pub mod grants;
 pub mod jobs;
 pub mod openapi;
 pub mod policies;
+pub mod protections;
 pub mod server;
 pub mod warehouses;
 pub mod whoami;

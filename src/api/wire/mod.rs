@@ -15,6 +15,7 @@ pub mod jobs;
 pub mod listings;
 pub mod object;
 pub mod policies;
+pub mod protections;
 pub mod sign;
 pub mod warehouses;
 

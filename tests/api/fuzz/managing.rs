@@ -50,7 +50,7 @@ impl Grammar {
 
     /// Generates a management request.
     pub(super) fn managing(&mut self) -> Draft {
-        match self.rng.random_range(0..43) {
+        match self.rng.random_range(0..44) {
             0..2 => bare(
                 Method::GET,
                 format!(
@@ -71,6 +71,7 @@ impl Grammar {
             32..35 => self.about_keys(),
             35..37 => self.about_jobs(),
             37..40 => self.about_dropped(),
+            40 => self.about_protections(),
             _ => self.about_checkpoints(),
         }
     }
@@ -259,6 +260,15 @@ impl Grammar {
             body["older-than-seconds"] = json!(self.rng.random_range(0..1_000_000));
         }
         post(format!("{MANAGEMENT}/jobs"), body)
+    }
+
+    fn about_protections(&mut self) -> Draft {
+        let list = format!("{MANAGEMENT}/protections");
+        match self.rng.random_range(0..6) {
+            0 => bare(Method::GET, list),
+            1 => post(list, json!({ "resource": "warehouse:no-such", "comment": self.name() })),
+            _ => bare(Method::DELETE, one("protections", &self.created())),
+        }
     }
 
     fn about_dropped(&mut self) -> Draft {

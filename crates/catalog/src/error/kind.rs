@@ -14,6 +14,7 @@ pub enum Kind {
     NoSuchPolicy,
     NoSuchCheckpoint,
     NoSuchDropped,
+    NoSuchProtection,
     AlreadyExists,
     NamespaceNotEmpty,
     WarehouseNotEmpty,
@@ -41,7 +42,8 @@ impl Kind {
             | Self::NoSuchPolicy
             | Self::NoSuchJob
             | Self::NoSuchCheckpoint
-            | Self::NoSuchDropped => "NotFoundException",
+            | Self::NoSuchDropped
+            | Self::NoSuchProtection => "NotFoundException",
             Self::AlreadyExists => "AlreadyExistsException",
             Self::NamespaceNotEmpty => "NamespaceNotEmptyException",
             Self::WarehouseNotEmpty => "WarehouseNotEmptyException",

@@ -28,6 +28,9 @@ pub enum MissingResource {
     /// A checkpoint with this id or name.
     #[error("Checkpoint does not exist: {}", brief(.0))]
     Checkpoint(String),
+    /// A protection with this id.
+    #[error("Protection does not exist: {}", brief(.0))]
+    Protection(String),
     /// A dropped table or view with this name or id.
     #[error("Dropped table or view does not exist: {}", brief(.0))]
     Dropped(String),
@@ -100,6 +103,16 @@ pub enum StateConflict {
          move the other one first; catalog.overlapping_locations allows both"
     )]
     UndropLocation(String),
+    /// The resource is protected against this change.
+    #[error(
+        "Cannot {change}: {resource} is protected. Lift the protection first: slateberg unprotect {resource}"
+    )]
+    Protected {
+        /// Its name, such as `table:prod/sales/orders`.
+        resource: String,
+        /// The rejected change, such as `drop`.
+        change: &'static str,
+    },
     /// The warehouse is defined in the configuration.
     #[error("Cannot change warehouse {0}: it belongs to the configuration")]
     ConfiguredWarehouse(String),

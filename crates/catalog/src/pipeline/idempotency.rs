@@ -188,6 +188,7 @@ refusals! {
         NoSuchJob = "NoSuchJob" ("Job does not exist: ")
         NoSuchPolicy = "NoSuchPolicy"
         NoSuchCheckpoint = "NoSuchCheckpoint" ("Checkpoint does not exist: ")
+        NoSuchProtection = "NoSuchProtection" ("Protection does not exist: ")
         NoSuchDropped = "NoSuchDropped" ("Dropped table or view does not exist: ")
         AlreadyExists = "AlreadyExists"
         NamespaceNotEmpty = "NamespaceNotEmpty"

@@ -12,6 +12,7 @@ use crate::permits::WithPermit;
 use crate::pipeline::Write;
 use crate::pipeline::records::Entry;
 use crate::pipeline::response::Response;
+use crate::protections::check_unprotected;
 use crate::tabular::Tabulars;
 use crate::{Error, Operation, RequestContext, Result};
 use slateberg_authz::action::{Action, Drop, Purge, PurgeNow};
@@ -127,6 +128,7 @@ impl Tabulars {
         let found = lookup::tabular_by_id(t, id)
             .await?
             .ok_or_else(|| Error::internal(format!("{id} has a name but no record")))?;
+        check_unprotected(t, id, "drop").await?;
         t.delete(&name_key(&found.record, kind))?;
         t.delete(&TabularKey(id))?;
         if let Ending::Retain { purge } = end {

@@ -8,6 +8,7 @@ use super::target::Target;
 use crate::error::NameConflict;
 use crate::pipeline::Write;
 use crate::pipeline::records::Entry;
+use crate::protections::check_unprotected;
 use crate::tabular::Tabulars;
 use crate::{Error, RequestContext, Result, lookup};
 use slateberg_authz::action::{Create, Rename};
@@ -64,6 +65,7 @@ impl Tabulars {
             let entry = if source == destination {
                 None
             } else {
+                check_unprotected(&*t, id, "rename").await?;
                 let version = move_name(&t, id, destination).await?;
                 Some(Entry {
                     action,

@@ -88,6 +88,9 @@ fn unexported(space: KeySpace) -> Json {
             "version": 1, "created_ms": 0, "updated_ms": 0}, "namespace": ["ns"], "dropped_ms": 0,
             "dropped_by": "admin"})
         }
+        KeySpace::Protections => {
+            json!({"resource": "warehouse:w", "protected_ms": 0, "protected_by": "admin"})
+        }
         KeySpace::SigningKeys => {
             json!({"id": id(6), "seed": "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=",
             "created_ms": 0})

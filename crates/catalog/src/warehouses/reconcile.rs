@@ -13,6 +13,7 @@ use crate::namespaces::contents_of;
 use crate::pipeline::Write;
 use crate::pipeline::records::Entry as Logged;
 use crate::pipeline::response::Body;
+use crate::protections::check_unprotected;
 use crate::serial_lock::SerialGuard;
 use crate::warehouses::Warehouses;
 use crate::{Error, Operation, Result};
@@ -74,6 +75,7 @@ impl Warehouses {
                 Some(after) => t.put(&key, after)?,
                 None => {
                     if let Some(before) = before {
+                        check_unprotected(&*t, before.id, "delete").await?;
                         self.require_empty_warehouse(&t, name, before.id).await?;
                     }
                     t.delete(&key)?;

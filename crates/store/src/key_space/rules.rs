@@ -48,6 +48,8 @@ pub enum Check {
     Publications,
     /// Jobs can be decoded. Their purged tables may have metadata without a record.
     Jobs,
+    /// Each protected warehouse, namespace, table or view exists.
+    Protections,
     /// Metadata is complete and matches the record of its table or view.
     Metadata,
     /// All revisions of the policy log, applied in order, result in the current policies and

@@ -148,6 +148,18 @@ pub(super) const DROPPED: Rules = Rules {
     removal: Removal::Expiry(Expiry::Dropped),
 };
 
+pub(super) const PROTECTIONS: Rules = Rules {
+    name: "protections",
+    key: "id of a warehouse, namespace, table or view",
+    value: "its name, time and author of the protection, comment",
+    check: Check::Protections,
+    restore: RestoreRule::Replace,
+    clone: CloneRule::Share,
+    export: ExportRule::LeaveOut,
+    cache: CacheRule::None,
+    removal: Removal::Never,
+};
+
 pub(super) const PUBLICATIONS: Rules = Rules {
     name: "publications",
     key: "id, version",

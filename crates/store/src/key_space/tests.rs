@@ -97,6 +97,7 @@ fn check(check: Check) -> &'static str {
         Check::Uuids => "those of the tables and views, also of dropped ones",
         Check::Publications => "none is ahead of its table or view",
         Check::Jobs => "can be read",
+        Check::Protections => "each is of an existing resource",
         Check::Metadata => "complete, and that of its table or view",
         Check::Policies => "the log results in the policies and grants",
         Check::EndedJobs => "have ended",

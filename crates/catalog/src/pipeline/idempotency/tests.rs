@@ -17,6 +17,7 @@ fn rejection_codes_in_records_are_stable() {
         (Kind::NoSuchPolicy, "NoSuchPolicy"),
         (Kind::NoSuchCheckpoint, "NoSuchCheckpoint"),
         (Kind::NoSuchDropped, "NoSuchDropped"),
+        (Kind::NoSuchProtection, "NoSuchProtection"),
         (Kind::AlreadyExists, "AlreadyExists"),
         (Kind::NamespaceNotEmpty, "NamespaceNotEmpty"),
         (Kind::WarehouseNotEmpty, "WarehouseNotEmpty"),
