@@ -13,7 +13,7 @@ use super::iceberg::{
     config, files, metrics, namespaces, table_commit, tables, transactions, views,
 };
 use super::management::{
-    api_keys, checkpoints, dropped, encryption, explain, grants, jobs, openapi, policies,
+    api_keys, checkpoints, dropped, encryption, explain, grants, history, jobs, openapi, policies,
     protections, server, warehouses, whoami,
 };
 use super::oauth;
@@ -158,7 +158,7 @@ fn catalog_routes() -> [(&'static str, MethodRouter<ApiState>); 16] {
 }
 
 /// The routes of the management API.
-fn management_routes() -> [(&'static str, MethodRouter<ApiState>); 30] {
+fn management_routes() -> [(&'static str, MethodRouter<ApiState>); 31] {
     [
         ("/openapi.json", get(openapi::document)),
         ("/whoami", get(whoami::whoami)),
@@ -183,6 +183,7 @@ fn management_routes() -> [(&'static str, MethodRouter<ApiState>); 30] {
         ("/dropped/{id}", delete(dropped::delete)),
         ("/protections", get(protections::list).post(protections::protect)),
         ("/protections/{id}", delete(protections::unprotect)),
+        ("/history", get(history::list)),
         ("/jobs", get(jobs::list).post(jobs::start)),
         ("/jobs/{id}", get(jobs::load)),
         ("/jobs/{id}/cancel", post(jobs::cancel)),

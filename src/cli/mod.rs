@@ -24,6 +24,7 @@ pub mod exit;
 pub mod fsck;
 pub mod grant;
 mod help;
+pub mod history;
 pub mod job;
 pub mod key;
 pub mod ls;
@@ -79,6 +80,8 @@ enum Command {
     Ls(ls::Ls),
     /// Show a table: size, snapshots, schema and last write
     Table(table::Table),
+    /// Show who changed what and when
+    History(history::History),
     /// Restore a dropped table or view
     Undrop(dropped::Undrop),
     /// List dropped tables and views, and delete them for good
@@ -173,6 +176,7 @@ impl Cli {
             Command::Protect(protect) => protect.run(),
             Command::Unprotect(unprotect) => unprotect.run(),
             Command::Protected(protected) => protected.run(),
+            Command::History(history) => history.run(),
             Command::Undrop(undrop) => undrop.run(),
             Command::Dropped(dropped) => dropped.run(),
         }

@@ -55,6 +55,7 @@ mod errors;
 mod format_versions;
 mod fuzz;
 mod golden_store;
+mod history;
 mod hosts;
 mod idempotency;
 mod idempotency_lifetime;

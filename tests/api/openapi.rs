@@ -277,6 +277,20 @@ impl Pinned {
         }
     }
 
+    /// Sends all requests on the history.
+    async fn history(&self) {
+        let admin = self.app.credential().to_owned();
+        let reader = &self.app.key_with_role("reader").await;
+        let all = "/management/v1/history";
+        for (credential, status) in [("", 401), (reader, 403), (&admin, 200)] {
+            self.ask(credential, "get", all, Value::Null).await.expect(status);
+        }
+        for (query, status) in [("?before=x", 400), ("?resource=warehouse:x", 404)] {
+            let answer = self.send(&admin, "get", &format!("{all}{query}"), Value::Null).await;
+            self.check("get", all, &answer.expect(status));
+        }
+    }
+
     /// Sends all requests on background jobs.
     async fn jobs(&self) {
         let admin = self.app.credential().to_owned();
@@ -420,6 +434,7 @@ async fn responses_match_the_schemas_of_the_document() {
     pinned.encryption().await;
     pinned.dropped().await;
     pinned.protections().await;
+    pinned.history().await;
     pinned.jobs().await;
     pinned.checkpoints().await;
     let open = TestApp::new().await;

@@ -6,8 +6,8 @@ use slateberg_authz::action::{
     Action, Commit, CommitData, CommitLocation, CommitProperties, CommitRefs, CommitSchema, Create,
     CreateNamespace, DescribeNamespace, Drop, DropNamespace, List, Load, Maintain,
     ManageCheckpoints, ManageEncryption, ManageGrants, ManageJobs, ManageKeys, ManagePolicies,
-    ManageWarehouse, Protect, Purge, PurgeNow, ReadConfig, ReadData, ReadKeys, ReadPolicies,
-    Register, Rename, ReportMetrics, Undrop, UpdateNamespace, WriteData,
+    ManageWarehouse, Protect, Purge, PurgeNow, ReadConfig, ReadData, ReadHistory, ReadKeys,
+    ReadPolicies, Register, Rename, ReportMetrics, Undrop, UpdateNamespace, WriteData,
 };
 use slateberg_authz::schema::Schema;
 
@@ -38,6 +38,7 @@ fn actions_of_the_schema_and_types_are_the_same() {
         PurgeNow::NAME,
         ReadConfig::NAME,
         ReadData::NAME,
+        ReadHistory::NAME,
         ReadKeys::NAME,
         ReadPolicies::NAME,
         Register::NAME,

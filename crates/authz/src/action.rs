@@ -76,6 +76,8 @@ actions! {
     ManageGrants = "ManageGrants"
     /// Read policies and grants, and evaluate permissions of others.
     ReadPolicies = "ReadPolicies"
+    /// Read the change log.
+    ReadHistory = "ReadHistory"
     /// Change policies.
     ManagePolicies = "ManagePolicies"
     /// List API keys.

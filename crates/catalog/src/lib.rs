@@ -24,6 +24,7 @@ mod environment;
 pub mod error;
 mod expiry;
 mod file_permits;
+pub mod history;
 pub mod jobs;
 mod listing_cache;
 mod listings;
@@ -59,6 +60,7 @@ use checkpoints::Checkpoints;
 use encryption::Encryption;
 pub use error::Error;
 use expiry::Maintenance;
+use history::History;
 use jobs::Jobs;
 use listings::Listings;
 pub use location_index::ensure_location_index;
@@ -136,6 +138,7 @@ struct Inner {
     warehouses: Warehouses,
     policies: Policies,
     protections: Protections,
+    history: History,
     jobs: Jobs,
     checkpoints: Checkpoints,
     encryption: Encryption,
@@ -158,6 +161,7 @@ impl Catalog {
             listings,
             warehouses: Warehouses::new(&core, parts.stores),
             protections: Protections::new(&core),
+            history: History::new(&core),
             policies: Policies::new(&core, parts.policy_sources, parts.policy_limits),
             jobs,
             checkpoints: Checkpoints::new(&core),
@@ -195,6 +199,11 @@ impl Catalog {
     /// Protections against removal.
     pub fn protections(&self) -> &Protections {
         &self.inner.protections
+    }
+
+    /// The change log.
+    pub fn history(&self) -> &History {
+        &self.inner.history
     }
 
     /// Background jobs.

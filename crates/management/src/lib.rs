@@ -13,6 +13,7 @@ pub mod encryption;
 pub mod error;
 mod grant;
 pub mod grants;
+pub mod history;
 pub mod identity;
 pub mod jobs;
 pub mod openapi;

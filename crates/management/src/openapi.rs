@@ -3,8 +3,8 @@
 use utoipa::OpenApi;
 
 use crate::{
-    api_keys, checkpoints, decisions, dropped, encryption, error, grants, identity, jobs, policies,
-    protections, warehouses,
+    api_keys, checkpoints, decisions, dropped, encryption, error, grants, history, identity, jobs,
+    policies, protections, warehouses,
 };
 
 /// Components of the OpenAPI document: a schema for each request and response.
@@ -35,6 +35,7 @@ use crate::{
     encryption::EncryptionStatus,
     jobs::StartJobRequest,
     jobs::JobList,
+    history::HistoryResponse,
     protections::ProtectRequest,
     protections::ProtectionList,
     dropped::UndropRequest,

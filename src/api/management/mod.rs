@@ -6,6 +6,7 @@ pub mod dropped;
 pub mod encryption;
 pub mod explain;
 pub mod grants;
+pub mod history;
 pub mod jobs;
 pub mod openapi;
 pub mod policies;

@@ -10,6 +10,7 @@ pub mod dropped;
 pub mod encryption;
 pub mod explain;
 pub mod grants;
+pub mod history;
 pub mod identity;
 pub mod jobs;
 pub mod listings;

@@ -50,7 +50,7 @@ impl Grammar {
 
     /// Generates a management request.
     pub(super) fn managing(&mut self) -> Draft {
-        match self.rng.random_range(0..44) {
+        match self.rng.random_range(0..45) {
             0..2 => bare(
                 Method::GET,
                 format!(
@@ -72,6 +72,12 @@ impl Grammar {
             35..37 => self.about_jobs(),
             37..40 => self.about_dropped(),
             40 => self.about_protections(),
+            41 => {
+                let (resource, before) = (self.resource(), self.rng.random::<u16>());
+                let resource = path::segment(&resource);
+                let query = format!("resource={resource}&before={before}");
+                bare(Method::GET, format!("{MANAGEMENT}/history?{query}"))
+            }
             _ => self.about_checkpoints(),
         }
     }
