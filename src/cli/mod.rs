@@ -34,6 +34,7 @@ pub mod policy;
 mod progress;
 pub mod protect;
 pub mod restore;
+pub mod rollback;
 mod runtime;
 pub mod serve;
 mod settings_check;
@@ -82,6 +83,8 @@ enum Command {
     Table(table::Table),
     /// Show who changed what and when
     History(history::History),
+    /// Roll a table back to an earlier snapshot
+    Rollback(rollback::Rollback),
     /// Restore a dropped table or view
     Undrop(dropped::Undrop),
     /// List dropped tables and views, and delete them for good
@@ -177,6 +180,7 @@ impl Cli {
             Command::Unprotect(unprotect) => unprotect.run(),
             Command::Protected(protected) => protected.run(),
             Command::History(history) => history.run(),
+            Command::Rollback(rollback) => rollback.run(),
             Command::Undrop(undrop) => undrop.run(),
             Command::Dropped(dropped) => dropped.run(),
         }

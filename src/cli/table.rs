@@ -134,21 +134,30 @@ impl Table {
     }
 }
 
+/// Returns the name of a table, and its path on the server.
+pub(super) async fn table_path(
+    connection: &Connection,
+    notation: &str,
+) -> Result<(String, String), ClientError> {
+    let notation = notation.strip_prefix("table:").unwrap_or(notation);
+    let names = split(notation);
+    let ([warehouse, levels @ .., name], 3..) = (names.as_slice(), names.len()) else {
+        return Err(ClientError::Input(format!(
+            "not a table: '{notation}'. Write WAREHOUSE/NAMESPACE/NAME, such as default/sales/orders"
+        )));
+    };
+    let warehouse = Warehouse::open(connection, Some(warehouse)).await?;
+    let path = format!("{}/{}", warehouse.path(levels, "tables"), encoded(name));
+    Ok((joined(&names), path))
+}
+
 impl Show {
     async fn run(self) -> Result<String, ClientError> {
-        let path = self.name.strip_prefix("table:").unwrap_or(&self.name);
-        let names = split(path);
-        let ([warehouse, levels @ .., name], 3..) = (names.as_slice(), names.len()) else {
-            return Err(ClientError::Input(format!(
-                "not a table: '{path}'. Write WAREHOUSE/NAMESPACE/NAME, such as default/sales/orders"
-            )));
-        };
-        let warehouse = Warehouse::open(&self.connection, Some(warehouse)).await?;
-        let path = format!("{}/{}", warehouse.path(levels, "tables"), encoded(name));
+        let (name, path) = table_path(&self.connection, &self.name).await?;
         let loaded: LoadResponse = parse(self.connection.send("GET", &path, &Value::Null).await?)?;
         Ok(match self.connection.output {
-            Output::Json => json_text(&loaded.json(&joined(&names))),
-            Output::Table => loaded.text(&joined(&names)),
+            Output::Json => json_text(&loaded.json(&name)),
+            Output::Table => loaded.text(&name),
         })
     }
 }

@@ -84,6 +84,7 @@ mod separators;
 mod staged;
 mod tls;
 mod traces;
+mod undo_cli;
 mod upgrade;
 mod warehouses;
 mod warehouses_at_run_time;

@@ -72,7 +72,6 @@ impl Access {
         let resource = notation::resource(name)?;
         match (named(&resource), resource.warehouse_name()) {
             (ResourceNames::Tabular(kind, ident), Some(warehouse)) => {
-                self.environment.check_name(&ident)?;
                 Ok((warehouse.to_owned(), kind, ident))
             }
             _ => Err(Error::Invalid(format!(

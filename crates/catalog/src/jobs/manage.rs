@@ -12,11 +12,9 @@ use crate::pipeline::response::Body;
 use crate::tabular::target::Target;
 use crate::{Error, Operation, Result, lookup};
 use slateberg_authz::action::{Action, Purge};
-use slateberg_authz::notation;
 use slateberg_authz::permit::Permit;
-use slateberg_authz::resource::Kind;
 use slateberg_base::boxed;
-use slateberg_model::ident::{NamespaceIdent, TabularIdent, TabularKind};
+use slateberg_model::ident::TabularKind;
 use slateberg_model::members::brief;
 use slateberg_store::jobs::{Job, JobEnd, JobOutcome, JobWork};
 use slateberg_store::key_space::KeySpace;
@@ -53,11 +51,15 @@ impl Jobs {
     }
 
     async fn start_once(&self, operation: &Operation, wanted: &OrphanRemoval) -> Result<JobInfo> {
-        let (name, ident) = &named(&wanted.resource)?;
+        let (name, kind, ident) = &self.core.access.tabular_named(&wanted.resource)?;
+        if *kind != TabularKind::Table {
+            let resource = brief(&wanted.resource);
+            return Err(Error::Invalid(format!("Views have no files to remove: '{resource}'")));
+        }
         let warehouse = self.core.warehouses().by_prefix(Some(name));
         let warehouse =
             warehouse.map_err(|absent| self.core.access.without_permissions(operation, absent))?;
-        let kind = TabularKind::Table;
+        let kind = *kind;
         self.core.environment.check_findable(kind, ident)?;
         let store = self.core.store().latest();
         let target = Target { warehouse: &warehouse, kind, ident };
@@ -221,22 +223,5 @@ fn entry<'a, A: Action>(
         name,
         versions: (None, None),
         decision: permit.decision(),
-    }
-}
-
-/// Parses the notation of a table into its warehouse and its name there.
-fn named(name: &str) -> Result<(String, TabularIdent)> {
-    let resource = notation::resource(name)?;
-    let mut names: Vec<_> = resource.nodes().iter().map(|node| node.name.to_string()).collect();
-    match (resource.kind(), names.pop()) {
-        (Kind::Table, Some(name)) if names.len() >= 2 => {
-            let warehouse = names.remove(0);
-            Ok((warehouse, TabularIdent { namespace: NamespaceIdent(names), name }))
-        }
-        _ => Err(Error::Invalid(format!(
-            "not a table: '{}'. Write table:WAREHOUSE/NAMESPACE/NAME, such as \
-             table:default/sales/orders",
-            brief(name)
-        ))),
     }
 }
