@@ -110,6 +110,7 @@ fn status(kind: Kind) -> StatusCode {
         | Kind::WarehouseNotEmpty
         | Kind::Conflict
         | Kind::CommitFailed => StatusCode::CONFLICT,
+        Kind::PositionGone => StatusCode::GONE,
         Kind::Invalid | Kind::Unusable => StatusCode::BAD_REQUEST,
         Kind::Unprocessable => StatusCode::UNPROCESSABLE_ENTITY,
         Kind::Forbidden => StatusCode::FORBIDDEN,

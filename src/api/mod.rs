@@ -32,4 +32,5 @@ pub mod router;
 pub mod service;
 pub mod shutdown;
 pub mod state;
+pub mod watchers;
 pub mod wire;

@@ -14,7 +14,7 @@ use super::iceberg::{
 };
 use super::management::{
     api_keys, checkpoints, dropped, encryption, explain, grants, history, jobs, openapi, policies,
-    protections, server, warehouses, whoami,
+    protections, server, warehouses, watch, whoami,
 };
 use super::oauth;
 use super::observe::Observer;
@@ -158,7 +158,7 @@ fn catalog_routes() -> [(&'static str, MethodRouter<ApiState>); 16] {
 }
 
 /// The routes of the management API.
-fn management_routes() -> [(&'static str, MethodRouter<ApiState>); 31] {
+fn management_routes() -> [(&'static str, MethodRouter<ApiState>); 32] {
     [
         ("/openapi.json", get(openapi::document)),
         ("/whoami", get(whoami::whoami)),
@@ -184,6 +184,7 @@ fn management_routes() -> [(&'static str, MethodRouter<ApiState>); 31] {
         ("/protections", get(protections::list).post(protections::protect)),
         ("/protections/{id}", delete(protections::unprotect)),
         ("/history", get(history::list)),
+        ("/watch", get(watch::watch)),
         ("/jobs", get(jobs::list).post(jobs::start)),
         ("/jobs/{id}", get(jobs::load)),
         ("/jobs/{id}/cancel", post(jobs::cancel)),

@@ -15,7 +15,7 @@ use std::task::{Context, Poll};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderValue, Method, Version, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header};
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -44,6 +44,10 @@ use slateberg_telemetry::traces::{self, TARGET};
 
 /// The path of the metrics. By default, Prometheus scrapes it without a credential.
 const METRICS: &str = "/metrics";
+
+/// The position in the change feed from which a watch begins that misses no change after the
+/// response.
+const POSITION: HeaderName = HeaderName::from_static("slateberg-position");
 
 /// The routes of a port, behind the checks of each request. Cheap to clone.
 #[derive(Clone)]
@@ -174,11 +178,19 @@ impl RequestChecks {
             }
         }
         let caller = auth.as_ref().and_then(|auth| auth.caller(&request));
+        // Before the read, so that a watch from this position misses no later change.
+        let position = auth.as_ref().and_then(|auth| auth.position(&request));
         let response = AssertUnwindSafe(routes.call(request)).catch_unwind();
         match response.await {
             Ok(Ok(mut response)) => {
                 if let Some(caller) = caller {
                     response.extensions_mut().insert(AccessPrincipal(caller.id().to_owned()));
+                }
+                if let Some(position) = position
+                    && (response.status().is_success()
+                        || response.status() == StatusCode::NOT_MODIFIED)
+                {
+                    response.headers_mut().insert(POSITION, position);
                 }
                 response
             }
@@ -246,6 +258,19 @@ impl AuthLayer {
         operation
             .filter(|_| self.state.access_log.is_on())
             .map(|operation| operation.principal.clone())
+    }
+
+    /// Returns the present position in the change feed for a request that reads namespaces, tables or
+    /// views.
+    fn position(&self, request: &Request) -> Option<HeaderValue> {
+        let path = request.uri().path();
+        let reads = request.method() == Method::GET && path.starts_with("/v1/");
+        if !reads || !path.contains("/namespaces") {
+            return None;
+        }
+        let operation = request.extensions().get::<Operation>()?;
+        let position = self.state.catalog.watches().position(operation);
+        HeaderValue::try_from(position.to_string()).ok()
     }
 
     /// Creates the operation of a request by this principal.

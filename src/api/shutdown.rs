@@ -1,20 +1,27 @@
 //! [`ShutdownFlag`]: whether the server is shutting down.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::watch;
 
 /// Whether the server is shutting down. Each HTTP/1.1 response then contains `Connection: close`,
-/// so that no client sends a request on a connection that is about to end. `/ready` returns 503.
+/// so that no client sends a request on a connection that is about to end. `/ready` returns 503, and
+/// watches end.
 #[derive(Debug, Default)]
-pub struct ShutdownFlag(AtomicBool);
+pub struct ShutdownFlag(watch::Sender<bool>);
 
 impl ShutdownFlag {
     /// Starts the shutdown.
     pub fn begin(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.0.send_replace(true);
     }
 
     /// Whether the shutdown has started.
     pub fn has_begun(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        *self.0.borrow()
+    }
+
+    /// Waits until the shutdown starts.
+    pub async fn wait(&self) {
+        // The channel cannot close while `self` exists.
+        let _ = self.0.subscribe().wait_for(|begun| *begun).await;
     }
 }

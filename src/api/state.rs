@@ -8,6 +8,7 @@ use super::delegation::DelegationCache;
 use super::rejection_log::RejectionLog;
 use super::response_cache::ResponseCache;
 use super::shutdown::ShutdownFlag;
+use super::watchers::Watchers;
 use slateberg_authn::Authenticator;
 use slateberg_catalog::Catalog;
 use slateberg_config::server::Settings;
@@ -43,6 +44,8 @@ pub struct Parts {
     pub traced: Option<Ratio>,
     /// Whether the server is shutting down.
     pub shutdown: Arc<ShutdownFlag>,
+    /// The watches in progress.
+    pub watchers: Watchers,
     /// The URL scheme of the client port.
     pub scheme: &'static str,
 }

@@ -10,6 +10,7 @@ use crate::api::router::{Routers, routers};
 use crate::api::service::PortService;
 use crate::api::shutdown::ShutdownFlag;
 use crate::api::state::{self, ApiState};
+use crate::api::watchers::Watchers;
 use slateberg_base::version::VERSION;
 use slateberg_config::Settings;
 use slateberg_runtime::Runtime;
@@ -25,6 +26,7 @@ pub struct App {
     /// The open catalog and its background components.
     pub runtime: Runtime,
     response_cache: Arc<ResponseCache>,
+    watchers: Watchers,
     /// Whether the server is shutting down.
     pub(super) shutdown: Arc<ShutdownFlag>,
 }
@@ -38,8 +40,11 @@ impl App {
         runtime.measures.registry.register("answers", move |into| {
             source.usage().collect(into, "answer", "Responses to loadTable");
         });
+        let watchers = Watchers::new(&runtime.settings.server);
+        let source = watchers.clone();
+        runtime.measures.registry.register("watchers", move |into| source.collect(into));
         runtime.measures.registry.register("build", collect_build);
-        Ok(Self { runtime, response_cache, shutdown: Arc::default() })
+        Ok(Self { runtime, response_cache, watchers, shutdown: Arc::default() })
     }
 
     /// The routes of the port for clients: all routes, if there is no management port.
@@ -63,6 +68,7 @@ impl App {
             registry: Arc::clone(&measures.registry),
             traced: otlp.traces_url().map(|_| otlp.sample_ratio),
             shutdown: Arc::clone(&self.shutdown),
+            watchers: self.watchers.clone(),
             scheme: if settings.server.tls.is_on() { "https" } else { "http" },
         }))
     }

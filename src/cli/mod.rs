@@ -42,6 +42,7 @@ pub mod store;
 pub mod table;
 pub mod transfer;
 pub mod warehouse;
+pub mod watch;
 
 /// An Apache Iceberg REST catalog whose only dependency is a bucket.
 #[derive(Debug, Parser)]
@@ -83,6 +84,8 @@ enum Command {
     Table(table::Table),
     /// Show who changed what and when
     History(history::History),
+    /// Print changes as they happen
+    Watch(watch::Watch),
     /// Roll a table back to an earlier snapshot
     Rollback(rollback::Rollback),
     /// Restore a dropped table or view
@@ -180,6 +183,7 @@ impl Cli {
             Command::Unprotect(unprotect) => unprotect.run(),
             Command::Protected(protected) => protected.run(),
             Command::History(history) => history.run(),
+            Command::Watch(watch) => watch.run(),
             Command::Rollback(rollback) => rollback.run(),
             Command::Undrop(undrop) => undrop.run(),
             Command::Dropped(dropped) => dropped.run(),

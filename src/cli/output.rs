@@ -38,7 +38,7 @@ pub(super) fn json_text(value: &Value) -> String {
 }
 
 /// Adds a member `...at` in RFC 3339 beside each member `...at-ms` in milliseconds.
-fn add_times(value: &mut Value) {
+pub(super) fn add_times(value: &mut Value) {
     match value {
         Value::Array(values) => values.iter_mut().for_each(add_times),
         Value::Object(members) => {

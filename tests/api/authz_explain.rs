@@ -119,9 +119,9 @@ async fn explain_about_others_needs_permission_to_read_policies() {
     assert_eq!(response["principal"]["id"], id);
     let permissions = format!("{PERMISSIONS}?resource=table:default/hr/people");
     let mine = app.get_as(&reader, &permissions).await.expect(200).body;
-    assert_eq!(mine["actions"], json!(["Load", "ReadData", "ReportMetrics"]));
+    assert_eq!(mine["actions"], json!(["Load", "ReadData", "ReportMetrics", "Watch"]));
     let none = app.get_as(&reader, &format!("{PERMISSIONS}?resource=catalog")).await.expect(200);
-    assert_eq!(none.body["actions"], json!([]));
+    assert_eq!(none.body["actions"], json!(["Watch"]));
 
     let mut of_key = own.clone();
     of_key["principal"] = json!({ "key": id });

@@ -50,7 +50,7 @@ const ROLES: [&str; 8] =
     ["admin", "writer", "reader", "auditor", "team", "others", "browser", "nobody"];
 
 /// Routes as in the specification, some of them in several variants.
-const ROUTES: [(&str, &str); 90] = [
+const ROUTES: [(&str, &str); 91] = [
     ("GET /v1/config", ""),
     ("GET /v1/{prefix}/namespaces", ""),
     ("GET /v1/{prefix}/namespaces", "below one"),
@@ -126,6 +126,7 @@ const ROUTES: [(&str, &str); 90] = [
     ("POST /management/v1/protections", ""),
     ("DELETE /management/v1/protections/{id}", ""),
     ("GET /management/v1/history", ""),
+    ("GET /management/v1/watch", ""),
     ("GET /management/v1/jobs", ""),
     ("POST /management/v1/jobs", ""),
     ("GET /management/v1/jobs/{id}", ""),

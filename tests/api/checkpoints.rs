@@ -147,6 +147,21 @@ async fn restore_returns_the_whole_state_and_can_be_undone() {
 }
 
 #[tokio::test]
+async fn watch_cannot_resume_after_a_restore() {
+    let app = TestApp::secured().await;
+    keep(&app, "before").await;
+    let begin = app.get("/management/v1/watch").await.expect(200).body;
+    let resume =
+        format!("/management/v1/watch?wait=0&after={}", begin["next"].as_str().expect("it"));
+    app.get(&resume).await.expect(200);
+    let (app, _) = restored(app, "before").await;
+    app.get(&resume).await.expect_error(410, "GoneException");
+    let page = app.get("/management/v1/watch?after=oldest&type=catalog").await.expect(200).body;
+    let last = page["events"].as_array().and_then(|all| all.last()).expect("an event");
+    assert_eq!((&last["type"], &last["action"]), (&json!("catalog.changed"), &json!("restore")));
+}
+
+#[tokio::test]
 async fn restore_brings_dropped_tables_back_with_their_metadata_files() {
     let app = TestApp::new().await;
     app.create_namespace(&["ns"]).await;

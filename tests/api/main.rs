@@ -88,3 +88,4 @@ mod undo_cli;
 mod upgrade;
 mod warehouses;
 mod warehouses_at_run_time;
+mod watch;

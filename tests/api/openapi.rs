@@ -291,6 +291,26 @@ impl Pinned {
         }
     }
 
+    /// Sends all requests on the change feed.
+    async fn watch(&self) {
+        let admin = self.app.credential().to_owned();
+        let reader = &self.app.key_with_role("reader").await;
+        let all = "/management/v1/watch";
+        for (credential, status) in [("", 401), (reader, 200), (&admin, 200)] {
+            self.ask(credential, "get", all, Value::Null).await.expect(status);
+        }
+        let of_nothing = &self.app.key_with_role("nothing").await;
+        for (credential, query, status) in [
+            (&*admin, "?after=oldest", 200),
+            (&admin, "?after=x", 400),
+            (of_nothing, "", 403),
+            (&admin, "?resource=warehouse:x", 404),
+        ] {
+            let answer = self.send(credential, "get", &format!("{all}{query}"), Value::Null).await;
+            self.check("get", all, &answer.expect(status));
+        }
+    }
+
     /// Sends all requests on background jobs.
     async fn jobs(&self) {
         let admin = self.app.credential().to_owned();
@@ -435,6 +455,7 @@ async fn responses_match_the_schemas_of_the_document() {
     pinned.dropped().await;
     pinned.protections().await;
     pinned.history().await;
+    pinned.watch().await;
     pinned.jobs().await;
     pinned.checkpoints().await;
     let open = TestApp::new().await;

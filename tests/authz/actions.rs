@@ -7,7 +7,7 @@ use slateberg_authz::action::{
     CreateNamespace, DescribeNamespace, Drop, DropNamespace, List, Load, Maintain,
     ManageCheckpoints, ManageEncryption, ManageGrants, ManageJobs, ManageKeys, ManagePolicies,
     ManageWarehouse, Protect, Purge, PurgeNow, ReadConfig, ReadData, ReadHistory, ReadKeys,
-    ReadPolicies, Register, Rename, ReportMetrics, Undrop, UpdateNamespace, WriteData,
+    ReadPolicies, Register, Rename, ReportMetrics, Undrop, UpdateNamespace, Watch, WriteData,
 };
 use slateberg_authz::schema::Schema;
 
@@ -46,6 +46,7 @@ fn actions_of_the_schema_and_types_are_the_same() {
         ReportMetrics::NAME,
         Undrop::NAME,
         UpdateNamespace::NAME,
+        Watch::NAME,
         WriteData::NAME,
     ]);
     let schema = Schema::bundled();

@@ -99,11 +99,11 @@ fn policy_test_passes_or_shows_the_differences() {
     ]);
     let (code, out, err) = policy(files.path(), &["test", "expected.toml"]);
     assert_eq!((code, err.as_str()), (0, ""));
-    insta::assert_snapshot!(out, @"expected.toml: 7 decisions, 7 as expected, 0 not");
+    insta::assert_snapshot!(out, @"expected.toml: 8 decisions, 8 as expected, 0 not");
     let (code, out, _) = policy(files.path(), &["test", "wrong.toml"]);
     assert_eq!(code, 1);
     insta::assert_snapshot!(out, @r#"
-    wrong.toml: 7 decisions, 3 as expected, 4 not
+    wrong.toml: 8 decisions, 4 as expected, 4 not
     EXPECT  PRINCIPAL  ACTION  RESOURCE  EXPECTED  DECISION  BY
     #2      ann        Load    other     allow     deny      no policy
     #2      ann        Drop    other     allow     deny      no policy
@@ -114,7 +114,7 @@ fn policy_test_passes_or_shows_the_differences() {
     assert_eq!(code, 1);
     let json: serde_json::Value = serde_json::from_str(&out).expect("it is JSON");
     assert_eq!(json["passed"], false);
-    assert_eq!(json["files"][0]["outcomes"][6]["decision"], "deny");
+    assert_eq!(json["files"][0]["outcomes"][7]["decision"], "deny");
 }
 
 const RESTRICTED: &str = "@id(\"eu\")\n@row_filter(\"{\\\"type\\\": \\\"eq\\\", \\\"term\\\": \\\"region\\\", \\\"value\\\": \\\"EU\\\"}\")\n\

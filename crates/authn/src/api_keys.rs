@@ -346,6 +346,8 @@ impl ApiKeys {
             version_after: None,
             allowed: decision.map(AllowedBy::from),
             origin: None,
+            resource: None,
+            group: None,
         }
     }
 }

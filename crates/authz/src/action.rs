@@ -78,6 +78,8 @@ actions! {
     ReadPolicies = "ReadPolicies"
     /// Read the change log.
     ReadHistory = "ReadHistory"
+    /// Follow changes as they happen.
+    Watch = "Watch"
     /// Change policies.
     ManagePolicies = "ManagePolicies"
     /// List API keys.

@@ -142,6 +142,7 @@ impl Checkpoints {
                 name,
                 versions,
                 decision: permit.decision(),
+                resource: None,
             };
             Ok(((), self.core.pipeline().records(operation, Some(entry), response)?))
         });

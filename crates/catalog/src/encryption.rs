@@ -148,6 +148,7 @@ impl Encryption {
                 name: &format!("data key {}", ring.active),
                 versions: (Some(ring.revision.saturating_sub(1)), Some(ring.revision)),
                 decision: permit.decision(),
+                resource: None,
             };
             Ok(((), self.core.pipeline().records(operation, Some(entry), response)?))
         });

@@ -76,6 +76,11 @@ pub enum Error {
         /// The cause, for the log.
         source: Cause,
     },
+    /// A watch cannot be resumed from its position.
+    #[error(
+        "Cannot resume the watch: {0}. List the resources again, and watch from the position in that response"
+    )]
+    PositionGone(&'static str),
     /// The request is invalid.
     #[error("{0}")]
     Invalid(String),
@@ -165,6 +170,7 @@ impl Error {
             | Self::InvalidLocation(_)
             | Self::UnreadableFile(_)
             | Self::InvalidMetadataFile { .. } => Kind::Invalid,
+            Self::PositionGone(_) => Kind::PositionGone,
             Self::Unusable(_) => Kind::Unusable,
             Self::Unprocessable(_) => Kind::Unprocessable,
             Self::Forbidden(_) => Kind::Forbidden,

@@ -70,8 +70,9 @@ impl Maintenance {
     }
 
     async fn trim_change_log(&self) -> Result<usize> {
-        let newest = self.core.store().next_change();
-        let keep_from = newest.saturating_sub(self.core.settings().change_log_entries_max);
+        // The newest entry is always kept, because the numbers continue after it.
+        let kept_max = self.core.settings().change_log_entries_max.max(1);
+        let keep_from = self.core.store().change_horizon().borrow().saturating_sub(kept_max);
         let range = KeyRange::all(KeySpace::Changes);
         let mut removed = 0;
         loop {

@@ -12,6 +12,7 @@
 mod access;
 pub mod append_rebase;
 mod attributes;
+mod changed;
 pub mod checkpoints;
 mod clones;
 mod core;
@@ -48,6 +49,7 @@ pub mod transfer;
 mod version_cache;
 pub mod views;
 pub mod warehouses;
+pub mod watch;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,6 +82,7 @@ pub use tabular::read_access::{ReadAccess, ReadVersion, Readable};
 pub use tabular::state::TabularState;
 use warehouses::Warehouses;
 use warehouses::served_warehouses::ServedWarehouses;
+use watch::Watches;
 
 use slateberg_authz::authority::Authority;
 use slateberg_authz::settings::Limits;
@@ -118,6 +121,8 @@ pub struct Parts {
     pub policy_limits: Limits,
     /// The parent, if this catalog is a clone.
     pub clone_of: Option<CloneOf>,
+    /// The catalog's id.
+    pub catalog_id: Uuid,
     /// The timeline id ([`Catalog::timeline`]).
     pub timeline: Option<Uuid>,
     /// Limits and durations.
@@ -139,6 +144,7 @@ struct Inner {
     policies: Policies,
     protections: Protections,
     history: History,
+    watches: Watches,
     jobs: Jobs,
     checkpoints: Checkpoints,
     encryption: Encryption,
@@ -162,6 +168,7 @@ impl Catalog {
             warehouses: Warehouses::new(&core, parts.stores),
             protections: Protections::new(&core),
             history: History::new(&core),
+            watches: Watches::new(&core, parts.timeline.unwrap_or(parts.catalog_id)),
             policies: Policies::new(&core, parts.policy_sources, parts.policy_limits),
             jobs,
             checkpoints: Checkpoints::new(&core),
@@ -204,6 +211,11 @@ impl Catalog {
     /// The change log.
     pub fn history(&self) -> &History {
         &self.inner.history
+    }
+
+    /// The change feed.
+    pub fn watches(&self) -> &Watches {
+        &self.inner.watches
     }
 
     /// Background jobs.

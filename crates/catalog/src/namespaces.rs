@@ -14,6 +14,7 @@ use super::pipeline::Write;
 use super::pipeline::records::Entry;
 use super::pipeline::response::Body;
 use super::{Error, RequestContext, Result, lookup};
+use crate::changed::changed_namespace;
 use crate::error::{NameConflict, RuleViolation};
 use crate::protections::check_unprotected;
 use slateberg_authz::action::{
@@ -288,6 +289,7 @@ fn entry<'a, A: Action>(
         name: ident,
         versions,
         decision: permit.decision(),
+        resource: Some(changed_namespace(ident)),
     }
 }
 

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::core::Core;
+use crate::changed::changed;
 use crate::error::{MissingResource, StateConflict};
 use crate::pipeline::Write;
 use crate::pipeline::records::Entry;
@@ -183,6 +184,7 @@ impl Protections {
                 name: &record.resource,
                 versions: (None, None),
                 decision: permit.decision(),
+                resource: changed(resource),
             });
             if is_new {
                 t.put(&key, record)?;
@@ -250,6 +252,7 @@ impl Protections {
                 name: &record.resource,
                 versions: (None, None),
                 decision: permit.decision(),
+                resource: changed(&described.resource),
             };
             Ok(((), self.core.pipeline().records(operation, Some(entry), &())?))
         });

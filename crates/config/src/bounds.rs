@@ -21,7 +21,7 @@ const COUNT_MAX: u64 = 1_000_000_000;
 
 /// Settings with a minimum other than 1. Depending on the setting, 0 disables a cache, a delay or a
 /// limit, or permits none of the counted items.
-const MINIMA: [(&str, u64); 31] = [
+const MINIMA: [(&str, u64); 32] = [
     ("authn.clock_leeway_seconds", 0),
     ("authn.failure_delay_ms_max", 0),
     ("authn.failures_before_delay", 0),
@@ -50,6 +50,7 @@ const MINIMA: [(&str, u64); 31] = [
     ("server.compression_bytes_min", 0),
     ("server.cors.max_age_seconds", 0),
     ("server.drain_seconds_max", 0),
+    ("server.watchers_max", 0),
     ("store.page_cache_bytes", 0),
     ("store.record_cache_bytes", 0),
     ("store.warm_up_seconds_max", 0),

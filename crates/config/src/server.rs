@@ -40,6 +40,14 @@ pub struct Settings {
     pub bodies_bytes_max: usize,
     /// Maximum number of concurrently processed requests. The server responds 503 to further ones.
     pub requests_in_flight_max: usize,
+    /// Maximum number of concurrent watches. The server responds 503 to further ones.
+    pub watchers_max: usize,
+    /// Maximum number of concurrent watches of one principal. The server responds 429 to further
+    /// ones.
+    pub watchers_per_principal_max: usize,
+    /// Maximum duration of a stream of events, in seconds. Its client then connects again, with a
+    /// valid credential.
+    pub watch_seconds_max: u64,
     /// Size of the cache of rendered `loadTable` responses, in bytes. 0: a share of
     /// `memory_bytes_max`.
     pub answer_cache_bytes: u64,
@@ -70,6 +78,9 @@ impl Default for Settings {
             body_seconds_max: 60,
             bodies_bytes_max: 0,
             requests_in_flight_max: 4096,
+            watchers_max: 10_000,
+            watchers_per_principal_max: 100,
+            watch_seconds_max: 900,
             answer_cache_bytes: 0,
             compression_bytes_min: 16 << 10,
             drain_seconds_max: 30,
@@ -90,6 +101,11 @@ impl Settings {
     /// Returns the maximum time that a connection waits for a request, or for its client to read.
     pub fn idle_max(&self) -> Duration {
         Duration::from_secs(self.idle_seconds_max.max(1))
+    }
+
+    /// Returns the maximum duration of a stream of events.
+    pub fn watch_max(&self) -> Duration {
+        Duration::from_secs(self.watch_seconds_max.max(1))
     }
 
     /// Returns the maximum time to receive a request's body.

@@ -39,6 +39,7 @@ fn translated(error: Error, taken: ErrorKind) -> iceberg::Error {
         | Kind::NoSuchCheckpoint
         | Kind::NoSuchDropped
         | Kind::NoSuchProtection
+        | Kind::PositionGone
         | Kind::Unusable
         | Kind::CommitStateUnknown
         | Kind::Unavailable

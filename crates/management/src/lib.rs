@@ -21,6 +21,7 @@ pub mod policies;
 pub mod protections;
 mod string_enum;
 pub mod warehouses;
+pub mod watch;
 
 /// String properties by name.
 pub type Properties = std::collections::BTreeMap<String, String>;

@@ -4,7 +4,7 @@ use utoipa::OpenApi;
 
 use crate::{
     api_keys, checkpoints, decisions, dropped, encryption, error, grants, history, identity, jobs,
-    policies, protections, warehouses,
+    policies, protections, warehouses, watch,
 };
 
 /// Components of the OpenAPI document: a schema for each request and response.
@@ -36,6 +36,7 @@ use crate::{
     jobs::StartJobRequest,
     jobs::JobList,
     history::HistoryResponse,
+    watch::WatchResponse,
     protections::ProtectRequest,
     protections::ProtectionList,
     dropped::UndropRequest,

@@ -150,6 +150,7 @@ impl Runtime {
             policy_sources,
             policy_limits: settings.authz.limits(),
             clone_of: format.clone_of,
+            catalog_id: format.catalog_id,
             timeline: format.timeline,
             settings: settings.catalog.clone(),
             clock: dependencies.clock,

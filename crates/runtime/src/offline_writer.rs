@@ -429,6 +429,8 @@ pub(super) fn offline_entry(
         version_after: None,
         allowed: None,
         origin: None,
+        resource: None,
+        group: None,
     }
 }
 

@@ -105,17 +105,18 @@ impl Store {
 /// logged as unknown.
 pub(super) struct UnauditedChanges {
     audit: Arc<AuditLog>,
-    changes: Mutex<Vec<Change>>,
+    changes: Mutex<Option<Arc<[Change]>>>,
 }
 
 impl UnauditedChanges {
-    pub(super) fn new(audit: Arc<AuditLog>, changes: Vec<Change>) -> Self {
+    pub(super) fn new(audit: Arc<AuditLog>, changes: Option<Arc<[Change]>>) -> Self {
+        let changes = changes.filter(|_| audit.is_on());
         Self { audit, changes: Mutex::new(changes) }
     }
 
     /// Writes a line with this outcome for each change.
     pub(super) fn record(&self, outcome: ChangeOutcome) {
-        for change in self.take() {
+        for change in self.take().iter().flat_map(|changes| changes.iter()) {
             let line = ChangeLine {
                 outcome,
                 action: &change.action,
@@ -137,8 +138,8 @@ impl UnauditedChanges {
         self.take();
     }
 
-    fn take(&self) -> Vec<Change> {
-        std::mem::take(&mut *self.changes.lock().unwrap_or_else(PoisonError::into_inner))
+    fn take(&self) -> Option<Arc<[Change]>> {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 

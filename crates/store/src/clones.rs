@@ -227,7 +227,8 @@ impl Store {
                         t.delete_document(id).await?;
                     }
                 }
-                t.log(entry)
+                t.log(entry);
+                Ok::<_, Error>(())
             })
             .await?;
         accepted.durable().await

@@ -17,6 +17,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
+use super::change_feed::ChangeFeed;
 use super::error::Error;
 use super::metrics::Metrics;
 use slateberg_base::batch_window::BatchWindow;
@@ -54,10 +55,10 @@ pub(super) struct Membership(watch::Receiver<FlushResult>);
 
 impl Flusher {
     /// Starts to flush the log of `db`.
-    pub(super) fn start(db: Db, metrics: Metrics) -> Self {
+    pub(super) fn start(db: Db, changes: Arc<ChangeFeed>, metrics: Metrics) -> Self {
         let shared =
             Arc::new(Shared { next_group: Mutex::default(), flush_requested: Notify::new() });
-        let task = tokio::spawn(run(db, Arc::clone(&shared), metrics)).abort_handle();
+        let task = tokio::spawn(run(db, Arc::clone(&shared), changes, metrics)).abort_handle();
         Self { shared, task }
     }
 
@@ -96,7 +97,7 @@ impl Shared {
     }
 }
 
-async fn run(db: Db, shared: Arc<Shared>, metrics: Metrics) {
+async fn run(db: Db, shared: Arc<Shared>, changes: Arc<ChangeFeed>, metrics: Metrics) {
     let mut window = BatchWindow::default();
     loop {
         shared.flush_requested.notified().await;
@@ -108,6 +109,7 @@ async fn run(db: Db, shared: Arc<Shared>, metrics: Metrics) {
         let began = Instant::now();
         metrics.record_flush(group.members);
         let result = flush(&db).await;
+        changes.mark_durable(db.status().durable_seq);
         window.ended(group.members, shared.next_group().members, began);
         // There is no receiver if all members have stopped waiting.
         group.result.send_replace(Some(result));

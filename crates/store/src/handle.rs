@@ -1,12 +1,12 @@
 //! [`Store`]: the handle of the open store.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use slatedb::config::{CloseOptions, FlushType};
 use slatedb::{CloseReason, Db};
 
 use super::block_cache::BlockCaches;
+use super::change_feed::ChangeFeed;
 use super::encryption::UnlockedKeys;
 use super::error::Error;
 use super::flusher::Flusher;
@@ -32,7 +32,7 @@ pub struct Store {
 /// State that all clones of a [`Store`] share.
 pub(super) struct Shared {
     pub(super) settings: Settings,
-    pub(super) next_change: AtomicU64,
+    pub(super) changes: Arc<ChangeFeed>,
     pub(super) published_markers: PublishedMarkers,
     pub(super) flusher: Flusher,
     pub(super) record_cache: RecordCache,
@@ -76,11 +76,6 @@ impl Store {
     /// Returns the audit log.
     pub fn audit(&self) -> &AuditLog {
         &self.audit
-    }
-
-    /// Returns the sequence number of the next entry in the change log.
-    pub fn next_change(&self) -> u64 {
-        self.shared.next_change.load(Ordering::Relaxed)
     }
 
     /// Returns the usage of the record cache.

@@ -30,6 +30,9 @@
 pub mod audit;
 mod block_cache;
 mod builder;
+pub mod change_feed;
+mod change_log;
+mod changes;
 pub mod checkpoints;
 pub mod clones;
 pub mod codec;

@@ -1,27 +1,27 @@
 //! Opens the store for writing: in a bucket, or in a local directory with a journal.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use futures::StreamExt;
+use slatedb::Db;
 use slatedb::object_store::path::Path;
-use slatedb::{Db, IterationOrder};
 use uuid::Uuid;
 
 use super::block_cache::BlockCaches;
 use super::builder::{OpenContext, builder};
+use super::change_feed::ChangeFeed;
+use super::change_log::first_free_change;
 use super::encryption::{IfMissing, UnlockedKeys, unlock};
 use super::error::Error;
 use super::explanation::explain;
 use super::files;
 use super::flusher::Flusher;
 use super::handle::{PublishedMarkers, Shared, Store, close_in_order};
-use super::key_space::KeySpace;
-use super::keys::{ChangeKey, Key, StoreKey, WarehouseKey};
+use super::keys::{StoreKey, WarehouseKey};
 pub use super::location::StoreLocation;
 use super::loss;
 use super::metrics::Metrics;
-use super::read::{StoreRead, scan_options};
+use super::read::StoreRead;
 use super::record_cache::RecordCache;
 use super::records::{StoreFormat, WarehouseRecord};
 use super::separate_log;
@@ -63,6 +63,7 @@ impl Store {
                 }
             }
         };
+        let changes = Arc::new(ChangeFeed::new(first_free_change(&db).await?));
         let shared = Shared {
             record_cache: RecordCache::new(
                 &db,
@@ -70,9 +71,9 @@ impl Store {
                 settings.page_cache_bytes,
             ),
             settings,
-            next_change: AtomicU64::new(0),
             published_markers: PublishedMarkers::default(),
-            flusher: Flusher::start(db.clone(), metrics.clone()),
+            flusher: Flusher::start(db.clone(), Arc::clone(&changes), metrics.clone()),
+            changes,
             metrics,
             caches,
             location,
@@ -80,9 +81,7 @@ impl Store {
             checkpointing: tokio::sync::Mutex::default(),
             journal: Mutex::new(journal),
         };
-        let store = Self { db, shared: Arc::new(shared), audit: Arc::default() };
-        store.shared.next_change.store(store.first_free_change().await?, Ordering::Relaxed);
-        Ok(store)
+        Ok(Self { db, shared: Arc::new(shared), audit: Arc::default() })
     }
 
     /// Returns the format of the store. `None` if it is new.
@@ -180,15 +179,6 @@ impl Store {
             .await?;
         accepted.durable().await?;
         Ok(record)
-    }
-
-    async fn first_free_change(&self) -> Result<u64, Error> {
-        let mut options = scan_options(slatedb::config::DurabilityLevel::Memory);
-        options.order = IterationOrder::Descending;
-        let prefix = [KeySpace::Changes.byte()];
-        let mut newest_first = self.db.scan_prefix_with_options(prefix, .., &options).await?;
-        let newest = newest_first.next().await?;
-        Ok(newest.and_then(|entry| ChangeKey::decode(&entry.key)).map_or(0, |key| key.0 + 1))
     }
 }
 

@@ -5,10 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+pub use super::changes::{
+    AllowedBy, Change, ChangedKind, ChangedResource, GroupPosition, Origin, PreviousName,
+};
 use super::codec::{DecodeError, Value, decode_json, encode_json};
 use super::error::Error;
 use super::jobs::Job;
-use slateberg_authz::decide::Decision;
 use slateberg_base::secret::Secret;
 use slateberg_model::ident::TabularKind;
 use slateberg_model::manifest_file::ManifestFile;
@@ -331,66 +333,6 @@ pub enum MutationOutcome {
         /// Message of the rejection.
         message: String,
     },
-}
-
-/// An entry of the change log. It is written in the same batch as its change.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Change {
-    /// Time of the change.
-    pub at_ms: i64,
-    /// Name of the transaction, such as `commit_table`.
-    pub action: String,
-    /// Id of the principal.
-    pub principal: String,
-    /// Id of the warehouse.
-    pub warehouse: Uuid,
-    /// Id of the namespace, table or view.
-    pub subject: Uuid,
-    /// Dotted name after the change.
-    pub name: String,
-    /// Version of the record before the change, if it existed.
-    pub version_before: Option<u64>,
-    /// Version of the record after the change, if it exists.
-    pub version_after: Option<u64>,
-    /// The policies that allowed the change. `None` if no policy was evaluated.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub allowed: Option<AllowedBy>,
-    /// Origin of the request. `None` for background tasks.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub origin: Option<Origin>,
-}
-
-/// Origin of a change.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct Origin {
-    /// Name of the principal. Useful because the id of an API key does not contain its name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub principal_name: Option<String>,
-    /// Kind of the principal's credential.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub method: Option<String>,
-    /// IP address of the client.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub source_address: Option<String>,
-    /// The request's `X-Request-Id`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub request_id: Option<String>,
-}
-
-/// Policies that allowed a change.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AllowedBy {
-    /// Revision of the policies.
-    pub revision: String,
-    /// Ids of the matching policies.
-    pub policies: Vec<String>,
-}
-
-impl From<&Decision> for AllowedBy {
-    fn from(decision: &Decision) -> Self {
-        Self { revision: decision.revision.to_string(), policies: decision.policies.clone() }
-    }
 }
 
 /// Head of the policy log.

@@ -365,7 +365,8 @@ impl Store {
                 if let Some(revision) = revision {
                     t.revise_policies(revision).await?;
                 }
-                t.log(entry)
+                t.log(entry);
+                Ok::<_, Error>(())
             })
             .await?;
         accepted.durable().await

@@ -2,8 +2,7 @@
 //! times, and are never open during requests to the warehouse.
 
 use std::future::Future;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -11,6 +10,7 @@ use slatedb::config::{DurabilityLevel, PutOptions};
 use slatedb::{DbIterator, DbTransaction, ErrorKind, IsolationLevel};
 
 use super::audit::{ChangeOutcome, UnauditedChanges};
+use super::change_feed::{ChangeFeed, ChangeGroup};
 use super::codec::Value;
 use super::error::Error;
 use super::flusher::Membership;
@@ -47,9 +47,10 @@ impl RequestRecords {
         self.responses.extend(other.responses);
     }
 
-    fn write(&self, t: &Transaction) -> Result<(), Error> {
-        self.changes.iter().try_for_each(|change| t.log(change))?;
-        self.responses.iter().try_for_each(|(key, record)| t.put(key, record))
+    fn write(self, t: &Transaction) -> Result<(), Error> {
+        self.responses.iter().try_for_each(|(key, record)| t.put(key, record))?;
+        t.changes().extend(self.changes);
+        Ok(())
     }
 }
 
@@ -59,7 +60,7 @@ pub struct Transaction {
     store: Store,
     /// Stripes of the record cache that belong to the keys that this transaction writes.
     stripes: Mutex<Vec<Stripe>>,
-    /// Entries of the change log that are copied to the audit log.
+    /// Entries of the change log, which get their numbers when the transaction commits.
     changes: Mutex<Vec<Change>>,
 }
 
@@ -100,12 +101,35 @@ impl Transaction {
     }
 
     /// Adds an entry to the change log.
-    pub(super) fn log(&self, change: &Change) -> Result<(), Error> {
-        if self.store.audit.is_on() {
-            self.changes.lock().unwrap_or_else(PoisonError::into_inner).push(change.clone());
+    pub(super) fn log(&self, change: &Change) {
+        self.changes().push(change.clone());
+    }
+
+    fn changes(&self) -> MutexGuard<'_, Vec<Change>> {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Transaction {
+    /// Assigns numbers to the changes and writes their entries, as the last writes before the
+    /// commit. `None`: there are no changes.
+    fn number_changes(&self) -> Result<Option<ChangeGroup>, Error> {
+        let changes = std::mem::take(&mut *self.changes());
+        if changes.is_empty() {
+            return Ok(None);
         }
-        let sequence = self.store.shared.next_change.fetch_add(1, Ordering::Relaxed);
-        self.put(&ChangeKey(sequence), change)
+        let feed = &self.store.shared.changes;
+        let group = feed.assign_numbers(changes);
+        let written = group
+            .changes
+            .iter()
+            .zip(group.first..)
+            .try_for_each(|(change, number)| self.put(&ChangeKey(number), change));
+        if let Err(error) = written {
+            feed.discard(group.first);
+            return Err(error);
+        }
+        Ok(Some(group))
     }
 }
 
@@ -249,17 +273,29 @@ impl Store {
         for key in published_markers {
             transaction.delete(key)?;
         }
+        let numbered = transaction.number_changes()?;
         let stripes = transaction.stripes.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let changes = transaction.changes.into_inner().unwrap_or_else(PoisonError::into_inner);
         // Unless the commit is known to have failed, the audit log must report these changes.
+        let changes = numbered.as_ref().map(|group| Arc::clone(&group.changes));
         let unaudited_changes = UnauditedChanges::new(Arc::clone(&self.audit), changes);
         let pending = self.shared.record_cache.begin(stripes);
         let committed = transaction.inner.commit().await;
+        let feed = |report: &dyn Fn(&ChangeFeed, u64)| {
+            if let Some(group) = &numbered {
+                report(&self.shared.changes, group.first);
+            }
+        };
         // If the outcome is unknown, the stripes stay blocked: their keys are never cached again.
         match &committed {
-            Ok(Some(accepted)) => pending.accept(accepted.seqnum()),
+            Ok(Some(accepted)) => {
+                feed(&|feed, first| feed.accept(first, accepted.seqnum()));
+                pending.accept(accepted.seqnum());
+            }
             Ok(None) => pending.reject(),
-            Err(error) if error.kind() == ErrorKind::Transaction => pending.reject(),
+            Err(error) if error.kind() == ErrorKind::Transaction => {
+                feed(&|feed, first| feed.discard(first));
+                pending.reject();
+            }
             Err(_) => drop(pending),
         }
         match committed {

@@ -13,6 +13,7 @@ pub mod policies;
 pub mod protections;
 pub mod server;
 pub mod warehouses;
+pub mod watch;
 pub mod whoami;
 
 use crate::api::error::ApiError;

@@ -19,6 +19,7 @@ pub mod policies;
 pub mod protections;
 pub mod sign;
 pub mod warehouses;
+pub mod watch;
 
 use std::collections::BTreeMap;
 

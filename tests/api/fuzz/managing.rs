@@ -78,6 +78,12 @@ impl Grammar {
                 let query = format!("resource={resource}&before={before}");
                 bare(Method::GET, format!("{MANAGEMENT}/history?{query}"))
             }
+            42 => {
+                let resource = path::segment(&self.resource());
+                let after = self.pick(&["oldest", "", "AQ"]);
+                let query = format!("wait=0&resource={resource}&after={after}&type=table");
+                bare(Method::GET, format!("{MANAGEMENT}/watch?{query}"))
+            }
             _ => self.about_checkpoints(),
         }
     }

@@ -223,5 +223,6 @@ fn entry<'a, A: Action>(
         name,
         versions: (None, None),
         decision: permit.decision(),
+        resource: None,
     }
 }

@@ -199,8 +199,10 @@ refusals! {
         Unprocessable = "Unprocessable"
     }
     // `Forbidden` is not recorded, because the client may be granted the missing permission later.
+    // No mutation has a position.
     forgotten {
         Forbidden
+        PositionGone
         Unusable
         CommitStateUnknown
         Unavailable

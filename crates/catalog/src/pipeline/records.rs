@@ -9,7 +9,9 @@ use crate::Result;
 use crate::operation::{Idempotency, Operation};
 use slateberg_authz::decide::Decision;
 use slateberg_store::keys::IdempotencyKey;
-use slateberg_store::records::{AllowedBy, Change, IdempotencyRecord, MutationOutcome};
+use slateberg_store::records::{
+    AllowedBy, Change, ChangedResource, IdempotencyRecord, MutationOutcome,
+};
 use slateberg_store::txn::RequestRecords;
 
 /// An entry of the change log: the change of one resource.
@@ -27,6 +29,9 @@ pub(crate) struct Entry<'a> {
     pub(crate) versions: (Option<u64>, Option<u64>),
     /// The decision that allowed it. `None` if no policy was evaluated.
     pub(crate) decision: Option<&'a Decision>,
+    /// The resource as readers of the change feed see it. `None`: it is not a warehouse, a
+    /// namespace, a table or a view.
+    pub(crate) resource: Option<ChangedResource>,
 }
 
 impl Pipeline {
@@ -48,7 +53,7 @@ impl Pipeline {
         entries: impl IntoIterator<Item = Entry<'a>>,
         response: &impl Response,
     ) -> Result<RequestRecords> {
-        let changes = entries.into_iter().map(|entry| self.change(operation, &entry)).collect();
+        let changes = entries.into_iter().map(|entry| self.change(operation, entry)).collect();
         let responses = match &operation.idempotency {
             Some(idempotency) => {
                 let publications = response.publications();
@@ -61,7 +66,7 @@ impl Pipeline {
         Ok(RequestRecords { changes, responses })
     }
 
-    fn change(&self, operation: &Operation, entry: &Entry<'_>) -> Change {
+    fn change(&self, operation: &Operation, entry: Entry<'_>) -> Change {
         Change {
             at_ms: self.clock.now_ms(),
             action: entry.action.to_owned(),
@@ -73,6 +78,8 @@ impl Pipeline {
             version_after: entry.versions.1,
             allowed: entry.decision.map(AllowedBy::from),
             origin: Some(operation.origin()),
+            resource: entry.resource,
+            group: None,
         }
     }
 

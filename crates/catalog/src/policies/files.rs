@@ -21,7 +21,7 @@ impl Policies {
         let sources = Sources { files: Arc::new(files), ..before };
         let set = self.build_policy_set(sources.clone()).await?;
         let policies = set.len();
-        self.state.put_in_force(self.authority(), sources, set);
+        self.state.put_in_force(&self.core.access, sources, set);
         Ok(Some(policies))
     }
 }

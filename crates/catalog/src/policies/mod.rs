@@ -27,6 +27,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 pub use slateberg_store::records::{GrantRecord, PolicyChanges, PolicyRevision};
 
+use super::access::Access;
 use super::core::Core;
 use super::serial_lock::SerialLock;
 use super::{Error, Operation, Result};
@@ -76,9 +77,9 @@ impl PolicyState {
     }
 
     /// Puts a set in force. The caller must hold the lock on changes.
-    fn put_in_force(&self, authority: &Authority, sources: Sources, set: PolicySet) {
+    fn put_in_force(&self, access: &Access, sources: Sources, set: PolicySet) {
         *self.sources.write().unwrap_or_else(PoisonError::into_inner) = sources;
-        authority.replace(set);
+        access.put_policies_in_force(set);
     }
 }
 

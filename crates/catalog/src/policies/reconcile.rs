@@ -49,7 +49,7 @@ impl Policies {
 
     fn put_change_in_force(&self, evaluated: EvaluatedChange) -> Changed {
         let EvaluatedChange { after, set, summary, action, .. } = evaluated;
-        self.state.put_in_force(self.authority(), after, set);
+        self.state.put_in_force(&self.core.access, after, set);
         let Changed { revision, in_force, .. } = &summary;
         tracing::info!(revision, in_force, action, "policies changed");
         summary
@@ -84,6 +84,7 @@ impl Policies {
                 name: &subject.1,
                 versions: (Some(revision.number - 1), Some(revision.number)),
                 decision: permit.decision(),
+                resource: None,
             };
             Ok(((), self.core.pipeline().records(operation, Some(entry), &Body(summary.clone()))?))
         });
@@ -131,7 +132,7 @@ impl Policies {
         let book = Arc::new(PolicySnapshot::read(&self.core.store().durable()).await?);
         let sources = Sources { book, ..self.state.sources() };
         let set = self.build_policy_set(sources.clone()).await?;
-        self.state.put_in_force(self.authority(), sources, set);
+        self.state.put_in_force(&self.core.access, sources, set);
         Ok(())
     }
 }

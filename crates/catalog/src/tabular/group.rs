@@ -297,7 +297,8 @@ impl Tabulars {
             let Member { cx, change, request, .. } = member;
             let entry = match (outcome, new) {
                 (MemberOutcome::Changed(permit), Some(new)) => {
-                    Some(new.entry(request.action::<M>(), &change.ident, permit))
+                    let updates = M::summarize(&change.updates);
+                    Some(new.entry(request.action::<M>(), &change.ident, permit, updates))
                 }
                 _ => None,
             };

@@ -35,6 +35,27 @@ pub struct Actions {
     pub commit: &'static str,
 }
 
+/// The summary of a commit's updates for the change feed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UpdateSummary {
+    /// The kinds of the updates, in the order of their first occurrence.
+    pub operations: Vec<String>,
+    /// The branches and tags that they set, with their snapshots.
+    pub snapshots: BTreeMap<String, i64>,
+}
+
+impl UpdateSummary {
+    fn of(actions: impl Iterator<Item = &'static str>) -> Self {
+        let mut operations: Vec<String> = Vec::new();
+        for action in actions {
+            if !operations.iter().any(|known| known == action) {
+                operations.push(action.to_owned());
+            }
+        }
+        Self { operations, snapshots: BTreeMap::new() }
+    }
+}
+
 /// The metadata of a table or view, and how a commit changes it.
 pub trait TabularMetadata: Debug + Clone + Send + Sync + 'static {
     /// A requirement of a commit.
@@ -76,6 +97,9 @@ pub trait TabularMetadata: Debug + Clone + Send + Sync + 'static {
     /// Returns the kinds of change in these updates. `current` is `None` if the table or view does
     /// not exist.
     fn commit_kinds(updates: &[Self::Update], current: Option<&Self>) -> BTreeSet<CommitKind>;
+
+    /// Returns the summary of these updates for the change feed.
+    fn summarize(updates: &[Self::Update]) -> UpdateSummary;
 
     /// Returns the properties and the location that these updates set on a new table or view.
     fn attributes_of_new(updates: &[Self::Update]) -> (BTreeMap<String, String>, Option<&String>);
@@ -143,6 +167,16 @@ impl TabularMetadata for TableMetadata {
             Some(current) => of_table(updates, &current.refs),
             None => of_table(updates, &Refs::new()),
         }
+    }
+
+    fn summarize(updates: &[TableUpdate]) -> UpdateSummary {
+        let mut summary = UpdateSummary::of(updates.iter().map(TableUpdate::action));
+        for update in updates {
+            if let TableUpdate::SetSnapshotRef { ref_name, reference } = update {
+                summary.snapshots.insert(ref_name.clone(), reference.snapshot_id);
+            }
+        }
+        summary
     }
 
     fn attributes_of_new(updates: &[TableUpdate]) -> (BTreeMap<String, String>, Option<&String>) {
@@ -235,6 +269,10 @@ impl TabularMetadata for ViewMetadata {
 
     fn commit_kinds(updates: &[ViewUpdate], _current: Option<&Self>) -> BTreeSet<CommitKind> {
         of_view(updates)
+    }
+
+    fn summarize(updates: &[ViewUpdate]) -> UpdateSummary {
+        UpdateSummary::of(updates.iter().map(ViewUpdate::action))
     }
 
     fn attributes_of_new(_updates: &[ViewUpdate]) -> (BTreeMap<String, String>, Option<&String>) {

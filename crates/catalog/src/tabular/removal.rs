@@ -5,6 +5,7 @@ use uuid::Uuid;
 use super::metadata::TabularMetadata;
 use super::state::name_key;
 use super::target::Target;
+use crate::changed::removed;
 use crate::jobs::table_of;
 use crate::location_index::{mark_index_entries, put_index_entries};
 use crate::lookup::{self, FoundTabular};
@@ -101,6 +102,7 @@ impl Tabulars {
                 name: ident,
                 versions: (Some(found.record.version), None),
                 decision: permit.decision(),
+                resource: Some(removed(&found.record, &ident.namespace)),
             };
             let response = respond(found);
             let records = self.core.pipeline().records(&cx.operation, Some(entry), &response)?;

@@ -5,6 +5,7 @@ use uuid::Uuid;
 use super::metadata::TabularMetadata;
 use super::state::name_key;
 use super::target::Target;
+use crate::changed::renamed;
 use crate::error::NameConflict;
 use crate::pipeline::Write;
 use crate::pipeline::records::Entry;
@@ -66,14 +67,15 @@ impl Tabulars {
                 None
             } else {
                 check_unprotected(&*t, id, "rename").await?;
-                let version = move_name(&t, id, destination).await?;
+                let record = move_name(&t, id, destination).await?;
                 Some(Entry {
                     action,
                     warehouse: warehouse.id,
                     subject: id,
                     name: destination,
-                    versions: (Some(version), Some(version)),
+                    versions: (Some(record.version), Some(record.version)),
                     decision: permit.decision(),
+                    resource: Some(renamed(&record, &destination.namespace, source)),
                 })
             };
             Ok(((), self.core.pipeline().records(&cx.operation, entry, &())?))
@@ -108,8 +110,8 @@ impl Tabulars {
     }
 }
 
-/// Moves the name of a table or view in a transaction, and returns the version of its record.
-async fn move_name(t: &Transaction, id: Uuid, destination: &TabularIdent) -> Result<u64> {
+/// Moves the name of a table or view in a transaction, and returns its record.
+async fn move_name(t: &Transaction, id: Uuid, destination: &TabularIdent) -> Result<TabularRecord> {
     let before = t
         .get(&TabularKey(id))
         .await?
@@ -128,5 +130,5 @@ async fn move_name(t: &Transaction, id: Uuid, destination: &TabularIdent) -> Res
     t.delete(&name_key(&before, before.kind))?;
     t.put(&name_key(&after, after.kind), &NameEntry { id })?;
     t.put(&TabularKey(id), &after)?;
-    Ok(after.version)
+    Ok(after)
 }

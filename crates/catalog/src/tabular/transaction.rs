@@ -7,6 +7,7 @@ use uuid::Uuid;
 use super::builder::CommitBuilder;
 use super::change::{Change, CommitRequest, TRANSACTION};
 use super::commit::COMMIT_ATTEMPTS_MAX;
+use super::metadata::{TabularMetadata, UpdateSummary};
 use super::state::NewVersion;
 use crate::pipeline::Write;
 use crate::pipeline::response::TransactionResponse;
@@ -29,6 +30,8 @@ struct EvaluatedCommit {
     ident: TabularIdent,
     /// The version to write. `None`: the commit has no effect on the table.
     new: Option<NewVersion>,
+    /// The updates of the commit.
+    updates: UpdateSummary,
 }
 
 impl Tabulars {
@@ -91,8 +94,9 @@ impl Tabulars {
                     }
                 }
                 let entries =
-                    planned.iter().filter_map(|EvaluatedCommit { permit, ident, new }| {
-                        new.as_ref().map(|new| new.entry(TRANSACTION, ident, permit))
+                    planned.iter().filter_map(|EvaluatedCommit { permit, ident, new, updates }| {
+                        let new = new.as_ref()?;
+                        Some(new.entry(TRANSACTION, ident, permit, updates.clone()))
                     });
                 let done =
                     TransactionResponse { publications: new().map(NewVersion::key).collect() };
@@ -134,7 +138,9 @@ impl Tabulars {
                     builder.finish().1
                 }
             };
-            planned.push(EvaluatedCommit { permit, ident: change.ident.clone(), new });
+            let (ident, updates) =
+                (change.ident.clone(), TableMetadata::summarize(&change.updates));
+            planned.push(EvaluatedCommit { permit, ident, new, updates });
         }
         Ok(Some(planned))
     }

@@ -1,6 +1,7 @@
 //! Writing tables and views: new ones, and new versions.
 
 use super::state::{NewVersion, PreviousVersion, TabularState, name_key};
+use crate::changed::changed_tabular;
 use crate::error::Kind;
 use crate::jobs::table_of;
 use crate::location_index::put_index_entries;
@@ -9,6 +10,7 @@ use crate::pipeline::lanes::LaneGuard;
 use crate::pipeline::records::Entry;
 use crate::pipeline::{Committed, Write};
 use crate::tabular::Tabulars;
+use crate::tabular::metadata::UpdateSummary;
 use crate::{Error, Operation, Result};
 use slateberg_authz::action::Action;
 use slateberg_authz::permit::Permit;
@@ -18,7 +20,7 @@ use slateberg_store::invariants;
 use slateberg_store::jobs::JobWork;
 use slateberg_store::keys::{NamespaceKey, TabularKey};
 use slateberg_store::read::StoreRead;
-use slateberg_store::records::{NameEntry, Publication};
+use slateberg_store::records::{ChangedResource, NameEntry, Publication};
 use slateberg_store::txn::Transaction;
 
 impl NewVersion {
@@ -28,17 +30,23 @@ impl NewVersion {
         action: &'static str,
         ident: &'a TabularIdent,
         permit: &'a Permit<A>,
+        updates: UpdateSummary,
     ) -> Entry<'a> {
+        let before = self.before.as_ref().map(|before| &before.record);
         Entry {
             action,
             warehouse: self.record.warehouse,
             subject: self.record.id,
             name: ident,
-            versions: (
-                self.before.as_ref().map(|before| before.record.version),
-                Some(self.record.version),
-            ),
+            versions: (before.map(|before| before.version), Some(self.record.version)),
             decision: permit.decision(),
+            resource: Some(ChangedResource {
+                metadata_before: before.map(|before| before.metadata_location.clone()),
+                metadata_after: Some(self.record.metadata_location.clone()),
+                snapshots: updates.snapshots,
+                operations: updates.operations,
+                ..changed_tabular(&self.record, &ident.namespace)
+            }),
         }
     }
 }
@@ -128,7 +136,7 @@ impl Tabulars {
             {
                 return Ok(None);
             }
-            let entry = new.map(|new| new.entry(action, ident, permit));
+            let entry = new.map(|new| new.entry(action, ident, permit, UpdateSummary::default()));
             Ok(Some(((), self.core.pipeline().records(operation, entry, state)?)))
         });
         committed.await

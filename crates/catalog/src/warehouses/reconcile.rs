@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::change::EvaluatedChange;
 use super::listing::WarehouseInfo;
 use super::served_warehouses::Entry;
+use crate::changed::changed_warehouse;
 use crate::detached::detached;
 use crate::namespaces::contents_of;
 use crate::pipeline::Write;
@@ -201,6 +202,7 @@ fn entry(evaluated: &EvaluatedChange) -> Logged<'_> {
         name,
         versions: (version(before.as_ref()), version(after)),
         decision: permit.decision(),
+        resource: Some(changed_warehouse(name)),
     }
 }
 

@@ -83,6 +83,8 @@ fn entry() -> Change {
         version_after: None,
         allowed: None,
         origin: None,
+        resource: None,
+        group: None,
     }
 }
 

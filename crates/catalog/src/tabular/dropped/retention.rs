@@ -3,6 +3,7 @@
 use uuid::Uuid;
 
 use super::{BATCH, no_such_dropped};
+use crate::changed::removed;
 use crate::jobs::table_of;
 use crate::location_index::put_index_entries;
 use crate::pipeline::Write;
@@ -72,6 +73,7 @@ impl Tabulars {
                 name: &resource,
                 versions: (Some(dropped.record.version), None),
                 decision: permit.decision(),
+                resource: Some(removed(&dropped.record, &dropped.ident().namespace)),
             };
             Ok(((), self.core.pipeline().records(operation, Some(entry), &())?))
         });

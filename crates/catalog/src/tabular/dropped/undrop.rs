@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::{BATCH, FoundDropped, no_such_dropped};
+use crate::changed::changed_tabular;
 use crate::error::{Kind, StateConflict};
 use crate::location_index::mark_index_entries;
 use crate::overlaps::FileLocations;
@@ -27,6 +28,7 @@ use slateberg_store::dropped::DroppedTabular;
 use slateberg_store::key_space::KeySpace;
 use slateberg_store::keys::{DroppedKey, Key, NamespaceKey, TabularKey};
 use slateberg_store::read::{KeyRange, StoreRead};
+use slateberg_store::records::ChangedResource;
 use slateberg_store::records::{NameEntry, TabularRecord};
 use slateberg_store::txn::Transaction;
 
@@ -101,6 +103,10 @@ impl Tabulars {
                 name: ident,
                 versions: (None, Some(record.version)),
                 decision: permit.decision(),
+                resource: Some(ChangedResource {
+                    metadata_after: Some(record.metadata_location.clone()),
+                    ..changed_tabular(&record, &ident.namespace)
+                }),
             };
             let response = Body(undropped.clone());
             let records = self.core.pipeline().records(operation, Some(entry), &response)?;

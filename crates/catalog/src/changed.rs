@@ -1,0 +1,71 @@
+//! Descriptions of changed resources in the change log, for readers of the change feed.
+
+use slateberg_authz::resource::{Kind, Resource};
+use slateberg_model::ident::{NamespaceIdent, TabularIdent};
+use slateberg_store::records::{ChangedKind, ChangedResource, PreviousName, TabularRecord};
+
+fn described(kind: ChangedKind, namespace: &[String], name: Option<&str>) -> ChangedResource {
+    ChangedResource {
+        kind,
+        namespace: namespace.to_vec(),
+        name: name.map(ToOwned::to_owned),
+        renamed_from: None,
+        uuid: None,
+        metadata_before: None,
+        metadata_after: None,
+        snapshots: Default::default(),
+        operations: Vec::new(),
+    }
+}
+
+/// Describes a warehouse.
+pub(crate) fn changed_warehouse(name: &str) -> ChangedResource {
+    described(ChangedKind::Warehouse, &[], Some(name))
+}
+
+/// Describes a namespace.
+pub(crate) fn changed_namespace(ident: &NamespaceIdent) -> ChangedResource {
+    described(ChangedKind::Namespace, &ident.0, None)
+}
+
+/// Describes a table or view in this namespace.
+pub(crate) fn changed_tabular(
+    record: &TabularRecord,
+    namespace: &NamespaceIdent,
+) -> ChangedResource {
+    let uuid = Some(record.uuid);
+    let kind = record.kind.into();
+    ChangedResource { uuid, ..described(kind, &namespace.0, Some(&record.name)) }
+}
+
+/// Describes a table or view that a change removed.
+pub(crate) fn removed(record: &TabularRecord, namespace: &NamespaceIdent) -> ChangedResource {
+    let metadata_before = Some(record.metadata_location.clone());
+    ChangedResource { metadata_before, ..changed_tabular(record, namespace) }
+}
+
+/// Describes a table or view that had another name before the change.
+pub(crate) fn renamed(
+    record: &TabularRecord,
+    namespace: &NamespaceIdent,
+    before: &TabularIdent,
+) -> ChangedResource {
+    let before = PreviousName { namespace: before.namespace.0.clone(), name: before.name.clone() };
+    ChangedResource { renamed_from: Some(before), ..changed_tabular(record, namespace) }
+}
+
+/// Describes a resource by its name. `None` for the catalog.
+pub(crate) fn changed(resource: &Resource) -> Option<ChangedResource> {
+    let mut levels: Vec<_> =
+        resource.nodes().iter().skip(1).map(|level| level.name.to_string()).collect();
+    Some(match resource.kind() {
+        Kind::Catalog => return None,
+        Kind::Warehouse => changed_warehouse(resource.warehouse_name()?),
+        Kind::Namespace => described(ChangedKind::Namespace, &levels, None),
+        kind => {
+            let name = levels.pop();
+            let kind = if kind == Kind::View { ChangedKind::View } else { ChangedKind::Table };
+            described(kind, &levels, name.as_deref())
+        }
+    })
+}

@@ -1,0 +1,303 @@
+//! [`Watches`]: the change feed. A watch reads the changes of the catalog from a position on, in the
+//! order of the change log.
+//!
+//! - A watch that begins at a position receives every later change that it selects, in order. The
+//!   changes of one transaction are together, and only the last of them has a position.
+//! - A client that resumes from the position of an event receives the events after it. A client that
+//!   resumes from an earlier position receives some events again.
+//! - A caller receives an event about a resource only if it may see the resource in a listing, and
+//!   other events only if it may read the history of the catalog.
+//! - When the caller's view changes, for example after a change of policies, the watch returns
+//!   [`EventType::RESYNC`]. The client then lists its resources again, because some may have become
+//!   visible or hidden without a change of their own.
+
+mod event_type;
+mod position;
+mod scope;
+mod visibility;
+
+use std::sync::Arc;
+
+use tokio::sync::watch::Receiver;
+use uuid::Uuid;
+
+pub use self::event_type::EventType;
+use self::event_type::TypeFilter;
+pub use self::position::Position;
+use self::position::{Timeline, View};
+use self::scope::{Scope, rename_as_creation, rename_as_drop};
+use self::visibility::{Sight, Viewer};
+use super::core::Core;
+use crate::resource_lookup::VISIBILITY_ACTIONS;
+use crate::{Error, Operation, Result};
+use slateberg_authz::action::{Action, ReadHistory, Watch as WatchAction};
+use slateberg_authz::authority::Decider;
+use slateberg_authz::permit::Permit;
+use slateberg_authz::resource::Resource;
+use slateberg_base::boxed;
+use slateberg_store::change_feed::ChangeGroup;
+pub use slateberg_store::records::{Change, ChangedKind, ChangedResource};
+
+/// Number of changes that are read together.
+const PAGE_CHANGES: usize = 1000;
+
+/// Number of changes after which [`Watch::read`] returns, even if it has selected none of them.
+const READ_CHANGES_MAX: u64 = 10_000;
+
+/// The start of a watch at the oldest change in the log.
+const OLDEST: &str = "oldest";
+
+/// The change feed of the catalog. Cheap to clone.
+#[derive(Clone)]
+pub struct Watches {
+    core: Arc<Core>,
+    timeline: Timeline,
+}
+
+/// A request to watch changes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WatchRequest {
+    /// Only changes of this resource, such as `table:prod/sales/orders`, or of the contents of this
+    /// warehouse or namespace. The resource need not exist yet. `None`: all changes.
+    pub resource: Option<String>,
+    /// Only events of these types, such as `table.committed`, or `table` for all types of tables.
+    /// Empty: all types.
+    pub types: Vec<String>,
+    /// The position after which the watch begins, or `oldest`. `None`: the present.
+    pub after: Option<String>,
+}
+
+/// A change that the caller may see, or an event of the watch itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// Its type.
+    pub event_type: EventType,
+    /// The position after the event. `None`: more events of the same transaction follow.
+    pub position: Option<Position>,
+    /// The name of the warehouse. `None`: the event is not about a warehouse, or the warehouse was
+    /// deleted.
+    pub warehouse: Option<String>,
+    /// The change; without its author, unless the caller may read the history of the watched
+    /// resource. `None` for an event of the watch itself.
+    pub change: Option<Change>,
+}
+
+/// Events of a watch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventBatch {
+    /// The events.
+    pub events: Vec<Event>,
+    /// The position after all of them, and after changes that the watch does not select.
+    pub position: Position,
+    /// Whether the watch has read all changes.
+    pub caught_up: bool,
+}
+
+/// A watch in progress.
+pub struct Watch {
+    core: Arc<Core>,
+    operation: Operation,
+    resource: Resource,
+    scope: Scope,
+    types: TypeFilter,
+    position: Position,
+    /// Whether the watch began at the oldest entry of the log. It skips the entries of older
+    /// binaries, which lack the changed resource.
+    from_oldest: bool,
+    /// Whether the caller may see who made the changes.
+    shows_authors: bool,
+    horizon: Receiver<u64>,
+    policy_changes: Receiver<()>,
+}
+
+impl Watches {
+    pub(crate) fn new(core: &Arc<Core>, numbering: Uuid) -> Self {
+        Self { core: Arc::clone(core), timeline: numbering.into() }
+    }
+
+    /// Returns the present position for a caller. A client that reads the catalog after this call,
+    /// and then watches from this position, misses no change.
+    pub fn position(&self, operation: &Operation) -> Position {
+        let next = *self.core.store().change_horizon().borrow();
+        let view = View::of(operation, &self.core.access.authority.policies());
+        Position { timeline: self.timeline, next, view }
+    }
+
+    /// Starts a watch. The caller needs `Watch` on the resource, or on the catalog for all changes.
+    ///
+    /// # Errors
+    /// Returns [`Error::PositionGone`] if changes after the position were removed from the log, or
+    /// if the catalog was restored, imported or cloned since.
+    #[boxed]
+    pub async fn watch(&self, operation: Operation, request: &WatchRequest) -> Result<Watch> {
+        let core = &self.core;
+        let types = TypeFilter::parse(&request.types)?;
+        let resource = match request.resource.as_deref() {
+            Some(name) => core.access.resource_named(name)?,
+            None => Resource::catalog(),
+        };
+        let policy_changes = core.access.policy_changes();
+        let present = self.position(&operation);
+        let position = match request.after.as_deref() {
+            None => present,
+            Some(OLDEST) => {
+                let next = core.store().oldest_change().await?;
+                Position { next, ..present }
+            }
+            Some(text) => Position::parse(text)?,
+        };
+        if position.timeline != self.timeline {
+            return Err(Error::PositionGone(GONE_TIMELINE));
+        }
+        let horizon = core.store().change_horizon();
+        let core = Arc::clone(core);
+        let from_oldest = request.after.as_deref() == Some(OLDEST);
+        let mut watch = Watch {
+            core,
+            operation,
+            resource,
+            scope: Scope::All,
+            types,
+            position,
+            from_oldest,
+            shows_authors: false,
+            horizon,
+            policy_changes,
+        };
+        watch.shows_authors = watch.check_permitted().await?;
+        watch.scope = Scope::of(&watch.core, &watch.resource)?;
+        Ok(watch)
+    }
+}
+
+/// Removes the principal, the origin and the policies from a change.
+fn without_author(change: Change) -> Change {
+    Change { principal: String::new(), origin: None, allowed: None, ..change }
+}
+
+/// Reasons why a position is gone.
+const GONE_TIMELINE: &str = "the catalog was restored, imported or cloned since";
+const GONE_CHANGES: &str = "later changes are no longer in the change log";
+const GONE_FORMAT: &str = "an older version of slateberg made changes since";
+
+impl Watch {
+    /// Returns the position after all events that the watch has returned.
+    pub fn position(&self) -> Position {
+        self.position
+    }
+
+    /// Waits until [`read`](Self::read) may have something to return.
+    pub async fn changed(&mut self) {
+        let next = self.position.next;
+        // The store and the policies outlive the watch, so their channels do not close.
+        tokio::select! {
+            _ = self.horizon.wait_for(|horizon| *horizon > next) => {}
+            _ = self.policy_changes.changed() => {}
+        }
+    }
+
+    /// Returns the next events, without waiting for new ones. The batch ends with the transaction that
+    /// reaches `max` events.
+    ///
+    /// # Errors
+    /// Returns [`Error::PositionGone`] if the watch fell behind the change log, and
+    /// [`Error::Forbidden`] if the caller lost its permission.
+    #[boxed]
+    pub async fn read(&mut self, max: usize) -> Result<EventBatch> {
+        let (mut events, mut caught_up) = (Vec::new(), false);
+        self.operation.context.now_ms = self.core.now_ms();
+        let view = View::of(&self.operation, &self.core.access.authority.policies());
+        if view != self.position.view {
+            self.shows_authors = self.check_permitted().await?;
+            self.position.view = view;
+            events.push(self.resync());
+        }
+        let begin = self.position.next;
+        while !caught_up && events.len() < max && self.position.next - begin < READ_CHANGES_MAX {
+            let store = self.core.store();
+            let page = store.changes_from(self.position.next, PAGE_CHANGES).await?;
+            let page = page.ok_or(Error::PositionGone(GONE_CHANGES))?;
+            for group in page.groups {
+                self.add_group(&group, &mut events).await?;
+                self.position.next = group.end();
+                if events.len() >= max {
+                    break;
+                }
+            }
+            caught_up = page.is_last && self.position.next == page.next;
+        }
+        Ok(EventBatch { events, position: self.position, caught_up })
+    }
+
+    fn resync(&self) -> Event {
+        let (event_type, position) = (EventType::RESYNC, Some(self.position));
+        Event { event_type, position, warehouse: None, change: None }
+    }
+
+    /// Adds the events of a transaction.
+    async fn add_group(&self, group: &ChangeGroup, events: &mut Vec<Event>) -> Result<()> {
+        let (before, mut resync) = (events.len(), false);
+        let viewer = Viewer { core: &self.core, operation: &self.operation };
+        for change in group.changes.iter() {
+            let event_type = match EventType::of(change) {
+                Some(event_type) => event_type,
+                None if self.from_oldest => continue,
+                None => return Err(Error::PositionGone(GONE_FORMAT)),
+            };
+            let is_rename = change.resource.as_ref().is_some_and(|it| it.renamed_from.is_some());
+            let is_selected = is_rename || self.types.selects(event_type);
+            if !is_selected || !self.scope.contains(change) {
+                continue;
+            }
+            let (change, event_type) = match viewer.sight(change).await? {
+                Sight::Nothing => continue,
+                Sight::Unknown => {
+                    resync = true;
+                    continue;
+                }
+                Sight::Change => (change.clone(), event_type),
+                Sight::Creation => rename_as_creation(change),
+                Sight::Drop => rename_as_drop(change),
+            };
+            if !self.types.selects(event_type) {
+                continue;
+            }
+            let warehouse = self.core.warehouses().by_id(change.warehouse);
+            let warehouse = warehouse.map(|warehouse| warehouse.name.clone());
+            let change = Some(if self.shows_authors { change } else { without_author(change) });
+            events.push(Event { event_type, position: None, warehouse, change });
+        }
+        let position = Position { next: group.end(), ..self.position };
+        if resync {
+            events.push(Event { position: Some(position), ..self.resync() });
+        } else if events.len() > before
+            && let Some(last) = events.last_mut()
+        {
+            last.position = Some(position);
+        }
+        Ok(())
+    }
+
+    /// Returns whether the caller may see who made the changes.
+    ///
+    /// # Errors
+    /// Fails if the caller may not watch the resource.
+    async fn check_permitted(&self) -> Result<bool> {
+        let access = &self.core.access;
+        let actions = [&VISIBILITY_ACTIONS[..], &[WatchAction::NAME, ReadHistory::NAME]].concat();
+        let described = access.described(self.resource.clone(), &actions).await?;
+        let asking = match access.ask(&self.operation)? {
+            Decider::Unrestricted(_) => return Ok(true),
+            Decider::Policies(asking) => asking,
+        };
+        let permit: std::result::Result<Permit<WatchAction>, _> =
+            asking.permit(&described.resource);
+        match permit {
+            Ok(_) => Ok(asking.may::<ReadHistory>(&described.resource)),
+            Err(denied) => {
+                let hidden = access.hidden(&self.operation, &described);
+                Err(access.refuse(&self.operation, &denied, &described.resource, hidden))
+            }
+        }
+    }
+}

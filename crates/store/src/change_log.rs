@@ -1,0 +1,100 @@
+//! Reading the change log of the open store.
+
+use slatedb::Db;
+use tokio::sync::watch;
+
+use super::change_feed::{ChangeGroup, ChangePage};
+use super::changes::Change;
+use super::error::Error;
+use super::handle::Store;
+use super::key_space::KeySpace;
+use super::keys::{ChangeKey, Key};
+use super::read::{KeyRange, StoreRead, scan_options};
+use slateberg_base::boxed;
+
+impl Store {
+    /// Returns the number of the next change.
+    pub fn next_change(&self) -> u64 {
+        self.shared.changes.next()
+    }
+
+    /// Returns a receiver of the horizon: the number after that of the last visible change. It is
+    /// notified when the horizon moves. No change with a smaller number can become visible later.
+    pub fn change_horizon(&self) -> watch::Receiver<u64> {
+        self.shared.changes.horizon()
+    }
+
+    /// Returns the number of the oldest change in the log.
+    #[boxed]
+    pub async fn oldest_change(&self) -> Result<u64, Error> {
+        let all = KeyRange::all(KeySpace::Changes);
+        let oldest = self.durable().scan::<ChangeKey>(&all, Some(1)).await?;
+        let horizon = *self.change_horizon().borrow();
+        Ok(oldest.first().map_or(horizon, |(oldest, _)| oldest.0.min(horizon)))
+    }
+
+    /// Returns the visible transactions that begin at a position. The page ends before the
+    /// transaction that would exceed `max` changes, but contains the first one whatever its size.
+    /// `None`: the change at this position was removed from the log, or the position is greater than
+    /// the horizon.
+    #[boxed]
+    pub async fn changes_from(&self, from: u64, max: usize) -> Result<Option<ChangePage>, Error> {
+        let horizon = *self.change_horizon().borrow();
+        if from > horizon {
+            return Ok(None);
+        }
+        if let Some(page) = self.shared.changes.recent(from, max) {
+            return Ok(Some(page));
+        }
+        let store = self.durable();
+        let all = KeyRange::all(KeySpace::Changes);
+        let oldest = store.scan::<ChangeKey>(&all, Some(1)).await?;
+        if oldest.first().is_none_or(|(oldest, _)| oldest.0 > from) {
+            return Ok(None);
+        }
+        let range = all.behind(from.checked_sub(1).map(|before| ChangeKey(before).encode()));
+        let mut entries = store.scan::<ChangeKey>(&range, Some(max)).await?;
+        if let Some((_, Change { group: Some(group), .. })) = entries.first()
+            && group.count as usize > max
+        {
+            // A transaction is never split.
+            entries = store.scan::<ChangeKey>(&range, Some(group.count as usize)).await?;
+        }
+        let read_all = entries.len() < max;
+        entries.retain(|(key, _)| key.0 < horizon);
+        Ok(Some(page_of(entries, from, read_all)))
+    }
+}
+
+/// Returns the complete transactions of these entries. `read_all`: there are no further entries.
+fn page_of(entries: Vec<(ChangeKey, Change)>, from: u64, read_all: bool) -> ChangePage {
+    let mut page = ChangePage { next: from, is_last: read_all, ..ChangePage::default() };
+    let mut entries = entries.into_iter().peekable();
+    while let Some((ChangeKey(first), change)) = entries.next() {
+        let count = change.group.map_or(1, |group| group.count as usize);
+        let mut changes = vec![change];
+        while changes.len() < count
+            && let Some((_, change)) = entries.next()
+        {
+            changes.push(change);
+        }
+        if changes.len() < count {
+            page.is_last = false;
+            break;
+        }
+        let group = ChangeGroup { first, changes: changes.into() };
+        page.next = group.end();
+        page.groups.push(group);
+    }
+    page
+}
+
+/// Returns the number of the next change of a store that was just opened.
+pub(super) async fn first_free_change(db: &Db) -> Result<u64, Error> {
+    let mut options = scan_options(slatedb::config::DurabilityLevel::Memory);
+    options.order = slatedb::IterationOrder::Descending;
+    let prefix = [KeySpace::Changes.byte()];
+    let mut newest_first = db.scan_prefix_with_options(prefix, .., &options).await?;
+    let newest = newest_first.next().await?;
+    Ok(newest.and_then(|entry| ChangeKey::decode(&entry.key)).map_or(0, |key| key.0 + 1))
+}
