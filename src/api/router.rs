@@ -14,7 +14,7 @@ use super::iceberg::{
 };
 use super::management::{
     api_keys, checkpoints, dropped, encryption, explain, grants, history, jobs, openapi, policies,
-    protections, server, warehouses, watch, whoami,
+    protections, server, snapshots, warehouses, watch, whoami,
 };
 use super::oauth;
 use super::observe::Observer;
@@ -158,7 +158,7 @@ fn catalog_routes() -> [(&'static str, MethodRouter<ApiState>); 16] {
 }
 
 /// The routes of the management API.
-fn management_routes() -> [(&'static str, MethodRouter<ApiState>); 32] {
+fn management_routes() -> [(&'static str, MethodRouter<ApiState>); 33] {
     [
         ("/openapi.json", get(openapi::document)),
         ("/whoami", get(whoami::whoami)),
@@ -185,6 +185,7 @@ fn management_routes() -> [(&'static str, MethodRouter<ApiState>); 32] {
         ("/protections/{id}", delete(protections::unprotect)),
         ("/history", get(history::list)),
         ("/watch", get(watch::watch)),
+        ("/snapshots/expire", post(snapshots::expire)),
         ("/jobs", get(jobs::list).post(jobs::start)),
         ("/jobs/{id}", get(jobs::load)),
         ("/jobs/{id}/cancel", post(jobs::cancel)),

@@ -10,9 +10,13 @@ use super::client::{ClientError, Connection, body, child_path, parse};
 use super::duration::{duration, seconds};
 use super::exit::Outcome;
 use super::output::{Output, json_text, lines_of, principal, table, time};
+use slateberg_base::rfc3339;
 use slateberg_management::jobs::{self as wire, JobList, StartJobRequest, StartableJob};
+use slateberg_management::snapshots::{ExpireSnapshotsRequest, SnapshotExpiry};
 
 const PATH: &str = "/management/v1/jobs";
+/// Number of expired snapshots in the output.
+const SNAPSHOTS_SHOWN: usize = 20;
 
 /// List, show, start and cancel background jobs.
 #[derive(Debug, Args)]
@@ -30,6 +34,9 @@ enum Command {
     Show(JobArgs),
     /// Find files at a table's location that no metadata references; --delete deletes them
     RemoveOrphans(RemoveOrphans),
+    /// List the snapshots of a table whose retention has ended; --delete removes them, and the files
+    /// that only they need
+    ExpireSnapshots(ExpireSnapshots),
     /// Cancel a job. Files already deleted stay deleted
     Cancel(JobArgs),
 }
@@ -65,6 +72,26 @@ struct RemoveOrphans {
     connection: Connection,
 }
 
+#[derive(Debug, Args)]
+struct ExpireSnapshots {
+    /// Table, as table:WAREHOUSE/LEVEL.../NAME
+    #[arg(value_name = "TABLE")]
+    resource: String,
+    /// Remove the snapshots instead of listing them
+    #[arg(long)]
+    delete: bool,
+    /// Retain snapshots younger than this, such as 7d or 24h [default: the table property
+    /// history.expire.max-snapshot-age-ms, or 5d]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    older_than: Option<Duration>,
+    /// Retain at least this number of snapshots of each branch [default: the table property
+    /// history.expire.min-snapshots-to-keep, or 1]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    retain_last: Option<u32>,
+    #[command(flatten)]
+    connection: Connection,
+}
+
 impl Job {
     /// Runs the subcommand and prints the result.
     pub fn run(self) -> Outcome {
@@ -73,6 +100,7 @@ impl Job {
                 Command::List(list) => list.run().await,
                 Command::Show(arguments) => arguments.show().await,
                 Command::RemoveOrphans(removal) => removal.run().await,
+                Command::ExpireSnapshots(expiry) => expiry.run().await,
                 Command::Cancel(arguments) => arguments.cancel().await,
             }
         })
@@ -180,4 +208,52 @@ impl RemoveOrphans {
             }
         })
     }
+}
+
+impl ExpireSnapshots {
+    async fn run(self) -> Result<String, ClientError> {
+        let Self { resource, delete, older_than, retain_last, connection } = self;
+        let request = ExpireSnapshotsRequest {
+            resource,
+            dry_run: !delete,
+            older_than_seconds: older_than.map(|age| age.as_secs()),
+            retain_last,
+        };
+        let path = "/management/v1/snapshots/expire";
+        let expired = connection.send("POST", path, &body(&request)?).await?;
+        if connection.output == Output::Json {
+            return Ok(json_text(&expired));
+        }
+        Ok(expiry_text(&parse(expired)?, delete))
+    }
+}
+
+/// Formats what expired, or would expire.
+fn expiry_text(expiry: &SnapshotExpiry, delete: bool) -> String {
+    let SnapshotExpiry { snapshots, refs, remaining, job } = expiry;
+    if snapshots.is_empty() && refs.is_empty() {
+        return format!("Nothing has expired: {remaining} snapshots remain\n");
+    }
+    let verb = if delete { "Removed" } else { "Would remove" };
+    let mut lines = format!("{verb} {} snapshots; {remaining} remain\n", snapshots.len());
+    if !refs.is_empty() {
+        lines.push_str(&format!("{verb} the branches and tags: {}\n", refs.join(", ")));
+    }
+    if let Some(id) = job {
+        lines.push_str(&format!(
+            "Job {id} deletes their files. Follow it with: slateberg job show {id}\n"
+        ));
+    }
+    if delete {
+        return lines;
+    }
+    let shown = snapshots.iter().rev().take(SNAPSHOTS_SHOWN);
+    let rows: Vec<_> = shown
+        .map(|it| [it.snapshot_id.to_string(), rfc3339::format_seconds(it.timestamp_ms)])
+        .collect();
+    lines.push_str(&table(["SNAPSHOT", "CREATED"], &rows));
+    if let Some(more) = snapshots.len().checked_sub(SNAPSHOTS_SHOWN + 1) {
+        lines.push_str(&format!("and {} older ones (--output json lists all)\n", more + 1));
+    }
+    lines
 }

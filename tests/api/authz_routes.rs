@@ -50,7 +50,7 @@ const ROLES: [&str; 8] =
     ["admin", "writer", "reader", "auditor", "team", "others", "browser", "nobody"];
 
 /// Routes as in the specification, some of them in several variants.
-const ROUTES: [(&str, &str); 91] = [
+const ROUTES: [(&str, &str); 92] = [
     ("GET /v1/config", ""),
     ("GET /v1/{prefix}/namespaces", ""),
     ("GET /v1/{prefix}/namespaces", "below one"),
@@ -127,6 +127,7 @@ const ROUTES: [(&str, &str); 91] = [
     ("DELETE /management/v1/protections/{id}", ""),
     ("GET /management/v1/history", ""),
     ("GET /management/v1/watch", ""),
+    ("POST /management/v1/snapshots/expire", ""),
     ("GET /management/v1/jobs", ""),
     ("POST /management/v1/jobs", ""),
     ("GET /management/v1/jobs/{id}", ""),
@@ -266,6 +267,7 @@ impl RouteResources {
             "jobs" => json!({
                 "kind": "orphan-removal", "resource": format!("table:default/sales/t{n}"),
             }),
+            "expire" => json!({ "resource": format!("table:default/sales/t{n}") }),
             "undrop" => json!({ "resource": format!("table:default/sales/d{n}") }),
             "protections" => json!({ "resource": format!("table:default/sales/t{n}") }),
             "api-keys" => json!({ "name": format!("key{n}") }),

@@ -81,6 +81,7 @@ mod read_restrictions;
 mod registration;
 mod requests;
 mod separators;
+mod snapshot_expiry;
 mod staged;
 mod tls;
 mod traces;

@@ -323,6 +323,11 @@ impl Pinned {
         for (credential, status) in [(&*admin, 202), (&admin, 409), (reader, 403), ("", 401)] {
             self.ask(credential, "post", all, request.clone()).await.expect(status);
         }
+        let expire = "/management/v1/snapshots/expire";
+        let table = json!({ "resource": "table:default/ns/t" });
+        for (credential, status) in [(&*admin, 200), (reader, 403), ("", 401)] {
+            self.ask(credential, "post", expire, table.clone()).await.expect(status);
+        }
         let nothing = json!({ "kind": "orphan-removal", "resource": "table:default/ns/nothing" });
         self.ask(&admin, "post", all, nothing).await.expect(404);
         self.ask(&admin, "post", all, json!({ "kind": "purge" })).await.expect(400);

@@ -27,6 +27,11 @@ pub fn manifest(files: &[&str]) -> Vec<u8> {
     manifest_as(files, Codec::Null)
 }
 
+/// Returns a manifest with these entries: the status and the location of a data file.
+pub fn entries(entries: &[(i32, &str)]) -> Vec<u8> {
+    manifest_of(entries, Codec::Null)
+}
+
 /// Returns a short manifest that decompresses to more than `bytes` bytes: it has one long name with
 /// this prefix.
 pub fn decompressing_manifest(beginning: &str, bytes: usize) -> Vec<u8> {
@@ -35,6 +40,11 @@ pub fn decompressing_manifest(beginning: &str, bytes: usize) -> Vec<u8> {
 }
 
 fn manifest_as(files: &[&str], codec: Codec) -> Vec<u8> {
+    let entries: Vec<_> = files.iter().map(|file| (1, *file)).collect();
+    manifest_of(&entries, codec)
+}
+
+fn manifest_of(entries: &[(i32, &str)], codec: Codec) -> Vec<u8> {
     let schema = Schema::parse_str(
         r#"{"type":"record","name":"manifest_entry","fields":[
             {"name":"status","type":"int"},
@@ -43,10 +53,12 @@ fn manifest_as(files: &[&str], codec: Codec) -> Vec<u8> {
     )
     .expect("a schema");
     let mut writer = Writer::with_codec(&schema, Vec::new(), codec);
-    for file in files {
+    for (status, file) in entries {
         let data_file = Avro::Record(vec![("file_path".into(), Avro::String((*file).to_owned()))]);
-        let entry =
-            Avro::Record(vec![("status".into(), Avro::Int(1)), ("data_file".into(), data_file)]);
+        let entry = Avro::Record(vec![
+            ("status".into(), Avro::Int(*status)),
+            ("data_file".into(), data_file),
+        ]);
         writer.append(entry).expect("an entry");
     }
     writer.into_inner().expect("a file")

@@ -77,6 +77,7 @@ use tabular::delegation::Delegations;
 pub use tabular::delegation::{AccessMode, DelegatedAccess};
 pub use tabular::dropped::undrop::{UndropRequest, Undropped};
 pub use tabular::dropped::{DroppedInfo, DroppedPage};
+pub use tabular::expire::{ExpiredSnapshot, ExpiredSnapshots, SnapshotExpiry};
 pub use tabular::load::Loaded;
 pub use tabular::read_access::{ReadAccess, ReadVersion, Readable};
 pub use tabular::state::TabularState;

@@ -43,6 +43,8 @@ string_enum! {
         Purge = "purge",
         /// Deletion of outdated metadata files.
         MetadataCleanUp = "metadata-clean-up",
+        /// Deletion of files that only expired snapshots referenced.
+        SnapshotExpiry = "snapshot-expiry",
         /// Deletion of files that no metadata references.
         OrphanRemoval = "orphan-removal",
     }

@@ -4,7 +4,7 @@ use utoipa::OpenApi;
 
 use crate::{
     api_keys, checkpoints, decisions, dropped, encryption, error, grants, history, identity, jobs,
-    policies, protections, warehouses, watch,
+    policies, protections, snapshots, warehouses, watch,
 };
 
 /// Components of the OpenAPI document: a schema for each request and response.
@@ -37,6 +37,8 @@ use crate::{
     jobs::JobList,
     history::HistoryResponse,
     watch::WatchResponse,
+    snapshots::ExpireSnapshotsRequest,
+    snapshots::SnapshotExpiry,
     protections::ProtectRequest,
     protections::ProtectionList,
     dropped::UndropRequest,

@@ -21,6 +21,7 @@ mod change_json;
 pub mod chunked;
 mod defaults;
 pub mod encryption_key;
+pub mod expiry;
 pub mod expression;
 pub mod manifest_file;
 pub mod mask;

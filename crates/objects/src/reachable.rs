@@ -72,7 +72,12 @@ struct Entry {
     path: Option<String>,
     /// Values of the fields in [`COUNTS`].
     counts: [Option<u64>; COUNTS.len()],
+    /// Whether the result omits the entry.
+    is_skipped: bool,
 }
+
+/// The `status` of an entry for a file that the snapshot of its manifest removed from the table.
+const STATUS_DELETED: i64 = 2;
 
 /// Returns the manifests in a manifest list, each with its number of files, if the list contains
 /// it.
@@ -103,6 +108,16 @@ pub fn files_of(location: &str, manifest: &Content) -> Result<BTreeSet<String>, 
     Ok(named?.into_keys().collect())
 }
 
+/// Returns the data and delete files in a manifest, without entries with the status *deleted*.
+pub fn live_files_of(location: &str, manifest: &Content) -> Result<BTreeSet<String>, Error> {
+    let named = named_in(location, manifest, |entry, path, value| match (path, value) {
+        (["data_file", "file_path"], LeafValue::Text(path)) => entry.path = text_of(path),
+        (["status"], LeafValue::Number(status)) => entry.is_skipped = status == STATUS_DELETED,
+        _ => {}
+    });
+    Ok(named?.into_keys().collect())
+}
+
 /// Returns the paths in a file's entries, each with the sum of its counts.
 fn named_in(
     location: &str,
@@ -112,6 +127,9 @@ fn named_in(
     let bytes_max = content.bytes_max();
     let (mut named, mut bytes_left) = (BTreeMap::new(), bytes_max);
     let take = |entry: Entry| {
+        if entry.is_skipped {
+            return Ok(());
+        }
         let path = entry.path.ok_or("an entry names no file")?;
         // Short names take more memory than bytes in the file.
         let left = bytes_left.checked_sub(name_bytes(&path));

@@ -67,6 +67,16 @@ pub enum JobWork {
         /// Location of its last metadata file.
         metadata_location: String,
     },
+    /// Deletes the files that expired snapshots of a table reference, unless another snapshot of the
+    /// table or another table references them.
+    Expired {
+        /// Manifest lists of the snapshots.
+        manifest_lists: Vec<String>,
+        /// Manifests of the snapshots without a manifest list.
+        manifests: Vec<String>,
+        /// Statistics of the snapshots.
+        statistics: Vec<String>,
+    },
     /// Deletes unreferenced files at the table's location.
     Orphans {
         /// Whether the job only reports the files.

@@ -56,12 +56,13 @@ json_records!(
 /// Newest supported format of the store. Changes since format 1: in format 2, metadata has chunks;
 /// in format 3, the log in a local directory is a journal; in format 4, locations of tables and
 /// views have keys; in format 5, UUIDs have keys, and jobs record their progress; in format 7,
-/// publication markers contain manifest lists, and dropped tables and views and protections have records.
-pub const FORMAT_VERSION: u32 = 7;
+/// publication markers contain manifest lists, and dropped tables and views and protections have
+/// records; in format 9, jobs delete the files of expired snapshots.
+pub const FORMAT_VERSION: u32 = 9;
 /// Format of clones. It has the same records as [`FORMAT_VERSION`]. The number differs so that
 /// older binaries, which do not know clones and would delete files of a clone's tables, reject the
 /// store.
-pub const FORMAT_OF_CLONES: u32 = 8;
+pub const FORMAT_OF_CLONES: u32 = 10;
 /// First format with keys for the locations of tables and views.
 pub const FORMAT_WITH_LOCATIONS: u32 = 4;
 /// First format with keys for UUIDs.

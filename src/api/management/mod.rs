@@ -12,6 +12,7 @@ pub mod openapi;
 pub mod policies;
 pub mod protections;
 pub mod server;
+pub mod snapshots;
 pub mod warehouses;
 pub mod watch;
 pub mod whoami;

@@ -30,6 +30,7 @@ fn job(info: JobInfo, keys: &ApiKeys) -> Job {
         kind: match info.kind.as_str() {
             "purge" => JobKind::Purge,
             "metadata-clean-up" => JobKind::MetadataCleanUp,
+            "snapshot-expiry" => JobKind::SnapshotExpiry,
             "orphan-removal" => JobKind::OrphanRemoval,
             _ => JobKind::Other(info.kind),
         },

@@ -18,6 +18,7 @@ pub mod object;
 pub mod policies;
 pub mod protections;
 pub mod sign;
+pub mod snapshots;
 pub mod warehouses;
 pub mod watch;
 

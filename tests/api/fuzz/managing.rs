@@ -50,7 +50,7 @@ impl Grammar {
 
     /// Generates a management request.
     pub(super) fn managing(&mut self) -> Draft {
-        match self.rng.random_range(0..45) {
+        match self.rng.random_range(0..46) {
             0..2 => bare(
                 Method::GET,
                 format!(
@@ -83,6 +83,12 @@ impl Grammar {
                 let after = self.pick(&["oldest", "", "AQ"]);
                 let query = format!("wait=0&resource={resource}&after={after}&type=table");
                 bare(Method::GET, format!("{MANAGEMENT}/watch?{query}"))
+            }
+            43 => {
+                let age_seconds = self.rng.random::<u32>();
+                let body = json!({ "resource": self.resource(), "dry-run": self.one_of(2),
+                    "older-than-seconds": age_seconds, "retain-last": self.rng.random_range(0..3) });
+                post(format!("{MANAGEMENT}/snapshots/expire"), body)
             }
             _ => self.about_checkpoints(),
         }

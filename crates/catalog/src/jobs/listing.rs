@@ -187,7 +187,9 @@ impl Jobs {
         };
         let (dry_run, age_seconds) = match &job.work {
             JobWork::Orphans { dry_run, age_seconds } => (Some(*dry_run), Some(*age_seconds)),
-            JobWork::Listed(_) | JobWork::ReachableFrom { .. } => (None, None),
+            JobWork::Listed(_) | JobWork::ReachableFrom { .. } | JobWork::Expired { .. } => {
+                (None, None)
+            }
         };
         let served = self.core.warehouses();
         let warehouse = || warehouse_text(served.by_id(job.warehouse).as_deref());

@@ -8,9 +8,10 @@
 //! permission list jobs ([`listing`]), cancel them, and start searches for **orphans**
 //! ([`manage`]).
 //!
-//! A [`purge`] deletes the files that are reachable from the table's last metadata, an [`orphans`]
-//! job the unreachable files at the table's location, and a [`clean_up`] a list of files. None of
-//! them deletes files that are reachable from other tables of the catalog ([`shared_files`]).
+//! A [`purge`] deletes the files that are reachable from the table's last metadata, or those that
+//! were reachable only from expired snapshots. An [`orphans`] job deletes the unreachable files at
+//! the table's location, and a [`clean_up`] a list of files. No job deletes files that are reachable
+//! from other tables of the catalog ([`shared_files`]).
 
 pub(crate) mod clean_up;
 mod interrupted;
@@ -150,6 +151,7 @@ fn kind_of(work: &JobWork) -> &'static str {
     match work {
         JobWork::Listed(_) => "metadata-clean-up",
         JobWork::ReachableFrom { .. } => "purge",
+        JobWork::Expired { .. } => "snapshot-expiry",
         JobWork::Orphans { .. } => "orphan-removal",
     }
 }

@@ -1,4 +1,5 @@
-//! Purge: deletes all files that are reachable from a table's last metadata.
+//! Purge: deletes all files that are reachable from a table's last metadata, or those that were
+//! reachable only from expired snapshots of a table.
 //!
 //! Files are deleted in the order data, manifests, manifest lists, statistics and older metadata,
 //! current metadata: a file is deleted only after all files that it references. Each step processes
@@ -26,6 +27,8 @@ use slateberg_store::read::StoreRead;
 struct Purge<'a> {
     run: &'a mut JobRun,
     kept: SharedFiles,
+    /// Whether the table itself still needs some of the manifests.
+    is_partial: bool,
     /// The last finished position.
     done: Option<PurgePosition>,
     /// Number of deleted and of retained files up to that position. Files after it are processed
@@ -47,15 +50,21 @@ pub(super) async fn purge(
     let metadata: Json = serde_json::from_slice(&metadata).map_err(broken)?;
     let table = table_of(id, &metadata);
     let kept = SharedFiles::of_other_tables(&table, Depth::Everything);
-    let done = run.job.progress.position.clone();
-    let counted = (run.job.progress.done, run.job.progress.kept);
-    let mut purge = Purge { run, kept, done, counted };
-    let outcome = purge.all(named, metadata_location, collects_garbage(&metadata)).await;
-    if outcome.is_err() {
-        let counted = purge.counted;
-        (run.job.progress.done, run.job.progress.kept) = counted;
-    }
-    outcome
+    let last = Some(metadata_location.to_owned());
+    Purge::start(run, kept, false).run(named, last, collects_garbage(&metadata)).await
+}
+
+/// Deletes the files that expired snapshots reference, except those that another snapshot of the
+/// table or another table needs.
+pub(super) async fn delete_expired(
+    run: &mut JobRun,
+    named: ReferencedFiles,
+) -> Result<(), Interruption> {
+    let Some(table) = &run.job.table else {
+        return Err(Interruption::Failed("the job names no table".to_owned()));
+    };
+    let kept = SharedFiles::of_other_tables(table, Depth::Everything).including_itself();
+    Purge::start(run, kept.only_live_files(), true).run(named, None, true).await
 }
 
 /// Derives the table from its last metadata, because a job of an older binary does not contain it.
@@ -78,19 +87,43 @@ fn collects_garbage(metadata: &Json) -> bool {
     !enabled.is_some_and(|value| value.eq_ignore_ascii_case("false"))
 }
 
-impl Purge<'_> {
+impl<'a> Purge<'a> {
+    fn start(run: &'a mut JobRun, kept: SharedFiles, is_partial: bool) -> Self {
+        let done = run.job.progress.position.clone();
+        let counted = (run.job.progress.done, run.job.progress.kept);
+        Self { run, kept, is_partial, done, counted }
+    }
+
+    async fn run(
+        mut self,
+        named: ReferencedFiles,
+        metadata_location: Option<String>,
+        with_data: bool,
+    ) -> Result<(), Interruption> {
+        let outcome = self.all(named, metadata_location, with_data).await;
+        if outcome.is_err() {
+            (self.run.job.progress.done, self.run.job.progress.kept) = self.counted;
+        }
+        outcome
+    }
+
     async fn all(
         &mut self,
         named: ReferencedFiles,
-        metadata_location: &str,
+        metadata_location: Option<String>,
         with_data: bool,
     ) -> Result<(), Interruption> {
         let ReferencedFiles { manifest_lists, manifests, others } = named;
         let phase = self.done.as_ref().map_or(PurgePhase::Data, |done| done.phase);
         if phase <= PurgePhase::Manifests {
-            let manifests = self.manifests(&manifest_lists, manifests).await?;
-            let last = manifests.len() + manifest_lists.len() + others.len() + 1;
-            if self.run.job.progress.total.is_none() {
+            let mut manifests = self.manifests(&manifest_lists, manifests).await?;
+            let last = usize::from(metadata_location.is_some());
+            let last = manifests.len() + manifest_lists.len() + others.len() + last;
+            if self.is_partial {
+                // Another snapshot needs these manifests, and therefore all of their files.
+                self.kept.refresh(self.run, &[]).await?;
+                manifests.retain(|manifest, _| !self.kept.has(manifest));
+            } else if self.run.job.progress.total.is_none() {
                 let data = if with_data { file_total(&manifests) } else { Some(0) };
                 self.run.job.progress.total = data.map(|data| data + last as u64);
             }
@@ -103,7 +136,7 @@ impl Purge<'_> {
         }
         self.files(PurgePhase::ManifestLists, manifest_lists).await?;
         self.files(PurgePhase::Others, others).await?;
-        self.files(PurgePhase::Metadata, [metadata_location.to_owned()]).await
+        self.files(PurgePhase::Metadata, metadata_location).await
     }
 
     /// Returns all manifests, each with the number of files that it references, if the manifest

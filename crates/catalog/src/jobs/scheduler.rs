@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::clean_up::ClaimedJob;
 use super::interrupted::Interruption;
 use super::orphans::remove_orphans;
-use super::purge::purge;
+use super::purge::{delete_expired, purge};
 use super::run::JobRun;
 use super::{StopReason, kind_of};
 use crate::jobs::Jobs;
@@ -13,6 +13,7 @@ use crate::{Error, Result};
 use slateberg_authz::permit::{Permit, Task};
 use slateberg_base::boxed;
 use slateberg_base::retry::Backoff;
+use slateberg_objects::reachable::ReferencedFiles;
 use slateberg_store::jobs::{Job, JobEnd, JobOutcome, JobWork};
 use slateberg_store::key_space::KeySpace;
 use slateberg_store::keys::{EndedJobKey, JobKey, Key};
@@ -140,6 +141,14 @@ impl Jobs {
             Ok(()) => match run.job.work.clone() {
                 JobWork::ReachableFrom { id, metadata_location } => {
                     purge(&mut run, id, &metadata_location).await
+                }
+                JobWork::Expired { manifest_lists, manifests, statistics } => {
+                    let named = ReferencedFiles {
+                        manifest_lists: manifest_lists.into_iter().collect(),
+                        manifests: manifests.into_iter().collect(),
+                        others: statistics.into_iter().collect(),
+                    };
+                    delete_expired(&mut run, named).await
                 }
                 JobWork::Orphans { .. } => remove_orphans(&mut run).await,
                 JobWork::Listed(_) => Ok(()),

@@ -57,6 +57,8 @@ pub(super) struct SharedFiles {
     itself: Uuid,
     /// Directories of the files to delete, and whether they are at the location of another table.
     directories: HashMap<String, bool>,
+    /// Whether files stay that a manifest contains only with the status *deleted*.
+    with_deleted: bool,
     /// Manifest lists and manifests that were read.
     manifests: HashSet<ChunkHash>,
     files: HashSet<ChunkHash>,
@@ -95,6 +97,7 @@ impl SharedFiles {
             read: HashMap::new(),
             itself: table.id,
             directories: HashMap::new(),
+            with_deleted: true,
             manifests: HashSet::new(),
             files: HashSet::new(),
         }
@@ -103,6 +106,12 @@ impl SharedFiles {
     /// Also includes the files that are reachable from the job's own table.
     pub(super) fn including_itself(self) -> Self {
         Self { except: None, ..self }
+    }
+
+    /// Excludes files that no snapshot contains any more, although a manifest still has an entry for
+    /// their removal.
+    pub(super) fn only_live_files(self) -> Self {
+        Self { with_deleted: false, ..self }
     }
 
     /// Returns an empty set for a job whose table is unknown. All files at the location of any
@@ -236,9 +245,11 @@ impl SharedFiles {
             run.memory.reserve_files(usize::from(self.manifests.insert(hash(&list))))?;
         }
         self.keep(run, manifests.iter().map(|file| hash(file)))?;
+        let files_of =
+            if self.with_deleted { reachable::files_of } else { reachable::live_files_of };
         let reads = unread(manifests, &self.manifests).into_iter().map(|manifest| async move {
             let content = objects.read(warehouse, &manifest).await?;
-            Ok::<_, objects::Error>((reachable::files_of(&manifest, &content)?, manifest))
+            Ok::<_, objects::Error>((files_of(&manifest, &content)?, manifest))
         });
         let mut reads = futures::stream::iter(reads).buffer_unordered(parallel);
         while let Some(read) = run.until_stopped(reads.next()).await? {

@@ -9,6 +9,7 @@ pub(crate) mod commit;
 pub(crate) mod create;
 pub(crate) mod delegation;
 pub(crate) mod dropped;
+pub(crate) mod expire;
 pub(crate) mod group;
 pub(crate) mod groups;
 pub(crate) mod head;

@@ -146,10 +146,12 @@ fn happening(change: &Change) -> Option<Happening> {
         "create_warehouse" | "create_namespace" | "create_table" | "create_view" => H::Created,
         "update_warehouse" | "update_namespace_properties" => H::Updated,
         "register_table" | "register_view" => H::Registered,
-        "commit_table" | "commit_view" | "commit_transaction" => match change.version_before {
-            None => H::Created,
-            Some(_) => H::Committed,
-        },
+        "commit_table" | "commit_view" | "commit_transaction" | "expire_snapshots" => {
+            match change.version_before {
+                None => H::Created,
+                Some(_) => H::Committed,
+            }
+        }
         "rename_table" | "rename_view" => H::Renamed,
         "delete_warehouse" => H::Deleted,
         "drop_namespace" | "drop_table" | "drop_view" | "purge_table" | "unregister_table" => {

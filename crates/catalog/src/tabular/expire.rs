@@ -1,0 +1,218 @@
+//! Expiry of snapshots: a commit that removes them from a table, and a job that deletes the files
+//! that only they needed.
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::builder::CommitBuilder;
+use super::commit::COMMIT_ATTEMPTS_MAX;
+use super::head::Head;
+use super::metadata::TabularMetadata;
+use super::state::NewVersion;
+use super::target::Target;
+use crate::jobs::table_of;
+use crate::pipeline::Write;
+use crate::pipeline::lanes::LaneGuard;
+use crate::pipeline::response::Body;
+use crate::tabular::Tabulars;
+use crate::{Error, Operation, RequestContext, Result, lookup};
+use slateberg_authz::action::Purge;
+use slateberg_authz::permit::Permit;
+use slateberg_base::boxed;
+use slateberg_model::expiry::{Expiry, ExpiryRequest, SnapshotFiles};
+use slateberg_model::ident::{TabularIdent, TabularKind};
+use slateberg_model::members::brief;
+use slateberg_model::table::TableMetadata;
+use slateberg_store::jobs::JobWork;
+
+/// The name of the transaction.
+const ACTION: &str = "expire_snapshots";
+
+/// A request to expire snapshots of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SnapshotExpiry {
+    /// The table, as `table:prod/sales/orders`.
+    pub resource: String,
+    /// The retention, where it differs from the table's properties.
+    pub retention: ExpiryRequest,
+    /// Whether only to return what would expire.
+    pub dry_run: bool,
+}
+
+/// What expired, or would expire.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExpiredSnapshots {
+    /// The snapshots, in the order in which they were added.
+    pub snapshots: Vec<ExpiredSnapshot>,
+    /// Branches and tags.
+    pub refs: Vec<String>,
+    /// The number of snapshots that remain.
+    pub remaining: usize,
+    /// The job that deletes the files. `None`: nothing expired, the files stay because this catalog
+    /// is a clone, or this is a dry run.
+    pub job: Option<Uuid>,
+}
+
+/// A snapshot that expired, or would expire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExpiredSnapshot {
+    /// Its id.
+    pub id: i64,
+    /// The time of its creation, by the clock of its writer, in milliseconds since 1970.
+    pub timestamp_ms: i64,
+}
+
+impl ExpiredSnapshots {
+    fn of(expiry: &Expiry, table: &TableMetadata) -> Self {
+        let timestamp_ms = |id| table.snapshot(id).map_or(0, |it| it.timestamp_ms);
+        let snapshots = expiry.snapshots.iter();
+        let snapshots =
+            snapshots.map(|&id| ExpiredSnapshot { id, timestamp_ms: timestamp_ms(id) }).collect();
+        let remaining = table.snapshots.len() - expiry.snapshots.len();
+        Self { snapshots, refs: expiry.refs.clone(), remaining, job: None }
+    }
+}
+
+impl Tabulars {
+    /// Removes the snapshots, branches and tags of a table whose retention has ended. A background
+    /// job deletes the files that no other snapshot needs. The caller needs `Purge` on the table.
+    #[boxed]
+    pub async fn expire_snapshots(
+        &self,
+        operation: &Operation,
+        request: SnapshotExpiry,
+    ) -> Result<ExpiredSnapshots> {
+        let (name, kind, ident) = self.core.access.tabular_named(&request.resource)?;
+        if kind != TabularKind::Table {
+            let resource = brief(&request.resource);
+            return Err(Error::Invalid(format!("Views have no snapshots: '{resource}'")));
+        }
+        let warehouse = self.core.warehouses().by_prefix(Some(&name));
+        let warehouse =
+            warehouse.map_err(|absent| self.core.access.without_permissions(operation, absent))?;
+        self.core.environment.check_findable(kind, &ident)?;
+        let cx = RequestContext { operation: operation.clone(), warehouse };
+        if request.dry_run {
+            return self.expired_snapshots(&cx, &ident, request.retention).await;
+        }
+        let expire = move |tabulars: Self, cx: RequestContext| async move {
+            tabulars.expire_once(&cx, &ident, request.retention).await.map(Body)
+        };
+        let Body(expired) = self.core.mutate(self, &cx, expire).await?;
+        self.jobs.announce_jobs();
+        Ok(expired)
+    }
+
+    /// Returns what would expire now.
+    async fn expired_snapshots(
+        &self,
+        cx: &RequestContext,
+        ident: &TabularIdent,
+        retention: ExpiryRequest,
+    ) -> Result<ExpiredSnapshots> {
+        let _permit = self.permit_expiry(cx, ident).await?;
+        let (_, head) = self.expiring_head(cx, ident).await?;
+        let expiry = Expiry::of(&head.metadata, retention, self.core.now_ms())?;
+        Ok(ExpiredSnapshots::of(&expiry, &head.metadata))
+    }
+
+    async fn expire_once(
+        &self,
+        cx: &RequestContext,
+        ident: &TabularIdent,
+        retention: ExpiryRequest,
+    ) -> Result<ExpiredSnapshots> {
+        for _ in 0..COMMIT_ATTEMPTS_MAX {
+            // Rejects callers without permission before they wait for the lane.
+            let _permit = self.permit_expiry(cx, ident).await?;
+            let (id, _) = self.expiring_head(cx, ident).await?;
+            let lanes = self.core.pipeline().lanes.enter(vec![id]).await?;
+            let permit = self.permit_expiry(cx, ident).await?;
+            let (now_id, head) = self.expiring_head(cx, ident).await?;
+            if now_id != id {
+                // Another table has the name since.
+                continue;
+            }
+            // In the lane, no commit can make an expired snapshot current.
+            let expiry = Expiry::of(&head.metadata, retention, self.core.now_ms())?;
+            if let Some(expired) =
+                self.write_expiry(cx, (&permit, ident), lanes, &head, expiry).await?
+            {
+                return Ok(expired);
+            }
+        }
+        Err(Error::unavailable(
+            "Gave up after repeated conflicts: the table is changed concurrently. Retry later",
+            brief(ident),
+        ))
+    }
+
+    /// Commits an expiry. Returns `None` if another request has changed the table.
+    async fn write_expiry(
+        &self,
+        cx: &RequestContext,
+        (permit, ident): (&Permit<Purge>, &TabularIdent),
+        lanes: LaneGuard,
+        head: &Head<TableMetadata>,
+        expiry: Expiry,
+    ) -> Result<Option<ExpiredSnapshots>> {
+        let updates = &expiry.updates(&head.metadata);
+        let mut builder = CommitBuilder::new(self, &cx.warehouse, head);
+        builder.apply_updates(&[], updates).await?;
+        let (_, new) = builder.finish();
+        let new = new.as_ref();
+        let deletes = new.is_some() && self.core.environment.deletes_files();
+        let job = deletes.then(|| self.core.ids().ordered());
+        let expired = &ExpiredSnapshots { job, ..ExpiredSnapshots::of(&expiry, &head.metadata) };
+        let (files, created_by) = (&expiry.files, cx.operation.principal.id());
+        let versions = new.iter().map(|new| new.file()).collect();
+        let write = Write { action: ACTION, permit, lanes, versions };
+        let committed = self.core.pipeline().commit_if_current(write, |t| async move {
+            if let Some(new) = new {
+                if !self.write_version(&t, ident, new).await? {
+                    return Ok(None);
+                }
+                if let Some(job) = job {
+                    let table = table_of(&new.record, Some((&cx.warehouse, ident)));
+                    let (warehouse, created_by) = (cx.warehouse.id, Some(created_by.to_owned()));
+                    self.jobs.put_job(&t, job, warehouse, work_of(files), table, created_by)?;
+                }
+            }
+            let summary = TableMetadata::summarize(updates);
+            let entry = new.map(|new: &NewVersion| new.entry(ACTION, ident, permit, summary));
+            let response = Body(expired.clone());
+            Ok(Some(((), self.core.pipeline().records(&cx.operation, entry, &response)?)))
+        });
+        Ok(committed.await?.map(|_| expired.clone()))
+    }
+
+    async fn permit_expiry(
+        &self,
+        cx: &RequestContext,
+        ident: &TabularIdent,
+    ) -> Result<Permit<Purge>> {
+        let target = Target { warehouse: &cx.warehouse, kind: TabularKind::Table, ident };
+        let store = self.core.store().latest();
+        self.core.access.permit_tabular(&store, &cx.operation, target).await
+    }
+
+    /// Returns the id and the current version of a table.
+    async fn expiring_head(
+        &self,
+        cx: &RequestContext,
+        ident: &TabularIdent,
+    ) -> Result<(Uuid, Head<TableMetadata>)> {
+        let store = self.core.store().latest();
+        let absent = || Error::no_such(TabularKind::Table, ident);
+        let id = lookup::tabular_id(&store, cx.warehouse.id, TabularKind::Table, ident).await?;
+        let id = id.ok_or_else(absent)?;
+        let head = self.core.environment.head(&store, id).await?.ok_or_else(absent)?;
+        Ok((id, head))
+    }
+}
+
+/// Returns the work of the job that deletes these files.
+fn work_of(files: &SnapshotFiles) -> JobWork {
+    let SnapshotFiles { manifest_lists, manifests, statistics } = files.clone();
+    JobWork::Expired { manifest_lists, manifests, statistics }
+}
