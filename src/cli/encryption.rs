@@ -24,7 +24,8 @@ enum Command {
     Status(StatusArgs),
     /// Encrypt new data with a new data key. Existing data stays readable
     Rotate(StatusArgs),
-    /// Wrap all data keys again, with the wrapping key in the settings or with another one
+    /// Encrypt (wrap) all data keys again, with the wrapping key in the server's settings or
+    /// another one
     Rewrap(Rewrap),
 }
 
