@@ -94,8 +94,8 @@ impl Tls {
         Some(presented)
     }
 
-    /// Reloads changed files until the server stops. A reload is atomic: with one invalid file, the
-    /// server continues to use the previous certificate and CAs.
+    /// Reloads changed files until the server stops. A reload is atomic: if one file is invalid,
+    /// the server continues to use the previous certificate and CAs.
     pub async fn watch(self: Arc<Self>, mut stopping: watch::Receiver<bool>) {
         loop {
             tokio::select! {
@@ -130,7 +130,7 @@ impl Tls {
         state.is_current = handshake_config.is_ok();
         state.handshake_config = handshake_config?;
         let verifier = state.handshake_config.verifier.clone();
-        // Existing connections lose the identity of a certificate that is no longer trusted.
+        // A connection loses its identity if its client certificate is no longer trusted.
         state.presented.retain(|entry| {
             let Some(presented) = entry.presented.upgrade() else { return false };
             presented.set_trusted(trusts(verifier.as_ref(), &entry.chain));
@@ -146,8 +146,7 @@ impl Tls {
         let help = "Time at which the server's certificate becomes valid.";
         let name = "slateberg.tls.certificate.not_before_timestamp";
         into.gauge(name, "s", help, Vec::new(), not_before as f64);
-        let help =
-            "Time at which the server's certificate, or an intermediate certificate, expires.";
+        let help = "Time at which the first certificate of the server's chain expires.";
         let name = "slateberg.tls.certificate.expiration_timestamp";
         into.gauge(name, "s", help, Vec::new(), not_after as f64);
         let help = "Whether the TLS files are in use: 0 if the last reload failed.";
