@@ -377,7 +377,7 @@ async fn time_selects_the_newest_checkpoint_before_it() {
     assert_eq!(found(&after_first).await.expect("one"), ("first".to_owned(), 1));
     assert_eq!(found("2100-01-01T00:00:00Z").await.expect("one"), ("second".to_owned(), 0));
     let early = found("2001-01-01T00:00:00Z").await.expect_err("there is none").to_string();
-    assert!(early.contains("there is no checkpoint from 2001-01-01"), "{early}");
+    assert!(early.contains("there is no checkpoint at or before 2001-01-01"), "{early}");
     let unknown = found("nothing").await.expect_err("there is none").to_string();
     assert_eq!(unknown, "there is no checkpoint 'nothing'");
 }

@@ -291,7 +291,7 @@ const OVERLAPS: [(&str, &str, &str); 6] = [
     (
         "[warehouses.other]\nlocation = \"file://ROOT/wh\"\n[warehouses.default]\nlocation = \"file://ROOT/wh/x\"",
         "warehouses.other.location",
-        "it overlaps with that of the warehouse default",
+        "it overlaps with the location of the warehouse default",
     ),
     (
         "[audit]\nto = \"file\"\nfile = \"ROOT/wh/audit.log\"\n[warehouses.default]\nlocation = \"file://ROOT/wh\"",

@@ -1,4 +1,4 @@
-//! [`SettingSource`]: where a setting comes from, for messages.
+//! [`SettingSource`]: the source of a setting, for messages.
 
 use std::fmt;
 use std::path::PathBuf;
