@@ -61,8 +61,8 @@ pub async fn record_failure(
     state.authn.note_failure(source).await.map_err(|_| ApiError::too_many_failures())
 }
 
-/// Returns the credential of a request. Rejects a request with two different credentials, because
-/// an intermediary may have checked only the one that the server would ignore.
+/// Returns the credential of a request. Rejects a request with two different credentials, because a
+/// proxy may have checked only the credential that the server would ignore.
 fn credential(headers: &HeaderMap) -> Result<Option<&str>, RejectionReason> {
     let bearer = single(headers, &header::AUTHORIZATION)?.map(bearer).transpose()?;
     let api_key = single(headers, &API_KEY)?;

@@ -289,7 +289,8 @@ impl AuthLayer {
         Operation { request_id: Some(id), ..Operation::by(principal, context) }
     }
 
-    /// Returns the request id that the client sent if it is safe to log, or else a generated one.
+    /// Returns the request id that the client sent if it is safe to log. Otherwise, returns a
+    /// generated request id.
     fn request_id(&self, headers: &HeaderMap) -> RequestId {
         let from_client = headers.get(REQUEST_ID).and_then(|id| RequestId::given(id.as_bytes()));
         from_client.unwrap_or_else(|| {

@@ -37,8 +37,8 @@ struct StatusArgs {
 
 #[derive(Debug, Args)]
 struct Rewrap {
-    /// Name of the wrapping key in the KMS, such as an ARN [default: the one in the server's
-    /// settings]
+    /// Name of the wrapping key in the KMS, such as an ARN [default: the wrapping key in the
+    /// server's settings]
     #[arg(long, value_name = "KEY")]
     wrapping_key: Option<String>,
     #[command(flatten)]

@@ -131,7 +131,7 @@ fn section(path: &str) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    /// Collects the paths of all subcommands that have no subcommands of their own.
+    /// Collects the paths of all subcommands that have no further subcommands.
     fn leaf_paths(command: &Command, path: &str, found: &mut Vec<String>) {
         for subcommand in command.get_subcommands() {
             let path = format!("{path} {}", subcommand.get_name()).trim_start().to_owned();

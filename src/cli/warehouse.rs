@@ -300,7 +300,7 @@ impl Update {
                 "the warehouse {name} cannot be changed with this credential, which cannot read its storage settings"
             )));
         };
-        // The server rejects the update if another client changes the warehouse in between.
+        // The server rejects the update if another client changes the warehouse before it arrives.
         let mut request = UpdateWarehouseRequest {
             storage: details.storage.into(),
             client_defaults: Some(current.client_defaults),

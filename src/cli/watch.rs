@@ -36,8 +36,8 @@ pub struct Watch {
     /// of tables. Repeatable
     #[arg(long = "type", value_name = "TYPE")]
     types: Vec<String>,
-    /// Print the events after the one with this position (`position` in the JSON output). `oldest`
-    /// prints all changes in the change log [default: only new events]
+    /// Print the events after this POSITION, which is the `position` of an earlier event in the
+    /// JSON output. `oldest` prints all changes in the change log [default: only new events]
     #[arg(long, value_name = "POSITION")]
     after: Option<String>,
     /// Exit after the last event instead of waiting for new ones

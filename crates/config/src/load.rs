@@ -35,7 +35,7 @@ const PROBLEMS_MAX: usize = 100;
 /// The sources of settings.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
-    /// The file of `--config`. `None`: the files of `config/`.
+    /// The file of `--config`. If it is `None`, the files in `config/` are read.
     pub config: Option<PathBuf>,
 }
 

@@ -147,8 +147,9 @@ fn budget_of(available: Option<u64>) -> u64 {
     part.clamp(BUDGET_BYTES_MIN, DERIVED_BUDGET_BYTES_MAX)
 }
 
-/// Returns the memory available to this process: that of the machine, or the lowest limit of its
-/// cgroups. `None` if the system does not report it, as on all systems except Linux.
+/// Returns the memory that is available to this process: the memory of the machine, or the lowest
+/// limit of its cgroups if that is less. Returns `None` if the system does not report it, as on all
+/// systems except Linux.
 fn available_bytes(root: &Path) -> Option<u64> {
     let machine = std::fs::read_to_string(root.join("proc/meminfo")).ok().and_then(|meminfo| {
         let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;

@@ -14,7 +14,7 @@ use listen::{CorsSettings, ManagementSettings, RateLimitSettings};
 use slateberg_base::setting::InvalidSetting;
 use tls::TlsSettings;
 
-/// Settings of the server. The defaults are those of `config/default.toml`.
+/// Settings of the server. The defaults are equal to those in `config/default.toml`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {

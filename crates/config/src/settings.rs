@@ -1,4 +1,4 @@
-//! All settings. The defaults are those of `config/default.toml`; a test compares both.
+//! All settings. The defaults are equal to those in `config/default.toml`. A test compares them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

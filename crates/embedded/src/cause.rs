@@ -1,4 +1,4 @@
-//! Conversion between the catalog's errors and those of `iceberg`.
+//! Conversion of the catalog's errors into errors of the `iceberg` crate.
 
 use iceberg::ErrorKind;
 

@@ -26,7 +26,7 @@ use slateberg_model::warehouse::Warehouse;
 #[derive(Debug, Clone)]
 pub struct EmbeddedCatalog {
     shared: Arc<SharedCatalog>,
-    /// The name of the warehouse. `None`: the default warehouse.
+    /// The name of the warehouse. `None` for the default warehouse.
     warehouse: Option<String>,
     identity: Arc<Identity>,
     /// The idempotency key of changes, if any.

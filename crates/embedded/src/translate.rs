@@ -1,4 +1,4 @@
-//! Conversion between the types of the `iceberg` crate and those of the catalog.
+//! Conversion between the types of the `iceberg` crate and the types of the catalog.
 //!
 //! Names are converted directly. Types with validation rules (schemas, specs, orders, updates,
 //! requirements) are converted to the JSON that a REST client would send, so that the same parser

@@ -25,10 +25,10 @@ pub struct AuthorizeRequest {
         pattern = "^(catalog|warehouse:[^/]+|namespace:[^/]+(/[^/]+)+|(table|view):[^/]+(/[^/]+){2,})$"
     )]
     pub resource: String,
-    /// Attributes to assume for the resource instead of its own.
+    /// Attributes to assume for the resource instead of its actual attributes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attributes: Option<ResourceAttributes>,
-    /// Context to assume instead of that of this request.
+    /// Context to assume instead of the context of this request.
     #[serde(default)]
     pub context: RequestContext,
 }

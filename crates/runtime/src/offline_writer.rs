@@ -106,7 +106,7 @@ pub struct Restored {
 }
 
 impl RestoreTarget {
-    /// Parses a time, or else the id or name of a checkpoint.
+    /// Parses a time. Treats any other text as the id or name of a checkpoint.
     pub fn parse(text: &str) -> Self {
         rfc3339::parse(text).map_or_else(|| Self::Checkpoint(text.to_owned()), Self::Time)
     }

@@ -21,7 +21,7 @@ impl FromRequestParts<ApiState> for AcceptEncoding {
     }
 }
 
-/// Weights in thousandths. `None`: the list does not name the coding.
+/// Weights in thousandths. `None` if the list does not name the coding.
 #[derive(Default)]
 struct Weights {
     identity: Option<u16>,

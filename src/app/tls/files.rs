@@ -56,7 +56,7 @@ impl Debug for TlsFiles {
 pub struct HandshakeConfig {
     /// The rustls configuration.
     pub config: Arc<ServerConfig>,
-    /// The verifier of client certificates. `None`: client certificates are not requested.
+    /// The verifier of client certificates. `None` if client certificates are not requested.
     pub verifier: Option<Arc<dyn ClientCertVerifier>>,
     /// The validity of the server's certificate chain.
     pub validity: Validity,
