@@ -71,8 +71,8 @@ impl ResponseCache {
         }
     }
 
-    /// Returns the cached response in this coding or, if there is none, the uncompressed cached
-    /// response. Counts a hit or a miss.
+    /// Returns the cached response in this coding. If only the uncompressed response is cached,
+    /// returns that. Counts a hit or a miss.
     pub fn get(&self, key: ResponseKey, coding: Coding) -> Option<CachedResponse> {
         let coded =
             (coding != Coding::Identity).then(|| self.entries.peek(&(key, coding))).flatten();
