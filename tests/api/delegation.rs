@@ -38,7 +38,7 @@ permit (principal in Role::"part",
 async fn lake(sts: &TestSts, ways: &[Delegation]) -> TestApp {
     let mut settings = memory_settings();
     settings.authn.insecure_no_auth = false;
-    // Tables may overlap, as in stores from before overlapping locations were rejected.
+    // Tables may have overlapping locations, as in stores that an older server wrote.
     settings.catalog.overlapping_locations = true;
     let directory = tempfile::tempdir().expect("there is room");
     for file in default_policies() {
@@ -104,7 +104,7 @@ async fn credentials_are_vended_only_on_request() {
     let credential = &answer.body["storage-credentials"][0];
     assert_eq!(credential["prefix"], answer.body["metadata"]["location"]);
     assert_eq!(credential["config"][KEY], "ASIA1");
-    // Caches must not store the response, and it has no tag.
+    // HTTP caches must not store the response, and the response has no `ETag`.
     assert_eq!(answer.header("cache-control"), "no-store");
     assert_eq!(answer.header("etag"), "");
     let tag = plain.header("etag");

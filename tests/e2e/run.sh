@@ -74,7 +74,7 @@ if [[ ! -d $TRINO_HOME ]]; then
     archive=$cache/trino/trino-server-$trino_version.tar.gz
     [[ -f $archive ]] || fetch trino "io.trino:trino-server:$trino_version:tar.gz"
     unpacked=$(mktemp -d "$cache/trino/unpacking.XXXXXX")
-    # Files of some plugins are links to files of others, so that all of them must be unpacked.
+    # Files of some plugins are links to files of other plugins, so all plugins must be unpacked.
     tar -xzf "$archive" -C "$unpacked"
     find "$unpacked"/trino-server-*/plugin -mindepth 1 -maxdepth 1 ! -name iceberg -exec rm -r {} +
     mv "$unpacked/trino-server-$trino_version" "$TRINO_HOME"
@@ -112,8 +112,8 @@ for artifact in "org.apache.iceberg:iceberg-aws:$fixture_version" \
     ICEBERG_FIXTURE_S3_JARS+=:$jar
 done
 
-# PyIceberg's threads share an s3fs client, and each removes and re-adds its signer at the start.
-# Requests of other threads in between are unsigned.
+# PyIceberg's threads share an s3fs client. At its start, each thread removes the signer of the
+# client and adds it again. Requests that other threads send in between are unsigned.
 export PYICEBERG_MAX_WORKERS=1
 
 cd "$here"

@@ -218,8 +218,8 @@ async fn clone_is_served_next_to_its_parent_and_deleted() {
     assert!(report.contains("the location is not empty"), "{report}");
     assert!(output_text(server.run(at, &key, &["checkpoint", "list"])).contains(pin));
 
-    // The location of the warehouse is the parent's, even though the clone's settings do not
-    // contain it.
+    // The warehouse has the location that it has in the parent, although the clone's settings do
+    // not contain this location.
     let attempt = Server::start_on(at, "try", &[]);
     assert!(attempt.keys().is_empty(), "the parent's key is valid, so none is printed");
     assert_eq!(status(&attempt, &key, "/v1/namespaces/later").await, 404);
