@@ -188,7 +188,7 @@ async fn append_over_a_delete_or_a_rollback_is_refused() {
     delete.updates[0]["snapshot"]["summary"]["operation"] = "delete".into();
     delete.commit(&app).await.expect(200);
     let refused = stale.commit(&app).await.expect_error(409, CONFLICT);
-    let reason = "(not rebased: the branch has changed by more than appends)";
+    let reason = "(not rebased: the branch has changes other than appends)";
     assert!(refused.message().ends_with(reason), "{}", refused.message());
 
     let stale = LoadedTable::load(&app).await.append(&app, 9).await;

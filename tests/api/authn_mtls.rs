@@ -135,7 +135,8 @@ async fn identity_comes_from_the_certificate_and_roles_from_the_settings() {
     };
     assert_eq!(creates("root").await, 200);
     assert_eq!(creates("alice").await, 403);
-    // The certificate of a principal without permissions is accepted, but its request gets 403.
+    // The certificate of a principal without permissions is accepted, but the request of this
+    // principal gets 403.
     assert_eq!(creates("etl").await, 403);
     assert_eq!(keys("root").await, 200);
     assert_eq!(keys("etl").await, 403);

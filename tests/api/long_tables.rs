@@ -275,10 +275,10 @@ async fn store_of_an_earlier_binary_gets_chunks_with_the_next_commit() {
 #[tokio::test]
 async fn fsck_finds_missing_altered_and_leftover_chunks() {
     for (change, finding) in [
-        ("missing", "is missing or of another length"),
+        ("missing", "is missing or has another length"),
         ("altered", "differs from its hash"),
         ("left", "does not reference chunk"),
-        ("alone", "there are chunks for metadata of"),
+        ("alone", "there are chunks for the metadata of"),
     ] {
         let mut table = LongTable::new().await;
         table.append(100).await;

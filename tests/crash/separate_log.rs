@@ -139,7 +139,7 @@ async fn start_without_the_separate_log_is_rejected() {
     let mut elsewhere = settings();
     elsewhere.state.wal_url = format!("{LOG_URL}/another");
     for (settings, output_text) in
-        [(memory_settings(), "set state.wal_url to it"), (elsewhere, "write-ahead log mismatch")]
+        [(memory_settings(), "set state.wal_url to that location"), (elsewhere, "write-ahead log mismatch")]
     {
         let error = buckets.start(settings.clone()).await.err().expect("it is refused").to_string();
         assert!(error.contains(output_text) && error.contains(LOG_URL), "{error}");

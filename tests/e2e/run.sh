@@ -92,7 +92,7 @@ for home in ${JAVA_HOME:-} /usr/lib/jvm/*; do
         TRINO_JAVA_HOME=$home
     fi
 done
-export TRINO_JAVA_HOME=${TRINO_JAVA_HOME:?no Java $trino_java_min or newer, which Trino needs: set it to where one is}
+export TRINO_JAVA_HOME=${TRINO_JAVA_HOME:?is not set, and there is no Java $trino_java_min or newer in /usr/lib/jvm, which Trino needs: set it to the directory of a Java}
 
 # Iceberg's own REST server. Reuse that of the benchmarks if it exists.
 export ICEBERG_FIXTURE_CLASSPATH=$cache/bench/java-fixture/classpath
