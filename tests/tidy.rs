@@ -91,7 +91,8 @@ const CRATE_USERS: [(&str, &[&str]); 31] = [
     ),
     // Determines the route of a request like axum.
     ("matchit", &["api/observe.rs"]),
-    // The load generator compares reads with those of the same HTTP library without a catalog.
+    // The load generator compares reads with a handler that uses the same HTTP library without a
+    // catalog.
     ("axum", &["api/", "app/", "load/bare_read.rs"]),
     // The server's connections, and those of the load generator.
     ("hyper", &["app/connections/", "load/"]),

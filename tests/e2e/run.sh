@@ -101,7 +101,7 @@ if [[ ! -f $ICEBERG_FIXTURE_CLASSPATH ]]; then
     mvn --quiet --batch-mode -f "$here/../../benches/java-fixture/pom.xml" dependency:build-classpath \
         -Dmdep.outputFile="$ICEBERG_FIXTURE_CLASSPATH"
 fi
-# The libraries with which it stores tables on S3, in the same version, and their dependencies.
+# The libraries with which Iceberg's REST server stores tables on S3, in the same version, and their dependencies.
 fixture_version=1.11.0
 export ICEBERG_FIXTURE_S3_JARS=
 for artifact in "org.apache.iceberg:iceberg-aws:$fixture_version" \
