@@ -9,7 +9,7 @@ const NAME_TOO_LONG: &str = "KeyTooLongError";
 /// Error of access to a file of the warehouse.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// The location is not one that the warehouse may use: 400.
+    /// The warehouse may not use the location. The server responds with 400.
     #[error("{0}")]
     NotAllowed(String),
     /// The file does not exist.
