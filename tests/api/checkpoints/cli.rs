@@ -290,10 +290,10 @@ fn import_reports_malformed_lines_by_number_and_writes_nothing() {
         (vec![header.clone(), end(3)], "line 2: expected 3 lines"),
         (vec![header.clone(), end(2), warehouse.clone()], "line 3: the file continues"),
         (vec![header.clone(), json!({ "type": "nonsense" })], "line 2: not a line of an export"),
-        (vec![header.clone(), namespace(json!(["a"]), 2)], "line 2: its parent is not among"),
+        (vec![header.clone(), namespace(json!(["a"]), 2)], "line 2: its parent is not in an earlier line"),
         (
             vec![header.clone(), warehouse.clone(), namespace(json!(["a", "b"]), 2)],
-            "line 3: its parent is not among",
+            "line 3: its parent is not in an earlier line",
         ),
         (vec![header.clone(), warehouse.clone(), namespace(json!(["a"]), 1)], "line 3: the id"),
         (vec![header.clone(), warehouse.clone(), strange], "line 3: not a line of an export"),
