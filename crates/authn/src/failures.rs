@@ -44,7 +44,7 @@ pub struct TooMany;
 impl Failures {
     /// Creates the tracker. The responses to the first `free` failures of a source are not delayed.
     /// Those to further failures are delayed increasingly. The count restarts after a minute
-    /// without failures ([`FORGIVEN_AFTER_MS`]).
+    /// without failures.
     pub fn new(free: u32, delay_ms_max: u64) -> Self {
         let by_source = Cache::new(SOURCES_MAX);
         Self { by_source, held_back: Semaphore::new(HELD_BACK_MAX), free, delay_ms_max }

@@ -1,4 +1,4 @@
-//! Restriction of clones: they do not delete files of tables.
+//! Prevents clones from deleting files of tables.
 //!
 //! A clone starts with the tables of its parent, and both use the same files. Neither knows which
 //! of these files the other still needs. The parent takes precedence, so the clone deletes nothing.

@@ -142,7 +142,7 @@ impl Namespaces {
     }
 
     /// Returns the properties of a namespace. If it has no property `location`, the result includes
-    /// the default location of its tables: Trino derives the locations of its tables from this
+    /// the default location of its tables. Trino derives the locations of its tables from this
     /// property, and creates no tables without it.
     #[boxed]
     pub async fn load_namespace(

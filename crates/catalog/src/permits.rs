@@ -8,8 +8,9 @@
 //!
 //! Policies are evaluated on names alone if no policy uses attributes. Otherwise, the attributes of
 //! the resource and of its enclosing namespaces are read first. Changes of tables are checked
-//! twice: before the request enters the commit lane, so that callers without permission do not wait
-//! there, and again in the lane, because the attributes may have changed.
+//! twice. The first check is before the request enters the commit lane, so that callers without
+//! permission do not wait there. The second check is in the lane, because the attributes may have
+//! changed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

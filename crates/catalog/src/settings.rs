@@ -62,8 +62,8 @@ pub struct Settings {
     pub file_deletions_per_second_max: u32,
     /// Number of background jobs that run concurrently. Clean-ups of metadata files do not count.
     pub jobs_parallel_max: usize,
-    /// Milliseconds for which the response to a purge waits for the job, so that the files of a
-    /// small table are usually deleted before the client gets the response. 0 for no wait.
+    /// Maximum time that the response to a purge waits for the job, in milliseconds. So the files
+    /// of a small table are usually deleted before the client gets the response. 0 for no wait.
     pub purge_wait_ms: u64,
     /// Maximum number of files that all concurrent jobs together store in memory as files that must
     /// not be deleted. 0 for a share of `memory_bytes_max`.

@@ -234,7 +234,7 @@ fn wrong_type(problem: &str, name: &str, value: &Value) -> Refusal {
 /// are `null`. The result is written verbatim into every later document.
 ///
 /// Members that are `null` are removed because the parsers of the reference implementation refuse
-/// some of them (such as `parent-snapshot-id`): JSON that one client writes must not make the table
+/// some of them, such as `parent-snapshot-id`. JSON that one client writes must not make the table
 /// unreadable for another client. For the same reason, nesting that is deeper than readers accept
 /// is an error.
 pub(super) fn compact<'a>(what: &str, raw: &'a RawValue) -> Result<Cow<'a, RawValue>, Refusal> {

@@ -1,13 +1,13 @@
 //! The metadata of a table: everything that a client needs to read the table, and that commits
 //! change.
 //!
-//! Terms of the table specification: a *snapshot* is a state of the table, a *ref* (branch or tag)
-//! points to a snapshot, *main* is the branch whose snapshot is current, the *snapshot log* records
-//! which snapshot was current at what time, and the *metadata log* lists the earlier documents.
+//! Terms of the table specification: a *snapshot* is a state of the table. A *ref* (branch or tag)
+//! points to a snapshot. *main* is the branch whose snapshot is current. The *snapshot log* records
+//! which snapshot was current at what time. The *metadata log* lists the earlier documents.
 //!
 //! A `TableMetadata` is always valid (`parse`, `create::new_table` and `commit::apply` ensure it).
-//! A clone is cheap: large or numerous parts are behind an `Arc` and shared between versions. The
-//! snapshots and the snapshot log share their JSON, chunk by chunk.
+//! A clone is cheap: large or numerous parts are stored in an `Arc` and shared between versions.
+//! The snapshots and the snapshot log share their JSON, chunk by chunk.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;

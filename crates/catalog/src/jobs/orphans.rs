@@ -1,13 +1,13 @@
 //! Removes orphans: unreachable files at a table's location, such as those of writers that failed
 //! before their commit. Metadata files of failed commits are orphans, too.
 //!
-//! A file is an orphan if it is older than a limit, by the clock of the object store, and if it is
-//! reachable neither from the table nor from another table at its location. The job determines the
-//! reachable files before it lists the location. Right before it deletes files, it does so again
-//! for tables that have changed. A file is hidden if a segment of its path begins with a dot, or
-//! with an underscore without being the name of a partition. Hidden files are never orphans, as in
-//! Iceberg's `remove_orphan_files`. Files at the location of another table or view are never
-//! orphans of this table.
+//! A file is an orphan if two conditions hold. It is older than a limit, by the clock of the object
+//! store. And it is reachable neither from the table nor from another table at its location. The
+//! job determines the reachable files before it lists the location. Right before it deletes files,
+//! it does so again for tables that have changed. A file is hidden if a segment of its path begins
+//! with a dot, or with an underscore without being the name of a partition. Hidden files are never
+//! orphans, as in Iceberg's `remove_orphan_files`. Files at the location of another table or view
+//! are never orphans of this table.
 
 use std::collections::BTreeSet;
 

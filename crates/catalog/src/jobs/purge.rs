@@ -1,7 +1,7 @@
 //! Purge: deletes all files that are reachable from a table's last metadata.
 //!
-//! A file is deleted only after all files that it references. So the order is: data files,
-//! manifests, manifest lists, statistics and older metadata files, the current metadata file. Each
+//! A file is deleted only after all files that it references. So the order is: data files;
+//! manifests; manifest lists; statistics and older metadata files; the current metadata file. Each
 //! step processes its files in the order of their names, so that a single name identifies the
 //! position at which a restarted job continues. Missing files count as deleted.
 

@@ -35,7 +35,8 @@ const WITH_DROPPED: Owners = Owners::WithDropped;
 /// Maximum number of entries in [`SharedFiles::directories`].
 const DIRECTORIES_MAX: usize = 10_000;
 
-/// Which files of other tables must stay: how far the references from their metadata are followed.
+/// Extent to which the references from the metadata of other tables are followed. The files that
+/// are found in this way must stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Depth {
     /// Only files that the metadata references directly.

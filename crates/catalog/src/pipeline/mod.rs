@@ -172,7 +172,7 @@ impl Pipeline {
         let committed = self.commit_if_current(write, work).await?;
         let unwritten = || {
             Error::internal(
-                "the pipeline reported a change as stale that does not depend on an earlier state",
+                "the pipeline reported a change as stale, although this change cannot be stale",
             )
         };
         committed.map(|committed| committed.value).ok_or_else(unwritten)
