@@ -42,7 +42,7 @@ pub const OVERHEAD: usize = HEADER + TAG;
 const SESSIONS_MAX: usize = 4096;
 
 /// The purpose of sealed data. Data that was sealed for one purpose, position and catalog cannot be
-/// opened for any other.
+/// opened for any other purpose, position or catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose<'a> {
     /// A block of SlateDB, whose position is not known.

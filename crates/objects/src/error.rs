@@ -26,7 +26,7 @@ pub enum Error {
     /// A file with this name exists already.
     #[error("{0} exists already")]
     Taken(String),
-    /// The target disk is full. Clients can retry once it has space again.
+    /// The target disk is full. Clients can retry once the disk has space again.
     #[error("{location}: {source}")]
     Full {
         /// Location of the file.

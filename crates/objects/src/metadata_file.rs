@@ -146,8 +146,8 @@ pub async fn replace(
     objects.replace(warehouse, location, content).await
 }
 
-/// Whether a metadata file contains this JSON, compressed or not. Reads at most the length of the
-/// JSON.
+/// Whether a metadata file contains this JSON, compressed or not. Reads the file only if it is not
+/// much longer than the JSON.
 pub async fn contains_json(
     objects: &Objects,
     warehouse: Uuid,

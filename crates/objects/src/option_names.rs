@@ -1,5 +1,5 @@
-//! Names of object store options, for suggestions in error messages. Also finds endpoints with
-//! `http://` although no option allows unencrypted HTTP.
+//! Names of object store options, for suggestions in error messages. Also finds endpoints that
+//! begin with `http://` although no option allows unencrypted HTTP.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;

@@ -40,8 +40,8 @@ enum Access {
     Open {
         /// Locations of the warehouse.
         roots: Vec<Root>,
-        /// Locations that the warehouse had earlier, but after the start of the server. Accepted
-        /// files are still written there.
+        /// Locations that the warehouse had at some time since the start of the server, but no
+        /// longer has. Accepted files are still written there.
         former: Vec<Root>,
     },
     /// The stores cannot be opened, for this reason.
@@ -186,9 +186,9 @@ impl Objects {
         }
     }
 
-    /// Whether a location is the own location of a warehouse, or contains a location that a
-    /// warehouse may use. A further allowed location itself does not count, because it may be the
-    /// location of a single table.
+    /// Whether a location is a warehouse's own location, or contains a location that a warehouse
+    /// may use. A further allowed location itself does not count, because it may be the location of
+    /// a single table.
     pub fn is_whole(&self, location: &Location) -> bool {
         let roots = |access: &Access| match access {
             Access::Open { roots, .. } => roots.iter().enumerate().any(|(number, root)| {

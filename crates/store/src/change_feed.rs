@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 use super::changes::{Change, GroupPosition};
 
-/// Maximum number of visible changes in memory. Older ones are read from the store.
+/// Maximum number of visible changes in memory. Older changes are read from the store.
 const RECENT_MAX: usize = 4096;
 
 /// The changes of one transaction.

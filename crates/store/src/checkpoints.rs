@@ -48,7 +48,7 @@ pub struct Checkpoint {
     /// Time at which the checkpoint expires. `None` if it does not expire.
     pub expires_ms: Option<i64>,
     /// Whether the checkpoint is the pin of a clone. A pin has the state of an earlier checkpoint,
-    /// which is older than `created_ms`.
+    /// so its state is older than `created_ms`.
     pub for_clone: bool,
 }
 

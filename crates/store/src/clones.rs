@@ -2,8 +2,8 @@
 //! parent's sorted runs instead of copying them.
 //!
 //! Both stores are in one bucket, or on one machine. A clone's manifest references the sorted runs
-//! of its parent. These exist while the parent has a *pin*: a checkpoint that makes the parent's
-//! garbage collection skip them. Each store owns the files that it writes afterwards.
+//! of its parent. These files exist while the parent has a *pin*: a checkpoint that makes the
+//! parent's garbage collection skip them. Each store owns the files that it writes afterwards.
 //!
 //! A clone is created in these steps, and a crash may occur after each of them:
 //! 1. The state is pinned in the parent ([`Store::pin`]).
@@ -164,7 +164,8 @@ impl Store {
         }
         // SlateDB pins the same state again, without a name. The pin without a name is deleted
         // here, because nothing else would delete it: users see only the named pin. SlateDB would
-        // delete its own pin only when it detaches the clone from its parent, which is turned off.
+        // delete its own pin only when it detaches the clone from its parent, and this is turned
+        // off.
         let manifest = clone.read_manifest(None).await?;
         let manifest = manifest.ok_or_else(|| Error::internal("the clone has no manifest"))?;
         if let (_, Some(second)) = source(&manifest, raw_location)? {
@@ -238,7 +239,7 @@ impl Store {
         accepted.durable().await
     }
 
-    /// Whether a clone can reference objects below a path. SlateDB encodes such a path twice, which
+    /// Whether a clone can reference objects below a path. SlateDB encodes such a path twice. This
     /// changes a path with characters that need encoding.
     pub fn can_share(path: &str) -> bool {
         !path.is_empty() && Path::from(path).as_ref() == path

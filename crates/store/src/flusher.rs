@@ -51,7 +51,7 @@ impl Default for FlushGroup {
 }
 
 /// Membership in a group. With it, a transaction waits until everything is durable that was
-/// accepted before it joined the group.
+/// accepted before the transaction joined the group.
 #[derive(Clone)]
 pub(super) struct Membership(watch::Receiver<FlushResult>);
 

@@ -59,12 +59,14 @@ pub fn namespace_change(
     after: &NamespaceRecord,
 ) -> Result<(), Violation> {
     let Some(before) = before else {
-        return ensure(after.version == 1, || "a new namespace has version 1".to_owned());
+        return ensure(after.version == 1, || "a new namespace must have version 1".to_owned());
     };
     ensure(before.id == after.id && before.warehouse == after.warehouse, || {
-        "a namespace keeps its id and its warehouse".to_owned()
+        "a namespace must keep its id and its warehouse".to_owned()
     })?;
-    ensure(after.version == before.version + 1, || "a namespace's version grows by one".to_owned())
+    ensure(after.version == before.version + 1, || {
+        "a namespace's version must grow by one".to_owned()
+    })
 }
 
 /// Checks that a change keeps the identity of a table or view, and that it increases the version if
@@ -74,17 +76,17 @@ pub fn tabular_change(
     after: &TabularRecord,
 ) -> Result<(), Violation> {
     let Some(before) = before else {
-        return ensure(after.version == 1, || "a new table or view has version 1".to_owned());
+        return ensure(after.version == 1, || "a new table or view must have version 1".to_owned());
     };
     let same =
         before.id == after.id && before.kind == after.kind && before.warehouse == after.warehouse;
-    ensure(same, || "a table keeps its id, its kind and its warehouse".to_owned())?;
+    ensure(same, || "a table must keep its id, its kind and its warehouse".to_owned())?;
     if before.metadata_location == after.metadata_location {
         return ensure(after.version == before.version, || {
-            "a table's version grows only with a new metadata file".to_owned()
+            "a table's version must grow only with a new metadata file".to_owned()
         });
     }
-    ensure(after.version == before.version + 1, || "a table's version grows by one".to_owned())
+    ensure(after.version == before.version + 1, || "a table's version must grow by one".to_owned())
 }
 
 /// Checks that the publication marker for the current version of a record has the location of the
@@ -124,7 +126,9 @@ pub fn metadata(record: &TabularRecord, document: &Document) -> Result<(), Viola
     }
     .map_err(|refusal| format!("the metadata of {id} cannot be read: {refusal}"))?;
     if uuid != record.uuid || location != record.location {
-        return Err(format!("the uuid or location in the metadata of {id} differs from its record"));
+        return Err(format!(
+            "the uuid or location in the metadata of {id} differs from its record"
+        ));
     }
     Ok(())
 }

@@ -25,7 +25,7 @@ pub struct StoreLocation {
     pub conditional_update: bool,
     /// The directory of a store in a local directory. The log of such a store is a journal.
     pub directory: Option<PathBuf>,
-    /// Location of the log, if the log is in another object store than the rest.
+    /// Location of the log, if the log is in a different object store than the rest of the store.
     pub log: Option<Log>,
     /// Encryption. `None` for an unencrypted store.
     pub encryption: Option<Encryption>,
@@ -33,7 +33,7 @@ pub struct StoreLocation {
     pub storage: Storage,
 }
 
-/// A write-ahead log that is not in the object store of the rest of the store.
+/// A write-ahead log in an object store of its own.
 #[derive(Clone)]
 pub struct Log {
     /// The bucket or directory.

@@ -35,7 +35,7 @@ struct RegisteredMetric {
 }
 
 /// A metric of SlateDB. Reads on all cores update metrics all the time, so counters and histograms
-/// have a stripe for each core.
+/// are striped.
 #[derive(Clone)]
 enum Handle {
     Counter(Arc<StripedCounter<AtomicU64>>),

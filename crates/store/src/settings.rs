@@ -19,9 +19,9 @@ const CACHED_PART_BYTES: usize = 256 << 10;
 /// Bytes that may wait for a flush in a store without a memory budget.
 const UNFLUSHED_BYTES_MAX: usize = 64 << 20;
 
-/// Minimum number of keys of a sorted run with a filter. A flush that happens after half a minute
-/// with few writes may have fewer keys, and there may be eight such runs. Without filters, a lookup
-/// of a missing name reads all of them.
+/// Sorted runs with fewer keys have no filter. SlateDB's default is 1000. A flush after half a
+/// minute with few writes has fewer keys, and there may be eight such runs. Without filters, a
+/// lookup of a missing name reads all of them.
 const FILTERED_KEYS_MIN: u32 = 16;
 
 /// Bits per key of a filter. With SlateDB's default of 10, one in a hundred lookups of a missing
@@ -81,9 +81,9 @@ impl Default for Settings {
 
 impl Settings {
     /// Returns the options of garbage collection. `conditional_update` states whether the object
-    /// store can replace an object on the condition that it is unchanged. A local directory cannot,
-    /// so garbage collection works without boundary files there. A clone never removes the pin of
-    /// its parent's objects, because that would be a write to the parent.
+    /// store can replace an object on the condition that it is unchanged. A local directory cannot
+    /// do so. Therefore garbage collection works without boundary files there. A clone never
+    /// removes the pin of its parent's objects, because that would be a write to the parent.
     pub(super) fn garbage_collector(&self, conditional_update: bool) -> GarbageCollectorOptions {
         GarbageCollectorOptions {
             boundary_files_enabled: conditional_update,

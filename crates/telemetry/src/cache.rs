@@ -163,7 +163,7 @@ impl CacheRequests {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns the requests to a cache of this size.
+    /// Returns the counted requests, together with this size of the cache.
     pub fn usage(&self, size: CacheSize) -> CacheUsage {
         let sum = |counter: fn(&HitCounts) -> &AtomicU64| {
             self.0.all().map(|counts| counter(counts).load(Ordering::Relaxed)).sum()

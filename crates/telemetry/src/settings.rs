@@ -154,7 +154,7 @@ impl TryFrom<f64> for Ratio {
     type Error = String;
 
     fn try_from(number: f64) -> Result<Self, String> {
-        Self::new(number).ok_or_else(|| format!("{number} is not from 0 to 1"))
+        Self::new(number).ok_or_else(|| format!("expected a number from 0 to 1, got {number}"))
     }
 }
 

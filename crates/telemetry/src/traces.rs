@@ -68,9 +68,9 @@ pub struct RequestSpan {
 }
 
 impl RequestSpan {
-    /// Begins the span of a request if the request is sampled. The headers contain the decision of
-    /// the client. Without a decision, the request is sampled with probability `ratio`. Returns
-    /// `None` if the request is not sampled or traces are not exported.
+    /// Begins the span of a request if the request is sampled. `headers` may contain the decision
+    /// of the client. Without it, the request is sampled with probability `ratio`. Returns `None`
+    /// if the request is not sampled or traces are not exported.
     pub fn begin(
         ratio: Ratio,
         headers: TraceHeaders<'_>,

@@ -182,8 +182,8 @@ fn torn_or_damaged(torn: bool) -> Unreadable {
     if torn { Unreadable::Torn } else { Unreadable::Damaged }
 }
 
-/// Whether a sector of these bytes was not written. `at` is the offset of the bytes in the file. In
-/// a sector that was not written, all of these bytes are zero.
+/// Whether a sector of these bytes was not written. `at` is the offset of the bytes in the file.
+/// The bytes of a sector that was not written are all zero.
 fn lacks_sector(bytes: &[u8], at: usize) -> bool {
     let first = (SECTOR - at % SECTOR).min(bytes.len());
     let (head, rest) = bytes.split_at(first);

@@ -181,8 +181,8 @@ pub fn collector(store: &Path) -> Arc<dyn WalGc> {
     Arc::new(JournalGc::new(store.join(DIRECTORY)))
 }
 
-/// Returns a reader of the WAL in a store's directory, which writes nothing. `None` if the store's
-/// WAL consists of objects. The next start then migrates that WAL.
+/// Returns a reader of the WAL in a store's directory. The reader writes nothing. `None` if the
+/// store's WAL consists of objects. The next start then migrates that WAL.
 pub fn reader(store: &Path, keys: Option<Arc<Keys>>) -> Result<Option<Arc<dyn WalReader>>, Error> {
     let directory = store.join(DIRECTORY);
     let has_journal = !is_empty(&directory)? || !has_object_log(store);

@@ -57,7 +57,7 @@ pub enum Check {
     Policies,
     /// Each job has ended.
     EndedJobs,
-    /// The id in each record is that of its key.
+    /// The id in each record is the id in its key.
     ApiKeys,
     /// Keys and records can be decoded. Nothing else is checked.
     Decoding,

@@ -56,8 +56,8 @@ impl WatchedObjectStore {
         if is_head || !self.watch.is_local {
             return Ok(result);
         }
-        // By default, the file is read only when the content is used. Reading it here means that
-        // errors can be recorded.
+        // By default, the file is read only when the content is used. Reading it here makes it
+        // possible to record errors.
         let (meta, range) = (result.meta.clone(), result.range.clone());
         let (attributes, extensions) = (result.attributes.clone(), result.extensions.clone());
         let content = result.bytes().await?;
