@@ -76,8 +76,8 @@ struct Key {
     client: Option<String>,
 }
 
-/// Returns the size of a decision for the capacity of the cache. The size is rounded up to whole
-/// units, which limits the number of small decisions.
+/// Returns the size with which a decision counts towards the capacity of the cache. The size is
+/// rounded up to whole units, which limits the number of small decisions.
 fn counted_bytes(key: &Key, decision: &Decision) -> usize {
     let policies = decision.policies.iter().map(|id| id.len() + POLICY_BYTES);
     (key.bytes() + policies.sum::<usize>()).next_multiple_of(UNIT_BYTES)
@@ -132,8 +132,9 @@ impl DecisionCache {
 }
 
 impl PageKey {
-    /// Returns everything that the result for names of a kind in a container depends on, except
-    /// those names and their attributes. `None` if policies use the time.
+    /// Returns the cache key of the result for names of this kind in a container. It contains
+    /// everything that the result depends on, except the names and their attributes. `None` if
+    /// policies use the time.
     pub(super) fn of(
         policies: &PolicySet,
         action: &'static str,

@@ -116,8 +116,8 @@ struct Builder<'a> {
     snapshot_ids: SnapshotIds,
     /// Snapshots that this commit added.
     added: HashSet<i64>,
-    /// Snapshots that this commit added and made current, even if another one is current at the
-    /// end.
+    /// Snapshots that this commit added and made current, even if another snapshot is current at
+    /// the end of the commit.
     added_to_main: HashSet<i64>,
     removals: Removals,
     removed_snapshots: bool,

@@ -204,7 +204,7 @@ fn grant_has_the_read_restrictions_of_its_template() {
     assert_eq!(rules.rules().len(), 1);
     assert_eq!(rules.rules()[0].policy, some);
     assert_eq!(set.read_rules(&[some, all]), None);
-    // A filter for all rows is no restriction.
+    // A filter that selects all rows is not a restriction.
     let open = "@id(\"open\") @row_filter(\"true\") permit (principal, action, resource);";
     let set = build(&[file("a.cedar", open)], &[]).expect("it is valid");
     assert_eq!(set.read_rules(&["open".to_owned()]), None);

@@ -1,4 +1,4 @@
-//! Listing of jobs.
+//! Lists jobs.
 //!
 //! To see or cancel a job, a caller needs `Purge` on the table of the job, or `ManageJobs` on its
 //! warehouse. All other callers get the error for a missing job.

@@ -172,7 +172,7 @@ impl Jobs {
         let _ = tokio::time::timeout(at_most, self.state.wanted.notified()).await;
     }
 
-    /// Stops all jobs at their present position. No further job starts.
+    /// Stops all jobs at their current position. No further job starts.
     pub fn stop_jobs(&self) {
         let jobs = &self.state;
         jobs.stopping.store(true, Ordering::Relaxed);

@@ -5,9 +5,9 @@
 //! store. And it is reachable neither from the table nor from another table at its location. The
 //! job determines the reachable files before it lists the location. Right before it deletes files,
 //! it does so again for tables that have changed. A file is hidden if a segment of its path begins
-//! with a dot, or with an underscore without being the name of a partition. Hidden files are never
-//! orphans, as in Iceberg's `remove_orphan_files`. Files at the location of another table or view
-//! are never orphans of this table.
+//! with a dot. It is also hidden if a segment begins with an underscore and is not the name of a
+//! partition. Hidden files are never orphans, as in Iceberg's `remove_orphan_files`. Files at the
+//! location of another table or view are never orphans of this table.
 
 use std::collections::BTreeSet;
 
@@ -110,8 +110,8 @@ async fn locations_of_others(
     })?;
     let others = others_below(&store, record.id, &location, OTHERS_MAX).await?;
     let mut others = others.ok_or_else(too_many)?;
-    // The catalog generated this location for this table. If another table has the same location,
-    // it got it later, and the files there belong to this table.
+    // The catalog generated this location for this table. Another table with the same location got
+    // the location later, so the files there belong to this table.
     for parts in location.spellings() {
         others.remove(&parts);
     }

@@ -8,8 +8,8 @@
 //! read yet.
 //!
 //! A file at the location of another table or view always stays, because a writer of that table may
-//! be about to commit it. If the file is also at a location of the job's own table, another table's
-//! location protects the file only if it is inside that own location.
+//! be about to commit it. If the file is also at a location of the job's own table, the location of
+//! another table protects the file only if this location is inside the location of the job's table.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 

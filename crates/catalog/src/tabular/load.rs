@@ -110,9 +110,9 @@ impl Tabulars {
         let store = self.core.store().durable();
         let permitted: WithPermit<A, ()> =
             self.core.access.permit_tabular_and(&store, operation, target, &[], |_, _| ()).await?;
-        // If the decision was based on attributes, the table existed when they were read.
-        // Otherwise, another table may have got the name since then, to which the decision does not
-        // apply.
+        // If the decision was based on attributes, the read of the attributes has already
+        // determined whether the table exists. A new lookup could find a table that got the name
+        // since then, to which the decision does not apply.
         let exists = match permitted.basis {
             EvaluatedVersion::Version(_) => true,
             EvaluatedVersion::Absence => false,

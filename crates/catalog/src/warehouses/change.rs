@@ -97,7 +97,7 @@ impl Warehouses {
             validate_name(name)?;
         }
         // Rejects callers without permission before they wait for the lock or trigger a probe. The
-        // evaluation under the lock decides.
+        // change is evaluated again under the lock, and that evaluation decides.
         self.may_change(operation, name, &edit)?;
         let name = name.to_owned();
         let change = |warehouses: Self, operation: Operation| async move {

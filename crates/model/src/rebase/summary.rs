@@ -13,7 +13,7 @@ pub const REBASED_FROM: &str = "slateberg.rebased-from";
 const WRITER_KEYS: [&str; 3] = ["flink.job-id", "flink.operator-id", "spark.sql.streaming.queryId"];
 /// Prefix of the keys with the offsets of a Kafka Connect coordinator.
 const KAFKA_OFFSETS_PREFIX: &str = "kafka.connect.offsets.";
-/// Keys of a summary: each total, and the keys of what is added to it and removed from it.
+/// Keys in a summary: a total, what was added to it, and what was removed from it.
 const TOTALS: [(&str, &str, &str); 6] = [
     ("total-records", "added-records", "deleted-records"),
     ("total-files-size", "added-files-size", "removed-files-size"),
