@@ -41,7 +41,9 @@ pub enum Error {
     )]
     JournalLeft,
     /// The log with the newest records is in another object store.
-    #[error("the log of this store is in another object store, {0}: set state.wal_url to that location")]
+    #[error(
+        "the log of this store is in another object store, {0}: set state.wal_url to that location"
+    )]
     LogElsewhere(String),
     /// The log with the newest records is in the store, not at the location in the settings.
     #[error(
@@ -60,7 +62,9 @@ pub enum Error {
         given: String,
     },
     /// The location for the log of a new store contains the log of another store.
-    #[error("{given} contains the log of another store, {state}: set state.wal_url to another location")]
+    #[error(
+        "{given} contains the log of another store, {state}: set state.wal_url to another location"
+    )]
     LogOfAnother {
         /// Location in the settings.
         given: String,
@@ -71,7 +75,9 @@ pub enum Error {
     #[error(transparent)]
     Encryption(#[from] kms::Error),
     /// The store is encrypted, but the settings do not enable encryption.
-    #[error("the store is encrypted: set [encryption] to the values with which the store was created")]
+    #[error(
+        "the store is encrypted: set [encryption] to the values with which the store was created"
+    )]
     Encrypted,
     /// The store is not encrypted, but the settings require it.
     #[error(
@@ -108,7 +114,9 @@ pub enum Error {
     #[error("the object store is unavailable: {0}")]
     Unavailable(#[source] Cause),
     /// In every attempt, a concurrent transaction changed the same records. Nothing was written.
-    #[error("transaction {name} conflicted with concurrent transactions in all {attempts} attempts")]
+    #[error(
+        "transaction {name} conflicted with concurrent transactions in all {attempts} attempts"
+    )]
     Contended {
         /// Name of the transaction.
         name: &'static str,
@@ -125,7 +133,9 @@ pub enum Error {
     #[error("the location is not empty: a clone needs an empty location")]
     NotEmpty,
     /// The store is a clone that was not completed.
-    #[error("the store is an unfinished clone: run the same `slateberg clone` command again, or delete the store")]
+    #[error(
+        "the store is an unfinished clone: run the same `slateberg clone` command again, or delete the store"
+    )]
     UnfinishedClone,
     /// The store has a newer format than this binary supports.
     #[error(

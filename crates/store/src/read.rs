@@ -286,7 +286,9 @@ impl DurableView<'_> {
             && let Some(entry) = iterator.next().await?
         {
             let name = entry.key.get(range.prefix.len()..).map(std::str::from_utf8);
-            let Some(Ok(name)) = name else { return Err(corrupt(&entry.key, "the key does not contain a name")) };
+            let Some(Ok(name)) = name else {
+                return Err(corrupt(&entry.key, "the key does not contain a name"));
+            };
             names.push(name);
         }
         let names = Arc::new(names);

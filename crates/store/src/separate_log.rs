@@ -121,7 +121,9 @@ async fn create(
         Err(error) => return Err(Error::unavailable(error)),
     }
     let found = read(store, location).await?;
-    found.ok_or_else(|| Error::unavailable(format!("{} existed a moment ago, but no longer exists", file(location))))
+    found.ok_or_else(|| {
+        Error::unavailable(format!("{} existed a moment ago, but no longer exists", file(location)))
+    })
 }
 
 /// Whether a store has written log files to this object store. Each start leaves at least one.

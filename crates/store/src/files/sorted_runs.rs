@@ -114,7 +114,9 @@ impl SortedRun {
             }
         }
         if !has_sound_description(&tail, begin) {
-            return Ok(Some("is damaged: bad checksum of the metadata at the end of the file".to_owned()));
+            return Ok(Some(
+                "is damaged: bad checksum of the metadata at the end of the file".to_owned(),
+            ));
         }
         self.check_blocks(location, unlocked, begin).await
     }

@@ -16,7 +16,10 @@ impl<R: StoreRead> Walk<'_, R> {
         let mut locations: HashMap<Uuid, usize> = HashMap::new();
         for (key, entry) in self.all::<LocationKey>(KeySpace::Locations).await? {
             if entry.id != key.id || !self.index.has(&entry) {
-                self.note(Err(format!("the index of locations contains {}, which does not exist", key.id)));
+                self.note(Err(format!(
+                    "the index of locations contains {}, which does not exist",
+                    key.id
+                )));
             }
             *locations.entry(key.id).or_default() += 1;
         }
@@ -32,8 +35,9 @@ impl<R: StoreRead> Walk<'_, R> {
             let encoded = paths().filter(|location| location.contains('%')).count();
             let least = paths().count();
             if !(least..=least + encoded).contains(&found) {
-                let broken =
-                    format!("the index contains {found} locations of {id}, but its record requires another number");
+                let broken = format!(
+                    "the index contains {found} locations of {id}, but its record requires another number"
+                );
                 self.report.broken.push(broken);
             }
         }

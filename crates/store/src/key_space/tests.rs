@@ -29,7 +29,9 @@ fn restore(rule: RestoreRule) -> &'static str {
         RestoreRule::Keep => "the current records stay",
         RestoreRule::Replace => "the earlier records",
         RestoreRule::NewTimeline => "the earlier record, in a new timeline",
-        RestoreRule::Warehouses | RestoreRule::Namespaces => "the earlier records, at a new version",
+        RestoreRule::Warehouses | RestoreRule::Namespaces => {
+            "the earlier records, at a new version"
+        }
         RestoreRule::Tabulars => "the earlier records, at a new version if the metadata changes",
         RestoreRule::Dropped => "the earlier records, with a marker for each restored one",
         RestoreRule::Heads | RestoreRule::Chunks => "restored or removed with their table or view",
