@@ -72,7 +72,7 @@ pub fn at<'a>(claims: &'a Claims, path: &str) -> Option<&'a Value> {
     })
 }
 
-/// Returns the string at a path. `None` if there is none, or if it is empty.
+/// Returns the string at a path. `None` if it is missing, empty or not a string.
 pub(crate) fn text_at<'a>(claims: &'a Claims, path: &str) -> Option<&'a str> {
     at(claims, path)?.as_str().filter(|text| !text.is_empty())
 }

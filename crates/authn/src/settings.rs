@@ -22,7 +22,7 @@ pub struct Settings {
     pub metrics_need_credential: bool,
     /// A file with the admin key for the first start, used instead of a generated one.
     pub bootstrap_key_file: PathBuf,
-    /// The same key as a value. Empty if there is none.
+    /// The same key as a value. Empty if it is not set.
     pub bootstrap_key: Secret,
     /// Maximum number of API keys.
     pub api_keys_max: usize,

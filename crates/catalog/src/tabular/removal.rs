@@ -40,7 +40,7 @@ pub(crate) struct Removal<R> {
     pub(crate) respond: fn(FoundTabular) -> R,
 }
 
-/// What happens to the records and files of a removed table or view.
+/// Treatment of the records and files of a removed table or view.
 #[derive(Clone, Copy)]
 enum Ending {
     /// The table or view can be restored until its retention ends. `purge` is whether its files are

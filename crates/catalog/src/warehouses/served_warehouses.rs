@@ -81,7 +81,7 @@ impl ServedWarehouses {
         self.with_roots(entry, stores.map(|roots| roots.all))
     }
 
-    /// Like [`with`](Self::with), but for locations that are not probed.
+    /// Like [`with`](Self::with), for locations that are not probed.
     #[must_use]
     pub fn with_roots(&self, entry: Entry, stores: std::result::Result<Vec<Root>, String>) -> Self {
         let mut served = self.clone();

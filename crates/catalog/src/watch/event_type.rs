@@ -10,7 +10,7 @@ use slateberg_store::records::{Change, ChangedKind};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventType(&'static str);
 
-/// What happened to a warehouse, a namespace, a table or a view.
+/// Kind of change of a warehouse, namespace, table or view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Happening {
     Created,
