@@ -11,8 +11,8 @@ fn main() {
     println!("cargo:rustc-env=SLATEBERG_COMMIT={}", commit());
 }
 
-/// The commit that `SLATEBERG_COMMIT` names, or that of the checkout. Only release builds ask git: a development build
-/// would otherwise be rebuilt after each commit.
+/// Returns the commit that `SLATEBERG_COMMIT` names, or otherwise the commit of the checkout. Only
+/// release builds ask git, because a development build would be rebuilt after each commit.
 fn commit() -> String {
     if let Some(commit) = std::env::var_os("SLATEBERG_COMMIT") {
         return commit.to_string_lossy().into_owned();
@@ -20,13 +20,14 @@ fn commit() -> String {
     if std::env::var_os("PROFILE").is_none_or(|profile| profile != "release") {
         return "development build".to_owned();
     }
-    // A source archive has no .git; a repository around it is another one.
+    // A source archive has no .git. If it was unpacked inside a repository, git would return the
+    // commit of that repository.
     if !Path::new(".git").exists() {
         return "unknown commit".to_owned();
     }
     for file in ["HEAD", "logs/HEAD"] {
         let path = git(&["rev-parse", "--git-path", file]);
-        // Cargo would run this on every build if the file were missing.
+        // If the file were missing, Cargo would run this script in every build.
         if let Some(path) = path.filter(|path| Path::new(path).exists()) {
             println!("cargo:rerun-if-changed={path}");
         }
@@ -34,7 +35,7 @@ fn commit() -> String {
     git(&["rev-parse", "--short=12", "HEAD"]).unwrap_or_else(|| "unknown commit".to_owned())
 }
 
-/// The output of git, if it succeeds.
+/// Returns the output of git, if git succeeds.
 fn git(arguments: &[&str]) -> Option<String> {
     let output = Command::new("git").args(arguments).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints tables from a file of results: every step, compared with the reference, and the figures to reach.
+"""Prints the tables of a file of results: each step with a comparison of the servers, and the figures to reach.
 
 benches/report.py [FILE]
 """
@@ -103,7 +103,7 @@ def requests(results: Results) -> str:
 
 
 def aims(results: Results) -> str:
-    """Formats the figures to reach. A missed figure is only reported, and fails nothing."""
+    """Formats the figures to reach. A missed figure is only reported, and is not a failure."""
     lines = [
         "## figures to reach",
         f"{'figure':<58} {'aim':>15} {'measured':>12}  {'verdict':<12} elsewhere",

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Measures slateberg and its peers: `make bench`, or by hand
+"""Measures slateberg and other servers: `make bench`, or by hand
 
     SLATEBERG_BIN=.../release/slateberg benches/run.py [--quick] [--only PART,...]
 
-Installs the servers, starts each of them on loopback with a directory of its own, runs the load generator,
-and prints tables and the figures to reach, and draws plots. A missed figure is no failure: the exit code is
-only nonzero if a part could not be measured.
+Installs the servers, starts each of them on the loopback interface with a directory of its own, and runs the load
+generator. Then prints tables and the figures to reach, and draws plots. A missed figure is not a failure: the exit
+code is nonzero only if a part could not be measured.
 """
 
 import argparse
@@ -249,7 +249,7 @@ def requests(run: Run) -> None:
         file("idle, an hour", idle_per_second * 3600)
 
         def of_commits(what: str, commits) -> None:
-            """Counts the requests for commits: all requests except those that an idle server would send."""
+            """Counts the requests that commits cause: all requests except those that an idle server would send."""
             before, began = count()
             made = commits()
             after, ended = count()

@@ -1,4 +1,4 @@
-// Each client commits to a table of its own.
+// Each client commits to its own table.
 
 import exec from 'k6/execution';
 import * as catalog from './lib/catalog.js';

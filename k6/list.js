@@ -1,4 +1,4 @@
-// A long namespace is listed, page by page.
+// Clients list a long namespace, page by page.
 
 import * as catalog from './lib/catalog.js';
 import { closed } from './lib/options.js';

@@ -1,4 +1,4 @@
-// Tables are loaded, and asked for by clients that have them.
+// Clients load tables, and load each table again with the ETag that they got.
 
 import * as catalog from './lib/catalog.js';
 import { closed } from './lib/options.js';

@@ -1,4 +1,4 @@
-// Reads, commits, and tables that come and go, all at once.
+// Clients read, commit, and create and drop tables, all at the same time.
 
 import { closed } from './lib/options.js';
 import { iteration, setup, teardown } from './lib/mixed.js';

@@ -1,4 +1,4 @@
-"""Writes docs/benchmarks/k6.md from the summaries of a run: `report.py SUMMARIES`, a directory."""
+"""Writes docs/benchmarks/k6.md from the summaries of a run: `report.py DIRECTORY_OF_SUMMARIES`."""
 
 import datetime
 import json
@@ -8,24 +8,24 @@ import sys
 from pathlib import Path
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/benchmarks/k6.md"
-# In the order in which they are run; what is not there was not.
+# In the order of the runs. A scenario without a summary was not run.
 SCENARIOS = {
-    "load_table": "tables are loaded, each a second time by a client that has it",
-    "commit_many": "each client commits to a table of its own",
-    "commit_one": "all commit to one table",
-    "mixed": "80 % reads, 15 % commits, 5 % tables that come and go",
-    "list": "a namespace of 500 tables, in pages of 100",
-    "soak": "the mixed load at a steady rate",
+    "load_table": "each client loads a table, then loads it again with the `ETag` that it got (304)",
+    "commit_many": "each client commits to its own table",
+    "commit_one": "all clients commit to one table",
+    "mixed": "80 % reads, 15 % commits, 5 % creations and drops of tables",
+    "list": "clients list a namespace of 500 tables, in pages of 100",
+    "soak": "the requests of `mixed` at a constant rate",
 }
 HEAD = """# k6
 
-`make k6 PUBLISH=1` measures this anew: k6 against a release build with API keys and policies on, both on one machine, the
-state on its disk with every commit fsynced. Objectives: p99 of reads below 50 ms and of writes below 200 ms, errors below
-0.1 %.
+`make k6 PUBLISH=1` measures the table below again. k6 and a release build of the server, with API keys and policies,
+run on one machine. The state is on the disk of this machine, and every commit is fsynced. The objectives are a p99
+below 50 ms for reads and below 200 ms for writes, and less than 0.1 % errors.
 
 {machine}
 
-| | what | requests | reads, p50 / p99 | writes, p50 / p99 | errors |
+| scenario | description | requests | reads, p50 / p99 | writes, p50 / p99 | errors |
 |---|---|---|---|---|---|
 """
 
@@ -53,7 +53,7 @@ def main():
         if summary.exists():
             rows.append(row(name, json.loads(summary.read_text())["metrics"]))
     if not rows:
-        sys.exit(f"{summaries}: there are no summaries")
+        sys.exit(f"{summaries} contains no summaries: run k6/run.sh first")
     PAGE.write_text(HEAD.format(machine=machine) + "\n".join(rows) + "\n")
 
 

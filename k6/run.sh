@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Puts the server at $SLATEBERG_URI under load: `run.sh [SCENARIO...]`, by default all but the soak, each for
-# $LOAD_SECONDS (30) by $LOAD_CLIENTS (10). Ends with 1 if an objective was missed. Summaries go to $K6_OUTPUT.
+# Sends load to the server at $SLATEBERG_URI: `run.sh [SCENARIO...]`. The default is all scenarios except `soak`. Each
+# scenario takes $LOAD_SECONDS (default 30), with $LOAD_CLIENTS clients (default 10). The exit code is 1 if a threshold is
+# exceeded. The directory $K6_OUTPUT gets the summaries.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -14,7 +15,7 @@ scenarios=("$@")
 status=0
 for scenario in "${scenarios[@]}"; do
     echo "== $scenario"
-    # What is measured stays here.
+    # k6 must not send usage reports to its vendor.
     K6_NO_USAGE_REPORT=true "$cache/tools/bin/k6" run --quiet --no-color \
         --summary-export "$output/$scenario.json" "$here/$scenario.js" || status=1
 done

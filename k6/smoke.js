@@ -1,4 +1,5 @@
-// Everything once: whether a server can be put under load at all.
+// One client sends each kind of request, to test that the load scenarios can run against this
+// server.
 
 import * as catalog from './lib/catalog.js';
 import { closed } from './lib/options.js';

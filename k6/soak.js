@@ -1,4 +1,5 @@
-// The mixed load at a steady rate, for as long as one likes: whether anything grows, leaks or gets slower.
+// The requests of `mixed` at a constant rate for a long time, to find leaks, and values that grow
+// or get slower.
 
 import { open } from './lib/options.js';
 import { iteration, setup, teardown } from './lib/mixed.js';

@@ -1,5 +1,5 @@
-//! The table metadata of the `iceberg` crate as a test oracle: it reads the metadata of slateberg,
-//! and the same updates lead to the same table.
+//! Compares slateberg's table metadata with that of the `iceberg` crate. The crate must be able to
+//! read the metadata of slateberg, and the same updates must lead to the same table.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -59,7 +59,8 @@ fn apply(base: &TableMetadata, changes: &Value) -> iceberg::Result<CrateMetadata
     Ok(builder.build()?.metadata)
 }
 
-/// Returns the parts in which both must agree: everything except the order of lists and the times.
+/// Returns the parts in which both implementations must agree: everything except the order of lists
+/// and the times.
 fn essence(metadata: &CrateMetadata, step: &Step) -> Value {
     let mut json = serde_json::to_value(metadata).expect("JSON");
     let members = json.as_object_mut().expect("an object");

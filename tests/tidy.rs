@@ -19,12 +19,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Modules of the server with their ranks: a file imports its own module, or one of a strictly
-/// lower rank.
+/// Modules of the server with their ranks. A file may import its own module, and modules of a
+/// strictly lower rank.
 const RANKS: [(&str, u8); 3] = [("cli", 9), ("app", 8), ("api", 7)];
 
-/// Files and modules that may use an external crate, where the manifest allows it for more than
-/// these.
+/// Files and modules that may use an external crate, although the manifest allows it in more files.
 const CRATE_USERS: [(&str, &[&str]); 31] = [
     // Replaces SlateDB's own caches, which do not report their size.
     ("moka", &["store/block_cache.rs"]),
@@ -92,7 +91,8 @@ const CRATE_USERS: [(&str, &[&str]); 31] = [
     ),
     // Determines the route of a request like axum.
     ("matchit", &["api/observe.rs"]),
-    // The load generator compares reads with those of the same HTTP library without a catalog.
+    // The load generator compares reads with a handler that uses the same HTTP library without a
+    // catalog.
     ("axum", &["api/", "app/", "load/bare_read.rs"]),
     // The server's connections, and those of the load generator.
     ("hyper", &["app/connections/", "load/"]),
@@ -241,7 +241,7 @@ struct Source {
 }
 
 impl Source {
-    /// Returns its module. `None`: it is `lib.rs` or `main.rs`.
+    /// Returns its module. `None` for `lib.rs` and `main.rs`.
     fn module(&self) -> Option<&str> {
         self.name.split_once('/').map(|(module, _)| module)
     }

@@ -36,9 +36,9 @@ const (
 	putsPerTransaction = 100
 )
 
-// A step: a number of clients that share a number of connections and repeat a call until the time
-// is over. The call gets the number of its client and a counter, and returns false if nothing was
-// left to do.
+// A step: a number of clients share a number of connections, and repeat a call until the time is
+// over. The call gets the number of its client and a counter. It returns false if nothing is left
+// to do.
 type step struct {
 	name        string
 	connections int

@@ -10,7 +10,7 @@ DOCUMENT = HERE / "management.json"
 PAGE = HERE.parent / "api.md"
 HEAD = """# API
 
-slateberg has two APIs. They share one port, unless `[server.management]` sets a separate port for the second:
+slateberg has two APIs. They share one port, unless `[server.management]` sets a separate port for the management API:
 
 - The catalog API, `/v1`, implements Apache Iceberg's
   [REST catalog specification](https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-api.yaml), with
@@ -21,8 +21,8 @@ slateberg has two APIs. They share one port, unless `[server.management]` sets a
   page is generated from the document.
 
 Both APIs return errors as `{"error": {"message", "type", "code"}}`, except `/v1/oauth/tokens`, whose errors follow RFC
-6749. Every response has an `X-Request-Id`: the client's, or one that the server created. Responses with 429 and 503
-have a `Retry-After` header with the seconds to wait before a retry.
+6749. Every response has an `X-Request-Id`: the value that the client sent, or a value that the server created.
+Responses with 429 and 503 have a `Retry-After` header with the seconds to wait before a retry.
 """
 
 
@@ -36,7 +36,7 @@ def resolve(document, schema):
 
 
 def kind(schema):
-    """A schema in a word or two."""
+    """Returns a short description of a schema."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return f"[{name}](#{name.lower()})"

@@ -1,5 +1,6 @@
-// A client of the Iceberg REST protocol, as far as the load needs it. Each request has a tag `kind`, read or write,
-// which the thresholds are about, and a name that does not depend on which table it is.
+// A client of the Iceberg REST protocol, with the requests that the scenarios need. Each request
+// has a tag `kind` (read or write), which the thresholds use, and a name that does not depend on
+// the table.
 
 import http from 'k6/http';
 import { check, fail } from 'k6';
@@ -26,16 +27,16 @@ function request(method, name, kind, path, body, statuses, more = {}) {
     tags: { name, kind },
     responseCallback: http.expectedStatuses(...statuses),
   });
-  check(response, { 'is answered as it should be': (answer) => statuses.includes(answer.status) });
+  check(response, { 'the response has an expected status': (answer) => statuses.includes(answer.status) });
   return response;
 }
 
-// A namespace of this run's own.
+// Creates a namespace that only this run uses.
 export function createNamespace(stem) {
   const name = `${stem}_${Date.now()}_${Math.floor(Math.random() * 1e9)}`;
   const answer = request('POST', 'create_namespace', 'write', '/namespaces', { namespace: [name] }, [200]);
   if (answer.status !== 200) {
-    fail(`there is no namespace to work in: ${answer.status} ${answer.body}`);
+    fail(`the namespace of this run was not created: ${answer.status} ${answer.body}`);
   }
   return name;
 }
@@ -63,7 +64,7 @@ export function tableExists(namespace, name) {
   return request('HEAD', 'table_exists', 'read', `/namespaces/${namespace}/tables/${name}`, null, [204]);
 }
 
-// A page of names, and where the next one begins.
+// Lists a page of names. The response also has the token of the next page.
 export function listTables(namespace, pageSize, token) {
   const path = `/namespaces/${namespace}/tables?pageSize=${pageSize}&pageToken=${encodeURIComponent(token || '')}`;
   return request('GET', 'list_tables', 'read', path, null, [200]);
@@ -73,22 +74,23 @@ export function listNamespaces() {
   return request('GET', 'list_namespaces', 'read', '/namespaces?pageSize=100', null, [200]);
 }
 
-// A commit that changes nothing of the data. It is always possible, however many others commit.
+// Commits a property of a table. The commit has no requirements, so concurrent commits cannot make
+// it fail.
 export function setProperty(namespace, name, value) {
   const body = { requirements: [], updates: [{ action: 'set-properties', updates: { 'k6.value': `${value}` } }] };
   return request('POST', 'commit', 'write', `/namespaces/${namespace}/tables/${name}`, body, [200]);
 }
 
-// Tables t0, t1, ... of a namespace.
+// Creates the tables t0, t1, ... in a namespace.
 export function createTables(namespace, count) {
   for (let n = 0; n < count; n += 1) {
     if (createTable(namespace, `t${n}`).status !== 200) {
-      fail(`table t${n} was not made`);
+      fail(`table t${n} was not created`);
     }
   }
 }
 
-// What a run leaves behind: nothing.
+// Drops a namespace and its tables, so that a run leaves nothing behind.
 export function clear(namespace) {
   for (;;) {
     const found = listTables(namespace, 100).json('identifiers');

@@ -1,5 +1,5 @@
-// What clients do over a day, in one iteration: out of a hundred, eighty read, fifteen commit, and five make a table
-// and drop it.
+// A mixture of requests as in normal use. Of a hundred iterations, eighty read, fifteen commit, and
+// five create and drop a table.
 
 import exec from 'k6/execution';
 import * as catalog from './catalog.js';

@@ -1,10 +1,12 @@
-// How hard and how long, out of the environment, and the objectives that a run has to keep.
+// The size and duration of the load, from environment variables, and the objectives that a run has
+// to meet.
 
 const SECONDS = Number(__ENV.LOAD_SECONDS || 30);
 export const CLIENTS = Number(__ENV.LOAD_CLIENTS || 10);
 
-// Errors below 0.1 %, reads below 50 ms and writes below 200 ms for 99 of 100. LOAD_FACTOR loosens the times on machines
-// where the load takes the server's cores.
+// Fewer than 0.1 % of the requests fail, and the 99th percentile is below 50 ms for reads and below
+// 200 ms for writes. LOAD_FACTOR multiplies these times, for machines where k6 and the server share
+// the cores.
 const FACTOR = Number(__ENV.LOAD_FACTOR || 1);
 const OBJECTIVES = {
   checks: ['rate>0.999'],
@@ -13,7 +15,8 @@ const OBJECTIVES = {
   'http_req_duration{kind:write}': [`p(99)<${200 * FACTOR}`],
 };
 
-// Load by so many clients at once, each as fast as it is answered.
+// Load by CLIENTS concurrent clients. Each client sends its next request as soon as it gets a
+// response.
 export function closed() {
   return {
     scenarios: {
@@ -31,7 +34,8 @@ export function closed() {
   };
 }
 
-// Load at a rate, whether it is answered or not: what waits is counted as slow.
+// Load at a constant rate, independent of the responses. The time of a request that has to wait
+// counts.
 export function open(rate, seconds) {
   const options = closed();
   options.scenarios = {

@@ -1,4 +1,4 @@
--- wrk: commits to one table, each a version or a part of one.
+-- wrk: commits a property to one table. The server may combine concurrent commits into one version.
 
 wrk.method = "POST"
 wrk.path = os.getenv("WRK_PATH")

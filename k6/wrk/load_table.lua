@@ -1,4 +1,4 @@
--- wrk: loads of one table, over and over. With WRK_ETAG, as a client that has it already.
+-- wrk: loads one table repeatedly. With WRK_ETAG, the requests contain this ETag, and the responses are 304.
 
 wrk.method = "GET"
 wrk.path = os.getenv("WRK_PATH")

@@ -1,20 +1,21 @@
 #!/usr/bin/env bash
-# What the server at $SLATEBERG_URI can do at most, by wrk, which costs its machine less than k6: loads of a table, loads
-# by clients that have it, and commits to it; each for $LOAD_SECONDS (10) over $LOAD_CLIENTS (50) connections.
+# Measures the maximum throughput of the server at $SLATEBERG_URI with wrk, which needs less CPU than k6. It measures loads
+# of a table, loads with an ETag that still matches (304), and commits to the table. Each measurement takes $LOAD_SECONDS
+# (default 10), over $LOAD_CLIENTS connections (default 50).
 set -euo pipefail
 
-: "${SLATEBERG_URI:?is where the server listens}" "${SLATEBERG_API_KEY:?is a key of a writer}"
+: "${SLATEBERG_URI:?is the URI of the server}" "${SLATEBERG_API_KEY:?is an API key with the role writer}"
 export SLATEBERG_API_KEY
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 namespace=wrk_$$_$(date +%s)
 
-# ask METHOD PATH [BODY]: fails with what the server says, if it does not like that.
+# ask METHOD PATH [BODY]: sends a request. If the status is an error, prints the response and fails.
 ask() {
     curl --silent --show-error --fail-with-body --noproxy '*' -X "$1" "$SLATEBERG_URI/v1$2" \
         -H "Authorization: Bearer $SLATEBERG_API_KEY" -H 'Content-Type: application/json' ${3:+--data "$3"}
 }
 
-# drive NAME SCRIPT: wrk says how many answers were neither 2xx nor 3xx, and does not mind them; we do.
+# drive NAME SCRIPT: runs a measurement. wrk only prints the number of responses other than 2xx and 3xx; this also fails.
 drive() {
     echo "== $1"
     local said

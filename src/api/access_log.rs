@@ -11,7 +11,8 @@ use super::peer::source;
 use slateberg_catalog::operation::RequestId;
 use slateberg_telemetry::settings::Settings;
 
-/// Paths of health probes and metrics scrapes. The access log omits successful requests for them.
+/// Paths of health probes and metrics scrapes. The access log omits successful requests to these
+/// paths.
 const PROBES: [&str; 3] = ["/health", "/ready", "/metrics"];
 /// Status of a request whose client closed the connection before the response, as in nginx.
 const CLIENT_CLOSED: u16 = 499;
@@ -23,8 +24,8 @@ pub struct AccessLog {
     slow: Option<Duration>,
 }
 
-/// A request in progress. Dropping it writes its line, so that a request whose client closed the
-/// connection is logged, too.
+/// A request in progress. Dropping the entry writes its log line. So a request is also logged if
+/// its client closes the connection before the response.
 pub struct Entry {
     log: AccessLog,
     began: Instant,
@@ -36,7 +37,7 @@ pub struct Entry {
     outcome: Option<(u16, Option<AccessPrincipal>)>,
 }
 
-/// The caller's id. `service` attaches it to the response for the access log.
+/// The id of the principal. The module `service` attaches it to the response for the access log.
 #[derive(Debug, Clone)]
 pub struct AccessPrincipal(pub String);
 
@@ -52,8 +53,8 @@ impl AccessLog {
         self.all || self.slow.is_some()
     }
 
-    /// Starts the entry of a request. The fields are cheap to clone: most entries are dropped
-    /// without writing a line.
+    /// Starts the entry of a request. Most entries write no line, so the entry contains only fields
+    /// that are cheap to clone.
     pub fn begin(self, request: &Request, id: &RequestId) -> Option<Entry> {
         self.is_on().then(|| Entry {
             log: self,

@@ -1,7 +1,8 @@
 //! Admission: bounds on concurrent requests.
 //!
-//! A request takes a permit before any work is done. Its body takes memory only after
-//! authentication, so that unauthenticated requests cannot block those of authenticated clients.
+//! A permit in this module is a slot for one request, not a permit for an action. A request takes a
+//! permit before any work is done. Memory for its body is reserved only after authentication, so
+//! that unauthenticated requests cannot use up the memory that authenticated clients need.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -67,22 +68,22 @@ impl Admission {
         }
     }
 
-    /// Takes the permit of a request. The caller holds it until the handler has responded.
+    /// Takes the permit of a request. It must be held until the handler has responded.
     pub fn admit(&self) -> Result<RequestPermit<'_>, AtCapacity> {
         let permit = RequestPermit(&self.requests);
         let before = self.requests.fetch_add(1, Ordering::Relaxed);
         if before < self.requests_max { Ok(permit) } else { Err(AtCapacity) }
     }
 
-    /// Takes the additional permit of an unauthenticated request, which the caller holds until the
-    /// body has arrived. These permits bound the number of such requests, so that authenticated
-    /// requests are still served.
+    /// Takes a second permit for an unauthenticated request. It must be held until the body has
+    /// arrived. These permits limit how many unauthenticated requests can wait for their bodies, so
+    /// that authenticated requests are still served.
     pub fn admit_unauthenticated(&self) -> Result<OwnedSemaphorePermit, AtCapacity> {
         Ok(Arc::clone(&self.unauthenticated).try_acquire_owned()?)
     }
 
-    /// Reserves memory for a request's body, of which at most `bytes_max` are read. The caller
-    /// holds the reservation while any part of the body is in use.
+    /// Reserves memory for the body of a request. At most `bytes_max` bytes of the body are read
+    /// later. The reservation must be held while any part of the body is in use.
     pub fn body(
         &self,
         request: &Request,

@@ -17,8 +17,8 @@ pub const CHALLENGE: &str = r#"Bearer realm="slateberg""#;
 const INVALID: &str = r#"Bearer realm="slateberg", error="invalid_token""#;
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
-/// Returns the principal of a request, or the error response. The connection's certificate counts
-/// only if the request itself has no credential: a proxy may use one connection for several
+/// Returns the principal of a request, or the error response. The certificate of the connection is
+/// used only if the request itself has no credential: a proxy may use one connection for several
 /// principals, and a valid certificate must not replace an invalid credential.
 pub async fn authenticate(
     state: &ApiState,
@@ -47,7 +47,8 @@ pub async fn authenticate(
     }
 }
 
-/// Counts an invalid credential. Delays the response if its source often sends invalid ones.
+/// Counts an invalid credential. Delays the response if the source of the request often sends
+/// invalid credentials.
 pub async fn record_failure(
     state: &ApiState,
     rejection: RejectionReason,
@@ -60,8 +61,8 @@ pub async fn record_failure(
     state.authn.note_failure(source).await.map_err(|_| ApiError::too_many_failures())
 }
 
-/// Returns the credential of a request. Rejects a request with two different credentials, because
-/// an intermediary may have checked only the one that the server would ignore.
+/// Returns the credential of a request. Rejects a request with two different credentials, because a
+/// proxy may have checked only the credential that the server would ignore.
 fn credential(headers: &HeaderMap) -> Result<Option<&str>, RejectionReason> {
     let bearer = single(headers, &header::AUTHORIZATION)?.map(bearer).transpose()?;
     let api_key = single(headers, &API_KEY)?;

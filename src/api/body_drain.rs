@@ -1,10 +1,11 @@
-//! Request bodies that are still unread when the response is ready, as after a rejected request.
+//! Handles request bodies that are still unread when the response is ready, for example because the
+//! request was rejected.
 //!
 //! A client sends the whole announced body regardless of the response, and an HTTP/1.1 client may
-//! send its next request right after the body. A server that leaves the body unread has to close
-//! the connection, so that the client's next request fails unexpectedly. Therefore, the server
-//! reads and discards the rest of the body if it is short. Otherwise, the response announces
-//! `Connection: close`.
+//! send its next request right after the body. If a server leaves the body unread, it has to close
+//! the connection, and the client's next request fails unexpectedly. Therefore, the server reads
+//! and discards the rest of the body if it is short. Otherwise, the response announces `Connection:
+//! close`.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -92,7 +93,7 @@ impl Stream for TrackedBody {
         let Some(body) = &mut self.body else { return Poll::Ready(None) };
         let next = body.poll_next_unpin(context);
         if !matches!(next, Poll::Ready(Some(Ok(_))) | Poll::Pending) {
-            // After its end or an error, there is no rest to drain.
+            // After the end of the body, or after an error, nothing is left to drain.
             self.body = None;
         }
         next

@@ -1,8 +1,9 @@
 //! CORS: responds to preflight requests, with which browsers check whether a page of another origin
 //! may call the server.
 //!
-//! Pages send their credential in a header, as all clients do. `cross_origin` checks requests that
-//! a page sends without one, so that no page can use an identity that the browser supplies.
+//! Pages send their credential in a header, as all clients do. The module `cross_origin` checks
+//! requests that a page sends without a credential, so that no page can use an identity that the
+//! browser supplies.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -19,7 +20,7 @@ use tower_service::Service;
 use super::request_id::REQUEST_ID;
 use slateberg_config::server::listen::CorsSettings;
 
-/// The permissions of pages of other origins.
+/// The layer that decides which pages of other origins may call the server.
 pub struct Cors(CorsLayer);
 
 impl Cors {

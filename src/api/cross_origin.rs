@@ -1,11 +1,11 @@
-//! Protects against cross-site request forgery: rejects changes requested by pages of other origins
-//! if the browser itself supplies the identity of its user.
+//! Protects against cross-site request forgery: rejects a change that a page of another origin
+//! requests if the browser itself supplies the identity of its user.
 //!
 //! A page must send its credential in a header, which no browser adds on its own. Browsers do
 //! present installed client certificates, and a server without authentication needs no credential
-//! at all. Such a request names the page's origin, and the server rejects it unless that origin is
-//! allowed. Before this check, the module `host` has verified that the request names the server's
-//! own host.
+//! at all. In both cases, the request names the origin of the page, and the server rejects the
+//! request unless that origin is allowed. If the server requires no credential, the module `host`
+//! has verified before that the request names the server's own host.
 
 use axum::extract::Request;
 use axum::http::{HeaderName, Method, StatusCode, header};
@@ -40,7 +40,7 @@ pub fn check(
     ))
 }
 
-/// Whether a request comes from an allowed page, or from a client other than a page.
+/// Whether a request comes from an allowed page, or from a client that is not a page.
 fn is_allowed(request: &Request, principal: &Principal, allowed: &CorsSettings) -> bool {
     let headers = request.headers();
     // Pages cannot forge this header. It is checked first because a proxy may have changed the host
@@ -59,7 +59,7 @@ fn is_allowed(request: &Request, principal: &Principal, allowed: &CorsSettings) 
     any || allowed.allowed_origins.iter().any(|it| it == origin) || is_own(origin, request)
 }
 
-/// Whether an origin is the server's own, as named by the request.
+/// Whether an origin is the server's own. The request names the server's host.
 fn is_own(origin: &str, request: &Request) -> bool {
     let in_header = || request.headers().get(header::HOST)?.to_str().ok();
     let own = request.uri().authority().map(|it| it.as_str()).or_else(in_header);

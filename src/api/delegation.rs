@@ -36,9 +36,9 @@ pub struct DelegationConfig {
     pub key: ConfigDigest,
 }
 
-/// Cache of recent configurations, bounded in bytes. All callers with the same privileges get the
-/// same configuration until its credentials are renewed, and rendering a configuration takes longer
-/// than the rest of a load.
+/// Cache of recent configurations, bounded in bytes. The cache is useful for two reasons. All
+/// principals with the same privileges get the same configuration until its credentials are
+/// renewed. And rendering a configuration takes longer than the rest of a load.
 pub struct DelegationCache(ByteCache<CacheKey, Arc<CacheEntry>>);
 
 /// The table's id and the generation of its credentials.
@@ -147,7 +147,7 @@ impl<'a> ClientProperties<'a> {
         Self { delegated, endpoint }
     }
 
-    /// All properties. They can contain secrets.
+    /// Returns all properties. They can contain secrets.
     pub fn all(&self) -> BTreeMap<&str, &str> {
         let Self { delegated, endpoint } = self;
         let mut all: BTreeMap<&str, &str> =
@@ -164,7 +164,8 @@ impl<'a> ClientProperties<'a> {
                 // Iceberg's own clients read the first of these two keys, older clients the second.
                 ("signer.endpoint", endpoint.as_str()),
                 ("s3.signer.endpoint", endpoint.as_str()),
-                // PyIceberg's preferred `FileIO` cannot use a remote signer. Its fsspec one can.
+                // PyIceberg's preferred `FileIO` cannot use a remote signer, but its `FsspecFileIO`
+                // can.
                 ("s3.signer", "S3V4RestSigner"),
                 ("py-io-impl", "pyiceberg.io.fsspec.FsspecFileIO"),
             ]),

@@ -1,7 +1,7 @@
 //! The endpoints that the server announces to clients.
 
-/// The `endpoints` of `GET /v1/config`, spelled as in the specification: the routes of
-/// `catalog_routes` whose support clients check.
+/// The `endpoints` of `GET /v1/config`, written as in the specification. These are the routes of
+/// `catalog_routes` for which clients check whether the server supports them.
 pub const ENDPOINTS: [&str; 27] = [
     "GET /v1/{prefix}/namespaces",
     "POST /v1/{prefix}/namespaces",

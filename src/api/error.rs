@@ -1,7 +1,8 @@
 //! Converts all errors to HTTP responses. Contains the only table of status codes.
 //!
-//! Clients switch on the `code` and `type` of the specification's `ErrorModel`. Java's
-//! compatibility kit asserts some messages, which come from the catalog unchanged.
+//! Clients switch on the `code` and `type` of the specification's `ErrorModel`. The compatibility
+//! kit of the Java implementation asserts some messages. Therefore, messages of the catalog are
+//! returned unchanged.
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -39,7 +40,7 @@ pub struct FailureDetails {
     pub exception: &'static str,
     /// The message in the response.
     pub message: String,
-    /// The causes, which the response omits, separated by colons.
+    /// The causes, separated by colons. The response omits them.
     pub causes: String,
 }
 
@@ -55,7 +56,7 @@ impl ApiError {
         Self::new(StatusCode::BAD_REQUEST, "BadRequestException", message)
     }
 
-    /// 415: the request's body has a content encoding, which the server does not decode.
+    /// 415: the request's body has a content encoding. The server decodes no bodies.
     pub fn unsupported_encoding(encoding: &str) -> Self {
         let message = format!("Unsupported Content-Encoding '{encoding}': send the body unencoded");
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "BadRequestException", message)

@@ -37,7 +37,7 @@ pub struct Representation {
     pub mode: SnapshotMode,
 }
 
-/// An ETag. It differs between all versions and snapshot modes. Cheap to clone.
+/// An ETag. Different versions and snapshot modes have different tags. Cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ETag(HeaderValue);
 
@@ -56,8 +56,8 @@ impl ETag {
         Self(HeaderValue::try_from(quoted).expect("a tag consists of printable characters"))
     }
 
-    /// Returns the tag as a weak one, for a compressed body: a strong tag identifies the exact
-    /// bytes. `If-None-Match` compares weakly, so that the weak tag matches, too.
+    /// Returns the weak form of the tag, for a compressed body: a strong tag would identify the
+    /// exact bytes. `If-None-Match` compares weakly, so the weak tag matches, too.
     pub fn weak(self) -> Self {
         let weak = [b"W/", self.0.as_bytes()].concat();
         Self(HeaderValue::try_from(weak).expect("the strong tag is a valid value"))

@@ -1,10 +1,10 @@
 //! Validates the host that a request names. If the server requires no credential, the host must be
 //! the server's own.
 //!
-//! The owner of a web page can let the page's host name resolve to the server's address (DNS
-//! rebinding). The browser then assigns the server to the origin of that page, so that the page can
-//! read and change everything that is not protected by a credential. Requests of the page name the
-//! page's host. The page cannot make them name an IP address or `localhost`.
+//! The owner of a web page can make the page's host name resolve to the server's address (DNS
+//! rebinding). The browser then assigns the server to the origin of that page, and the page can
+//! read and change everything that is not protected by a credential. But the requests of the page
+//! name the page's host. The page cannot make them name an IP address or `localhost`.
 
 use std::net::IpAddr;
 
@@ -14,8 +14,8 @@ use axum::http::{StatusCode, Version, header};
 use super::error::ApiError;
 use slateberg_config::server::host::host_of;
 
-/// Rejects an invalid or repeated host, and in HTTP/1.1 a missing one (RFC 9112, section 3.2). If
-/// `own` is given, also rejects a host that is neither local, nor an IP address, nor in `own`.
+/// Rejects an invalid or repeated host and, in HTTP/1.1, a missing host (RFC 9112, section 3.2). If
+/// `own` is given, only `localhost`, IP addresses and the names in `own` are accepted.
 pub fn check(request: &Request, own: Option<&[String]>) -> Result<(), ApiError> {
     let mut values = request.headers().get_all(header::HOST).iter();
     let in_header = match (values.next(), values.next()) {
@@ -34,7 +34,8 @@ pub fn check(request: &Request, own: Option<&[String]>) -> Result<(), ApiError> 
     if in_header.is_none() && request.version() == Version::HTTP_11 {
         return Err(ApiError::bad_request("Expected a Host header"));
     }
-    // The request target, and the authority of HTTP/2, take precedence over the `Host` header.
+    // The host in the request target (in HTTP/2, the authority) takes precedence over the `Host`
+    // header.
     let host = request.uri().authority().map(|authority| authority.host()).or(in_header);
     match (host, own) {
         (Some(host), Some(own)) if !is_own(host, own) => Err(unknown_host(host)),
@@ -55,9 +56,9 @@ fn is_own(host: &str, names: &[String]) -> bool {
 
 fn unknown_host(host: &str) -> ApiError {
     let message = format!(
-        "Unknown host name '{host}': without authentication, this server accepts its IP addresses, localhost, and \
-         the names in server.host_names (SLATEBERG__SERVER__HOST_NAMES='[\"{host}\"]'), so that no web page can \
-         reach it under a name of its own"
+        "Unknown host name '{host}': this server requires no authentication. To keep web pages of other hosts out, it \
+         accepts only IP addresses, localhost and the names in server.host_names. To allow this name, set \
+         SLATEBERG__SERVER__HOST_NAMES='[\"{host}\"]'"
     );
     ApiError::new(StatusCode::FORBIDDEN, "ForbiddenException", message)
 }

@@ -52,7 +52,7 @@ pub struct RateLimited {
 }
 
 impl RateLimits {
-    /// Creates the limits of these settings. Returns `None` if there are none.
+    /// Creates the limits of these settings. Returns `None` if no limit is configured.
     pub fn new(settings: &RateLimitSettings) -> Option<Self> {
         Self::with_clock(settings, &Uptime::default())
     }
@@ -167,7 +167,7 @@ mod tests {
         clock.advance(Duration::from_secs(1));
         assert_eq!(limits.take_for_address(one), Ok(()));
         assert!(limits.take_for_address(one).is_err());
-        assert_eq!(limits.take_for_address(None), Ok(()), "nobody is at the other end");
+        assert_eq!(limits.take_for_address(None), Ok(()), "without an address, there is no limit");
     }
 
     #[test]

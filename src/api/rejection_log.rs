@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 
-/// Maximum number of lines per second. The next line contains the number of suppressed ones.
+/// Maximum number of lines per second. The next line contains the number of suppressed lines.
 const REJECTION_LINES_MAX: NonZeroU32 = NonZeroU32::new(10).expect("not zero");
 
 /// Log lines of rejected credentials. Their rate is limited so that credential guessing cannot fill

@@ -1,5 +1,5 @@
-//! Renders responses with the metadata of tables and views. They are assembled from stored JSON
-//! without parsing it, and long ones also without copying it.
+//! Renders responses with the metadata of tables and views. A response is assembled from stored
+//! JSON without parsing it. A long response is assembled without copying the JSON, either.
 
 use std::convert::Infallible;
 
@@ -25,10 +25,11 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// `LoadViewResult`.
 const LOAD_TAIL: &[u8] = br#","config":{}}"#;
 
-/// Expected size of the JSON in front of the metadata, in bytes.
+/// Expected size of the JSON before the metadata, in bytes.
 const HEAD_BYTES: usize = 512;
 
-/// Bodies of at most this size are copied into one buffer, which is faster than sending several.
+/// Bodies of at most this size are copied into one buffer, which is faster than sending several
+/// buffers.
 const COPIED_BYTES_MAX: usize = 64 << 10;
 
 /// A new, uncompressed response.
@@ -129,7 +130,7 @@ pub fn tagged_json(body: Body, tag: Option<&ETag>) -> Response {
     response
 }
 
-/// The JSON in front of the metadata.
+/// The JSON before the metadata.
 fn head(state: &TabularState) -> Bytes {
     let mut head = Vec::with_capacity(HEAD_BYTES);
     head.push(b'{');

@@ -5,8 +5,8 @@
 //! evaluated the policies for reading it.
 //!
 //! Long responses are compressed for clients that accept it, once per version and coding.
-//! Compression takes CPU from other requests. It therefore uses only a part of the cores. While
-//! these are busy, responses are sent uncompressed.
+//! Compression takes CPU from other requests, so it uses only a part of the cores. While these
+//! cores are busy, responses are sent uncompressed.
 
 use std::num::NonZero;
 
@@ -27,8 +27,8 @@ use slateberg_telemetry::cache::{ByteCache, CacheUsage};
 const ENTRY_BYTES: usize = 512;
 /// Expected bytes of a response, to size the cache.
 const TYPICAL_BYTES: u64 = 16 << 10;
-/// Responses of at most this size are compressed on the current thread: it takes less than a
-/// millisecond.
+/// Responses of at most this size are compressed on the current thread, because that takes less
+/// than a millisecond.
 const INLINE_COMPRESSION_BYTES_MAX: usize = 64 << 10;
 /// Maximum size of a response that is cached uncompressed, as one buffer.
 const UNCOMPRESSED_ENTRY_BYTES_MAX: usize = 1 << 20;
@@ -71,8 +71,8 @@ impl ResponseCache {
         }
     }
 
-    /// Returns the cached response in this coding, or else the uncompressed one. Counts a hit or a
-    /// miss.
+    /// Returns the cached response in this coding. If only the uncompressed response is cached,
+    /// returns that. Counts a hit or a miss.
     pub fn get(&self, key: ResponseKey, coding: Coding) -> Option<CachedResponse> {
         let coded =
             (coding != Coding::Identity).then(|| self.entries.peek(&(key, coding))).flatten();

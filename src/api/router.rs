@@ -51,7 +51,7 @@ type Routes = Vec<(String, MethodRouter<ApiState>)>;
 /// Creates the routers of all ports.
 pub fn routers(state: ApiState) -> Routers {
     let settings = &state.settings;
-    // Both ports share the limits of a caller.
+    // Both ports share the rate limits: a client has one limit for both.
     let limits = RateLimits::new(&settings.rate_limits).map(Arc::new);
     let cors = Cors::new(&settings.cors).map(Arc::new);
     let observer = Arc::new(observer(&state));
@@ -202,7 +202,7 @@ fn management_routes() -> [(&'static str, MethodRouter<ApiState>); 33] {
 async fn no_such_route(method: Method, uri: Uri) -> ApiError {
     let path = uri.path();
     let is_api = path.starts_with("/v1/") || path.starts_with("/management/");
-    // A person with a browser probably entered any other path.
+    // Any other path was probably entered by a person with a browser.
     let hint = if is_api { "" } else { ". GET / describes this server" };
     let message = format!("No route for request: {method} {path}{hint}");
     ApiError::new(StatusCode::NOT_FOUND, "NotFoundException", message)

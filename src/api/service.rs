@@ -1,5 +1,5 @@
 //! The entry point of a port: rejects requests beyond the limits before any work is done,
-//! authenticates the others, and responds with 500 if a handler panics.
+//! authenticates all other requests, and responds with 500 if a handler panics.
 //!
 //! The service wraps the router as a whole. As an axum layer, it would wrap each route, and each
 //! request would clone it.
@@ -45,11 +45,11 @@ use slateberg_telemetry::traces::{self, TARGET};
 /// The path of the metrics. By default, Prometheus scrapes it without a credential.
 const METRICS: &str = "/metrics";
 
-/// The position in the change feed from which a watch begins that misses no change after the
-/// response.
+/// The header with a position in the change feed. A watch that begins at this position misses no
+/// change after the response.
 const POSITION: HeaderName = HeaderName::from_static("slateberg-position");
 
-/// The routes of a port, behind the checks of each request. Cheap to clone.
+/// The routes of a port. Each request is checked before it reaches its route. Cheap to clone.
 #[derive(Clone)]
 pub struct PortService {
     routes: Router,
@@ -178,7 +178,8 @@ impl RequestChecks {
             }
         }
         let caller = auth.as_ref().and_then(|auth| auth.caller(&request));
-        // Before the read, so that a watch from this position misses no later change.
+        // Determine the position before the read, so that a watch from this position misses no
+        // change after the read.
         let position = auth.as_ref().and_then(|auth| auth.position(&request));
         let response = AssertUnwindSafe(routes.call(request)).catch_unwind();
         match response.await {
@@ -241,8 +242,8 @@ impl AuthLayer {
         };
         let principal = authenticated?;
         cross_origin::check(request, &principal, &self.state.settings.cors)?;
-        // Without authentication all callers share one principal, so that only the limit per
-        // address applies.
+        // Without authentication, all clients share one principal, so only the limit per address
+        // applies.
         if let (Some(limits), Principal::Identified(identity)) = (limits, &principal) {
             limits.take_for_principal(&identity.id).map_err(ApiError::rate_limited)?;
         }
@@ -260,8 +261,8 @@ impl AuthLayer {
             .map(|operation| operation.principal.clone())
     }
 
-    /// Returns the present position in the change feed for a request that reads namespaces, tables or
-    /// views.
+    /// Returns the current position in the change feed for a request that reads namespaces, tables
+    /// or views.
     fn position(&self, request: &Request) -> Option<HeaderValue> {
         let path = request.uri().path();
         let reads = request.method() == Method::GET && path.starts_with("/v1/");
@@ -288,7 +289,8 @@ impl AuthLayer {
         Operation { request_id: Some(id), ..Operation::by(principal, context) }
     }
 
-    /// Returns the request id that the client sent if it is safe to log, or else a generated one.
+    /// Returns the request id that the client sent if it is safe to log. Otherwise, returns a
+    /// generated request id.
     fn request_id(&self, headers: &HeaderMap) -> RequestId {
         let from_client = headers.get(REQUEST_ID).and_then(|id| RequestId::given(id.as_bytes()));
         from_client.unwrap_or_else(|| {
@@ -313,8 +315,8 @@ impl AuthLayer {
             return Ok(());
         }
         let body = admission.body(request, bytes_max)?;
-        // An accepted operation continues after its client has disconnected, and keeps the
-        // reservation until it ends.
+        // An accepted operation continues after its client has disconnected. It keeps the reserved
+        // memory until it ends.
         if let Some(operation) = request.extensions_mut().get_mut::<Operation>() {
             operation.room = Some(body);
         }

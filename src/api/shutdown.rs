@@ -2,9 +2,9 @@
 
 use tokio::sync::watch;
 
-/// Whether the server is shutting down. Each HTTP/1.1 response then contains `Connection: close`,
-/// so that no client sends a request on a connection that is about to end. `/ready` returns 503, and
-/// watches end.
+/// Whether the server is shutting down. During the shutdown, each HTTP/1.1 response contains
+/// `Connection: close`, so that no client sends a request on a connection that is about to end.
+/// `/ready` returns 503, and watches end.
 #[derive(Debug, Default)]
 pub struct ShutdownFlag(watch::Sender<bool>);
 

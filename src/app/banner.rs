@@ -57,7 +57,8 @@ Spark
     )
 }
 
-/// Renders the banner for machines as one line of JSON, with the admin key of a first start.
+/// Renders the banner for machines as one line of JSON. On the first start, it contains the admin
+/// key.
 pub fn banner_line(app: &App, bound: &BoundPorts) -> String {
     let served = app.runtime.catalog.warehouses().served();
     let warehouses: BTreeMap<_, _> = served
@@ -82,7 +83,7 @@ pub fn banner_line(app: &App, bound: &BoundPorts) -> String {
     format!("{line}\n")
 }
 
-/// The management URL, if operators have a port of their own.
+/// The management URL, if there is a separate port for operators.
 fn management_line(url: Option<String>) -> String {
     url.map(|url| format!("  management  {url}\n")).unwrap_or_default()
 }
@@ -90,7 +91,7 @@ fn management_line(url: Option<String>) -> String {
 /// The parent and its state, if this catalog is a clone.
 fn clone_line(clone: &CloneOf) -> String {
     let (parent, as_of) = (&clone.parent_url, rfc3339::format(clone.as_of_ms));
-    format!("  clone       of {parent} as of {as_of}; never deletes table files\n")
+    format!("  clone       of {parent} at {as_of}; never deletes table files\n")
 }
 
 /// The URL of the write-ahead log, if it is not stored with the state.
@@ -123,7 +124,8 @@ impl AccessInfo {
                 ("the admin key is the bootstrap key of the settings".to_owned(), "YOUR_KEY")
             }
             None => {
-                let line = "the first start printed an admin key; if it is lost: --new-admin-key";
+                let line =
+                    "the first start printed an admin key. To get a new one: --new-admin-key";
                 (line.to_owned(), "YOUR_KEY")
             }
         };

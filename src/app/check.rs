@@ -26,17 +26,18 @@ use slateberg_telemetry::settings::AuditTo;
 pub struct Findings {
     /// Invalid settings.
     pub problems: Vec<InvalidSetting>,
-    /// Whether one of the settings is wrong in itself, and not only a file that it names. If so, a
-    /// retry cannot help.
+    /// Whether a setting itself is wrong, and not only the file that it names. If so, a retry
+    /// cannot help.
     pub is_of_settings: bool,
-    /// The effective configuration, as label and value, for operators.
+    /// The effective configuration for operators, as labels and values.
     pub summary: Vec<(&'static str, String)>,
-    /// The policies of the configured files, for the start that follows.
+    /// The policies of the configured files. The start that follows the validation uses them.
     pub policies: Option<FilePolicies>,
 }
 
 impl Findings {
-    /// Returns the value of `Ok`. Records an error about a setting, and returns `None`.
+    /// Returns the value of `Ok`. Records an `Err` as a problem of this setting, and returns
+    /// `None`.
     fn record<T>(&mut self, setting: &str, result: Result<T, BuildError>) -> Option<T> {
         let error = match result {
             Ok(value) => return Some(value),
@@ -50,7 +51,8 @@ impl Findings {
         None
     }
 
-    /// Returns the value of `Ok`. Records an error about a setting's file, and returns `None`.
+    /// Returns the value of `Ok`. Records an `Err` as a problem of the file of this setting, and
+    /// returns `None`.
     fn record_file<T>(&mut self, setting: &str, result: Result<T, impl ToString>) -> Option<T> {
         match result {
             Ok(value) => Some(value),
@@ -73,7 +75,7 @@ impl Findings {
 }
 
 /// Splits an error into key and message. If the error does not begin with a key in the section of
-/// `setting`, its key is `setting`.
+/// `setting`, uses `setting` as the key.
 fn parse_error(error: &str, setting: &str) -> InvalidSetting {
     match error.split_once(": ") {
         Some((key, message)) if is_key_in_section_of(key, setting) => {
@@ -83,7 +85,7 @@ fn parse_error(error: &str, setting: &str) -> InvalidSetting {
     }
 }
 
-/// Whether a string can be the key of a setting in the same section as another.
+/// Whether a string can be the key of a setting in the same section as `other`.
 fn is_key_in_section_of(text: &str, other: &str) -> bool {
     let section = |key: &str| key.split('.').next().map(str::to_owned);
     let part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');

@@ -22,12 +22,12 @@ use slateberg_config::Settings;
 use slateberg_runtime::background::Background;
 use slateberg_store as store;
 
-/// Timeout for binding an address in use: the system frees the address of a killed server with a
-/// delay.
+/// Timeout for binding an address that is in use: the system frees the address of a killed server
+/// only after a delay.
 const ADDRESS_TIMEOUT: Duration = Duration::from_secs(2);
 const ADDRESS_PAUSE: Duration = Duration::from_millis(100);
 
-/// Reasons why a server ended without a stop signal.
+/// Reasons why a server could not run or ended with an error.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The server cannot listen on the address.
@@ -53,9 +53,9 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// Whether the settings themselves are wrong, so that a retry cannot help. A file that the
-    /// settings name may change until the retry: a renewed key can arrive shortly after its
-    /// certificate.
+    /// Whether the settings themselves are wrong. If so, a retry cannot help. If a file that the
+    /// settings name is wrong, a retry can help: for example, a renewed key can arrive shortly
+    /// after its certificate.
     pub fn is_of_settings(&self) -> bool {
         matches!(self, Self::Tls(TlsError::Settings(_)))
     }
@@ -83,7 +83,7 @@ impl BoundPorts {
         self.clients.url()
     }
 
-    /// The URL for operators, if they have a port of their own.
+    /// The URL for operators, if they have a separate port.
     pub fn management_url(&self) -> Option<String> {
         self.operators.as_ref().map(Port::url)
     }
@@ -116,7 +116,7 @@ impl Port {
     }
 }
 
-/// Binds an address. Retries for a moment while the address is in use.
+/// Binds an address. Retries for a short time while the address is in use.
 async fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let deadline = Instant::now() + ADDRESS_TIMEOUT;
     loop {
@@ -211,7 +211,7 @@ async fn serve_until_stopped(
     if tokio::time::timeout(drain_max, join_all(&mut tasks)).await.is_err() {
         tracing::warn!(seconds = drain_max.as_secs(), "some requests did not complete in time");
     }
-    // A background task may wait for free disk space.
+    // A background task may be waiting for free disk space. Do not wait for it.
     app.runtime.catalog.give_up_on_space();
     background.ended().await;
     match store_error {

@@ -2,9 +2,9 @@
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Receives the stop signals that arrive after its creation. A server creates it first, because the
-/// first process of a container ignores signals without a handler: a stop signal during the start
-/// would have no effect.
+/// Receives the stop signals that arrive after its creation. A server creates this value before all
+/// else, because the first process of a container ignores signals without a handler: otherwise, a
+/// stop signal during the start would have no effect.
 pub struct StopSignals {
     signals: Option<(Signal, Signal)>,
     /// Whether a signal has arrived.
@@ -22,7 +22,7 @@ impl StopSignals {
         Self { signals: signals.inspect_err(warn).ok(), received: false }
     }
 
-    /// Waits for a stop signal. Returns immediately if one has arrived before.
+    /// Waits for a stop signal. Returns immediately if a signal has already arrived.
     pub async fn wait(&mut self) {
         if self.received {
             return;

@@ -1,4 +1,5 @@
-//! `slateberg store accept-loss`: allows a server to start although the end of its log was lost.
+//! `slateberg store accept-loss`: allows a server to start although the end of its local
+//! write-ahead log (the journal) was lost.
 
 use std::process::ExitCode;
 
@@ -15,7 +16,7 @@ use slateberg_store::loss::AcceptedLoss;
 
 #[derive(Debug, Args)]
 pub(super) struct AcceptLoss {
-    /// Accept the loss. Without this option, only print it
+    /// Accept the loss. Without this option, only print the loss
     #[arg(long)]
     yes: bool,
     #[command(flatten)]

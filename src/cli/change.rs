@@ -23,8 +23,8 @@ pub(super) struct Change {
 }
 
 impl Change {
-    /// Sends a change with a body, created from the comment and the expected revision, and returns
-    /// the response.
+    /// Sends a change and returns the response. `body` creates the body of the request from the
+    /// comment and the expected revision.
     pub(super) async fn send<B: Serialize>(
         &self,
         method: &str,
@@ -36,7 +36,7 @@ impl Change {
         self.connection.send(method, &path, &body).await
     }
 
-    /// Sends a deletion, with the common options in its query, and returns the response.
+    /// Sends a deletion with the options in its query string, and returns the response.
     pub(super) async fn delete(&self, path: &str) -> Result<Value, ClientError> {
         let query = query(&[
             self.dry_run_parameter(),

@@ -1,5 +1,5 @@
-//! `slateberg checkpoint`: the checkpoints of a running server, or of the store itself while no
-//! server uses it.
+//! `slateberg checkpoint`: the checkpoints of a running server or, with `--offline`, of a store
+//! that no server uses.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -38,7 +38,7 @@ enum Command {
     /// List the checkpoints
     #[command(visible_alias = "ls")]
     List(List),
-    /// Delete a checkpoint. Data that only it references is garbage-collected
+    /// Delete a checkpoint. Data that nothing else needs is then garbage-collected
     #[command(visible_alias = "rm")]
     Delete(Delete),
 }
@@ -46,7 +46,8 @@ enum Command {
 /// The catalog to work on: a running server, or the store.
 #[derive(Debug, Args)]
 struct Target {
-    /// Open the store directly (no server may use it), instead of calling a running server
+    /// Open the catalog's storage directly instead of calling a running server. The server must be
+    /// stopped
     #[arg(long, conflicts_with_all = ["url", "api_key", "ca_cert", "client_cert"])]
     offline: bool,
     #[command(flatten)]
@@ -57,7 +58,7 @@ struct Target {
 
 #[derive(Debug, Args)]
 struct Create {
-    /// Name of the checkpoint [default: none, only an id]
+    /// Name of the checkpoint. Without a name, the checkpoint has only an ID
     name: Option<String>,
     /// Lifetime, such as 7d or 24h [default: unlimited]
     #[arg(long, value_name = "DURATION", value_parser = duration)]

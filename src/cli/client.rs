@@ -31,10 +31,10 @@ const CLIENT_CERT_HELP: &str =
 
 /// Timeout for connecting to the server.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Timeout for the next bytes from a connected server. Some requests test an object store before
-/// the response.
+/// Timeout for the next bytes from a connected server. For some requests, the server tests an
+/// object store before it responds.
 const READ_TIMEOUT: Duration = Duration::from_secs(120);
-/// Maximum number of characters printed of a response that is not JSON.
+/// Maximum number of printed characters of a response that is not JSON.
 const ERROR_TEXT_CHARS_MAX: usize = 200;
 
 /// The address of the server and the credentials for it.
@@ -76,9 +76,9 @@ pub(super) enum ClientError {
     Rejected {
         /// The HTTP status.
         status: u16,
-        /// The exception's name.
+        /// The type of the exception, such as `NoSuchTableException`.
         kind: String,
-        /// The exception's message.
+        /// The message of the exception.
         message: String,
         /// Advice; may be empty.
         hint: String,
@@ -139,7 +139,7 @@ impl ClientError {
     }
 }
 
-/// Returns the innermost reason of an error.
+/// Returns the message of the innermost source of an error.
 fn cause(error: &reqwest::Error) -> String {
     let mut innermost: &(dyn Error + 'static) = error;
     while let Some(source) = innermost.source() {
@@ -182,7 +182,7 @@ impl Connection {
         }
     }
 
-    /// Whether the option or the variable names a server.
+    /// Whether the option `--url` or its variable is set.
     pub(super) fn is_configured(&self) -> bool {
         self.url.is_some() || environment::server_url().is_some()
     }
@@ -212,8 +212,8 @@ impl Connection {
         client.build().map_err(|error| ClientError::Http(cause(&error)))
     }
 
-    /// Sends a request, with a JSON body unless `body` is null, and returns the body of the
-    /// response.
+    /// Sends a request and returns the body of the response. If `body` is null, the request has no
+    /// body.
     pub(super) async fn send(
         &self,
         method: &str,
@@ -247,7 +247,8 @@ impl Connection {
         })
     }
 
-    /// Returns the advice for a rejected credential.
+    /// Returns advice for a request that was rejected because of its credential. Returns an empty
+    /// string for all other requests.
     fn hint(&self, status: u16) -> String {
         let source = if self.api_key.is_some() { "--api-key" } else { environment::API_KEY };
         match (status, self.key().is_some()) {

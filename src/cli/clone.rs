@@ -15,16 +15,16 @@ use slateberg_runtime::dependencies::Dependencies;
 use slateberg_runtime::offline_writer::RestoreTarget;
 use slateberg_store::records::CloneOf;
 
-/// Clone the catalog without copying its data, for example to test a change. Both catalogs then
-/// change independently.
+/// Clone the catalog without copying its data, for example to test a change. Afterwards, the two
+/// catalogs are independent of each other.
 #[derive(Debug, Args)]
 pub struct CloneCommand {
     /// Data directory or state URL of the clone, in the same bucket or on the same machine
     #[arg(long, value_name = "DIR|URL")]
     to: String,
-    /// Checkpoint to clone: its name or id, or a time for the newest checkpoint up to then. Works
-    /// while a server runs. [default: the current state, only for a local directory that no server
-    /// uses]
+    /// Name or ID of the checkpoint to clone, or a time, which selects the newest checkpoint up to
+    /// that time. A server may be running. [default: the current state. This requires a local
+    /// directory that no server uses]
     #[arg(long, value_name = "CHECKPOINT|TIME")]
     checkpoint: Option<String>,
     #[command(flatten)]
@@ -34,7 +34,7 @@ pub struct CloneCommand {
 }
 
 impl CloneCommand {
-    /// Creates the clone and prints how to serve and how to delete it.
+    /// Creates the clone. Prints how to serve the clone and how to delete it.
     pub fn run(self) -> Outcome {
         self.common.run_offline(async |settings| {
             let selector = self.checkpoint.as_deref().map(RestoreTarget::parse);
@@ -55,7 +55,7 @@ impl CloneCommand {
 pub(super) fn describe_origin(clone: &CloneOf) -> String {
     let as_of = rfc3339::format(clone.as_of_ms);
     let checkpoint = clone.checkpoint.as_ref().map(|name| format!(", checkpoint {name}"));
-    format!("of {} as of {as_of}{}", clone.parent_url, checkpoint.unwrap_or_default())
+    format!("of {} at {as_of}{}", clone.parent_url, checkpoint.unwrap_or_default())
 }
 
 fn clone_json(cloned: &Cloned) -> serde_json::Value {

@@ -23,8 +23,7 @@ pub struct Config {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Check the settings files and environment variables that `serve` would use, without starting
-    /// the server
+    /// Check the settings files and environment variables that `serve` would use. Starts no server
     Check(ConfigArgs),
     /// Print every effective setting and its source. Secrets are hidden
     Show(ConfigArgs),

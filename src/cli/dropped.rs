@@ -12,7 +12,7 @@ use slateberg_management::dropped::{DroppedList, DroppedResource, UndropRequest,
 
 const PATH: &str = "/management/v1/dropped";
 
-/// List dropped tables and views, and delete them for good.
+/// List dropped tables and views, or delete them for good.
 #[derive(Debug, Args)]
 pub struct Dropped {
     #[command(subcommand)]
@@ -21,10 +21,11 @@ pub struct Dropped {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// List the dropped tables and views that you may restore, the newest first
+    /// List the dropped tables and views that you may restore, the last dropped one first
     #[command(visible_alias = "ls")]
     List(List),
-    /// End the retention of a dropped table or view now. It cannot be restored afterwards
+    /// Delete a dropped table or view now, before its retention ends. It cannot be restored
+    /// afterwards
     Delete(Delete),
 }
 
@@ -38,7 +39,7 @@ struct List {
 struct Delete {
     /// ID of the dropped table or view, as `list` prints it
     id: String,
-    /// Delete its files, too
+    /// Also delete the files of the table
     #[arg(long)]
     purge: bool,
     #[command(flatten)]
@@ -48,12 +49,14 @@ struct Delete {
 /// Restore a dropped table or view.
 #[derive(Debug, Args)]
 pub struct Undrop {
-    /// Name that it had, as table:WAREHOUSE/LEVEL.../NAME or view:WAREHOUSE/LEVEL.../NAME
+    /// Former name of the table or view, as table:WAREHOUSE/LEVEL.../NAME or
+    /// view:WAREHOUSE/LEVEL.../NAME
     resource: String,
-    /// ID of the table or view, if several of that name were dropped [default: the newest]
+    /// ID of the table or view, if several with this name were dropped [default: the one that was
+    /// dropped last]
     #[arg(long)]
     id: Option<Uuid>,
-    /// New name in the same warehouse, in the same notation
+    /// New name in the same warehouse, written like RESOURCE [default: the former name]
     #[arg(long = "as", value_name = "RESOURCE")]
     new_name: Option<String>,
     #[command(flatten)]

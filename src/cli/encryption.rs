@@ -24,7 +24,8 @@ enum Command {
     Status(StatusArgs),
     /// Encrypt new data with a new data key. Existing data stays readable
     Rotate(StatusArgs),
-    /// Wrap all data keys again, with the wrapping key in the settings or with another one
+    /// Encrypt (wrap) all data keys again, with the wrapping key in the server's settings or
+    /// another one
     Rewrap(Rewrap),
 }
 
@@ -36,8 +37,8 @@ struct StatusArgs {
 
 #[derive(Debug, Args)]
 struct Rewrap {
-    /// Name of the wrapping key in the KMS, such as an ARN [default: the one in the server's
-    /// settings]
+    /// Name of the wrapping key in the KMS, such as an ARN [default: the wrapping key in the
+    /// server's settings]
     #[arg(long, value_name = "KEY")]
     wrapping_key: Option<String>,
     #[command(flatten)]

@@ -16,8 +16,7 @@ use slateberg_runtime::offline_writer::OfflineError;
 use slateberg_store as store;
 use slateberg_store::fsck::Report;
 
-/// Exit codes of failures. The values are those of `sysexits.h` where that header defines a
-/// suitable one.
+/// Exit codes of failures. If `sysexits.h` defines a suitable code, it is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Exit {
     /// Any other failure.

@@ -1,5 +1,5 @@
-//! `slateberg fsck`: checks all files and records of a catalog. The exit code is 0 if all are
-//! sound, and 65 if some are damaged.
+//! `slateberg fsck`: checks all files and records of a catalog. The exit code is 0 if all of them
+//! are sound, and 65 if some are damaged.
 
 use std::process::ExitCode;
 
@@ -15,7 +15,7 @@ use super::progress::progress;
 use slateberg_runtime::dependencies::Dependencies;
 use slateberg_runtime::fsck::{FsckReport, fsck};
 
-/// Check every file and record of a catalog, without writing, while no server runs on it.
+/// Check all files and records of a catalog for damage. Writes nothing. The server must be stopped.
 #[derive(Debug, Args)]
 pub struct Fsck {
     #[command(flatten)]

@@ -33,8 +33,8 @@ pub struct Grant {
 /// Revoke a grant.
 #[derive(Debug, Args)]
 pub struct Revoke {
-    /// Privilege to revoke: read, write, own, browse, or the id of a policy template; or the id of
-    /// a grant
+    /// With --from and --on, the privilege to revoke: read, write, own, browse or the id of a
+    /// policy template. Otherwise, the id of the grant
     #[arg(value_name = "TEMPLATE|ID")]
     grant: String,
     /// Grantee: user:ID, service-account:ID, role:NAME or group:NAME
@@ -54,7 +54,7 @@ pub struct Grants {
     /// Only grants to this grantee
     #[arg(long, value_name = "GRANTEE")]
     to: Option<String>,
-    /// Only grants on this resource itself, not above or below it
+    /// Only grants on this resource itself, not those on resources above or below it
     #[arg(long, value_name = "RESOURCE")]
     on: Option<String>,
     #[command(flatten)]

@@ -1,4 +1,5 @@
-//! The help of the program: subcommands in groups, examples, exit codes and the long version.
+//! The help of the program: groups of subcommands, examples and exit codes. Also defines the long
+//! version text.
 
 use std::ffi::OsString;
 
@@ -38,10 +39,10 @@ const GROUPS: [(&str, &[&str]); 6] = [
         &["key", "grant", "revoke", "grants", "policy"],
     ),
     (
-        "Data protection, directly on the state (checkpoint: through a running server)",
+        "Data protection, directly on the catalog's storage (only checkpoint calls a running server)",
         &["checkpoint", "restore", "clone", "export", "import"],
     ),
-    ("Diagnostics, directly on the state", &["doctor", "fsck", "store"]),
+    ("Diagnostics, without calling a server", &["doctor", "fsck", "store"]),
     ("Other", &["completions", "man"]),
 ];
 
@@ -82,8 +83,8 @@ pub(super) fn command() -> Command {
         .long_version(version)
 }
 
-/// Lists the subcommands under the headings of their groups. Subcommands without a group are in the
-/// last one.
+/// Lists the subcommands under the headings of their groups. The last group also contains all
+/// subcommands that no group names.
 fn groups(command: &Command) -> String {
     let styles = command.get_styles();
     let (heading, literal) = (styles.get_header(), styles.get_literal());
@@ -130,7 +131,7 @@ fn section(path: &str) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    /// Collects the paths of all subcommands that have no subcommands of their own.
+    /// Collects the paths of all subcommands that have no further subcommands.
     fn leaf_paths(command: &Command, path: &str, found: &mut Vec<String>) {
         for subcommand in command.get_subcommands() {
             let path = format!("{path} {}", subcommand.get_name()).trim_start().to_owned();

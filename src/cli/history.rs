@@ -16,7 +16,8 @@ const PATH: &str = "/management/v1/history";
 #[derive(Debug, Args)]
 pub struct History {
     /// Resource, as table:WAREHOUSE/LEVEL.../NAME, view:..., namespace:WAREHOUSE/LEVEL... or
-    /// warehouse:NAME, which includes everything in it [default: the whole catalog]
+    /// warehouse:NAME. For a warehouse, also shows the changes of everything in it [default: the
+    /// whole catalog]
     resource: Option<String>,
     /// Show only changes of the namespace, table or view with this ID, for example of a dropped
     /// table
@@ -25,7 +26,8 @@ pub struct History {
     /// Maximum number of changes
     #[arg(long, value_name = "NUMBER", default_value_t = 50)]
     limit: u32,
-    /// Show only changes with a smaller number; the last line of a page has the number
+    /// Show only changes before change NUMBER. If there are more changes, the last line of the
+    /// output contains the NUMBER to continue with
     #[arg(long, value_name = "NUMBER")]
     before: Option<u64>,
     #[command(flatten)]

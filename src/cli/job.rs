@@ -30,14 +30,14 @@ enum Command {
     /// List the jobs that you may see, unfinished ones first
     #[command(visible_alias = "ls")]
     List(List),
-    /// Show a job, and the files that a dry run found
+    /// Show a job. If `remove-orphans` ran without --delete, also show the files that it found
     Show(JobArgs),
-    /// Find files at a table's location that no metadata references; --delete deletes them
+    /// Find the orphan files of a table, which no metadata references. With --delete, delete them
     RemoveOrphans(RemoveOrphans),
     /// List the snapshots of a table whose retention has ended; --delete removes them, and the files
     /// that only they need
     ExpireSnapshots(ExpireSnapshots),
-    /// Cancel a job. Files already deleted stay deleted
+    /// Cancel a job. It does not restore files that it has already deleted
     Cancel(JobArgs),
 }
 
@@ -63,7 +63,7 @@ struct RemoveOrphans {
     /// Delete the files instead of listing them
     #[arg(long)]
     delete: bool,
-    /// Keep files younger than this, such as 7d or 24h [default: the server's setting]
+    /// Skip files that are younger than this, such as 7d or 24h [default: the server's setting]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     older_than: Option<Duration>,
     #[arg(long, hide = true, conflicts_with = "older_than", value_parser = seconds)]

@@ -32,19 +32,20 @@ pub struct Key {
 enum Command {
     /// Create a key and print it (shown once)
     Create(Create),
-    /// Print a new key for `authn.bootstrap_key`, the admin key of a first start
+    /// Generate and print an admin key for the setting `authn.bootstrap_key`, which the first start
+    /// on a new store uses
     Generate,
     /// List the keys, without their secrets
     #[command(visible_alias = "ls")]
     List(List),
-    /// Revoke a key: the server rejects it from the next request on
+    /// Revoke a key. The server rejects all further requests with it
     #[command(visible_aliases = ["rm", "delete"])]
     Revoke(Revoke),
 }
 
 #[derive(Debug, Args)]
 struct Create {
-    /// Display name
+    /// Display name of the key
     name: String,
     /// Role of the key, such as admin, writer, reader or auditor. Repeatable
     #[arg(long = "role", value_name = "ROLE")]
@@ -72,10 +73,10 @@ struct List {
 
 #[derive(Debug, Args)]
 struct Revoke {
-    /// Id of the key, or its name if no other valid key has the same name
+    /// ID of the key, or its name if no other valid key has the same name
     #[arg(value_name = "ID|NAME")]
     key: String,
-    /// Revoke the key even if it is the last one that is allowed to manage API keys
+    /// Revoke the key even if it is the last one that may manage API keys
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -194,7 +195,7 @@ impl Revoke {
     }
 }
 
-/// Returns the end of a lifetime that begins now.
+/// Returns the time at which a lifetime that begins now ends.
 fn expiry(lifetime: Duration, now_ms: i64) -> Result<i64, ClientError> {
     let ms = i64::try_from(lifetime.as_millis()).ok().and_then(|ms| now_ms.checked_add(ms));
     ms.ok_or_else(|| ClientError::Input("--expires-in: the duration is too long".to_owned()))

@@ -11,7 +11,7 @@ use super::client::{ClientError, Connection, encoded, parse, query};
 use super::exit::Outcome;
 use super::output::{Output, json_text, table};
 
-/// Names per requested page.
+/// Number of names to request per page.
 const PAGE: &str = "1000";
 /// The separator of namespace levels in paths, unless the server configures another one.
 const SEPARATOR: &str = "%1F";

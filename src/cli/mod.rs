@@ -58,7 +58,7 @@ pub struct Cli {
 enum Command {
     /// Serve the catalog over HTTP
     Serve(serve::Serve),
-    /// Check every record of a catalog for damage, while no server uses it
+    /// Check all files and records of a catalog for damage. The server must be stopped
     Fsck(fsck::Fsck),
     /// Validate or print the effective settings
     Config(config::Config),
@@ -72,11 +72,12 @@ enum Command {
     Clone(clone::CloneCommand),
     /// Write the catalog to a file of JSON lines
     Export(transfer::Export),
-    /// Read an export into an empty catalog, while no server uses it
+    /// Load an exported file into an empty catalog. The server must be stopped
     Import(transfer::Import),
-    /// Register the tables and views of another catalog, or of a directory
+    /// Register the tables and views of another catalog or of a directory
     Migrate(Box<migrate::Migrate>),
-    /// Test an object store, or accept the loss of changes in a damaged journal
+    /// Test an object store, or let a server start although its local write-ahead log has lost
+    /// changes
     Store(store::Store),
     /// List namespaces, tables and views
     Ls(ls::Ls),
@@ -90,7 +91,7 @@ enum Command {
     Rollback(rollback::Rollback),
     /// Restore a dropped table or view
     Undrop(dropped::Undrop),
-    /// List dropped tables and views, and delete them for good
+    /// List dropped tables and views, or delete them for good
     Dropped(dropped::Dropped),
     /// Protect a warehouse, namespace, table or view against drop, purge, unregister and rename
     Protect(protect::Protect),

@@ -19,18 +19,18 @@ pub(super) enum Output {
     Json,
 }
 
-/// Writes to standard output. A reader may close it early without failing the command.
+/// Writes to standard output. The command does not fail if the reader closes standard output early.
 pub(super) fn print(text: &str) {
     let mut out = io::stdout();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-/// Prints JSON, with RFC 3339 times beside those in milliseconds.
+/// Prints JSON. Adds an RFC 3339 time beside each time in milliseconds.
 pub(super) fn print_json(value: &Value) {
     print(&json_text(value));
 }
 
-/// Formats JSON, with RFC 3339 times beside those in milliseconds.
+/// Formats JSON. Adds an RFC 3339 time beside each time in milliseconds.
 pub(super) fn json_text(value: &Value) -> String {
     let mut value = value.clone();
     add_times(&mut value);
@@ -94,8 +94,8 @@ pub(super) fn table<const N: usize>(headings: [&str; N], rows: &[[String; N]]) -
     std::iter::once(line(headings)).chain(rows).collect()
 }
 
-/// Number of characters of an id that are shown beside a name. Ids that were created in the same
-/// minute share the first 8.
+/// Number of characters of an id that are printed beside a name. Ids that were created in the same
+/// minute may have the same first 8 characters.
 const SHORT_ID_CHARS: usize = 13;
 
 /// Formats a principal with its name, if the server returned one, such as `bootstrap

@@ -1,5 +1,5 @@
-//! Progress of long commands on standard error: a line that is redrawn on a terminal, or else a new
-//! line every few seconds.
+//! Progress of long commands on standard error. On a terminal, one line is redrawn. Otherwise, a
+//! new line is printed every few seconds.
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
@@ -16,7 +16,7 @@ use slateberg_base::progress::{Progress, ProgressSink};
 
 /// Interval between redraws on a terminal.
 const DRAW_INTERVAL: Duration = Duration::from_millis(200);
-/// Interval between lines without a terminal.
+/// Interval between lines if standard error is not a terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Creates a progress display on standard error.
@@ -88,7 +88,8 @@ impl ProgressSink for TerminalProgress {
     }
 }
 
-/// Returns the style of the line on a terminal. It shows the same text as [`print_lines`].
+/// Returns the style of the line on a terminal. The line contains the same text as a line of
+/// [`print_lines`].
 fn style(failed: Arc<AtomicU64>) -> ProgressStyle {
     let status = move |state: &ProgressState, out: &mut dyn std::fmt::Write| {
         let status = progress_text(&ProgressSnapshot {
@@ -106,8 +107,8 @@ fn style(failed: Arc<AtomicU64>) -> ProgressStyle {
     style.unwrap_or_else(|_| ProgressStyle::default_bar()).with_key("status", status)
 }
 
-/// Prints a line at intervals until the sender is dropped. Returns `None` if the thread cannot be
-/// started; the work continues without lines.
+/// Prints a line at intervals until the returned sender is dropped. Returns `None` if the thread
+/// cannot be started; the work then continues without lines.
 fn print_lines(bar: ProgressBar, failed: Arc<AtomicU64>) -> Option<mpsc::Sender<()>> {
     let (stop, stopped) = mpsc::channel::<()>();
     let print = move || {

@@ -27,7 +27,8 @@ pub struct Protect {
 /// Lift a protection.
 #[derive(Debug, Args)]
 pub struct Unprotect {
-    /// Resource, in the same notation
+    /// Resource, as table:WAREHOUSE/LEVEL.../NAME, view:..., namespace:WAREHOUSE/LEVEL... or
+    /// warehouse:NAME
     resource: String,
     #[command(flatten)]
     connection: Connection,
@@ -72,7 +73,7 @@ impl Unprotect {
             connection.send("DELETE", &path, &Value::Null).await?;
             Ok(match connection.output {
                 Output::Json => json_text(&json!({ "unprotected": resource })),
-                Output::Table => format!("{resource} is not protected anymore\n"),
+                Output::Table => format!("{resource} is no longer protected\n"),
             })
         })
     }

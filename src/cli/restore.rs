@@ -24,12 +24,12 @@ use slateberg_store::restore::{Counts, Object, Objects, RestoreSummary};
 /// Maximum number of objects per kind of change in the printed table. JSON contains all objects.
 const NAMES_MAX: usize = 50;
 
-/// Restore the catalog to a checkpoint. Without --yes, only print the changes, which works while a
-/// server runs.
+/// Restore the catalog to a checkpoint. Without --yes, only print the changes; a server may then be
+/// running.
 #[derive(Debug, Args)]
 pub struct Restore {
-    /// Checkpoint (name or id), or a time such as 2026-11-22T05:04:21Z for the newest checkpoint up
-    /// to then
+    /// Name or ID of a checkpoint, or a time such as 2026-11-22T05:04:21Z, which selects the newest
+    /// checkpoint up to that time
     #[arg(long, value_name = "CHECKPOINT|TIME")]
     to: String,
     /// Apply the changes instead of only printing them. The server must be stopped
@@ -53,8 +53,8 @@ impl Restore {
         if self.yes {
             check_unused(settings)?;
         }
-        // Opening a store in a bucket fences its server. Therefore look for the checkpoint first,
-        // and report a missing one.
+        // Opening a store in a bucket fences its server. Therefore, find the checkpoint before
+        // that, and fail if it does not exist.
         let (to, summary) =
             preview(settings, &Dependencies::default(), &selector, &progress).await?;
         if !self.yes {

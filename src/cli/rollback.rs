@@ -1,4 +1,5 @@
-//! `slateberg rollback`: sets a branch of a table back to an earlier snapshot, with a commit.
+//! `slateberg rollback`: commits a change that sets a branch of a table back to an earlier
+//! snapshot.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +20,8 @@ pub struct Rollback {
     /// Table, as WAREHOUSE/LEVEL.../NAME
     #[arg(value_name = "TABLE")]
     name: String,
-    /// ID of a snapshot, or a time such as 2026-11-22T03:00:00Z: the last snapshot at that time
+    /// ID of a snapshot, or a time such as 2026-11-22T03:00:00Z, which selects the newest snapshot
+    /// that existed at that time
     #[arg(long, value_name = "SNAPSHOT|TIME", value_parser = goal)]
     to: Goal,
     /// Branch to roll back
@@ -32,11 +34,11 @@ pub struct Rollback {
     connection: Connection,
 }
 
-/// The state to return to.
+/// The snapshot to return to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Goal {
     Snapshot(i64),
-    /// The last snapshot at this time, in milliseconds since the Unix epoch.
+    /// The newest snapshot that existed at this time, in milliseconds since the Unix epoch.
     Time(i64),
 }
 
@@ -82,7 +84,8 @@ impl Metadata {
         self.snapshots.iter().find(|snapshot| snapshot.snapshot_id == id)
     }
 
-    /// Returns the snapshots of a branch, the newest first. Expired ones are missing.
+    /// Returns the snapshots of a branch, the newest first. Stops at the first snapshot that has
+    /// expired.
     fn history(&self, head: i64) -> Vec<&Snapshot> {
         let mut history: Vec<&Snapshot> = Vec::new();
         let mut next = self.snapshot(head);

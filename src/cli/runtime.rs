@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-/// Maximum number of threads for blocking calls, nearly all of which access local files. Each
-/// thread keeps a heap of its own: with Tokio's limit of 512, a hundred writers to a local
-/// directory leave 190 threads behind, which hold 100 MiB.
+/// Maximum number of threads for blocking calls. Nearly all such calls access local files. Each
+/// thread keeps its own heap: with Tokio's limit of 512, a hundred writers to a local directory
+/// leave 190 threads, which hold 100 MiB.
 const BLOCKING_THREADS_MAX: usize = 32;
 /// Time for which an idle thread waits for its next call. A thread that ends frees its heap.
 const BLOCKING_THREAD_IDLE_MAX: Duration = Duration::from_secs(2);

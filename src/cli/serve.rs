@@ -39,7 +39,7 @@ pub struct Serve {
     /// Allow --insecure-no-auth on an address that other machines can reach. Dangerous
     #[arg(long, requires = "insecure_no_auth")]
     insecure_no_auth_on_public_address: bool,
-    /// Create another admin key and print it, in case all others are lost
+    /// Create and print a new admin key. For use when all admin keys are lost
     #[arg(long)]
     new_admin_key: bool,
     #[command(flatten)]
@@ -99,8 +99,8 @@ impl Serve {
     }
 }
 
-/// Runs `work` until a stop signal arrives. Work that completes shortly after the signal still
-/// counts, because a first start has an admin key to print.
+/// Runs `work` until a stop signal arrives. If the work completes shortly after the signal, its
+/// result is still returned: the first start must print its admin key.
 async fn until_stopped<T>(signals: &mut StopSignals, work: impl Future<Output = T>) -> Option<T> {
     let mut work = pin!(work);
     tokio::select! {
@@ -111,13 +111,14 @@ async fn until_stopped<T>(signals: &mut StopSignals, work: impl Future<Output = 
 }
 
 async fn serve(settings: Settings, dependencies: Dependencies, traces: Option<Traces>) -> Outcome {
-    // Raise the limit before any file is opened: connections and the store share it.
+    // Raise the limit before any file is opened: it limits connections and files of the store
+    // together.
     match descriptors::raise_limit() {
         Ok(()) => tracing::debug!(open_files_max = descriptors::limit(), "limit of open files"),
         Err(error) => tracing::warn!(%error, "cannot raise the limit of open files"),
     }
-    // Handle stop signals from here on, because the start may take long, for example to wait for
-    // its bucket or to replay a long log.
+    // Handle stop signals during the start, too. It may take long, for example because it waits for
+    // its bucket or replays a long log.
     let mut signals = StopSignals::listen();
     let bound = run::bind(&settings).await?;
     let Some(opened) = until_stopped(&mut signals, App::build(settings, dependencies)).await else {

@@ -13,15 +13,15 @@ use slateberg_runtime::dependencies::Dependencies;
 pub(super) struct SettingsCheck {
     /// The settings as read.
     pub(super) read: LoadedSettings,
-    /// All problems, each with its position in a file or variable.
+    /// All problems, each with the position in a file or the variable that it concerns.
     pub(super) problems: Vec<Problem>,
     /// The result of the validation, with the effective configuration.
     pub(super) findings: Findings,
 }
 
 impl SettingsCheck {
-    /// Reads settings, applies the changes of flags, and validates the result. Must be called in a
-    /// Tokio runtime, because some object store clients require one.
+    /// Reads settings, applies the changes by command line options, and validates the result. Must
+    /// be called in a Tokio runtime, because some object store clients require one.
     pub(super) fn new(
         sources: &Sources,
         change: impl FnOnce(&mut Settings),
@@ -32,8 +32,8 @@ impl SettingsCheck {
         let mut findings = check(&read.settings, dependencies);
         let mut problems = read.problems.clone();
         for invalid in std::mem::take(&mut findings.problems) {
-            // A value that could not be read has its default, so that validating it would report
-            // nothing useful.
+            // A value that could not be read was replaced with its default. Validating the default
+            // would report nothing useful.
             if read.problems.iter().all(|problem| problem.key != invalid.key) {
                 problems.push(read.problem(invalid));
             }
@@ -83,8 +83,8 @@ impl SettingsCheck {
         }
     }
 
-    /// Returns the exit code for a start with these settings. If only files that the settings name
-    /// are invalid, a retry can succeed.
+    /// Returns the exit code for a start with these settings. If the settings are valid and only a
+    /// file that they name is invalid, a retry can succeed.
     pub(super) fn exit(&self) -> Exit {
         let is_of_settings = !self.read.problems.is_empty() || self.findings.is_of_settings;
         if is_of_settings { Exit::Settings } else { Exit::Failed }
@@ -99,7 +99,7 @@ fn problem_json(problem: &Problem) -> Value {
     value
 }
 
-/// Adds the location of a setting to its JSON.
+/// Adds the source of a setting to its JSON.
 pub(super) fn add_source(value: &mut Value, source: &SettingSource) {
     match source {
         SettingSource::Default => {}

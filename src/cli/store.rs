@@ -23,13 +23,13 @@ use slateberg_runtime::dependencies::Dependencies;
 use slateberg_runtime::error::BuildError;
 use slateberg_runtime::state;
 
-/// Timeouts of the probe and of one put of a race.
+/// Timeouts: of the probe, and of one put in a race of writers.
 const PROBE_MAX: Duration = Duration::from_secs(30);
 const PUT_MAX: Duration = Duration::from_secs(30);
-/// Maximum number of printed findings per store.
+/// Maximum number of findings printed for one store.
 const PRINTED_MAX: usize = 10;
 
-/// Test an object store, or accept the loss of changes in a damaged journal.
+/// Test an object store, or let a server start although its local write-ahead log has lost changes.
 #[derive(Debug, Args)]
 pub struct Store {
     #[command(subcommand)]
@@ -38,17 +38,18 @@ pub struct Store {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Let many writers create the same objects, and check that exactly one wins each time
+    /// Let many writers create and replace the same objects at the same time, and check that
+    /// exactly one wins each time
     Check(Check),
-    /// Accept that acknowledged changes at the end of the journal are lost, so that the server
-    /// starts again
+    /// Let a server start although acknowledged changes at the end of its local write-ahead log are
+    /// lost
     AcceptLoss(AcceptLoss),
 }
 
 #[derive(Debug, Args)]
 struct Check {
-    /// URL of an unused path, below which the check writes [default: the object stores of the state
-    /// and of its write-ahead log]
+    /// URL of an unused path, below which the check writes its objects [default: the object stores
+    /// of the state and of its write-ahead log]
     url: Option<String>,
     /// Option of the URL's object store, such as `aws_endpoint=http://127.0.0.1:9000`
     #[arg(long = "option", value_name = "KEY=VALUE", value_parser = key_value, requires = "url")]

@@ -15,7 +15,7 @@ use slateberg_base::rfc3339;
 
 /// Number of snapshots in the output.
 const SNAPSHOTS_SHOWN: usize = 10;
-/// Keys of a snapshot's summary with which engines identify the writer.
+/// Keys in the summary of a snapshot under which engines record the writer.
 const WRITERS: [&str; 8] = [
     "engine-name",
     "engine-version",
@@ -111,7 +111,7 @@ struct Snapshot {
     summary: BTreeMap<String, String>,
 }
 
-/// The numbers of a snapshot's summary; `None` if its writer did not record them.
+/// The numbers in the summary of a snapshot. `None` if the writer did not record them.
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
 struct SnapshotWrite {
@@ -200,7 +200,7 @@ impl LoadResponse {
     fn json(&self, name: &str) -> Value {
         let metadata = &self.metadata;
         let current = metadata.current();
-        // A table without snapshots is empty, so that its totals are known to be 0.
+        // A table without snapshots is empty, so its totals are 0.
         let total = |of: fn(&SnapshotWrite) -> Option<u64>| current.as_ref().map_or(Some(0), of);
         json!({
             "name": name,
@@ -287,7 +287,7 @@ impl LoadResponse {
 }
 
 impl SnapshotWrite {
-    /// Formats the writer, as far as the snapshot's summary names it.
+    /// Formats the entries of the snapshot's summary that identify the writer.
     fn writer_text(&self) -> String {
         let pairs = self.writer.iter().map(|(name, value)| format!("{name}={value}"));
         match pairs.collect::<Vec<_>>().join(", ") {

@@ -24,10 +24,10 @@ use slateberg_store::fsck::Report;
 /// Write the catalog to a file of JSON lines, without secrets.
 #[derive(Debug, Args)]
 pub struct Export {
-    /// File to write, which must not exist; `-` for standard output
+    /// File to create, which must not exist. `-` writes to standard output
     file: PathBuf,
-    /// Checkpoint to export: its name or id, or a time for the newest checkpoint up to then. Works
-    /// while a server runs. [default: the current state; the server must be stopped]
+    /// Name or ID of the checkpoint to export, or a time, which selects the newest checkpoint up to
+    /// that time. A server may be running. [default: the current state. The server must be stopped]
     #[arg(long, value_name = "CHECKPOINT|TIME")]
     checkpoint: Option<String>,
     #[command(flatten)]
@@ -36,7 +36,7 @@ pub struct Export {
     output: Output,
 }
 
-/// Read an export into an empty catalog, while no server uses it.
+/// Load an exported file into an empty catalog. The server must be stopped.
 #[derive(Debug, Args)]
 pub struct Import {
     /// File that `export` has written
@@ -69,7 +69,7 @@ impl Export {
         let (dependencies, selector) = (Dependencies::default(), selector.as_ref());
         if self.file.as_os_str() == "-" {
             let mut out = BufWriter::new(io::stdout());
-            // Progress would mix with the lines on the same terminal.
+            // On a terminal, the progress would be mixed up with the exported lines.
             let progress =
                 if io::stdout().is_terminal() { Progress::default() } else { progress() };
             return export_lines(settings, &dependencies, selector, &mut out, &progress).await;
@@ -88,7 +88,8 @@ impl Export {
         };
         let written = written.await;
         if written.is_err() {
-            // Delete an incomplete export: it is useless, and it would make a retry fail.
+            // Delete an incomplete export: it is useless, and a retry would fail because the file
+            // exists.
             std::fs::remove_file(&self.file).map_err(failed)?;
         }
         written

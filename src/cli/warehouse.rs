@@ -35,11 +35,11 @@ enum Command {
     List(List),
     /// Show a warehouse
     Show(Show),
-    /// Create a warehouse (its location is tested first)
+    /// Create a warehouse. The server first tests whether it can use the location
     Create(Create),
     /// Change a warehouse that was created at run time. Omitted options keep their values
     ///
-    /// If a repeatable option is given, its values replace all current ones.
+    /// The given values of a repeatable option replace all its current values.
     Update(Update),
     /// Delete an empty warehouse that was created at run time. Its files stay
     #[command(visible_alias = "rm")]
@@ -93,30 +93,32 @@ struct Delete {
     connection: Connection,
 }
 
-/// The settings of a warehouse. An update replaces all values of a repeatable option.
+/// The settings of a warehouse. The values of a repeatable option replace all its current values.
 #[derive(Debug, Args)]
 struct Settings {
-    /// Further URL below which tables may be located. Repeatable; an update replaces all of them
+    /// Further URL below which tables may be located. Repeatable
     #[arg(long = "allowed-location", value_name = "URL")]
     allowed_locations: Vec<String>,
-    /// Option of the object store, such as aws_region=eu-central-1. Not a secret. Repeatable
+    /// Option of the object store, such as aws_region=eu-central-1. Secrets are rejected: use
+    /// --credentials. Repeatable
     #[arg(long = "option", value_name = "KEY=VALUE", value_parser = key_value)]
     options: Vec<(String, String)>,
-    /// Name of the section [credentials.NAME] in the server's settings with the credentials for the
-    /// warehouse's object store
+    /// Credentials for the object store of the warehouse: the NAME of a section [credentials.NAME]
+    /// in the server's settings
     #[arg(long, value_name = "NAME")]
     credentials: Option<String>,
-    /// Access-delegation mode for clients. Repeatable, the preferred mode first
+    /// Way in which clients get access to files (access-delegation mode). Repeatable: name the
+    /// preferred mode first
     #[arg(long = "delegation", value_name = "MODE", value_parser = delegation_mode())]
     delegation: Vec<DelegationMode>,
-    /// AWS role that the server assumes for credentials that are limited to one table, as
+    /// AWS role that the server assumes to get credentials for a single table, as
     /// `arn:aws:iam::ACCOUNT:role/NAME`
     #[arg(long, value_name = "ARN")]
     role_arn: Option<String>,
     /// External ID that the role's trust policy requires
     #[arg(long, value_name = "TEXT")]
     external_id: Option<String>,
-    /// URL of the STS service [default: that of AWS]
+    /// URL of the STS service [default: the STS of AWS]
     #[arg(long, value_name = "URL")]
     sts_endpoint: Option<String>,
     /// Lifetime of vended credentials, such as 1h
@@ -124,10 +126,10 @@ struct Settings {
     credentials_lifetime: Option<Duration>,
     #[arg(long, hide = true, conflicts_with = "credentials_lifetime", value_parser = seconds)]
     credentials_seconds: Option<Duration>,
-    /// Default for clients in the response of GET /v1/config. Repeatable
+    /// Client property that GET /v1/config returns as a default. Repeatable
     #[arg(long = "client-default", value_name = "KEY=VALUE", value_parser = key_value)]
     client_defaults: Vec<(String, String)>,
-    /// Override for clients in the response of GET /v1/config. Repeatable
+    /// Client property that GET /v1/config returns as an override. Repeatable
     #[arg(long = "client-override", value_name = "KEY=VALUE", value_parser = key_value)]
     client_overrides: Vec<(String, String)>,
 }
@@ -141,7 +143,7 @@ fn delegation_mode() -> impl TypedValueParser<Value = DelegationMode> {
 }
 
 impl Settings {
-    /// Sets the given options in a request.
+    /// Sets the options that were given in a request.
     fn apply_to(
         self,
         storage: &mut StorageRequest,
@@ -298,7 +300,7 @@ impl Update {
                 "the warehouse {name} cannot be changed with this credential, which cannot read its storage settings"
             )));
         };
-        // The server rejects the update if another client changes the warehouse in between.
+        // The server rejects the update if another client changes the warehouse before it arrives.
         let mut request = UpdateWarehouseRequest {
             storage: details.storage.into(),
             client_defaults: Some(current.client_defaults),

@@ -23,23 +23,24 @@ const RETRY_DELAY_MAX: Duration = Duration::from_secs(30);
 
 /// Print changes as they happen, until interrupted.
 ///
-/// If the server is unreachable, the command retries, and then continues without a gap. It fails if
-/// changes were removed from the change log meanwhile, or if the catalog was restored.
+/// If the server becomes unreachable, the command retries, and then continues without a gap. It
+/// fails if the next changes were removed from the change log before it could read them, or if the
+/// catalog was restored.
 #[derive(Debug, Args)]
 pub struct Watch {
     /// Resource, as table:WAREHOUSE/LEVEL.../NAME, view:..., namespace:WAREHOUSE/LEVEL... or
-    /// warehouse:NAME, the last two with everything in them. It need not exist yet [default: the
-    /// whole catalog]
+    /// warehouse:NAME. A namespace or warehouse includes everything in it. A table, view or
+    /// namespace need not exist yet [default: the whole catalog]
     resource: Option<String>,
-    /// Print only events of this type, such as table.committed, or table for all types of tables.
-    /// Can be repeated
+    /// Print only events of this type, such as table.committed. The type `table` selects all events
+    /// of tables. Repeatable
     #[arg(long = "type", value_name = "TYPE")]
     types: Vec<String>,
-    /// Begin after this position of an earlier event (`position` in the JSON output), or at the
-    /// oldest change in the log: oldest [default: now]
+    /// Print the events after this POSITION, which is the `position` of an earlier event in the
+    /// JSON output. `oldest` prints all changes in the change log [default: only new events]
     #[arg(long, value_name = "POSITION")]
     after: Option<String>,
-    /// Exit when there are no more events, instead of waiting for new ones
+    /// Exit after the last event instead of waiting for new ones
     #[arg(long)]
     no_wait: bool,
     #[command(flatten)]
@@ -59,7 +60,7 @@ impl Watch {
         let mut backoff = Backoff::new(RETRY_DELAY_MIN, RETRY_DELAY_MAX);
         loop {
             let response = match self.poll(after.as_deref()).await {
-                // An address that has never responded is probably wrong.
+                // If the server has never responded, its address is probably wrong.
                 Err(ClientError::Unreachable(reason)) if is_reached && !self.no_wait => {
                     print_warnings(&[format!("{reason}. Retrying")]);
                     backoff.wait().await;
@@ -122,7 +123,7 @@ fn text(event: &WatchEvent) -> String {
         details.push(format!("by {principal}"));
     }
     if event.event_type == "resync" {
-        details.push("what you may see has changed: list the resources again".to_owned());
+        details.push("the resources that you may see may have changed: list them again".to_owned());
     }
     let (at, details) = (time(event.at_ms), details.join(" "));
     let line = format!("{at:20}  {:20}  {name}  {details}", event.event_type);

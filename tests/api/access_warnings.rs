@@ -1,4 +1,5 @@
-//! Keys and grants without effect: the warnings in responses, and names in place of ids.
+//! Responses warn about keys and grants that have no effect. Requests can name an API key instead
+//! of giving its id.
 
 use serde_json::{Value, json};
 use slateberg_config::Settings;
@@ -30,7 +31,7 @@ async fn a_key_with_a_role_that_no_policy_mentions_is_created_with_a_warning() {
     assert_eq!(warnings(&created.body), [expected]);
     let created = app.post(KEYS, json!({ "name": "eve", "roles": ["writer"] })).await.expect(201);
     assert!(warnings(&created.body).is_empty());
-    // A role that a grant mentions is known.
+    // There is no warning about a role that a grant mentions.
     app.post(GRANTS, grant_to("role:analysts")).await.expect(201);
     let created = app.post(KEYS, json!({ "name": "dan", "roles": ["analysts"] })).await.expect(201);
     assert!(warnings(&created.body).is_empty());
@@ -75,7 +76,7 @@ async fn a_grant_to_the_name_of_two_keys_is_rejected_with_their_ids() {
         response.message(),
         format!("2 API keys have the name 'dashboard'. Write the id of one: {first}, {second}")
     );
-    // Only one of the two remains a candidate.
+    // After the revocation of the first key, the name is no longer ambiguous.
     app.delete(&format!("{KEYS}/{first}")).await.expect(204);
     let granted = app.post(GRANTS, grant_to("service-account:dashboard")).await.expect(201).body;
     assert_eq!(granted["grant"]["grantee"], format!("service-account:{second}"));

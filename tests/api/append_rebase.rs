@@ -11,8 +11,8 @@ use crate::support::table::{append, main_is, set_property};
 
 const CONFLICT: &str = "CommitFailedException";
 
-/// Asserts that the snapshots form one line, that each lists exactly the manifests up to its own,
-/// and that row ids are unique. Returns the snapshot ids.
+/// Asserts that the snapshots form one line, that each snapshot lists exactly the manifests of the
+/// snapshots up to it, and that row ids are unique. Returns the snapshot ids.
 async fn check_line(app: &TestApp) -> Vec<i64> {
     let table = LoadedTable::load(app).await;
     let (mut parent, mut expected, mut next_row_id) = (None, BTreeSet::new(), 0);
@@ -77,7 +77,8 @@ async fn rebased_append_follows_the_head_and_names_the_snapshot_it_was_made_for(
 
 #[tokio::test]
 async fn appends_are_rebased_only_up_to_the_maximum_of_the_server() {
-    // Maximum, property of the table, declared as blind, expected status.
+    // Each case has the maximum in the settings, the property of the table, whether the append is
+    // declared as blind, and the expected status.
     for (max, property, declared, status) in [
         ("off", Some("all"), true, 409),
         ("declared", None, true, 409),
@@ -187,7 +188,7 @@ async fn append_over_a_delete_or_a_rollback_is_refused() {
     delete.updates[0]["snapshot"]["summary"]["operation"] = "delete".into();
     delete.commit(&app).await.expect(200);
     let refused = stale.commit(&app).await.expect_error(409, CONFLICT);
-    let reason = "(not rebased: the branch has changed by more than appends)";
+    let reason = "(not rebased: the branch has changes other than appends)";
     assert!(refused.message().ends_with(reason), "{}", refused.message());
 
     let stale = LoadedTable::load(&app).await.append(&app, 9).await;

@@ -12,8 +12,8 @@ fn a_first_start_prints_a_key_that_works_and_the_command_line_manages_others() {
     let at = directory.path();
     let server = Server::start(at, &[]);
     let keys = server.keys();
-    // The banner contains the key three times: once for the operator to store, and in both
-    // snippets, which can be run unchanged.
+    // The banner contains the key three times: once for the operator to store, and once in each of
+    // the two snippets, which can be run unchanged.
     assert_eq!(keys.len(), 3, "{}", server.banner);
     assert!(keys.iter().all(|key| *key == keys[0]));
     assert!(server.banner.contains(&format!("token=\"{}\"", keys[0])));

@@ -21,7 +21,7 @@ async fn trusting(issuers: &[(&str, IssuerSettings)]) -> ServedApp {
         settings.authn.insecure_no_auth = false;
         settings.authn.issuers =
             issuers.iter().map(|(name, it)| ((*name).to_owned(), it.clone())).collect();
-        // The tests cover rejections, not their delay.
+        // Rejections are not delayed, because the tests do not cover the delay.
         settings.authn.failures_before_delay = u32::MAX;
     })
     .await;
@@ -177,7 +177,8 @@ async fn signature_algorithm_comes_from_the_issuer_and_not_from_the_token() {
             forged.push(encode(&header, &claims, &secret).expect("it signs"));
         }
     }
-    // Tokens whose header contains the key to verify them, refers to it, or has critical members.
+    // Tokens whose header contains the key for their verification, refers to such a key, or has
+    // critical members.
     let own = TestKey::es256("k");
     for (name, value) in [
         ("jwk", own.public()),

@@ -102,7 +102,7 @@ async fn only_the_first_start_creates_an_admin_key() {
     let app = app.restart().await;
     assert!(app.app.runtime.minted_key.is_none());
     app.get_as(&key, "/v1/config").await.expect(200);
-    // A start does not create one either after the forced revocation of all keys.
+    // Even after all keys were revoked by force, a start creates no key.
     let id = whoami["id"].as_str().expect("an id").to_owned();
     app.delete(&format!("{KEYS}/{id}?force=true")).await.expect(204);
     let app = app.restart().await;
@@ -244,7 +244,8 @@ async fn api_key_for_one_warehouse_does_not_see_the_others() {
     app.get_as(&key, "/v1/lake/namespaces/ns/tables/t").await.expect(200);
     app.get_as(&key, "/v1/config?warehouse=lake").await.expect(200);
 
-    // The response for a warehouse that the key does not include is that for a missing warehouse.
+    // For a warehouse that the key does not include, the response is the same as for a missing
+    // warehouse.
     let (absent, there) = ("/v1/nope/namespaces/ns", "/v1/default/namespaces/ns");
     for below in ["", "/tables", "/tables/t", "/tables/u"] {
         for method in [Method::GET, Method::POST, Method::DELETE] {
@@ -307,7 +308,7 @@ async fn invalid_api_key_request_is_rejected() {
         json!({ "name": "x", "warehouses": [] }),
         json!({ "name": "x", "expires-at-ms": "tomorrow" }),
         json!({ "name": "x", "expires-at-ms": 0 }),
-        // If the server ignored the misspelled member, the key would be for all warehouses.
+        // If the server ignored the misspelled member, the key would be valid for all warehouses.
         json!({ "name": "x", "warehouse": ["default"] }),
     ] {
         let response = app.post_rejected(KEYS, wanted.clone()).await;
@@ -336,7 +337,8 @@ async fn server_without_authentication_creates_no_api_keys() {
     assert!(app.app.runtime.minted_key.is_none());
     let whoami = app.get("/management/v1/whoami").await.expect(200).body;
     assert_eq!((&whoami["kind"], &whoami["method"]), (&json!("anonymous"), &json!("none")));
-    // Otherwise, the key would be valid as soon as the server requires credentials.
+    // If the server created the key, the key would become valid once the server requires
+    // credentials.
     app.post_rejected(KEYS, json!({ "name": "x" })).await.expect_error(403, "ForbiddenException");
     // Credentials of clients are ignored.
     app.get_as("sb_whatever", "/v1/config").await.expect(200);

@@ -51,7 +51,7 @@ impl Scene {
         ServedApp::client(&self.own, shows)
     }
 
-    /// Returns the response of `whoami` over a connection of this client. `None`: the connection
+    /// Returns the response of `whoami` over a connection of this client. `None` if the connection
     /// failed.
     async fn whoami_with(&self, client: &Client, credential: &str) -> Option<(u16, Value)> {
         let mut request = client.get(format!("{}/management/v1/whoami", self.server.uri));
@@ -135,7 +135,8 @@ async fn identity_comes_from_the_certificate_and_roles_from_the_settings() {
     };
     assert_eq!(creates("root").await, 200);
     assert_eq!(creates("alice").await, 403);
-    // The certificate of a principal without permissions is accepted, but its request gets 403.
+    // The certificate of a principal without permissions is accepted, but the request of this
+    // principal gets 403.
     assert_eq!(creates("etl").await, 403);
     assert_eq!(keys("root").await, 200);
     assert_eq!(keys("etl").await, 403);
@@ -222,7 +223,7 @@ async fn invalid_certificates_fail_the_handshake() {
     assert!(scene.whoami(&of_its_time(2020, 2099)).await.is_some());
     assert_eq!(scene.whoami(&of_its_time(2020, 2021)).await, None);
     assert_eq!(scene.whoami(&of_its_time(2098, 2099)).await, None);
-    // A CA with the same name is a different one.
+    // A CA with the same name but another key is not accepted.
     assert_eq!(scene.whoami(&TestCa::new().client("etl")).await, None);
     // The server's own CA is not a client CA.
     assert_eq!(scene.whoami(&scene.own.client("etl")).await, None);
@@ -283,7 +284,8 @@ async fn page_of_another_origin_cannot_use_the_browsers_certificate() {
     let client = scene.client(Some(&scene.clients.client("admin")));
     let create = async |name: &str, origin: Option<&str>| {
         let url = format!("{}/v1/namespaces", scene.server.uri);
-        // Plain text without a custom header: a page may send this without a CORS preflight.
+        // The request has the type `text/plain` and no custom header, so a web page may send it
+        // without a CORS preflight.
         let mut request = client.post(url).header("content-type", "text/plain");
         if let Some(origin) = origin {
             request = request.header("origin", origin);

@@ -210,7 +210,7 @@ async fn token_is_exchanged_for_a_newer_one() {
     clock.advance_seconds(1000);
     app.get_as(&second, "/management/v1/whoami").await.expect(200);
     app.get_as(&first, "/management/v1/whoami").await.expect_error(401, "NotAuthorizedException");
-    // An expired token alone is not enough to get a newer one: the API key is required too.
+    // An expired token is not sufficient to get a newer token: the API key is required too.
     assert_eq!(exchange(&first, None).await.expect(400).body["error"], "invalid_grant");
     exchange(&first, Some(&basic(&id, &key))).await.expect(200);
 }

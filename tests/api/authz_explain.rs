@@ -135,7 +135,7 @@ async fn explain_about_others_needs_permission_to_read_policies() {
     assert_eq!(theirs.body["actions"], mine["actions"]);
     let theirs = format!("{permissions}&user=corp/eve&role=auditor&group=x");
     let theirs = app.get_as(&auditor, &theirs).await.expect(200);
-    assert_eq!(theirs.body["actions"], json!(["Load", "ReadHistory"]));
+    assert_eq!(theirs.body["actions"], json!(["Load", "ReadHistory", "Watch"]));
     for wrong in ["&key=nope", "&key=x&user=y", "&key=x&role=y"] {
         let response = app.get_as(&auditor, &format!("{permissions}{wrong}")).await;
         assert!(response.status.is_client_error(), "{wrong}");

@@ -146,7 +146,8 @@ async fn name_with_a_hundred_thousand_levels_is_rejected_before_policies() {
 async fn invalid_name_gets_the_same_response_with_and_without_permissions() {
     let app = app().await;
     let guest = app.key_with_role("guest").await;
-    // In the notation of a table, 33 of the 34 levels are its namespace, which is one too many.
+    // In the notation of a table, the last of the 34 names is that of the table. So its namespace
+    // has 33 levels, one more than allowed.
     for request in [in_bodies(34), in_paths(34)].concat() {
         let (with, without) = (
             rejection(&app, app.credential(), &request).await,

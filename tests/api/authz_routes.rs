@@ -1,6 +1,6 @@
 //! Every route, called by every role. The file `authz_routes.txt` contains the status codes in
-//! readable form. A route that is not in it fails the test, so that every route is tested without
-//! permissions.
+//! readable form. The test fails if a route is not in this file, so every route is also tested with
+//! a role that has no permissions.
 //!
 //! `UPDATE_MATRIX=1 cargo test --test api authz_routes` writes the file.
 
@@ -172,7 +172,7 @@ impl RouteResources {
         let dropped = app.post(&format!("{sales}/tables"), dropped).await.expect(200);
         app.delete(&format!("{sales}/tables/d{number}")).await.expect(204);
         let location = dropped.body["metadata"]["location"].as_str().expect("a location");
-        // The catalog generated the location: the id is its last part.
+        // The catalog generated the location, so the last part of the location is the id.
         let (_, dropped) = location.rsplit_once('-').expect("it has an id");
         let dropped = dropped.to_owned();
         let file = |body: &Value| body["metadata-location"].as_str().expect("a file").to_owned();

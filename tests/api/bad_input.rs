@@ -191,7 +191,7 @@ async fn namespace_properties_beyond_their_bounds_are_rejected() {
             )
         );
     }
-    // The properties are also limited together, across several updates.
+    // The limit also applies to the total of properties that several updates set.
     let half = |key: &str| json!({ "updates": { key: "x".repeat(600_000) } });
     app.post("/v1/namespaces/ns/properties", half("a")).await.expect(200);
     app.post_rejected("/v1/namespaces/ns/properties", half("b")).await;

@@ -59,8 +59,8 @@ async fn restored(app: TestApp, to: &str) -> (TestApp, Restored) {
     (app.restart_closed().await, done)
 }
 
-/// Returns the state that clients see. Entity tags are left out, because a restore does not bring
-/// back earlier versions.
+/// Returns the state that clients see. It does not contain `ETag`s, because a restored table has a
+/// new version.
 async fn visible_state(app: &TestApp) -> Value {
     app.visible_state("/v1").await
 }
@@ -219,7 +219,7 @@ async fn version_numbers_are_not_reused_after_a_restore() {
     let all = std::collections::BTreeSet::from([&before, &between, &after, &last]);
     assert_eq!(all.len(), 4, "{all:?}");
 
-    // The same for a table that was dropped and had changed after the checkpoint.
+    // The version is also new if the table had changed after the checkpoint and was then dropped.
     let app = app_with_content().await;
     keep(&app, "before").await;
     app.commit("ns", "t", vec![], vec![set_property("a", "1")]).await.expect(200);
@@ -307,7 +307,7 @@ async fn restore_rewrites_a_deleted_metadata_file() {
 #[tokio::test]
 async fn restore_deletes_no_files() {
     // The purge job is in the checkpoint and in the state before the restore. It must not run after
-    // the return to either of them.
+    // the catalog is restored to either of these states.
     let app = app_with_content().await;
     let purged = app.get("/v1/namespaces/ns/tables/purged").await.expect(200).body;
     let location = purged["metadata-location"].as_str().expect("a file").to_owned();
@@ -377,7 +377,7 @@ async fn time_selects_the_newest_checkpoint_before_it() {
     assert_eq!(found(&after_first).await.expect("one"), ("first".to_owned(), 1));
     assert_eq!(found("2100-01-01T00:00:00Z").await.expect("one"), ("second".to_owned(), 0));
     let early = found("2001-01-01T00:00:00Z").await.expect_err("there is none").to_string();
-    assert!(early.contains("there is no checkpoint from 2001-01-01"), "{early}");
+    assert!(early.contains("there is no checkpoint at or before 2001-01-01"), "{early}");
     let unknown = found("nothing").await.expect_err("there is none").to_string();
     assert_eq!(unknown, "there is no checkpoint 'nothing'");
 }

@@ -12,8 +12,8 @@ use crate::support::app::TestApp;
 use crate::support::table::set_property;
 
 const TABLE: &str = "/v1/namespaces/ns/tables/t";
-/// Size of metadata that is compressed at once, and of metadata that is compressed on a thread of
-/// its own and sent in chunks.
+/// Size of metadata that is compressed immediately, and size of metadata that is compressed on a
+/// separate thread and sent in chunks.
 const LONG: usize = 20_000;
 const VERY_LONG: usize = 2_000_000;
 

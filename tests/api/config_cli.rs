@@ -62,7 +62,7 @@ fn config_check_reports_every_problem_with_its_location() {
     ] {
         assert!(text.contains(part), "{part} is not in\n{text}");
     }
-    // A server reports the same and does not start.
+    // `slateberg serve` reports the same problems, and does not start.
     let output = run(directory.path(), &variables, &["serve", "--config", "s.toml"]);
     assert_eq!(output.status.code(), Some(78));
     let text = String::from_utf8(output.stderr).expect("text");
@@ -228,7 +228,8 @@ fn bootstrap_key_is_taken_from_the_settings() {
     assert_eq!(listed["api-keys"][0]["roles"], serde_json::json!(["admin"]));
     drop(server);
 
-    // A different key has no effect, because only the first start on a store reads it.
+    // Another value of this setting has no effect, because only the first start on a store reads
+    // the setting.
     let other = output_text(&run(directory.path(), &[], &["key", "generate"]));
     assert_ne!(other.trim(), key);
     fs::write(directory.path().join("first"), &other).expect("it is written");
@@ -291,7 +292,7 @@ const OVERLAPS: [(&str, &str, &str); 6] = [
     (
         "[warehouses.other]\nlocation = \"file://ROOT/wh\"\n[warehouses.default]\nlocation = \"file://ROOT/wh/x\"",
         "warehouses.other.location",
-        "it overlaps with that of the warehouse default",
+        "it overlaps with the location of the warehouse default",
     ),
     (
         "[audit]\nto = \"file\"\nfile = \"ROOT/wh/audit.log\"\n[warehouses.default]\nlocation = \"file://ROOT/wh\"",
@@ -314,7 +315,7 @@ fn settings_that_let_state_and_tables_overlap_are_rejected_by_every_command_that
         assert_eq!(problems.len(), 1, "{text}: {told}");
         assert_eq!(problems[0]["key"], key, "{text}: {told}");
         assert!(problems[0]["message"].as_str().is_some_and(|it| it.contains(part)), "{told}");
-        // Directories as an older binary leaves them that has served the store with such settings.
+        // These directories exist if an older binary has served the store with such settings.
         fs::create_dir_all(path.join("wh/state")).expect("it can be created");
         fs::create_dir_all(path.join("slateberg-data/state")).expect("it can be created");
         fs::write(path.join("s.toml"), &text).expect("it is written");

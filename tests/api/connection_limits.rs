@@ -1,4 +1,5 @@
-//! Limits of connections: their number, endless headers, clients that do not read, and idle ones.
+//! Limits for connections: their number, endless headers, clients that do not read responses, and
+//! idle connections.
 
 use std::time::Duration;
 
@@ -63,8 +64,8 @@ async fn a_request_header_of_64_kib_is_answered_431() {
     connection.send(short).await;
     assert_eq!(connection.read_response().await.0, 200);
     for begin in ["GET /health HTTP/1.1\r\nhost: x\r\nx: ", "GET /"] {
-        // Exactly the limit, because bytes that the server does not read would reset the
-        // connection.
+        // The request has exactly the maximum length: bytes that the server does not read would
+        // reset the connection.
         let mut long = begin.to_owned();
         long.push_str(&"a".repeat((64 << 10) - begin.len()));
         let mut connection = RawConnection::connect(&server).await;

@@ -36,7 +36,8 @@ async fn a_preflight_is_answered_without_a_credential() {
     assert_eq!(found.header("access-control-max-age"), "3600");
     assert_eq!(found.header("access-control-allow-credentials"), "");
 
-    // The request itself needs a credential. The page may read even a response without one.
+    // The request itself needs a credential. The page may also read the response to a request
+    // without a credential.
     let query = [("origin", PAGE)];
     let response = app.request(Method::GET, "/v1/config", &query, &Value::Null).await.expect(401);
     assert_eq!(response.header("access-control-allow-origin"), PAGE);

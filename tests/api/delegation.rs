@@ -38,7 +38,7 @@ permit (principal in Role::"part",
 async fn lake(sts: &TestSts, ways: &[Delegation]) -> TestApp {
     let mut settings = memory_settings();
     settings.authn.insecure_no_auth = false;
-    // Tables may overlap, as in stores from before overlapping locations were rejected.
+    // Tables may have overlapping locations, as in stores that an older server wrote.
     settings.catalog.overlapping_locations = true;
     let directory = tempfile::tempdir().expect("there is room");
     for file in default_policies() {
@@ -104,7 +104,7 @@ async fn credentials_are_vended_only_on_request() {
     let credential = &answer.body["storage-credentials"][0];
     assert_eq!(credential["prefix"], answer.body["metadata"]["location"]);
     assert_eq!(credential["config"][KEY], "ASIA1");
-    // Caches must not store the response, and it has no tag.
+    // HTTP caches must not store the response, and the response has no `ETag`.
     assert_eq!(answer.header("cache-control"), "no-store");
     assert_eq!(answer.header("etag"), "");
     let tag = plain.header("etag");
@@ -148,7 +148,7 @@ async fn credentials_are_for_what_policies_allow() {
     assert_eq!(actions("ingest").await.expect("some"), write);
     let both = [["s3:ListBucket", "s3:GetObject"].as_slice(), &write].concat();
     assert_eq!(actions("writer").await.expect("some"), both);
-    assert!(actions("looks").await.expect_err("denied").contains("neither reading nor writing"));
+    assert!(actions("looks").await.expect_err("denied").contains("may neither read nor write them"));
     assert!(actions("part").await.expect_err("denied").contains("a part of the table"));
     let stranger = app.key_with_role("nobody").await;
     load_as(&app, &stranger, &VENDED).await.expect(403);

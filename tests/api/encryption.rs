@@ -123,7 +123,8 @@ async fn encrypted_bucket_contains_no_names_properties_or_schemas() {
         let app = TestApp::with(Arc::new(InMemory::new()), settings).await;
         fill(&app).await;
         let mut objects = state(app.bucket.as_ref()).await;
-        // Repeat with all data in sorted runs, and their keys in the manifest.
+        // Also check the objects after all data was written into sorted runs. Their keys are then
+        // in the manifest.
         app.app.runtime.catalog.flush().await.expect("it can be flushed");
         app.app.runtime.catalog.close().await.expect("it closes");
         objects.extend(state(app.bucket.as_ref()).await);
@@ -269,7 +270,8 @@ async fn flipped_bit_is_detected_in_each_kind_of_object() {
     };
     for kind in KINDS {
         let of_kind = objects.iter().filter(|(path, _)| path.contains(kind));
-        // Of the log objects, this selects the newest with data: objects that only fence are empty.
+        // For the log, selects the newest object with data: an object that only fences an earlier
+        // writer is empty.
         let newest = of_kind.filter(|(path, bytes)| path == RING || bytes.len() > 100).max();
         let (path, bytes) = newest.unwrap_or_else(|| panic!("no object of kind {kind}"));
         for at in [3, bytes.len() / 2, bytes.len() - 3] {
@@ -292,7 +294,7 @@ async fn flipped_bit_is_detected_in_each_kind_of_object() {
                     continue;
                 }
             };
-            let clear = ["tampered with", "does not hold", "is wrapped with key"];
+            let clear = ["tampered with", "is not in the key ring", "is wrapped with key"];
             assert!(clear.iter().any(|word| message.contains(word)), "{path} at {at}: {message}");
         }
     }
@@ -301,7 +303,8 @@ async fn flipped_bit_is_detected_in_each_kind_of_object() {
 
 #[tokio::test]
 async fn interrupted_rotation_loses_nothing() {
-    // The interruption is before the ring is written, on the way of the response, and after it.
+    // The rotation is interrupted before the key ring is written, while the response to the write
+    // is on its way, and after the write.
     for (verb, fault) in
         [(Verb::Put, Fault::Hang), (Verb::Put, Fault::LoseResponse), (Verb::Get, Fault::Hang)]
     {
@@ -318,7 +321,8 @@ async fn interrupted_rotation_loses_nothing() {
         if let Ok(answer) = cut {
             assert!(answer.status.is_server_error(), "{}", answer.body);
         }
-        // The catalog continues with its present key. So does the next catalog on the same state.
+        // The catalog continues to use its current data key. The next catalog on the same state can
+        // read everything.
         let commit = json!({ "requirements": [], "updates": [set_property("after", "x")] });
         app.post(TABLE, commit).await.expect(200);
         faults.kill();

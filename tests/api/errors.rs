@@ -54,7 +54,7 @@ async fn request_beyond_the_limit_gets_503_before_any_work() {
         assert_eq!(response.header("retry-after"), "1");
         assert!(response.is_error_model());
     }
-    // Monitoring requests are not affected.
+    // Probes and scrapes are still served.
     for path in ["/health", "/ready", "/metrics"] {
         app.get(path).await.expect(200);
     }

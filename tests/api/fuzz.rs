@@ -60,7 +60,7 @@ struct Generated {
 }
 
 impl Generated {
-    /// Builds the request. `None`: HTTP does not allow it.
+    /// Builds the request. `None` if HTTP does not allow such a request.
     fn build(&self, credential: Option<&str>) -> Option<Request<Body>> {
         let mut request = Request::builder().method(self.method.clone()).uri(&self.uri);
         for (name, value) in &self.headers {

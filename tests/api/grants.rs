@@ -41,7 +41,7 @@ async fn repeated_grant_is_created_once_and_has_the_id_of_its_policy() {
     assert_eq!(found["template"], "grant-read");
     assert_eq!(found["grantee"], "role:analysts");
     assert_eq!(found["resource"], "table:default/sales/t");
-    // The grant exists already, also if the request has the full name of its template.
+    // The same request again returns the existing grant, also with the full name of the template.
     let again = app.post(GRANTS, requested).await.expect(200).body;
     assert_eq!((&again["grant"], &again["revision"]), (found, &response_body["revision"]));
     let whole = grant("grant-read", "role:analysts", "table:default/sales/t");
@@ -99,7 +99,7 @@ async fn owner_grants_only_on_owned_resources() {
     let (app, owner) = scene().await;
     let response = app.grant_as(&owner, grant("read", "group:team", "table:default/sales/t")).await;
     let id = response.expect(201).body["grant"]["id"].as_str().expect("an id").to_owned();
-    // The owner sees the warehouse, but does not own it.
+    // The owner of the namespace may see the warehouse, but does not own the warehouse.
     let above = app.grant_as(&owner, grant("read", "group:team", "warehouse:default")).await;
     above.expect_error(403, "ForbiddenException");
     // An invisible table gets the same response as a missing one.

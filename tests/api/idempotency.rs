@@ -164,7 +164,7 @@ async fn rejection_is_replayed_for_its_idempotency_key() {
     assert_eq!(rejection.error(), (409, "CommitFailedException", text));
     let missing = post(&app, &key(2), "/v1/namespaces/ns/tables/u", &commit).await;
     assert_eq!(missing.error(), (404, "NoSuchTableException", "Table does not exist: ns.u"));
-    // Now both requests would succeed.
+    // After these changes, both requests would succeed if they were not replayed.
     app.commit("ns", "t", vec![], append(1, None, 1)).await.expect(200);
     app.create_table("ns", "u").await;
     app.commit("ns", "u", vec![], append(1, None, 1)).await.expect(200);

@@ -55,7 +55,8 @@ async fn jobs_are_listed_shown_started_and_cancelled() {
     let place = Path::new(location.strip_prefix("file://").expect("it is in a directory"));
     std::fs::write(place.join("stranger"), "12345").expect("there is room");
 
-    // Dry runs are repeated until the file counts as old, as ages are measured in whole seconds.
+    // The search is repeated without `--delete` until the file counts as old, because ages are
+    // measured in whole seconds.
     let since = std::time::Instant::now();
     let started = loop {
         let arguments = ["remove-orphans", "table:default/ns/t", "--older-than-seconds", "0"];

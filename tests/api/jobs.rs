@@ -86,8 +86,8 @@ async fn purge_job_reports_its_progress() {
     assert_eq!(table.run().await, 1);
     let job = only_job(&table.app).await;
     assert_eq!(job["state"], "done", "{job}");
-    // The files are three data files, of which one is outside of the warehouse, a manifest, its
-    // list, statistics and three metadata files.
+    // The table has nine files: three data files, one of them outside of the warehouse, a manifest,
+    // its manifest list, a statistics file and three metadata files.
     assert_eq!(job["files"], json!({ "done": 8, "total": 9, "kept": 1, "bytes": null }));
     assert!(job["started-at-ms"].as_i64() >= job["created-at-ms"].as_i64());
     assert!(job["ended-at-ms"].as_i64() >= job["started-at-ms"].as_i64());
@@ -207,7 +207,7 @@ async fn purge_keeps_files_that_a_registration_with_a_changed_location_reference
     register(&table.app, "second").await;
     let moved = json!({ "action": "set-location", "location": "memory:///warehouse/elsewhere" });
     table.app.commit("ns", "second", vec![], vec![moved]).await.expect(200);
-    // The first table gets a snapshot that the second does not have.
+    // The first table gets a snapshot that the second table does not have.
     let own = table.at("metadata/snap-2.avro");
     let (own_manifest, own_file) = (table.at("metadata/m2.avro"), table.at("data/own.parquet"));
     table.app.put_file(&own_manifest, manifest(&[&own_file])).await;
@@ -359,7 +359,7 @@ async fn unknown_job_returns_404() {
 async fn orphan_removal_deletes_exactly_what_its_dry_run_lists() {
     let table = filled().await;
     let app = &table.app;
-    // Files at this location that are reachable from a second registration are no orphans either.
+    // Files at this location that a second registration references are not orphans either.
     register(app, "second").await;
     let (list, one, theirs) =
         (table.at("metadata/s2.avro"), table.at("metadata/m2.avro"), table.at("data/theirs"));
@@ -509,7 +509,7 @@ async fn orphan_removal_is_rejected_for_a_table_at_the_warehouse_location() {
     body["location"] = json!("memory:///warehouse");
     app.post("/v1/namespaces/ns/tables", body).await.expect(200);
     let response = app.post_rejected(JOBS, orphans_of("t", false)).await;
-    assert!(response.message().contains("is that of the warehouse"), "{}", response.message());
+    assert!(response.message().contains("is the location of the warehouse"), "{}", response.message());
 }
 
 #[tokio::test]

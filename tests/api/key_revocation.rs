@@ -16,7 +16,7 @@ async fn own_id(app: &TestApp) -> String {
 async fn the_last_admin_key_is_not_revoked_without_force() {
     let app = TestApp::secured().await;
     let own = format!("{KEYS}/{}", own_id(&app).await);
-    // None of these keys could manage the catalog.
+    // Neither of these keys could manage API keys.
     app.make_key(json!({ "name": "writer", "roles": ["writer"] })).await;
     app.make_key(json!({ "name": "bound", "roles": ["admin"], "warehouses": ["default"] })).await;
     for path in [own.clone(), format!("{own}?force=false")] {
@@ -54,7 +54,8 @@ async fn two_admin_keys_that_revoke_each_other_at_once_leave_one() {
     );
     let mut statuses = [responses.0.status.as_u16(), responses.1.status.as_u16()];
     statuses.sort_unstable();
-    // The second revocation fails: its target is the last admin key, or its own key is revoked.
+    // The second revocation fails with 409 if its target is the last admin key, or with 401 if its
+    // own key was revoked by the first one.
     assert!(matches!(statuses, [204, 401 | 409]), "{statuses:?}");
 }
 

@@ -225,8 +225,8 @@ async fn namespace_properties_contain_its_location() {
         let table = response.body["metadata"]["location"].as_str().expect("a location");
         assert!(table.starts_with(&format!("{}/t-", location(name).await)), "{table}");
     }
-    // A location that is derived is not a stored property. It cannot be removed, and setting the
-    // property replaces it.
+    // A derived location is not a stored property. It cannot be removed, but a client can set the
+    // property to another location.
     let update = |body| app.post("/v1/namespaces/ns/properties", body);
     let removed = update(json!({ "removals": ["location"] })).await.expect(200);
     assert_eq!(removed.body["missing"], json!(["location"]));
@@ -234,7 +234,8 @@ async fn namespace_properties_contain_its_location() {
     assert_eq!(location("ns").await, "memory:///warehouse/own");
 }
 
-/// In a file system, nothing can be written below a file. All stores reject such a location.
+/// In a file system, nothing can be written below a file. The catalog rejects such a location for
+/// every kind of object store.
 #[tokio::test]
 async fn location_below_a_file_is_rejected() {
     let app = TestApp::with_table_and_view().await;

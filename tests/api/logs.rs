@@ -115,7 +115,7 @@ async fn access_log_has_a_line_for_each_request_except_successful_probes() {
 #[tokio::test]
 async fn slow_requests_are_logged_without_an_access_log() {
     let directory = tempfile::tempdir().expect("a directory");
-    // With no failures free of delay, the response to the first one is delayed by 50 ms.
+    // These settings delay every failure, so the response to the first failure is delayed by 50 ms.
     let settings = "[log]\nformat = \"json\"\nslow_request_ms = 50\n\
                     [authn]\nfailures_before_delay = 0\n";
     let server = JsonServer::start(directory.path(), settings);

@@ -61,7 +61,7 @@ impl LongTable {
     async fn expire(&mut self, keep: impl Fn(i64) -> bool) -> Value {
         let expired: Vec<i64> = self.snapshots.iter().copied().filter(|id| !keep(*id)).collect();
         self.snapshots.retain(|id| keep(*id));
-        // The log loses all entries up to the last one whose snapshot is expired.
+        // The snapshot log loses all entries up to the last one whose snapshot is expired.
         let last_gone = self.log.iter().rposition(|id| expired.contains(id));
         self.log.drain(..last_gone.map_or(0, |at| at + 1));
         let updates = vec![json!({ "action": "remove-snapshots", "snapshot-ids": expired })];
@@ -275,10 +275,10 @@ async fn store_of_an_earlier_binary_gets_chunks_with_the_next_commit() {
 #[tokio::test]
 async fn fsck_finds_missing_altered_and_leftover_chunks() {
     for (change, finding) in [
-        ("missing", "is missing or of another length"),
+        ("missing", "is missing or has another length"),
         ("altered", "differs from its hash"),
         ("left", "does not reference chunk"),
-        ("alone", "there are chunks for metadata of"),
+        ("alone", "there are chunks for the metadata of"),
     ] {
         let mut table = LongTable::new().await;
         table.append(100).await;

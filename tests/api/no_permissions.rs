@@ -1,5 +1,5 @@
 //! A valid credential without permissions gets a 403 that names the credential and explains how to
-//! get permissions, and nothing else.
+//! get permissions. The response contains nothing else.
 
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use crate::support::table::create_table;
 
 const GRANTS: &str = "/management/v1/grants";
 
-/// Requests for existing resources, each with the same request for a missing one.
+/// Requests for existing resources, each with the same request for a missing resource.
 const PAIRS: [(&str, &str); 5] = [
     ("/v1/config", "/v1/config?warehouse=nope"),
     ("/v1/config?warehouse=default", "/v1/config?warehouse=memory:///nope"),

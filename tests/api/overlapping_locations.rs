@@ -142,8 +142,8 @@ async fn a_percent_encoded_spelling_of_a_taken_location_is_rejected() {
             assert!(message.contains("overlaps"), "{path} {body}: {message}");
         }
     }
-    // A location that becomes free is free in every spelling, and its keys are removed from the
-    // store.
+    // When a location becomes free, it can be used again whether it is written percent-encoded or
+    // decoded, and its keys are removed from the store.
     app.delete("/v1/namespaces/hidden/tables/encoded").await.expect(204);
     app.post(TABLES, at("x", "memory:///warehouse/spelled/c d")).await.expect(200);
     app.delete("/v1/namespaces/hidden/tables/decoded").await.expect(204);
@@ -298,8 +298,8 @@ async fn metadata_file_of_a_hidden_table_gets_the_same_response_as_a_missing_one
             let rejection = app.request_as(&owner, Method::POST, path, &body).await;
             assert_eq!(rejection.error(), (404, "NotFoundException", message.as_str()));
         }
-        // The owner may register metadata of its own table, and an administrator that of all
-        // tables.
+        // An owner of a table may register the metadata of this table again, and an administrator
+        // that of all tables.
         let own = app.get("/v1/namespaces/a/tables/t").await.expect(200).body;
         let own = own["metadata-location"].as_str().expect("a location").to_owned();
         let status = if overlapping { 200 } else { 400 };

@@ -88,7 +88,8 @@ async fn names_created_or_dropped_between_pages_do_not_affect_the_others() {
     let listing = "/v1/namespaces/ns/tables";
     let (first, token) = page(&app, listing, "pageToken=&pageSize=2").await;
     assert_eq!(first, ["a", "b"]);
-    // The name in the token is dropped, a later one too, and some are added before and after it.
+    // Between two pages, the table in the token and a later table are dropped, and tables are
+    // created before and after the name in the token.
     app.delete("/v1/namespaces/ns/tables/b").await.expect(204);
     app.delete("/v1/namespaces/ns/tables/d").await.expect(204);
     for name in ["aa", "bb", "ee"] {
@@ -139,7 +140,8 @@ async fn invalid_page_token_or_size_is_rejected() {
     let app = five_of_each().await;
     for listing in LISTINGS {
         let separator = if listing.contains('?') { '&' } else { '?' };
-        // The last token has the format of older servers, in which it does not name its listing.
+        // The last token has the format of older servers, which does not contain the listing to
+        // which the token belongs.
         for token in ["!", "AA", "YWJj", "a", "%00", "Af8", "b", "%FF", "AWE%3D%3D", "AWI"] {
             let response = app.get(&format!("{listing}{separator}pageToken={token}")).await;
             let (status, kind, message) = response.error();

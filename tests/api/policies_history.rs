@@ -1,4 +1,5 @@
-//! The log of policies and grants: revisions can be listed, compared and rolled back to.
+//! The log of policies and grants: its revisions can be listed and compared, and a rollback returns
+//! to an earlier revision.
 
 use std::collections::BTreeMap;
 
@@ -109,7 +110,7 @@ async fn rollback_creates_a_revision() {
     assert_eq!((&now["policies"], &now["in-force"]), (&then["policies"], &then["in-force"]));
     let sixth = app.get(&format!("{POLICIES}/revisions/6")).await.expect(200).body;
     assert_eq!((&sixth["rolled-back-to"], &sixth["comment"]), (&json!(2), &json!("as it was")));
-    // Roll back to the later revision.
+    // A rollback can also return to the revision before the first rollback.
     app.post(&rollback, json!({ "to": 5 })).await.expect(200);
     let fifth = app.get(&format!("{POLICIES}/revisions/5")).await.expect(200).body;
     let seventh = app.get(&format!("{POLICIES}/revisions/7")).await.expect(200).body;

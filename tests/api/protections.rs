@@ -84,7 +84,7 @@ async fn protected_view_namespace_and_warehouse_cannot_be_removed() {
         app.delete(path).await.expect(204);
     }
     let protected = protect(&app, "namespace:default/ns").await.expect(200);
-    // The protection is that of the namespace, and not of its tables.
+    // The protection applies only to the namespace itself, and not to its tables.
     app.delete(TABLE).await.expect(204);
     app.delete("/v1/namespaces/ns").await.expect_error(409, "ConflictException");
     unprotect(&app, &protected).await;

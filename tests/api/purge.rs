@@ -67,7 +67,7 @@ async fn interrupted_purge_is_completed() {
     use object_store::ObjectStoreExt;
     let table = TableWithFiles::new().await;
     table.app.delete(PURGE).await.expect(204);
-    // An earlier run has deleted these files.
+    // These files are missing, as if an earlier run of the job had deleted them.
     for file in ["data/1.parquet", "metadata/m1.avro"] {
         let path = table.at(file).strip_prefix("memory:///").expect("in memory").into();
         table.app.bucket.delete(&path).await.expect("the file can be deleted");

@@ -266,11 +266,11 @@ async fn restrictions_follow_renamed_columns() {
     let field = |id: i32, name: &str| json!({ "id": id, "name": name, "required": false, "type": "string" });
     let id = json!({ "id": 1, "name": "id", "required": true, "type": "long" });
 
-    // The filter's column has another name: the rows cannot be determined.
+    // The column of the filter was renamed, so the visible rows cannot be determined.
     app.change_columns(json!([id, field(2, "area"), field(3, "email")])).await;
     let response_body = app.get_as(&us, TABLE).await.expect(200).body;
     assert_eq!(response_body["read-restrictions"], json!({ "required-row-filter": false }));
-    // The mask's column has another name: its values would be visible.
+    // The column of the mask was renamed, so its values would be visible.
     app.change_columns(json!([id, field(2, "region"), field(3, "mail")])).await;
     app.get_as(&eu, TABLE).await.expect_error(403, "ForbiddenException");
     app.change_columns(json!([id, field(2, "region")])).await;
@@ -314,7 +314,7 @@ async fn etag_is_valid_only_for_the_same_read_access() {
             }
         }
     }
-    // Principals with the same restrictions get the same tag.
+    // Principals with the same restrictions get the same `ETag`.
     let europe = app.key_with_role("europe").await;
     let tag = app.get_as(&europe, TABLE).await.expect(200).header("etag").to_owned();
     assert!(tags.iter().any(|(whose, _, other)| **whose == keys[1] && *other == tag));
@@ -392,7 +392,7 @@ async fn response_to_create_contains_the_read_restrictions() {
     let registered = app.request_as(&eu, Method::POST, register, &body).await.expect(200);
     assert_eq!(registered.body["read-restrictions"], filter);
 
-    // The table was created, so the response reports this, but shows none of its rows.
+    // The table was created, so the response reports success, but its restriction allows no rows.
     let nothing = json!({ "required-row-filter": false });
     for role in ["masked", "maker"] {
         let key = app.key_with_role(role).await;
@@ -472,7 +472,7 @@ async fn grant_of_a_template_with_a_filter_is_restricted() {
         app.restrictions_of(&["analysts"]).await,
         json!({ "required-row-filter": of_region_by_id("EU") })
     );
-    // The restriction has no effect on a principal with another, unrestricted permission.
+    // The restriction has no effect on a principal that also has an unrestricted permission.
     assert_eq!(app.restrictions_of(&["analysts", "reader"]).await, Value::Null);
 }
 

@@ -144,8 +144,8 @@ async fn start_fails_with_the_name_of_an_invalid_tls_file() {
     assert_eq!(rejection(&|_| {}).await, "");
     for (name, output_text) in [
         ("missing.pem", "No such file"),
-        ("empty.pem", "no certificate in it"),
-        ("text.pem", "no certificate in it"),
+        ("empty.pem", "contains no certificate"),
+        ("text.pem", "contains no certificate"),
         ("cut.pem", ""),
     ] {
         let error = rejection(&|tls| tls.certificate_file = files.path(name)).await;
@@ -154,8 +154,8 @@ async fn start_fails_with_the_name_of_an_invalid_tls_file() {
     }
     for (name, output_text) in [
         ("missing.pem", "No such file"),
-        ("text.pem", "no private key in it"),
-        ("server.pem", "no private key in it"),
+        ("text.pem", "contains no private key"),
+        ("server.pem", "contains no private key"),
         ("other.pem", "not the key of the certificate_file"),
     ] {
         let error = rejection(&|tls| tls.key_file = files.path(name)).await;

@@ -87,7 +87,7 @@ fn named<'a>(spans: &'a [Span], name: &str) -> &'a Span {
     found.unwrap_or_else(|| panic!("no {name} in {:?}", names()))
 }
 
-/// A client of a server in a directory that sends its spans to a collector.
+/// A server that sends its spans to a collector, with a client of this server.
 struct Client {
     server: Server,
     http: reqwest::Client,
@@ -95,7 +95,7 @@ struct Client {
 }
 
 impl Client {
-    /// Starts the server. It samples only requests that their client samples.
+    /// Starts the server. It samples only requests that the client samples.
     fn start(directory: &Path, collector: SocketAddr, key: Option<String>) -> Self {
         let settings = format!(
             "[log]\nlevel = \"warn,slateberg=debug\"\n[telemetry.otlp]\nendpoint = \"http://{collector}\"\n\
@@ -192,7 +192,8 @@ async fn sampled_commit_is_one_tree_of_spans_below_its_client() {
         (found["slateberg.request_id"].as_str(), found["url.scheme"].as_str()),
         ("r1", "http")
     );
-    // All spans are inside the request, and those of its work are inside the phases of its commit.
+    // All other spans are inside the span of the request, and the spans of the commit's phases are
+    // inside the span of the commit.
     assert_eq!(
         inside(&spans, request).len(),
         spans.iter().map(|span| &span.name).collect::<BTreeSet<_>>().len() - 1

@@ -156,7 +156,7 @@ async fn only_an_empty_warehouse_is_deleted_and_its_name_gets_a_new_id() {
     app.post(unregister, Value::Null).await.expect(200);
     app.delete("/v1/lake/namespaces/ns/tables/t?purgeRequested=true").await.expect(204);
     app.delete("/v1/lake/namespaces/ns").await.expect(204);
-    // The files of the purged table need the warehouse.
+    // The job that deletes the files of the purged table still needs the warehouse.
     let response = app.delete(LAKE).await;
     let message = "Warehouse lake is not empty: it contains files that are still to be deleted";
     assert_eq!(response.error(), (409, "WarehouseNotEmptyException", message));

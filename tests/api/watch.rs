@@ -48,7 +48,7 @@ async fn set(app: &TestApp, namespace: &str, table: &str) {
     app.commit(namespace, table, vec![], vec![set_property("a", "1")]).await.expect(200);
 }
 
-/// Returns the present position.
+/// Returns the current position.
 async fn present(app: &TestApp) -> String {
     let body = app.get(WATCH).await.expect(200).body;
     assert_eq!((&body["events"], &body["caught-up"]), (&json!([]), &json!(true)));
@@ -185,7 +185,7 @@ async fn changes_of_a_transaction_are_one_group() {
     app.post("/v1/transactions/commit", body).await.expect(204);
     app.create_namespace(&["later"]).await;
     assert_is_group(&app, &begin).await;
-    // Now the changes are no longer in memory.
+    // After the restart, the earlier changes are no longer in memory.
     assert_is_group(&app.restart().await, &begin).await;
 }
 
@@ -256,7 +256,8 @@ async fn stream_begins_with_its_position_and_sends_each_event_with_its_own() {
         assert!(sent.is_some(), "{data} is not in {text}");
         assert!(text.contains(&format!("id: {id}\n")), "{text}");
     }
-    // The position in the header has priority over the one in the URL, which a browser repeats.
+    // The position in the header has priority over the position in the URL, because a browser sends
+    // the old URL again.
     let last = all[0]["position"].as_str().expect("a position");
     let query = format!("after={begin}");
     let resumed = read_until(&app, &query, &[("last-event-id", last)], "\"b\"").await;
@@ -419,11 +420,11 @@ async fn changed_policies_cause_a_resync() {
     let (response, ()) = tokio::join!(app.get_as(&reader, &path), change);
     let body = response.expect(200).body;
     assert_eq!(types(body["events"].as_array().expect("a list")), ["resync"]);
-    // Later watches from the position of the event do not repeat it.
+    // A later watch from the position of this event does not repeat the event.
     let query = format!("resource=warehouse:default&after={}", from(&body));
     let later = watch_as(&app, &reader, &query).await.expect(200).body;
     assert_eq!(later["events"], json!([]));
-    // Another principal resumes with its own view.
+    // A principal with other permissions also gets `resync` if it resumes from this position.
     let query = format!("after={position}&type=grant.created");
     let other = watch_as(&app, &admin, &query).await.expect(200).body;
     assert_eq!(types(other["events"].as_array().expect("a list")), ["resync", "grant.created"]);

@@ -51,8 +51,8 @@ fn actions_of_the_schema_and_types_are_the_same() {
     ]);
     let schema = Schema::bundled();
     assert_eq!(schema.actions().collect::<BTreeSet<_>>(), types);
-    // A permit to commit implies the permits for the kinds of the commit; policies have no
-    // maintenance action.
+    // In the schema, `Commit` is a group of the actions for the kinds of changes. Maintenance is
+    // not an action of policies.
     assert_eq!(
         schema.members(Commit::NAME),
         ["CommitData", "CommitProperties", "CommitRefs", "CommitSchema"]

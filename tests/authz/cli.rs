@@ -230,8 +230,8 @@ fn explain_prints_the_decision_and_its_policies() {
     insta::assert_snapshot!(out, @r#"
     deny: role:reader Drop Table::"w/t/t"
     no policy permits it
-    the role admin or writer would
-    a grant of write or own would, such as:
+    the role admin or writer would permit it
+    a grant of write or own would permit it, for example:
       slateberg grant write --to role:reader --on table:w/t/t
     "#);
     let (code, out, _) =

@@ -181,8 +181,8 @@ fn build(schema: &Arc<Schema>, texts: &[String], grants: &[Grant]) -> PolicySet 
     PolicySet::build(Arc::clone(schema), &files, grants).expect("each of them is valid")
 }
 
-/// Returns the kinds of resource that a container can hold, each with the action that decides
-/// whether a listing shows it, and with other actions.
+/// Returns pairs of a kind of resource that this container can hold, and an action on such a
+/// resource. For each kind, there is the action that decides whether a listing shows the resource.
 fn questions(container: &Resource) -> Vec<(Kind, &'static str)> {
     let mut questions =
         vec![(Kind::Namespace, "DescribeNamespace"), (Kind::Namespace, "CreateNamespace")];

@@ -100,7 +100,7 @@ def serve(binary, directory, secured=False):
             stdout=subprocess.PIPE,
             stderr=stderr,
             text=True,
-            # Only tables that enable it are affected.
+            # The server rebases only appends to tables that enable the rebase.
             env={**os.environ, "SLATEBERG__CATALOG__APPEND_REBASE": "all"},
         )
         try:

@@ -84,7 +84,8 @@ async fn lists_that_a_crash_prevented_are_written_by_the_next_start() {
             table.snapshots().iter().filter_map(|it| it["snapshot-id"].as_i64()).collect();
         assert!(ids.len() >= 2, "at least the first group is durable: {ids:?}");
         assert_snapshots(&scene, &ids).await;
-        // Clients that send their commits again find them, or add them.
+        // The clients send their commits again. A commit that is already in the table is
+        // recognized; every other commit is added.
         for append in &appends {
             append.commit(&scene.app).await.expect(200);
         }

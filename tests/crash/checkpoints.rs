@@ -96,7 +96,7 @@ fn assert_holds(tables: &Tables, acknowledged: &[(usize, String)], name: &str) {
     }
 }
 
-/// Starts a server whose catalog has a table and a checkpoint with it.
+/// Starts a server whose catalog has a table, and a checkpoint that contains the table.
 async fn with_checkpoint(at: &Path) -> Server {
     let server = Server::start(at);
     let client = Client::of(&server.uri);

@@ -30,7 +30,7 @@ struct Disk {
 }
 
 impl Disk {
-    /// Mounts a small file system. `None`: mounting is not permitted, which is reported.
+    /// Mounts a small file system. `None` if mounting is not permitted; this is also printed.
     fn mount(test: &str) -> Option<Self> {
         let directory = tempfile::tempdir().expect("there is room");
         for sudo in [false, true] {

@@ -95,7 +95,7 @@ async fn failing_store_delays_only_the_purge() {
     let job = job_that(&scene.app, "failing", |job| job["failures"] == 2).await;
     assert!(job["last-error"].as_str().is_some_and(|it| it.contains("injected failure")), "{job}");
     assert_eq!((&job["kind"], &job["files"]["done"]), (&json!("purge"), &json!(0)));
-    // The deletions of two attempts, without immediate retries.
+    // The job has made two attempts, without immediate retries of single deletions.
     let attempt = scene.faults.count(Verb::Delete, "warehouse/");
     assert!(attempt <= 12, "{attempt} deletions were tried");
     let commit = vec![crate::support::table::set_property("a", "b")];

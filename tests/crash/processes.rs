@@ -96,6 +96,6 @@ async fn stopped_server_leaves_no_pending_work() {
         assert_eq!(server.wait_for_exit().code(), Some(0));
     }
     let log = std::fs::read_to_string(data_dir.path().join("test-server.log")).expect("a log");
-    assert!(!log.contains("completed publications of an earlier run"), "{log}");
+    assert!(!log.contains("metadata files that an earlier run had not written"), "{log}");
     assert_sound(data_dir.path(), "after three orderly stops");
 }

@@ -1,5 +1,5 @@
-//! A rejection that is based on state that is not durable yet is delayed until this state is
-//! durable, so that the rejection is still true after a crash.
+//! If a rejection is based on state that is not durable yet, the response is delayed until this
+//! state is durable. So the rejection is still correct after a crash.
 
 use std::sync::Arc;
 

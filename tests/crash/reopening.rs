@@ -98,7 +98,8 @@ async fn publication_survives_repeated_crashes() {
     }
 }
 
-/// Another program wrote the registered file. It exists already, and its compression is unknown.
+/// Another program wrote the registered file. So the file already exists, and the server does not
+/// know how it is compressed.
 #[tokio::test]
 async fn overwriting_registration_survives_a_crash() {
     let scene = Scene::new().await;

@@ -138,9 +138,10 @@ async fn start_without_the_separate_log_is_rejected() {
     app.app.runtime.catalog.close().await.expect("it closes");
     let mut elsewhere = settings();
     elsewhere.state.wal_url = format!("{LOG_URL}/another");
-    for (settings, output_text) in
-        [(memory_settings(), "set state.wal_url to it"), (elsewhere, "write-ahead log mismatch")]
-    {
+    for (settings, output_text) in [
+        (memory_settings(), "set state.wal_url to that location"),
+        (elsewhere, "write-ahead log mismatch"),
+    ] {
         let error = buckets.start(settings.clone()).await.err().expect("it is refused").to_string();
         assert!(error.contains(output_text) && error.contains(LOG_URL), "{error}");
         let opened = OfflineCatalog::open(&settings, &buckets.dependencies()).await;

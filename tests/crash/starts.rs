@@ -182,8 +182,8 @@ async fn start_waits_for_an_unavailable_warehouse_only_for_a_limited_time() {
     settings.catalog.commit_deadline_ms = 300;
     let opened = TestApp::with(Arc::clone(&faults) as Arc<dyn ObjectStore>, settings);
     let app = within(TIMEOUT, "starting", opened).await;
-    // Requests that do not need the metadata file of the incomplete commit are served; the others
-    // get 503.
+    // Requests that do not need the metadata file of the incomplete commit are served; all other
+    // requests get 503.
     app.get("/v1/namespaces/ns/tables/other").await.expect(200);
     app.get(TABLE).await.expect_error(503, "SlowDownException");
     app.commit("ns", "t", vec![], vec![set_property("late", "late")]).await.expect(503);

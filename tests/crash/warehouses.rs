@@ -181,8 +181,8 @@ async fn metadata_file_missing_after_a_crash_is_written_at_the_next_start() {
     scene.assert_is(&["a"]).await;
 }
 
-/// The file was written, but its writer does not know this. When the writer checks, the file's
-/// location is no longer within the allowed locations of the warehouse.
+/// The file was written, but its writer does not know this. When the writer checks whether the file
+/// exists, the file's location is no longer within the allowed locations of the warehouse.
 #[tokio::test]
 async fn pending_metadata_file_outside_the_updated_warehouse_counts_as_written() {
     let scene = Scene::new().await;
@@ -250,7 +250,7 @@ async fn acknowledged_changes_survive_a_kill() {
 }
 
 /// Sends a request to the collection of warehouses (`/management/v1/warehouses`). Returns the
-/// status and the body. `None`: the server is gone.
+/// status and the body. `None` if the server is gone.
 async fn send(uri: &str, key: &str, method: Method, body: &Value) -> Option<(u16, Value)> {
     let http = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(20)).build();
     let http = http.expect("a client can be made");

@@ -1,5 +1,5 @@
-//! Watchers of the change feed under `kill -9`: what the events of a watcher add up to is what the
-//! server lists, however often the server and the watcher die.
+//! Watchers of the change feed under `kill -9`: the events that a watcher has received lead to
+//! exactly the tables that the server lists, however often the server and the watcher die.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -38,8 +38,8 @@ impl Watcher {
         Self { after: "oldest".to_owned(), events: Vec::new(), saved: ("oldest".to_owned(), 0) }
     }
 
-    /// Receives one response. Returns whether it contains all events up to the present. `None`: the
-    /// server is gone.
+    /// Receives one response. Returns whether it contains all events up to the present. `None` if
+    /// the server is gone.
     async fn poll(&mut self, client: &Client, wait: u64, max: u64) -> Option<bool> {
         let path = format!("{WATCH}?after={}&wait={wait}&max={max}", self.after);
         let body = match client.get(&path).await {
@@ -184,7 +184,7 @@ async fn check(data_dir: &std::path::Path, watchers: &mut [Watcher], what: &str)
     for watcher in watchers {
         watcher.catch_up(&client).await;
         assert_eq!(watcher.tables(), expected, "{what}");
-        // Neither a gap nor a repetition: the watcher has received what the log contains.
+        // The watcher has received exactly the events in the log, without a gap or a repetition.
         assert!(watcher.events == all.events, "the events of a watcher differ in {what}");
     }
     server.terminate();

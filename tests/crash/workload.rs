@@ -46,8 +46,8 @@ pub enum Expectation {
         /// Whether the server acknowledged it.
         acknowledged: bool,
     },
-    /// The table is at exactly one of the possible paths (`None`: it does not exist), and at no
-    /// other of its paths.
+    /// The table is at exactly one of the possible paths, and at no other of its paths. The path
+    /// `None` means that the table does not exist.
     ExistsAtOne {
         /// The possible paths.
         possible: Vec<Option<String>>,

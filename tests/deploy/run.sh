@@ -3,7 +3,7 @@
 # README.md lists the tools.
 set -euo pipefail
 
-: "${SLATEBERG_BIN:?is the binary that takes the settings which the chart renders}"
+: "${SLATEBERG_BIN:?is the binary that the tests start with the rendered settings}"
 SLATEBERG_BIN=$(realpath "$SLATEBERG_BIN")
 export SLATEBERG_BIN
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

@@ -277,4 +277,4 @@ def test_the_version_is_the_same_everywhere():
 
 def test_a_binary_that_wants_a_loader_is_no_image():
     done = run(ROOT / "scripts/image", "/bin/sh")
-    assert done.returncode != 0 and "wants a loader" in done.stderr
+    assert done.returncode != 0 and "needs a dynamic loader" in done.stderr

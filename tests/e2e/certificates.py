@@ -39,8 +39,7 @@ class Authority:
         self._openssl("req", "-x509", *NEW_KEY, "-config", "openssl.cnf", "-extensions", "authority", *made)
 
     def issue(self, certificate, key, name="slateberg.example.com", kind="server"):
-        """Replaces certificate and key by new ones. Each replacement is atomic, but not both
-        together."""
+        """Replaces certificate and key by new ones. Each file is replaced atomically, but not both files together."""
         asked = ["-config", "openssl.cnf", "-subj", f"/CN={name}", "-keyout", "new.key", "-out", "new.csr"]
         self._openssl("req", "-new", *NEW_KEY, *asked)
         signed = ["-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "1", "-out", "new.pem"]

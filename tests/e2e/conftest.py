@@ -26,7 +26,7 @@ def keycloak(tmp_path_factory):
 
 @pytest.fixture
 def slateberg(keycloak, tmp_path):
-    """A slateberg with the issuer's URL as its only setting, which it resolves by discovery."""
+    """A slateberg whose only setting is the URL of the issuer. It gets everything else by discovery."""
     slateberg = Slateberg(tmp_path, SETTINGS.format(issuer=keycloak.issuer))
     yield slateberg
     slateberg.stop()

@@ -74,7 +74,7 @@ if [[ ! -d $TRINO_HOME ]]; then
     archive=$cache/trino/trino-server-$trino_version.tar.gz
     [[ -f $archive ]] || fetch trino "io.trino:trino-server:$trino_version:tar.gz"
     unpacked=$(mktemp -d "$cache/trino/unpacking.XXXXXX")
-    # Files of some plugins are links to files of others, so that all of them must be unpacked.
+    # Files of some plugins are links to files of other plugins, so all plugins must be unpacked.
     tar -xzf "$archive" -C "$unpacked"
     find "$unpacked"/trino-server-*/plugin -mindepth 1 -maxdepth 1 ! -name iceberg -exec rm -r {} +
     mv "$unpacked/trino-server-$trino_version" "$TRINO_HOME"
@@ -92,7 +92,7 @@ for home in ${JAVA_HOME:-} /usr/lib/jvm/*; do
         TRINO_JAVA_HOME=$home
     fi
 done
-export TRINO_JAVA_HOME=${TRINO_JAVA_HOME:?no Java $trino_java_min or newer, which Trino needs: set it to where one is}
+export TRINO_JAVA_HOME=${TRINO_JAVA_HOME:?is not set, and there is no Java $trino_java_min or newer in /usr/lib/jvm, which Trino needs: set it to the directory of a Java}
 
 # Iceberg's own REST server. Reuse that of the benchmarks if it exists.
 export ICEBERG_FIXTURE_CLASSPATH=$cache/bench/java-fixture/classpath
@@ -101,7 +101,7 @@ if [[ ! -f $ICEBERG_FIXTURE_CLASSPATH ]]; then
     mvn --quiet --batch-mode -f "$here/../../benches/java-fixture/pom.xml" dependency:build-classpath \
         -Dmdep.outputFile="$ICEBERG_FIXTURE_CLASSPATH"
 fi
-# The libraries with which it stores tables on S3, in the same version, and their dependencies.
+# The libraries with which Iceberg's REST server stores tables on S3, in the same version, and their dependencies.
 fixture_version=1.11.0
 export ICEBERG_FIXTURE_S3_JARS=
 for artifact in "org.apache.iceberg:iceberg-aws:$fixture_version" \
@@ -112,8 +112,8 @@ for artifact in "org.apache.iceberg:iceberg-aws:$fixture_version" \
     ICEBERG_FIXTURE_S3_JARS+=:$jar
 done
 
-# PyIceberg's threads share an s3fs client, and each removes and re-adds its signer at the start.
-# Requests of other threads in between are unsigned.
+# PyIceberg's threads share an s3fs client. At its start, each thread removes the signer of the
+# client and adds it again. Requests that other threads send in between are unsigned.
 export PYICEBERG_MAX_WORKERS=1
 
 cd "$here"

@@ -20,7 +20,7 @@ SCHEMA = {"type": "struct", "schema-id": 0, "fields": [{"id": 1, "name": "id", "
 
 
 class Surroundings:
-    """All services, each in its own directory. The caller starts Keycloak if it needs it."""
+    """All services, each in its own directory. Only Keycloak is not started here."""
 
     def __init__(self, directory, keycloak):
         self.keycloak = keycloak

@@ -159,7 +159,7 @@ def test_a_signature_is_good_for_what_was_signed_and_nothing_else(scene):
     assert send("PUT", signed, **{"x-amz-copy-source": f"/{BUCKET}/{stolen}"}) == 403
     sign("PUT", key.replace(" ", "%20"), {"x-amz-copy-source": [f"/{BUCKET}/{stolen}"]}).expect(403)
     sign("GET", f"{BUCKET}/{stolen}").expect(403)
-    # A deletion of several keys, which are in the body.
+    # This request deletes several keys, which are in its body.
     xml = f"<Delete><Object><Key>{own}data/a b+c%2F</Key></Object></Delete>"
     signed = sign("POST", f"{BUCKET}/?delete", body=xml).expect(200)
     evil = f"<Delete><Object><Key>{stolen}</Key></Object></Delete>"

@@ -84,7 +84,7 @@ def test_an_issuer_that_is_down_keeps_its_keys(keycloak, slateberg):
         for _ in range(5):
             assert status(slateberg, known) == 200
             assert status(slateberg, unknown) == 401
-        # The server has cached the key, so that it also accepts a token that it has not seen.
+        # The server has cached the key, so it also accepts a token that it has not seen before.
         create_namespace(slateberg, unseen).expect(200)
     finally:
         keycloak.start()

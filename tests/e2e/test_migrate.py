@@ -106,7 +106,7 @@ def test_a_rest_catalog(fixture, target):
     again = target.migrate(*from_rest)
     assert counted(again) == {"namespaces": (0, 2, 0, 0), "tables": (1, 4, 0, 0), "views": (0, 1, 0, 0)}
     assert len(again["notes"]) == 1 and "table sales.eu.t0 exists already, at" in again["notes"][0]
-    # The catalog owns registered tables from now on.
+    # From the registration on, the tables belong to slateberg's catalog.
     ours = target.catalog.load_table(("sales", "eu", "t1"))
     ours.append(ROWS)
     assert len(target.catalog.load_table(("sales", "eu", "t1")).scan().to_arrow()) == 6

@@ -5,7 +5,7 @@ from processes import Slateberg
 from trino import RefusedStatement, Trino
 from web import request
 
-# Tokens expire during the tests, so that Trino must renew them.
+# Tokens expire during the tests, so Trino must renew them.
 SETTINGS = """
 [authn]
 own_token_lifetime_seconds = 5

@@ -12,7 +12,7 @@ fn properties(pairs: &[(&str, &str)]) -> HashMap<String, String> {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-/// Returns the properties of a namespace without the location that all have.
+/// Returns the properties of a namespace, without the location that every namespace has.
 async fn own_properties(catalog: &dyn Catalog, ident: &NamespaceIdent) -> HashMap<String, String> {
     let found = catalog.get_namespace(ident).await.expect("it is there");
     assert_eq!(found.name(), ident);

@@ -60,7 +60,7 @@ async fn hidden_table_does_not_exist() {
     let opened = open_on(bucket()).await;
     let t = make_table(&with_any_files(&opened)).await;
     let nobody = with_any_files(&opened.acting_as(Identity::embedded("nobody")));
-    // The error of a principal without permissions says so.
+    // A principal without permissions gets an error that reports this.
     let error = nobody.load_table(&t).await.expect_err("it has no permissions");
     assert!(matches!(cause(&error), Some(Error::Forbidden(_))), "{error}");
     assert!(error.message().contains("has no permissions in this catalog"), "{error}");

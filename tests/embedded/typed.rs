@@ -102,7 +102,7 @@ async fn each_handle_uses_its_own_warehouse() {
     assert_eq!(other.namespace_exists(&namespace("ns")).await, Ok(false));
     assert_eq!(other.in_warehouse("lake").table_exists(&named("t")).await, Ok(true));
 
-    // A principal that is limited to one warehouse does not see the other.
+    // A principal that is limited to one warehouse does not see the other warehouse.
     let scoped = Identity {
         warehouses: Some(BTreeSet::from(["default".to_owned()])),
         ..Identity::embedded("etl").with_roles(["admin"])
@@ -136,7 +136,8 @@ async fn repeated_change_with_an_idempotency_key_is_applied_once() {
     let created = catalog.once(fresh_id()).create_table(table("t")).await.expect("it is made");
     let first = catalog.once(key).commit_table(change()).await.expect("it is committed");
     assert_ne!(created.state.version, first.version);
-    // A later commit removes the property: a repetition of the first must not set it again.
+    // A later commit removes the property. If the first commit is repeated, it must not set the
+    // property again.
     let removal = TableUpdate::RemoveProperties { removals: vec!["a".to_owned()] };
     let later = TableChange { updates: vec![removal], ..change() };
     let last = catalog.commit_table(later).await.expect("it is committed");
@@ -146,7 +147,7 @@ async fn repeated_change_with_an_idempotency_key_is_applied_once() {
 
     let other = catalog.once(key).drop_table(named("t"), false).await;
     assert!(matches!(other, Err(Error::Unprocessable(_))), "{other:?}");
-    // Keys of different principals are independent.
+    // Two principals can use the same idempotency key independently of each other.
     let somebody = catalog.acting_as(Identity::embedded("etl").with_roles(["writer"]));
     somebody.once(key).commit_table(change()).await.expect("the key of another principal");
     assert!(properties(&catalog, "t").await.contains_key("a"));

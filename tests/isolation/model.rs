@@ -24,7 +24,8 @@ pub enum Op {
     Load(Name),
     /// Sets a property that no other request sets.
     Set(Name, u32),
-    /// Appends a snapshot, if the main branch still ends with the one that the client read last.
+    /// Appends a snapshot, if the main branch still ends with the snapshot that the client read
+    /// last.
     Append {
         table: Name,
         id: i64,
@@ -71,8 +72,8 @@ pub struct State {
 }
 
 impl State {
-    /// Returns the state after an operation. `None`: the operation has another outcome in this
-    /// state.
+    /// Returns the state after an operation. `None` if the operation cannot have this outcome in
+    /// this state.
     pub fn after(&self, op: &Op, outcome: &Outcome) -> Option<Self> {
         let mut next = self.clone();
         let expected = match (op, outcome) {
@@ -82,7 +83,7 @@ impl State {
                 let fits = first.snapshots.last().copied() == *parent;
                 return (!fits).then_some(next);
             }
-            // The response only reports success, and does not contain the resulting table.
+            // The response reports only success, and does not contain the resulting table.
             (Op::Set(..) | Op::Append { .. }, Outcome::Done) => {
                 return matches!(next.apply(op), Outcome::Table(_)).then_some(next);
             }

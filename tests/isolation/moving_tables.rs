@@ -1,5 +1,5 @@
 //! Reads that overlap with a change: a read returns the state of the table at a single point in
-//! time, never a mixture.
+//! time, never a mixture of two states.
 //!
 //! A read looks up a table in steps: its namespace, its name there, its record, its metadata. These
 //! tests read some steps before a change and the others after it, for every possible division.
@@ -148,7 +148,8 @@ async fn load_during_a_commit_is_consistent() {
 }
 
 /// The metadata is stored in chunks, and the change adds and removes some of them. With 70
-/// snapshots, there are few chunks, which a load reads one by one; with 400, many, which it scans.
+/// snapshots, there are few chunks, and a load reads them one by one. With 400 snapshots, there are
+/// many chunks, and a load scans them.
 #[tokio::test]
 async fn load_during_a_commit_that_changes_chunks_is_consistent() {
     for count in [70, 400] {

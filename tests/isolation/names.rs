@@ -44,8 +44,8 @@ impl OperationMix {
         [Self::Everything, Self::Namespaces, Self::Commits][(seed % 3) as usize]
     }
 
-    /// Returns the weight of each kind of operation: namespaces created, dropped, read; tables
-    /// created, dropped, renamed, read, committed to.
+    /// Returns the weight of each kind of operation, in this order: create, drop and read
+    /// namespaces; create, drop, rename, read and change tables.
     fn weights(self) -> [u32; 8] {
         match self {
             Self::Everything => [2, 2, 4, 3, 2, 3, 4, 6],

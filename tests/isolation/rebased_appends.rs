@@ -53,8 +53,8 @@ async fn write(app: Arc<TestApp>, ids: Arc<AtomicI64>, mut rng: StdRng) -> Outco
 }
 
 /// Checks that the snapshots form one line, that each has exactly the manifests of the snapshots up
-/// to it, and that no overwrite is between a rebased append and the snapshot it was made for.
-/// Returns the snapshot ids.
+/// to it, and that no overwrite is between a rebased append and the snapshot on which the writer
+/// based it. Returns the snapshot ids.
 async fn check(app: &TestApp) -> BTreeSet<i64> {
     let table = LoadedTable::load(app).await;
     let (mut parent, mut manifests) = (None, BTreeSet::new());

@@ -2,9 +2,9 @@
 //! is older than that of an earlier read, or newer than the durable state.
 //!
 //! Each transaction of the writer writes a greater count in every form that is cached: in two
-//! records, and as a name that replaces the previous one, which also changes the page of names.
-//! Readers read these in turn, directly from the store. Each read must return at least the greatest
-//! count that was returned or acknowledged before it started.
+//! records, and as a name that replaces the previous name. The page of names changes with the name.
+//! Readers read all these forms in turn, directly from the store. Each read must return at least
+//! the greatest count that was returned or acknowledged before it started.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -103,7 +103,7 @@ async fn on_page(store: &Store, limit: Option<usize>) -> u64 {
     names.get(0).map_or(0, |name| name.parse().expect("names are numbers"))
 }
 
-/// Returns the count that is the only existing name, which is searched from `at_least` on.
+/// Returns the count that is the only existing name. The search begins at `at_least`.
 async fn by_name(store: &Store, at_least: u64) -> u64 {
     let durable = store.durable();
     let mut count = at_least;
@@ -121,8 +121,8 @@ async fn by_name(store: &Store, at_least: u64) -> u64 {
     }
 }
 
-/// Reads in each of six ways in turn until the writer is done. `shown` is the greatest count of all
-/// reads.
+/// Reads the count in six ways in turn until the writer is done. `shown` is the greatest count that
+/// any reader has got.
 async fn read_continuously(
     store: Store,
     shown: Arc<AtomicU64>,
@@ -163,7 +163,8 @@ async fn read_during_writes(settings: Settings) {
             shown.fetch_max(count, Ordering::SeqCst);
         }
         if count.is_multiple_of(CRASH_EVERY) {
-            // The greatest count is taken before the crash, so that it must exist after the crash.
+            // The greatest count is determined before the crash, so it must still exist after the
+            // crash.
             let seen = shown.load(Ordering::SeqCst);
             let left: Arc<dyn ObjectStore> = Arc::new(bucket.fork());
             let left = Store::open_offline(&store_location(left)).await.expect("the store opens");

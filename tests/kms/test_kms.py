@@ -181,7 +181,7 @@ def test_a_ring_that_was_touched_is_refused(scene):
         # The encryption context contains the catalog's id.
         ("cannot be unwrapped", ring.replace(json.loads(ring)["catalog"], "00000000-0000-4000-8000-000000000000")),
         ("tampered with", ring.replace('"revision": 1', '"revision": 2')),
-        ("does not hold", ring.replace('"active": 1', '"active": 2')),
+        ("is not in the key ring", ring.replace('"active": 1', '"active": 2')),
     ]:
         assert touched != ring
         scene.ring_file().write_text(touched)
@@ -209,7 +209,7 @@ def test_keys_are_rotated_and_wrapped_anew_under_load_and_the_old_one_can_go(sce
         ring = scene.change("rewrap", {"wrapping-key": new}).expect(200)["key-ring"]
         assert {key["wrapping-key"] for key in ring["data-keys"]} == {new}
         commits.wait_for(5)
-        # The old key is not needed from now on, not even for a rotation.
+        # The server no longer needs the old key, not even for a rotation.
         scene.door.disabled = {old}
         ring = scene.change("rotate").expect(200)["key-ring"]
         assert ring["data-keys"][-1]["wrapping-key"] == new

@@ -46,7 +46,7 @@ def test_a_dry_run_asks_the_server_and_leaves_nothing(case, release):
     before = release.all()
     told = release.install(case, "--dry-run=server")
     assert "STATUS: pending-install" in told
-    # helm has queried the available kinds only. Therefore try each object.
+    # helm has only queried which kinds are available, so the test submits each object in a dry run.
     manifest = told[told.index("MANIFEST:") + len("MANIFEST:") : told.index("NOTES:")]
     objects = [found for found in yaml.safe_load_all(manifest) if found]
     assert len(objects) >= 3
@@ -90,7 +90,7 @@ def test_its_pod_is_let_in_where_only_the_strictest_standard_is(case, release):
     found = workload(release)
     template = copy.deepcopy(found["spec"]["template"])
     if case == "minio":
-        # This case refers to an existing service account.
+        # These values refer to a service account that must already exist.
         metadata = {"name": "existing", "namespace": release.namespace}
         release.kubernetes.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}, release.namespace)
     # Create the pod as a controller would.

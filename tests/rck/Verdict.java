@@ -14,18 +14,18 @@ import org.w3c.dom.Element;
 import org.w3c.dom.NodeList;
 
 /**
- * Reads the surefire reports and says whether the run is good.
+ * Reads the surefire reports, and reports whether the run has the expected result.
  *
- * <p>It is a single file so that {@code java Verdict.java} runs it without a build. A run is good if
- * the tests that failed and the tests that were skipped are exactly those written down with a
- * reason, nothing more and nothing less.
+ * <p>A run has the expected result if the tests that failed and the tests that were skipped are
+ * exactly those that the two lists contain with a reason. This program is a single file, so that
+ * {@code java Verdict.java} runs it without a build.
  */
 public class Verdict {
-  /** The list of exceptions must not grow quietly, so it is bounded here as well. */
+  /** The list of exceptions must not grow unnoticed, so each exception must be here as well. */
   private static final Set<String> PERMITTED_EXCEPTIONS =
       Set.of("SlatebergCatalogTest.testLoadTableWithMissingMetadataFile");
 
-  /** A suite that did not start leaves no report, which would otherwise look like a small run. */
+  /** A suite that did not start leaves no report. Without this list, that would be unnoticed. */
   private static final Set<String> SUITES =
       Set.of("SlatebergCatalogTest", "SlatebergViewCatalogTest");
 
@@ -103,7 +103,7 @@ public class Verdict {
     return null;
   }
 
-  /** The message on one line; assertions print theirs over many. */
+  /** Returns the message on one line. The messages of assertions have several lines. */
   private static String message(Element problem) {
     String type = problem.getAttribute("type");
     String text = problem.getAttribute("message");
@@ -115,7 +115,7 @@ public class Verdict {
     return line.length() <= MESSAGE_LENGTH_MAX ? line : line.substring(0, MESSAGE_LENGTH_MAX) + " ...";
   }
 
-  /** The name without surefire's parameter types, display names and invocation numbers. */
+  /** Returns the name without surefire's parameter types, display names and invocation numbers. */
   private static String method(String invocation) {
     return invocation.replaceAll("[({\\[ ].*$", "");
   }
@@ -126,7 +126,7 @@ public class Verdict {
       if (!line.isBlank() && !line.startsWith("#")) {
         String[] nameAndReason = line.strip().split("\\s+", 2);
         if (nameAndReason.length < 2) {
-          throw new IOException(file.getFileName() + ": no reason is given for " + line);
+          throw new IOException(file.getFileName() + ": there is no reason for the entry " + line);
         }
         list.put(nameAndReason[0], nameAndReason[1]);
       }
@@ -150,35 +150,35 @@ public class Verdict {
         errors.add("not a permitted exception: " + name);
       }
       if (passed.contains(name)) {
-        errors.add("passes, yet is listed as a known exception: " + name);
+        errors.add("is listed as a known exception, but passes: " + name);
       }
     }
 
     for (String name : skipped) {
       if (!skippedTests.containsKey(name)) {
-        errors.add("skipped without a written reason: " + name);
+        errors.add("was skipped, but is not in the list with a reason: " + name);
       }
     }
   }
 
-  /** What a full run must contain; a run of chosen tests leaves it out. */
+  /** Checks that a full run contains all listed tests. A run of selected tests does not. */
   private void compareWhatDidNotRun(
       Map<String, String> knownExceptions, Map<String, String> skippedTests) {
     for (String name : knownExceptions.keySet()) {
       boolean ran =
           passed.contains(name) || failed.keySet().stream().anyMatch(f -> method(f).equals(name));
       if (!ran) {
-        errors.add("listed as a known exception, but did not run: " + name);
+        errors.add("is listed as a known exception, but did not run: " + name);
       }
     }
     for (String name : skippedTests.keySet()) {
       if (!skipped.contains(name)) {
-        errors.add("listed as skipped, but was not: " + name);
+        errors.add("is listed as skipped, but was not skipped: " + name);
       }
     }
     for (String suite : SUITES) {
       if (!suites.contains(suite)) {
-        errors.add("left no report: " + suite);
+        errors.add("this suite left no report: " + suite);
       }
     }
   }

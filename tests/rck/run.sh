@@ -1,19 +1,19 @@
 #!/bin/sh
-# Runs Iceberg's catalog test suites against a running slateberg and prints, as its last line,
-# "NNN passed, N failed, N skipped". The exit status is zero only if nothing failed or was skipped
-# beyond what known-exceptions.txt and skipped-tests.txt give a reason for.
+# Runs Iceberg's catalog test suites against a running slateberg. The last line of the output is
+# "NNN passed, N failed, N skipped". The exit status is zero only if all tests that failed or were
+# skipped are listed with a reason in known-exceptions.txt or skipped-tests.txt.
 #
-#   SLATEBERG_URI        address in front of /v1, for example http://127.0.0.1:8181
-#   RCK_WAREHOUSE        absolute directory of the warehouse, reachable from here and from the server
-#   RCK_WAREHOUSE_NAME   optional: the warehouse to name in GET /v1/config
+#   SLATEBERG_URI        part of the server's URI before /v1, for example http://127.0.0.1:8181
+#   RCK_WAREHOUSE        directory of the warehouse, with the same absolute path here and on the server
+#   RCK_WAREHOUSE_NAME   optional: the warehouse in the request GET /v1/config
 #   RCK_TOKEN            optional: bearer token
-#   RCK_TARGET           optional: build directory, outside the checkout
-#   RCK_TEST             optional: run only these tests, as surefire's -Dtest understands it; the
-#                        written lists are then not enforced, because most of them do not run
+#   RCK_TARGET           optional: build directory, outside of the checkout
+#   RCK_TEST             optional: run only these tests, in the notation of surefire's -Dtest. The run
+#                        then does not check that all listed tests were run
 set -eu
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
-: "${SLATEBERG_URI:?is the address of the server in front of /v1}"
+: "${SLATEBERG_URI:?is the part of the URI of the server before /v1}"
 : "${RCK_WAREHOUSE:?is the directory of the warehouse}"
 target=${RCK_TARGET:-$HOME/.cache/slateberg/rck-target}
 
@@ -32,8 +32,9 @@ run_maven() {
   mvn -q -B -Dstyle.color=never -f "$here/pom.xml" -DbuildDirectory="$target" ${RCK_TEST:+"-Dtest=$RCK_TEST"} "$@" test
 }
 
-# Offline first, because the artifacts of a fixed version never change; only a machine that lacks
-# them asks the repository. Reports mean that the tests ran, so they are never run twice.
+# Run Maven offline first: the artifacts of a fixed version never change, so the repository is only
+# needed if they are missing on this machine. If there are reports, the tests have run, and are not
+# run again.
 log=$target/maven.log
 if ! run_maven -o >"$log" 2>&1 && [ ! -d "$reports" ]; then
   run_maven >"$log" 2>&1 || true

@@ -1,7 +1,7 @@
 //! Tests that need a real S3 store: races between writers, lost responses, and outages.
 //!
-//! `make stores` starts the stores and runs this, with the other suites on the same stores. A plain
-//! `cargo test` skips it, because there is no store.
+//! `make stores` starts the stores, and runs these tests and the other suites on them. A plain
+//! `cargo test` skips these tests, because there is no store.
 
 #![allow(unreachable_pub, reason = "only this test crate uses its modules")]
 #![expect(clippy::print_stderr, reason = "figures are for developers who read the output")]

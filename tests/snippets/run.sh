@@ -3,7 +3,7 @@
 # commands.
 set -euo pipefail
 
-: "${SLATEBERG_BIN:?is the binary that the pages are about}"
+: "${SLATEBERG_BIN:?is the binary that the commands of the pages use}"
 SLATEBERG_BIN=$(realpath "$SLATEBERG_BIN")
 export SLATEBERG_BIN
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

@@ -109,7 +109,7 @@ impl FaultStore {
         }
     }
 
-    /// Lets `passing` requests of this verb pass. All later ones hang.
+    /// Lets `passing` requests of this verb pass. All later requests hang.
     pub fn hang_after(&self, verb: Verb, passing: usize) {
         let (part, times_left) = (EVERYTHING.to_owned(), usize::MAX);
         let rule = Rule { verb, part, fault: Fault::Hang, passing, times_left };
@@ -213,7 +213,8 @@ impl Gate {
                 None => {}
             }
             rules.retain(|rule| rule.times_left > 0);
-            // Hanging requests are not notified, because a used-up rule does not affect them.
+            // The removal of a used-up rule notifies no request, so hanging requests continue to
+            // hang.
             false
         });
         found

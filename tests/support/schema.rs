@@ -14,8 +14,9 @@ const FOR_PEOPLE: [&str; 5] = ["description", "example", "examples", "format", "
 pub struct Schemas<'a>(pub &'a Value);
 
 impl Schemas<'_> {
-    /// Returns the violations of a schema. A schema allows further members because later versions
-    /// may add some. Here, they are violations, because all present members are documented.
+    /// Returns the violations of a schema. A schema allows further members, because later versions
+    /// may add some. Here, a further member is a violation, because this version must document all
+    /// members that it returns.
     pub fn problems(&self, schema: &Value, value: &Value) -> Vec<String> {
         let mut found = Vec::new();
         let named = self.look(schema, value, "", &mut found);

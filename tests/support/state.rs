@@ -116,7 +116,7 @@ impl TestApp {
         files
     }
 
-    /// Returns the content of a file. `None`: it does not exist.
+    /// Returns the content of a file. `None` if the file does not exist.
     pub async fn file(&self, location: &str) -> Option<Vec<u8>> {
         use object_store::ObjectStoreExt;
         let path = location.strip_prefix("memory:///").expect("test warehouses are in memory");

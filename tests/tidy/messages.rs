@@ -1,4 +1,4 @@
-//! The catalogue of messages: a change of wording shows in the snapshot's diff.
+//! The list of all messages, as a snapshot: its diff shows each change of wording.
 
 use super::literals::literals;
 use super::{is_test_file, sources};

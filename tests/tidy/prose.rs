@@ -87,8 +87,8 @@ impl Measure {
         }
     }
 
-    /// Panics if more than this share of the sentences, in per mille, breaks one of the rules, or
-    /// if a phrase is banned and none may be.
+    /// Panics if more than `per_mille_max` of a thousand sentences break one of the rules, or if a
+    /// sentence contains a banned phrase and `permits_banned` is false.
     #[track_caller]
     fn assert_at_most(&self, per_mille_max: usize, permits_banned: bool) {
         assert!(self.sentences > 500, "{}: only {} sentences were read", self.kind, self.sentences);

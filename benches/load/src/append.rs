@@ -42,7 +42,7 @@ pub struct Appender {
 enum Step {
     /// It sends a commit.
     Commit,
-    /// It waits for the response to a commit, after which `head_after` is the head of the table.
+    /// It waits for the response to a commit. If the commit succeeds, `head_after` is the new head.
     Committing { id: i64, head_after: Head },
     /// It waits for the current table.
     Loading,
@@ -154,8 +154,8 @@ impl Caller for Appender {
     }
 }
 
-/// Loads a table and checks it: every acknowledged append is on its main branch, and no rejected
-/// one is in its history.
+/// Loads a table and checks that every acknowledged append is on its main branch, and that no
+/// rejected append is in its history.
 pub async fn check(
     target: &Target,
     path: &str,

@@ -40,7 +40,7 @@ pub enum CallOutcome {
     Failed,
 }
 
-/// Length of a measurement.
+/// The condition that ends a measurement.
 #[derive(Debug, Clone, Copy)]
 pub enum Length {
     /// Number of operations of each caller.
@@ -62,7 +62,8 @@ pub struct Measured {
     pub first_failure: Option<String>,
     /// Time from the first request to the last response.
     pub elapsed: Duration,
-    /// Usage of the server's processes before and after, if they are known.
+    /// Usage of the server's processes before and after the measurement, if the processes are
+    /// known.
     pub server: Option<(Usage, Usage)>,
     /// CPU seconds of the load generator.
     pub generator_cpu_seconds: f64,

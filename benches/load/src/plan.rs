@@ -64,7 +64,7 @@ pub struct Step {
     pub connections: usize,
     /// Length of each round.
     pub length: Length,
-    /// Length of the warm-up. `None`: no warm-up.
+    /// Length of the warm-up. `None` for a step without warm-up.
     pub warm_up: Option<Length>,
     /// Path of a response that a bare handler can return as well.
     pub bare: Option<fn(&Step, &Target) -> String>,

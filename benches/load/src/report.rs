@@ -1,5 +1,5 @@
-//! Reports for people and programs: a line for each round, and finally, for each step, the medians
-//! of its rounds and a comparison of the servers with the first.
+//! Reports for people and programs. Each round has a line. At the end, each step has a table with
+//! the medians of its rounds, and a comparison of all servers with the first one.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use super::load::Measured;
 /// Figures of a round, or medians of several.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Figures {
-    /// Requests with or without a response.
+    /// Number of requests, including those without a response.
     pub requests: f64,
     /// Failed requests.
     pub failures: f64,

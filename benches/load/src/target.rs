@@ -58,7 +58,7 @@ pub struct Target {
     pub run: String,
     /// `host:port`.
     pub address: String,
-    /// Path before `/namespaces`: `/v1`, a base path, a prefix.
+    /// Path before `/namespaces`: the base path of the URL, `/v1` and the prefix.
     pub base: String,
     /// Value of the `Authorization` header.
     pub authorization: Option<HeaderValue>,
@@ -142,7 +142,7 @@ impl Target {
         Connection::open(&self.address, self.authorization.as_ref()).await
     }
 
-    /// Sends one request over a new connection. Errors unless it succeeds.
+    /// Sends one request over a new connection. Errors if the request fails.
     pub async fn request(&self, call: Call) -> Result<CallResponse, TargetError> {
         let response = self.send(call.clone()).await?;
         if response.is_success() { Ok(response) } else { Err(unexpected_status(&call, &response)) }

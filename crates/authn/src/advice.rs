@@ -1,5 +1,5 @@
-//! Advice on roles and grantees: warnings about those that match nothing, and names in place of
-//! ids.
+//! Checks the roles and grantees of a request. Warns about roles and grantees that match nothing,
+//! and replaces the name of an API key by its id.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ const LISTED_MAX: usize = 12;
 /// A grantee in its stored form, with warnings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdvisedGrantee {
-    /// The grantee, with the name of an API key replaced by its id.
+    /// The grantee. If the caller gave the name of an API key, this contains the id of the key.
     pub name: String,
     /// Reasons why the grant may have no effect.
     pub warnings: Vec<String>,
@@ -41,7 +41,7 @@ impl ApiKeys {
         unknown.map(warning).collect()
     }
 
-    /// Returns the valid key with this id, or else the only valid one with this name.
+    /// Returns the key with this id, or else the only key with this name. Ignores revoked keys.
     pub fn by_id_or_name(&self, name: &str) -> Result<Arc<KnownKey>> {
         let by_id = Uuid::try_parse(name).ok().and_then(|id| self.index().by_id(id));
         if let Some(known) = by_id {
@@ -80,8 +80,8 @@ impl ApiKeys {
 
 impl Authenticator {
     /// Resolves a grantee. A service account may be given by the name of an API key if exactly one
-    /// valid key has this name. Other principals cannot be resolved, because only their issuers
-    /// know them. Returns an invalid grantee unchanged; the catalog rejects it.
+    /// valid key has this name. Other principals are not looked up, because only their issuers know
+    /// them. Returns an invalid grantee unchanged; the catalog rejects it.
     pub fn grantee(&self, asker: &GranteeReader<'_>, name: &str) -> Result<AdvisedGrantee> {
         let plain = |warnings| AdvisedGrantee { name: name.to_owned(), warnings };
         let Ok(grantee) = notation::grantee(name) else { return Ok(plain(Vec::new())) };
@@ -137,8 +137,8 @@ impl Authenticator {
         Some(format!("'{}' does not begin with the name of an issuer: {expected}{hint}", brief(id)))
     }
 
-    /// Policies, keys and issuers define roles, and a grant may be created before any of them. So
-    /// only a probable misspelling causes a warning.
+    /// Warns about a role only if its name is probably misspelled: a grant to a role may be created
+    /// before the policies, keys or issuers that use the role.
     fn role_warning(&self, asker: &GranteeReader<'_>, role: &str) -> Vec<String> {
         let mut known = self.keys().authority().policies().roles();
         if self.keys().may_read(asker) {
@@ -157,7 +157,8 @@ impl Authenticator {
     }
 }
 
-/// Returns the most similar known name, or else several known names, as the end of a sentence.
+/// Returns a hint to append to a message: the most similar known name, or the known names if none
+/// is similar.
 fn hint(name: &str, known: &BTreeSet<String>, what: &str) -> String {
     let names: Vec<_> = known.iter().map(String::as_str).collect();
     if let Some(meant) = nearest(name, names.iter().copied()) {

@@ -30,11 +30,11 @@ use slateberg_store::records::{AllowedBy, ApiKeyRecord, Change, Origin, RevokedK
 use slateberg_store::txn::RequestRecords;
 use slateberg_store::{self as store, Store};
 
-/// The role that the built-in policies permit everything.
+/// The role to which the default policies permit every action.
 pub const ADMIN_ROLE: &str = "admin";
 /// Maximum length of the name of a key, role or warehouse, in characters.
 const NAME_CHARS_MAX: usize = 256;
-/// Maximum number of roles, and of warehouses, of one key.
+/// Maximum number of roles of one key, and of warehouses of one key.
 const SCOPE_NAMES_MAX: usize = 256;
 
 /// The properties of a new key.
@@ -44,13 +44,13 @@ pub struct NewKey {
     pub name: String,
     /// The roles of the key.
     pub roles: BTreeSet<String>,
-    /// Warehouses to which the key is limited. `None`: all warehouses.
+    /// Warehouses to which the key is limited. `None` if it is valid for all warehouses.
     pub warehouses: Option<BTreeSet<String>>,
-    /// Expiry in milliseconds since 1970. `None`: the key does not expire.
+    /// Expiry in milliseconds since 1970. `None` if the key does not expire.
     pub expires_ms: Option<i64>,
 }
 
-/// The caller of a key operation.
+/// The caller of an operation on API keys or grantees.
 #[derive(Debug, Clone)]
 pub struct GranteeReader<'a> {
     /// The caller's principal.
@@ -79,7 +79,7 @@ struct Inner {
 }
 
 impl ApiKeys {
-    /// Creates the key set of this store. The keys are not loaded yet.
+    /// Creates the API keys of this store, without loading them.
     pub(super) fn new(
         store: Store,
         authority: Arc<Authority>,
@@ -120,8 +120,8 @@ impl ApiKeys {
         self.inner.clock.now_ms()
     }
 
-    /// Returns an admin key, either the given one or a new one, and its record. The caller stores
-    /// the record.
+    /// Returns an admin key and its record. The key is `given`, or a new one. The caller stores the
+    /// record.
     pub(super) fn admin(&self, name: &str, given: Option<Secret>) -> (Secret, ApiKeyRecord) {
         let new_key = NewKey {
             name: name.to_owned(),
@@ -133,7 +133,8 @@ impl ApiKeys {
     }
 
     fn record(&self, created_by: &str, new_key: NewKey, secret: Secret) -> (Secret, ApiKeyRecord) {
-        let hash = key_text::hash(secret.reveal()).expect("settings and mint accept nothing else");
+        let hash = key_text::hash(secret.reveal())
+            .expect("the key is generated here or was validated with the settings");
         let record = ApiKeyRecord {
             id: self.inner.ids.ordered(),
             name: new_key.name,
@@ -147,7 +148,7 @@ impl ApiKeys {
         (secret, record)
     }
 
-    /// Creates a key. Its secret is returned only here.
+    /// Creates a key. Only this call returns its secret.
     pub async fn create(
         &self,
         asker: &GranteeReader<'_>,
@@ -187,8 +188,9 @@ impl ApiKeys {
         all.map(|known| Arc::clone(&known.identity)).collect()
     }
 
-    /// Revokes a key. From now on, requests with it or with tokens issued for it are rejected.
-    /// Rejects the revocation of the last credential that may manage keys, unless `force` is set.
+    /// Revokes a key. Afterwards, requests with the key, or with tokens that were issued for it,
+    /// are rejected. Without `force`, rejects the revocation of the last credential that may manage
+    /// keys.
     pub async fn revoke(&self, asker: &GranteeReader<'_>, id: &str, force: bool) -> Result<()> {
         let permit: Permit<ManageKeys> = self.permit(asker)?;
         let id = self.find(id)?.record.id;
@@ -209,7 +211,7 @@ impl ApiKeys {
                 revoked_ms: log.at_ms,
                 revoked_by: by.to_owned(),
             });
-            // The number of revoked keys has the same limit as that of valid keys.
+            // The store keeps at most `keys_max` revoked keys.
             let forgotten = keys.index().first_revoked(keys.inner.keys_max);
             let store = &keys.inner.store;
             let ((), accepted) = store
@@ -222,7 +224,8 @@ impl ApiKeys {
                     Ok::<_, Error>(((), RequestRecords::change(log.clone())))
                 })
                 .await?;
-            // Before the change is durable: the key must be rejected even if durability fails.
+            // The index changes before the change is durable, so that the key is rejected even if
+            // the change never becomes durable.
             keys.index().revoke(revoked, forgotten);
             accepted.durable().await?;
             tracing::info!(%id, name = record.name, by, force, "API key revoked");
@@ -262,10 +265,10 @@ impl ApiKeys {
         )))
     }
 
-    /// Authorizes action `A` on the keys. Keys belong to the catalog as a whole: a caller limited
-    /// to some warehouses could otherwise create an unlimited key. A server without authentication
-    /// manages no keys, because a key that anyone can create there would stay valid after
-    /// authentication is enabled.
+    /// Authorizes action `A` on the keys. Keys belong to the catalog as a whole. So a caller that
+    /// is limited to some warehouses is rejected: otherwise it could create an unlimited key. A
+    /// server without authentication rejects every caller: otherwise anyone could create a key,
+    /// which would stay valid after authentication is enabled.
     pub(super) fn permit<A: Action>(&self, asker: &GranteeReader<'_>) -> Result<Permit<A>> {
         let GranteeReader { principal, context, origin } = asker;
         let not_allowed = |why: &str| Error::Forbidden(format!("Not allowed: {why}"));

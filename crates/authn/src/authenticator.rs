@@ -29,7 +29,7 @@ use slateberg_store::keys::{ApiKeyKey, RevokedKeyKey, SigningKeyKey};
 use slateberg_store::read::{KeyRange, StoreRead};
 use slateberg_store::txn::RequestRecords;
 
-/// The name of the admin key of the first start.
+/// The name of the admin key that the first start creates.
 const BOOTSTRAP_NAME: &str = "bootstrap";
 /// The name of an admin key that the operator requests on a later start.
 const FURTHER_ADMIN_NAME: &str = "admin";
@@ -85,8 +85,8 @@ pub struct Parts {
 }
 
 impl Authenticator {
-    /// Loads the keys, and creates those that a first start needs. Returns the generated admin key,
-    /// if any. Its secret is returned only here.
+    /// Loads the keys, and creates those that a first start needs. Returns the admin key if it
+    /// generated one. Only this call returns that key.
     pub async fn open(parts: Parts) -> Result<(Self, Option<Secret>)> {
         let Parts { store, authority, catalog_id, settings, issuers, bootstrap_key, clock, ids } =
             parts;
@@ -179,7 +179,7 @@ impl Authenticator {
         &self.inner.keys
     }
 
-    /// Returns the tokens that this server signs.
+    /// Returns the part that signs and verifies this server's own tokens.
     pub fn own_tokens(&self) -> &OwnTokens {
         &self.inner.own
     }
@@ -189,8 +189,8 @@ impl Authenticator {
         &self.inner.issuers
     }
 
-    /// Resolves a credential to its principal. Waits only if a token names an unknown key, which
-    /// its issuer may have added recently.
+    /// Resolves a credential to its principal. Waits only if a token names an unknown signing key,
+    /// because its issuer may have added that key recently.
     pub async fn principal(
         &self,
         credential: &str,

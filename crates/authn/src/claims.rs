@@ -13,7 +13,7 @@ pub type Claims = Map<String, Value>;
 /// The requirements on a token's claims.
 #[derive(Debug, Clone)]
 pub struct Rules<'a> {
-    /// The exact `iss`.
+    /// The required `iss`.
     pub issuer: &'a str,
     /// The accepted audiences. `aud` must contain one of them.
     pub audiences: &'a [String],
@@ -21,8 +21,8 @@ pub struct Rules<'a> {
     pub leeway_ms: i64,
 }
 
-/// Returns the expiry in milliseconds since the Unix epoch. Errors with the reason if the token is
-/// not valid now.
+/// Returns the time until which the token is valid (its `exp` plus the leeway), in milliseconds
+/// since 1970. Errors with the reason if the token is not valid now.
 pub fn check(claims: &Claims, rules: &Rules<'_>, now_ms: i64) -> Result<i64, &'static str> {
     if claims.get("iss").and_then(Value::as_str) != Some(rules.issuer) {
         return Err("another issuer");
@@ -44,7 +44,7 @@ pub fn check(claims: &Claims, rules: &Rules<'_>, now_ms: i64) -> Result<i64, &'s
     match claims.get("nbf") {
         None => Ok(expires_ms),
         Some(not_before) => match date_ms(not_before) {
-            None => Err("a broken nbf"),
+            None => Err("an invalid nbf"),
             Some(from_ms) if from_ms.saturating_sub(rules.leeway_ms) > now_ms => Err("too early"),
             Some(_) => Ok(expires_ms),
         },
@@ -60,8 +60,8 @@ fn date_ms(value: &Value) -> Option<i64> {
     Some((seconds * 1000.0) as i64)
 }
 
-/// Returns the value at a path: a claim with this name, or a claim nested in others, separated by
-/// dots.
+/// Returns the claim at a path. The path is the name of the claim, or the names of nested claims,
+/// separated by dots.
 pub fn at<'a>(claims: &'a Claims, path: &str) -> Option<&'a Value> {
     if let Some(value) = claims.get(path) {
         return Some(value);
@@ -72,12 +72,13 @@ pub fn at<'a>(claims: &'a Claims, path: &str) -> Option<&'a Value> {
     })
 }
 
-/// Returns the string at a path. `None` if it is empty.
+/// Returns the string at a path. `None` if it is missing, empty or not a string.
 pub(crate) fn text_at<'a>(claims: &'a Claims, path: &str) -> Option<&'a str> {
     at(claims, path)?.as_str().filter(|text| !text.is_empty())
 }
 
-/// Returns the names at a path: an array of strings, or one string separated by spaces.
+/// Returns the names at a path. The claim is an array of names, or a string of names separated by
+/// spaces.
 pub(crate) fn names_at(claims: &Claims, path: &str) -> BTreeSet<String> {
     match at(claims, path) {
         Some(Value::Array(all)) => {
@@ -133,7 +134,7 @@ mod tests {
         assert_eq!(with("nbf", json!(1_800_000_031)), Err("too early"));
         for broken in [json!(null), json!("1800000060"), json!(-1), json!(1e300), json!([1])] {
             assert_eq!(with("exp", broken.clone()), Err("no expiry"), "{broken}");
-            assert_eq!(with("nbf", broken.clone()), Err("a broken nbf"), "{broken}");
+            assert_eq!(with("nbf", broken.clone()), Err("an invalid nbf"), "{broken}");
         }
     }
 

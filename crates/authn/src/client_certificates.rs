@@ -15,7 +15,8 @@ use super::error::RejectionReason;
 use super::settings::{ClientCertificateSettings, NameFrom, SubjectKind, SubjectSettings};
 use slateberg_model::principal::{Identity, IdentityKind, Method};
 
-/// Prefix of the ids of principals with a certificate. No issuer may have this name.
+/// Prefix of the ids of principals that authenticate with a certificate, such as `mtls/NAME`. No
+/// token issuer may be called `mtls`, because the ids of its principals would have the same prefix.
 pub(crate) const ID_PREFIX: &str = "mtls";
 
 /// Maximum length of a name, in characters.
@@ -62,8 +63,8 @@ impl Validity {
 }
 
 impl PresentedCertificate {
-    /// Returns the certificate's identity if it is valid at this time. A connection may outlive its
-    /// certificate.
+    /// Returns the identity of the certificate if the certificate is valid at this time. Every
+    /// request checks this, because a connection may outlive its certificate.
     pub(crate) fn valid_identity(&self, now_ms: i64) -> Result<Arc<Identity>, RejectionReason> {
         if !self.trusted.load(Ordering::Acquire) {
             return Err(RejectionReason("a certificate whose CA is no longer trusted"));
@@ -74,7 +75,7 @@ impl PresentedCertificate {
         self.identity.clone()
     }
 
-    /// Records whether the certificate is still trusted after the trusted CAs have changed.
+    /// Records, after a change of the trusted CAs, whether the certificate is still trusted.
     pub fn set_trusted(&self, trusted: bool) {
         self.trusted.store(trusted, Ordering::Release);
     }
@@ -121,8 +122,8 @@ impl ClientCertificates {
         }
     }
 
-    /// Returns the only name in a certificate. With several names, it is unknown which one the CA
-    /// verified.
+    /// Returns the name in a certificate. Rejects a certificate with several names, because the CA
+    /// may not have verified all of them.
     fn name_of(&self, certificate: &X509Certificate<'_>) -> Result<String, RejectionReason> {
         let names = match self.name_from {
             NameFrom::CommonName => common_names(certificate)?,

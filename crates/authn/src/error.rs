@@ -25,6 +25,6 @@ pub enum Error {
     Store(#[from] store::Error),
 }
 
-/// The reason for rejecting a credential. It is for the operator only.
+/// The reason for rejecting a credential. Only the log contains it, not the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RejectionReason(pub &'static str);

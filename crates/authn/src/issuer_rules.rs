@@ -20,7 +20,7 @@ pub fn problems(issuers: &BTreeMap<String, IssuerSettings>) -> Vec<InvalidSettin
         let others = issuers.iter().take_while(|(other, _)| *other != name);
         let twin = others.into_iter().find(|(_, other)| other.issuer == settings.issuer);
         if let Some((other, _)) = twin.filter(|_| !settings.issuer.is_empty()) {
-            let message = format!("authn.issuers.{other} has the same");
+            let message = format!("authn.issuers.{other} has the same value");
             found.push(InvalidSetting::new(format!("authn.issuers.{name}.issuer"), message));
         }
     }
@@ -79,8 +79,8 @@ fn of_issuer(name: &str, settings: &IssuerSettings) -> Vec<InvalidSetting> {
     found
 }
 
-/// A host that impersonates an issuer can authenticate anyone. So an unencrypted connection must
-/// not leave this machine.
+/// Returns the reason why a URL of an issuer is invalid. Unencrypted connections must not leave
+/// this machine, because a host that impersonates the issuer could authenticate as anyone.
 fn url_problem(url: &str) -> Option<&'static str> {
     if url.is_empty() {
         return None;

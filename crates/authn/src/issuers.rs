@@ -16,7 +16,7 @@ use slateberg_model::principal::{Identity, IdentityKind, Method};
 /// The reason for rejecting a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// A reason that a newer key set does not change.
+    /// The token is invalid for this reason, whatever keys the issuer has.
     Reason(&'static str),
     /// The token names a key that is not in the known key set of its issuer.
     UnknownKey,
@@ -37,9 +37,9 @@ pub struct VerifiedClaims {
 pub struct Issuer {
     /// The name in the settings.
     pub name: String,
-    /// Its settings.
+    /// Settings of the issuer.
     pub settings: IssuerSettings,
-    /// Its keys.
+    /// Public keys of the issuer.
     pub keys: KeyHandle,
     algorithms: Vec<Algorithm>,
 }
@@ -65,7 +65,7 @@ impl Issuer {
     ) -> Result<VerifiedClaims, Refusal> {
         // The issuer's settings, not the token, determine the accepted algorithms.
         if !self.algorithms.contains(&header.alg) {
-            return Err(Refusal::Reason("another algorithm than its issuer's"));
+            return Err(Refusal::Reason("an algorithm that its issuer's settings do not allow"));
         }
         let known = self.keys.known();
         let key = known.set.find(header.kid.as_deref(), header.alg).ok_or(Refusal::UnknownKey)?;
@@ -113,7 +113,7 @@ pub(super) fn verified_claims(
     key: &jsonwebtoken::DecodingKey,
 ) -> Result<Claims, &'static str> {
     if header.crit.is_some() {
-        return Err("an extension that has to be understood");
+        return Err("a critical header extension (crit)");
     }
     let mut signature_alone = Validation::new(header.alg);
     // The caller validates the claims with this server's clock and rules.
@@ -123,7 +123,7 @@ pub(super) fn verified_claims(
     signature_alone.required_spec_claims.clear();
     match decode::<Claims>(token, key, &signature_alone) {
         Ok(decoded) => Ok(decoded.claims),
-        Err(_) => Err("a signature that does not fit"),
+        Err(_) => Err("an invalid signature"),
     }
 }
 
@@ -155,7 +155,7 @@ impl Issuers {
         self.by_iss.values()
     }
 
-    /// Returns the issuer of an identity.
+    /// Returns the issuer whose token authenticated this identity.
     pub fn of(&self, identity: &Identity) -> Option<&Arc<Issuer>> {
         let (name, _) = identity.id.split_once('/').filter(|_| identity.method == Method::Jwt)?;
         self.all().find(|issuer| issuer.name == name)

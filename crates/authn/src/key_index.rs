@@ -1,4 +1,4 @@
-//! All API keys in memory, by which requests are authenticated.
+//! Index of all API keys in memory, with which requests are authenticated.
 //!
 //! The server is the only writer of the store, so this index is complete.
 
@@ -14,7 +14,7 @@ use super::key_text::KeyHash;
 use slateberg_model::principal::{Identity, IdentityKind, Method};
 use slateberg_store::records::{ApiKeyRecord, RevokedKeyRecord};
 
-/// Resolution of the last use of a key, in milliseconds.
+/// Resolution of the time of the last use of a key, in milliseconds.
 const USE_NOTED_MS: i64 = 1000;
 
 /// A key that has not been revoked. It may have expired.
@@ -56,8 +56,8 @@ impl KnownKey {
         Some(Arc::clone(&self.identity))
     }
 
-    /// Returns the last use since the server started, accurate to a second. `None` if there was
-    /// none.
+    /// Returns the time of the last use, accurate to a second. `None` if the key was not used since
+    /// the server started.
     pub fn last_used_ms(&self) -> Option<i64> {
         Some(self.last_used_ms.load(Ordering::Relaxed)).filter(|ms| *ms > 0)
     }
@@ -129,7 +129,7 @@ impl KeyIndex {
         });
     }
 
-    /// Moves a key to the revoked ones, and removes the revoked key `forgotten`.
+    /// Moves a key to the revoked keys, and removes the revoked key with the id `forgotten`.
     pub fn revoke(&self, record: &Arc<RevokedKeyRecord>, forgotten: Option<Uuid>) {
         self.change(|tables| {
             if let Some(key) = tables.by_id.remove(&record.key.id) {
@@ -174,8 +174,8 @@ impl KeyIndex {
         valid.or_else(|| tables.revoked.get(&id).map(|key| key.key.name.clone()))
     }
 
-    /// Changes a copy of the tables and then replaces them. Every request reads them, and changes
-    /// are rare.
+    /// Changes a copy of the tables, and replaces the tables with the copy. So requests read the
+    /// tables without waiting. Changes are rare.
     fn change(&self, change: impl Fn(&mut Tables)) {
         self.0.rcu(|tables| {
             let mut tables = Tables::clone(tables);

@@ -15,7 +15,7 @@ use slateberg_store::records::{ApiKeyRecord, RevokedKeyRecord};
 /// The status of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyStatus {
-    /// Requests are accepted.
+    /// Requests with the key are accepted.
     Active,
     /// The key has expired.
     Expired,
@@ -30,9 +30,10 @@ pub struct ListedKey {
     pub record: ApiKeyRecord,
     /// The status.
     pub status: KeyStatus,
-    /// Last use since the server started, accurate to a second.
+    /// Time of the last use, accurate to a second. `None` if the key was not used since the server
+    /// started.
     pub last_used_ms: Option<i64>,
-    /// Time of the revocation, and the principal that revoked it.
+    /// Time of the revocation, and the principal that revoked the key.
     pub revoked: Option<(i64, String)>,
 }
 

@@ -12,7 +12,7 @@ use tokio::sync::{Notify, watch};
 
 /// Maximum number of keys in a set.
 const KEYS_MAX: usize = 100;
-/// Maximum time that a request with an unknown key waits for a refetch of the keys.
+/// Maximum time that a request whose token names an unknown key waits for a refetch of the keys.
 const REFETCH_PATIENCE: Duration = Duration::from_secs(3);
 
 /// A public key.
@@ -45,13 +45,13 @@ impl KeySet {
         }
         let keys: Vec<_> = jwks.keys.into_iter().filter_map(PublicKey::read).collect();
         if keys.is_empty() {
-            return Err("there is no key for signatures in it".to_owned());
+            return Err("the key set contains no key for signatures".to_owned());
         }
         Ok(Self { keys, text: text.to_vec() })
     }
 
-    /// Returns the key that a token names, if it fits the algorithm. Without a name, returns the
-    /// only key that fits. `None` if several fit.
+    /// Returns the key that a token names, if that key fits the algorithm. If the token names no
+    /// key, returns the only key that fits the algorithm, or `None` if several keys fit.
     pub fn find(&self, kid: Option<&str>, algorithm: Algorithm) -> Option<&PublicKey> {
         let fits = |key: &&PublicKey| {
             key.family == family(algorithm)
@@ -110,12 +110,12 @@ pub struct Known {
     pub token_url: Option<Arc<str>>,
 }
 
-/// Receives an issuer's keys, and requests newer ones.
+/// Stores an issuer's keys, and forwards requests for newer ones to the task that fetches them.
 #[derive(Default)]
 pub struct KeyHandle {
     known: watch::Sender<Known>,
     wanted: Notify,
-    /// Time from which an unknown key is a reason for a refetch.
+    /// Earliest time at which an unknown key causes a refetch again.
     look_again_ms: AtomicI64,
     /// The number of the last requested fetch.
     asked: AtomicU64,
@@ -144,13 +144,14 @@ impl KeyHandle {
         self.known.send_modify(|known| known.looks += 1);
     }
 
-    /// Returns when a request needs newer keys.
+    /// Waits until a request needs newer keys.
     pub async fn wait_requested(&self) {
         self.wanted.notified().await;
     }
 
-    /// Requests newer keys, unless that happened within `pause_ms`. Waits for a short time for a
-    /// fetch in progress. Returns whether the caller should check the keys again.
+    /// Requests newer keys, unless they were already requested within the last `pause_ms`. Waits
+    /// for a short time until the requested fetch ends. Returns whether it has ended, so that the
+    /// caller should check the token again.
     pub(super) async fn refetch(&self, now_ms: i64, pause_ms: i64) -> bool {
         let mut known = self.known.subscribe();
         let looks = known.borrow_and_update().looks;

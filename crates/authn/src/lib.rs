@@ -1,19 +1,22 @@
-//! Rank 5: authentication: resolves a credential to its principal.
+//! Rank 5: authentication. Resolves a credential to its principal.
 //!
 //! Terms:
 //! - a **credential** is part of a request: an **API key** (`sb_...`), or a **token** (a JWT);
 //! - an **API key** has 256 random bits ([`key_text`]). The store contains only its SHA-256
-//!   ([`api_keys`]). All keys are in memory by that hash ([`key_index`]), so authentication reads
-//!   nothing and a revoked key is rejected from the next request on;
-//! - an **issuer** is an external party that signs tokens, with the **key set** that verifies them
-//!   ([`issuers`], [`key_set`]). Callers push key sets into it: this crate does no HTTP;
+//!   ([`api_keys`]). All keys are in memory, indexed by that hash ([`key_index`]). So
+//!   authentication does not read from the store, and the next request with a revoked key is
+//!   rejected;
+//! - an **issuer** is an external party that signs tokens ([`issuers`]). Its **key set** verifies
+//!   them ([`key_set`]). This crate does no HTTP: other code fetches the key sets and stores them
+//!   here;
 //! - a **client certificate** authenticates the client of a connection ([`client_certificates`]).
-//!   The handshake has verified it. Another credential in a request takes precedence over it;
+//!   The TLS handshake verifies the certificate. If a request contains a key or token as well, that
+//!   credential takes precedence;
 //! - an **own token** is a short-lived token that slateberg signs for the holder of an API key
-//!   ([`own_tokens`]). It is valid only as long as the key.
+//!   ([`own_tokens`]). It becomes invalid together with the key.
 //!
-//! All rejections have the same response, so the caller does not learn the reason. The log contains
-//! it.
+//! All rejections have the same response, so the client does not learn the reason. The log contains
+//! the reason.
 
 pub mod advice;
 mod algorithms;

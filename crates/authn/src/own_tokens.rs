@@ -1,9 +1,10 @@
 //! Slateberg's own tokens: short-lived, signed with Ed25519, and issued to the holder of an API
 //! key.
 //!
-//! A token only names the API key for which it was issued. The server looks up its owner and roles
-//! with each request, so a token is invalid as soon as its key is. The signing keys are in the
-//! store. They are rotated periodically and stay until all tokens that they signed have expired.
+//! A token contains only the id of the API key for which it was issued. With each request, the
+//! server looks up the key and its roles, so a token is invalid as soon as its key is. The signing
+//! keys are in the store. The server rotates them periodically. It deletes a signing key when all
+//! tokens that the key signed have expired.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -40,7 +41,7 @@ pub struct OwnTokens {
     audiences: [String; 1],
     token_lifetime_ms: i64,
     key_lifetime_ms: i64,
-    /// Ordered by age. The newest key, which is last, signs.
+    /// Ordered by age. The last key is the newest, and signs new tokens.
     keys: RwLock<Vec<Arc<SigningKey>>>,
 }
 
@@ -118,7 +119,7 @@ impl OwnTokens {
         }
     }
 
-    /// Adds durable signing keys.
+    /// Sets the signing keys, which are durable.
     pub(super) fn add_records(&self, records: &[SigningKeyRecord]) -> Result<()> {
         let mut keys = Vec::new();
         for record in records {
@@ -169,7 +170,7 @@ impl OwnTokens {
         now_ms: i64,
     ) -> std::result::Result<TokenSubject, Refusal> {
         if header.alg != Algorithm::EdDSA {
-            return Err(Refusal::Reason("another algorithm than ours"));
+            return Err(Refusal::Reason("an algorithm other than EdDSA"));
         }
         let kid = header.kid.as_deref().and_then(|kid| Uuid::try_parse(kid).ok());
         let key = self.keys().into_iter().find(|key| Some(key.id) == kid);
@@ -188,8 +189,8 @@ impl OwnTokens {
         json!({ "keys": keys.iter().map(|key| &key.public).collect::<Vec<_>>() })
     }
 
-    /// Replaces the newest signing key after its lifetime, and deletes keys whose tokens have all
-    /// expired. Returns the number of created and deleted keys.
+    /// Creates a new signing key when the newest one has reached the end of its lifetime. Deletes
+    /// keys whose tokens have all expired. Returns the number of created and deleted keys.
     pub async fn rotate(&self) -> Result<usize> {
         let now_ms = self.clock.now_ms();
         let keys = self.keys();

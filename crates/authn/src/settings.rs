@@ -14,7 +14,7 @@ use slateberg_base::setting::InvalidSetting;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Whether authentication is disabled, so that anyone who can reach the port has full access.
+    /// Whether authentication is disabled. Anyone who can reach the port then has full access.
     pub insecure_no_auth: bool,
     /// Allows `insecure_no_auth` on non-loopback addresses.
     pub insecure_no_auth_on_public_address: bool,
@@ -22,7 +22,7 @@ pub struct Settings {
     pub metrics_need_credential: bool,
     /// A file with the admin key for the first start, used instead of a generated one.
     pub bootstrap_key_file: PathBuf,
-    /// The same key as a value. Empty: none.
+    /// The same key as a value. Empty if it is not set.
     pub bootstrap_key: Secret,
     /// Maximum number of API keys.
     pub api_keys_max: usize,
@@ -36,20 +36,22 @@ pub struct Settings {
     pub own_token_lifetime_seconds: u64,
     /// Days after which slateberg rotates its signing key.
     pub signing_key_lifetime_days: u64,
-    /// Failed attempts per source and minute before responses are delayed.
+    /// Number of failed attempts of a source before its responses are delayed. The count restarts
+    /// after a minute without failures.
     pub failures_before_delay: u32,
     /// Maximum delay of the response to a failure, in milliseconds.
     pub failure_delay_ms_max: u64,
     /// Interval of refreshing an issuer's keys, in seconds.
     pub issuer_refresh_seconds: u64,
-    /// Minimum interval, in seconds, between fetches of an issuer's keys that unknown keys cause.
+    /// Minimum interval, in seconds, between two fetches of an issuer's keys because of unknown
+    /// keys.
     pub issuer_refetch_pause_seconds: u64,
     /// The accepted issuers, by a name that the operator chooses.
     pub issuers: BTreeMap<String, IssuerSettings>,
     /// Mapping of client certificates to principals.
     pub client_certificates: ClientCertificateSettings,
-    /// Whether this start creates a further admin key. Only a flag sets it, so it applies to one
-    /// start.
+    /// Whether this start creates a further admin key. Only a command-line flag sets this field, so
+    /// it applies to one start.
     #[serde(skip)]
     pub new_admin_key: bool,
 }
@@ -60,9 +62,10 @@ pub struct Settings {
 pub struct IssuerSettings {
     /// The exact `iss` of its tokens.
     pub issuer: String,
-    /// The URL of its keys. Empty: the discovery document below `issuer` contains it.
+    /// The URL of its keys. If it is empty, the discovery document below `issuer` contains the URL.
     pub jwks_url: String,
-    /// A file with its keys, read once at startup instead of fetching them.
+    /// A file with its keys. The server reads the file once, at startup, instead of fetching the
+    /// keys.
     pub jwks_file: PathBuf,
     /// The accepted audiences. A token's `aud` must contain one of them.
     pub audiences: Vec<String>,
@@ -76,8 +79,8 @@ pub struct IssuerSettings {
     pub groups_claim: String,
     /// Path to the claim with the roles.
     pub roles_claim: String,
-    /// The URL of the token endpoint for `GET /v1/config`. Empty: the discovery document contains
-    /// it.
+    /// The URL of the token endpoint for `GET /v1/config`. If it is empty, the discovery document
+    /// contains the URL.
     pub token_url: String,
 }
 
@@ -85,13 +88,13 @@ pub struct IssuerSettings {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ClientCertificateSettings {
-    /// The part of a certificate that is its name.
+    /// The part of a certificate that contains the name of its holder.
     pub name_from: NameFrom,
     /// Settings of individual names.
     pub subjects: BTreeMap<String, SubjectSettings>,
 }
 
-/// The part of a certificate that is its name.
+/// The part of a certificate that contains the name of its holder.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NameFrom {
@@ -114,7 +117,7 @@ pub struct SubjectSettings {
     pub roles: BTreeSet<String>,
     /// The groups of the principal.
     pub groups: BTreeSet<String>,
-    /// Warehouses to which the principal is limited. `None`: all warehouses.
+    /// Warehouses to which the principal is limited. `None` if it may use all warehouses.
     pub warehouses: Option<BTreeSet<String>>,
 }
 
@@ -194,7 +197,10 @@ impl Settings {
         let (file, key) = (&self.bootstrap_key_file, &self.bootstrap_key);
         let in_file = !file.as_os_str().is_empty();
         match (in_file, key.reveal().is_empty()) {
-            (true, false) => Err("authn.bootstrap_key: there is a bootstrap_key_file".to_owned()),
+            (true, false) => {
+                Err("authn.bootstrap_key: cannot be combined with authn.bootstrap_key_file"
+                    .to_owned())
+            }
             (false, true) => Ok(None),
             (false, false) => checked(key.clone(), |it| format!("authn.bootstrap_key: {it}")),
             (true, true) => {
@@ -226,13 +232,13 @@ impl Settings {
         Duration::from_secs(self.issuer_refresh_seconds.max(1))
     }
 
-    /// Returns the minimum interval between fetches that unknown keys cause, in milliseconds.
+    /// Returns the minimum interval between two fetches because of unknown keys, in milliseconds.
     pub(super) fn issuer_refetch_pause_ms(&self) -> i64 {
         ms(self.issuer_refetch_pause_seconds)
     }
 }
 
-/// Validates a key. The error does not repeat it.
+/// Validates a key. The error does not contain the key.
 fn checked(key: Secret, wrong: impl Fn(&str) -> String) -> Result<Option<Secret>, String> {
     match key_text::hash(key.reveal()) {
         Some(_) => Ok(Some(key)),

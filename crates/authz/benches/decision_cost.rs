@@ -1,9 +1,9 @@
-//! Cost of a decision: evaluated, cached, and for a page of names, with 100 policies and a table
-//! five namespace levels down.
+//! Measures the cost of a decision that is evaluated, of one that is cached, and of the decisions
+//! for a page of names. There are 100 policies, and the table is five namespace levels deep.
 //!
 //! `cargo bench -p slateberg-authz --bench decision_cost`
 
-#![expect(clippy::print_stdout, reason = "the figures are for whoever runs it")]
+#![expect(clippy::print_stdout, reason = "the benchmark prints its results")]
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -90,7 +90,8 @@ fn identity() -> Arc<Identity> {
     })
 }
 
-/// Returns grants to teams, each on its own namespace, and policies with conditions on the context.
+/// Returns a policy set of grants to teams, each on a different resource, and of policies with
+/// conditions on the context.
 fn policies(further: &str) -> PolicySet {
     let mut text = further.to_owned();
     for number in 0..20 {

@@ -1,8 +1,8 @@
-//! Actions: one type for each, so that a permit for one cannot pass for another.
+//! Actions. Each action has its own type, so that the compiler rejects a permit for another action.
 
 /// An action that a [`Permit`](super::permit::Permit) can allow.
 pub trait Action: Send + Sync + 'static {
-    /// Name in policies and in the audit log: a constant, independent of the type's name.
+    /// Name in policies and in the audit log. It stays the same if the type is renamed.
     const NAME: &'static str;
 }
 
@@ -21,13 +21,13 @@ macro_rules! actions {
 }
 
 actions! {
-    /// See a warehouse, and its client configuration.
+    /// See a warehouse, and get its client configuration.
     ReadConfig = "ReadConfig"
     /// Create, change and delete a warehouse.
     ManageWarehouse = "ManageWarehouse"
     /// List the names below a namespace or the root.
     List = "List"
-    /// Read a namespace's properties, or whether it exists.
+    /// Read the properties of a namespace, or check whether it exists.
     DescribeNamespace = "DescribeNamespace"
     /// Create a namespace.
     CreateNamespace = "CreateNamespace"
@@ -35,14 +35,15 @@ actions! {
     UpdateNamespace = "UpdateNamespace"
     /// Drop a namespace.
     DropNamespace = "DropNamespace"
-    /// Read the metadata of a table or view, or whether it exists.
+    /// Read the metadata of a table or view, or check whether it exists.
     Load = "Load"
     /// Create a table or view.
     Create = "Create"
     /// Register an existing metadata file.
     Register = "Register"
-    /// Commit changes to a table or view. In policies, it is the group of the kinds of commits; its
-    /// permit includes a permit for each kind in the commit.
+    /// Commit changes to a table or view. In policies, this is a group that contains one action for
+    /// each kind of change. Its permit is created only if the policies allow the action of each
+    /// kind of change in the commit.
     Commit = "Commit"
     /// Commit added, replaced or deleted rows.
     CommitData = "CommitData"
@@ -60,7 +61,7 @@ actions! {
     Drop = "Drop"
     /// Drop a table together with its files.
     Purge = "Purge"
-    /// Restore a dropped table or view, under the name that it had.
+    /// Restore a dropped table or view. The resource has the former name of the table or view.
     Undrop = "Undrop"
     /// End the retention of a dropped table or view, and delete its files.
     PurgeNow = "PurgeNow"
@@ -72,13 +73,13 @@ actions! {
     ReadData = "ReadData"
     /// Get credentials to write a table's files.
     WriteData = "WriteData"
-    /// Grant and revoke.
+    /// Create and revoke grants.
     ManageGrants = "ManageGrants"
     /// Read policies and grants, and evaluate permissions of others.
     ReadPolicies = "ReadPolicies"
     /// Read the change log.
     ReadHistory = "ReadHistory"
-    /// Follow changes as they happen.
+    /// Follow the change feed.
     Watch = "Watch"
     /// Change policies.
     ManagePolicies = "ManagePolicies"
@@ -92,6 +93,6 @@ actions! {
     ManageEncryption = "ManageEncryption"
     /// Create, list and delete checkpoints of the catalog.
     ManageCheckpoints = "ManageCheckpoints"
-    /// Changes of records by the server's background tasks. Policies cannot name it.
+    /// Change records, as the server's background tasks do. Policies cannot refer to this action.
     Maintain = "Maintain"
 }

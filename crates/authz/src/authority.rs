@@ -1,4 +1,4 @@
-//! The policies in force, and decisions by them.
+//! Stores the policies in force, and decides by them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::resource::{Kind, Resource};
 use slateberg_model::principal::{Identity, Principal};
 use slateberg_telemetry::collection::Collection;
 
-/// Issues permits. A new set of policies applies to the next decision.
+/// Issues permits. After [`replace`](Self::replace), new deciders use the new policies.
 #[derive(Debug)]
 pub struct Authority {
     in_force: ArcSwap<PolicySet>,
@@ -32,10 +32,10 @@ pub enum Decider<'a> {
     Policies(PrincipalDecider<'a>),
 }
 
-/// Issues every permit.
+/// Issues permits without evaluating policies.
 pub struct Unrestricted(());
 
-/// Decisions for one principal, all by the same policies.
+/// Decides for one principal, always by the policies that were in force when it was created.
 pub struct PrincipalDecider<'a> {
     decisions: &'a DecisionCache,
     policies: Guard<Arc<PolicySet>>,
@@ -44,7 +44,8 @@ pub struct PrincipalDecider<'a> {
 }
 
 impl Authority {
-    /// Decides by these policies. Caches at most `decisions_max` decisions.
+    /// Creates an authority that decides by these policies and caches at most `decisions_max`
+    /// decisions.
     pub fn new(policies: PolicySet, decisions_max: usize) -> Self {
         let in_force = ArcSwap::from_pointee(policies);
         Self { in_force, decisions: DecisionCache::new(decisions_max) }
@@ -65,8 +66,8 @@ impl Authority {
         self.in_force.store(Arc::new(policies));
     }
 
-    /// Returns the decider for a principal. Background tasks have their own permits and cannot use
-    /// this one.
+    /// Returns the decider for a principal. Errors for a background task, which gets its permits
+    /// from [`Permit::for_task`] instead.
     pub fn ask<'a>(
         &'a self,
         principal: &'a Principal,
@@ -86,7 +87,7 @@ impl Authority {
         }))
     }
 
-    /// Decides whether `principal` may do `A` to `resource`. Returns the permit if so.
+    /// Decides whether `principal` may do `A` to `resource`. Returns the permit, or the denial.
     pub fn authorize<A: Action>(
         &self,
         principal: &Principal,
@@ -113,8 +114,8 @@ impl PrincipalDecider<'_> {
         self.decide(A::NAME, resource).map(Permit::by)
     }
 
-    /// Returns the permit to commit changes of all these kinds. A commit without changes reveals no
-    /// more than a load, and requires the same permit.
+    /// Returns the permit to commit changes of all these kinds. Without any kind, the policies must
+    /// allow `Load`, because a commit without changes reveals no more than a load.
     pub fn permit_commit(
         &self,
         resource: &Resource,
@@ -134,13 +135,13 @@ impl PrincipalDecider<'_> {
         self.decide(A::NAME, resource).is_ok()
     }
 
-    /// Whether any policy on one of these actions uses more than names, so that the resource needs
-    /// its attributes.
+    /// Whether a policy on one of these actions uses more of the resource than names. If so, the
+    /// caller must load the attributes of the resource.
     pub fn wants_attributes(&self, actions: &[&str]) -> bool {
         actions.iter().any(|action| self.policies.asks(action).attributes)
     }
 
-    /// Starts a decision about which names in `container` are allowed `A`.
+    /// Starts the decision on which names in `container` the principal may do `A`.
     pub fn page<A: Action>(&self, container: &Resource, kind: Kind) -> PageQuestion<'_> {
         let policies = &self.policies;
         PageQuestion::new(policies, A::NAME, self.identity, container, kind, self.context)
@@ -160,7 +161,7 @@ impl PrincipalDecider<'_> {
     }
 }
 
-/// Combines the decisions of one permit.
+/// Combines two decisions that allow the request into the decision of one permit.
 fn both(one: Arc<Decision>, other: &Decision) -> Arc<Decision> {
     if one.policies == other.policies {
         return one;

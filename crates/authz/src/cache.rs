@@ -16,16 +16,16 @@ use slateberg_telemetry::collection::{Collection, attributes};
 use slateberg_telemetry::instruments::{Histograms, SECONDS};
 
 const EVALUATIONS: &str = "slateberg.policy.evaluation.duration";
-/// Bytes of a decision that counts as one. Clients choose parts of a request, so a longer one
-/// counts as several.
+/// Maximum size of a decision that counts as one. A larger decision counts as several, because
+/// clients choose parts of the request and so the size of the decision.
 const UNIT_BYTES: usize = 1 << 10;
 /// Size of an entry without its principal, resource and policies.
 const ENTRY_BYTES: usize = 384;
 /// Size of a policy's id without its characters.
 const POLICY_BYTES: usize = 40;
 
-/// Decisions by everything that they depend on. A change of any part is another key, so no entry is
-/// ever stale.
+/// Caches decisions. The key of an entry contains everything that the decision depends on, so no
+/// entry is ever stale.
 #[derive(Debug)]
 pub struct DecisionCache {
     decisions: ByteCache<Key, Arc<Decision>>,
@@ -76,14 +76,15 @@ struct Key {
     client: Option<String>,
 }
 
-/// Returns the bytes that a decision counts as: whole units, which bounds the number of short ones.
+/// Returns the size with which a decision counts towards the capacity of the cache. The size is
+/// rounded up to whole units, which limits the number of small decisions.
 fn counted_bytes(key: &Key, decision: &Decision) -> usize {
     let policies = decision.policies.iter().map(|id| id.len() + POLICY_BYTES);
     (key.bytes() + policies.sum::<usize>()).next_multiple_of(UNIT_BYTES)
 }
 
 impl DecisionCache {
-    /// Creates a cache of at most `decisions_max` decisions, and as many KiB.
+    /// Creates a cache of at most `decisions_max` decisions and at most `decisions_max` KiB.
     pub fn new(decisions_max: usize) -> Self {
         Self {
             decisions: ByteCache::new((decisions_max * UNIT_BYTES) as u64, UNIT_BYTES as u64),
@@ -119,7 +120,8 @@ impl DecisionCache {
             return known;
         }
         let key = question.key_of(request.resource);
-        // Evaluates the cached form of the request, so that the decision depends on nothing else.
+        // Evaluates the request with the resource of the key, so that the decision depends only on
+        // the key.
         let request = Request { resource: &key.resource, ..request };
         let decision =
             Arc::new(self.evaluations.timed(action, || policies.decide(action, request)));
@@ -130,8 +132,9 @@ impl DecisionCache {
 }
 
 impl PageKey {
-    /// Returns everything that the result for names of a kind in a container depends on, except
-    /// those names and their attributes. `None` if policies use the time.
+    /// Returns the cache key of the result for names of this kind in a container. It contains
+    /// everything that the result depends on, except the names and their attributes. `None` if
+    /// policies use the time.
     pub(super) fn of(
         policies: &PolicySet,
         action: &'static str,
@@ -204,7 +207,7 @@ impl Key {
         }
     }
 
-    /// Approximate size in bytes, without regard to shared parts.
+    /// Approximate size in bytes. Shared parts count in full.
     fn bytes(&self) -> usize {
         let client = self.client.as_ref().map_or(0, String::len);
         ENTRY_BYTES + self.identity.bytes() + self.resource.bytes() + client

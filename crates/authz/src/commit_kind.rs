@@ -1,8 +1,9 @@
-//! Kinds of changes in a commit: the actions that it needs permits for.
+//! Classifies the changes in a commit. Each kind of change corresponds to an action that the
+//! policies must allow.
 //!
-//! Every update has a kind, and a commit needs the permits for all of its kinds, so that no update
-//! passes under a weaker action. If an update can be a write or a stronger change, the stronger
-//! kind is assumed.
+//! Every update has a kind, and the policies must allow each kind of change that a commit contains.
+//! So the permission for one kind, such as writing rows, never covers an update of another kind. An
+//! update that may be either a write or a stronger change has the stronger kind.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -19,13 +20,13 @@ use slateberg_model::view_update::ViewUpdate;
 pub enum CommitKind {
     /// Added, changed or deleted rows.
     Data,
-    /// Schema of a table, or definition of a view.
+    /// Change of the schema of a table, or of the definition of a view.
     Schema,
-    /// Properties.
+    /// Change of properties.
     Properties,
-    /// Branches and tags, except writes to a branch.
+    /// Change of branches or tags, except writes to a branch.
     Refs,
-    /// Location of files.
+    /// Change of the location of files.
     Location,
 }
 
@@ -53,8 +54,9 @@ impl CommitKind {
     }
 }
 
-/// Returns the kinds of changes in a commit to a table with these branches and tags. Empty for a
-/// commit without updates, which reveals no more than a load.
+/// Returns the kinds of changes in a commit to a table with these branches and tags. The set is
+/// empty for a commit without updates. Such a commit requires the permission to load the table,
+/// because it reveals no more than a load.
 pub fn of_table(updates: &[TableUpdate], refs: &Refs) -> BTreeSet<CommitKind> {
     let added: HashSet<i64> = updates
         .iter()
@@ -64,8 +66,8 @@ pub fn of_table(updates: &[TableUpdate], refs: &Refs) -> BTreeSet<CommitKind> {
         })
         .collect();
     let mut kinds = BTreeSet::new();
-    // Refs that earlier updates of this commit set. Removals need no entry, because they are
-    // already a change of refs.
+    // The refs that were set by earlier updates in this commit. Removed refs need no entry here,
+    // because their removal adds the kind `Refs` in any case.
     let mut set: BTreeMap<&str, &SnapshotRef> = BTreeMap::new();
     for update in updates {
         match update {
@@ -88,8 +90,9 @@ pub fn of_table(updates: &[TableUpdate], refs: &Refs) -> BTreeSet<CommitKind> {
             | TableUpdate::RemoveEncryptionKey { .. } => kinds.extend([CommitKind::Data]),
             TableUpdate::RemoveSnapshots { snapshot_ids } => {
                 kinds.extend([CommitKind::Data]);
-                // A ref is removed with the snapshot that it points to. Without a change of refs so
-                // far, `set` contains only existing branches, which bounds this loop.
+                // A ref is removed with the snapshot that it points to. While no update has the
+                // kind `Refs`, `set` contains only existing branches and `main`. So the loop visits
+                // at most the table's refs and `main`, however many updates the commit has.
                 if !kinds.contains(&CommitKind::Refs) {
                     let removed_ids: HashSet<_> = snapshot_ids.iter().copied().collect();
                     let takes_refs =
@@ -238,7 +241,8 @@ mod tests {
         let remove = |ids: &[i64]| json!({"action": "remove-snapshots", "snapshot-ids": ids});
         let moved = set("main", "branch", 2);
         assert_eq!(kinds(json!([added(2), moved, remove(&[2])])), [Data, Refs]);
-        // No ref points to it at the first removal; at the second, `main` does.
+        // No ref points to snapshot 7, which the first removal removes. When the second removal
+        // removes snapshot 2, `main` points to it.
         assert_eq!(kinds(json!([added(2), remove(&[7]), moved, remove(&[7, 2])])), [Data, Refs]);
         // `main` has moved on to a third snapshot, so the removal of the second does not affect it.
         let on = json!([added(2), moved, added(3), set("main", "branch", 3), remove(&[2])]);

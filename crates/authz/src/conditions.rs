@@ -1,4 +1,5 @@
-//! Reads the conditions of a policy in Cedar's JSON form: the parts of a request that they use.
+//! Determines which parts of a request the conditions of a policy use. Reads the conditions in
+//! Cedar's JSON form.
 
 use cedar_policy::Policy;
 use serde_json::Value;
@@ -6,13 +7,16 @@ use serde_json::Value;
 /// A part of a request that a condition uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ConditionUse<'c> {
-    /// A whole variable: all of its parts may matter.
+    /// A whole variable. All of its parts may matter.
     Variable(&'c str),
-    /// An attribute of a variable, or whether it exists. `None` if the attribute is computed.
+    /// An attribute of a variable: its value (`.`) or its presence (`has`). `None` if its name is
+    /// computed.
     Attribute(&'c str, Option<&'c str>),
-    /// A tag of the resource, or whether it exists. `None` if the tag is computed.
+    /// A tag of the resource: its value (`getTag`) or its presence (`hasTag`). `None` if its key is
+    /// computed.
     Tag(Option<&'c str>),
-    /// Whether the resource is a given one, or inside of one.
+    /// The position of the resource: whether it equals an entity that the policy names (`==`), or
+    /// is inside it (`in`).
     Path,
     /// Type of the resource.
     Kind,
@@ -31,7 +35,7 @@ impl Conditions {
         Self(json.and_then(|mut json| json.get_mut("conditions").map(Value::take)))
     }
 
-    /// Returns the uses, with repetitions. `None` if Cedar does not return the conditions.
+    /// Returns the uses, with repetitions. `None` if the conditions cannot be read.
     pub(super) fn uses(&self) -> Option<Vec<ConditionUse<'_>>> {
         let mut uses = Vec::new();
         add(&mut uses, self.0.as_ref()?);

@@ -7,7 +7,7 @@ use cedar_policy::RestrictedExpression;
 use slateberg_base::rfc3339;
 use slateberg_model::principal::Method;
 
-/// Attributes of a request besides principal, action and resource.
+/// Attributes of a request other than principal, action and resource.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Context {
     /// Time of the request, in milliseconds since 1970 (UTC).

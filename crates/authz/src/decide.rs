@@ -1,4 +1,4 @@
-//! Decides whether a principal may do an action to a resource.
+//! Decides whether a principal may perform an action on a resource.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -17,7 +17,8 @@ use super::scope_filter::Scope;
 use slateberg_model::principal::Identity;
 use slateberg_model::read_restrictions::ReadRules;
 
-/// Replaces the policy id in a denial because of the credential's scope.
+/// The id that a denial contains instead of a policy id if the resource is outside the credential's
+/// scope.
 pub const CREDENTIAL_SCOPE: &str = "credential-scope";
 
 /// A request for a decision.
@@ -36,10 +37,12 @@ pub struct Request<'a> {
 pub struct Decision {
     /// Whether the request is allowed.
     pub allow: bool,
-    /// Ids of the policies that decided, in order: the matching permits, or the forbids. Empty if
-    /// the request is denied because no permit matched.
+    /// Sorted ids of the policies that decided: the matching permit policies of an allowed request,
+    /// or the matching forbid policies of a denied one. Empty if the request is denied because no
+    /// permit policy matched.
     pub policies: Vec<String>,
-    /// Read restrictions, if a load is allowed and no permit allows to read the whole table.
+    /// Read restrictions of an allowed load of a table. `None` if a matching permit policy allows
+    /// reading the whole table.
     pub read_rules: Option<Arc<ReadRules>>,
     /// Revision of the policies.
     pub revision: Revision,
@@ -50,7 +53,7 @@ pub struct Decision {
 pub struct Denied {
     /// The action.
     pub action: &'static str,
-    /// The decision. `None` for a principal that no policy can name.
+    /// The decision. `None` for a background task, for which no policies are evaluated.
     pub decision: Option<Arc<Decision>>,
 }
 
@@ -112,7 +115,8 @@ impl PolicySet {
         Decision { allow: false, policies, read_rules: None, revision: self.revision() }
     }
 
-    /// Adds the entities of the action and its groups. `None` if entities contradict each other.
+    /// Adds the entity of the action, which refers to its groups. `None` if two entities contradict
+    /// each other.
     pub(super) fn entities(
         &self,
         mut entities: Vec<Entity>,
@@ -124,8 +128,9 @@ impl PolicySet {
         Entities::from_entities(entities, None).ok()
     }
 
-    /// Converts Cedar's response. Cedar skips policies that it cannot evaluate; here, a skipped
-    /// `forbid` counts as a match, so that a broken prohibition does not allow anything.
+    /// Returns whether the request is allowed, and the policies that decided, from Cedar's
+    /// response. Cedar skips policies that it cannot evaluate. Here, a skipped forbid policy counts
+    /// as a match, so that its failure does not allow the request.
     pub(super) fn judge(&self, response: &Response) -> (bool, Vec<String>) {
         let broken: Vec<_> = response
             .diagnostics()
@@ -148,14 +153,14 @@ impl PolicySet {
     }
 }
 
-/// Returns a policy's id unchanged. Cedar's display form is escaped.
+/// Returns the id of a policy without the escapes of Cedar's display form.
 fn id_of(id: &PolicyId) -> String {
     let id: &str = id.as_ref();
     id.to_owned()
 }
 
-/// Whether the scope of a credential includes a resource. A credential for some warehouses does not
-/// include the catalog itself.
+/// Whether the scope of a credential includes a resource. The scope of a credential that is limited
+/// to warehouses does not include the catalog itself.
 pub(super) fn in_scope(identity: &Identity, resource: &Resource) -> bool {
     match (&identity.warehouses, resource.warehouse_name()) {
         (None, _) => true,

@@ -1,5 +1,5 @@
-//! Attributes by which conditions distinguish the names of a page. Names that do not differ in them
-//! are evaluated once.
+//! Determines by which attributes the conditions of policies distinguish the names of a page. Names
+//! with equal values of these attributes share one evaluation.
 //!
 //! All names of a page share their parents and the principal. They differ in name, owner, location
 //! and tags, and most conditions use one or two tags.
@@ -16,11 +16,12 @@ pub(super) struct Distinctions {
     owner: bool,
     location: bool,
     tags: BTreeSet<String>,
-    /// Whether a condition computes the name of a tag, so that all tags matter.
+    /// Whether a condition computes the key of a tag. If so, all tags matter.
     all_tags: bool,
 }
 
-/// The values of a name that conditions can distinguish.
+/// The values of the attributes in [`Distinctions`] for one name. `None` for attributes that are
+/// not in it.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct DistinctValues<'n> {
     name: Option<&'n str>,
@@ -50,7 +51,7 @@ impl Distinctions {
         self.tags.extend(other.tags.iter().cloned());
     }
 
-    /// Returns the values of a name that make a difference.
+    /// Returns the values of these attributes for a name.
     pub(super) fn facts<'n>(&self, node: &'n Node) -> DistinctValues<'n> {
         let attributes = node.attributes();
         let tag = |key: &String| attributes.properties.get(key).map(String::as_str);

@@ -12,8 +12,8 @@ use slateberg_model::principal::{Identity, IdentityKind};
 /// Attributes in Cedar's form.
 type Pairs = Vec<(String, RestrictedExpression)>;
 
-/// The levels between the catalog and a leaf: their entities, and the prefix for ids of their
-/// children.
+/// The catalog and the levels down to a resource. The id of the innermost level is the prefix of
+/// the ids of objects in it.
 pub(super) struct Path {
     pub(super) entities: Vec<Entity>,
     /// The innermost level. The catalog for an empty path.
@@ -24,7 +24,7 @@ pub(super) struct Path {
 }
 
 impl Path {
-    /// Returns the name for this id if it is directly below.
+    /// Returns the name of the entity `uid` if it is directly below this path.
     pub(super) fn name_below(&self, uid: &EntityUid) -> Option<SmolStr> {
         let id = uid.id().unescaped();
         let part = match self.id.as_str() {
@@ -87,8 +87,8 @@ impl Schema {
         }
     }
 
-    /// Returns the entities of a resource and its parents. `None` if there are more than Cedar may
-    /// get: callers check names before, so this is a safeguard.
+    /// Returns the entities of a resource and its parents. `None` if there are more than
+    /// [`LEVELS_MAX`] levels. This is a safeguard: names are checked earlier.
     pub(super) fn path(&self, resource: &Resource) -> Option<Path> {
         if resource.nodes().len() > LEVELS_MAX {
             return None;

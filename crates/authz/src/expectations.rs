@@ -1,4 +1,4 @@
-//! Tests of policies: expected decisions in a file, compared with the actual ones.
+//! Tests of policies. Compares the expected decisions in a file with the actual ones.
 //!
 //! `docs/authorization.md` documents the format.
 
@@ -27,8 +27,8 @@ use slateberg_model::principal::{Identity, IdentityKind, Method};
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expectations {
-    /// Policy files, or directories of them, relative to this file. Defaults to the default
-    /// policies.
+    /// Paths of policy files or directories, relative to this file. If it is empty, the default
+    /// policies are tested.
     #[serde(default)]
     pub policies: Vec<String>,
     /// Grants in addition to the policies.
@@ -107,7 +107,7 @@ struct Expectation {
     action: OneOrMany,
     resource: OneOrMany,
     decision: Verdict,
-    /// Ids of all policies that have to decide.
+    /// Ids of exactly the policies that must decide.
     by: Option<BTreeSet<String>>,
     /// Expected read restrictions of a table that may be loaded.
     reads: Option<ReadsEntry>,
@@ -134,7 +134,7 @@ pub enum Verdict {
 /// One decision of an expectation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Outcome {
-    /// Index of the `[[expect]]`, from 1.
+    /// Number of the `[[expect]]` entry in the file, from 1.
     pub expectation: usize,
     /// The principal, by its name in the file.
     pub principal: String,
@@ -150,14 +150,15 @@ pub struct Outcome {
     pub policies: Vec<String>,
     /// Whether the decision meets the expectation.
     pub passed: bool,
-    /// Expected deciding policies, if others decided.
+    /// The policies that should have decided, if other policies decided.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected_policies: Option<Vec<String>>,
-    /// Expected read restrictions of each permit that do not hold, with columns by name. `true` for
-    /// the whole table.
+    /// The expected read restrictions of each permit policy, if the actual ones are different.
+    /// Columns are identified by name. `true` for the whole table.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected_reads: Option<Value>,
-    /// Actual read restrictions in the same form, if the expectation has any.
+    /// The actual read restrictions in the same form, if the expectation includes read
+    /// restrictions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reads: Option<Value>,
 }
@@ -173,7 +174,7 @@ pub struct Scenario {
 }
 
 impl Expectations {
-    /// Resolves the names.
+    /// Resolves the names of principals and resources.
     pub fn scenario(self) -> Result<Scenario> {
         let mut principals = BTreeMap::new();
         for (name, entry) in self.principals {
@@ -193,13 +194,13 @@ impl Expectations {
 }
 
 impl Scenario {
-    /// Returns the grants in addition to the policies.
+    /// Returns the grants that are tested in addition to the policies.
     pub fn grants(&self) -> &[Grant] {
         &self.grants
     }
 
-    /// Evaluates all expectations. A group of actions includes each of its actions that applies to
-    /// the resource.
+    /// Evaluates all expectations. A group of actions is replaced by those of its actions that
+    /// apply to the resource.
     pub fn run(&self, policies: &PolicySet) -> Result<Vec<Outcome>> {
         let mut outcomes = Vec::new();
         for (number, expectation) in self.expect.iter().enumerate() {
@@ -258,7 +259,7 @@ impl Scenario {
         }
         if reads.is_some() && (!loads || expectation.decision == Verdict::Deny) {
             return invalid(
-                "reads: expected only with the action Load, a table and the decision allow",
+                "reads is allowed only with the action Load, a table and the decision allow",
             );
         }
         Ok(())
@@ -308,7 +309,9 @@ impl PrincipalEntry {
     fn identity(self, name: &str) -> Result<Identity> {
         let (kind, id) = match (self.user, self.service_account) {
             (Some(_), Some(_)) => {
-                return invalid(format_args!("principal '{name}' is a user or a service account"));
+                return invalid(format_args!(
+                    "principal '{name}': expected at most one of user and service-account"
+                ));
             }
             (None, Some(id)) => (IdentityKind::ServiceAccount, id),
             (user, None) => (IdentityKind::User, user.unwrap_or_else(|| name.to_owned())),
@@ -362,7 +365,7 @@ impl ResourceEntry {
     }
 }
 
-/// Returns every resource with the attributes of the file for it and its parents.
+/// Returns every resource with the attributes that the file gives to it and to its parents.
 fn resources(entries: BTreeMap<String, ResourceEntry>) -> Result<BTreeMap<String, Resource>> {
     let mut known = BTreeMap::new();
     let mut resources = BTreeMap::new();

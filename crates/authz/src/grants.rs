@@ -1,4 +1,4 @@
-//! Grants: templates of policies with a principal and a resource.
+//! Grants: policies that are created from a template, with a principal and a resource.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -33,7 +33,7 @@ pub struct Grantee {
     pub id: String,
 }
 
-/// A template with its principal and resource.
+/// A template with the values of its slots: a principal and a resource.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Grant {
     /// Id of the template, such as `grant-read`.
@@ -70,8 +70,9 @@ pub(super) struct GrantPolicy {
     pub(super) values: HashMap<SlotId, EntityUid>,
 }
 
-/// Returns the policies of grants, by their ids: the grants themselves, and for each a policy that
-/// shows the parents of its resource, because clients load a namespace before its tables.
+/// Returns the policies of grants, by id. Each grant results in its own policy, and in one for each
+/// parent of its resource. The latter make the parents visible, because clients load a namespace
+/// before its tables.
 pub(super) fn links(schema: &Schema, grants: &[Grant]) -> BTreeMap<String, GrantPolicy> {
     let mut links = BTreeMap::new();
     for grant in grants {
@@ -102,7 +103,7 @@ fn link(schema: &Schema, grant: &Grant) -> GrantPolicy {
 }
 
 impl Grant {
-    /// Whether the resource can be granted: everything except the catalog itself.
+    /// Whether the resource can be granted. Only the catalog itself cannot.
     pub(crate) fn is_grantable(&self) -> bool {
         self.resource.kind() != Kind::Catalog
     }

@@ -1,14 +1,14 @@
 //! Rank 3: permissions, by policies in Cedar. Pure: no I/O, no async, no clock.
 //!
-//! A lookup returns the object together with a [`permit::Permit`] for its use, and a mutation
-//! requires the permit, so a handler cannot forget to authorize.
+//! A lookup returns the object together with a [`permit::Permit`] for its use. A mutation requires
+//! the permit, so a handler cannot forget to authorize the request.
 //!
 //! 1. [`schema`] defines principals, resources and actions. [`policy_set`] has the policies in
 //!    force, validated as a whole, with the policies of [`grants`].
-//! 2. [`resource`] is the object of a request, [`context`] its context. `entities` converts both,
-//!    and the principal, to Cedar's form.
-//! 3. [`decide`] evaluates one request, [`page`] the same request for all names of a page, and
-//!    [`cache`] stores decisions. [`authority`] issues permits.
+//! 2. [`resource`] has the resource of a request, and [`context`] its context. `entities` converts
+//!    the principal and the resource to Cedar's form.
+//! 3. [`decide`] evaluates one request, and [`page`] evaluates one request for all names of a page.
+//!    [`cache`] caches decisions. [`authority`] issues permits.
 //! 4. [`commit_kind`] determines the actions of a commit.
 //! 5. [`lockout`] checks whether a principal can still manage policies after a change.
 //!    [`expectations`] are tests of policies, [`listing`] describes policies, [`roles`] returns the

@@ -1,5 +1,5 @@
-//! Protection against lockout: a change of policies, or the revocation of an API key, must leave a
-//! principal that can manage the catalog.
+//! Protection against lockout. After a change of policies, a principal must still be able to manage
+//! policies. After the revocation of an API key, a principal must still be able to manage keys.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ use slateberg_model::principal::Identity;
 )]
 pub struct LockedOut;
 
-/// Whether one of `candidates` may do `A` to the catalog. Candidates are the principals that exist
-/// for sure: the caller, and the valid API keys. Users of issuers are not among them.
+/// Whether one of `candidates` may do `A` to the catalog. Candidates are the principals that
+/// certainly exist: the caller and the valid API keys. Users of issuers are not candidates.
 pub fn any_may<A: Action>(
     policies: &PolicySet,
     candidates: &[Arc<Identity>],
@@ -32,7 +32,7 @@ pub fn any_may<A: Action>(
     candidates.iter().any(may)
 }
 
-/// Rejects policies that none of `candidates` may manage.
+/// Rejects policies under which none of `candidates` may manage policies.
 pub fn check(
     policies: &PolicySet,
     candidates: &[Arc<Identity>],

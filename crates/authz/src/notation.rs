@@ -1,5 +1,5 @@
-//! Parses and formats the text form of a grantee or a resource, such as `table:prod/sales/orders`,
-//! `catalog`.
+//! Parses and formats the notation of a grantee or a resource, such as `role:analysts` or
+//! `table:prod/sales/orders`.
 
 use super::grants::{Grantee, GranteeKind};
 use super::resource::{CATALOG_ID, KINDS, Kind, NoSuchPath, Resource};

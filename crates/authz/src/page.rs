@@ -1,13 +1,13 @@
-//! Evaluates one request for all names of a page, with shared work for principal, action and
-//! container.
+//! Evaluates one request for all names of a page. Work that depends only on the principal, the
+//! action and the container is done once.
 //!
-//! Most policies are left out for the whole page, because their scope does not match the principal,
-//! the action or the container, and most others have the same result for every name. The rest
-//! depends on the name: policies about one name, which are evaluated only for it, and policies with
-//! conditions on the resource. Names that these conditions cannot distinguish are evaluated once
-//! (`distinctions`).
+//! Most policies are skipped for the whole page, because their scopes do not match the principal,
+//! the action or the container. Most others have the same result for every name. The rest depends
+//! on the name. A policy about one name is evaluated only for that name. For policies with
+//! conditions on the resource, all names that the conditions cannot distinguish share one
+//! evaluation (`distinctions`).
 //!
-//! The result is the one of [`PolicySet::decide`] for each name; a property test compares them.
+//! The result for each name equals that of [`PolicySet::decide`]; a property test compares the two.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -25,7 +25,7 @@ use super::resource::{Kind, Node, Resource};
 use super::rules::Rule;
 use slateberg_model::principal::Identity;
 
-/// A request that leaves only the name open.
+/// A request in which only the name of the resource is open.
 pub struct PageQuestion<'a> {
     kind: Kind,
     path: Path,
@@ -44,7 +44,7 @@ enum Verdict<'a> {
 /// The part of a request that depends on the name.
 struct NameDependent<'a> {
     asking: Asking<'a>,
-    /// Whether a permit applies to every name.
+    /// Whether a permit policy applies to every name.
     allowed: bool,
     /// Names that a policy without conditions permits.
     permitted: HashSet<SmolStr>,
@@ -52,9 +52,10 @@ struct NameDependent<'a> {
     forbidden: HashSet<SmolStr>,
     /// Policies with conditions on the resource, for every name.
     conditional: CedarSet,
-    /// The attributes by which these distinguish names.
+    /// The attributes by which the policies in `conditional` distinguish names.
     distinctions: Distinctions,
-    /// The policies for a name that policies with conditions name: these, and those for every name.
+    /// For each name in the scope of a policy with conditions: these policies, and those in
+    /// `conditional`.
     about: HashMap<SmolStr, CedarSet>,
     needs_attributes: bool,
 }
@@ -97,8 +98,8 @@ impl<'a> PageQuestion<'a> {
             return Self { kind, path, warehouses: None, verdict };
         };
         let verdict = match schema.action_on(action, kind) {
-            // The scope of a credential is a set of warehouses, so it distinguishes names of
-            // warehouses.
+            // The scope of a credential is a set of warehouses. For a page of warehouses, `answer`
+            // therefore checks each name against the scope.
             Some(action) if kind == Kind::Warehouse || in_scope(identity, container) => {
                 let asking = Asking {
                     policies,
@@ -122,7 +123,7 @@ impl<'a> PageQuestion<'a> {
         }
     }
 
-    /// Whether the result depends on attributes or properties, so that the nodes need them.
+    /// Whether the result depends on attributes or properties. If so, the nodes must contain them.
     pub fn needs_attributes(&self) -> bool {
         matches!(&self.verdict, Verdict::NameDependent(open) if open.needs_attributes)
     }
@@ -180,7 +181,7 @@ impl<'a> Asking<'a> {
         Verdict::NameDependent(Box::new(NameDependent::of(self, allowed, varying)))
     }
 
-    /// Evaluates the policies that do not depend on the name, for a placeholder.
+    /// Evaluates the policies that do not depend on the name, with a placeholder for the name.
     fn same(&self, rules: &[&Rule], path: &Path, kind: Kind) -> CommonResult {
         let unconditional = |effect| {
             rules
@@ -338,8 +339,8 @@ impl<'a> NameDependent<'a> {
 }
 
 impl Rule {
-    /// Returns the relation of the scope to leaves of a type below a path. `above` has the path's
-    /// parents.
+    /// Returns the relation of the scope to leaves of a type below a path. `above` has the entities
+    /// of the path.
     fn covers(
         &self,
         leaf: &EntityTypeName,

@@ -20,7 +20,7 @@ impl<A: Action> Permit<A> {
         Self { decision: None, _action: PhantomData }
     }
 
-    /// Creates a permit by a decision.
+    /// Creates the permit of a decision that allows the action.
     pub(super) fn by(decision: Arc<Decision>) -> Self {
         Self { decision: Some(decision), _action: PhantomData }
     }
@@ -37,14 +37,14 @@ impl<A: Action> Permit<A> {
 }
 
 impl From<Permit<Create>> for Permit<Commit> {
-    /// A commit that creates its table requires no other permit.
+    /// A commit that creates a table requires only the permit for `Create`.
     fn from(create: Permit<Create>) -> Self {
         Self { decision: create.decision, _action: PhantomData }
     }
 }
 
 impl From<Permit<Purge>> for Permit<ManageJobs> {
-    /// A principal that may delete the files of a table manages the jobs that delete them.
+    /// A principal that may delete the files of a table may also manage the jobs that delete them.
     fn from(purge: Permit<Purge>) -> Self {
         Self { decision: purge.decision, _action: PhantomData }
     }
@@ -60,7 +60,7 @@ impl Permit<Maintain> {
 /// Background tasks that may change records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Task {
-    /// Writes the configured warehouses and the format version to the store at its opening.
+    /// Writes the configured warehouses and the format version to the store when it is opened.
     Open,
     /// Completes publications after a crash, and removes completed ones.
     Publication,

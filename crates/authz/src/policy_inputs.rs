@@ -1,12 +1,12 @@
-//! Parts of a request that policies use beyond their scopes, so that the server loads and
-//! distinguishes only these.
+//! Parts of a request that the conditions of policies use. The server loads only these parts, and
+//! the keys of cached decisions contain only these.
 
 use super::conditions::{ConditionUse, Conditions};
 
 /// Parts of a request that the conditions of policies use.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PolicyInputs {
-    /// The resource, even if only its name: decisions differ between resources.
+    /// The resource, even if only its name. Decisions then differ between resources.
     pub resource: bool,
     /// Attributes or properties of the resource or its parents, other than its name.
     pub attributes: bool,
@@ -19,7 +19,7 @@ pub struct PolicyInputs {
 }
 
 impl PolicyInputs {
-    /// All parts: the assumption for a policy whose conditions cannot be read.
+    /// All parts. This is assumed for a policy whose conditions cannot be read.
     pub(super) const ALL: Self =
         Self { resource: true, attributes: true, time: true, source_address: true, client: true };
 

@@ -19,7 +19,8 @@ use slateberg_model::read_restrictions::ReadRules;
 mod annotations;
 mod builder;
 
-/// Revision of a set. Equal for two sets exactly if they were built from the same files and grants.
+/// Revision of a set. Two sets have the same revision exactly if they were built from the same
+/// files and grants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Revision([u8; 8]);
 
@@ -38,7 +39,7 @@ pub struct PolicySet {
     pub(super) rules: Vec<Rule>,
     pub(super) by_principal: ByPrincipal,
     asks: HashMap<String, PolicyInputs>,
-    /// Position of each policy and template: the file's name, and the line.
+    /// Position of each policy and template: the name of its file, and the line.
     pub(super) positions: BTreeMap<String, (String, usize)>,
     revision: Revision,
     warnings: Vec<Problem>,
@@ -56,7 +57,7 @@ pub struct Summary {
 }
 
 impl PolicySet {
-    /// Builds a set from files and grants. Returns all problems if there are any.
+    /// Builds a set from files and grants. Errors with all problems that it finds.
     pub fn build(
         schema: Arc<Schema>,
         files: &[PolicyFile],
@@ -105,7 +106,8 @@ impl PolicySet {
         self.revision
     }
 
-    /// Valid but suspicious policies, such as one with a condition that is never true.
+    /// Warnings about policies that are valid but suspicious, for example because a condition is
+    /// never true.
     pub fn warnings(&self) -> &[Problem] {
         &self.warnings
     }
@@ -115,7 +117,7 @@ impl PolicySet {
         self.rules.len()
     }
 
-    /// Whether the set permits nothing.
+    /// Whether the set has no policies, and so permits nothing.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
@@ -125,19 +127,19 @@ impl PolicySet {
         self.cedar.num_of_templates()
     }
 
-    /// Returns the parts of a request that policies on an action use. All parts for an unknown
-    /// action.
+    /// Returns the parts of a request that policies on an action use. Returns all parts for an
+    /// unknown action.
     pub fn asks(&self, action: &str) -> PolicyInputs {
         self.asks.get(action).copied().unwrap_or(PolicyInputs::ALL)
     }
 
-    /// Returns the read restrictions of these permits, which all allow to load a table. `None` if
-    /// one of them has no restriction.
+    /// Returns the read restrictions of these permit policies, each of which allows the load of a
+    /// table. `None` if one of them has no restriction.
     pub(super) fn read_rules(&self, permits: &[String]) -> Option<Arc<ReadRules>> {
         let mut rules = Vec::new();
         for id in permits {
-            // The set contains all of these policies. A missing one would not extend what may be
-            // read.
+            // The set contains all of these policies. If one were missing, the principal could read
+            // less, not more.
             if let Ok(at) = self.rules.binary_search_by(|rule| rule.id().cmp(id)) {
                 rules.push(Arc::clone(self.rules.get(at)?.read.as_ref()?));
             }

@@ -1,5 +1,5 @@
-//! Additional information about a decision: corrections of its action, and the roles and grants
-//! that would permit a denied request.
+//! Hints about a request: the action that a misspelled name probably means, and the roles and
+//! grants that would permit a denied request.
 
 use std::sync::Arc;
 
@@ -21,7 +21,8 @@ const ROLES_TRIED_MAX: usize = 100;
 pub struct Remedies {
     /// Roles, each of which would permit the request.
     pub roles: Vec<String>,
-    /// Templates that permit the action, without `grant-`, the least powerful first.
+    /// Names of the templates that permit the action, without their prefix `grant-`. The least
+    /// powerful template is first.
     pub grants: Vec<String>,
 }
 
@@ -45,8 +46,8 @@ impl PolicySet {
         }
     }
 
-    /// Returns the roles and grants that would permit a denied request. None can override a
-    /// `forbid` or the scope of a credential.
+    /// Returns the roles and grants that would permit a denied request. Returns none if a forbid
+    /// policy or the scope of a credential denies it, because no role or grant overrides these.
     pub fn remedies(&self, action: &str, request: Request<'_>, decision: &Decision) -> Remedies {
         if decision.allow || !decision.policies.is_empty() {
             return Remedies::default();
@@ -89,13 +90,13 @@ impl Remedies {
     pub fn text(&self, grantee: &str, resource: &str) -> String {
         let mut text = String::new();
         if !self.roles.is_empty() {
-            text.push_str(&format!("the role {} would\n", self.roles.join(" or ")));
+            text.push_str(&format!("the role {} would permit it\n", self.roles.join(" or ")));
         }
         if let Some(least) = self.grants.first() {
             let grants = self.grants.join(" or ");
             text.push_str(&format!(
-                "a grant of {grants} would, such as:\n  slateberg grant {least} --to {grantee} --on \
-                 {resource}\n"
+                "a grant of {grants} would permit it, for example:\n  slateberg grant {least} --to \
+                 {grantee} --on {resource}\n"
             ));
         }
         text

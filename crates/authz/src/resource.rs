@@ -25,7 +25,7 @@ pub enum Kind {
     View,
 }
 
-/// All types, from the outermost in.
+/// All types, from the outermost to the innermost.
 pub const KINDS: [Kind; 5] =
     [Kind::Catalog, Kind::Warehouse, Kind::Namespace, Kind::Table, Kind::View];
 
@@ -62,8 +62,8 @@ impl From<TabularKind> for Kind {
     }
 }
 
-/// Maximum number of levels, from the warehouse to the table. Cedar follows the parents by
-/// recursion, and each id contains those of its parents.
+/// Maximum number of levels, from the warehouse to the table. Cedar follows the parents
+/// recursively, and the id of each level contains the ids of its parents.
 pub const LEVELS_MAX: usize = 256;
 
 /// Size of a property without its key and value.
@@ -72,10 +72,10 @@ const PROPERTY_BYTES: usize = 64;
 /// Id of the catalog.
 pub(crate) const CATALOG_ID: &str = "catalog";
 
-/// Attributes of a resource that policies can use, besides its name.
+/// Attributes of a resource that policies can use in addition to its name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Attributes {
-    /// Properties. Policies cannot use those of a warehouse.
+    /// Properties. Policies cannot use the properties of a warehouse.
     pub properties: BTreeMap<String, String>,
     /// Location of the files of a table or view.
     pub location: Option<String>,
@@ -113,7 +113,7 @@ impl Node {
         Self { name: name.into(), attributes: Some(attributes) }
     }
 
-    /// The attributes, or empty ones if they are not loaded.
+    /// The attributes. Empty if they are not loaded.
     pub fn attributes(&self) -> &Attributes {
         const NOTHING: &Attributes =
             &Attributes { properties: BTreeMap::new(), location: None, owner: None };
@@ -142,7 +142,7 @@ pub struct NoSuchPath {
     kind: Kind,
     path: String,
     reason: &'static str,
-    /// Prefix of the path in the report, such as `table:`.
+    /// Prefix of the path in the message, such as `table:`.
     prefix: String,
 }
 
@@ -165,7 +165,7 @@ impl fmt::Display for NoSuchPath {
 }
 
 impl NoSuchPath {
-    /// Adds the prefix for a kind.
+    /// Adds the name of a kind as the prefix of the path in the message.
     #[must_use]
     pub fn behind(self, as_str: &str) -> Self {
         Self { prefix: format!("{as_str}:"), ..self }
@@ -212,7 +212,7 @@ impl Resource {
         self
     }
 
-    /// Sets the attributes of each level, from the warehouse in.
+    /// Sets the attributes of each level, beginning with the warehouse.
     #[must_use]
     pub fn with_all(mut self, attributes: Vec<Arc<Attributes>>) -> Self {
         for (node, attributes) in self.nodes.iter_mut().zip(attributes) {
@@ -221,7 +221,7 @@ impl Resource {
         self
     }
 
-    /// Removes all attributes.
+    /// Returns a copy without attributes.
     #[must_use]
     pub(super) fn by_names(&self) -> Self {
         let names = self.nodes.iter().map(|node| Node::named(node.name.clone()));
@@ -246,7 +246,7 @@ impl Resource {
         self.kind
     }
 
-    /// The levels, from the warehouse in. Empty for the catalog.
+    /// The levels, beginning with the warehouse. Empty for the catalog.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
@@ -265,7 +265,7 @@ impl Resource {
         }
     }
 
-    /// Id in policies.
+    /// Id of the resource in policies.
     pub fn id(&self) -> String {
         if self.nodes.is_empty() {
             return CATALOG_ID.to_owned();
@@ -277,7 +277,7 @@ impl Resource {
         id
     }
 
-    /// Parses an id of policies.
+    /// Parses the id of a resource in policies.
     pub fn parse(kind: Kind, path: &str) -> Result<Self, NoSuchPath> {
         let wrong =
             |reason| NoSuchPath { kind, path: path.to_owned(), reason, prefix: String::new() };
@@ -305,7 +305,8 @@ impl Resource {
         }
     }
 
-    /// Returns the parents, from the warehouse in, without the resource itself and the catalog.
+    /// Returns the parents, beginning with the warehouse. The resource itself and the catalog are
+    /// not included.
     pub fn enclosing(&self) -> Vec<Self> {
         (1..self.nodes.len())
             .map(|length| {

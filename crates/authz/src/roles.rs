@@ -16,8 +16,8 @@ impl PolicySet {
         roles.map(|uid| uid.id().unescaped().to_owned()).collect()
     }
 
-    /// Whether no permit in force can apply to a principal, for any action, resource and context. A
-    /// permit without a principal in its scope counts as one that can.
+    /// Whether no permit policy in force can match a principal, whatever the action, resource and
+    /// context. A permit policy without a principal in its scope can match every principal.
     pub fn permits_nothing_to(&self, identity: &Identity) -> bool {
         let principal = self.schema.principal(identity);
         let memberships = self.schema.memberships(identity);
@@ -28,8 +28,8 @@ impl PolicySet {
         })
     }
 
-    /// Returns the entities that a policy mentions. For a grant, only the grantee, because there
-    /// can be many grants and their templates mention no other entities.
+    /// Returns the entities that a policy mentions. For a grant, returns only the grantee: there
+    /// can be many grants, and their templates mention no roles.
     fn principals_of(&self, rule: &Rule) -> Vec<EntityUid> {
         if self.positions.contains_key(rule.id()) {
             return rule.policy.entity_literals();

@@ -1,4 +1,4 @@
-//! [`Rule`]: a policy with an index of its scope.
+//! [`Rule`]: a policy with its parsed scope.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::distinctions::Distinctions;
 use super::policy_inputs::PolicyInputs;
 use slateberg_model::read_restrictions::ReadRule;
 
-/// A policy, with the facts that determine where it cannot match.
+/// A policy with its parsed scope, which shows quickly whether the policy can match a request.
 #[derive(Debug)]
 pub(super) struct Rule {
     /// The policy as a static policy, even for a grant.
@@ -22,11 +22,10 @@ pub(super) struct Rule {
     pub(super) action: ActionConstraint,
     pub(super) resource: ResourceConstraint,
     pub(super) asks: PolicyInputs,
-    /// Resource attributes that the policy's conditions use. Names of a page that do not differ in
-    /// them are evaluated once.
+    /// Resource attributes that the policy's conditions use. Names of a page with equal values of
+    /// these attributes share one evaluation.
     pub(super) distinctions: Distinctions,
-    /// The read restrictions from the policy's annotations. `None` if the policy permits to read
-    /// everything.
+    /// The read restrictions from the policy's annotations. `None` if the policy has none.
     pub(super) read: Option<Arc<ReadRule>>,
 }
 
@@ -71,7 +70,7 @@ impl Rule {
     }
 }
 
-/// Whether an action in these groups is within a scope.
+/// Whether a scope includes an action that belongs to these groups.
 pub(super) fn covers(
     scope: &ActionConstraint,
     action: &EntityUid,
@@ -89,7 +88,7 @@ pub(super) fn covers(
 #[derive(Debug, Default)]
 pub(super) struct ByPrincipal {
     named: HashMap<EntityUid, Vec<usize>>,
-    /// Policies without a principal.
+    /// Policies without a principal in their scopes.
     others: Vec<usize>,
 }
 
@@ -109,8 +108,8 @@ impl ByPrincipal {
         all
     }
 
-    /// Returns the positions of the policies that name the principal, one of its memberships, or no
-    /// principal.
+    /// Returns the positions of the policies whose scopes name the principal, one of its
+    /// memberships, or no principal.
     pub(super) fn about<'a>(
         &'a self,
         principal: &'a EntityUid,

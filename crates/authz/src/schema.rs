@@ -96,8 +96,8 @@ impl Schema {
             .collect()
     }
 
-    /// Returns an action that applies to a type of resource. Groups are not actions: a decision
-    /// about a member is not one about its group.
+    /// Returns the action with this name, if it applies to a type of resource. `None` for a group,
+    /// because a decision concerns a single action.
     pub(super) fn action_on(&self, name: &str, kind: Kind) -> Option<&EntityUid> {
         let applies = |entry: &&ActionEntry| entry.resources.contains(self.types.of(kind));
         self.actions.get(name).filter(applies).map(|entry| &entry.uid)

@@ -1,5 +1,5 @@
-//! Selects the policies whose scopes can match a request, so that the cost of a decision depends on
-//! the policies for its principal, not on all grants.
+//! Selects the policies whose scopes can match a request. So the cost of a decision depends on the
+//! policies for its principal, not on the number of all grants.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -9,7 +9,8 @@ use cedar_policy::{EntityUid, PolicySet as CedarSet, ResourceConstraint};
 use super::policy_set::PolicySet;
 use super::rules::Rule;
 
-/// Minimum size of a set for a selection. In smaller sets, it costs as much as it saves.
+/// Maximum size of a set that is evaluated without a selection. In such a set, a selection would
+/// cost as much as it saves.
 const CHOOSE_FROM: usize = 32;
 
 /// Principal, action and resource, each with its parents.
@@ -32,7 +33,7 @@ impl PolicySet {
         let rules = self.by_principal.about(scope.principal, scope.memberships);
         let rules = rules.filter_map(|at| self.rules.get(at));
         let relevant: Vec<_> = rules.filter(|rule| rule.could_match(scope)).collect();
-        // A copy of nearly all policies costs more than their evaluation.
+        // Copying more than a quarter of the policies costs more than evaluating all of them.
         if relevant.len() * 4 > self.rules.len() {
             return Cow::Borrowed(&self.cedar);
         }
@@ -91,8 +92,8 @@ mod tests {
         when { 9223372036854775807 + 1 > 0 };
     "#;
 
-    /// Returns many grants, with every kind of grantee and resource, few of which match any one
-    /// request.
+    /// Returns many grants, with every kind of grantee and resource. Any single request matches
+    /// only a few of them.
     fn grants() -> Vec<Grant> {
         let mut grants = Vec::new();
         let templates = ["grant-read", "grant-write", "grant-own", "grant-browse"];
@@ -137,7 +138,7 @@ mod tests {
         files.push(PolicyFile { name: "more.cedar".to_owned(), text: POLICIES.to_owned() });
         let schema = Arc::new(Schema::bundled());
         let set = PolicySet::build(schema, &files, &grants()).expect("they are valid");
-        assert!(set.len() > CHOOSE_FROM, "otherwise nothing is chosen");
+        assert!(set.len() > CHOOSE_FROM, "otherwise no policies are selected");
         let resources = [
             (Kind::Warehouse, "w"),
             (Kind::Namespace, "w/n1"),
@@ -166,6 +167,9 @@ mod tests {
                 }
             }
         }
-        assert!(allowed > 100 && allowed < chosen - 100, "both answers are there: {allowed}");
+        assert!(
+            allowed > 100 && allowed < chosen - 100,
+            "some requests are allowed, some denied: {allowed}"
+        );
     }
 }

@@ -9,14 +9,15 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Policy files and directories of them. Empty: the bundled policies.
+    /// Paths of policy files or directories. If there are none, the default policies are in force.
     pub policy_paths: Vec<PathBuf>,
-    /// Interval between checks of those files, in seconds. 0: reload only on SIGHUP.
+    /// Interval between checks of those files, in seconds. If it is 0, they are reloaded only on
+    /// SIGHUP.
     pub policy_reload_seconds: u64,
     /// Whether policies and grants that were created at run time are in force.
     pub stored_policies: bool,
     /// Capacity of the decision cache, in decisions. A decision of more than 1 KiB counts as
-    /// several. 0: a share of `memory_bytes_max`.
+    /// several. If it is 0, the cache has a share of `memory_bytes_max`.
     pub decisions_max: usize,
     /// Maximum number of policies that are created at run time.
     pub policies_max: usize,

@@ -1,22 +1,23 @@
 //! [`BatchWindow`]: the batching window, during which a group waits for further members.
 //!
 //! Members of one group tend to send their next request as soon as the group ends. If the next
-//! group started with the first of them, the others would wait for a whole round: two half groups
-//! would alternate, with twice the latency for each. So a group that starts just after another one
-//! waits while further members arrive in quick succession. It waits for at most a fraction of the
-//! previous group's duration, and not at all if the previous group had a single member.
+//! group started as soon as the first of these requests arrives, all other members would have to
+//! wait until that group ends. Two half groups would then alternate, and each request would take
+//! twice as long. So a group that follows another group closely waits while further members arrive
+//! in quick succession. It waits for at most a fraction of the previous group's duration, and not
+//! at all if the previous group had a single member.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The maximum wait is the duration of the previous group divided by this.
+/// The maximum wait is the duration of the previous group divided by this number.
 const WINDOW_DIVISOR: u32 = 4;
-/// The group starts if no member arrives for the duration of the previous group divided by this,
-/// and for at least `GAP_MIN`.
+/// The group starts when no member has arrived for a certain time. This time is the duration of the
+/// previous group divided by this number, but at least `GAP_MIN`.
 const GAP_DIVISOR: u32 = 16;
 const GAP_MIN: Duration = Duration::from_micros(150);
-/// Extra time for a sleep if no blocking thread is free.
+/// If no blocking thread is free, a sleep ends this time later than planned.
 const SLEEP_GRACE: Duration = Duration::from_millis(1);
 /// Maximum number of yields before the group sleeps. Each yield lets all ready tasks run.
 const YIELDS_MAX: usize = 64;
@@ -30,7 +31,8 @@ pub struct BatchWindow {
 #[derive(Debug, Clone, Copy)]
 struct LastGroup {
     members: usize,
-    /// Expected members: those of the last group, and those that were waiting when it ended.
+    /// Expected number of members: the members of the last group, and the requests that were
+    /// waiting when that group ended.
     expected: usize,
     took: Duration,
     ended: Instant,
@@ -43,7 +45,8 @@ impl LastGroup {
 }
 
 impl BatchWindow {
-    /// Records a group that has just ended, and the number of callers that wait for the next one.
+    /// Records a group that has just ended. `waiting` is the number of members that wait for the
+    /// next group.
     pub fn ended(&mut self, members: usize, waiting: usize, began: Instant) {
         let ended = Instant::now();
         let took = ended - began;
@@ -118,7 +121,7 @@ mod tests {
         };
         BatchWindow::default().wait_for_members_to_join(count).await;
         after(1, 0, Duration::from_secs(1000)).wait_for_members_to_join(count).await;
-        assert_eq!(calls.get(), 4, "it steps back once, and does not sleep");
+        assert_eq!(calls.get(), 4, "it yields once, and does not sleep");
     }
 
     #[tokio::test]
@@ -129,7 +132,7 @@ mod tests {
             members.get()
         };
         after(80, 20, Duration::from_millis(80)).wait_for_members_to_join(count).await;
-        assert!(members.get() >= 66, "it steps back as long as somebody comes: {}", members.get());
+        assert!(members.get() >= 66, "it yields as long as members arrive: {}", members.get());
     }
 
     #[tokio::test]
@@ -140,6 +143,6 @@ mod tests {
             1
         };
         after(100, 0, Duration::from_millis(80)).wait_for_members_to_join(count).await;
-        assert!(calls.get() <= 4, "nobody came in the first gap: {}", calls.get());
+        assert!(calls.get() <= 4, "no member arrived in the first gap: {}", calls.get());
     }
 }

@@ -10,7 +10,7 @@ pub fn limit() -> u64 {
 }
 
 /// Raises the soft limit of open files to the hard limit. Shells and service managers set a soft
-/// limit of 1024 for programs that use `select`, and expect all others to raise it.
+/// limit of 1024 for programs that use `select`, and expect all other programs to raise it.
 pub fn raise_limit() -> io::Result<()> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current == maximum {

@@ -26,7 +26,7 @@ pub fn one_line(error: &(dyn Error + 'static)) -> String {
 }
 
 /// The cause of an error: an error of any type, or a string. Cheap to clone. Its source is the
-/// wrapped error, so that callers can downcast it.
+/// wrapped error, so that it can be downcast.
 #[derive(Clone)]
 pub struct Cause(Arc<dyn Error + Send + Sync>);
 

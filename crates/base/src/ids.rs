@@ -11,7 +11,8 @@ pub trait Ids: Send + Sync + 'static {
     /// Returns a random identifier (UUID version 4), which does not contain its creation time.
     fn random(&self) -> Uuid;
 
-    /// Returns a time-ordered identifier (UUID version 7). Later ones sort after earlier ones.
+    /// Returns a time-ordered identifier (UUID version 7). Later identifiers sort after earlier
+    /// ones.
     fn ordered(&self) -> Uuid;
 }
 

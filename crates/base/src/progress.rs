@@ -19,8 +19,8 @@ pub trait ProgressSink: Send + Sync {
 #[derive(Clone, Default)]
 pub struct Progress(Option<Arc<dyn ProgressSink>>);
 
-/// A phase of a long operation. It ends when this is dropped.
-#[must_use = "a phase ends when this is dropped"]
+/// Handle of the current phase of a long operation. Dropping the handle ends the phase.
+#[must_use = "the phase ends when this value is dropped"]
 pub struct Phase(Option<Arc<dyn ProgressSink>>);
 
 impl Progress {

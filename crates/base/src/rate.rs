@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 
-/// The highest limit. The limiter's resolution is one nanosecond per permit.
+/// The highest limit: one operation per nanosecond, which is the resolution of the limiter.
 const PERMITS_MAX: u32 = 1_000_000_000;
 
-/// Limits operations per second. The burst is a tenth of the limit.
+/// Limits operations per second. Up to a tenth of the limit may start at the same time.
 pub struct RateLimit(Option<DefaultDirectRateLimiter>);
 
 /// Limits the log lines about a frequent event.
@@ -17,26 +17,27 @@ pub struct RateLimit(Option<DefaultDirectRateLimiter>);
 pub struct LogThrottle(Option<DefaultDirectRateLimiter>);
 
 impl LogThrottle {
-    /// Permits one log line per `period`, or every one if `period` is zero.
+    /// Allows one log line per `period`, or all log lines if `period` is zero.
     pub fn new(period: Duration) -> Self {
         Self(Quota::with_period(period).map(RateLimiter::direct))
     }
 
-    /// Whether `period` has passed since this last returned true.
+    /// Whether a log line may be written now: `period` has passed since this function last returned
+    /// true.
     pub fn is_due(&self) -> bool {
         self.0.as_ref().is_none_or(|limiter| limiter.check().is_ok())
     }
 }
 
 impl RateLimit {
-    /// Permits `permits_max` operations per second. `0`, and more than one per nanosecond, mean no
-    /// limit.
+    /// Allows `permits_max` operations per second. There is no limit if the number is 0 or greater
+    /// than one operation per nanosecond.
     pub fn per_second(permits_max: u32) -> Self {
         let limit = NonZeroU32::new(permits_max).filter(|limit| limit.get() <= PERMITS_MAX);
         Self(limit.map(|limit| RateLimiter::direct(quota(limit))))
     }
 
-    /// Waits for a permit.
+    /// Waits until the next operation may start.
     pub async fn wait(&self) {
         if let Some(limiter) = &self.0 {
             limiter.until_ready().await;

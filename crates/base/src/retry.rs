@@ -25,7 +25,7 @@ impl Backoff {
     }
 
     /// Returns the delay before the next attempt: randomly between half of the current delay and
-    /// all of it, so that callers that collided once do not retry at the same time.
+    /// all of it, so that requests that collided once do not retry at the same time.
     pub fn delay(&mut self) -> Duration {
         let whole = self.next;
         self.next = (whole * 2).min(self.delay_max);

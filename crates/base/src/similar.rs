@@ -5,7 +5,7 @@ const SIMILARITY_MIN: f64 = 0.6;
 /// Minimum length of a name that counts as an abbreviation of another one.
 const ABBREVIATION_CHARS_MIN: usize = 3;
 
-/// Returns the candidate most similar to `name`. `None` if none is similar enough.
+/// Returns the candidate most similar to `name`. Returns `None` if no candidate is similar enough.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let scored = candidates.into_iter().map(|other| (similarity(name, other), other));
     let best = scored.max_by(|(one, _), (other, _)| one.total_cmp(other));

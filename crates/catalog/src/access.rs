@@ -1,4 +1,4 @@
-//! [`Access`]: permission checks of requests, and the errors of denied ones.
+//! [`Access`]: checks the permissions of requests, and returns the errors of denied requests.
 
 use std::sync::Arc;
 

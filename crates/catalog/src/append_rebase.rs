@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Property of tables and namespaces. Namespaces pass it on to their tables.
+/// Property of tables and namespaces. The tables in a namespace inherit it.
 pub(crate) const PROPERTY: &str = "slateberg.append-rebase";
 
 /// Appends that the server rebases onto the current state of their table.
@@ -25,7 +25,7 @@ pub enum AppendRebase {
 }
 
 impl AppendRebase {
-    /// Returns the value of the property. `None`: it is not set.
+    /// Returns the value of the property. `None` if the property is not set.
     ///
     /// An unknown value counts as `off`, so that a misspelled value does not weaken the isolation
     /// of a table.

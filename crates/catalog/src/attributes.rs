@@ -1,5 +1,5 @@
-//! Resource attributes for policies, read from the records: those of a resource and of its
-//! enclosing namespaces.
+//! Reads the attributes of a resource and of its enclosing namespaces from their records, for
+//! policies.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(super) type Enclosing = Vec<Arc<Attributes>>;
 /// The state of a table or view that a decision was based on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EvaluatedVersion {
-    /// Only its name.
+    /// Only the name.
     Names,
     /// The absence of a table or view with this name.
     Absence,
@@ -51,8 +51,8 @@ impl EvaluatedVersion {
 }
 
 impl Access {
-    /// Returns a table or view as a resource, and the state that the resource reflects. If
-    /// `wanted`, the resource has the attributes of each level that exists.
+    /// Returns a table or view as a resource, and the state of the table or view that was read for
+    /// it. If `wanted`, the resource has the attributes of each level that exists.
     pub(super) async fn tabular_resource(
         &self,
         store: &impl StoreRead,
@@ -94,7 +94,8 @@ impl Access {
         }
     }
 
-    /// Returns the attributes of a table or view with their version. `None`: it was dropped.
+    /// Returns the attributes of a table or view, and the version that has them. `None` if it was
+    /// dropped.
     pub(super) async fn attributes_of(
         &self,
         store: &impl StoreRead,

@@ -1,4 +1,4 @@
-//! Descriptions of changed resources in the change log, for readers of the change feed.
+//! Describes changed resources for the change log, from which the change feed is read.
 
 use slateberg_authz::resource::{Kind, Resource};
 use slateberg_model::ident::{NamespaceIdent, TabularIdent};

@@ -1,8 +1,8 @@
 //! Checkpoints: states of the whole catalog that an operator can restore.
 //!
 //! A checkpoint is stored in the manifest of the store and not in its records, so no transaction
-//! covers both. It is created before its entry in the change log: a crash in between leaves a
-//! checkpoint that no response has reported, but that the listing contains.
+//! covers both. It is created before its entry in the change log. After a crash in between, the
+//! listing contains the checkpoint, although no client got a response about it.
 
 use std::sync::Arc;
 
@@ -71,7 +71,7 @@ impl Checkpoints {
         };
         let making = |checkpoints: Self, operation: Operation| async move {
             let at_most = checkpoints.core.settings().commit_deadline();
-            let late = "the checkpoint was not made within the deadline";
+            let late = "the checkpoint was not created within the deadline";
             let work =
                 async move { checkpoints.make_checkpoint(&operation, &new_checkpoint).await };
             detached(at_most, late, work).await
@@ -173,7 +173,8 @@ impl Checkpoints {
     }
 }
 
-/// Validates the name of a checkpoint: suitable for a URL path, and distinguishable from an id.
+/// Validates the name of a checkpoint. The name must be usable in a URL path and must not look like
+/// an id.
 pub fn checked_name(name: String) -> Result<String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':');
     let fits = (1..=NAME_CHARS_MAX).contains(&name.len()) && name.chars().all(plain);

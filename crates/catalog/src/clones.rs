@@ -1,9 +1,9 @@
-//! Restriction of clones: they do not delete files of tables.
+//! Prevents clones from deleting files of tables.
 //!
-//! A clone starts with the tables of its parent, and both continue with the same files. Neither
-//! knows the files that the other still needs. The parent takes precedence, so the clone deletes
-//! nothing: it rejects requests to delete files, commits start no clean-up jobs, clients get no
-//! permission to delete, and a job that exists anyway stops before it deletes a file.
+//! A clone starts with the tables of its parent, and both use the same files. Neither knows which
+//! of these files the other still needs. The parent takes precedence, so the clone deletes nothing.
+//! It rejects requests to delete files, its commits start no clean-up jobs, and clients get no
+//! permission to delete files. A job that exists nevertheless stops before it deletes a file.
 
 use super::{Error, Result};
 use crate::environment::Environment;
@@ -21,7 +21,7 @@ impl Environment {
             return Ok(());
         }
         Err(Error::Invalid(format!(
-            "{what}: this catalog is a clone, and deletes no file, since its parent may need it: {instead}"
+            "{what}: this catalog is a clone and deletes no files, since its parent may need them: {instead}"
         )))
     }
 }

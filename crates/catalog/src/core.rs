@@ -1,5 +1,5 @@
-//! [`Core`]: the state that all parts of the catalog share. [`pipeline::request`](crate::pipeline)
-//! adds the execution of mutations.
+//! [`Core`]: the state that all parts of the catalog share. The module
+//! [`pipeline::request`](crate::pipeline) adds methods that execute mutations.
 
 use std::sync::Arc;
 

@@ -22,8 +22,9 @@ struct RejectedCredential<'a> {
 }
 
 impl Access {
-    /// Records a denial and returns the error for the caller. `absent` is the error for a missing
-    /// resource, set if the caller may not see the resource. Without it, the error is `Forbidden`.
+    /// Records a denial and returns the error for the caller. If the caller may not see the
+    /// resource, `absent` is the error for a missing resource, which is returned instead of
+    /// `Forbidden`.
     pub(super) fn refuse(
         &self,
         operation: &Operation,
@@ -46,8 +47,8 @@ impl Access {
     }
 
     /// Returns `error`, or a special error if no policy permits anything to the caller. For such a
-    /// caller, "Warehouse does not exist" would be misleading. Existing and missing warehouses must
-    /// be indistinguishable, so this replaces the errors of both.
+    /// caller, "Warehouse does not exist" would be misleading. The special error replaces
+    /// `Forbidden` as well, so that the caller cannot distinguish existing from missing warehouses.
     pub(super) fn without_permissions(&self, operation: &Operation, error: Error) -> Error {
         let Principal::Identified(identity) = &operation.principal else { return error };
         let replaced = matches!(error, Error::NoSuchWarehouse(_) | Error::Forbidden(_));

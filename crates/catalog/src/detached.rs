@@ -1,4 +1,4 @@
-//! Work that completes even if its caller stops waiting for it.
+//! Runs work to its end, even if the code that started it stops waiting.
 
 use std::future::Future;
 use std::time::Duration;
@@ -7,8 +7,8 @@ use tracing::Instrument;
 
 use super::{Error, Result};
 
-/// Spawns `work` and waits for it at most `at_most`. On expiry returns `CommitStateUnknown(late)`,
-/// and the work continues.
+/// Spawns `work` and waits for at most `at_most`. If the work takes longer, returns
+/// `CommitStateUnknown` with the cause `late`, and the work continues.
 pub(super) async fn detached<T: Send + 'static>(
     at_most: Duration,
     late: &'static str,

@@ -1,4 +1,5 @@
-//! Warehouses whose disk is full: accepted changes wait for space, and new ones are rejected.
+//! Warehouses whose disk is full. The metadata files of accepted changes wait for space, and new
+//! changes are rejected.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +21,7 @@ struct WaitingFiles {
     reason: String,
 }
 
-/// A metadata file that waits for space until this is dropped.
+/// Guard that counts a metadata file as waiting for space until the guard is dropped.
 pub(super) struct SpaceWait {
     space: DiskSpace,
     warehouse: Uuid,

@@ -1,8 +1,8 @@
-//! The encryption keys of the store: show, rotate and rewrap.
+//! Shows, rotates and rewraps the encryption keys of the store.
 //!
 //! The key ring is stored outside of the records, so no transaction covers both. The ring is
-//! written before its entry in the change log: a crash in between leaves an additional data key,
-//! which is harmless.
+//! written before its entry in the change log. After a crash in between, the ring has an additional
+//! data key, which is harmless.
 
 use std::sync::Arc;
 
@@ -27,18 +27,18 @@ use slateberg_kms::ring::{Ring, WrappedKey};
 pub struct KeyRing {
     /// The id of the catalog that all keys are bound to.
     pub catalog: Uuid,
-    /// Number of changes of the ring.
+    /// Number of changes that were made to the ring.
     pub revision: u64,
     /// The number of the data key that encrypts new data.
     pub active: u32,
-    /// The data keys, oldest first; in a clone, those of its parent first.
+    /// The data keys, oldest first. In a clone, the keys of its parent come first.
     pub data_keys: Vec<DataKey>,
 }
 
 /// A data key, as clients see it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DataKey {
-    /// Its number.
+    /// Number of the key.
     pub number: u32,
     /// The time of its creation, in milliseconds since 1970.
     pub created_ms: i64,
@@ -53,11 +53,11 @@ pub struct DataKey {
 /// A change of the key ring.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Edit {
-    /// Creates a new data key for all data written from now on.
+    /// Creates a new data key, with which all new data is encrypted.
     Rotate,
     /// Wraps all data keys again.
     Rewrap {
-        /// The wrapping key. `None`: the one in the settings.
+        /// The wrapping key. `None` for the wrapping key in the settings.
         wrapping_key: Option<String>,
     },
 }
@@ -106,7 +106,7 @@ impl Encryption {
         Self { core: Arc::clone(core) }
     }
 
-    /// Returns the stored key ring. `None`: the store is not encrypted.
+    /// Returns the stored key ring. `None` if the store is not encrypted.
     #[boxed]
     pub async fn key_ring(&self, operation: &Operation) -> Result<Option<KeyRing>> {
         let permit = self.permit_encryption(operation)?;

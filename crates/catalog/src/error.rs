@@ -1,4 +1,4 @@
-//! Errors of the catalog's operations, with the specification's names.
+//! Errors of the catalog's operations, with the names of the REST specification where it has one.
 
 mod kind;
 mod reasons;
@@ -22,7 +22,7 @@ const STATE_FULL: &str = "The disk of the catalog's state is full (no space left
                           served, and writes are accepted when there is space again";
 /// Message of rejected writes while the WAL fails for another reason.
 const STATE_STALLED: &str =
-    "The catalog's journal cannot be written at this moment: nothing was written. Reads are served";
+    "The catalog's journal cannot be written at the moment: nothing was written. Reads are served";
 /// Message of rejected writes while the disk of their warehouse is full.
 pub(super) const WAREHOUSE_FULL: &str = "The disk of the warehouse is full (no space left on device): nothing was written. \
                                          Reads are served, and writes are accepted when there is space again";
@@ -42,7 +42,7 @@ pub enum Error {
     /// The view does not exist.
     #[error("View does not exist: {}", brief(.0))]
     NoSuchView(TabularIdent),
-    /// Another resource of the request does not exist.
+    /// Another kind of resource in the request does not exist.
     #[error("{0}")]
     NotFound(MissingResource),
     /// The name is in use.
@@ -76,7 +76,7 @@ pub enum Error {
         /// The cause, for the log.
         source: Cause,
     },
-    /// A watch cannot be resumed from its position.
+    /// A watch cannot resume at its position.
     #[error(
         "Cannot resume the watch: {0}. List the resources again, and watch from the position in that response"
     )]
@@ -124,7 +124,7 @@ pub enum Error {
         /// The cause, for the log.
         source: Cause,
     },
-    /// A recorded rejection, replayed for its `Idempotency-Key`.
+    /// An earlier rejection, which is replayed for its `Idempotency-Key`.
     #[error("{message}")]
     Recorded {
         /// Kind of the rejection.
@@ -134,7 +134,7 @@ pub enum Error {
     },
 }
 
-/// Errors are equal if clients get the same response for both.
+/// Two errors are equal if clients get the same response for both.
 impl PartialEq for Error {
     fn eq(&self, other: &Self) -> bool {
         self.kind() == other.kind() && self.to_string() == other.to_string()
@@ -185,13 +185,12 @@ impl Error {
         self.kind().exception()
     }
 
-    /// Whether the catalog failed to process the request, as opposed to rejecting it.
+    /// Whether the catalog failed to process the request. If not, the error is a rejection.
     pub fn is_failure(&self) -> bool {
         self.cause().is_some()
     }
 
-    /// Whether a retry always gets the same rejection, so that it can be recorded for its
-    /// `Idempotency-Key`.
+    /// Whether the rejection can be recorded for its `Idempotency-Key` and replayed to every retry.
     pub fn is_final(&self) -> bool {
         !self.is_failure() && self.kind() != Kind::Unusable
     }
@@ -204,7 +203,7 @@ impl Error {
         }
     }
 
-    /// Error for a missing warehouse with the name in the request.
+    /// Error for a missing warehouse with this name, which is from the request.
     pub(crate) fn no_such_warehouse(warehouse: &str) -> Self {
         Self::NoSuchWarehouse(brief(warehouse))
     }
@@ -214,8 +213,8 @@ impl Error {
         Self::NoSuchNamespace(ident.clone())
     }
 
-    /// Error for a new object of kind `wanted` whose name an existing object of kind `taken_by`
-    /// has.
+    /// Error for a new object of kind `wanted` whose name belongs to an existing object of kind
+    /// `taken_by`.
     pub fn taken(wanted: TabularKind, taken_by: TabularKind, ident: &TabularIdent) -> Self {
         Self::AlreadyExists(NameConflict::Tabular { wanted, taken_by, ident: ident.clone() })
     }
@@ -238,7 +237,8 @@ impl Error {
         Self::CommitStateUnknown { source: Cause::new(cause) }
     }
 
-    /// Returns the cause of a failure, which the message does not contain. `None` for a rejection.
+    /// Returns the cause of a failure. The message of the error does not contain it. `None` for a
+    /// rejection.
     pub fn cause(&self) -> Option<&Cause> {
         match self {
             Self::CommitStateUnknown { source }

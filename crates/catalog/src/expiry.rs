@@ -1,5 +1,5 @@
-//! Removal of expired records: old idempotency records, the oldest entries of the change log, old
-//! finished jobs, and dropped tables and views after their retention.
+//! Removes expired records: old idempotency records, the oldest entries of the change log, old
+//! finished jobs, and dropped tables and views whose retention has ended.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use slateberg_store::read::{KeyRange, StoreRead};
 /// Number of records that one transaction removes.
 const BATCH_RECORDS_MAX: usize = 1000;
 
-/// Removal of expired records. Cheap to clone.
+/// Removes expired records. Cheap to clone.
 #[derive(Clone)]
 pub struct Maintenance {
     core: Arc<Core>,
@@ -70,7 +70,7 @@ impl Maintenance {
     }
 
     async fn trim_change_log(&self) -> Result<usize> {
-        // The newest entry is always kept, because the numbers continue after it.
+        // The newest entry always stays, because the next entry gets the number after it.
         let kept_max = self.core.settings().change_log_entries_max.max(1);
         let keep_from = self.core.store().change_horizon().borrow().saturating_sub(kept_max);
         let range = KeyRange::all(KeySpace::Changes);
@@ -91,7 +91,8 @@ impl Maintenance {
         }
     }
 
-    /// Removes finished jobs after their retention, and the oldest ones beyond the maximum number.
+    /// Removes finished jobs whose retention has ended. If more than the maximum number remain,
+    /// also removes the oldest of these.
     async fn expire_jobs(&self) -> Result<usize> {
         let settings = self.core.settings();
         let kept_ms = settings.jobs_kept_seconds.saturating_mul(1000);

@@ -1,6 +1,6 @@
-//! Permission checks of registrations, which disclose the contents of a metadata file. Callers can
-//! register a file that belongs to a table or view if they may load this table or view without
-//! restrictions. All other callers get the error for a missing file.
+//! Checks the permissions of registrations. A registration discloses the contents of a metadata
+//! file. If the file belongs to a table or view, the caller must be allowed to load this table or
+//! view without read restrictions. All other callers get the error for a missing file.
 
 use std::collections::BTreeSet;
 
@@ -22,14 +22,14 @@ use slateberg_store::read::StoreRead;
 const OWNERS_MAX: usize = 1000;
 
 impl Access {
-    /// Rejects a metadata file at the location of a table or view that the caller may not load, or
-    /// may load only with read restrictions. The error is that for a missing file.
+    /// Rejects a metadata file at the location of a table or view that the caller may not load
+    /// without read restrictions. The error is that for a missing file.
     pub(super) async fn permit_file(&self, cx: &RequestContext, file: &str) -> Result<()> {
         self.permit_owners(cx, file, (file, None)).await
     }
 
-    /// Like [`permit_file`](Self::permit_file), for the table or view that the file describes, by
-    /// location and UUID.
+    /// Like [`permit_file`](Self::permit_file), but checks the tables and views with the location
+    /// or UUID in the contents of the file.
     pub(super) async fn permit_metadata(
         &self,
         cx: &RequestContext,

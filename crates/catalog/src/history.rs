@@ -1,7 +1,8 @@
-//! The change log for people: who changed what, when, and which policies allowed it.
+//! Returns the change log: who changed what, when, and which policies allowed it.
 //!
 //! The log has one entry for each change, in the order of the sequence numbers. A request reads it
-//! from the newest entry to the oldest. The log is bounded by `catalog.change_log_entries_max`.
+//! from the newest entry to the oldest. `catalog.change_log_entries_max` limits the length of the
+//! log.
 
 use std::sync::Arc;
 
@@ -32,23 +33,24 @@ pub struct History {
 /// A request for entries of the change log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HistoryRequest {
-    /// Only changes of this resource, such as `table:prod/sales/orders`; for a warehouse, also those
-    /// of everything in it. `None`: all changes.
+    /// Return only changes of this resource, such as `table:prod/sales/orders`. A warehouse
+    /// includes the changes of everything in it. `None` for all changes.
     pub resource: Option<String>,
-    /// Only changes of the namespace, table or view with this id.
+    /// Return only changes of the namespace, table or view with this id.
     pub id: Option<Uuid>,
-    /// Only entries with a smaller number.
+    /// Return only entries with a smaller number.
     pub before: Option<u64>,
-    /// Maximum number of entries. `None`: the largest page.
+    /// Maximum number of entries. `None` for the maximum page size.
     pub limit: Option<usize>,
 }
 
 /// An entry of the change log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HistoryEntry {
-    /// Its sequence number.
+    /// Sequence number of the entry.
     pub number: u64,
-    /// The name of its warehouse. `None`: it is not in a warehouse, or its warehouse was deleted.
+    /// The name of the warehouse of the changed resource. `None` if the resource is not in a
+    /// warehouse, or if the warehouse was deleted.
     pub warehouse: Option<String>,
     /// The change.
     pub change: Change,
@@ -59,7 +61,7 @@ pub struct HistoryEntry {
 pub struct HistoryPage {
     /// The entries.
     pub entries: Vec<HistoryEntry>,
-    /// The number with which the next page begins. `None`: this is the last page.
+    /// The value of `before` for the next page. `None` if this is the last page.
     pub next_before: Option<u64>,
 }
 
@@ -151,7 +153,9 @@ impl History {
         };
         let subject = if warehouse == id { request.id } else { Some(id) };
         if request.id.is_some() && subject != request.id {
-            return Err(Error::Invalid("Invalid id: it is not that of the resource".to_owned()));
+            return Err(Error::Invalid(
+                "Invalid id: it does not belong to the resource".to_owned(),
+            ));
         }
         Ok(Filter { warehouse: Some(warehouse), subject })
     }

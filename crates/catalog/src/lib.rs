@@ -4,10 +4,10 @@
 //! [`environment`] (store, warehouses, settings, clock) and the [access](Access) control of
 //! requests.
 //!
-//! Requests change the catalog only through the commit [`pipeline`].
+//! All changes by requests go through the commit [`pipeline`].
 //!
-//! Reads see durable state, and wait for metadata files that are not written yet. The
-//! [`version_cache`] caches the parsed metadata of versions.
+//! Reads return durable state. If the metadata file of a version is not written yet, a read waits
+//! for it. The [`version_cache`] caches the parsed metadata of versions.
 
 mod access;
 pub mod append_rebase;
@@ -249,8 +249,8 @@ impl Catalog {
         self.inner.core.settings()
     }
 
-    /// Returns the timeline id. It changes on restore, import and clone, so that entity tags from
-    /// before cannot match.
+    /// Returns the timeline id. A restore, import or clone changes it, so that earlier `ETag`s
+    /// cannot match.
     pub fn timeline(&self) -> Option<Uuid> {
         self.inner.timeline
     }
@@ -285,7 +285,7 @@ impl Catalog {
         self.inner.core.store().wait_closed().await
     }
 
-    /// Preloads the parts of the store that reads need from the bucket, for at most `at_most`.
+    /// Loads the parts of the store that reads need from its object store, for at most `at_most`.
     #[boxed]
     pub async fn warm_up(&self, at_most: Duration) -> WarmUpProgress {
         self.inner.core.store().warm_up(at_most).await
@@ -297,9 +297,8 @@ impl Catalog {
         Ok(self.inner.core.store().flush().await?)
     }
 
-    /// Finishes the publications that an earlier process left unfinished. If the object store of a
-    /// warehouse does not accept a file within `patience`, a background task retries the files of
-    /// this warehouse.
+    /// Finishes the publications that an earlier process left unfinished. If a file of a warehouse
+    /// cannot be written within `patience`, a background task retries the files of this warehouse.
     #[boxed]
     pub async fn finish_publications(
         &self,

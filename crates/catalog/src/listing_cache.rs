@@ -1,13 +1,15 @@
 //! [`ListingCache`]: cache for listings that policies filter.
 //!
-//! - The attributes of the names of a page. For each of up to a thousand tables, the catalog would
-//!   have to read the name, the record and the metadata. The attributes of a table are valid until
-//!   its record is written, which the store detects ([`ReadStamp`]). So a listing reads only the
-//!   attributes of tables that were written since the previous listing.
-//! - The names of a page that a principal may see. The key contains all inputs of this decision.
+//! - The first kind of entry has the attributes of the names of a page. Without it, the catalog
+//!   would have to read the name, the record and the metadata of each of up to a thousand tables.
+//!   The attributes of a table are valid until its record is written, which the store detects
+//!   ([`ReadStamp`]). So a listing reads only the attributes of tables that were written since the
+//!   previous listing.
+//! - The second kind of entry has the names of a page that a principal may see. Its key contains
+//!   everything that this decision depends on.
 //!
-//! An entry is valid as long as the store returns the same list of names for its page. A created or
-//! dropped name invalidates it.
+//! An entry is valid as long as the store returns the same list of names for its page. The creation
+//! or drop of a name on the page invalidates the entry.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +23,7 @@ use slateberg_store::key_space::KeySpace;
 use slateberg_store::read::ReadStamp;
 use slateberg_telemetry::cache::{ByteCache, CacheSize, CacheUsage};
 
-/// Size of a [`ReadStamp`] and its share of the node, in bytes, in addition to the attributes.
+/// Size of a node and its [`ReadStamp`] without name and attributes, in bytes.
 const READING_BYTES: usize = 128;
 /// Size of an entry in bytes, without its names and its key.
 const ENTRY_BYTES: usize = 512;
@@ -52,7 +54,7 @@ pub(super) struct NamedAttributes {
     readings: Arc<[Option<ReadStamp>]>,
     /// The names as the store returned them.
     names: Arc<Names>,
-    /// Sequence number. Attributes of the same page that were read at another time have another
+    /// Unique number. Attributes of the same page that were read at another time have a different
     /// number.
     number: u64,
 }
@@ -62,7 +64,7 @@ pub(super) struct NamedAttributes {
 struct VisibleNames {
     /// All names of the page, as the store returned them.
     names: Arc<Names>,
-    /// The number of the attributes that the filter used. `None`: it used no attributes.
+    /// The number of the attributes that the filter used. `None` if it used no attributes.
     gathered: Option<u64>,
     /// The visible names.
     shown: Arc<Names>,
@@ -76,8 +78,8 @@ pub(super) struct ListingCache {
 }
 
 impl NamedAttributes {
-    /// Returns the indexes of the nodes to read again. `stale_reads` returns the indexes of
-    /// outdated stamps.
+    /// Returns the indexes of the nodes that must be read again. `stale_reads` returns the indexes
+    /// of the outdated stamps.
     pub(super) fn stale(
         &self,
         stale_reads: impl FnOnce(&[Option<ReadStamp>]) -> Vec<usize>,
@@ -85,7 +87,7 @@ impl NamedAttributes {
         stale_reads(&self.readings)
     }
 
-    /// Returns copies of the nodes and readings, to be updated.
+    /// Returns copies of the nodes and readings, which the caller updates.
     pub(super) fn to_parts(&self) -> (Vec<Node>, Vec<Option<ReadStamp>>) {
         (self.nodes.to_vec(), self.readings.to_vec())
     }
@@ -127,7 +129,8 @@ impl ListingCache {
         gathered
     }
 
-    /// Returns the visible names of a page, if cached for these names and these attributes.
+    /// Returns the visible names of a page, if they were cached for these names and these
+    /// attributes.
     pub(super) fn visible_names(
         &self,
         key: &(PageKey, PageStart),

@@ -1,4 +1,4 @@
-//! Listings: the names directly in a warehouse or namespace that the caller may see.
+//! Lists the names directly in a warehouse or namespace that the caller may see.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ const CHUNK_NAMES: usize = 1000;
 /// The contents of a warehouse or namespace that a request lists.
 #[derive(Clone, Copy)]
 pub(super) struct Contents<'a> {
-    /// The namespace. `None`: the root of the warehouse.
+    /// The namespace. `None` for the root of the warehouse.
     pub(super) parent: Option<&'a NamespaceIdent>,
     /// Namespaces, tables or views.
     pub(super) kind: Kind,
@@ -47,7 +47,7 @@ struct ListingRange {
 #[derive(Clone, Copy)]
 struct Question<'a> {
     question: &'a PageQuestion<'a>,
-    /// Cache key of the result. `None`: it cannot be cached.
+    /// Cache key of the result. `None` if the result cannot be cached.
     key: Option<&'a PageKey>,
 }
 
@@ -55,7 +55,7 @@ struct Question<'a> {
 enum PageAttributes {
     /// The attributes of all names.
     Complete(NamedAttributes),
-    /// The attributes of the remaining names, if some were dropped after the names were read.
+    /// The attributes of the remaining names. Some names were dropped after the names were read.
     Remaining(Vec<Node>),
 }
 
@@ -166,7 +166,7 @@ impl Listings {
         }
     }
 
-    /// Returns the ones among `names` that the caller may see.
+    /// Returns those of `names` that the caller may see.
     async fn visible_of(
         &self,
         store: &DurableView<'_>,
@@ -179,7 +179,7 @@ impl Listings {
         let gathered = match access_question.question.needs_attributes() {
             true => match self.attributes_of_names(store, kind, &start, names).await? {
                 PageAttributes::Complete(gathered) => Some(gathered),
-                // A shortened page is not cached.
+                // A page without its dropped names is not cached.
                 PageAttributes::Remaining(left) => {
                     return Ok(Arc::new(access_question.visible_names(&left)));
                 }
@@ -246,7 +246,7 @@ impl Listings {
     }
 
     /// Returns the attributes of a name, and the stamp that detects later writes of its record.
-    /// `None`: the name was dropped.
+    /// `None` if the name was dropped.
     async fn attributes_on(
         &self,
         store: &DurableView<'_>,

@@ -26,7 +26,7 @@ pub(super) const FILE_ACTIONS: [&str; 2] = [ReadData::NAME, WriteData::NAME];
 pub(crate) struct Loadable {
     /// The permit.
     pub(crate) permit: Permit<Load>,
-    /// The caller's privileges on its files. Empty if the request does not need them.
+    /// The caller's privileges on the files. Empty if the request does not need them.
     pub(crate) privileges: Privileges,
     /// The record that the decision was based on.
     pub(crate) record: Arc<TabularRecord>,
@@ -36,8 +36,8 @@ pub(crate) struct Loadable {
 
 impl Access {
     /// Returns the permit to load a table or view, the privileges on its files if `with_files`, and
-    /// the record. All decisions are based on this record: the lookup is repeated if another table
-    /// took the name or the record changed.
+    /// the record. All decisions are based on this record: if another table took the name, or the
+    /// record changed, the lookup is repeated.
     pub(crate) async fn loadable(
         &self,
         store: &impl StoreRead,
@@ -93,7 +93,7 @@ impl Access {
         Privileges { read, write, delete: write && self.environment.deletes_files() }
     }
 
-    /// Returns the privileges on the files of a table if no policy is evaluated.
+    /// Returns the privileges on the files of a table on a server that evaluates no policies.
     pub(super) fn all_privileges(&self) -> Privileges {
         Privileges { read: true, write: true, delete: self.environment.deletes_files() }
     }

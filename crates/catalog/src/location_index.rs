@@ -2,10 +2,10 @@
 //!
 //! Each location of a table or view has its own key in the store, written in the same transaction
 //! as the record. Before the catalog vends credentials for a location, it checks in this index
-//! whether files of other tables are there: an operator may have placed a table around, inside or
-//! at the location of another one, or registered a table twice. The index of UUIDs finds the second
-//! registration at any location. Before a job deletes files, it finds the other tables that may
-//! need them in this index.
+//! whether files of other tables are there. For example, an operator may have placed a table
+//! around, inside or at the location of another table, or may have registered a table twice. By the
+//! UUID, the catalog finds a second registration wherever its location is. Before a job deletes
+//! files, it looks up in this index which other tables may need these files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -38,16 +38,16 @@ const PATHS: [&str; 4] = [
     "write.folder-storage.path",
 ];
 
-/// Maximum number of keys of one table or view: its location and each of these properties, in two
-/// spellings.
+/// Maximum number of location keys of one table or view. The location and each of these properties
+/// has up to two keys: one as written, and one percent-decoded ([`Location::spellings`]).
 const KEYS_MAX: usize = 2 * (PATHS.len() + 1);
 
 /// Tables and views that a search in the index considers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owners {
-    /// Those that exist. Dropped ones do not occupy their locations.
+    /// Existing tables and views. Dropped ones do not occupy their locations.
     Existing,
-    /// Dropped ones too. Their files must not be deleted.
+    /// Existing and dropped tables and views. The files of dropped ones must not be deleted.
     WithDropped,
 }
 
@@ -78,14 +78,14 @@ pub(super) fn locations_of(record: &TabularRecord) -> impl Iterator<Item = &Stri
     std::iter::once(&record.location).chain(&record.further_paths)
 }
 
-/// Returns the keys of all locations of a table or view, one for each spelling.
+/// Returns the keys of all locations of a table or view, one for each way to write a location.
 fn path_segments(record: &TabularRecord) -> BTreeSet<Vec<String>> {
     let all = locations_of(record).filter_map(|text| Location::parse(text).ok());
     all.flat_map(|location| location.spellings()).collect()
 }
 
-/// Updates the index for a table or view that was changed, created or dropped: its locations and
-/// its UUID.
+/// Updates the location keys and the UUID key of a table or view that was changed, created or
+/// dropped.
 pub(super) fn put_index_entries(
     t: &Transaction,
     before: Option<&TabularRecord>,
@@ -124,8 +124,8 @@ pub(super) fn mark_index_entries(
     t.put(&UuidKey { uuid: record.uuid, id: record.id }, &entry)
 }
 
-/// Returns the `owners` with a location at or around this one; with `below`, also those with a
-/// location below it. `None`: a scan found `limit` or more locations, so the result may be
+/// Returns the `owners` with a location at or around this one. If `below`, also returns those with
+/// a location below it. `None` if a scan found `limit` or more locations, so that the result may be
 /// incomplete. The caller cannot detect this from the number of tables, because a table may have
 /// several locations.
 pub(super) async fn at(
@@ -151,7 +151,7 @@ pub(super) async fn at(
     Ok(Some(found))
 }
 
-/// Returns the keys of the `owners` in a range. `None`: there are `limit` or more.
+/// Returns the keys of the `owners` in a range. `None` if there are `limit` or more keys.
 async fn owned<K: Key<Value = IndexEntry>>(
     store: &impl StoreRead,
     owners: Owners,
@@ -177,7 +177,7 @@ async fn owned<K: Key<Value = IndexEntry>>(
     }
 }
 
-/// Returns the `owners` with this UUID. `None`: there are `limit` or more.
+/// Returns the `owners` with this UUID. `None` if there are `limit` or more.
 pub(super) async fn with_uuid(
     store: &impl StoreRead,
     owners: Owners,
@@ -215,8 +215,8 @@ pub(super) async fn has_others_below(
     Ok(false)
 }
 
-/// Whether another table or view has a location that is a prefix of this one and whose number of
-/// parts is in `lengths`.
+/// Whether another table or view has a location that is a prefix of this one, and that has a number
+/// of parts in `lengths`.
 pub(super) async fn has_others_around(
     store: &impl StoreRead,
     owners: Owners,
@@ -240,14 +240,15 @@ async fn has_others(
     id: Uuid,
     prefix: Vec<u8>,
 ) -> Result<bool> {
-    // One more key than the table itself can have, so that a page has a key of another table.
+    // The limit is one more than the number of keys that the table itself can have. So a scan that
+    // reaches the limit has found a key of another table.
     let keys = owned::<LocationKey>(store, owners, &KeyRange::prefix(prefix), KEYS_MAX + 1).await?;
-    // Without a result, the limit is reached.
+    // `None` means that the limit was reached, so there is another table.
     Ok(keys.is_none_or(|keys| keys.iter().any(|key| key.id != id)))
 }
 
-/// Returns the locations of other tables and views, dropped ones included, at or below this one.
-/// `None`: there are `limit` or more.
+/// Returns the locations of other tables and views at or below this location, including dropped
+/// ones. `None` if there are `limit` or more keys.
 pub(super) async fn others_below(
     store: &impl StoreRead,
     id: Uuid,
@@ -265,16 +266,16 @@ pub(super) async fn others_below(
     Ok(Some(others))
 }
 
-/// Whether the catalog generated a location for the table with this id: its last part ends with the
-/// id. An id is unknown before its table exists, so no other table can have been placed there
-/// earlier.
+/// Whether the catalog generated this location for the table with this id. The last part of a
+/// generated location ends with `-` and the id. The id of a table is unknown before the table
+/// exists, so no other table can have been placed at this location earlier.
 pub(super) fn is_generated_for(location: &Location, id: Uuid) -> bool {
     let mut text = Uuid::encode_buffer();
     let id = id.simple().encode_lower(&mut text);
     location.name().and_then(|name| name.strip_suffix(&*id)).is_some_and(|rest| rest.ends_with('-'))
 }
 
-/// Adds all tables and views to the index, in a store that an older binary has written.
+/// Adds all tables and views to the index of a store that an older binary has written.
 #[boxed]
 pub async fn ensure_location_index(store: &Store, permit: &Permit<Maintain>) -> Result<()> {
     let Some(format) = store.format_version().await? else { return Ok(()) };
@@ -295,7 +296,8 @@ pub async fn ensure_location_index(store: &Store, permit: &Permit<Maintain>) -> 
                         put_index_entries(&t, None, Some(record))?;
                         continue;
                     }
-                    // The record does not contain the paths that properties set: read the metadata.
+                    // The record does not contain the paths in the properties, so they are read
+                    // from the metadata.
                     let Some(found) = lookup::tabular_by_id(&*t, key.0).await? else { continue };
                     let properties = properties(found.record.kind, &found.document.text);
                     let further_paths = further_paths(&found.record.location, &properties);
@@ -310,8 +312,8 @@ pub async fn ensure_location_index(store: &Store, permit: &Permit<Maintain>) -> 
     }
 }
 
-/// Returns the properties of metadata. Unreadable metadata has none: clients cannot access its
-/// files through the catalog, and `fsck` reports the problem.
+/// Returns the properties in metadata. For unreadable metadata, returns no properties: clients
+/// cannot access the files of such a table through the catalog, and `fsck` reports the problem.
 fn properties(kind: TabularKind, text: &SegmentedJson) -> BTreeMap<String, String> {
     match kind {
         TabularKind::Table => TableMetadata::from_segmented_json(text).map(|it| it.properties),
@@ -376,7 +378,7 @@ mod tests {
             let found = at(&store.latest(), Owners::Existing, (&around, true), limit).await;
             found.expect("it is read")
         };
-        assert_eq!(found(3).await, None, "there may be more of them");
+        assert_eq!(found(3).await, None, "the result may be incomplete");
         assert_eq!(found(4).await, Some(BTreeSet::from([id])));
         let namesakes = async |limit| {
             let found = with_uuid(&store.latest(), Owners::Existing, id, limit).await;

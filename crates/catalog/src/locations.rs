@@ -8,12 +8,13 @@ use slateberg_model::warehouse::Warehouse;
 /// The namespace property with the location of its tables, as in Hive and Spark.
 pub(crate) const LOCATION_PROPERTY: &str = "location";
 
-/// Maximum size of a path segment that is derived from one name, in bytes; the limit of file
+/// Maximum size of a path segment that is derived from one name, in bytes. The limit of file
 /// systems is 255.
 const SEGMENT_BYTES_MAX: usize = 128;
 
-/// Returns `<warehouse>/<level>/.../<name>-<id>`: readable, and unique, so that a renamed or
-/// dropped table never shares its files with the next table of its name.
+/// Returns `<warehouse>/<level>/.../<name>-<id>`. The name makes the location readable. The id
+/// makes it unique, so that a renamed or dropped table never shares its location with the next
+/// table of the same name.
 pub(crate) fn default_location(
     warehouse: &Warehouse,
     namespace: &NamespaceIdent,

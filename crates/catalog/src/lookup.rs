@@ -15,19 +15,20 @@ use slateberg_store::keys::{
 use slateberg_store::read::StoreRead;
 use slateberg_store::records::{NamespaceRecord, TabularRecord};
 
-/// Maximum number of attempts of a lookup, which starts again if a name moves between two reads.
+/// Maximum number of attempts of a lookup. A lookup starts again if the object of a name changes
+/// between two reads.
 pub(super) const LOOKUP_ATTEMPTS_MAX: usize = 16;
 
 /// A table or view with its metadata.
 #[derive(Debug, Clone)]
 pub struct FoundTabular {
-    /// Its record.
+    /// The record of the table or view.
     pub record: TabularRecord,
-    /// Its metadata at the record's version.
+    /// The metadata at the version of the record.
     pub document: Document,
 }
 
-/// Returns the id of a namespace. `None`: it does not exist.
+/// Returns the id of a namespace. `None` if it does not exist.
 pub(crate) async fn namespace_id(
     store: &impl StoreRead,
     warehouse: Uuid,
@@ -84,7 +85,7 @@ pub async fn namespace(
     ))
 }
 
-/// Returns the id of a table or view. `None`: it or its namespace does not exist.
+/// Returns the id of a table or view. `None` if it or its namespace does not exist.
 pub(crate) async fn tabular_id(
     store: &impl StoreRead,
     warehouse: Uuid,
@@ -129,8 +130,8 @@ pub async fn tabular_record(
     ))
 }
 
-/// Returns the metadata of this record. `None`: a commit or a drop has changed or deleted it since
-/// the record was read.
+/// Returns the metadata of this record. `None` if a commit has changed the metadata, or a drop has
+/// deleted it, since the record was read.
 pub async fn text_of(
     store: &impl StoreRead,
     record: &TabularRecord,
@@ -139,8 +140,8 @@ pub async fn text_of(
     Ok(document.filter(|document| document.version == record.version).map(|it| it.text))
 }
 
-/// Returns a table or view with its record and metadata at the same version. `None`: either is
-/// missing, or repeated reads did not return the same version.
+/// Returns the record and the metadata of a table or view at the same version. `None` if one of
+/// them is missing, or if repeated reads did not return the same version of both.
 pub(crate) async fn tabular_by_id(
     store: &impl StoreRead,
     id: Uuid,
@@ -166,8 +167,7 @@ pub(crate) async fn record_with_dropped(
     Ok(store.get(&DroppedKey(id)).await?.map(|dropped| dropped.record))
 }
 
-/// Returns a table or view, which may be dropped, with its record and metadata. Like
-/// [`tabular_by_id`].
+/// Like [`tabular_by_id`], but the table or view may be dropped.
 pub(crate) async fn tabular_with_dropped(
     store: &impl StoreRead,
     id: Uuid,
@@ -208,14 +208,14 @@ impl Environment {
         Ok(ident.validate(self.settings().name_limits())?)
     }
 
-    /// Validates the name of an existing table or view: an invalid name is reported as a missing
-    /// table or view.
+    /// Validates the name of a table or view that should exist. The error for an invalid name is
+    /// that for a missing table or view.
     pub(crate) fn check_findable(&self, kind: TabularKind, ident: &TabularIdent) -> Result<()> {
         self.check_name(ident).map_err(|_| Error::no_such(kind, ident))
     }
 
-    /// Validates the name of an existing namespace: an invalid name is reported as a missing
-    /// namespace.
+    /// Validates the name of a namespace that should exist. The error for an invalid name is that
+    /// for a missing namespace.
     pub(crate) fn check_findable_namespace(&self, ident: &NamespaceIdent) -> Result<()> {
         self.check_namespace_name(ident).map_err(|_| Error::no_such_namespace(ident))
     }

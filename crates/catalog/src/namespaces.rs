@@ -1,4 +1,4 @@
-//! Namespaces: create, list, load, change, drop.
+//! Creates, lists, loads, changes and drops namespaces.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -57,7 +57,7 @@ impl Namespaces {
         Self { core: Arc::clone(core), listings: listings.clone() }
     }
 
-    /// Creates a namespace; its parent must exist. Returns the body of `CreateNamespaceResponse`.
+    /// Creates a namespace. The parent must exist. Returns the body of `CreateNamespaceResponse`.
     #[boxed]
     pub async fn create_namespace(
         &self,
@@ -129,7 +129,7 @@ impl Namespaces {
         created.await
     }
 
-    /// Returns the names of the namespaces directly below `parent`, or of the top-level ones.
+    /// Returns the names of the namespaces directly below `parent`, or of the top-level namespaces.
     #[boxed]
     pub async fn list_namespaces(
         &self,
@@ -141,9 +141,9 @@ impl Namespaces {
         self.listings.list_contents::<DescribeNamespace>(cx, contents, page).await
     }
 
-    /// Returns the properties of a namespace, including the default `location` of its tables if it
-    /// does not set one: Trino derives the locations of its tables from this property, and creates
-    /// no tables without it.
+    /// Returns the properties of a namespace. If it has no property `location`, the result includes
+    /// the default location of its tables. Trino derives the locations of its tables from this
+    /// property, and creates no tables without it.
     #[boxed]
     pub async fn load_namespace(
         &self,
@@ -304,7 +304,8 @@ impl Removals {
     }
 
     /// Returns the keys to remove and the properties to set. A client that replaces all properties
-    /// sends back those that it loaded. The default location among them is not stored.
+    /// sends the properties that it loaded. If they include the default location, that location is
+    /// not stored.
     fn of(
         &self,
         before: &NamespaceRecord,
@@ -338,8 +339,8 @@ async fn require_empty(
     }
 }
 
-/// Returns a description of the first kind of contents directly below a namespace or warehouse.
-/// `None`: it is empty.
+/// Returns the first kind of contents directly below a namespace or warehouse. `None` if it is
+/// empty.
 pub(super) async fn contents_of(t: &Transaction, parent: Uuid) -> Result<Option<&'static str>> {
     let contents = [
         (KeySpace::NamespaceNames, "namespaces"),

@@ -12,28 +12,28 @@ use slateberg_model::principal::Principal;
 use slateberg_model::warehouse::Warehouse;
 use slateberg_store::records::Origin;
 
-/// The request that a use case runs for.
+/// A request, as the use cases see it.
 #[derive(Debug, Clone)]
 pub struct Operation {
     /// The caller.
     pub principal: Principal,
-    /// The context that policies see.
+    /// The context that policies evaluate.
     pub context: Context,
     /// The request's `X-Request-Id`, from the client or generated.
     pub request_id: Option<RequestId>,
     /// The request's `Idempotency-Key`, if it has one.
     pub idempotency: Option<Idempotency>,
-    /// The memory reserved for its body. Released when the mutation ends, even if the client has
-    /// disconnected.
+    /// The memory that is reserved for the body. It stays reserved until the mutation ends, even if
+    /// the client disconnects earlier.
     pub room: Option<Arc<OwnedSemaphorePermit>>,
 }
 
 /// A request in a warehouse.
 #[derive(Debug, Clone)]
 pub struct RequestContext {
-    /// The caller, and its request.
+    /// The request and its caller.
     pub operation: Operation,
-    /// The warehouse that the request names, which the caller may see.
+    /// The warehouse in the path of the request. The caller may see it.
     pub warehouse: Arc<Warehouse>,
 }
 
@@ -46,7 +46,7 @@ impl RequestContext {
 
 /// A request that changes the catalog, with or without a warehouse.
 pub(crate) trait Request: Clone + Send + Sync + 'static {
-    /// Returns the caller, and its request.
+    /// Returns the request and its caller.
     fn operation(&self) -> &Operation;
 }
 
@@ -62,13 +62,14 @@ impl Request for RequestContext {
     }
 }
 
-/// Id of a request in the logs of client and server: printable ASCII. It is formatted only on use,
-/// because most requests use it once.
+/// Id of a request in the logs of client and server, in printable ASCII. It is stored unformatted:
+/// most requests need it only once, as text in a response header, so a stored string would be an
+/// additional allocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequestId {
-    /// The client's id.
+    /// The id that the client sent.
     Given(Box<str>),
-    /// The server's id, for a request without one.
+    /// The id that the server assigned, because the client sent none.
     Numbered {
         /// The run of the server.
         run: Uuid,
@@ -82,7 +83,7 @@ pub enum RequestId {
 pub struct Idempotency {
     /// The header's value.
     pub key: Uuid,
-    /// SHA-256 over method, path and body, in hexadecimal.
+    /// SHA-256 of method, path and body, in hexadecimal.
     pub fingerprint: String,
 }
 
@@ -122,7 +123,7 @@ impl Operation {
 }
 
 impl RequestId {
-    /// Limit for the id that a client gives, in bytes.
+    /// Maximum size of an id that a client sends, in bytes.
     const GIVEN_BYTES_MAX: usize = 128;
 
     /// Returns the id that a client sent, if it is safe to log.

@@ -1,12 +1,13 @@
-//! Rejects overlapping locations of tables and views. A location may not overlap with those of
-//! other tables, views and namespaces, with a whole warehouse, or with paths reserved for the
-//! catalog.
+//! Rejects overlapping locations of tables and views. The location of a table or view must not
+//! overlap with that of another table or view, or with a path that is reserved for the catalog. It
+//! must not be the default location of a namespace, and must not equal or contain the location of a
+//! whole warehouse.
 //!
 //! The owner of a table may list, read, write and delete files below its location. So a table
-//! cannot get a location at, inside or around that of another one, unless
-//! `catalog.overlapping_locations` allows this. The transaction that writes a location scans for
-//! others there: of two concurrent changes to overlapping locations, one conflicts, runs again, and
-//! is rejected.
+//! cannot get a location at, inside or around that of another table, unless
+//! `catalog.overlapping_locations` allows this. The transaction that writes a location also scans
+//! for overlapping locations. If two concurrent changes write overlapping locations, one of them
+//! conflicts, runs again, and is rejected.
 
 use uuid::Uuid;
 
@@ -27,15 +28,15 @@ const EXISTING: Owners = Owners::Existing;
 /// The locations of a table or view after a change.
 #[derive(Clone, Copy)]
 pub(super) struct FileLocations<'a> {
-    /// Its id.
+    /// Id of the table or view.
     pub(super) id: Uuid,
-    /// The warehouse that it is in.
+    /// The warehouse of the table or view.
     pub(super) warehouse: Uuid,
-    /// The record with its present locations.
+    /// The record before the change. `None` for a new table or view.
     pub(super) before: Option<&'a TabularRecord>,
-    /// Its location.
+    /// The new location.
     pub(super) location: &'a String,
-    /// Locations outside of `location` to which its properties direct files.
+    /// Locations outside of `location` to which the new properties direct files.
     pub(super) further_paths: &'a [String],
 }
 
@@ -91,7 +92,9 @@ impl Environment {
         let FileLocations { id, warehouse, .. } = placed;
         let objects = self.objects();
         if objects.is_whole(location) {
-            return rejected("it is that of a whole warehouse. Choose a location below it");
+            return rejected(
+                "it equals or contains the location of a whole warehouse. Choose a location inside the warehouse",
+            );
         }
         let length = location.parts().len();
         // Tables at the root of the warehouse are skipped: a table that was created there before
@@ -110,8 +113,8 @@ impl Environment {
         }
         if taken {
             rejected(
-                "it overlaps with that of another table, view or namespace. Choose another location; \
-                 catalog.overlapping_locations allows this one",
+                "it overlaps with the location of another table, view or namespace. Choose another \
+                 location, or set catalog.overlapping_locations = true to allow this one",
             )
         } else {
             Ok(())

@@ -1,15 +1,16 @@
-//! Permission checks of requests, and the errors of denied ones. A resource that the caller may not
-//! see is reported exactly like one that does not exist. A denied action on a visible resource is
-//! `Forbidden`.
+//! Checks the permissions of requests, and returns the errors of denied requests. If the caller may
+//! not see a resource, the error is exactly the same as for a resource that does not exist. For a
+//! denied action on a visible resource, the error is `Forbidden`.
 //!
 //! Names are validated before policies are evaluated on them, so the number of levels and the
 //! length of a name are bounded. This discloses nothing, because no resource can have an invalid
 //! name.
 //!
-//! Policies are evaluated on names alone unless one of them uses attributes. In this case the
-//! attributes of the resource and of its enclosing namespaces are read first. Changes of tables are
-//! checked twice: before the request enters the commit lane, so that callers without permission do
-//! not wait in it, and again in the lane, because the attributes may have changed.
+//! Policies are evaluated on names alone if no policy uses attributes. Otherwise, the attributes of
+//! the resource and of its enclosing namespaces are read first. Changes of tables are checked
+//! twice. The first check is before the request enters the commit lane, so that callers without
+//! permission do not wait there. The second check is in the lane, because the attributes may have
+//! changed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -58,7 +59,7 @@ const COMMIT_ACTIONS: [&str; 6] = {
 
 impl Access {
     /// Returns the policy decider for the caller of a request. Errors for background tasks, which
-    /// have their own permits.
+    /// create their own permits.
     pub(super) fn ask<'a>(&'a self, operation: &'a Operation) -> Result<Decider<'a>> {
         let Operation { principal, context, .. } = operation;
         let asking = self.authority.ask(principal, context);
@@ -80,7 +81,7 @@ impl Access {
         let resource = Resource::warehouse(&warehouse.name);
         asking.permit(&resource).map_err(|denied| {
             let visible = asking.may::<ReadConfig>(&resource);
-            // Same error as for a missing warehouse.
+            // The error is the same as for a missing warehouse.
             let absent = (!visible).then(|| Error::no_such_warehouse(requested));
             self.refuse(operation, &denied, &resource, absent)
         })
@@ -111,8 +112,8 @@ impl Access {
         }
     }
 
-    /// Returns the permit for `A`, which creates a namespace, table or view. `new` is the future
-    /// resource, and `parent` its namespace (`None`: the root of the warehouse).
+    /// Returns the permit for `A`, which creates a namespace, table or view. `new` returns the
+    /// future resource. `parent` is its namespace, or `None` for the root of the warehouse.
     #[instrument(target = TARGET, name = "authorize", level = "debug", skip_all)]
     pub(super) async fn permit_new<A: Action>(
         &self,
@@ -144,7 +145,8 @@ impl Access {
         Err(self.refuse(&cx.operation, &denied, &resource, absent))
     }
 
-    /// Returns the permit for `A`, which creates a table or view. Rejects invalid names first.
+    /// Returns the permit for `A`, which creates a table or view. Rejects an invalid name before it
+    /// evaluates policies.
     pub(super) async fn permit_creation<A: Action>(
         &self,
         cx: &RequestContext,
@@ -176,8 +178,8 @@ impl Access {
         Ok(self.permit_tabular_and(store, operation, target, &[], nothing).await?.permit)
     }
 
-    /// Returns the permit to do `A` on a table or view, and the result of `and`, which evaluates
-    /// further `actions` with the same policies.
+    /// Returns the permit to do `A` on a table or view, and the result of `and`. `and` evaluates
+    /// the further `actions` by the same policies.
     #[instrument(target = TARGET, name = "authorize", level = "debug", skip_all)]
     pub(super) async fn permit_tabular_and<A: Action, T>(
         &self,
@@ -221,7 +223,7 @@ impl Access {
         Ok(self.refuse(operation, denied, resource, absent))
     }
 
-    /// Returns the permit to commit changes of these kinds to a table or view in its present state.
+    /// Returns the permit to commit changes of these kinds to a table or view in its current state.
     #[instrument(target = TARGET, name = "authorize", level = "debug", skip_all)]
     pub(super) async fn permit_commit(
         &self,
@@ -260,8 +262,9 @@ impl Access {
         }
     }
 
-    /// Returns the permit for a commit to an existing table with these attributes. A commit that
-    /// creates its table needs the permit to create it, and is rejected later.
+    /// Returns the permit for a commit to an existing table with these attributes. For a commit
+    /// that requires that the table does not exist, evaluates `Create` instead. Such a commit is
+    /// rejected later, because the table exists.
     #[instrument(target = TARGET, name = "authorize", level = "debug", skip_all)]
     pub(super) fn permit_commit_in_lane(
         &self,
@@ -294,8 +297,8 @@ impl Access {
     }
 }
 
-/// Returns the error for a namespace that does not exist or that the caller may not see. `None`:
-/// the caller may see it.
+/// Returns the error for a namespace that does not exist or that the caller may not see. `None` if
+/// it exists and the caller may see it.
 async fn absent_namespace(
     store: &impl StoreRead,
     asking: &PrincipalDecider<'_>,

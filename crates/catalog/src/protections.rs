@@ -1,8 +1,9 @@
-//! Protection of warehouses, namespaces, tables and views against drop, purge, unregister and rename.
+//! Protects warehouses, namespaces, tables and views against drop, purge, unregister and rename.
 //!
-//! A protection is a separate record with the id of its resource. Each removal and rename reads it in
-//! its transaction, so it conflicts with a concurrent protection. The name of a protected resource
-//! cannot change: a rename is rejected, and a namespace that contains something cannot be dropped.
+//! A protection is a separate record with the id of its resource. Each removal or rename reads the
+//! protection in its transaction, so it conflicts with a request that concurrently protects the
+//! resource. The name of a protected resource cannot change: a rename is rejected, and a namespace
+//! that contains something cannot be dropped.
 
 use std::sync::Arc;
 
@@ -57,7 +58,7 @@ pub struct ProtectionInfo {
     pub resource: String,
     /// The time of the protection.
     pub protected_ms: i64,
-    /// The principal that protected it.
+    /// The principal that protected the resource.
     pub protected_by: String,
     /// A comment for people.
     pub comment: Option<String>,
@@ -68,7 +69,7 @@ pub struct ProtectionInfo {
 pub struct ProtectionPage {
     /// The protections, in the order of their ids.
     pub protections: Vec<ProtectionInfo>,
-    /// The token of the next page. `None`: this is the last page.
+    /// The token of the next page. `None` if this is the last page.
     pub next: Option<String>,
 }
 
@@ -136,7 +137,7 @@ impl Protections {
         self.core.access.described(resource, &actions).await
     }
 
-    /// Protects a resource. Returns the existing protection if it is protected already.
+    /// Protects a resource. If the resource is protected already, returns the existing protection.
     #[boxed]
     pub async fn protect(
         &self,

@@ -1,4 +1,5 @@
-//! Lookup of resources that a client names, and the errors for those that it may not see.
+//! Looks up resources by the names that clients send, and returns the errors for resources that the
+//! caller may not see.
 
 use super::attributes::namespace_resource;
 use super::tabular::target::Target;
@@ -12,11 +13,11 @@ use slateberg_model::members::brief;
 use slateberg_store::read::StoreRead;
 use uuid::Uuid;
 
-/// A resource that a client names.
+/// A resource that was looked up by its name.
 pub(super) struct NamedResource {
-    /// The resource. If policies use attributes, it has those of each level that exists.
+    /// The resource. If policies use attributes, it has the attributes of each level that exists.
     pub(super) resource: Resource,
-    /// Whether it exists.
+    /// Whether the resource exists.
     pub(super) there: bool,
 }
 
@@ -47,8 +48,9 @@ fn named(resource: &Resource) -> ResourceNames {
 }
 
 impl Access {
-    /// Parses the resource that a client names, such as `table:prod/sales/orders`. An invalid name
-    /// is reported as a missing resource to every caller, without evaluating policies.
+    /// Parses the name of a resource, such as `table:prod/sales/orders`. For a name that no
+    /// resource can have, every caller gets the error for a missing resource, without an evaluation
+    /// of policies.
     pub(super) fn resource_named(&self, name: &str) -> Result<Resource> {
         let resource = notation::resource(name);
         let resource = resource?;
@@ -66,8 +68,8 @@ impl Access {
         Ok(resource)
     }
 
-    /// Parses the name of a table or view, such as `table:prod/sales/orders`, into its warehouse,
-    /// its kind and its name there.
+    /// Parses the name of a table or view, such as `table:prod/sales/orders`. Returns the
+    /// warehouse, the kind, and the name in the warehouse.
     pub(super) fn tabular_named(&self, name: &str) -> Result<(String, TabularKind, TabularIdent)> {
         let resource = notation::resource(name)?;
         match (named(&resource), resource.warehouse_name()) {
@@ -82,8 +84,8 @@ impl Access {
         }
     }
 
-    /// Returns the ids of the warehouse and of the resource. `None`: it does not exist, or it is the
-    /// catalog.
+    /// Returns the id of the resource's warehouse and the id of the resource. `None` if the
+    /// resource does not exist or is the catalog.
     pub(super) async fn id_of(
         &self,
         store: &impl StoreRead,
@@ -137,8 +139,8 @@ impl Access {
         }
     }
 
-    /// Returns the error for a resource that the caller may not see, the same as for a missing one.
-    /// `None`: the caller may see it.
+    /// Returns the error for a missing resource if the caller may not see the resource or if it
+    /// does not exist. `None` if the caller may see it.
     pub(super) fn hidden(&self, operation: &Operation, described: &NamedResource) -> Option<Error> {
         let NamedResource { resource, there } = described;
         let warehouse = resource.warehouse_name()?;
@@ -160,8 +162,8 @@ impl Access {
         }
     }
 
-    /// Returns the error for a missing resource, for callers who may learn that it is missing.
-    /// `None`: it exists.
+    /// Returns the error for a missing resource. Only for callers that may learn whether it exists.
+    /// `None` if it exists.
     pub(super) fn missing(&self, described: &NamedResource) -> Option<Error> {
         let NamedResource { resource, there } = described;
         let warehouse = resource.warehouse_name().filter(|_| !there)?;

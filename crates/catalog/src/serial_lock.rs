@@ -8,17 +8,17 @@ use tokio::time::timeout;
 
 use super::{Error, Result};
 
-/// A lock that changes of the same kind take.
+/// A lock for changes of the same kind.
 #[derive(Clone, Default)]
 pub(super) struct SerialLock(Arc<Mutex<()>>);
 
-/// The lock guard; dropping this releases the lock.
+/// The guard of the lock. Dropping it releases the lock.
 pub(super) struct SerialGuard {
     _guard: OwnedMutexGuard<()>,
 }
 
 impl SerialLock {
-    /// Takes the lock. Waits at most `at_most`, and on expiry returns `Unavailable` with the
+    /// Takes the lock. If the wait takes longer than `at_most`, errors with `Unavailable` and the
     /// message `busy`.
     pub(super) async fn wait(&self, at_most: Duration, busy: &str) -> Result<SerialGuard> {
         let turn = timeout(at_most, Arc::clone(&self.0).lock_owned()).await;

@@ -10,7 +10,8 @@ use slateberg_authz::resource::LEVELS_MAX;
 use slateberg_base::setting::InvalidSetting;
 use slateberg_model::ident::NameLimits;
 
-/// Bytes of memory that a job needs for each file that it knows: a hash, and its slot in a set.
+/// Memory that a job needs for each file that it must not delete, in bytes: a hash and its entry in
+/// a set.
 pub const JOB_FILE_BYTES: u64 = 40;
 
 /// Settings of the catalog. `config/default.toml` has the default of each field.
@@ -23,73 +24,74 @@ pub struct Settings {
     pub name_bytes_max: usize,
     /// Maximum size of all properties of one namespace together, in bytes.
     pub namespace_properties_bytes_max: usize,
-    /// Maximum number of names on one page of a listing, regardless of the page size that a client
-    /// asks for.
+    /// Maximum number of names on one page of a listing, even if a client requests a larger page.
     pub page_size_max: usize,
     /// Maximum number of tables that one transaction may change.
     pub transaction_tables_max: usize,
-    /// Maximum number of commits that wait for one table; further ones get 503.
+    /// Maximum number of commits that wait for one table. Further commits get 503.
     pub commit_lane_depth_max: usize,
-    /// Appends that the server rebases instead of rejecting them with 409: the maximum that a table
-    /// or namespace can enable with the property `slateberg.append-rebase`.
+    /// Appends that the server rebases instead of rejecting them with 409. This is the upper limit
+    /// for the property `slateberg.append-rebase`, with which tables and namespaces enable the
+    /// rebase.
     pub append_rebase: AppendRebase,
     /// Maximum number of manifests of a table whose appends are rebased.
     pub append_rebase_manifests_max: usize,
     /// Maximum number of snapshots of a table whose appends are rebased.
     pub append_rebase_snapshots_max: usize,
-    /// Milliseconds after which a waiting commit gets 503, and a commit that was handed to the
-    /// write-ahead log gets an unknown outcome.
+    /// Milliseconds after which a commit that still waits gets 503, and a commit that is already in
+    /// the write-ahead log gets an unknown outcome.
     pub commit_deadline_ms: u64,
     /// Seconds for which an `Idempotency-Key` is stored.
     pub idempotency_lifetime_seconds: u64,
     /// Maximum number of entries of the change log.
     pub change_log_entries_max: u64,
-    /// Size of the cache of parsed metadata, measured in bytes of JSON; 0 for a share of
+    /// Size of the cache of parsed metadata, measured in bytes of JSON. 0 for a share of
     /// `memory_bytes_max`.
     pub metadata_cache_bytes: u64,
-    /// Size of the cache for listings that policies filter, in bytes: the attributes of names that
-    /// policies read, and the names that each principal sees; 0 for a share of `memory_bytes_max`.
+    /// Size of the cache for listings that policies filter, in bytes. It contains the attributes of
+    /// names that policies read, and the names that each principal sees. 0 for a share of
+    /// `memory_bytes_max`.
     pub listing_cache_bytes: u64,
     /// Maximum size of a file of a warehouse (metadata, manifest list, manifest), in bytes, before
     /// and after decompression. The same limit applies to the total of all concurrent reads, and to
-    /// the total of all concurrent decompressions; 0 for a share of `memory_bytes_max`.
+    /// the total of all concurrent decompressions. 0 for a share of `memory_bytes_max`.
     pub file_bytes_max: u64,
-    /// Files that a background deletion deletes concurrently.
+    /// Number of files that a background job deletes concurrently.
     pub file_deletions_parallel_max: usize,
-    /// Files that all background jobs together delete in a second; 0 for no limit.
+    /// Number of files that all background jobs together delete in a second. 0 for no limit.
     pub file_deletions_per_second_max: u32,
-    /// Background jobs that run concurrently, not counting the clean-up of metadata files.
+    /// Number of background jobs that run concurrently. Clean-ups of metadata files do not count.
     pub jobs_parallel_max: usize,
-    /// Milliseconds for which the response to a purge waits for its job, so that the files of a
-    /// small table are usually deleted before the client gets the response; 0 for no wait.
+    /// Maximum time that the response to a purge waits for the job, in milliseconds. So the files
+    /// of a small table are usually deleted before the client gets the response. 0 for no wait.
     pub purge_wait_ms: u64,
-    /// Maximum number of files to retain that all concurrent jobs together keep in memory; 0 for a
-    /// share of `memory_bytes_max`.
+    /// Maximum number of files that all concurrent jobs together store in memory as files that must
+    /// not be deleted. 0 for a share of `memory_bytes_max`.
     pub job_files_known_max: usize,
     /// Retention of finished jobs, in seconds.
     pub jobs_kept_seconds: u64,
     /// Maximum number of finished jobs that are retained.
     pub jobs_kept_max: usize,
-    /// Retention of dropped tables and views, in seconds; 0 for none. Until its end, they can be
-    /// restored.
+    /// Retention of dropped tables and views, in seconds. They can be restored until the retention
+    /// ends. 0 for no retention.
     pub dropped_kept_seconds: u64,
     /// Default minimum age of an orphan file, in seconds.
     pub orphan_age_seconds: u64,
     /// Smallest minimum age of an orphan file that a request may set, in seconds.
     pub orphan_age_seconds_min: u64,
-    /// Maximum number of warehouses, checked when the API creates one.
+    /// Maximum number of warehouses. It is checked when the API creates a warehouse.
     pub warehouses_max: usize,
     /// Timeout for the probe of a warehouse's location, in seconds, when the API creates or changes
     /// the warehouse.
     pub warehouse_probe_seconds_max: u64,
-    /// Maximum number of cached credentials for table files. Each is for one table and one set of
-    /// allowed file operations.
+    /// Maximum number of cached credentials for table files. Each credential is for one table and
+    /// one set of allowed file operations.
     pub vended_credentials_max: usize,
     /// Local directories that may contain warehouses created through the API, in addition to
     /// `warehouse` in the data directory.
     pub local_warehouse_dirs: Vec<PathBuf>,
-    /// Whether the location of a table or view may overlap with that of another one, of a
-    /// namespace, or of a whole warehouse.
+    /// Whether the location of a table or view may overlap with the location of another table or
+    /// view, of a namespace, or of a whole warehouse.
     pub overlapping_locations: bool,
 }
 
@@ -131,7 +133,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Returns the first setting that is invalid, in itself or in combination with others.
+    /// Returns the first setting that is invalid, alone or in combination with others.
     pub fn problem(&self) -> Option<InvalidSetting> {
         // A resource path in policies also contains the warehouse and the table.
         let most = LEVELS_MAX - 2;

@@ -30,24 +30,25 @@ pub type TableChange = Change<TableMetadata>;
 /// The request of `createTable`.
 #[derive(Debug, Clone)]
 pub struct CreateTable {
-    /// Its name.
+    /// The name of the table.
     pub ident: TabularIdent,
-    /// Its location. `None`: the default location.
+    /// The location. `None` for the default location.
     pub location: Option<String>,
-    /// Its schema; the catalog replaces the field ids.
+    /// The schema. The catalog replaces the field ids.
     pub schema: Schema,
-    /// Its partition spec. `None`: unpartitioned.
+    /// The partition spec. `None` if the table is not partitioned.
     pub partition_spec: Option<UnboundPartitionSpec>,
-    /// Its sort order. `None`: unsorted.
+    /// The sort order. `None` if the table is not sorted.
     pub write_order: Option<UnboundSortOrder>,
-    /// Its properties.
+    /// The properties of the table.
     pub properties: BTreeMap<String, String>,
-    /// Whether to return only the metadata, for a later commit that creates the table.
+    /// Whether the table is only staged: the response contains the metadata, and a later commit
+    /// creates the table.
     pub stage: bool,
 }
 
 impl Tabulars {
-    /// Creates a table, or stages one.
+    /// Creates or stages a table.
     #[boxed]
     pub async fn create_table(
         &self,
@@ -93,9 +94,10 @@ impl Tabulars {
         self.commit_tabular(cx, change).await
     }
 
-    /// Drops a table. It can be restored until its retention ends. With `purge`, a background job
-    /// deletes its files: after the retention or, if the caller may `PurgeNow`, at once. The response
-    /// waits for the job for at most `purge_wait_ms`.
+    /// Drops a table. The table can be restored until its retention ends. With `purge`, a
+    /// background job deletes the files of the table after the retention. If the caller may
+    /// `PurgeNow`, the job deletes them at once, and the response waits for the job for at most
+    /// `purge_wait_ms`.
     #[boxed]
     pub async fn drop_table(
         &self,
@@ -108,7 +110,7 @@ impl Tabulars {
         let respond = |_| ();
         let removal = Removal { action, ident, retained: true, purge: job, respond };
         self.remove_tabular::<TableMetadata, ()>(cx, removal).await?;
-        // The change is durable. The lanes of the table and of the `Idempotency-Key` are free
+        // The drop is durable, and the lanes of the table and of the `Idempotency-Key` are free
         // again.
         if let Some(job) = job {
             self.jobs.await_purge(job).await;
@@ -116,8 +118,8 @@ impl Tabulars {
         Ok(())
     }
 
-    /// Removes a table from the catalog without deleting its files. Returns its final state: no
-    /// commit can follow.
+    /// Removes a table from the catalog without deleting its files. Returns the final state of the
+    /// table: no commit can follow.
     #[boxed]
     pub async fn unregister_table(
         &self,
@@ -130,7 +132,7 @@ impl Tabulars {
         self.remove_tabular::<TableMetadata, _>(cx, removal).await
     }
 
-    /// Renames a table within its namespace or into another.
+    /// Renames a table within its namespace, or moves it to another namespace.
     #[boxed]
     pub async fn rename_table(
         &self,
@@ -141,9 +143,10 @@ impl Tabulars {
         self.rename_tabular::<TableMetadata>(cx, source, destination).await
     }
 
-    /// Returns the state of a table, or the caller's copy of it. `known` returns the caller's copy
-    /// of a version with this access to the table's files, if it has one. The access is determined
-    /// only if the caller requests delegation (`ways`).
+    /// Returns the state of a table, or what `known` returns for it, such as a cached response.
+    /// `known` gets the current version, and the access to the table's files that the response
+    /// would contain. If it returns a value, the metadata is not read. The access is determined
+    /// only if the client requests delegation (`ways`).
     pub async fn load_table<K>(
         &self,
         cx: &RequestContext,

@@ -1,8 +1,8 @@
-//! [`VersionCache`]: metadata of tables and views, ready for responses and commits.
+//! [`VersionCache`]: caches the metadata of tables and views for responses and commits.
 //!
-//! A version is an immutable state of one record, and readers take the current version number from
-//! the store, so no entry can be stale. Commits insert their versions when the store accepts them.
-//! Readers use a version once the store reports it as durable.
+//! A version is an immutable state of one record, and readers get the current version number from
+//! the store. So no entry can be stale. A commit inserts its version when the store accepts the
+//! commit. Readers use the version when the store reports it as durable.
 
 use std::sync::Arc;
 
@@ -21,15 +21,15 @@ const ENTRY_BYTES: usize = 1 << 10;
 /// The expected size of a version, in bytes.
 const TYPICAL_BYTES: u64 = 16 << 10;
 
-/// Recently used versions, bounded in bytes.
+/// Recently used versions, limited in bytes.
 pub(crate) struct VersionCache(ByteCache<Version, CachedVersion>);
 
 /// A cached version.
 #[derive(Clone)]
 pub(crate) struct CachedVersion {
-    /// Its metadata, as JSON.
+    /// The metadata, as JSON.
     pub text: SegmentedJson,
-    /// Its parsed metadata, once a commit, a policy or a read restriction has used it.
+    /// The parsed metadata. `None` until a commit, a policy or a read restriction needs it.
     pub parsed: Option<ParsedMetadata>,
 }
 

@@ -27,15 +27,15 @@ pub type ViewChange = Change<ViewMetadata>;
 /// The request of `createView`.
 #[derive(Debug, Clone)]
 pub struct CreateView {
-    /// Its name.
+    /// The name of the view.
     pub ident: TabularIdent,
-    /// The location of its metadata files. `None`: the default location.
+    /// The location of its metadata files. `None` for the default location.
     pub location: Option<String>,
-    /// Its schema.
+    /// The schema of the view.
     pub schema: Schema,
-    /// Its first version.
+    /// The first version of the view.
     pub view_version: ViewVersion,
-    /// Its properties.
+    /// The properties of the view.
     pub properties: BTreeMap<String, String>,
 }
 
@@ -77,8 +77,8 @@ impl Tabulars {
         self.commit_tabular(cx, change).await
     }
 
-    /// Drops a view. It can be restored until its retention ends. Its metadata files stay, so that
-    /// it can be registered again.
+    /// Drops a view. The view can be restored until its retention ends. Its metadata files stay, so
+    /// it can be registered again later.
     #[boxed]
     pub async fn drop_view(&self, cx: &RequestContext, ident: TabularIdent) -> Result<()> {
         let (action, respond) = ("drop_view", |_| ());
@@ -86,7 +86,7 @@ impl Tabulars {
         self.remove_tabular::<ViewMetadata, ()>(cx, removal).await
     }
 
-    /// Renames a view within its namespace or into another.
+    /// Renames a view within its namespace, or moves it to another namespace.
     #[boxed]
     pub async fn rename_view(
         &self,

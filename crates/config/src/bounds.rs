@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::settings::Settings;
 use slateberg_base::setting::InvalidSetting;
 
-/// Parts of setting names and the maximum of such settings. Greater values would overflow sums of
-/// bytes or times.
+/// Parts of setting names, and the maximum of the settings whose names contain the part. Greater
+/// values would overflow sums of bytes or times.
 const MAXIMA: [(&str, u64); 4] = [
     ("_bytes", 1 << 50),
     ("_days", 3_650),
@@ -57,7 +57,7 @@ const MINIMA: [(&str, u64); 32] = [
     ("telemetry.otlp.flush_ms_max", 0),
 ];
 
-/// Sections with their own checks.
+/// Sections that other code checks.
 const ELSEWHERE: [&str; 2] = ["credentials", "warehouses"];
 
 /// Returns all numbers that are out of bounds.

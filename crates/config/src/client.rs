@@ -42,7 +42,8 @@ pub fn source_credential() -> Option<Secret> {
     variable(SOURCE_CREDENTIAL).map(Secret::new)
 }
 
-/// Returns the file of CA certificates that are trusted in addition to those of the system.
+/// Returns the file of CA certificates that are trusted in addition to the system's CA
+/// certificates.
 pub fn ca_cert() -> Option<PathBuf> {
     variable(CA_CERT).map(PathBuf::from)
 }

@@ -1,4 +1,4 @@
-//! Layers of settings, and the positions of keys in them. Later layers take precedence.
+//! Layers of settings, and the positions of keys in these layers. Later layers take precedence.
 
 #![expect(
     clippy::result_large_err,
@@ -123,8 +123,9 @@ impl Layer {
         }
     }
 
-    /// Resolves a dotted key such as `warehouses.lake.location` in this layer, as far as the layer
-    /// contains it. Names may contain dots.
+    /// Resolves a dotted key such as `warehouses.lake.location` to a path in this layer. If a file
+    /// contains only the first parts of the key, returns the path of these parts. Names may contain
+    /// dots.
     pub(super) fn path_of(&self, key: &str) -> Option<Vec<String>> {
         let mut path = Vec::new();
         let (mut dict, mut rest) = (&self.dict, key);

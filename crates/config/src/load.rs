@@ -35,7 +35,7 @@ const PROBLEMS_MAX: usize = 100;
 /// The sources of settings.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
-    /// The file of `--config`. `None`: the files of `config/`.
+    /// The file of `--config`. If it is `None`, the files in `config/` are read.
     pub config: Option<PathBuf>,
 }
 
@@ -67,7 +67,7 @@ pub fn load(sources: &Sources) -> Result<Settings, Error> {
     Err(Error(texts.join("\n")))
 }
 
-/// Reads all valid settings and collects the problems of the others.
+/// Reads all valid settings and collects the problems of the invalid ones.
 pub fn read(sources: &Sources) -> LoadedSettings {
     let (mut layers, mut problems) = (Vec::new(), Vec::new());
     let files = files(sources).unwrap_or_else(|problem| {
@@ -114,7 +114,7 @@ pub fn read(sources: &Sources) -> LoadedSettings {
         };
         let (path, problem) = problem_of(&error, &layers);
         problems.push(problem);
-        // The layer with the highest precedence provided the invalid value.
+        // The invalid value is from the layer with the highest precedence that contains the key.
         match layers.iter_mut().rev().find(|layer| layer.has(&path)) {
             Some(layer) => layer.remove(&path),
             None => break,

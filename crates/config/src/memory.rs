@@ -1,28 +1,28 @@
 //! The memory budget of the server, and its distribution among caches, buffers and limits.
 //!
-//! A setting of [`PARTS`] with value 0 is derived. It gets its minimum, plus its weighted share of
-//! the budget `memory_bytes_max` after explicit settings and all minimums are subtracted. So the
-//! permitted total stays within the budget unless explicit settings alone exceed it, which causes a
-//! warning.
+//! A setting of [`PARTS`] with value 0 is derived. The explicit settings and the minimums of all
+//! derived settings are subtracted from the budget `memory_bytes_max`. Each derived setting gets
+//! its minimum and its weighted share of the rest. So the permitted total exceeds the budget only
+//! if the explicit settings and the minimums alone exceed it. That causes a warning.
 
 use std::path::Path;
 
 use super::settings::Settings;
 use slateberg_catalog::settings::JOB_FILE_BYTES;
 
-/// The minimum budget. It must have room for the longest body and the smallest useful caches.
+/// The minimum budget. The longest body and the smallest useful caches must fit into it.
 const BUDGET_BYTES_MIN: u64 = 64 << 20;
 /// The maximum budget that is derived from the machine's memory.
 const DERIVED_BUDGET_BYTES_MAX: u64 = 1 << 30;
-/// The derived budget is the memory of the machine or cgroup, divided by this. The remaining memory
-/// is for the program itself, allocations of requests and compactions, the allocator's overhead,
-/// and the page cache.
+/// Divisor of the memory of the machine or cgroup. The quotient is the derived budget. The
+/// remaining memory is for the program itself, allocations of requests and compactions, the
+/// allocator's overhead, and the page cache.
 const MEMORY_DIVISOR: u64 = 4;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// A setting that permits memory.
+/// A setting that permits the use of memory.
 struct MemoryShare {
     key: &'static str,
     /// Memory per unit of the setting, in bytes.
@@ -74,7 +74,7 @@ impl MemoryShare {
     }
 
     /// Returns the minimum of a derived setting, in bytes. A body of the maximum size must always
-    /// be accepted, so the budget includes it.
+    /// be accepted, so it is the minimum for bodies.
     fn minimum(&self, settings: &Settings) -> u64 {
         match self.key {
             "server.bodies_bytes_max" => settings.server.body_bytes_max as u64,
@@ -129,8 +129,8 @@ impl Settings {
         let mut explicit: Vec<_> = explicit.collect();
         explicit.push("server.body_bytes_max");
         Some(format!(
-            "memory_bytes_max: the settings permit caches, buffers, bodies and jobs of {permitted} bytes, and the budget is \
-             {budget}. Raise it, if there is the memory, or lower {}",
+            "memory_bytes_max: the settings permit {permitted} bytes for caches, buffers, bodies and jobs, but the budget \
+             is {budget} bytes. Raise the budget if the machine has enough memory, or lower {}",
             explicit.join(", ")
         ))
     }
@@ -147,8 +147,9 @@ fn budget_of(available: Option<u64>) -> u64 {
     part.clamp(BUDGET_BYTES_MIN, DERIVED_BUDGET_BYTES_MAX)
 }
 
-/// Returns the memory available to this process: that of the machine, or the lowest limit of its
-/// cgroups. `None` if the system does not report it, as on all systems except Linux.
+/// Returns the memory that is available to this process: the memory of the machine, or the lowest
+/// limit of its cgroups if that is less. Returns `None` if the system does not report it, as on all
+/// systems except Linux.
 fn available_bytes(root: &Path) -> Option<u64> {
     let machine = std::fs::read_to_string(root.join("proc/meminfo")).ok().and_then(|meminfo| {
         let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
@@ -161,8 +162,8 @@ fn available_bytes(root: &Path) -> Option<u64> {
 }
 
 /// Returns the limits of a cgroup and of its ancestors, given a line of `/proc/self/cgroup`
-/// (`ID:CONTROLLERS:PATH`). In a container, this may be a path on the host that is not mounted; the
-/// container's own cgroup is then mounted at the root.
+/// (`ID:CONTROLLERS:PATH`). In a container, `PATH` may be a path of the host that is not mounted.
+/// The container's own cgroup is then mounted at the root.
 fn limits_of(root: &Path, line: &str) -> Vec<u64> {
     let mut parts = line.splitn(3, ':').skip(1);
     let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { return Vec::new() };

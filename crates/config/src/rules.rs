@@ -25,8 +25,8 @@ impl Settings {
         found
     }
 
-    /// Returns the problems other than numbers out of bounds. Programs that embed the catalog, and
-    /// tests, may set extreme values.
+    /// Returns all problems except numbers that are out of bounds: tests, and programs that embed
+    /// the catalog, may set extreme values.
     pub fn contradictions(&self) -> Vec<InvalidSetting> {
         let single = [
             logs::check(&self.log).err(),
@@ -108,7 +108,7 @@ impl Settings {
             let message =
                 format!("port {port} is also the port for clients (server.listen is {clients})");
             InvalidSetting::new("server.management.listen", message).with_help(
-                "choose another port, such as 9181, or leave this out to have one port for all",
+                "choose another port, such as 9181, or remove this setting to use one port for all",
             )
         })
     }

@@ -14,7 +14,7 @@ use listen::{CorsSettings, ManagementSettings, RateLimitSettings};
 use slateberg_base::setting::InvalidSetting;
 use tls::TlsSettings;
 
-/// Settings of the server. The defaults are those of `config/default.toml`.
+/// Settings of the server. The defaults are equal to those in `config/default.toml`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
@@ -30,8 +30,8 @@ pub struct Settings {
     pub connections_max: usize,
     /// Maximum time to receive a request's header, in seconds.
     pub header_seconds_max: u64,
-    /// Maximum time, in seconds, that a connection is open without a request, or without its client
-    /// reading the response.
+    /// Maximum time, in seconds, that a connection stays open while no request is in progress, or
+    /// while its client does not read the response.
     pub idle_seconds_max: u64,
     /// Maximum time to receive a request's body, in seconds. The server responds 408 after that.
     pub body_seconds_max: u64,
@@ -45,8 +45,8 @@ pub struct Settings {
     /// Maximum number of concurrent watches of one principal. The server responds 429 to further
     /// ones.
     pub watchers_per_principal_max: usize,
-    /// Maximum duration of a stream of events, in seconds. Its client then connects again, with a
-    /// valid credential.
+    /// Maximum duration of a stream of events, in seconds. After that, its client has to connect
+    /// again with a valid credential.
     pub watch_seconds_max: u64,
     /// Size of the cache of rendered `loadTable` responses, in bytes. 0: a share of
     /// `memory_bytes_max`.

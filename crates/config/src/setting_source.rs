@@ -1,4 +1,4 @@
-//! [`SettingSource`]: where a setting comes from, for messages.
+//! [`SettingSource`]: the source of a setting, for messages.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ pub enum SettingSource {
     File {
         /// The path of the file.
         file: PathBuf,
-        /// The line, from 1. `None`: the whole file.
+        /// The line, from 1. `None` if the source is the whole file.
         line: Option<usize>,
         /// The column, from 1, in characters.
         column: Option<usize>,

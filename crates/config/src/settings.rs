@@ -1,4 +1,4 @@
-//! All settings. The defaults are those of `config/default.toml`; a test compares both.
+//! All settings. The defaults are equal to those in `config/default.toml`. A test compares them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,8 +21,8 @@ use crate::server;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Directory of the state and of warehouses without a location, unless the state is in a
-    /// bucket.
+    /// If the state is not in a bucket: the directory of the state, and of warehouses without a
+    /// location.
     pub data_dir: PathBuf,
     /// The warehouse of paths without a prefix, and of clients that do not name one.
     pub default_warehouse: String,
@@ -66,8 +66,8 @@ pub struct Settings {
 pub struct StateSettings {
     /// The URL of the bucket and path. Empty: `state` below `data_dir`.
     pub url: String,
-    /// The URL of a separate bucket for the write-ahead log. Empty: the log is with the rest of the
-    /// state.
+    /// The URL of a separate bucket for the write-ahead log. Empty: the log is stored with the rest
+    /// of the state.
     pub wal_url: String,
     /// Maximum time that a start waits for an unresponsive object store, in seconds.
     pub start_seconds_max: u64,
@@ -103,8 +103,8 @@ impl StateSettings {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct WarehouseSettings {
-    /// The URL below which tables get their locations. Empty: `warehouse/<name>` below `data_dir`,
-    /// or beside a state in a bucket, at `<state.url>-warehouse/<name>`.
+    /// The URL below which tables get their locations. Empty: `warehouse/<name>` below `data_dir`
+    /// or, if the state is in a bucket, `<state.url>-warehouse/<name>`.
     pub location: String,
     /// Further URLs below which tables may be located.
     pub allowed_locations: Vec<String>,
@@ -128,7 +128,7 @@ pub struct FileAccessSettings {
     pub role_arn: String,
     /// External ID that the role's trust policy requires. Empty: none.
     pub external_id: String,
-    /// The STS endpoint. Empty: that of AWS.
+    /// The STS endpoint. Empty: the endpoint of AWS.
     pub sts_endpoint: String,
     /// Lifetime of credentials, in seconds.
     pub credentials_seconds: u32,
@@ -159,9 +159,9 @@ impl From<FileAccessSettings> for FileAccess {
     }
 }
 
-/// Data directory used when none is configured.
+/// The default data directory.
 pub(crate) const DATA_DIR: &str = "slateberg-data";
-/// The default warehouse used when none is configured.
+/// The default name of the default warehouse.
 pub(crate) const DEFAULT_WAREHOUSE: &str = "default";
 
 impl Default for Settings {

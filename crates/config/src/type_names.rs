@@ -1,4 +1,4 @@
-//! TOML's names of types, used instead of those of the deserialization library.
+//! The names of types in TOML, for messages. They replace the names of the deserialization library.
 
 use figment::error::Actual;
 

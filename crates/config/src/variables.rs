@@ -25,7 +25,7 @@ const KUBERNETES_PARTS: [&str; 3] = ["SERVICE_HOST", "SERVICE_PORT", "PORT"];
 pub(super) struct UnknownVariable {
     /// Misspelled names of settings.
     pub(super) errors: Vec<Problem>,
-    /// All others.
+    /// All other unknown variables.
     pub(super) warnings: Vec<Problem>,
 }
 

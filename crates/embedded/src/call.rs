@@ -1,9 +1,10 @@
-//! Calls of the API: the context that the catalog receives, and the span and errors that the host
-//! receives.
+//! Calls of the API: the context that each call gives to the catalog, and the span and errors that
+//! it gives to the host.
 //!
-//! Each call has a `tracing` span inside the caller's current span, which contains all log events
-//! of the call. If no subscriber of the host enables the spans, they are not created. Their fields
-//! are those of spans of HTTP requests that also apply to calls.
+//! Each call has a `tracing` span, which contains all log events of the call and is inside the
+//! host's current span. If no subscriber of the host enables these spans, they are not created.
+//! They have the same fields as the spans of HTTP requests, except fields that only HTTP requests
+//! have.
 
 use tracing::{Instrument, Span};
 
@@ -62,8 +63,9 @@ impl Call<'_> {
     }
 }
 
-/// Records an error in the span, and logs details that the error's message omits. As for HTTP
-/// requests, the span's status is an error if the catalog failed, but not if it rejected the call.
+/// Records an error in the span, and logs details that the error's message omits. As with HTTP
+/// requests, the status of the span is an error if the catalog failed, but not if the catalog
+/// rejected the call.
 pub(super) fn record_failure(operation: &Operation, span: &Span, error: Error) -> Error {
     span.record("error.type", error.exception());
     if error.is_failure() {

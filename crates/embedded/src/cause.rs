@@ -1,12 +1,13 @@
-//! Conversion between the catalog's errors and those of `iceberg`.
+//! Conversion of the catalog's errors into errors of the `iceberg` crate.
 
 use iceberg::ErrorKind;
 
 use super::Error;
 use slateberg_catalog::error::Kind;
 
-/// Returns the catalog's own error that caused an error of [`super::IcebergCatalog`]. `None` for
-/// other causes. The kinds of `iceberg` distinguish neither permission errors nor unknown outcomes.
+/// Returns the error of the catalog that caused an error of [`super::IcebergCatalog`]. Returns
+/// `None` if the cause is another error. The catalog's own error is more precise than an
+/// [`ErrorKind`]: `iceberg` has no kind for a denied permission or an unknown outcome.
 pub fn cause(error: &iceberg::Error) -> Option<&Error> {
     std::error::Error::source(error)?.downcast_ref()
 }
@@ -45,8 +46,8 @@ fn translated(error: Error, taken: ErrorKind) -> iceberg::Error {
         | Kind::Unavailable
         | Kind::Internal => ErrorKind::Unexpected,
     };
-    // Nothing was written, and a retry may succeed. A change with an unknown outcome is not
-    // retryable, because a retry could apply it twice.
+    // After these two errors, nothing was written, and a retry may succeed. A change with an
+    // unknown outcome is not retryable, because a retry could apply it twice.
     let retryable = matches!(error.kind(), Kind::CommitFailed | Kind::Unavailable);
     let message = match error.kind() {
         Kind::Forbidden => format!("Permission denied: {error}"),

@@ -1,8 +1,8 @@
-//! Requests in the form from which the fingerprint of an idempotency key is computed.
+//! The fingerprint of a call, which is stored with its idempotency key.
 //!
-//! The fingerprint is stored with the key and must stay the same across versions. So members have
-//! fixed names that do not depend on Rust fields, and values are JSON as defined by the REST
-//! specification.
+//! The fingerprint is a hash of the call's arguments and must stay the same across versions.
+//! Therefore, arguments have fixed names that do not depend on Rust fields, and values are JSON as
+//! defined by the REST specification.
 
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -12,23 +12,23 @@ use slateberg_catalog::tables::TableChange;
 use slateberg_catalog::views::CreateView;
 use slateberg_catalog::views::ViewChange;
 
-/// Members of a request, in the order in which they were added.
+/// The arguments of a call, in the order in which they were added.
 pub(super) struct RequestMembers(Vec<(&'static str, String)>);
 
 impl RequestMembers {
-    /// Creates a request with this member.
+    /// Creates a list with this argument.
     pub(super) fn of(name: &'static str, value: &(impl Serialize + ?Sized)) -> Self {
         Self(Vec::new()).and(name, value)
     }
 
-    /// Adds a member.
+    /// Adds an argument.
     pub(super) fn and(mut self, name: &'static str, value: &(impl Serialize + ?Sized)) -> Self {
         let value = serde_json::to_string(value).expect("requests can be serialized to JSON");
         self.0.push((name, value));
         self
     }
 
-    /// Returns the SHA-256 of the request, in hexadecimal.
+    /// Returns the SHA-256 of the call's name, warehouse and arguments, in hexadecimal.
     pub(super) fn fingerprint(&self, call: &str, warehouse: &str) -> String {
         let mut hash = Sha256::new();
         let members = self.0.iter().flat_map(|(name, value)| [*name, value.as_str()]);

@@ -19,13 +19,14 @@ use slateberg_model::warehouse::Warehouse;
 /// An open catalog in this process: a handle for one warehouse and one principal. Cheap to clone;
 /// all clones share the open catalog.
 ///
-/// If the last handle is dropped without [`EmbeddedCatalog::close`], the catalog closes itself as
-/// long as the runtime still runs. If the runtime ends first, the effect is that of a killed
-/// server: acknowledged changes are durable, and the next opening completes pending publications.
+/// If the last handle is dropped without [`EmbeddedCatalog::close`], the catalog closes itself in
+/// the background. If the Tokio runtime ends before that, the effect is that of a killed server:
+/// acknowledged changes are durable, and the next opening writes the metadata files that are still
+/// missing.
 #[derive(Debug, Clone)]
 pub struct EmbeddedCatalog {
     shared: Arc<SharedCatalog>,
-    /// The name of the warehouse. `None`: the default warehouse.
+    /// The name of the warehouse. `None` for the default warehouse.
     warehouse: Option<String>,
     identity: Arc<Identity>,
     /// The idempotency key of changes, if any.
@@ -58,8 +59,8 @@ impl EmbeddedCatalog {
     /// Returns a handle with an idempotency key for one change, like an `Idempotency-Key` over
     /// HTTP. The catalog applies the change at most once. The key is valid for this principal and
     /// for `catalog.idempotency_lifetime_seconds`. Repeating the change with the key returns the
-    /// same result, even after an upgrade of slateberg. A different change with the key, or an HTTP
-    /// request with it, is rejected as [`Unprocessable`](super::Error::Unprocessable).
+    /// same result, even after an upgrade of slateberg. A different change or an HTTP request with
+    /// the same key is rejected as [`Unprocessable`](super::Error::Unprocessable).
     #[must_use]
     pub fn once(&self, key: Uuid) -> Self {
         Self { key: Some(key), ..self.clone() }
@@ -75,14 +76,14 @@ impl EmbeddedCatalog {
     /// and the directory is unlocked. Active calls should end first. Closing a closed catalog does
     /// nothing.
     ///
-    /// Errors if the store does not close cleanly, or had closed before because of a failure.
-    /// Acknowledged changes are durable even then.
+    /// Errors if the store does not close cleanly, or if it has already closed because of a
+    /// failure. In both cases, acknowledged changes are durable.
     pub async fn close(&self) -> std::result::Result<(), StoreError> {
         Arc::clone(&self.shared).close().await
     }
 
-    /// Returns when the store has closed: the host closed the catalog, another writer fenced the
-    /// store, or the store failed. Every later call fails with
+    /// Waits until the store has closed: the host has closed the catalog, another writer has fenced
+    /// the store, or the store has failed. Every later call fails with
     /// [`Unavailable`](super::Error::Unavailable).
     pub async fn closed(&self) -> StoreError {
         self.shared.catalog.store_closed().await
@@ -120,7 +121,7 @@ impl EmbeddedCatalog {
         }
     }
 
-    /// Begins a call that changes something. An idempotency key is bound to the call's name,
+    /// Begins a call that changes something. Binds the idempotency key to the call's name,
     /// warehouse and arguments.
     pub(super) fn changing(
         &self,

@@ -29,7 +29,7 @@ const EVERYTHING: PageRequest = PageRequest { listing: Listing(0), after: None, 
 /// An open catalog for engines that use `iceberg::Catalog`: one warehouse and one principal. Cheap
 /// to clone.
 ///
-/// Errors have the kinds that the trait specifies, and the catalog's own error as their source
+/// Errors have the kinds that the trait specifies. Their source is the error of the catalog
 /// ([`super::cause()`]).
 #[derive(Debug, Clone)]
 pub struct IcebergCatalog {
@@ -42,16 +42,17 @@ impl IcebergCatalog {
         Self { catalog, file_io: None }
     }
 
-    /// Sets the file I/O for the tables' files. Warehouses in local directories use that of the
-    /// `iceberg` crate. For other warehouses, methods that return a table need this setting.
-    /// Without it, they fail with [`ErrorKind::FeatureUnsupported`] before they change anything.
+    /// Sets the file I/O with which tables access their files. Warehouses in local directories need
+    /// no setting: their default is the file I/O of the `iceberg` crate. For other warehouses,
+    /// methods that return a table need this setting. Without it, they fail with
+    /// [`ErrorKind::FeatureUnsupported`] before they change anything.
     #[must_use]
     pub fn with_file_io(self, file_io: FileIO) -> Self {
         Self { file_io: Some(file_io), ..self }
     }
 
-    /// Returns the file I/O. That of the `iceberg` crate treats a bucket's URL as the name of a
-    /// local directory, so it is used only if all locations are local.
+    /// Returns the file I/O. The default is used only if all locations are local, because it treats
+    /// the URL of a bucket as the name of a local directory.
     fn file_io(&self) -> Result<FileIO> {
         if let Some(file_io) = &self.file_io {
             return Ok(file_io.clone());
@@ -66,7 +67,7 @@ impl IcebergCatalog {
         }
     }
 
-    /// Errors of a closed catalog are not retryable, because it stays closed.
+    /// Converts an error. Errors of a closed catalog are not retryable, because it stays closed.
     fn about_table(&self, error: Error) -> iceberg::Error {
         let error = about_table(error);
         let retryable = error.retryable() && !self.catalog.is_closed();
@@ -88,7 +89,7 @@ fn whole(ident: &TabularIdent, readable: Readable) -> Result<TabularState> {
         ReadAccess::Restricted(..) => Err(iceberg::Error::new(
             ErrorKind::FeatureUnsupported,
             format!(
-                "policies restrict what may be read of {ident}, which this trait cannot express: load it with the typed API"
+                "policies restrict the readable rows or columns of {ident}, which this trait cannot express: load the table with the typed API"
             ),
         )),
     }

@@ -1,19 +1,19 @@
 //! A catalog embedded in the process of another program, without HTTP.
 //!
-//! The *host* is the program that opens the catalog. It uses no protocol and no credential: it
-//! names the principal of each call, and policies decide as they do for HTTP requests.
+//! The *host* is the program that opens the catalog. It uses no protocol and no credential.
+//! Instead, it names the principal of each call, and policies decide as they do for HTTP requests.
 //!
 //! - [`open`]: opens a catalog from settings, in the same way as a server.
 //! - `shared`: the open catalog that all handles share, and its shutdown.
 //! - [`handle`]: the entry point of the typed API, with a warehouse, a principal and an idempotency
 //!   key.
-//! - `fingerprint`: the form of a call that its idempotency key is bound to.
-//! - `call`: running a call, and its span for the host's traces.
+//! - `fingerprint`: the hash of a call to which an idempotency key is bound.
+//! - `call`: runs a call in a span for the host's traces.
 //! - [`namespaces`], [`tables`], [`views`]: the methods, one per operation of
 //!   [`slateberg_catalog`].
-//! - `iceberg_catalog`, with the feature `iceberg`: the same as `iceberg::Catalog`, for engines
-//!   that use that trait. Arguments are converted to JSON (`translate`), which the parsers of HTTP
-//!   requests read.
+//! - `iceberg_catalog`, with the feature `iceberg`: the same operations as an implementation of
+//!   `iceberg::Catalog`, for engines that use that trait. Arguments are converted to JSON
+//!   (`translate`), which the parsers of HTTP requests read.
 //!
 //! By design, this crate has no knowledge of records, policies or keys. A call takes the path of an
 //! HTTP request: it resolves a warehouse that the principal may see, and the operation authorizes

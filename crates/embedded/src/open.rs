@@ -11,7 +11,8 @@ use slateberg_config::server;
 use slateberg_runtime::Runtime;
 use slateberg_runtime::background::Background;
 
-/// The default name of the host.
+/// The name of the default principal, the service account `embedded/host`. The host is the program
+/// that embeds the catalog.
 const HOST_NAME: &str = "host";
 
 /// The options for opening a catalog.
@@ -30,14 +31,14 @@ impl Builder {
         Self { settings, identity, warehouse: None, dependencies: Dependencies::default() }
     }
 
-    /// Sets the principal, which is an admin by default. There is no authentication: the host has
-    /// full control over the catalog.
+    /// Sets the principal of calls, which is an admin by default. There is no authentication: the
+    /// host has full control over the catalog.
     #[must_use]
     pub fn acting_as(self, identity: Identity) -> Self {
         Self { identity, ..self }
     }
 
-    /// Sets the warehouse, which is the default one otherwise.
+    /// Sets the warehouse. Without this call, handles use the default warehouse.
     #[must_use]
     pub fn in_warehouse(self, name: impl Into<String>) -> Self {
         Self { warehouse: Some(name.into()), ..self }
@@ -49,12 +50,13 @@ impl Builder {
         Self { dependencies, ..self }
     }
 
-    /// Opens the catalog, completes the publications of an earlier process, and starts the same
-    /// background tasks as a server. Must be called in a Tokio runtime that lives as long as the
-    /// catalog is open.
+    /// Opens the catalog, writes the metadata files that an earlier process still had to write for
+    /// its commits, and starts the same background tasks as a server. Must be called in a Tokio
+    /// runtime that lives as long as the catalog is open.
     ///
-    /// Errors if a server could not start: the settings are invalid, another process has locked the
-    /// directory, or the object store is unsuitable for a state.
+    /// Fails in the cases in which a server would fail to start: for example, the settings are
+    /// invalid, another process has locked the directory, or the object store cannot hold the state
+    /// safely.
     pub async fn open(self) -> Result<EmbeddedCatalog, OpenError> {
         let Self { mut settings, identity, warehouse, dependencies } = self;
         // The catalog has no remote clients, so it listens on no port and fetches no issuer keys.
@@ -62,7 +64,7 @@ impl Builder {
         // first server on this state creates one.
         settings.server = server::Settings::default();
         settings.authn = authn::settings::Settings { insecure_no_auth: true, ..Default::default() };
-        // Boxed: the future would take much of the stack of the host's task.
+        // The future is boxed because it would take much of the stack of the host's task.
         let mut runtime = Box::pin(Runtime::open(settings, dependencies)).await?;
         let mut background = Background::start(&mut runtime);
         background.stop_with_store(runtime.catalog.clone());

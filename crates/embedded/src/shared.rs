@@ -58,8 +58,8 @@ impl SharedCatalog {
         RequestId::Numbered { run: self.run, number }
     }
 
-    /// Closes the catalog, even if the caller stops waiting. Later callers wait for the close in
-    /// progress.
+    /// Closes the catalog, even if the calling code stops waiting. Later calls wait until the
+    /// catalog is closed.
     pub(super) async fn close(self: Arc<Self>) -> Result<(), StoreError> {
         let runtime = self.runtime.clone();
         let ending = runtime.spawn(async move {
@@ -74,7 +74,8 @@ impl SharedCatalog {
 }
 
 impl Drop for SharedCatalog {
-    /// Without this, the store would keep running and the directory would stay locked.
+    /// Closes the catalog. Otherwise, the store would keep running and the directory would stay
+    /// locked.
     fn drop(&mut self) {
         let Some(open) = self.open.get_mut().take() else { return };
         self.runtime.spawn(async move {

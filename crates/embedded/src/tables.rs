@@ -36,7 +36,7 @@ impl EmbeddedCatalog {
     }
 
     /// Returns a table's state and the principal's read access. The host must apply the
-    /// restrictions in [`Readable::access`]; the catalog cannot.
+    /// restrictions in [`Readable::access`], because the catalog does not read the data.
     pub async fn load_table(&self, ident: &TabularIdent) -> Result<Readable> {
         let call = self.reading(named!("load_table"))?;
         let nothing = |_, _: Option<&DelegatedAccess>| None::<Infallible>;

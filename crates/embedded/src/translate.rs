@@ -1,8 +1,9 @@
-//! Conversion between the types of the `iceberg` crate and those of the catalog.
+//! Conversion between the types of the `iceberg` crate and the types of the catalog.
 //!
 //! Names are converted directly. Types with validation rules (schemas, specs, orders, updates,
 //! requirements) are converted to the JSON that a REST client would send, so that the same parser
-//! validates both. Metadata is converted from the JSON that a REST client would receive.
+//! validates the requests of both. Metadata is converted from the JSON that a REST client would
+//! receive.
 
 use iceberg::spec::TableMetadata;
 use iceberg::{ErrorKind, TableCommit, TableCreation, TableIdent};
@@ -64,7 +65,7 @@ pub(super) fn creation_of(
     let previous = properties.insert(FORMAT_VERSION_PROPERTY.to_owned(), version.clone());
     if let Some(previous) = previous.filter(|previous| *previous != version) {
         return Err(Error::Invalid(format!(
-            "Invalid table: the property {FORMAT_VERSION_PROPERTY} is {previous}, and the format version {version}"
+            "Invalid table: the property {FORMAT_VERSION_PROPERTY} is {previous}, but the format version is {version}"
         )));
     }
     Ok(CreateTable {
@@ -92,8 +93,8 @@ pub(super) fn change_of(mut commit: TableCommit) -> Result<TableChange> {
     })
 }
 
-/// Converts the metadata of a table. The crate supports less than the specification; unsupported
-/// metadata is an error.
+/// Converts the metadata of a table. Errors if the `iceberg` crate does not support the metadata,
+/// because it supports less than the specification.
 pub(super) fn metadata_of(
     ident: &TableIdent,
     text: &SegmentedJson,

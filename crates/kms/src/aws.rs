@@ -1,8 +1,9 @@
 //! AWS KMS: wraps data keys with `Encrypt` and unwraps them with `Decrypt`. The encryption context
 //! contains the id of the catalog.
 //!
-//! Data keys are generated here and not by `GenerateDataKey`. So new and rewrapped keys need the
-//! same code, and only these two permissions.
+//! Data keys are generated here and not by `GenerateDataKey`. So the same code wraps new data keys
+//! and wraps existing ones again, and the server needs only the permissions `kms:Encrypt` and
+//! `kms:Decrypt`.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -41,7 +42,7 @@ pub(super) struct AwsKms {
 }
 
 impl AwsKms {
-    /// Creates a client with the environment's credentials. Sends no request.
+    /// Creates a client with the credentials of the environment. Sends no request.
     pub(super) async fn open(settings: &Settings) -> Self {
         let timeout = Duration::from_millis(settings.kms_timeout_ms);
         let timeouts = TimeoutConfig::builder()

@@ -18,8 +18,8 @@ pub struct SealedBlocks {
 }
 
 impl SealedBlocks {
-    /// Creates the transformer with the store's keys and, in a clone, those of its parent. No key
-    /// of one store has the number of a key of the other.
+    /// Creates the transformer with the store's keys and, in a clone, also with the keys of its
+    /// parent. No two keys of these stores may have the same number.
     pub fn new(keys: Arc<Keys>, inherited: Option<Arc<Keys>>) -> Self {
         Self { keys, inherited }
     }

@@ -1,4 +1,4 @@
-//! Errors of encryption, classified by the caller's next step.
+//! Errors of encryption. The variants differ in how the calling code has to react.
 
 /// A failure of encryption.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -27,7 +27,7 @@ pub enum Error {
     #[error("the key ring is damaged or was tampered with: {0}")]
     Ring(String),
     /// The data was sealed with a data key that is not in the ring.
-    #[error("sealed with data key {0}, which the key ring does not hold")]
+    #[error("the data is sealed with data key {0}, which is not in the key ring")]
     UnknownDataKey(u32),
     /// Sealed data is damaged or was tampered with.
     #[error("{what} is damaged or was tampered with: {reason}")]

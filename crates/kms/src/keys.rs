@@ -42,10 +42,10 @@ pub const OVERHEAD: usize = HEADER + TAG;
 const SESSIONS_MAX: usize = 4096;
 
 /// The purpose of sealed data. Data that was sealed for one purpose, position and catalog cannot be
-/// opened for another.
+/// opened for any other purpose, position or catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose<'a> {
-    /// A block of SlateDB. Its position is unknown.
+    /// A block of SlateDB, whose position is not known.
     Block,
     /// A frame of the local WAL.
     Frame {
@@ -56,9 +56,9 @@ pub enum Purpose<'a> {
     },
     /// A chunk of an object.
     Chunk {
-        /// The object's path, relative to that of the store.
+        /// The object's path, relative to the store's path.
         path: &'a str,
-        /// The chunk's index in the object, from 0.
+        /// The chunk's index in the object, counted from 0.
         index: u64,
         /// Whether it is the object's last chunk.
         is_last: bool,
@@ -162,8 +162,8 @@ impl Keys {
         self.read().data_keys.get(&number).cloned()
     }
 
-    /// Adds the keys of another ring of this catalog, and seals with its active key from now on.
-    /// The existing keys stay.
+    /// Adds the keys of another ring of this catalog. From now on, the active key of that ring
+    /// seals new data. The existing keys stay.
     pub fn take_over(&self, others: &Self) -> Result<(), Error> {
         let (keys, active) = {
             let others = others.read();
@@ -230,8 +230,8 @@ impl Keys {
         opened
     }
 
-    /// Returns the last error of opening data, if any. Needed because code between these keys and
-    /// the caller may drop the reason.
+    /// Returns the last error of opening data, if any. It is recorded because code that passes the
+    /// error on may drop the reason.
     pub fn failure(&self) -> Option<Error> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

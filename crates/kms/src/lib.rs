@@ -7,8 +7,8 @@
 //!   beside the store. When a process opens the store, the KMS unwraps the data keys once. The
 //!   process keeps them in memory ([`keys::Keys`]) and zeroizes them at the end;
 //! - a **session key** is derived by each process from the active data key and a random salt. It
-//!   encrypts with AES-256-GCM and a counter as the nonce, so that no nonce is used twice and none
-//!   is random;
+//!   encrypts with AES-256-GCM and a counter as the nonce, so that no nonce is used twice, and no
+//!   nonce is random;
 //! - **sealed** data ([`keys`]) names its data key and salt, and is bound to the catalog, its
 //!   purpose and, where known, its position.
 //!
@@ -69,10 +69,10 @@ pub struct WrappedBytes {
 /// data keys are created or rewrapped, but not for reads and writes.
 #[async_trait]
 pub trait Kms: Send + Sync {
-    /// Returns the kind of KMS, as in the ring and the settings.
+    /// Returns the kind of KMS, with its name in the ring and in the settings.
     fn kind(&self) -> &'static str;
 
-    /// Wraps a data key with the given wrapping key, or with the configured one.
+    /// Wraps a data key with `wrapping_key` or else with the configured wrapping key.
     async fn wrap(
         &self,
         data_key: &DataKey,
@@ -84,7 +84,7 @@ pub trait Kms: Send + Sync {
     async fn unwrap(&self, wrapped: &WrappedBytes, binding: &Binding) -> Result<DataKey, Error>;
 }
 
-/// Opens the configured KMS. `None` without encryption. Sends no request.
+/// Opens the configured KMS. Returns `None` if encryption is not configured. Sends no request.
 pub async fn open(settings: &settings::Settings) -> Result<Option<Arc<dyn Kms>>, Error> {
     settings.check()?;
     Ok(match settings.kms {

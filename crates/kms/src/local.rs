@@ -1,5 +1,6 @@
-//! A KMS that consists of a file: wrapping keys in base64, one per line, the current one first. For
-//! machines that store this file separately from the store, or get it from a secret manager.
+//! A KMS that consists of a file. The file contains wrapping keys in base64, one per line, with the
+//! current key in the first line. It is for machines that store this file separately from the
+//! store, or get it from a secret manager.
 
 use std::path::{Path, PathBuf};
 
@@ -97,7 +98,7 @@ impl Kms for LocalKms {
         let mut text = Zeroizing::new(data_key.reveal().to_vec());
         let nonce = Nonce::assume_unique_for_key(nonce);
         let tag = key.key.seal_in_place_separate_tag(nonce, aad(binding), &mut text);
-        let tag = tag.map_err(|_| self.invalid("its first key cannot wrap a data key"))?;
+        let tag = tag.map_err(|_| self.invalid("its wrapping key cannot wrap a data key"))?;
         bytes.extend_from_slice(&text);
         bytes.extend_from_slice(tag.as_ref());
         Ok(WrappedBytes { wrapping_key: key.name.clone(), bytes })

@@ -1,9 +1,9 @@
 //! The key ring: the object beside a store that contains the wrapped data keys.
 //!
-//! The ring is JSON. It need not be secret, and cannot be changed unnoticed: a MAC with a key that
-//! is derived from the active data key covers all of it, and the KMS binds each data key to the
-//! catalog and to the key's number. Data keys are never removed, so that all data ever written
-//! stays readable.
+//! The ring is JSON. It need not be secret, but each change of it is detected: a MAC covers the
+//! whole ring, and the key of the MAC is derived from the active data key. In addition, the KMS
+//! binds each data key to the catalog and to the key's number. Data keys are never removed, so that
+//! all data ever written stays readable.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +43,7 @@ pub struct Ring {
     mac: String,
 }
 
-/// The keys for the objects that a clone shares with its parent. They only open data.
+/// The keys for the objects that a clone shares with its parent. They are used only to open data.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InheritedKeys {
@@ -128,9 +128,9 @@ impl Ring {
         Ok((ring.sign(&keys)?, keys))
     }
 
-    /// Creates the ring of a clone of this ring's store, which is at `path`. The number of the
-    /// clone's own data key is greater than all numbers of the parent, so that each number
-    /// identifies one key.
+    /// Creates the ring of a clone of the store that has this ring. `path` is the path of that
+    /// store. The number of the clone's own data key is greater than all numbers of the parent, so
+    /// that each number identifies one key.
     pub async fn cloned(
         &self,
         kms: &dyn Kms,
@@ -168,7 +168,8 @@ impl Ring {
         self.unlock_with(kms, None).await
     }
 
-    /// Like [`unlock`](Self::unlock), but requests only unknown data keys from the KMS.
+    /// Like [`unlock`](Self::unlock), but takes data keys from `known` if they are there, and
+    /// requests only the other ones from the KMS.
     pub async fn unlock_with(&self, kms: &dyn Kms, known: Option<&Keys>) -> Result<Keys, Error> {
         if let Some(known) = known
             && known.catalog() != self.catalog
@@ -189,8 +190,8 @@ impl Ring {
         Ok(keys)
     }
 
-    /// Returns the keys of a clone's parent. `None` if the store is not a clone. The caller must
-    /// unlock the ring first, which verifies that it is unchanged.
+    /// Returns the keys of a clone's parent. `None` if the store is not a clone. The ring must be
+    /// unlocked first, which verifies that it is unchanged.
     pub async fn unlock_inherited(&self, kms: &dyn Kms) -> Result<Option<Keys>, Error> {
         let Some(inherited) = &self.inherited else { return Ok(None) };
         let unwrapping =
@@ -226,9 +227,9 @@ impl Ring {
         Ok((ring.sign(&keys)?, keys))
     }
 
-    /// Returns the ring with all data keys, including those of a clone's parent, wrapped with the
-    /// given or the configured wrapping key. The old wrapping key is not needed, because the data
-    /// keys are in memory.
+    /// Returns the ring with all data keys, including those of a clone's parent, wrapped with
+    /// `wrapping_key` or else with the configured wrapping key. The old wrapping key is not needed,
+    /// because the data keys are in memory.
     pub async fn rewrap(
         &self,
         kms: &dyn Kms,
@@ -261,8 +262,8 @@ impl Ring {
             (None, _) => None,
         };
         let ring = Self { revision: self.revision + 1, data_keys, inherited, ..self.clone() };
-        // A ring that cannot be unlocked must not replace one that can, so the KMS must unwrap all
-        // keys once.
+        // A ring that cannot be unlocked must not replace a ring that can. So the KMS has to unwrap
+        // all keys of the new ring first.
         let ring = ring.sign(&known_keys)?;
         ring.unlock(kms).await?;
         ring.unlock_inherited(kms).await?;
@@ -274,7 +275,7 @@ impl Ring {
         self.catalog
     }
 
-    /// Returns the number of changes.
+    /// Returns the revision, which increases with each change.
     pub fn revision(&self) -> u64 {
         self.revision
     }
@@ -308,7 +309,7 @@ impl Ring {
         let known = if ring.inherited.is_some() { FORM_OF_CLONES } else { FORM };
         if ring.form != known {
             return Err(Error::Ring(format!(
-                "it has format {}, but this slateberg supports only {FORM}, and {FORM_OF_CLONES} for clones",
+                "it has format {}, but this slateberg supports only format {FORM}, or {FORM_OF_CLONES} for clones",
                 ring.form
             )));
         }

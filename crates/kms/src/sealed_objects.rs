@@ -6,13 +6,13 @@
 //!
 //! Chunks have [`PLAIN_CHUNK_BYTES`] bytes, except the last one, which may be shorter and always
 //! exists: an empty object has one empty chunk. Each chunk is bound to the object's path, to its
-//! own index, and to whether it is the last one. Therefore an attacker cannot exchange, move, omit
-//! or cut off chunks. The position of a chunk follows from its index, so one request can read any
-//! range.
+//! own index, and to whether it is the last chunk. Therefore an attacker cannot exchange, move,
+//! omit or cut off chunks. The position of a chunk follows from its index, so one request can read
+//! any range.
 //!
 //! A clone (`store::clones`) shares objects with its parent. These objects are below the parent's
-//! path and can be opened only with the parent's keys, so an object of one store cannot replace one
-//! of the other store.
+//! path and can be opened only with the parent's keys, so an object of one store cannot replace an
+//! object of the other store.
 
 use std::fmt;
 use std::ops::Range;
@@ -66,8 +66,8 @@ pub enum Access {
 #[derive(Clone)]
 struct Sealer {
     keys: Arc<Keys>,
-    /// The store's path. Objects are bound to their paths relative to it, so that a store can be
-    /// moved.
+    /// The store's path. Objects are bound to their paths relative to this path, so that a store
+    /// can be moved.
     below: Path,
 }
 
@@ -124,7 +124,8 @@ impl SealedObjects {
         Ok(ObjectMeta { size, ..meta })
     }
 
-    /// Returns the range of the sealed object that contains a range of the plain one.
+    /// Returns the range of the sealed object that contains the requested range of the plain
+    /// object.
     async fn sealed_range(&self, path: &Path, options: &GetOptions) -> Result<Option<GetRange>> {
         Ok(match &options.range {
             None => None,
@@ -154,8 +155,8 @@ impl Sealer {
         below.map_or(path.as_ref(), |rest| rest.trim_start_matches('/'))
     }
 
-    /// Seals consecutive chunks of an object, beginning with index `first`. `with_last` marks the
-    /// last chunk of the object.
+    /// Seals consecutive chunks of an object, beginning with index `first`. `with_last` states that
+    /// the last of these chunks is the last chunk of the object.
     fn seal(&self, path: &Path, first: u64, text: &[u8], with_last: bool) -> Result<Bytes> {
         let path = self.name(path);
         let chunks = text.len().div_ceil(PLAIN_CHUNK_BYTES as usize).max(usize::from(with_last));
@@ -192,8 +193,8 @@ fn plain_size(sealed: u64) -> Option<u64> {
     (last >= least).then(|| sealed - chunks * OVERHEAD as u64)
 }
 
-/// Converts an encryption error to an object store error. It is marked as not retryable; otherwise
-/// SlateDB would retry forever.
+/// Converts an encryption error to an object store error. The result is marked as not retryable,
+/// because SlateDB would otherwise retry the request forever.
 fn encryption_error(error: kms::Error) -> Error {
     tracing::error!(%error, "cannot encrypt or decrypt an object of the store");
     Error::Generic { store: STORE, source: Box::new(NonRetryable(Box::new(error))) }
@@ -314,7 +315,9 @@ impl ObjectStore for SealedObjects {
     async fn copy_opts(&self, from: &Path, _to: &Path, _options: CopyOptions) -> Result<()> {
         // A copy could not be opened at its new path. SlateDB copies only logs of stores that it
         // clones, and a store that is cloned here has no log.
-        Err(Error::NotSupported { source: format!("{from}: sealed objects are not copied").into() })
+        Err(Error::NotSupported {
+            source: format!("{from}: sealed objects cannot be copied").into(),
+        })
     }
 }
 
@@ -322,7 +325,8 @@ fn with_plain_size_if_valid(meta: ObjectMeta) -> ObjectMeta {
     ObjectMeta { size: plain_size(meta.size).unwrap_or(meta.size), ..meta }
 }
 
-/// Returns a range of an object from a part that begins at `offset`.
+/// Returns a range of an object. `plain` is the part of the object that begins at `offset`. Returns
+/// `None` if the range is not inside this part.
 fn part(plain: &Bytes, offset: u64, range: &Range<u64>) -> Option<Bytes> {
     let begin = usize::try_from(range.start.checked_sub(offset)?).ok()?;
     let end = usize::try_from(range.end.checked_sub(offset)?).ok()?;
@@ -330,8 +334,7 @@ fn part(plain: &Bytes, offset: u64, range: &Range<u64>) -> Option<Bytes> {
 }
 
 /// A multipart upload. Only whole chunks are sent. The remaining bytes wait for the next part or
-/// for the end. At least one byte always waits, because only at the end is it known which chunk is
-/// the last one.
+/// for the end. At least one byte always waits, because the last chunk is known only at the end.
 struct SealedUpload {
     inner: Box<dyn MultipartUpload>,
     sealer: Sealer,

@@ -13,13 +13,13 @@ use slateberg_base::setting::InvalidSetting;
 pub struct Settings {
     /// The KMS that holds the wrapping key.
     pub kms: KmsKind,
-    /// A file with wrapping keys in base64, one per line, the current one first.
+    /// A file with wrapping keys in base64, one per line, with the current key in the first line.
     pub local_key_file: PathBuf,
     /// The wrapping key in AWS KMS: an id, an ARN or an alias.
     pub aws_key: String,
-    /// The AWS region. Empty: that of the environment.
+    /// The AWS region. If it is empty, the region of the environment is used.
     pub aws_region: String,
-    /// The URL of AWS KMS. Empty: that of the region.
+    /// The URL of AWS KMS. If it is empty, the URL of AWS KMS in the region is used.
     pub aws_endpoint: String,
     /// Timeout of a request to the KMS including all attempts, in milliseconds.
     pub kms_timeout_ms: u64,
@@ -52,8 +52,9 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Returns a setting that the configured KMS needs but that is missing, or a key setting of
-    /// another KMS. In the second case, the operator would wrongly believe that this key is in use.
+    /// Returns the first invalid setting: a timeout of 0, a missing setting that the configured KMS
+    /// needs, or the key of a KMS that is not configured. Such a key is invalid because the
+    /// operator would wrongly believe that it is in use.
     pub fn problem(&self) -> Option<InvalidSetting> {
         let has_file = !self.local_key_file.as_os_str().is_empty();
         let has_key = !self.aws_key.is_empty();

@@ -21,7 +21,8 @@ pub struct CreateApiKeyRequest {
     /// Warehouses that the key is limited to; null for all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warehouses: Option<BTreeSet<String>>,
-    /// Time of expiry, in milliseconds since the Unix epoch; without it the key never expires.
+    /// Time of expiry, in milliseconds since the Unix epoch. Without this member, the key never
+    /// expires.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at_ms: Option<i64>,
 }
@@ -42,7 +43,7 @@ string_enum! {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct ApiKey {
-    /// Id of the key, which is the `client_id` of OAuth too.
+    /// Id of the key, which is also its `client_id` for OAuth.
     #[schema(format = "uuid")]
     pub id: String,
     /// Display name.
@@ -73,7 +74,7 @@ pub struct ApiKey {
     /// Id of the principal that revoked the key.
     #[schema(required)]
     pub revoked_by: Option<String>,
-    /// Name of the principal in revoked-by if it is an API key; otherwise null.
+    /// Name of the principal in `revoked-by` if it is an API key; otherwise null.
     #[schema(required)]
     pub revoked_by_name: Option<String>,
 }
@@ -88,8 +89,8 @@ pub struct CreatedApiKey {
     /// The key without its secret.
     #[serde(flatten)]
     pub details: ApiKey,
-    /// Why the key may have fewer permissions than expected, such as a role that no policy in force
-    /// mentions.
+    /// Reasons why the key may have fewer permissions than expected, such as a role that no policy
+    /// in force mentions.
     #[serde(default)]
     #[schema(required)]
     pub warnings: Vec<String>,

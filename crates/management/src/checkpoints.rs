@@ -9,7 +9,7 @@ use uuid::Uuid;
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct CreateCheckpointRequest {
-    /// Unique name of letters, digits, '-', '_', '.' and ':'.
+    /// Unique name. It consists of letters, digits, '-', '_', '.' and ':'.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Lifetime in seconds. Without it, the checkpoint remains until it is deleted.
@@ -18,7 +18,7 @@ pub struct CreateCheckpointRequest {
     pub lifetime_seconds: Option<u64>,
 }
 
-/// A state of the catalog that it can be restored to.
+/// A state to which the catalog can be restored.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct Checkpoint {

@@ -25,10 +25,10 @@ pub struct AuthorizeRequest {
         pattern = "^(catalog|warehouse:[^/]+|namespace:[^/]+(/[^/]+)+|(table|view):[^/]+(/[^/]+){2,})$"
     )]
     pub resource: String,
-    /// Attributes to assume for the resource instead of its own.
+    /// Attributes to assume for the resource instead of its actual attributes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attributes: Option<ResourceAttributes>,
-    /// Context to assume instead of that of this request.
+    /// Context to assume instead of the context of this request.
     #[serde(default)]
     pub context: RequestContext,
 }
@@ -115,7 +115,7 @@ string_enum! {
     }
 }
 
-/// The principal that a decision is about.
+/// The principal for which an action was evaluated.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct Principal {
@@ -139,8 +139,8 @@ pub struct DecidingPolicy {
     pub id: String,
     /// Effect of the policy.
     pub effect: PolicyEffect,
-    /// Source of the policy. `credential`: no policy decided, but the credential of the principal
-    /// is limited to other warehouses.
+    /// Source of the policy. `credential` means that no policy decided: the action is denied
+    /// because the credential of the principal is limited to other warehouses.
     pub origin: PolicyOrigin,
     /// The policy's @description annotation; null if it has none.
     #[schema(required)]
@@ -155,7 +155,7 @@ pub struct ReadRule {
     pub policy: String,
     /// Readable rows, as an Iceberg expression with column names; true for all rows.
     pub row_filter: Value,
-    /// Masks by column name. Other columns are not masked.
+    /// Masks by column name. All other columns are readable without a mask.
     pub column_masks: BTreeMap<String, String>,
 }
 
@@ -165,8 +165,8 @@ pub struct ReadRule {
 pub struct Remedies {
     /// Roles.
     pub roles: Vec<String>,
-    /// Privileges (ids of templates without `grant-`) to grant on the resource, the least powerful
-    /// first.
+    /// Privileges that could be granted on the resource, the least powerful first. These are the
+    /// ids of templates, without the prefix `grant-`.
     pub grants: Vec<String>,
 }
 
@@ -193,15 +193,15 @@ pub struct AuthorizeResponse {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub read_rules: Option<Vec<ReadRule>>,
-    /// The principal of the decision.
+    /// The principal for which the action was evaluated.
     pub principal: Principal,
-    /// Roles and grants that would permit a denied action, for callers that may read policies.
-    /// Absent if a policy forbids the action, or if no role or grant would permit it.
+    /// Roles and grants that would permit a denied action. Absent if the caller may not read
+    /// policies, if a policy forbids the action, or if no role or grant would permit it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub permitted_with: Option<Remedies>,
-    /// True if the resource exists; null if the caller may not see it. If the resource does not
-    /// exist, the policies are evaluated for its name, without attributes.
+    /// True if the resource exists; null if the caller may not see the resource. If the resource
+    /// does not exist, the policies are evaluated for its name, without attributes.
     #[schema(required)]
     pub resource_exists: Option<bool>,
     /// The action.

@@ -8,15 +8,15 @@ use uuid::Uuid;
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct UndropRequest {
-    /// Name that the table or view had, such as `table:prod/sales/orders`.
+    /// Former name of the table or view, such as `table:prod/sales/orders`.
     #[schema(pattern = "^(table|view):[^/]+(/[^/]+){2,}$")]
     pub resource: String,
-    /// Id of the table or view. Without an id, the one of this name that was dropped last is
-    /// restored.
+    /// Id of the table or view. Without an id, the table or view of this name that was dropped last
+    /// is restored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<Uuid>,
     /// New name, in the same warehouse, such as `table:prod/sales/orders_2025`. Without a new name,
-    /// the table or view gets the name that it had.
+    /// the table or view gets its former name.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(pattern = "^(table|view):[^/]+(/[^/]+){2,}$")]
     pub new_name: Option<String>,
@@ -40,7 +40,7 @@ pub struct Undropped {
 pub struct DroppedResource {
     /// Id of the table or view.
     pub id: Uuid,
-    /// Name that it had, such as `table:prod/sales/orders`.
+    /// Former name of the table or view, such as `table:prod/sales/orders`.
     pub resource: String,
     /// Its location.
     pub location: String,
@@ -48,7 +48,7 @@ pub struct DroppedResource {
     pub metadata_location: String,
     /// Time of the drop, in milliseconds since the Unix epoch.
     pub dropped_at_ms: i64,
-    /// Id of the principal that dropped it.
+    /// Id of the principal that dropped the table or view.
     pub dropped_by: String,
     /// Name of that principal if it is an API key; otherwise null.
     #[schema(required)]

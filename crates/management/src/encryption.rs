@@ -30,14 +30,14 @@ pub struct EncryptionStatus {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct KeyRing {
-    /// Id of the catalog that the keys are bound to. In a clone, the keys of the parent are bound
+    /// Id of the catalog to which the keys are bound. In a clone, the keys of the parent are bound
     /// to the parent.
     pub catalog_id: Uuid,
-    /// Number of changes of the ring.
+    /// Number of changes of the key ring.
     pub revision: u64,
     /// Number of the data key that encrypts new data.
     pub active_data_key: u32,
-    /// The data keys, oldest first; in a clone, those of its parent first.
+    /// The data keys, the oldest first. In a clone, the keys of its parent come first.
     pub data_keys: Vec<DataKey>,
 }
 
@@ -49,7 +49,7 @@ pub struct DataKey {
     pub number: u32,
     /// Time of creation, in milliseconds since the Unix epoch.
     pub created_at_ms: i64,
-    /// Kind of the KMS that has the wrapping key.
+    /// Kind of the KMS that stores the wrapping key.
     pub kms: String,
     /// Name of the wrapping key.
     pub wrapping_key: String,

@@ -1,4 +1,4 @@
-//! The body of an error.
+//! The body of an error response.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

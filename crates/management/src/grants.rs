@@ -10,11 +10,11 @@ use crate::policies::PolicyChange;
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct CreateGrantRequest {
-    /// Privilege to grant: browse, read, write or own, or the id of a template of your own.
+    /// Privilege to grant: browse, read, write, own, or the id of a policy template.
     #[schema(min_length = 1)]
     pub template: String,
-    /// user:ID, service-account:ID, role:NAME or group:NAME. A caller that may list API keys may
-    /// write service-account:NAME if exactly one valid API key has the name.
+    /// user:ID, service-account:ID, role:NAME or group:NAME. A caller that may list API keys can
+    /// also write service-account:NAME if exactly one valid API key has this name.
     #[schema(pattern = "^(user|service-account|role|group):.+$")]
     pub grantee: String,
     /// warehouse:NAME, namespace:WAREHOUSE/LEVEL, table:WAREHOUSE/LEVEL/NAME or
@@ -37,7 +37,7 @@ pub struct GrantWithPolicy {
     /// The grant.
     #[serde(flatten)]
     pub grant: Grant,
-    /// Id of the grant's policy, as decisions contain it.
+    /// Id of the policy that belongs to the grant. Decisions contain this id.
     pub policy: String,
 }
 

@@ -8,7 +8,7 @@ use uuid::Uuid;
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct HistoryEntry {
-    /// Sequence number: later changes have greater numbers, with gaps.
+    /// Sequence number. Later changes have greater numbers, which need not be consecutive.
     pub number: u64,
     /// Time of the change, in milliseconds since the Unix epoch.
     pub at_ms: i64,
@@ -41,10 +41,10 @@ pub struct HistoryEntry {
     /// `X-Request-Id` of the request.
     #[schema(required)]
     pub request_id: Option<String>,
-    /// Ids of the policies that allowed the change; null if none was evaluated.
+    /// Ids of the policies that allowed the change; null if no policies were evaluated.
     #[schema(required)]
     pub policies: Option<Vec<String>>,
-    /// Revision of these policies.
+    /// Hash of the policy set that contained these policies.
     #[schema(required)]
     pub policy_revision: Option<String>,
 }

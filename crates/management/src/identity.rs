@@ -60,11 +60,11 @@ string_enum! {
 pub struct ServerInfo {
     /// Name of the program.
     pub name: String,
-    /// Version by semantic versioning.
+    /// Version, as defined by Semantic Versioning.
     pub version: String,
     /// True if requests need a credential.
     pub authentication: bool,
-    /// Hash of the policies in force, as decisions contain it.
+    /// Hash of the policies in force. Decisions contain the same hash.
     pub policies_in_force: String,
     /// Number of the latest revision of policies and grants; 0 before any change.
     pub policy_revision: u64,
@@ -73,7 +73,7 @@ pub struct ServerInfo {
     pub clone_of: Option<CloneOrigin>,
 }
 
-/// The state that a catalog is a clone of.
+/// The state of the parent catalog from which a clone was created.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct CloneOrigin {

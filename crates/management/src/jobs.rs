@@ -79,10 +79,11 @@ pub struct Job {
     /// The table or warehouse of the job, such as `table:prod/sales/orders`.
     #[schema(required)]
     pub resource: Option<String>,
-    /// For a removal of orphans: true if it only lists the files that it would delete.
+    /// For an orphan removal: true if the job only lists the files that it would delete. Null for
+    /// other jobs.
     #[schema(required)]
     pub dry_run: Option<bool>,
-    /// For a removal of orphans: minimum age of the files in seconds.
+    /// For an orphan removal: minimum age of the files in seconds. Null for other jobs.
     #[schema(required)]
     pub older_than_seconds: Option<u64>,
     /// Counts of files.
@@ -118,15 +119,15 @@ pub struct Job {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct JobFiles {
-    /// Files that are, or would be, deleted.
+    /// Number of files that the job has deleted or, in a dry run, would delete.
     pub done: u64,
-    /// All files; null while the number is unknown.
+    /// Number of all files of the job; null while the number is unknown.
     #[schema(required)]
     pub total: Option<u64>,
-    /// Files that are retained because another table needs them, or because the warehouse may not
-    /// delete them.
+    /// Number of files that stay because another table needs them, or because the server may not
+    /// delete them in this warehouse.
     pub kept: u64,
-    /// Bytes of the files that are, or would be, deleted; null if their sizes are unknown.
+    /// Total size in bytes of the files in `done`; null if the sizes are unknown.
     #[schema(required)]
     pub bytes: Option<u64>,
 }
@@ -135,7 +136,7 @@ pub struct JobFiles {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct JobList {
-    /// Unfinished jobs first, then the others, each in the order of their creation.
+    /// The unfinished jobs, followed by the finished jobs. Both are in the order of their creation.
     pub jobs: Vec<Job>,
     /// Token of the next page; null on the last page.
     #[schema(required)]

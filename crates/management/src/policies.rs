@@ -89,9 +89,9 @@ pub struct Policy {
 pub struct PolicyList {
     /// Number of the latest revision.
     pub revision: u64,
-    /// Hash of the policies in force, as decisions contain it.
+    /// Hash of the policies in force. Decisions contain the same hash.
     pub in_force: String,
-    /// Policies and templates, by id.
+    /// Policies and templates, ordered by id.
     pub policies: Vec<Policy>,
     /// Token of the next page; null on the last page.
     #[schema(required)]
@@ -116,10 +116,10 @@ pub struct PolicyDifferences {
 pub struct PolicyEdit {
     /// Id of the policy.
     pub id: String,
-    /// The policy before; null if it was added.
+    /// The policy before the change; null if the change added the policy.
     #[schema(required)]
     pub before: Option<String>,
-    /// The policy afterwards; null if it was removed.
+    /// The policy after the change; null if the change removed the policy.
     #[schema(required)]
     pub after: Option<String>,
 }
@@ -130,14 +130,15 @@ pub struct PolicyEdit {
 pub struct PolicyChange {
     /// Number of the latest revision.
     pub revision: u64,
-    /// Hash of the policies that are, or would be, in force.
+    /// Hash of the policies in force after the change. For a dry run, the hash of the policies that
+    /// would be in force.
     pub in_force: String,
     /// True for a dry run, which changes nothing.
     pub dry_run: bool,
-    /// Differences that the change makes, or would make.
+    /// Differences that the change has made or, for a dry run, would make.
     pub changes: PolicyDifferences,
-    /// Warnings about policies whose conditions can never hold, and grantees that match no API key,
-    /// issuer or role.
+    /// Warnings about policies whose conditions can never hold, and about grantees that match no
+    /// API key, issuer or role.
     #[serde(default)]
     #[schema(required)]
     pub warnings: Vec<String>,
@@ -153,10 +154,11 @@ pub struct PolicyRevision {
     pub at_ms: i64,
     /// Id of the principal that made the change.
     pub by: String,
-    /// Name of the principal in by if it is an API key; otherwise null.
+    /// Name of the principal in `by` if it is an API key; otherwise null.
     #[schema(required)]
     pub by_name: Option<String>,
-    /// `put_policy`, `remove_policy`, `grant`, `revoke` or `roll_back_policies`.
+    /// Kind of the change: `put_policy`, `remove_policy`, `grant`, `revoke` or
+    /// `roll_back_policies`.
     pub action: String,
     /// Comment of the principal; null if the request had no comment.
     #[schema(required)]
@@ -189,7 +191,7 @@ pub struct PolicyRevisionDetails {
     /// The change; absent for revision 0.
     #[serde(flatten)]
     pub change: Option<PolicyRevision>,
-    /// Policies of the management API in Cedar's syntax, by id.
+    /// Policies that were created through the management API, in Cedar's syntax, by id.
     pub policies: BTreeMap<String, String>,
     /// Grants of the revision.
     pub grants: Vec<Grant>,
@@ -199,10 +201,10 @@ pub struct PolicyRevisionDetails {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct PolicyRevisionDiff {
-    /// Revision to compare.
+    /// Revision from which the differences lead.
     pub from: u64,
-    /// Revision to compare it with.
+    /// Revision to which the differences lead.
     pub to: u64,
-    /// Differences from the first to the second.
+    /// Differences from the revision `from` to the revision `to`.
     pub changes: PolicyDifferences,
 }

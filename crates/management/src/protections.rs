@@ -16,7 +16,7 @@ pub struct ProtectRequest {
     pub comment: Option<String>,
 }
 
-/// Protection of a warehouse, namespace, table or view against its removal.
+/// Protection of a warehouse, namespace, table or view against drop, purge, unregister and rename.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct Protection {
@@ -26,7 +26,7 @@ pub struct Protection {
     pub resource: String,
     /// Time of the protection, in milliseconds since the Unix epoch.
     pub protected_at_ms: i64,
-    /// Id of the principal that protected it.
+    /// Id of the principal that protected the resource.
     pub protected_by: String,
     /// Name of that principal if it is an API key; otherwise null.
     #[schema(required)]

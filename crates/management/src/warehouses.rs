@@ -35,7 +35,7 @@ impl DelegationMode {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct StorageRequest {
     /// The URL below which tables get their locations, such as `s3://bucket/path`. Required for a
-    /// new warehouse; it never changes.
+    /// new warehouse. The location of a warehouse never changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1)]
     pub location: Option<String>,
@@ -45,7 +45,8 @@ pub struct StorageRequest {
     /// Options of the object store that hold no secret, such as `aws_region`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub options: Option<BTreeMap<String, String>>,
-    /// Name of a set of options in \[credentials\] of the server's configuration.
+    /// Name of a table in \[credentials\] of the server's settings. Its options, such as secrets,
+    /// are used in addition.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credentials: Option<String>,
     /// Access of clients to the files of tables.
@@ -60,16 +61,17 @@ pub struct FileAccessRequest {
     /// Access-delegation modes, the preferred one first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delegation: Option<Vec<DelegationMode>>,
-    /// Role to assume for a table, for S3 only. `MinIO` needs none.
+    /// Role that the server assumes to get credentials for a table. Only for S3; `MinIO` needs
+    /// none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role_arn: Option<String>,
     /// External ID that the role's trust policy requires.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub external_id: Option<String>,
-    /// URL of the STS service, such as the URL of `MinIO`; by default that of AWS.
+    /// URL of the STS service, such as the URL of `MinIO`. Defaults to the STS of AWS.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sts_endpoint: Option<String>,
-    /// Lifetime of credentials in seconds; 3600 without it.
+    /// Lifetime of credentials in seconds. Defaults to 3600.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 900, maximum = 43200)]
     pub credentials_seconds: Option<u32>,
@@ -79,15 +81,15 @@ pub struct FileAccessRequest {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct CreateWarehouseRequest {
-    /// Letters, digits, '-', '_' and '.'.
+    /// Name of the warehouse. It consists of letters, digits, '-', '_' and '.'.
     #[schema(min_length = 1, max_length = 128)]
     pub name: String,
     /// Storage of the warehouse.
     pub storage: StorageRequest,
-    /// Defaults for clients in the response of GET /v1/config.
+    /// Properties that GET /v1/config returns to clients as defaults.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_defaults: Option<BTreeMap<String, String>>,
-    /// Overrides for clients in the response of GET /v1/config.
+    /// Properties that GET /v1/config returns to clients as overrides.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_overrides: Option<BTreeMap<String, String>>,
 }
@@ -98,10 +100,10 @@ pub struct CreateWarehouseRequest {
 pub struct UpdateWarehouseRequest {
     /// Storage of the warehouse.
     pub storage: StorageRequest,
-    /// Defaults for clients in the response of GET /v1/config.
+    /// Properties that GET /v1/config returns to clients as defaults.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_defaults: Option<BTreeMap<String, String>>,
-    /// Overrides for clients in the response of GET /v1/config.
+    /// Properties that GET /v1/config returns to clients as overrides.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_overrides: Option<BTreeMap<String, String>>,
     /// Expected version. The request fails with 409 if the warehouse has another version.
@@ -119,7 +121,8 @@ pub struct WarehouseStorage {
     pub allowed_locations: Vec<String>,
     /// Options of the object store, without those that could be secrets.
     pub options: BTreeMap<String, String>,
-    /// Name of a set of options in \[credentials\] of the server's configuration.
+    /// Name of a table in \[credentials\] of the server's settings. Its options, such as secrets,
+    /// are used in addition.
     #[schema(required)]
     pub credentials: Option<String>,
     /// Access of clients to the files of tables.
@@ -130,16 +133,17 @@ pub struct WarehouseStorage {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct FileAccess {
-    /// Access-delegation modes, the preferred one first; empty if clients have credentials of their
-    /// own.
+    /// Access-delegation modes, the preferred one first; empty if clients have their own
+    /// credentials.
     pub delegation: Vec<DelegationMode>,
-    /// Role to assume for a table, for S3 only. `MinIO` needs none.
+    /// Role that the server assumes to get credentials for a table. Only for S3; `MinIO` needs
+    /// none.
     #[schema(required)]
     pub role_arn: Option<String>,
     /// External ID that the role's trust policy requires.
     #[schema(required)]
     pub external_id: Option<String>,
-    /// URL of the STS service, such as the URL of `MinIO`; by default that of AWS.
+    /// URL of the STS service, such as the URL of `MinIO`. Defaults to the STS of AWS.
     #[schema(required)]
     pub sts_endpoint: Option<String>,
     /// Lifetime of credentials in seconds.
@@ -194,7 +198,7 @@ string_enum! {
     }
 }
 
-/// A warehouse. Members after created-at-ms are present only for callers that may manage the
+/// A warehouse. Members after `created-at-ms` are present only for callers that may manage the
 /// warehouse.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -210,9 +214,9 @@ pub struct Warehouse {
     pub default: bool,
     /// Status of the warehouse. Requests to an unavailable warehouse get 503.
     pub status: WarehouseStatus,
-    /// Defaults for clients.
+    /// Properties that clients get as defaults.
     pub client_defaults: BTreeMap<String, String>,
-    /// Overrides for clients.
+    /// Properties that clients get as overrides.
     pub client_overrides: BTreeMap<String, String>,
     /// Time of creation, in milliseconds since the Unix epoch.
     pub created_at_ms: i64,
@@ -246,7 +250,7 @@ pub struct WarehouseDetails {
     /// Id of the principal that made the last change.
     #[schema(required)]
     pub changed_by: Option<String>,
-    /// Name of the principal in changed-by if it is an API key; otherwise null.
+    /// Name of the principal in `changed-by` if it is an API key; otherwise null.
     #[schema(required)]
     pub changed_by_name: Option<String>,
 }
@@ -255,7 +259,7 @@ pub struct WarehouseDetails {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct WarehouseList {
-    /// The warehouses, by name.
+    /// The warehouses, ordered by name.
     pub warehouses: Vec<Warehouse>,
     /// Token of the next page; null on the last page.
     #[schema(required)]

@@ -10,18 +10,18 @@ use uuid::Uuid;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct WatchEvent {
-    /// Type of the event, such as `table.committed`. `resync`: what the caller may see has changed,
-    /// so that the client lists its resources again.
+    /// Type of the event, such as `table.committed`. `resync` means that the resources that the
+    /// caller may see may have changed: the client must list them again.
     #[serde(rename = "type")]
     pub event_type: String,
-    /// Position after the event, from which a watch resumes. Absent if more events of the same
-    /// transaction follow.
+    /// Position after the event, at which a later watch can begin. Absent if more events of the
+    /// same transaction follow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub position: Option<String>,
     /// Time of the change, in milliseconds since the Unix epoch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at_ms: Option<i64>,
-    /// Name of the transaction, as in the history.
+    /// Kind of the change, such as `commit_table`, as in the history.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub action: Option<String>,
     /// Warehouse of the resource.
@@ -60,7 +60,7 @@ pub struct WatchEvent {
 pub struct WatchedResource {
     /// Kind: `warehouse`, `namespace`, `table` or `view`. `other` for anything else.
     pub kind: String,
-    /// Id in the catalog, which a rename keeps.
+    /// Id in the catalog. A rename does not change it.
     pub id: Uuid,
     /// The `table-uuid` or `view-uuid`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -99,6 +99,6 @@ pub struct WatchResponse {
     pub events: Vec<WatchEvent>,
     /// Value of `after` for the next request.
     pub next: String,
-    /// Whether these are all events up to the present.
+    /// True if no further events existed when the server responded.
     pub caught_up: bool,
 }

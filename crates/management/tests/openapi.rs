@@ -1,4 +1,5 @@
-//! The OpenAPI document: operations from `docs/openapi/operations.json`, schemas from the types.
+//! The OpenAPI document. Its operations come from `docs/openapi/operations.json`, and its schemas
+//! from the types.
 
 use std::fs;
 use std::path::{Path, PathBuf};

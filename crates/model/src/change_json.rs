@@ -1,5 +1,6 @@
-//! Writes requirements and updates as JSON, as the REST specification defines them. For a request
-//! that did not arrive over HTTP, the fingerprint is computed from this JSON.
+//! Writes requirements and updates as JSON, as the REST specification defines them. If a request
+//! did not arrive over HTTP, the fingerprint that belongs to its idempotency key is computed from
+//! this JSON.
 
 use serde::ser::{Error, Serialize, SerializeMap, Serializer};
 use serde_json::value::RawValue;

@@ -23,12 +23,12 @@ pub trait Item: Clone {
     /// Writes the item's JSON.
     fn write(&self, out: &mut Vec<u8>);
 
-    /// Returns the same item. It may keep `json`, a slice of its chunk's JSON, instead of a copy of
-    /// its own.
+    /// Returns the same item. The returned item may store `json`, which is a slice of its chunk's
+    /// JSON, instead of its own copy.
     fn with_json(&self, json: Bytes) -> Self;
 }
 
-/// A list of `T` in chunks of at most `N`.
+/// A list of `T` in chunks of at most `N` items.
 #[derive(Clone)]
 pub struct ChunkedList<T, const N: usize> {
     sealed: Vec<Arc<SealedChunk<T>>>,
@@ -213,7 +213,7 @@ impl<T: Item> Part<T> {
     }
 }
 
-/// Consecutive items that are merged into chunks again.
+/// Consecutive items, which are merged into chunks.
 struct Parts<T, const N: usize>(Vec<Part<T>>);
 
 impl<T: Item, const N: usize> Parts<T, N> {

@@ -2,13 +2,13 @@
 //! [`Refusal`].
 //!
 //! The function is pure: time and ids are arguments, and nothing is read or written. Every update,
-//! including its error messages, behaves as in the reference's `TableMetadata.Builder` (release
-//! 1.11). Comments mark the deliberate differences.
+//! including its error messages, behaves as in `TableMetadata.Builder` of the reference
+//! implementation (Iceberg's Java library, release 1.11). Comments mark the deliberate differences.
 //!
 //! A commit has these steps: check the requirements, copy the base (a cheap copy that shares all
 //! large parts), apply the updates in order, and finish. The last step cuts the snapshot log,
 //! appends the location of the base's document to the metadata log, and sets the time. The cost of
-//! a commit depends on its updates, plus one pointer per chunk of snapshots.
+//! a commit is that of its updates, plus the copy of one pointer per chunk of snapshots.
 
 mod finish;
 mod layout;
@@ -31,7 +31,7 @@ use super::table::{
 use super::update::TableUpdate;
 use snapshot_sets::{Removals, SnapshotIds};
 
-/// The current state of the table.
+/// The state of the table to which a commit is applied.
 #[derive(Debug, Clone, Copy)]
 pub struct CommitBase<'a> {
     /// The current metadata.
@@ -62,13 +62,13 @@ pub struct AppliedCommit {
     pub changed: bool,
 }
 
-/// Applies a commit to a table. Without a base, creates the table, as at the end of a create
-/// transaction. This function only requires that `assert-create` holds. The caller decides whether
-/// a missing table may be created.
+/// Applies a commit to a table. Without a base, creates the table, like the commit at the end of a
+/// create transaction. This function only checks `assert-create`. The caller decides whether a
+/// missing table may be created.
 ///
-/// A commit whose snapshots the table already contains has no effect if the table also contains the
-/// result of its other updates: its client sends it again because it received no response. (The
-/// reference refuses such a commit.)
+/// A client that received no response sends the same commit again. If the table already contains
+/// the snapshots of the commit and the result of its other updates, the commit is accepted without
+/// effect. (The reference implementation refuses such a commit.)
 pub fn apply(
     base: Option<CommitBase<'_>>,
     requirements: &[TableRequirement],
@@ -103,7 +103,7 @@ struct Builder<'a> {
     base: Option<CommitBase<'a>>,
     metadata: TableMetadata,
     ctx: &'a CommitContext,
-    /// The new `last_updated_ms`: the current time, but never a time before that of the base.
+    /// The new `last_updated_ms`: the current time, or the time of the base if that is later.
     updated_ms: i64,
     changed: bool,
     /// Whether the client assigned the UUID of a new table.
@@ -116,8 +116,8 @@ struct Builder<'a> {
     snapshot_ids: SnapshotIds,
     /// Snapshots that this commit added.
     added: HashSet<i64>,
-    /// Snapshots that this commit added and made current, even if another one is current at the
-    /// end.
+    /// Snapshots that this commit added and made current, even if another snapshot is current at
+    /// the end of the commit.
     added_to_main: HashSet<i64>,
     removals: Removals,
     removed_snapshots: bool,
@@ -219,8 +219,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Sets the UUID of a new table. An existing table keeps its own. (The reference's builder lets
-    /// any commit reassign it.)
+    /// Sets the UUID of a new table. An existing table keeps its UUID. (The builder of the
+    /// reference implementation lets any commit change it.)
     fn assign_uuid(&mut self, uuid: Uuid) -> Result<(), Refusal> {
         if uuid.is_nil() {
             return Err(Refusal::invalid("Cannot set uuid to null"));
@@ -281,7 +281,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Converts `version`. Errors if it is not supported.
+/// Converts a version number. Errors if the version is not supported.
 pub(super) fn supported_format_version(version: i32) -> Result<u8, Refusal> {
     match u8::try_from(version) {
         Ok(number) if (1..=FORMAT_VERSION_MAX).contains(&number) => Ok(number),

@@ -28,8 +28,8 @@ const RESERVED_PROPERTIES: [&str; 9] = [
     "default-sort-order",
 ];
 
-/// Property that a new table gets if the client does not set it. Without the property, readers
-/// assume gzip.
+/// Property that a new table gets if the client does not set it. Without the property, writers use
+/// gzip.
 const PARQUET_COMPRESSION_PROPERTY: (&str, &str) = ("write.parquet.compression-codec", "zstd");
 
 /// Properties whose values must be nonnegative integers.
@@ -54,9 +54,9 @@ pub struct NewTable {
     /// The columns. The table assigns new ids to them, and adapts the spec, order and identifier
     /// fields.
     pub schema: Schema,
-    /// The partitioning. `None`: the table is not partitioned.
+    /// The partitioning. `None` if the table is not partitioned.
     pub partition_spec: Option<UnboundPartitionSpec>,
-    /// The sort order. `None`: the table is not sorted.
+    /// The sort order. `None` if the table is not sorted.
     pub sort_order: Option<UnboundSortOrder>,
     /// The properties. `format-version` selects the format version.
     pub properties: BTreeMap<String, String>,
@@ -158,8 +158,8 @@ fn check_encryption_properties(
     Err(Refusal::invalid(format!("Invalid properties for v{format_version}: [{}]", set.join(", "))))
 }
 
-/// Checks that metrics properties name existing columns. As in the reference, this applies only to
-/// new tables, so that existing tables with such a property stay usable.
+/// Checks that metrics properties name existing columns. As in the reference implementation, this
+/// applies only to new tables, so that existing tables with an invalid property stay usable.
 fn check_metrics_columns(
     properties: &BTreeMap<String, String>,
     schema: &Schema,

@@ -1,5 +1,5 @@
-//! The encrypted keys of a table (v3). They are stored as the client's JSON, of which only the id
-//! is parsed.
+//! The encrypted keys of a table (v3). Each key is stored as the JSON that the client sent. Only
+//! the id is also stored in parsed form.
 
 use base64::Engine;
 use base64::alphabet;
@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use super::members::{Members, RawMembers, compact};
 use super::refusal::Refusal;
 
-/// Base64 with optional padding, as in the reference.
+/// Base64 with optional padding, as in the reference implementation.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),

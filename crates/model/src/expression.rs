@@ -33,7 +33,7 @@ pub enum Expression {
     Test(Test, String),
     /// Rows whose column has this relation to a literal.
     Compare(Comparison, String, Value),
-    /// Rows whose column is one of some literals, or not one of them.
+    /// Rows whose column is in a set of literals, or is not in it.
     Among(Membership, String, Vec<Value>),
 }
 

@@ -2,12 +2,14 @@
 //! them.
 //!
 //! This crate does no I/O, does not wait and does not log. The current time and random ids are
-//! arguments. It validates all outside input and never panics on it. A request that can never
-//! succeed is [`refusal::Refusal::Invalid`], and a request that was valid for another state is
-//! `Conflict`.
+//! arguments. It validates all outside input and never panics on it. The error for a request that
+//! can never succeed is [`refusal::Refusal::Invalid`]. The error for a request that was valid for
+//! another state of the table is `Conflict`.
 //!
-//! Modules, in reading order: the names and ids of the catalog, the parts of a document, the
-//! documents, the client's requests, and their results.
+//! Comments call the Java library of Apache Iceberg the *reference implementation*.
+//!
+//! The modules are listed in reading order: the names and ids of the catalog, the parts of a
+//! document, the documents, the client's requests, and their results.
 
 #![forbid(unsafe_code)]
 

@@ -33,11 +33,11 @@ pub struct ManifestFile {
     pub existing_rows_count: Option<i64>,
     /// Number of rows in the deleted files.
     pub deleted_rows_count: Option<i64>,
-    /// Values of each partition field.
+    /// Summary of the values of each partition field.
     pub partitions: Option<Vec<FieldSummary>>,
     /// Metadata of the key that encrypts the manifest.
     pub key_metadata: Option<Bytes>,
-    /// First row id of the manifest's files without one (v3).
+    /// Row id of the first row in those files of the manifest that have no row ids yet (v3).
     pub first_row_id: Option<i64>,
 }
 
@@ -56,14 +56,14 @@ pub struct FieldSummary {
 }
 
 impl ManifestFile {
-    /// Whether it has all counts, which format version 1 does not require.
+    /// Whether the entry has all counts, which format version 1 does not require.
     pub fn has_counts(&self) -> bool {
         let files = [self.added_files_count, self.existing_files_count, self.deleted_files_count];
         let rows = [self.added_rows_count, self.existing_rows_count, self.deleted_rows_count];
         files.iter().all(Option::is_some) && rows.iter().all(Option::is_some)
     }
 
-    /// Whether it lists data files.
+    /// Whether the manifest lists data files.
     pub fn is_data(&self) -> bool {
         self.content == 0
     }

@@ -1,13 +1,13 @@
 //! Reads the members of a JSON object by name.
 //!
-//! Every method returns a refusal that names the member, with the message of the reference
-//! implementation ("Cannot parse missing int: schema-id"), because clients may compare it. Two
-//! types implement the methods: a parsed `Map` for small and deep objects, and `RawMembers` for
-//! objects with large members (snapshots) that stay unparsed.
+//! If a member is missing or invalid, every method errors with a refusal that names the member. Its
+//! message is that of the reference implementation ("Cannot parse missing int: schema-id"), because
+//! clients may compare it. Two types implement the methods: a parsed `Map` for small and deep
+//! objects, and `RawMembers` for objects with large members (snapshots) that stay unparsed.
 //!
-//! Limited depth: a member becomes a `Value` only through `serde_json`'s parser. Its recursion
-//! limit of 128 also limits every recursive function in this crate. Therefore never parse nested
-//! `RawValue`s recursively.
+//! Every `Value` was created by `serde_json`'s parser, whose recursion limit is 128. This also
+//! limits the depth of every recursive function in this crate. Therefore, code must not parse
+//! nested `RawValue`s recursively.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 
 use super::refusal::Refusal;
 
-/// Maximum number of characters of a client's value that are repeated in a refusal.
+/// Maximum number of characters of a client's value that a refusal repeats.
 const BRIEF_CHARS_MAX: usize = 200;
 
 /// Maximum nesting of objects and arrays in JSON that is stored as it is. Known members need 4.
@@ -146,7 +146,7 @@ impl Members for Map<String, Value> {
 pub(super) struct RawMembers<'a>(BTreeMap<String, &'a RawValue>);
 
 impl<'a> RawMembers<'a> {
-    /// Splits the object `json`. `what` names it in the refusal.
+    /// Splits the object `json`. The refusal calls the object `what`.
     pub(super) fn parse(what: &str, json: &'a str) -> Result<Self, Refusal> {
         match serde_json::from_str(json) {
             Ok(members) => Ok(Self(members)),
@@ -200,7 +200,7 @@ pub(super) fn parse_value(name: &str, raw: &RawValue) -> Result<Value, Refusal> 
         .map_err(|error| Refusal::invalid(format!("Cannot parse {name}: {error}")))
 }
 
-/// Returns `value` as an object. `what` names it in the refusal.
+/// Returns `value` as an object. The refusal calls the value `what`.
 pub(super) fn object<'a>(what: &str, value: &'a Value) -> Result<&'a Map<String, Value>, Refusal> {
     value.as_object().ok_or_else(|| {
         Refusal::invalid(format!("Cannot parse {what} from a non-object: {}", brief(value)))
@@ -233,9 +233,10 @@ fn wrong_type(problem: &str, name: &str, value: &Value) -> Refusal {
 /// Returns the JSON of an object without white space between its tokens, and without members that
 /// are `null`. The result is written verbatim into every later document.
 ///
-/// Members that are `null` are removed because the reference's parsers refuse some of them
-/// (`parent-snapshot-id`): what one client writes must not make the table unreadable for another
-/// client. For the same reason, deeper nesting than readers accept is an error.
+/// Members that are `null` are removed because the parsers of the reference implementation refuse
+/// some of them, such as `parent-snapshot-id`. JSON that one client writes must not make the table
+/// unreadable for another client. For the same reason, nesting that is deeper than readers accept
+/// is an error.
 pub(super) fn compact<'a>(what: &str, raw: &'a RawValue) -> Result<Cow<'a, RawValue>, Refusal> {
     let text = raw.get();
     let shape = Shape::of(text);

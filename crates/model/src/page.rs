@@ -27,7 +27,7 @@ pub struct PageRequest {
     pub listing: Listing,
     /// The last name that was returned on the previous page.
     pub after: Option<String>,
-    /// The maximum number of names. `None`: all names, as the specification requires if a client
+    /// The maximum number of names. `None` for all names, as the specification requires if a client
     /// sends no `pageToken`.
     pub limit: Option<usize>,
 }
@@ -140,7 +140,7 @@ pub fn decode_token(token: &str, listing: Listing) -> Result<Option<String>, Ref
     }
     let broken = || {
         Refusal::invalid(
-            "Invalid page token: it is not one of this listing. Begin the listing again with an empty one",
+            "Invalid page token: it does not belong to this listing. Restart with an empty token",
         )
     };
     let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| broken())?;

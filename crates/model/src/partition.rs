@@ -79,8 +79,8 @@ impl UnboundPartitionSpec {
         Ok(Self { spec_id: Some(spec_id), fields: parse_fields(json)? })
     }
 
-    /// Builds a spec with id `spec_id`. Calls `next_field_id` with the field and its position for
-    /// every missing field id.
+    /// Builds a spec with id `spec_id`. For every field without an id, calls `next_field_id` with
+    /// the field and its position.
     pub(super) fn with_ids(
         self,
         spec_id: i32,

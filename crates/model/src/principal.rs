@@ -31,7 +31,7 @@ pub struct Identity {
     pub roles: BTreeSet<String>,
     /// The method of authentication.
     pub method: Method,
-    /// Names of the warehouses to which the credential is limited. `None`: it is valid for all
+    /// Names of the warehouses to which the credential is limited. `None` if it is valid for all
     /// warehouses.
     pub warehouses: Option<BTreeSet<String>>,
 }
@@ -58,11 +58,11 @@ pub enum Method {
     Embedded,
 }
 
-/// Prefix of the ids that programs which embed the catalog get by default. No issuer may have this
-/// name, so no token can contain such an id.
+/// Prefix of the default ids of programs that embed the catalog. No issuer may have this name, so
+/// no token can result in such an id.
 pub const EMBEDDED_ID_PREFIX: &str = "embedded";
 
-/// Id of the user in a query to the policies that specifies only roles or groups.
+/// Id of the user for whom policies are evaluated if an operator asks only about roles or groups.
 pub const ANY_USER_ID: &str = "anyone";
 
 /// Approximate memory overhead of the name of a group, role or warehouse, in bytes.
@@ -98,8 +98,8 @@ impl Identity {
 }
 
 impl Hash for Identity {
-    /// Hashes only the id, which is practically unique. The identity is part of the cache key of
-    /// every policy decision.
+    /// Hashes only the id, which is practically unique. This must be fast, because the identity is
+    /// part of the cache key of every policy decision.
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.id.hash(state);
     }

@@ -6,11 +6,11 @@
 //! Resolving them against the table's schema results in [`ReadRestrictions`], in which columns have
 //! field ids. The client applies these.
 //!
-//! **Combination.** A reader sees each row in at most the detail that at least one of the
-//! permissions alone would show. So the filters are combined by *or*. A column is masked in all
-//! rows if any permission that contributes rows masks it, and the strictest mask applies. A
-//! permission that shows nothing beyond another permission is ignored. So a principal that may read
-//! everything is not restricted by its other permissions. The reasons are in
+//! **Combination.** The result shows no more of a row than at least one of the permissions alone
+//! would show. So the filters are combined by *or*. A column is masked in all rows if any
+//! permission that contributes rows masks it, and the strictest mask applies. A permission that
+//! shows nothing beyond another permission is ignored. So a principal that may read everything is
+//! not restricted by its other permissions. The reasons are in
 //! `docs/adr/0014-read-restrictions.md`.
 
 mod columns;
@@ -32,14 +32,14 @@ pub use columns::parse_masks;
 pub struct ReadRule {
     /// The id of the permission's policy.
     pub policy: String,
-    /// Filter for the rows that may be read. `None`: all rows.
+    /// Filter for the rows that may be read. `None` if all rows may be read.
     pub filter: Option<Expression>,
     /// Masks by column name. Columns without a mask are shown unchanged.
     pub masks: BTreeMap<String, Mask>,
 }
 
-/// The rules of all permissions of a principal to read a table. Used only if each of them has a
-/// rule.
+/// The rules of all permissions of a principal to read a table. They are used only if each of these
+/// permissions has a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadRules {
     rules: Vec<Arc<ReadRule>>,
@@ -53,7 +53,8 @@ pub struct RulesKey([u8; 16]);
 /// The restrictions that a client must apply when it reads a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadRestrictions {
-    /// Filter for the rows that may be read, with columns by field id. `None`: all rows.
+    /// Filter for the rows that may be read, with columns by field id. `None` if all rows may be
+    /// read.
     pub filter: Option<Value>,
     /// Masks by field id. Fields without a mask are shown unchanged.
     pub masks: BTreeMap<i32, Mask>,
@@ -227,8 +228,8 @@ fn without_nested_masks(
     masks.into_iter().filter(|(id, _)| !inside(*id)).collect()
 }
 
-/// Combines filters by *or*. `None`: all rows. Builds a balanced tree, because clients parse the
-/// result recursively, and should not need deep recursion.
+/// Combines filters by *or*. `None` if the result selects all rows. Builds a balanced tree, because
+/// clients parse the result recursively, and should not need deep recursion.
 fn any_of(filters: &[Value]) -> Option<Value> {
     match filters {
         [] => Some(json!(false)),

@@ -1,10 +1,11 @@
-//! Rebase of appends: a commit that only adds data files, made for an earlier state of its table,
-//! is applied to the current state.
+//! Rebase of appends. A commit that only adds data files, and was made for an earlier state of its
+//! table, is applied to the current state.
 //!
 //! "Append operations have no requirements and can always be applied. [...] To change a sequence
 //! number for a retry, only the manifest list must be rewritten" (table specification, "Commit
 //! Conflict Resolution and Retry"). The new snapshot keeps its id and its manifests. Its parent,
-//! sequence number, time, manifest list, row ids and totals are those of a client's retry.
+//! sequence number, time, manifest list, row ids and totals become those that a client's retry
+//! would have.
 //!
 //! The functions are pure. The caller reads and writes the manifest lists.
 
@@ -29,10 +30,11 @@ use super::snapshot::{MAIN_BRANCH, Snapshot, SnapshotRef, SnapshotRefKind};
 use super::table::{FORMAT_VERSION_ROW_LINEAGE, TableMetadata};
 use super::update::TableUpdate;
 
-/// Key of a snapshot's summary: `true` if the append does not depend on what the table contains.
+/// Key in the summary of a snapshot. Its value is `true` if the append does not depend on the
+/// content of the table.
 pub const BLIND_APPEND: &str = "slateberg.blind-append";
-/// Keys of appends that depend on other snapshots: cherry-picks, published WAP snapshots, and
-/// replaced partitions.
+/// Keys in the summaries of appends that depend on other snapshots: cherry-picks, published WAP
+/// snapshots, and replaced partitions.
 const DEPENDENT_KEYS: [&str; 4] =
     ["source-snapshot-id", "published-wap-id", "wap.id", "replace-partitions"];
 
@@ -43,7 +45,7 @@ pub struct Append {
     manifest_list: String,
     branch: String,
     reference: SnapshotRef,
-    /// The snapshot of the branch that the client had loaded. `None`: the branch did not exist.
+    /// The snapshot of the branch that the client had loaded. `None` if the branch did not exist.
     base: Option<i64>,
     summary: Summary,
 }
@@ -57,16 +59,16 @@ pub struct RebasedAppend {
     pub requirements: Vec<TableRequirement>,
     /// The new snapshot.
     pub snapshot: Arc<Snapshot>,
-    /// Its own manifests, with their new sequence numbers and row ids.
+    /// The manifests that the append adds, with their new sequence numbers and row ids.
     pub own: Vec<ManifestFile>,
 }
 
-/// The place of a rebased snapshot.
+/// The new manifest list and time of a rebased snapshot.
 #[derive(Debug, Clone, Copy)]
 pub struct NewList<'a> {
-    /// Location of its manifest list.
+    /// Location of the manifest list.
     pub location: &'a str,
-    /// Number of manifests of the branch before it.
+    /// Number of manifests in the list that were in the branch before.
     pub kept: usize,
     /// Current time, in milliseconds since 1970.
     pub now_ms: i64,
@@ -190,7 +192,7 @@ impl Append {
         if next == self.base {
             return Ok(since);
         }
-        // A parent is added before its children, so one pass finds the whole line.
+        // A parent is added before its children, so one pass finds all ancestors.
         for snapshot in table.snapshots.iter().rev() {
             if Some(snapshot.snapshot_id) == next {
                 since.push(snapshot);
@@ -206,7 +208,7 @@ impl Append {
     /// Returns the manifests that the append adds, from the manifest list of its client.
     ///
     /// # Errors
-    /// Returns the reason if they are not those of an append.
+    /// Returns the reason if the manifests are not those of an append.
     pub fn own_manifests(
         &self,
         list: impl IntoIterator<Item = ManifestFile>,
@@ -301,7 +303,8 @@ impl Append {
             return Err(NotRebased::Manifests);
         };
         let end = before.checked_add(added).ok_or(NotRebased::Manifests)?;
-        // Otherwise another snapshot could get some of these row ids, too.
+        // If a manifest had row ids outside the range of the snapshot, another snapshot could get
+        // the same row ids.
         let is_inside = |it: &ManifestFile| {
             let first = it.first_row_id.filter(|first| *first >= before)?;
             Some(first.checked_add(it.added_rows_count?)? <= end)
@@ -319,7 +322,7 @@ impl Append {
         row_ids: Option<RowIds>,
     ) -> Result<ManifestFile, NotRebased> {
         let before = self.snapshot.sequence_number;
-        // A smaller number is that of files which the client added with an explicit number.
+        // A smaller number belongs to files that the client added with an explicit sequence number.
         let moved = |number: i64| if number == before { sequence_number } else { number };
         let first_row_id = match (manifest.first_row_id, row_ids) {
             (Some(id), Some(ids)) => {
@@ -337,7 +340,7 @@ impl Append {
     }
 }
 
-/// Row ids of an append: the first one that its client assumed, and the first one that it gets.
+/// The first row id of an append: the one that its client assumed, and the one that it gets.
 #[derive(Clone, Copy)]
 struct RowIds {
     before: i64,

@@ -1,6 +1,7 @@
 //! Requirements: conditions of a commit on the state of the table.
 //!
-//! The messages are those of the reference, because clients and its compatibility kit compare them.
+//! The messages are those of the reference implementation, because clients and its compatibility
+//! kit compare them.
 
 use serde_json::value::RawValue;
 use uuid::Uuid;
@@ -24,7 +25,7 @@ pub enum TableRequirement {
     RefSnapshotIdMatch {
         /// The name of the branch or tag.
         r#ref: String,
-        /// The snapshot to which the branch or tag must point. `None`: the branch or tag must not
+        /// The snapshot to which the branch or tag must point. `None` if the branch or tag must not
         /// exist.
         snapshot_id: Option<i64>,
     },
@@ -97,7 +98,7 @@ pub fn parse_requirement(raw: &RawValue) -> Result<TableRequirement, Refusal> {
     })
 }
 
-/// Checks all requirements against the table. `None`: the table does not exist.
+/// Checks all requirements against the table. `metadata` is `None` if the table does not exist.
 ///
 /// `assert-create` cannot be combined with other requirements: the combination is invalid, whether
 /// or not the table exists.

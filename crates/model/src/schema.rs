@@ -22,7 +22,7 @@ const SCHEMA_NAME_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Maximum number of problems of one schema that a refusal lists.
 const PROBLEMS_MAX: usize = 20;
 
-/// The format version from which a column may have an initial default.
+/// The first format version in which a column may have an initial default.
 const DEFAULT_VALUES_MIN_FORMAT_VERSION: u8 = 3;
 
 /// The columns of a table ("Schemas" in the table specification).
@@ -122,8 +122,8 @@ impl Schema {
     }
 
     /// Returns the same columns with the ids 1, 2, 3, ..., and the map from old to new ids. The
-    /// order is that of the reference: all fields of a struct come before the fields nested in
-    /// them.
+    /// order is that of the reference implementation: all fields of a struct come before the fields
+    /// nested in them.
     pub(super) fn with_fresh_ids(
         &self,
         schema_id: i32,
@@ -139,7 +139,7 @@ impl Schema {
     }
 }
 
-/// Assigns field ids in the order of the reference's `AssignFreshIds`.
+/// Assigns field ids in the order of `AssignFreshIds` in the reference implementation.
 #[derive(Default)]
 struct FreshIds {
     last: i32,
@@ -148,7 +148,7 @@ struct FreshIds {
 
 impl FreshIds {
     fn next(&mut self, old: i32) -> i32 {
-        // A request is too short for a schema with i32::MAX fields.
+        // No request is long enough for a schema with i32::MAX fields.
         self.last = self.last.saturating_add(1);
         self.new_by_old.insert(old, self.last);
         self.last

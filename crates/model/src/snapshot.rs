@@ -118,7 +118,7 @@ impl Snapshot {
         self.members().ok()?.opt_string("manifest-list").ok()?
     }
 
-    /// Returns the id of the key that encrypts the manifest list. `None`: it is not encrypted.
+    /// Returns the id of the key that encrypts the manifest list. `None` if it is not encrypted.
     pub fn key_id(&self) -> Option<String> {
         self.members().ok()?.opt_string("key-id").ok()?
     }
@@ -254,9 +254,9 @@ pub struct SnapshotRef {
     pub kind: SnapshotRefKind,
     /// The minimum number of a branch's snapshots that expiry retains.
     pub min_snapshots_to_keep: Option<i32>,
-    /// The age, in milliseconds, from which expiry removes a branch's snapshots.
+    /// The age, in milliseconds, at which expiry removes a branch's snapshots.
     pub max_snapshot_age_ms: Option<i64>,
-    /// The age, in milliseconds, from which expiry removes the reference.
+    /// The age, in milliseconds, at which expiry removes the reference.
     pub max_ref_age_ms: Option<i64>,
 }
 

@@ -1,13 +1,13 @@
 //! The metadata of a table: everything that a client needs to read the table, and that commits
 //! change.
 //!
-//! Terms of the table specification: a *snapshot* is a state of the table, a *ref* (branch or tag)
-//! points to a snapshot, *main* is the branch whose snapshot is current, the *snapshot log* records
-//! which snapshot was current at what time, and the *metadata log* lists the earlier documents.
+//! Terms of the table specification: a *snapshot* is a state of the table. A *ref* (branch or tag)
+//! points to a snapshot. *main* is the branch whose snapshot is current. The *snapshot log* records
+//! which snapshot was current at what time. The *metadata log* lists the earlier documents.
 //!
 //! A `TableMetadata` is always valid (`parse`, `create::new_table` and `commit::apply` ensure it).
-//! A clone is cheap: large or numerous parts are behind an `Arc` and shared between versions. The
-//! snapshots and the snapshot log share their JSON, chunk by chunk.
+//! A clone is cheap: large or numerous parts are stored in an `Arc` and shared between versions.
+//! The snapshots and the snapshot log share their JSON, chunk by chunk.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(crate) const FORMAT_VERSION_MAX: u8 = 3;
 /// The default format version.
 pub(crate) const FORMAT_VERSION_DEFAULT: u8 = 2;
 
-/// The format version from which rows have ids.
+/// The first format version in which rows have ids.
 pub(super) const FORMAT_VERSION_ROW_LINEAGE: u8 = 3;
 
 /// The assumed maximum difference between the clocks of different machines, in milliseconds. Log
@@ -57,13 +57,13 @@ pub struct TableMetadata {
     pub current_schema_id: i32,
     /// The schemas, in the order in which they were added.
     pub schemas: Vec<Arc<Schema>>,
-    /// The id of the spec with which writers write, one of `partition_specs`.
+    /// The id of the spec that writers use, one of `partition_specs`.
     pub default_spec_id: i32,
     /// The partition specs, in the order in which they were added.
     pub partition_specs: Vec<Arc<PartitionSpec>>,
     /// The greatest partition field id ever assigned; 999 if there never was one.
     pub last_partition_id: i32,
-    /// The id of the sort order with which writers write, one of `sort_orders`.
+    /// The id of the sort order that writers use, one of `sort_orders`.
     pub default_sort_order_id: i32,
     /// The sort orders, in the order in which they were added.
     pub sort_orders: Vec<Arc<SortOrder>>,
@@ -145,7 +145,7 @@ impl TableMetadata {
         self.snapshots.find(snapshot_id)
     }
 
-    /// Returns this document with only the snapshots to which a branch or tag points. For clients
+    /// Returns this document with only the snapshots to which a branch or tag points, for clients
     /// that load the other snapshots on demand. Everything else stays complete, including the
     /// snapshot log.
     pub fn with_referenced_snapshots_only(&self) -> Self {
@@ -155,8 +155,8 @@ impl TableMetadata {
         metadata
     }
 
-    /// Refuses an inconsistent document: one that the reference's constructor refuses, or that
-    /// contains ids of things that do not exist.
+    /// Refuses an inconsistent document: one that the constructor of the reference implementation
+    /// refuses, or that refers to ids that do not exist.
     pub(super) fn check(&self) -> Result<(), Refusal> {
         if self.format_version == 1 && self.last_sequence_number != 0 {
             let number = self.last_sequence_number;
@@ -212,7 +212,7 @@ impl TableMetadata {
     }
 
     /// Refuses logs whose entries are out of order or newer than the document. Checks only the
-    /// entries from these indexes on, because earlier entries have been checked before.
+    /// entries at and after these indexes, because the earlier entries were checked before.
     pub(super) fn check_logs_from(
         &self,
         snapshot_log_at: usize,
@@ -246,12 +246,12 @@ impl TableMetadata {
     }
 }
 
-/// Whether `later` is not before `earlier`, except for [`CLOCK_SKEW_MS_MAX`].
+/// Whether `later` is after `earlier`, or before it by at most [`CLOCK_SKEW_MS_MAX`].
 pub(super) fn in_order(earlier: i64, later: i64) -> bool {
     later.saturating_sub(earlier) >= -CLOCK_SKEW_MS_MAX
 }
 
-/// Whether times, listed from the newest, are in order.
+/// Whether times, of which the newest is first, are in order.
 fn is_sorted_from_the_end(times: impl Iterator<Item = i64> + Clone) -> bool {
     times.clone().zip(times.skip(1)).all(|(later, earlier)| in_order(earlier, later))
 }

@@ -1,10 +1,10 @@
-//! Reads and writes table metadata as JSON, like the reference's `TableMetadataParser`, for format
-//! versions 1 to 3.
+//! Reads and writes table metadata as JSON, like `TableMetadataParser` of the reference
+//! implementation, for format versions 1 to 3.
 //!
 //! Documents of all writers can be read, including old documents of version 1 with a single
-//! `schema` and `partition-spec`. [`mod@write`] writes the members in the reference's order, with
-//! unknown members at the end. If a document was read by `from_segmented_json`, writing it yields
-//! the same bytes and chunks.
+//! `schema` and `partition-spec`. [`mod@write`] writes the members in the order of the reference
+//! implementation, with unknown members at the end. If a document was read by
+//! `from_segmented_json`, writing it yields the same bytes and chunks.
 
 mod write;
 
@@ -147,8 +147,8 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// Returns the value of a number that documents contain from `version` on. Returns 0 for
-    /// documents of earlier versions.
+    /// Returns the value of a number that documents contain since format version `version`. Returns
+    /// 0 for documents of earlier versions.
     fn since(&self, version: u8, name: &str) -> Result<i64, Refusal> {
         if self.format_version < version {
             return Ok(0);

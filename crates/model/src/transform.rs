@@ -33,7 +33,7 @@ pub enum Transform {
 }
 
 impl Transform {
-    /// Parses a transform. Ignores case, like the reference.
+    /// Parses a transform. Ignores case, like the reference implementation.
     pub(super) fn parse(text: &str) -> Result<Self, Refusal> {
         if let Some((name, width)) = split_width(text) {
             if name.eq_ignore_ascii_case("bucket") {

@@ -2,7 +2,8 @@
 //! Data Types" of the table specification, up to format version 3.
 //!
 //! The types of the `iceberg` crate end at version 2, so this module replaces them. The JSON is
-//! that of "Appendix C" of the specification. `Display` returns the reference's text for messages.
+//! that of "Appendix C" of the specification. `Display` formats types as messages of the reference
+//! implementation do.
 
 pub(super) mod primitive;
 
@@ -21,8 +22,8 @@ pub use primitive::{EdgeAlgorithm, PrimitiveType};
 pub enum Type {
     /// A type without fields.
     Primitive(PrimitiveType),
-    /// A semi-structured value (v3). Not a primitive: partitions, sort orders and identifiers
-    /// cannot use it.
+    /// A semi-structured value (v3). It is not a primitive, so partitions, sort orders and
+    /// identifiers cannot use it.
     Variant,
     /// Named fields, in order.
     Struct(Vec<NestedField>),

@@ -1,7 +1,7 @@
-//! Updates: the changes that a commit makes to a table, as the REST specification names them.
+//! Updates: the changes that a commit makes to a table, with the names of the REST specification.
 //!
-//! The parser splits an update into its members without a derived implementation. So large members
-//! (snapshots, statistics) can stay unparsed, which is not possible with an internally tagged enum.
+//! The parser is written by hand, so that large members (snapshots, statistics) can stay unparsed.
+//! A derived parser of an internally tagged enum cannot do that.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub enum TableUpdate {
     },
     /// `set-current-schema`
     SetCurrentSchema {
-        /// A schema of the table, or -1 for the last added.
+        /// A schema of the table, or -1 for the one that was added last.
         schema_id: i32,
     },
     /// `add-spec`
@@ -52,7 +52,7 @@ pub enum TableUpdate {
     },
     /// `set-default-spec`
     SetDefaultSpec {
-        /// A spec of the table, or -1 for the last added.
+        /// A spec of the table, or -1 for the one that was added last.
         spec_id: i32,
     },
     /// `add-sort-order`
@@ -62,7 +62,7 @@ pub enum TableUpdate {
     },
     /// `set-default-sort-order`
     SetDefaultSortOrder {
-        /// An order of the table, or -1 for the last added.
+        /// An order of the table, or -1 for the one that was added last.
         sort_order_id: i32,
     },
     /// `add-snapshot`
@@ -134,7 +134,7 @@ pub enum TableUpdate {
     },
     /// `add-encryption-key`
     AddEncryptionKey {
-        /// The key. Ignored if the table has a key with its id.
+        /// The key. It is ignored if the table already has a key with the same id.
         encryption_key: Arc<EncryptionKey>,
     },
     /// `remove-encryption-key`

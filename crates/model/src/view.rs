@@ -83,8 +83,8 @@ pub enum ViewRepresentation {
         /// The SQL dialect.
         dialect: String,
     },
-    /// A representation of a later specification. It is preserved in documents, but refused if a
-    /// client sends it.
+    /// A representation of a later specification. Documents may contain it, and it is preserved. It
+    /// is refused in the request of a client.
     Other {
         /// The type of the representation.
         kind: String,
@@ -132,7 +132,7 @@ impl ViewMetadata {
         Ok(metadata)
     }
 
-    /// Returns the document, as the reference writes it.
+    /// Returns the document as the reference implementation writes it.
     pub fn to_json(&self) -> Vec<u8> {
         // Writing strings, numbers and validated JSON into memory cannot fail.
         serde_json::to_vec(self).expect("metadata always serializes into memory")

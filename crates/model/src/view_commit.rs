@@ -2,7 +2,8 @@
 //! a [`Refusal`], and `new_view` creates the first version.
 //!
 //! The functions are pure, like those of `commit`. Every update, including its error messages,
-//! behaves as in the reference's `ViewMetadata.Builder` (release 1.11).
+//! behaves as in `ViewMetadata.Builder` of the reference implementation (Iceberg's Java library,
+//! release 1.11).
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -24,8 +25,8 @@ const HISTORY_ENTRIES_DEFAULT: i32 = 10;
 /// The view property that overrides [`HISTORY_ENTRIES_DEFAULT`].
 const HISTORY_ENTRIES_PROPERTY: &str = "version.history.num-entries";
 
-/// The view property that allows a new version to drop a dialect of the previous one. Off by
-/// default.
+/// The view property that allows a new version to drop a dialect of the previous version. The
+/// default is `false`.
 const DROP_DIALECT_PROPERTY: &str = "replace.drop-dialect.allowed";
 
 /// The id of a view's first version.
@@ -47,7 +48,7 @@ pub struct NewView {
     pub location: String,
     /// The columns of the result. Their ids are preserved.
     pub schema: Schema,
-    /// The query. Its id, schema id and time are replaced.
+    /// The query. The id, schema id and time of this version are replaced.
     pub view_version: ViewVersion,
     /// The view's properties.
     pub properties: BTreeMap<String, String>,
@@ -271,8 +272,8 @@ impl<'a> Builder<'a> {
         Ok(AppliedViewCommit { metadata: self.metadata, changed: true })
     }
 
-    /// Refuses to remove a dialect, because its readers could no longer use the view, unless the
-    /// property [`DROP_DIALECT_PROPERTY`] allows it.
+    /// Refuses the removal of a dialect, because readers with this dialect could no longer use the
+    /// view. The property [`DROP_DIALECT_PROPERTY`] allows the removal.
     fn check_dialects(&self) -> Result<(), Refusal> {
         let allowed = self.metadata.properties.get(DROP_DIALECT_PROPERTY);
         if allowed.is_some_and(|value| value.eq_ignore_ascii_case("true")) {

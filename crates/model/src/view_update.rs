@@ -1,4 +1,4 @@
-//! Requirements and updates of a commit to a view, as the REST specification names them.
+//! Requirements and updates of a commit to a view, with the names of the REST specification.
 
 use std::collections::BTreeMap;
 
@@ -61,7 +61,7 @@ impl ViewRequirement {
         }
     }
 
-    /// Checks the requirement against the view. `None`: the view does not exist.
+    /// Checks the requirement against the view. `view` is `None` if the view does not exist.
     pub fn check(&self, view: Option<&ViewMetadata>) -> Result<(), Refusal> {
         let Self::UuidMatch { uuid } = self;
         match view {
@@ -115,7 +115,7 @@ pub enum ViewUpdate {
     },
     /// `set-current-view-version`
     SetCurrentViewVersion {
-        /// A version of the view, or -1 for the last added.
+        /// A version of the view, or -1 for the one that was added last.
         view_version_id: i32,
     },
 }

@@ -30,12 +30,12 @@ impl Delegation {
 /// Default lifetime of credentials for a table's files, in seconds.
 pub const CREDENTIALS_SECONDS: u32 = 3600;
 
-/// Settings of the access of clients to table files through the catalog. Contains no secret.
+/// Settings of the access to table files that the catalog gives to clients. They contain no secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FileAccess {
-    /// The supported access-delegation modes, preferred first. Empty: clients have their own
-    /// credentials.
+    /// The supported access-delegation modes. The preferred mode is first. Empty if clients use
+    /// their own credentials.
     pub delegation: Vec<Delegation>,
     /// The role that the catalog assumes for a table (AWS). S3-compatible stores need none.
     pub role_arn: Option<String>,
@@ -59,12 +59,13 @@ impl Default for FileAccess {
     }
 }
 
-/// The location of a warehouse's files and the settings of its object store. Contains no secret.
+/// The location of a warehouse's files and the settings of its object store. They contain no
+/// secret.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StorageProfile {
     /// The URL below which tables get their default locations, without a trailing slash.
     pub location: String,
-    /// Further URLs below which tables may lie, for data that is older than the catalog.
+    /// Further URLs below which tables may be located, for data that is older than the catalog.
     pub allowed_locations: Vec<String>,
     /// Options of the object store without secrets, such as `aws_region`.
     pub options: BTreeMap<String, String>,
@@ -76,7 +77,7 @@ pub struct StorageProfile {
 }
 
 impl StorageProfile {
-    /// Returns the URLs below which tables may lie, the default location first.
+    /// Returns the URLs below which tables may be located. The default location is first.
     pub fn locations(&self) -> impl Iterator<Item = &String> {
         std::iter::once(&self.location).chain(&self.allowed_locations)
     }
@@ -85,8 +86,8 @@ impl StorageProfile {
 /// A warehouse that the catalog serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warehouse {
-    /// Stable id, which is part of keys. Generated when the warehouse is configured or created for
-    /// the first time.
+    /// Stable id, which is part of record keys. It is generated when the warehouse is first
+    /// configured or created.
     pub id: Uuid,
     /// The name that clients send as `warehouse` and receive as the `{prefix}` of paths.
     pub name: String,
@@ -96,12 +97,13 @@ pub struct Warehouse {
     pub client_defaults: BTreeMap<String, String>,
     /// Overrides for clients, returned by `GET /v1/config`.
     pub client_overrides: BTreeMap<String, String>,
-    /// Version, increased by each change while the server runs; 0 for a configured warehouse.
+    /// Version, which each change through the management API increases. 0 for a configured
+    /// warehouse.
     pub version: u64,
 }
 
-/// First segments of paths without a prefix. With one of these names for a warehouse, paths would
-/// be ambiguous.
+/// First segments of REST paths that have no `{prefix}`. If a warehouse had one of these names,
+/// paths would be ambiguous.
 const RESERVED: [&str; 6] = ["config", "namespaces", "oauth", "tables", "transactions", "views"];
 
 /// The longest name of a warehouse, in bytes.

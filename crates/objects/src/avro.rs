@@ -1,10 +1,10 @@
 //! Reads Avro container files from untrusted writers.
 //!
-//! The schema determines only the encoding of values. The reader builds no entries: it passes each
-//! number and string, with the names of the fields that lead to it, to the caller. The memory for
-//! an entry therefore does not depend on its content. Counts and lengths are not trusted, a block
-//! is decompressed up to a limit, recursive records end at a maximum depth, and values without
-//! bytes count as steps, whose number is limited.
+//! The schema determines only the encoding of values. The reader builds no entries: it calls a
+//! function with each number and string, and with the names of the fields that lead to it. The
+//! memory for an entry therefore does not depend on its content. Counts and lengths are not
+//! trusted. A block is decompressed up to a limit, and recursive records end at a maximum depth.
+//! The number of values is also limited, because some values take no bytes.
 
 mod decompress;
 mod shape;
@@ -24,9 +24,11 @@ const SYNC_BYTES: usize = 16;
 const SCHEMA_BYTES_MAX: usize = 1 << 20;
 /// Maximum depth of nested values. Manifests have at most ten levels.
 const DEPTH_MAX: usize = 64;
-/// Maximum number of values per decompressed byte. Fewer are possible if all values take bytes.
+/// Maximum number of values per decompressed byte. A file can only exceed it with values that take
+/// no bytes.
 const VALUES_PER_BYTE: u64 = 4;
-/// Number of values that a block counts as, because decompressing an empty block costs as much.
+/// Number of values as which a block counts, because decompressing an empty block takes about as
+/// long as reading this number of values.
 const VALUES_PER_BLOCK: u64 = 256;
 /// Error for a file with too many values.
 const TOO_MANY: &str = "has more values than fit into its bytes";
@@ -47,7 +49,7 @@ pub(super) enum LeafValue<'a> {
 }
 
 /// Reads a file that may decompress to at most `bytes_max` bytes. Calls `see` for every value of an
-/// entry, with the names of the fields that lead to it, and then `take` for the entry.
+/// entry, with the names of the fields that lead to it, and then `take` with the entry.
 pub(super) fn entries<E: Default>(
     content: &[u8],
     bytes_max: u64,
@@ -60,10 +62,10 @@ pub(super) fn entries<E: Default>(
     let mut values_left = bytes_max.saturating_mul(VALUES_PER_BYTE);
     while !file.0.is_empty() {
         values_left = values_left.checked_sub(VALUES_PER_BLOCK).ok_or(TOO_MANY)?;
-        let count = u64::try_from(file.long()?).map_err(|_| "a block with a negative count")?;
+        let count = u64::try_from(file.long()?).map_err(|_| "a block has a negative count")?;
         let compressed = file.text()?;
         if file.take(SYNC_BYTES)? != sync {
-            return Err("a block does not end with the file's mark".to_owned());
+            return Err("a block does not end with the sync marker of the file".to_owned());
         }
         let decompressed = codec.decompress(compressed, bytes_left)?;
         let decompressed = decompressed.ok_or_else(|| too_long_decompressed(bytes_max))?;
@@ -159,13 +161,14 @@ impl<'a> Cursor<'a> {
         Err("a number is too long".to_owned())
     }
 
-    /// Reads a length, and as many bytes.
+    /// Reads a length, and then this number of bytes.
     fn text(&mut self) -> Result<&'a [u8], String> {
         let bytes = usize::try_from(self.long()?).map_err(|_| "a length is invalid")?;
         self.take(bytes)
     }
 
-    /// Reads the number of items in the next block of an array or map. `None` at its end.
+    /// Reads the number of items in the next block of an array or map. Returns `None` at the end of
+    /// the array or map.
     fn count(&mut self) -> Result<Option<u64>, String> {
         match self.long()? {
             0 => Ok(None),
@@ -228,7 +231,7 @@ impl<'a> BlockWalk<'a> {
             Shape::Union(variants) => {
                 let at = usize::try_from(self.bytes.long()?).ok();
                 let variant = at.and_then(|at| variants.get(at));
-                self.value(variant.ok_or("a union has no such variant")?, depth + 1, see)?;
+                self.value(variant.ok_or("a union contains an unknown variant")?, depth + 1, see)?;
             }
             Shape::Record(record) => {
                 for (name, shape) in self.schema.fields(*record) {

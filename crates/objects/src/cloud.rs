@@ -1,8 +1,9 @@
 //! Buckets: S3, Google Cloud Storage, Azure, and compatible services.
 //!
-//! Timeouts are short here, because every caller has its own retries and deadline and has to learn
-//! soon about a failure. With the library's defaults of ten retries with up to fifteen seconds in
-//! between, an outage of one minute would last 15 seconds longer.
+//! Timeouts are short here, because the code that sends requests has its own retries and deadlines,
+//! and has to notice a failure soon. The library's default is ten retries with up to fifteen
+//! seconds between them. With this default, the effects of an outage of one minute would last up to
+//! 15 seconds longer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,8 +41,8 @@ const AZURE_PLACES: &str = "azure_storage_account_key, azure_storage_sas_key, az
 /// A bucket, and a path in it.
 type Bucket = (Arc<dyn ObjectStore>, Path);
 
-/// Opens the bucket of a URL with these options. Returns it with the path in the URL, or `None` for
-/// other kinds of URLs.
+/// Opens the bucket of a URL with these options. Returns the bucket and the path in the URL, or
+/// `None` if the URL is not that of a bucket.
 pub(super) fn open<'a>(
     url: &Url,
     options: impl Iterator<Item = (&'a str, &'a str)>,
@@ -95,8 +96,8 @@ fn aws_has_own(value: &dyn Fn(AmazonS3ConfigKey) -> Option<String>) -> bool {
         || is_true(value(K::SkipSignature))
 }
 
-/// Whether credentials for Google Cloud Storage are configured. The lookup reads the default file
-/// of `gcloud`.
+/// Whether credentials for Google Cloud Storage are configured. The default file of `gcloud` is not
+/// considered here, because the lookup reads it.
 fn google_has_own(value: &dyn Fn(GoogleConfigKey) -> Option<String>) -> bool {
     use GoogleConfigKey as K;
     let keys = [K::ServiceAccount, K::ServiceAccountKey, K::ApplicationCredentials, K::BearerToken];

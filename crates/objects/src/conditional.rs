@@ -7,8 +7,9 @@
 //! object. SlateDB then looks for its own mark on the object, finds no object, concludes that
 //! another writer was first, and closes as fenced although no writer has fenced it.
 //!
-//! Therefore this store checks whether the object exists. If it does, the error is returned, and
-//! the caller determines the writer. If not, the put is retried.
+//! Therefore this store checks whether the object exists. If the object exists, the error is
+//! returned, and SlateDB determines which writer created the object. If the object does not exist,
+//! the put is retried.
 
 use std::fmt;
 use std::sync::Arc;

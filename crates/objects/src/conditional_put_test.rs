@@ -1,9 +1,10 @@
 //! Tests whether an object store lets exactly one of many concurrent writers win.
 //!
-//! SlateDB relies on this to determine the writer. A store that lets two writers win, even once in
-//! a thousand times, loses acknowledged commits, and a single client never notices. Several
-//! S3-compatible stores do that. Each round starts all writers at the same time on a name that does
-//! not exist (`If-None-Match`), and then on the object of the winner (`If-Match`).
+//! SlateDB relies on this to ensure that only one process writes. A store that lets two writers
+//! win, even once in a thousand times, loses acknowledged commits, which a single client never
+//! notices. Several S3-compatible stores do that. A run of the test is a *race* of several rounds.
+//! In each round, all writers put at the same time: first to a name that does not exist
+//! (`If-None-Match`), then to the object of the winner (`If-Match`).
 
 use std::time::Duration;
 
@@ -36,7 +37,7 @@ pub struct Outcome {
     pub rounds: usize,
     /// Number of puts.
     pub puts: usize,
-    /// Puts with an unknown outcome: they failed for another reason than a concurrent writer.
+    /// Puts with an unknown outcome: they failed for a reason other than a concurrent writer.
     pub unknown: usize,
     /// Violations by the store. Empty if it passed.
     pub broken: Vec<String>,
@@ -44,7 +45,8 @@ pub struct Outcome {
     pub slowest: Duration,
 }
 
-/// Runs races below an unused location, and deletes their objects. `id` separates concurrent runs.
+/// Runs a race below an unused location, and deletes its objects. `id` distinguishes concurrent
+/// races.
 pub async fn race(opened: &Opened, id: Uuid, course: Course) -> Outcome {
     let directory = opened.path.clone().join(format!("{DIRECTORY}{}", id.simple()));
     let mut outcome = Outcome::default();
@@ -55,7 +57,9 @@ pub async fn race(opened: &Opened, id: Uuid, course: Course) -> Outcome {
         track.run(opened.conditional_update, &mut outcome).await;
         match store.delete(&path).await {
             Ok(()) | Err(Error::NotFound { .. }) => {}
-            Err(error) => tracing::warn!(%path, %error, "a file of a race is left"),
+            Err(error) => {
+                tracing::warn!(%path, %error, "failed to delete an object of the test of conditional puts")
+            }
         }
     }
     // File systems keep empty directories.
@@ -120,9 +124,12 @@ impl Round<'_> {
                 .push(format!("{at}: {} writers were reported as winners", winners.len()));
         }
         if winners.is_empty() && unknown.is_empty() {
-            outcome.broken.push(format!("{at}: no writer won, and none got an error"));
+            outcome
+                .broken
+                .push(format!("{at}: no writer won, although the outcome of every put is known"));
         }
-        // A put with an unknown outcome may have won; then no other put may have been acknowledged.
+        // A put with an unknown outcome may have won. In that case, the store must not have
+        // acknowledged another put.
         let expected: Vec<_> = match winners.as_slice() {
             [] => unknown,
             winners => winners.iter().map(|(writer, _)| *writer).collect(),

@@ -1,9 +1,9 @@
-//! [`Content`]: content of a file, and limits for content in memory.
+//! [`Content`]: the content of a file, and limits for content in memory.
 //!
-//! A client that may write a file of a warehouse determines its size, compressed and decompressed.
-//! Each file has a limit, which is checked before it is read, and all files together have a limit,
-//! at which readers wait. A reader acquires memory for the compressed content before memory for the
-//! decompressed content, so that readers cannot deadlock.
+//! A client that may write a file of a warehouse determines the size of the file, compressed and
+//! decompressed. A limit for each file is checked before the file is read. A second limit applies
+//! to all files together: readers wait while it is reached. A reader acquires memory for the
+//! compressed content before memory for the decompressed content, so that readers cannot deadlock.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const FILE_BYTES_MAX: u64 = 128 << 20;
 /// Unit of reservations, in bytes.
 const UNIT_BYTES: u64 = 1 << 10;
 
-/// Content of a file. Holds its reservation until it is dropped.
+/// Content of a file. The memory stays reserved until this value is dropped.
 #[derive(Debug)]
 pub struct Content {
     bytes: Bytes,
@@ -26,9 +26,10 @@ pub struct Content {
     room: Room,
 }
 
-/// Reserved memory, released when this is dropped: for callers that store the bytes themselves.
+/// Reserved memory, which is released when this value is dropped. It is separate from [`Content`]
+/// for code that stores the bytes itself.
 #[derive(Debug)]
-#[must_use = "the room is given back when this is dropped"]
+#[must_use = "the reserved memory is released when this value is dropped"]
 pub struct Room {
     _permit: OwnedSemaphorePermit,
 }
@@ -44,17 +45,18 @@ pub(super) struct Bounds {
 }
 
 impl Content {
-    /// Content with its reservation, which may decompress to at most `bytes_max` bytes.
+    /// Creates content with its reserved memory. The content may decompress to at most `bytes_max`
+    /// bytes.
     pub(super) fn new(bytes: Bytes, bytes_max: u64, room: Room) -> Self {
         Self { bytes, bytes_max, room }
     }
 
-    /// Maximum size after decompression.
+    /// Returns the maximum size after decompression.
     pub(super) fn bytes_max(&self) -> u64 {
         self.bytes_max
     }
 
-    /// Returns the bytes and their reservation.
+    /// Returns the bytes and their reserved memory.
     pub fn into_parts(self) -> (Bytes, Room) {
         (self.bytes, self.room)
     }
@@ -83,7 +85,7 @@ impl Bounds {
     /// Limits files to `file_bytes_max` bytes each, and all files being read to the same number of
     /// bytes together. Decompressed content has a separate limit of the same size.
     pub(super) fn new(file_bytes_max: u64) -> Self {
-        // One permit reserves at most this many units, which suffices for every request.
+        // One call of the semaphore can acquire all of these units.
         let units = file_bytes_max.div_ceil(UNIT_BYTES);
         let units = u32::try_from(units).unwrap_or(u32::MAX).clamp(1, u32::MAX >> 4);
         Self {
@@ -94,12 +96,12 @@ impl Bounds {
         }
     }
 
-    /// Waits for a reservation to read `bytes` bytes.
+    /// Waits until memory to read `bytes` bytes can be reserved.
     pub(super) async fn reading(&self, bytes: u64) -> Room {
         self.room(&self.reading, bytes).await
     }
 
-    /// Waits for a reservation of a metadata file that decompresses to `bytes` bytes.
+    /// Waits until memory for a metadata file that decompresses to `bytes` bytes can be reserved.
     pub(super) async fn decompression(&self, bytes: u64) -> Room {
         self.room(&self.decompression, bytes).await
     }
@@ -140,12 +142,15 @@ mod tests {
         for _ in 0..4 {
             rooms.push(bounds.reading(16 << 10).await);
         }
-        assert!(waits(bounds.clone().reading(1)).await, "clones have one room together");
-        assert!(!waits(bounds.reading(0)).await, "an empty file takes none");
+        assert!(waits(bounds.clone().reading(1)).await, "clones share one limit");
+        assert!(!waits(bounds.reading(0)).await, "an empty file needs no memory");
         rooms.pop();
         assert!(!waits(bounds.reading(16 << 10)).await);
         rooms.clear();
-        assert!(!waits(bounds.reading(u64::MAX)).await, "nobody waits for what there never is");
+        assert!(
+            !waits(bounds.reading(u64::MAX)).await,
+            "a file that exceeds the limit does not wait forever"
+        );
     }
 
     #[tokio::test]
@@ -153,7 +158,7 @@ mod tests {
         let bounds = Bounds::new(64 << 10);
         let room = bounds.decompression(64 << 10).await;
         assert!(waits(bounds.decompression(1)).await);
-        assert!(!waits(bounds.reading(1)).await, "reading has a room of its own");
+        assert!(!waits(bounds.reading(1)).await, "reading has a limit of its own");
         drop(room);
         assert!(!waits(bounds.decompression(1)).await);
     }

@@ -1,9 +1,9 @@
 //! `WithCredentials`: a bucket whose credentials can only come from the instance metadata, with a
 //! check before its first request.
 //!
-//! Without configured credentials, the last source is a service of the machine (AWS, Google Cloud,
-//! Azure). On a machine without one, every request would fail after its own retries, with an error
-//! about an address that the operator never configured.
+//! Without configured credentials, the last source is the metadata service of the machine (AWS,
+//! Google Cloud, Azure). On a machine without such a service, every request would fail after its
+//! own retries, with an error about an address that the operator never configured.
 
 use std::fmt;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub(super) struct WithCredentials {
 
 struct LookupOnce {
     lookup: Lookup,
-    /// URL of the bucket, and other sources of credentials.
+    /// URL of the bucket. `searched` names the other sources of credentials.
     url: String,
     searched: &'static str,
     found: OnceCell<()>,
@@ -43,7 +43,7 @@ struct LookupOnce {
 /// No credentials were found.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "no credentials for {url}: neither its options nor the environment have {searched}, and this machine's \
+    "no credentials for {url}: neither its options nor the environment contain {searched}, and this machine's \
      instance metadata has none ({reason})"
 )]
 pub struct NoCredentials {
@@ -106,7 +106,7 @@ impl fmt::Display for WithCredentials {
     }
 }
 
-/// Returns a stream that starts once there are credentials.
+/// Returns a stream that starts when the credentials were found.
 fn once_ready<T: Send + 'static>(
     lookup: Arc<LookupOnce>,
     inner: BoxStream<'static, Result<T>>,

@@ -12,7 +12,8 @@ use super::error::Error;
 use super::location::Location;
 use super::warehouse_files::Objects;
 
-/// Prefix of the file that reveals the time of the object store. An id follows.
+/// Prefix of the name of a file from whose write time the clock of the object store is read. An id
+/// follows.
 const CLOCK: &str = ".slateberg-clock-";
 
 /// A directory of a warehouse.
@@ -63,7 +64,8 @@ impl Directory {
         listed.map_ok(file).map_err(|error| self.failed(error)).boxed()
     }
 
-    /// Whether a listed file is reserved for the catalog. Listings follow symbolic links.
+    /// Whether a listed file is reserved for the catalog. This is possible because listings follow
+    /// symbolic links.
     pub fn is_reserved(&self, file: &ListedFile) -> bool {
         let location = Location::parse(&self.location_of(file));
         location.is_ok_and(|location| self.objects.check_reserved(&location).is_err())
@@ -77,8 +79,8 @@ impl Directory {
         }
     }
 
-    /// Returns the time by the clock of the object store, which dates the files. Writes a small
-    /// file and deletes it again.
+    /// Returns the time by the clock of the object store, which also determines the write times of
+    /// files. Writes a small file and deletes it again.
     pub async fn now_ms(&self, id: Uuid) -> Result<i64, Error> {
         let file = self.path.clone().join(format!("{CLOCK}{}", id.simple()));
         let content = PutPayload::from_static(

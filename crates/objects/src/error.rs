@@ -9,7 +9,7 @@ const NAME_TOO_LONG: &str = "KeyTooLongError";
 /// Error of access to a file of the warehouse.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// The location is not one that the warehouse may use: 400.
+    /// The warehouse may not use the location. The server responds with 400.
     #[error("{0}")]
     NotAllowed(String),
     /// The file does not exist.
@@ -26,7 +26,7 @@ pub enum Error {
     /// A file with this name exists already.
     #[error("{0} exists already")]
     Taken(String),
-    /// The target disk is full. Clients can retry once it has space again.
+    /// The target disk is full. Clients can retry once the disk has space again.
     #[error("{location}: {source}")]
     Full {
         /// Location of the file.

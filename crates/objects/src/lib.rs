@@ -2,21 +2,21 @@
 //!
 //! [`warehouse_files`] resolves a [`location`] in Iceberg metadata to an object of a store, if the
 //! warehouse may use it. A [`metadata_file`] is written once, under a new name, with a conditional
-//! put. A [`manifest_list`] of a rebased append is read and written
-//! likewise. [`reachable`] lists the files that a table's metadata references, and a [`directory`] lists
-//! all files. [`content`] limits how much of a file is read.
+//! put. A [`manifest_list`] of a rebased append is read and written in the same way. [`reachable`]
+//! lists the files that a table's metadata references, and a [`directory`] lists all files.
+//! [`content`] limits how much of a file is read.
 //!
-//! [`stores`] opens the storage of warehouses that are created at run time. Requests may only set
-//! [`option_allowlist`] options, and a [`probe`] tests the location. [`redact`] removes secrets
-//! from messages.
+//! [`stores`] opens the storage of warehouses that are created at run time. Requests may set only
+//! the options in [`option_allowlist`], and a [`probe`] tests the location. [`redact`] removes
+//! secrets from messages.
 //!
-//! [`conditional`] reports an existing object only if there is one. A [`conditional_put_test`]
-//! tests conditional puts of many writers, and [`ping`] whether a store responds.
+//! [`conditional`] reports an existing object only if the object exists. A [`conditional_put_test`]
+//! tests conditional puts of many writers, and [`ping`] tests whether a store responds.
 //!
 //! No location of a warehouse or table may overlap with a location that the catalog has
 //! [`reserved`].
 //!
-//! Clients access the files of tables directly: with credentials of a [`vend`]or, or with a
+//! Clients access the files of tables directly: with vended credentials ([`vend`]), or with a
 //! signature for each request ([`sign`]).
 
 mod avro;

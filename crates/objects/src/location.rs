@@ -24,10 +24,10 @@ pub struct InvalidLocation {
     reason: &'static str,
 }
 
-/// Maximum length of a location in bytes: the limit of S3 keys, and room for the bucket.
+/// Maximum length of a location in bytes. It suffices for the longest key of S3 and its bucket.
 const LOCATION_BYTES_MAX: usize = 2048;
 
-/// Further schemes of Hadoop for Azure's containers. They open no store.
+/// Further schemes of Hadoop for Azure's containers. No store can be opened with them.
 const AZURE_OF_HADOOP: [&str; 2] = ["wasb", "wasbs"];
 
 /// Schemes of Azure's stores.
@@ -44,7 +44,7 @@ impl Location {
             return Err(invalid("too long"));
         }
         if text.chars().any(|c| c.is_control() || matches!(c, '?' | '#' | '\\')) {
-            return Err(invalid("contains a character that no location may hold"));
+            return Err(invalid("contains a character that is not allowed in locations"));
         }
         if text.contains('%') && is_ambiguous(text) {
             return Err(invalid("contains an encoded dot, slash or backslash"));
@@ -72,15 +72,16 @@ impl Location {
     }
 
     /// Returns the kind of store, the bucket, and the segments of the path. Two locations overlap
-    /// if the parts of one are a prefix of those of the other.
+    /// if the parts of one are a prefix of the parts of the other.
     pub fn parts(&self) -> Vec<String> {
         let (store, bucket) = self.store_and_path();
         [store.to_owned(), bucket].into_iter().chain(self.segments.iter().cloned()).collect()
     }
 
-    /// Returns the parts in each spelling that may name the same files: as written and, if that
-    /// differs, with percent-encoded characters decoded. Only some clients decode a location, so
-    /// two locations overlap if any of their spellings do. All spellings have the same length.
+    /// Returns the *spellings* of the location, which may all name the same files: its parts as
+    /// written and, if they differ, its parts with percent-encoded characters decoded. Only some
+    /// clients decode locations, so two locations overlap if any of their spellings overlap. All
+    /// spellings have the same number of parts.
     pub fn spellings(&self) -> Vec<Vec<String>> {
         let parts = self.parts();
         let decoded = |part: &String| percent_decode_str(part).decode_utf8_lossy().into_owned();
@@ -88,7 +89,7 @@ impl Location {
         if decoded == parts { vec![parts] } else { vec![decoded, parts] }
     }
 
-    /// Whether this location is `around` or below it in any spelling.
+    /// Whether this location, in any spelling, is `around` or below it.
     pub fn may_be_within(&self, around: &Self) -> bool {
         let around = around.spellings();
         self.spellings().iter().any(|parts| around.iter().any(|around| parts.starts_with(around)))

@@ -1,9 +1,9 @@
-//! Manifest lists of format versions 2 and 3: parsing those of clients, and writing those of
+//! Manifest lists of format versions 2 and 3: parses the lists of clients, and writes the lists of
 //! rebased appends.
 //!
-//! A list is an Avro file. The lists of consecutive appends share all entries but the newest, so
-//! entries are encoded and compressed once, in blocks that further lists contain verbatim
-//! ([`ListBlocks`]). No crate for Avro writes blocks that are encoded already.
+//! A list is an Avro file. The lists of consecutive appends share all entries except the newest
+//! ones. So entries are encoded and compressed once, in blocks that later lists contain unchanged
+//! ([`ListBlocks`]). No Avro crate can write blocks that are already encoded.
 
 mod blocks;
 mod encode;
@@ -21,8 +21,8 @@ use uuid::Uuid;
 use super::error::Error;
 use super::warehouse_files::Objects;
 
-/// Creates a manifest list. Succeeds if the file exists with the same entries, because an earlier
-/// attempt may have written it without a response.
+/// Creates a manifest list. Succeeds if the file exists with the same content, because the response
+/// to an earlier attempt may have been lost.
 pub async fn create(
     objects: &Objects,
     warehouse: Uuid,
@@ -38,7 +38,7 @@ pub async fn create(
     }
 }
 
-/// Replaces a manifest list, which is damaged.
+/// Replaces a damaged manifest list.
 pub async fn replace(
     objects: &Objects,
     warehouse: Uuid,

@@ -10,8 +10,8 @@ use super::error::Error;
 use super::metadata_file::decompress;
 use super::open::{Opened, known_options, open_url};
 
-/// Maximum decompressed size of a metadata file. The operator chooses the location, so this is
-/// generous.
+/// Maximum decompressed size of a metadata file. The limit is high, because the operator chooses
+/// the location.
 const METADATA_BYTES_MAX: u64 = 1 << 30;
 
 /// A metadata file.
@@ -27,7 +27,8 @@ pub struct FoundFile {
     pub location: String,
 }
 
-/// Returns the newest metadata file of each directory below a URL that has any in `metadata`.
+/// Returns the newest metadata file of each table directory below a URL. A table directory has
+/// metadata files in its subdirectory `metadata`.
 pub async fn newest_metadata(
     url: &str,
     options: &BTreeMap<String, String>,

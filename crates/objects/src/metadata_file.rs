@@ -25,7 +25,8 @@ pub(crate) const PATH_PROPERTY: &str = "write.metadata.path";
 /// Property with the compression of metadata files.
 pub(crate) const CODEC_PROPERTY: &str = "write.metadata.compression-codec";
 
-/// Maximum size of a metadata file beyond its JSON. Compression adds at most a thousandth.
+/// Bytes that a compressed metadata file may have in addition to its JSON and 1/256 of its JSON.
+/// Compression adds at most a thousandth.
 const FRAME_BYTES_MAX: u64 = 64 << 10;
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
@@ -39,7 +40,7 @@ pub enum Codec {
 }
 
 impl Codec {
-    /// Returns the codec in a table's properties.
+    /// Returns the codec that a table's properties specify.
     pub fn of(properties: &BTreeMap<String, String>) -> Result<Self, Error> {
         match properties.get(CODEC_PROPERTY).map(|codec| codec.to_ascii_lowercase()).as_deref() {
             None | Some("none" | "") => Ok(Self::None),
@@ -57,7 +58,7 @@ impl Codec {
         }
     }
 
-    /// Returns the codec in a file's name.
+    /// Returns the codec that a file's name specifies.
     pub(crate) fn of_location(location: &str) -> Self {
         if location.ends_with(".gz.metadata.json") || location.ends_with(".metadata.json.gz") {
             Self::Gzip
@@ -115,8 +116,8 @@ pub fn is_named_so(location: &Location) -> bool {
     location.name().is_some_and(|name| endings.iter().any(|ending| name.ends_with(ending)))
 }
 
-/// Creates a metadata file. Succeeds if the file exists with the same content, because an earlier
-/// attempt may have written it without a response.
+/// Creates a metadata file. Succeeds if the file exists with the same content, because the response
+/// to an earlier attempt may have been lost.
 pub async fn create(
     objects: &Objects,
     warehouse: Uuid,
@@ -134,7 +135,7 @@ pub async fn create(
     }
 }
 
-/// Replaces a metadata file, which is damaged.
+/// Replaces a damaged metadata file.
 pub async fn replace(
     objects: &Objects,
     warehouse: Uuid,
@@ -145,8 +146,8 @@ pub async fn replace(
     objects.replace(warehouse, location, content).await
 }
 
-/// Whether a metadata file contains this JSON, compressed or not. Reads at most the length of the
-/// JSON.
+/// Whether a metadata file contains this JSON, compressed or not. Reads the file only if it is not
+/// much longer than the JSON.
 pub async fn contains_json(
     objects: &Objects,
     warehouse: Uuid,
@@ -168,7 +169,8 @@ pub async fn read(objects: &Objects, warehouse: Uuid, location: &str) -> Result<
         return Ok(content);
     }
     let bytes_max = content.bytes_max();
-    // The second iteration is needed only for several gzip members, or a wrong length in the file.
+    // The second iteration is needed only if the file has several gzip members or contains a wrong
+    // length.
     for bytes in [claimed_bytes(&content).min(bytes_max), bytes_max] {
         let room = objects.bounds().decompression(bytes).await;
         if let Some(decompressed) = decompress(location, &content, bytes)? {
@@ -323,7 +325,7 @@ mod tests {
             let write =
                 async |text: &SegmentedJson| create(&objects, Uuid::nil(), location, text).await;
             assert!(write(&text).await.is_ok());
-            assert!(write(&text).await.is_ok(), "an earlier try whose answer was lost");
+            assert!(write(&text).await.is_ok(), "an earlier attempt whose response was lost");
             for other in [vec![b' '; 99_999], vec![b' '; 100_001], vec![b'x'; 100_000], vec![]] {
                 let other = SegmentedJson::from(other);
                 assert!(matches!(write(&other).await, Err(Error::Taken(_))), "{other:?}");

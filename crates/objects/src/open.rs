@@ -19,7 +19,7 @@ pub struct Opened {
     pub object_store: Arc<dyn ObjectStore>,
     /// Path of the URL.
     pub path: Path,
-    /// Whether the store can replace an object if it is unchanged (`If-Match`).
+    /// Whether the store can replace an object on the condition that it is unchanged (`If-Match`).
     pub conditional_update: bool,
     /// Local directory of the URL, if it has one.
     pub directory: Option<PathBuf>,
@@ -50,12 +50,12 @@ impl OpenError {
     }
 }
 
-/// Opens URLs. Tests replace it to inject faults.
+/// A function that opens URLs. Tests replace it to inject faults.
 pub type Opener =
     Arc<dyn Fn(&str, &BTreeMap<String, String>) -> Result<Opened, OpenError> + Send + Sync>;
 
 /// Timeout of a request. With the library's default of 30 seconds, one lost response would delay
-/// all commits behind it.
+/// all commits that wait for it.
 const REQUEST_TIMEOUT: &str = "5 seconds";
 /// Timeout of a connection attempt.
 const CONNECT_TIMEOUT: &str = "2 seconds";
@@ -117,7 +117,8 @@ pub fn known_options(url: &str, options: &BTreeMap<String, String>) -> BTreeMap<
     known.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
-/// Merges options: those of `over` replace those of `base`, under any of an option's names.
+/// Merges options. An option in `over` replaces the same option in `base`, even if `base` uses
+/// another name of the option.
 pub fn laid_over(
     url: &str,
     base: BTreeMap<String, String>,
@@ -129,7 +130,7 @@ pub fn laid_over(
     all
 }
 
-/// Returns the prefix of the options of a store.
+/// Returns the prefix of the option names of a kind of store.
 fn prefix(option: &str) -> &'static str {
     if option.starts_with("aws_") { "aws_" } else { "" }
 }
@@ -146,7 +147,7 @@ fn is_known(url: &str, key: &str) -> bool {
     option(url, key).is_some()
 }
 
-/// Returns the opener of servers.
+/// Returns the opener that servers use.
 pub fn opener() -> Opener {
     Arc::new(open_url)
 }

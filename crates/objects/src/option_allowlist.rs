@@ -1,9 +1,9 @@
-//! Allow-list of object store options over HTTP: options that contain no secret, name no local
-//! file, and do not send credentials to another host. An option of a later version of the library
-//! is rejected until it is added here.
+//! Allow-list of the object store options that requests may set: options that contain no secret,
+//! name no local file, and do not send credentials to another host. An option that a later version
+//! of the library introduces is rejected until it is added here.
 //!
 //! S3's endpoint is allowed, because a signed request discloses only its signature. Requests to the
-//! other stores contain tokens, so their endpoints belong into the configuration.
+//! other stores contain tokens, so their endpoints belong in the configuration.
 
 use url::Url;
 
@@ -14,9 +14,9 @@ use super::location::AZURE;
 enum Shape {
     /// `true` or `false`.
     Flag,
-    /// A region. It is part of host names that get tokens.
+    /// A region. It is part of host names to which tokens are sent.
     Region,
-    /// An account of Azure. It is part of the host name that gets tokens.
+    /// An account of Azure. It is part of the host name to which tokens are sent.
     Account,
     /// A URL without credentials.
     Endpoint,
@@ -113,7 +113,7 @@ fn expected(shape: Shape) -> &'static str {
     match shape {
         Shape::Flag => "true or false",
         Shape::Region => "letters, digits and '-'",
-        Shape::Account => "at most 24 small letters and digits",
+        Shape::Account => "at most 24 lower-case letters and digits",
         Shape::Endpoint => "http:// or https:// with a host, and neither a user nor a query",
         Shape::Name => "letters, digits, '-', '_', '.', ':' and '/'",
     }

@@ -1,5 +1,5 @@
-//! Names of object store options, for suggestions in error messages. Also finds `http://` endpoints
-//! that no option allows.
+//! Names of object store options, for suggestions in error messages. Also finds endpoints that
+//! begin with `http://` although no option allows unencrypted HTTP.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -75,7 +75,7 @@ const ENDPOINTS: [&str; 4] =
     ["aws_endpoint", "aws_endpoint_url_s3", "azure_storage_endpoint", "google_base_url"];
 
 /// Returns the canonical name of an option for the kind of store that the URL's scheme selects, or
-/// `None` if it has no such option.
+/// `None` if this kind of store has no such option.
 pub(super) fn option(url: &str, key: &str) -> Option<String> {
     match url.split_once("://").map(|(scheme, _)| scheme) {
         Some("s3" | "s3a") => {

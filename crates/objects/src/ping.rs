@@ -7,16 +7,16 @@ use object_store::{Error, ObjectStoreExt};
 use super::credentials::NoCredentials;
 use super::open::Opened;
 
-/// A name without an object.
+/// A name that no object has.
 const NOTHING: &str = ".slateberg-nothing";
 
-/// Why an object store does not respond.
+/// Reason why an object store does not respond.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct PingError {
     /// The last error.
     pub reason: String,
-    /// Whether a later try could succeed.
+    /// Whether a later attempt may succeed.
     pub is_transient: bool,
 }
 

@@ -1,9 +1,9 @@
-//! Tests a location before its first use: writes a file like the real ones, reads it back, finds it
-//! in a listing, and deletes it.
+//! Tests a location before its first use: writes a file in the same way as real files, reads it
+//! back, finds it in a listing, and deletes it.
 //!
 //! A warehouse must keep written files ([`probe`]). The catalog's state requires more
-//! ([`probe_state`]): SlateDB depends on conditional writes to determine the writer, and on a mark
-//! of each object to recognize its own writes.
+//! ([`probe_state`]): SlateDB depends on conditional writes to ensure that only one process writes,
+//! and on a mark in the metadata of each object to recognize its own writes.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ use slateberg_base::ids::PROBE_PREFIX;
 
 const FILE: &str = "probe";
 const CONTENT: &[u8] = b"slateberg wrote this file to test its access; it may be deleted\n";
-/// Name of the mark on an object. All stores support letters.
+/// Name of the mark on an object. All stores support names that consist of letters.
 const MARK: &str = "slatebergprobe";
 /// Timeout for the clean-up after a failed probe.
 const CLEANING_MAX: Duration = Duration::from_secs(3);
@@ -53,7 +53,7 @@ pub struct Findings {
     pub clock_ahead_ms: i64,
 }
 
-/// Tests the location of a warehouse, for at most `at_most`. `id` separates concurrent probes.
+/// Tests the location of a warehouse, for at most `at_most`. `id` distinguishes concurrent probes.
 /// Tries to delete the file in every case.
 pub async fn probe(opened: &Opened, id: Uuid, at_most: Duration) -> Result<(), ProbeError> {
     let mut trial = ProbeRun::new(opened, id);
@@ -68,8 +68,8 @@ pub async fn probe(opened: &Opened, id: Uuid, at_most: Duration) -> Result<(), P
     trial.end(outcome, at_most).await
 }
 
-/// Tests whether the location of a catalog's state is safe, for at most `at_most`, and measures it.
-/// Tries to leave no object.
+/// Tests whether the location of a catalog's state is safe, for at most `at_most`, and measures its
+/// response times and its clock. Tries to leave no object.
 pub async fn probe_state(
     opened: &Opened,
     id: Uuid,
@@ -157,7 +157,7 @@ impl<'a> ProbeRun<'a> {
         let plain = PutOptions::from(mode);
         let marked = PutOptions { attributes: Attributes::from_iter([mark]), ..plain.clone() };
         let put = match self.store.put_opts(&self.file, payload.clone(), marked).await {
-            // Directories do not support marks.
+            // Local directories do not support marks.
             Err(Error::NotSupported { .. } | Error::NotImplemented { .. }) => {
                 self.store.put_opts(&self.file, payload, plain).await
             }
@@ -180,7 +180,7 @@ impl<'a> ProbeRun<'a> {
         Ok(())
     }
 
-    /// Whether the store rejects a second creation.
+    /// Errors if the store does not reject a second creation.
     async fn is_protected(&mut self) -> Result<(), StepFailure> {
         self.step = "protect";
         match self.put(PutMode::Create).await {
@@ -192,10 +192,10 @@ impl<'a> ProbeRun<'a> {
         }
     }
 
-    /// Whether the store returns the mark of an object. Directories have no marks, and lose no
-    /// responses.
+    /// Errors if the store does not return the mark of an object. A local directory has no marks
+    /// and needs none, because it loses no responses.
     async fn is_marked(&mut self) -> Result<(), StepFailure> {
-        self.step = "tell of";
+        self.step = "read the metadata of";
         let options = GetOptions { head: true, ..GetOptions::default() };
         let written_attributes = self.store.get_opts(&self.file, options).await?.attributes;
         match written_attributes.get(&Attribute::Metadata(MARK.into())) {
@@ -205,8 +205,7 @@ impl<'a> ProbeRun<'a> {
         }
     }
 
-    /// Whether the store replaces the object only if it is unchanged. Returns the duration of a
-    /// put.
+    /// Errors if the store replaces an object that has changed. Returns the duration of a put.
     async fn is_replaced_on_condition(&mut self, seen: PutResult) -> Result<Duration, StepFailure> {
         self.step = "replace";
         let unless_changed = PutMode::Update(UpdateVersion::from(seen));
@@ -231,8 +230,8 @@ impl<'a> ProbeRun<'a> {
         self.step = "list";
         match self.store.list(Some(&self.directory)).try_next().await? {
             Some(found) if found.location == self.file => Ok(()),
-            Some(found) => broken(&format!("the listing shows {} instead", found.location)),
-            None => broken("the listing does not show it"),
+            Some(found) => broken(&format!("the listing contains {} instead", found.location)),
+            None => broken("the listing does not contain it"),
         }
     }
 
@@ -241,14 +240,15 @@ impl<'a> ProbeRun<'a> {
         Ok(self.store.delete(&self.file).await?)
     }
 
-    /// Returns the milliseconds by which the store's clock, which has just dated the file, is
-    /// ahead.
+    /// Returns the milliseconds by which the store's clock is ahead. The write time of the file,
+    /// which was just written, shows the store's clock.
     async fn clock_ahead_ms(&mut self, clock: &dyn Clock) -> Result<i64, StepFailure> {
-        self.step = "ask for the date of";
+        self.step = "read the write time of";
         let now_ms = clock.now_ms();
         let dated_ms = self.store.head(&self.file).await?.last_modified.timestamp_millis();
         let put_ms = i64::try_from(self.put.as_millis()).unwrap_or(i64::MAX);
-        // The store dated the put during the request, rounded to a whole second.
+        // The store determined the write time during the put, and may have rounded it to a whole
+        // second.
         let (earliest, latest) = (now_ms.saturating_sub(put_ms).saturating_sub(1000), now_ms);
         Ok(match dated_ms {
             _ if dated_ms > latest + 1000 => dated_ms - latest,
@@ -279,7 +279,7 @@ impl<'a> ProbeRun<'a> {
         // If the write failed, a failed deletion gives no further information.
         let is_news = self.step != "write";
         if is_news && !matches!(deletion, Ok(Ok(()) | Err(Error::NotFound { .. }))) {
-            tracing::warn!(file = %self.file, "a probe file is left");
+            tracing::warn!(file = %self.file, "failed to delete a probe file");
         }
         self.remove_directory();
         Err(ProbeError { step: self.step, reason, is_transient })

@@ -79,8 +79,8 @@ struct Entry {
 /// The `status` of an entry for a file that the snapshot of its manifest removed from the table.
 const STATUS_DELETED: i64 = 2;
 
-/// Returns the manifests in a manifest list, each with its number of files, if the list contains
-/// it.
+/// Returns the manifests in a manifest list, each with its number of files. The number is `None` if
+/// the list does not contain it.
 pub fn manifests_of(
     location: &str,
     list: &Content,
@@ -131,7 +131,7 @@ fn named_in(
             return Ok(());
         }
         let path = entry.path.ok_or("an entry names no file")?;
-        // Short names take more memory than bytes in the file.
+        // Short names take more space in memory than in the file.
         let left = bytes_left.checked_sub(name_bytes(&path));
         bytes_left = left.ok_or("names too many files (catalog.file_bytes_max)")?;
         let count = entry.counts.into_iter().try_fold(0_u64, |sum, it| sum.checked_add(it?));
@@ -149,9 +149,9 @@ fn text_of(bytes: &[u8]) -> Option<String> {
     std::str::from_utf8(bytes).ok().map(ToOwned::to_owned)
 }
 
-/// Normalizes a file's path, so that all spellings of one file are equal: without scheme and
-/// authority, decoded, and with single slashes. Different files may become equal, so use this only
-/// to find files to keep.
+/// Returns a form of a file's path that is equal for all spellings of the path. It has no scheme
+/// and no authority, is percent-decoded, and has single slashes. Different files may become equal,
+/// so use this only to find files to keep.
 pub fn comparable(location: &str) -> String {
     let path = match location.split_once("://") {
         Some((_, rest)) => rest.split_once('/').map_or("", |(_, path)| path),

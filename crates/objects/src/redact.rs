@@ -12,7 +12,8 @@ const PART_BYTES_MIN: usize = 8;
 /// Returns `text` without these secrets and their longer parts, both plain and URL-encoded.
 pub fn redact<'a>(text: &str, secrets: impl IntoIterator<Item = &'a Secret>) -> String {
     let mut parts: Vec<String> = secrets.into_iter().flat_map(parts).collect();
-    // Longest first: replacing a short part inside a longer one would leave the rest of it visible.
+    // The longest parts are replaced first, because replacing a short part inside a longer part
+    // would leave the rest of the longer part visible.
     parts.sort_by_key(|part| std::cmp::Reverse(part.len()));
     parts.iter().fold(text.to_owned(), |text, part| text.replace(part.as_str(), SCRUBBED))
 }

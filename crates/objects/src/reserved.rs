@@ -1,8 +1,9 @@
-//! Locations that must not overlap: those of the catalog itself, and those of warehouses.
+//! Locations that must not overlap: the locations of the catalog itself, and the locations of
+//! warehouses.
 //!
-//! Locations are compared by all of their meanings: as written, with percent-encoded characters
-//! decoded, and in the local file system with symbolic links resolved. The endpoint of a bucket and
-//! the account of a container are ignored, because a bucket can be reached in several ways.
+//! Locations are compared in all of their forms: as written, with percent-encoded characters
+//! decoded, and, in the local file system, with symbolic links resolved. The endpoint of a bucket
+//! and the account of a container are ignored, because a bucket can be reached in several ways.
 
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use super::location::Location;
 /// Maximum number of symbolic links that are followed for a path that does not exist.
 const LINKS_MAX: usize = 40;
 
-/// Everything that a location may include: its parts in each spelling.
+/// All forms of a location. Each form is a list of parts ([`Location::parts`]).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Extent(Vec<Vec<String>>);
 
@@ -91,7 +92,7 @@ fn parts_on_disk(path: &Path) -> Vec<String> {
     ["file".to_owned(), String::new()].into_iter().chain(names).collect()
 }
 
-/// Resolves the symbolic links of an absolute path, as far as it exists.
+/// Resolves the symbolic links of an absolute path, as far as the path exists.
 pub(crate) fn real_path(path: &Path) -> PathBuf {
     let mut at = path.to_owned();
     let mut missing = Vec::new();

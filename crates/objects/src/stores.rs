@@ -1,7 +1,8 @@
 //! Opens the stores of warehouses that are created at run time. Their creator is an administrator
-//! of the catalog, not of the machine, so profiles may contain less than the configuration: only
-//! [`option_allowlist`] options, and only directories that are set aside for warehouses. The
-//! locations that the catalog has [`reserved`](super::reserved) are rejected as well.
+//! of the catalog, not of the machine, so storage profiles may contain less than the configuration:
+//! only options in [`option_allowlist`], and only local directories that are intended for
+//! warehouses. The locations that the catalog has [`reserved`](super::reserved) are rejected as
+//! well.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,7 +28,7 @@ const ALLOWED_LOCATIONS_MAX: usize = 100;
 
 /// One scheme for each kind of store.
 const SCHEMES: [&str; 3] = ["s3", "gs", AZURE[0]];
-/// Shorter values in the environment, such as `true`, are not secrets.
+/// Values in the environment that are shorter, such as `true`, do not count as secrets.
 const AMBIENT_SECRET_BYTES_MIN: usize = 16;
 
 /// Settings for opening stores.
@@ -35,7 +36,8 @@ const AMBIENT_SECRET_BYTES_MIN: usize = 16;
 pub struct Stores {
     /// Opens URLs.
     pub opener: Opener,
-    /// Options in the environment, used if a profile names no credentials.
+    /// Options in the environment. If a profile names credentials, only the options in
+    /// [`option_allowlist`] are used.
     pub ambient_options: BTreeMap<String, String>,
     /// Sets of credentials, by name.
     pub credentials: BTreeMap<String, Credentials>,
@@ -47,12 +49,12 @@ pub struct Stores {
     pub reserved: Reserved,
 }
 
-/// Open stores of a warehouse, that of its own location first.
+/// Open stores of a warehouse. The store of its own location comes first.
 #[derive(Clone)]
 pub struct Roots {
     /// All stores.
     pub all: Vec<Root>,
-    /// The store of its own location, for the probe.
+    /// The store of the warehouse's own location, for the probe.
     own: Opened,
 }
 
@@ -85,8 +87,8 @@ impl Stores {
         Ok(Roots { all, own })
     }
 
-    /// Probes a warehouse's own location, for at most `at_most`, and whether credentials can be
-    /// vended.
+    /// Probes a warehouse's own location, for at most `at_most`. Then tests whether credentials can
+    /// be vended.
     pub async fn probe(
         &self,
         roots: &Roots,
@@ -102,7 +104,8 @@ impl Stores {
         outcome.map_err(|error| wrong(&error.to_string()))?;
         match vendor {
             Some(vendor) if vendor.vends() => {
-                // An unused location, to test whether the provider issues credentials at all.
+                // The location is unused. The request tests whether the provider issues credentials
+                // at all.
                 let probe = format!("{location}/.slateberg-probe-{}", id.simple());
                 let probe = Location::parse(&probe).map_err(|error| wrong(&error.to_string()))?;
                 let privileges = Privileges { read: true, write: true, delete: true };
@@ -141,8 +144,9 @@ impl Stores {
         })
     }
 
-    /// Merges options: those of the profile replace those of the environment, and the credentials
-    /// replace both. With a set of credentials, credentials of the environment are ignored.
+    /// Merges options. The options of the profile replace options of the environment, and the
+    /// credentials replace both. If there are `credentials`, credentials of the environment are
+    /// ignored.
     fn options(
         &self,
         url: &str,
@@ -206,8 +210,8 @@ impl Stores {
     }
 }
 
-/// Whether the path from a directory to a location below it contains a symbolic link, as far as it
-/// exists.
+/// Whether the path from a directory to a location below it contains a symbolic link, as far as the
+/// path exists.
 fn has_link(directory: &Path, below: &Path) -> bool {
     let mut way = directory.to_owned();
     below.components().any(|component| {
@@ -216,7 +220,7 @@ fn has_link(directory: &Path, below: &Path) -> bool {
     })
 }
 
-/// Returns the locations of a profile, its own first, and parses them.
+/// Parses the locations of a profile. The warehouse's own location comes first.
 fn locations(profile: &StorageProfile) -> Result<Vec<(&str, Location)>, BadStorage> {
     if profile.allowed_locations.len() > ALLOWED_LOCATIONS_MAX {
         return Err(BadStorage(format!(

@@ -17,7 +17,7 @@ use super::vend::Vendor;
 use slateberg_base::error_chain::{Cause, chain};
 use slateberg_base::secret::Secret;
 
-/// Maximum length of a name in file systems, and in stores that use one.
+/// Maximum length of a name in file systems, and in object stores that are based on a file system.
 const FILE_NAME_BYTES_MAX: usize = 255;
 /// Maximum length of a key in S3, GCS and Azure.
 const KEY_BYTES_MAX: usize = 1024;
@@ -40,8 +40,8 @@ enum Access {
     Open {
         /// Locations of the warehouse.
         roots: Vec<Root>,
-        /// Locations that the warehouse had since the start of the server. Accepted files are still
-        /// written there.
+        /// Locations that the warehouse had at some time since the start of the server, but no
+        /// longer has. Accepted files are still written there.
         former: Vec<Root>,
     },
     /// The stores cannot be opened, for this reason.
@@ -68,8 +68,8 @@ struct AccessibleFile<'a> {
 }
 
 impl Objects {
-    /// Creates the stores of these warehouses: for each id, the allowed locations with their
-    /// stores.
+    /// Creates the stores of these warehouses. `warehouses` contains, for each id, the allowed
+    /// locations with their stores.
     pub fn new(warehouses: impl IntoIterator<Item = (Uuid, Vec<Root>)>) -> Self {
         let none = Self::default();
         warehouses.into_iter().fold(none, |all, (id, roots)| all.with(id, roots))
@@ -87,13 +87,13 @@ impl Objects {
         Self { bounds: Bounds::new(file_bytes_max), ..self }
     }
 
-    /// Rejects locations that overlap with those of the catalog.
+    /// Rejects locations that overlap with locations of the catalog.
     #[must_use]
     pub fn reserving(self, reserved: Reserved) -> Self {
         Self { reserved, ..self }
     }
 
-    /// Rejects a location that overlaps with one of the catalog. Resolves symbolic links.
+    /// Rejects a location that overlaps with a location of the catalog. Resolves symbolic links.
     pub fn check_reserved(&self, location: &Location) -> Result<(), Error> {
         self.reject_reserved(location, &Extent::of(location))
     }
@@ -108,7 +108,7 @@ impl Objects {
         }
     }
 
-    /// Limits for content in memory.
+    /// Returns the limits for content in memory.
     pub(super) fn bounds(&self) -> &Bounds {
         &self.bounds
     }
@@ -126,7 +126,8 @@ impl Objects {
         }
     }
 
-    /// Returns the cause itself, or its message alone if its chain has a secret.
+    /// Returns the cause itself. If its messages contain a secret, returns a cause with only the
+    /// redacted messages.
     fn without_secrets(&self, cause: Cause) -> Cause {
         let chain = chain(&cause);
         match redact(&chain, self.secrets.iter()) {
@@ -164,8 +165,9 @@ impl Objects {
         Self { warehouses: Arc::new(warehouses), ..self.clone() }
     }
 
-    /// Returns the vendor for a location of a warehouse. `None` outside of the warehouse, for its
-    /// locations as a whole, and for locations of the catalog.
+    /// Returns the vendor for a location of a warehouse. Returns `None` if the location is outside
+    /// of the warehouse, is or contains an allowed location of the warehouse, or overlaps with a
+    /// location of the catalog.
     pub fn vendor(&self, warehouse: Uuid, location: &Location) -> Option<&Arc<Vendor>> {
         self.reject_reserved(location, &Extent::as_written(location)).ok()?;
         let Access::Open { roots, .. } = self.warehouses.get(&warehouse)?.as_ref() else {
@@ -184,8 +186,9 @@ impl Objects {
         }
     }
 
-    /// Whether a location is that of a warehouse, or contains one that a warehouse may use. An
-    /// allowed location may be that of a single table.
+    /// Whether a location is a warehouse's own location, or contains a location that a warehouse
+    /// may use. A further allowed location itself does not count, because it may be the location of
+    /// a single table.
     pub fn is_whole(&self, location: &Location) -> bool {
         let roots = |access: &Access| match access {
             Access::Open { roots, .. } => roots.iter().enumerate().any(|(number, root)| {
@@ -236,7 +239,7 @@ impl Objects {
         Ok(())
     }
 
-    /// Creates a file of these parts. Also accepts former locations of the warehouse, because the
+    /// Creates a file from these parts. Also accepts former locations of the warehouse, because the
     /// write was accepted earlier.
     pub async fn create(
         &self,
@@ -276,7 +279,8 @@ impl Objects {
         }
     }
 
-    /// Reads a file, unless it is too long. Waits while the files being read take too much memory.
+    /// Reads a file. Errors if the file is too long. Waits while the files that are being read take
+    /// too much memory.
     pub async fn read(&self, warehouse: Uuid, location: &str) -> Result<Content, Error> {
         let found = self.find(warehouse, location, false).await?;
         self.bounds.check(location, found.meta.size)?;
@@ -285,8 +289,9 @@ impl Objects {
         Ok(Content::new(bytes, self.bounds.file_bytes_max, room))
     }
 
-    /// Reads a file that should have about `bytes` bytes, as many as the caller has in memory.
-    /// `None` if it is longer. Also accepts former locations of the warehouse.
+    /// Reads a file that should have at most `bytes_max` bytes. No memory is reserved, because the
+    /// calling code already has as many bytes in memory. Returns `None` if the file is longer. Also
+    /// accepts former locations of the warehouse.
     pub(super) async fn read_of_size(
         &self,
         warehouse: Uuid,
@@ -339,7 +344,8 @@ impl Objects {
         if let Some(Access::Open { roots, .. }) = access
             && roots.iter().any(|root| root.location.is_within(&parsed))
         {
-            let reason = format!("Location '{location}' is that of the warehouse, not of a table");
+            let reason =
+                format!("Location '{location}' is the location of the warehouse, not of a table");
             return Err(Error::NotAllowed(reason));
         }
         Ok((Arc::clone(object_store), parsed, path))

@@ -1,5 +1,5 @@
-//! The background tasks and telemetry of an open catalog, in a server as well as in a program that
-//! embeds the catalog.
+//! The background tasks and the telemetry of an open catalog. A server and a program that embeds
+//! the catalog both use them.
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -9,8 +9,8 @@ use super::tasks;
 use slateberg_catalog::Catalog;
 use slateberg_telemetry::otlp::RunningExporter;
 
-/// Tasks and telemetry of an open catalog. They run until [`Background::stop`] or until this is
-/// dropped.
+/// Tasks and telemetry of an open catalog. They run until [`Background::stop`] is called or this
+/// value is dropped.
 pub struct Background {
     stop: watch::Sender<bool>,
     tasks: Vec<JoinHandle<()>>,
@@ -43,7 +43,7 @@ impl Background {
             tokio::select! {
                 _ = stopping.wait_for(|stop| *stop) => {}
                 lost = catalog.store_closed() => {
-                    tracing::error!(%lost, "the catalog has stopped");
+                    tracing::error!(%lost, "the store of the catalog has closed: stopping the background tasks");
                     stop.send_replace(true);
                 }
             }
@@ -64,7 +64,7 @@ impl Background {
         }
     }
 
-    /// Sends the remaining telemetry, for a bounded time. The caller calls this last, so that the
+    /// Sends the remaining telemetry, for a bounded time. Must be called last, so that the
     /// telemetry of the catalog's shutdown is included.
     pub async fn finish(mut self) {
         if let Some(exporter) = self.exporter.take() {
@@ -74,8 +74,8 @@ impl Background {
 }
 
 impl Drop for Background {
-    /// Signals the tasks explicitly: a task may hold a clone of the sender, so that dropping this
-    /// sender does not close the channel.
+    /// Signals the tasks explicitly. Dropping this sender would not close the channel, because a
+    /// task may hold a clone of the sender.
     fn drop(&mut self) {
         self.stop();
     }

@@ -38,10 +38,10 @@ pub struct Runtime {
     pub catalog: Catalog,
     /// Authenticates requests.
     pub authn: Authenticator,
-    /// The admin key that this start created, if any. Its secret is available only here.
+    /// The admin key that this start created, if any. The secret of the key is available only here.
     pub minted_key: Option<Secret>,
-    /// The HTTP client for token issuers. `None` if no issuer's keys are fetched, because creating
-    /// a client reads the system's certificates.
+    /// The HTTP client for token issuers. `None` if no keys are fetched: a client is created only
+    /// if it is needed, because its creation reads the system's certificates.
     pub(super) issuer_client: Option<reqwest::Client>,
     /// The settings of the catalog.
     pub settings: Arc<Settings>,
@@ -55,8 +55,9 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// Opens the catalog, and completes the publications of an earlier process. Waits for an
-    /// unresponsive object store for up to `state.start_seconds_max`.
+    /// Opens the catalog, and completes the publications of an earlier process: it writes the
+    /// metadata files that are still missing. Waits for an unresponsive object store for up to
+    /// `state.start_seconds_max`.
     pub async fn open(settings: Settings, dependencies: Dependencies) -> Result<Self, BuildError> {
         logged(|progress| Self::start(settings, dependencies, progress)).await
     }
@@ -98,7 +99,7 @@ impl Runtime {
         let mut state = State::with_keys(&settings, &dependencies, &measures.kms).await?;
         state.measure(&measures.object_stores);
         check_object_cache(&settings, &state.location)?;
-        // Boxed: together these futures would take much of a thread's stack.
+        // The futures are boxed, because together they would take much of a thread's stack.
         Box::pin(state.probe(&dependencies)).await?;
         drop(phase);
         let _phase = progress.phase("opening warehouses and policies", None);
@@ -157,8 +158,8 @@ impl Runtime {
             ids: dependencies.ids,
         });
         finish_publications(&catalog, settings.state.start_timeout(), progress).await?;
-        // This must be the last step that can fail. If a later one failed, the operator would never
-        // see an admin key that this step created.
+        // This must be the last step that can fail. If a later step failed, the operator would
+        // never see an admin key that this step created.
         let (authn, minted_key) = Authenticator::open(authn::authenticator::Parts {
             store: authn_store,
             authority,
@@ -238,7 +239,7 @@ async fn with_stored_policies(
     Ok((sources, Arc::new(Authority::new(set, settings.decisions_max))))
 }
 
-/// Completes publications that an earlier process began.
+/// Completes the publications of an earlier process.
 async fn finish_publications(
     catalog: &Catalog,
     patience: Duration,
@@ -248,7 +249,10 @@ async fn finish_publications(
         catalog.finish_publications(patience, progress).await.map_err(BuildError::Recover)?;
     let FinishedPublications { finished, replaced, unfinished } = outcome;
     if finished > 0 {
-        tracing::info!(publications = finished, "completed publications of an earlier run");
+        tracing::info!(
+            publications = finished,
+            "wrote metadata files that an earlier run had not written yet"
+        );
     }
     if !replaced.is_empty() {
         let (files, locations) = (replaced.len(), replaced.join(", "));
@@ -263,7 +267,7 @@ async fn finish_publications(
         tracing::error!(
             publications,
             locations,
-            "could not complete publications of an earlier run"
+            "could not write some metadata files of an earlier run: their tables are served once the files are written"
         );
     }
     Ok(())
@@ -290,7 +294,7 @@ pub fn check_object_cache(settings: &Settings, location: &StoreLocation) -> Resu
     }
 }
 
-/// Returns the configured issuers, with keys loaded from files.
+/// Returns the configured issuers. Loads the keys of issuers that have a key file.
 pub(super) fn read_issuers(settings: &Settings) -> Result<Issuers, BuildError> {
     let issuers = Issuers::new(&settings.authn.issuers);
     let issuers = issuers.map_err(|invalid| BuildError::Invalid(vec![invalid]))?;

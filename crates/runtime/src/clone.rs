@@ -1,9 +1,9 @@
 //! `clone`: creates a second catalog from a state of this one, without copying data.
 //!
-//! The state is that of a checkpoint, which a running server does not prevent, or the current state
-//! of a local directory on which no server runs. [`slateberg_store::clones`] defines the contents
-//! of a clone and the order of its writes. This module determines the clone's location and
-//! validates it.
+//! The cloned state is that of a checkpoint, even while a server runs, or the current state of a
+//! local directory on which no server runs. [`slateberg_store::clones`] defines the contents of a
+//! clone and the order of its writes. This module determines and validates the location of the
+//! clone.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ use slateberg_store::records::{CloneOf, StoreFormat};
 use slateberg_store::{self as store, Store};
 use slateberg_telemetry::audit::AuditLog;
 
-/// Lifetime of the temporary checkpoint from which the current state is pinned.
+/// Lifetime of the temporary checkpoint through which the current state is pinned.
 const TEMPORARY_CHECKPOINT_SECONDS: u64 = 60 * 60;
 
 /// A completed clone.
@@ -52,7 +52,7 @@ struct Target {
     state: State,
 }
 
-/// The state that a clone starts with.
+/// The state with which a clone starts.
 struct Source {
     pin: Checkpoint,
     /// Name or id of the cloned checkpoint.
@@ -62,8 +62,8 @@ struct Source {
 }
 
 /// Clones the catalog to `to`, which is the URL of a state or a data directory. `wanted` selects
-/// the state. `None` selects the current state, which requires a local directory without a running
-/// server.
+/// the checkpoint to clone. `None` selects the current state, which requires a local directory on
+/// which no server runs.
 pub async fn clone_catalog(
     settings: &Settings,
     dependencies: &Dependencies,
@@ -119,7 +119,7 @@ async fn finish(
     Ok(walk(&store.latest(), progress).await?)
 }
 
-/// Pins the state to clone, or returns the pin of an earlier attempt.
+/// Pins the state to clone. If an earlier attempt has already pinned the state, returns its pin.
 async fn source(
     settings: &Settings,
     dependencies: &Dependencies,
@@ -136,7 +136,8 @@ async fn source(
         .map_err(failed)?;
     let chosen = wanted.map(|wanted| wanted.find(&checkpoints)).transpose()?;
     if let Some(pin) = begun {
-        let checkpoint_missing = || unfinished(target, "its checkpoint no longer exists");
+        let checkpoint_missing =
+            || unfinished(target, "the checkpoint of that clone no longer exists");
         let pin = checkpoints
             .into_iter()
             .find(|checkpoint| checkpoint.id == pin)
@@ -144,7 +145,7 @@ async fn source(
         if let Some(chosen) = &chosen
             && !Store::is_same_state(parent_location, pin.id, chosen.id).await?
         {
-            return Err(unfinished(target, "it was started from another checkpoint"));
+            return Err(unfinished(target, "that clone was started from another checkpoint"));
         }
         let format = format_of(parent_location, &pin).await?;
         let as_of_ms = chosen.as_ref().map_or(pin.created_ms, |chosen| chosen.created_ms);
@@ -199,7 +200,7 @@ async fn pin(
     create_or_reject(Store::pin(parent, of.id, &name, dependencies.clock.now_ms()).await?)
 }
 
-/// Returns the format record of a state. Errors if the state cannot be cloned.
+/// Returns the format record of a checkpoint. Errors if the checkpoint cannot be cloned.
 async fn format_of(parent: &StoreLocation, at: &Checkpoint) -> Result<StoreFormat, OfflineError> {
     let format = Store::open_checkpoint(parent, at.id).await?.get(&StoreKey).await?;
     let missing = || OfflineError::Refused("there is no catalog in the store".to_owned());
@@ -208,7 +209,7 @@ async fn format_of(parent: &StoreLocation, at: &Checkpoint) -> Result<StoreForma
     match &format.clone_of {
         None => Ok(format),
         Some(clone) => Err(OfflineError::Refused(format!(
-            "this catalog is itself a clone of {}: clone that one, or export this one",
+            "this catalog is itself a clone of {}: clone its parent, or export this catalog",
             clone.parent_url
         ))),
     }
@@ -249,7 +250,8 @@ impl Target {
         Ok(Self { settings, data_dir, state })
     }
 
-    /// Rejects a target in another bucket, and one that contains the parent or is inside it.
+    /// Rejects a target in another bucket, and a target that contains the state of the parent or is
+    /// inside it.
     fn check(&self, parent: &State) -> Result<(), OfflineError> {
         let url = &self.state.url;
         let bucket = |url: &str| {
@@ -268,7 +270,7 @@ impl Target {
         if own.starts_with(theirs) || theirs.starts_with(own) {
             return Err(location_error(
                 url,
-                "it is inside or around the state of the parent. Choose a location beside it",
+                "it is inside the state of the parent or contains it. Choose a location beside it",
             ));
         }
         for path in [&parent.location.path, &self.state.location.path] {

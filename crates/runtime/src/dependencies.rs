@@ -15,7 +15,7 @@ pub struct Dependencies {
     pub clock: Arc<dyn Clock>,
     /// The generator of ids.
     pub ids: Arc<dyn Ids>,
-    /// The policies of the configured files, if the caller has loaded them already.
+    /// The policies of the configured files, if they were loaded before.
     pub policies: Option<FilePolicies>,
 }
 

@@ -9,8 +9,8 @@ use uuid::Uuid;
 /// Size of the probe file: more than a start writes.
 const PROBE_BYTES: usize = 128 << 10;
 
-/// Writes, syncs and deletes a file. For a missing directory, it probes the nearest existing parent
-/// and leaves the durable creation of the directory to the write-ahead log.
+/// Writes, syncs and deletes a file. For a missing directory, probes the nearest existing parent.
+/// The write-ahead log then creates the directory durably.
 pub(super) fn probe(directory: &Path, id: Uuid) -> io::Result<()> {
     let Some(directory) = directory.ancestors().find(|it| it.is_dir()) else { return Ok(()) };
     let path = directory.join(format!(".slateberg-probe-{}", id.simple()));

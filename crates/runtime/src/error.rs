@@ -55,7 +55,7 @@ pub enum BuildError {
     /// The directory of the state is not writable.
     #[error(
         "cannot write to the directory {directory} of the catalog's state: {source}. A start needs permission \
-         and a little space there"
+         to write there, and some free space"
     )]
     Directory {
         /// The directory.
@@ -63,8 +63,8 @@ pub enum BuildError {
         /// The error of the operating system.
         source: std::io::Error,
     },
-    /// The object store cannot be accessed, usually for lack of credentials. A retry would fail
-    /// again.
+    /// The object store cannot be accessed, usually because credentials are missing. A retry would
+    /// fail again.
     #[error("cannot open the catalog's state: {0}")]
     Credentials(String),
     /// The object store is unsuitable for the catalog's state, or denied access.
@@ -87,10 +87,10 @@ pub enum BuildError {
         source: store::Error,
     },
     /// The records of warehouses cannot be read or written.
-    #[error("cannot match the configured warehouses with those in the store: {0}")]
+    #[error("cannot read or write the records of the warehouses: {0}")]
     Warehouses(#[source] store::Error),
     /// The publications of an earlier process cannot be completed.
-    #[error("cannot complete publications of an earlier run: {0}")]
+    #[error("cannot complete the publications of an earlier run: {0}")]
     Recover(#[source] catalog::Error),
     /// The credentials cannot be loaded.
     #[error("cannot load the API keys: {0}")]
@@ -106,8 +106,8 @@ fn lines(problems: &[InvalidSetting]) -> String {
 }
 
 impl BuildError {
-    /// Whether the error is in the settings themselves, so that a retry fails again. This excludes
-    /// errors of files that the settings refer to: a file may be corrected before the retry.
+    /// Whether the settings themselves are wrong. If so, a retry fails again. Errors of files to
+    /// which the settings refer do not count: a file may be corrected before the retry.
     pub fn is_of_settings(&self) -> bool {
         match self {
             Self::Setting(_) | Self::Invalid(_) | Self::Otlp(_) => true,

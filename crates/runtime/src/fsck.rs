@@ -59,13 +59,13 @@ impl FsckReport {
         let files = format!("{}: {damaged} damaged", count(self.files, "file", "files"));
         match &self.records {
             Some(records) => format!("{files}; {}", records.summary()),
-            None => format!("{files}; the records cannot be read, and were not checked"),
+            None => format!("{files}; the records cannot be read, so they were not checked"),
         }
     }
 }
 
-/// Checks a whole catalog without writing. No server may run on its directory. Errors if the
-/// catalog cannot be read at all.
+/// Checks a whole catalog. Writes nothing. No server may run on the directory of the catalog.
+/// Errors if the catalog cannot be read at all.
 pub async fn fsck(
     settings: &Settings,
     dependencies: &Dependencies,
@@ -116,7 +116,8 @@ async fn check_metadata_files(objects: &Objects, report: &mut Report, progress: 
 }
 
 /// Returns the problem of a metadata file, if any. A file whose publication is pending may be
-/// missing, because the next start writes it. If it exists, its content must match.
+/// missing, because the next start writes it. If the file exists, its content must match the
+/// record.
 async fn check_metadata_file(objects: &Objects, published: &PublishedMetadata) -> Option<String> {
     let PublishedMetadata { warehouse, metadata_location: location, document, is_pending } =
         published;

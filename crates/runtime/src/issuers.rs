@@ -24,7 +24,7 @@ const DISCOVERY: &str = "/.well-known/openid-configuration";
 /// Fetching an issuer's keys failed.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
-    /// The issuer did not respond.
+    /// The request failed, or the response has an error status.
     #[error("{0}")]
     Http(#[from] reqwest::Error),
     /// The issuer's response is invalid.
@@ -46,8 +46,8 @@ struct Discovery {
     token_endpoint: Option<String>,
 }
 
-/// Returns an HTTP client that follows no redirects: only the settings determine the origin of
-/// keys.
+/// Returns an HTTP client that follows no redirects, so that only the settings determine the origin
+/// of keys.
 pub fn client() -> Result<reqwest::Client, FetchError> {
     let none = reqwest::redirect::Policy::none();
     Ok(reqwest::Client::builder().timeout(FETCH_MAX).redirect(none).build()?)
@@ -67,8 +67,8 @@ pub fn read_file(issuer: &Issuer) -> Result<(), String> {
     Ok(())
 }
 
-/// Refreshes an issuer's keys until the server stops: immediately, periodically, and when a token
-/// has an unknown key. While the issuer does not respond, the known keys stay valid.
+/// Refreshes an issuer's keys at once, then periodically and whenever a token names an unknown key,
+/// until the server stops. While the issuer does not respond, the known keys stay valid.
 pub(crate) async fn keep_fresh(
     issuer: Arc<Issuer>,
     client: reqwest::Client,
@@ -136,7 +136,7 @@ async fn get(client: &reqwest::Client, url: &str) -> Result<Vec<u8>, FetchError>
     let mut response = client.get(url).send().await?.error_for_status()?;
     let wrong = |reason: String| FetchError::Answer { url: url.to_owned(), reason };
     if !response.status().is_success() {
-        return Err(wrong(format!("answered {}", response.status())));
+        return Err(wrong(format!("the response has the status {}", response.status())));
     }
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await? {

@@ -1,5 +1,4 @@
-//! Locations in the settings, and checks that those of the catalog and of its warehouses do not
-//! overlap.
+//! Checks that the locations of the catalog and of its warehouses in the settings do not overlap.
 
 use super::data_dir::data_dir;
 use super::error::BuildError;
@@ -15,7 +14,7 @@ const STATE: &str = "the catalog's own state";
 /// Schemes of object URLs that cannot be compared with other locations.
 const NOT_COMPARABLE: [&str; 2] = ["http", "https"];
 
-/// Returns the locations that the catalog reserves for itself, with its state at `state_url`.
+/// Returns the locations that the catalog reserves for itself if its state is at `state_url`.
 pub fn reserved(settings: &Settings, state_url: &str) -> Result<Reserved, BuildError> {
     let state_setting = if settings.state.url.is_empty() { "data_dir" } else { "state.url" };
     let mut reserved = Reserved::default().with(at_url(state_setting, STATE, state_url)?);
@@ -25,7 +24,7 @@ pub fn reserved(settings: &Settings, state_url: &str) -> Result<Reserved, BuildE
         if let Some(state) = reserved.overlapping(&log.extent) {
             let state = &state.url;
             return Err(BuildError::Setting(format!(
-                "state.wal_url: cannot use location '{log_url}': it overlaps with that of the state, {state}. \
+                "state.wal_url: cannot use location '{log_url}': it overlaps with the state's location, {state}. \
                  Set a location outside of the state"
             )));
         }
@@ -64,7 +63,7 @@ pub(super) fn of_clone(
 }
 
 /// Rejects a clone whose location overlaps with a warehouse of its parent. `settings` are the
-/// parent's.
+/// settings of the parent.
 pub(super) fn check_clone(
     settings: &Settings,
     parent_url: &str,
@@ -119,7 +118,7 @@ pub(super) fn check(settings: &Settings, state_url: &str) -> Result<(), BuildErr
     problems(settings, state_url).into_iter().next().map_or(Ok(()), Err)
 }
 
-/// The locations of warehouses, with the warehouses' names.
+/// The locations of warehouses, with the names of the warehouses.
 #[derive(Default)]
 pub(super) struct ClaimedLocations(Vec<(String, Extent)>);
 
@@ -189,7 +188,7 @@ impl Overlap {
                 format!("cannot use location '{url}': {} is there", reservation.what)
             }
             OverlapKind::Warehouse(other) => format!(
-                "cannot use location '{url}': it overlaps with that of the warehouse {other}"
+                "cannot use location '{url}': it overlaps with the location of the warehouse {other}"
             ),
         }
     }
@@ -201,16 +200,16 @@ impl Overlap {
             OverlapKind::Reserved(Reservation { setting, url, what, .. }) if *what == STATE => {
                 format!(
                     " ({url}). A principal that may delete files of a table there could delete the catalog. Set \
-                 warehouses.{name}.location to another location; or, if tables are in this one, stop every \
-                 server, move all files of the state to a location outside of the warehouses, and set \
-                 {setting} to that"
+                 warehouses.{name}.location to another location. If tables are in this location, stop every server \
+                 instead, move all files of the state to a location outside of the warehouses, and set \
+                 {setting} to the new location"
                 )
             }
             OverlapKind::Reserved(Reservation { setting, url, .. }) => {
                 format!(" ({url}). Set warehouses.{name}.location or {setting} to another location")
             }
             OverlapKind::Warehouse(other) => format!(
-                ". A principal that may read one of the two could read the files of the other. Set another location for \
+                ". A principal that may read one warehouse could read the files of the other. Set another location for \
                  {name} or {other}"
             ),
         };
@@ -270,10 +269,10 @@ mod tests {
                 "{problems:?}"
             );
             assert!(problems[0].contains("the catalog's own state is there"), "{problems:?}");
-            assert!(problems[0].contains("set state.url to that"), "{problems:?}");
+            assert!(problems[0].contains("set state.url to the new"), "{problems:?}");
         }
         let problems = messages(|it| warehouse(it, "default", "file:///no-such/data"));
-        assert!(problems[0].contains("set data_dir to that"), "{problems:?}");
+        assert!(problems[0].contains("set data_dir to the new"), "{problems:?}");
     }
 
     #[test]
@@ -312,7 +311,7 @@ mod tests {
         assert_eq!(problems.len(), 1, "{problems:?}");
         assert!(problems[0].starts_with("warehouses.inside.location: cannot use"), "{problems:?}");
         assert!(
-            problems[0].contains("it overlaps with that of the warehouse default"),
+            problems[0].contains("it overlaps with the location of the warehouse default"),
             "{problems:?}"
         );
     }

@@ -7,7 +7,8 @@ use std::path::Path;
 /// The lock file in the data directory.
 const FILE: &str = "lock";
 
-/// The lock of a data directory. The operating system releases it however the process ends.
+/// The lock of a data directory. The operating system releases it when the process ends, even if
+/// the process is killed.
 #[derive(Debug)]
 pub struct DataDirLock {
     _file: File,

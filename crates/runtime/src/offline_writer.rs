@@ -1,7 +1,9 @@
-//! Operations of subcommands on the store of a catalog, while no server runs on it.
+//! Operations of subcommands that open the store of a catalog for writing, while no server runs on
+//! it.
 //!
-//! Opening a store in a local directory takes its lock. Opening one in a bucket fences the server
-//! that runs on it, like any second writer. A [preview](super::preview) only reads.
+//! Opening a store in a local directory takes the lock of the directory. Opening a store in a
+//! bucket fences a server that runs on it, as any second writer does. A [preview](super::preview)
+//! writes nothing and takes no lock.
 
 use std::io::{BufRead, Write};
 use std::sync::Arc;
@@ -63,7 +65,7 @@ pub enum OfflineError {
     /// An export or import failed.
     #[error(transparent)]
     Transfer(#[from] transfer::Error),
-    /// The subcommand rejected the operation.
+    /// The operation is not possible, for this reason.
     #[error("{0}")]
     Refused(String),
 }
@@ -82,12 +84,12 @@ pub struct OfflineWriter {
     _lock: Option<DataDirLock>,
 }
 
-/// The state to restore.
+/// The checkpoint to restore.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RestoreTarget {
-    /// The state of the checkpoint with this id or name.
+    /// The checkpoint with this id or name.
     Checkpoint(String),
-    /// The state of the newest checkpoint created at or before this time.
+    /// The newest checkpoint that was created at or before this time.
     Time(i64),
 }
 
@@ -104,7 +106,7 @@ pub struct Restored {
 }
 
 impl RestoreTarget {
-    /// Parses a time, or else the id or name of a checkpoint.
+    /// Parses a time. Treats any other text as the id or name of a checkpoint.
     pub fn parse(text: &str) -> Self {
         rfc3339::parse(text).map_or_else(|| Self::Checkpoint(text.to_owned()), Self::Time)
     }
@@ -114,12 +116,13 @@ impl RestoreTarget {
             Self::Checkpoint(name_or_id) => {
                 checkpoints.iter().find(|checkpoint| checkpoint.has_name_or_id(name_or_id))
             }
-            // Checkpoint times have a resolution of one second, so the whole second must have
-            // passed.
+            // Checkpoint times have a resolution of one second. A checkpoint counts only if its
+            // whole second had passed.
             Self::Time(ms) => {
                 let until =
                     |checkpoints: &&Checkpoint| checkpoints.created_ms + LAST_OF_SECOND_MS <= *ms;
-                // The pin of a clone is newer than the state that it holds.
+                // The pin of a clone is a checkpoint, too, but it is newer than the state that it
+                // pins.
                 checkpoints.iter().rev().filter(|checkpoint| !checkpoint.for_clone).find(until)
             }
         };
@@ -127,7 +130,7 @@ impl RestoreTarget {
             OfflineError::Refused(match self {
                 Self::Checkpoint(name_or_id) => format!("there is no checkpoint '{name_or_id}'"),
                 Self::Time(ms) => format!(
-                    "there is no checkpoint from {} or before: the oldest is {}",
+                    "there is no checkpoint at or before {}: the oldest is {}",
                     rfc3339::format(*ms),
                     checkpoints
                         .first()
@@ -139,8 +142,8 @@ impl RestoreTarget {
     }
 }
 
-/// Exports a catalog as lines. The current state can be exported only while no server runs, the
-/// state of a checkpoint at any time.
+/// Exports a catalog as lines. The current state can be exported only while no server runs. The
+/// state of a checkpoint can be exported at any time.
 pub async fn export_lines(
     settings: &Settings,
     dependencies: &Dependencies,
@@ -295,8 +298,8 @@ impl OfflineWriter {
     }
 
     /// Imports an export into this catalog, which must be empty except for the data of an earlier
-    /// attempt. `open` returns a reader of the lines and is called twice. `bytes` is their total
-    /// size.
+    /// attempt. `open` returns a reader of the lines and is called twice. `bytes` is the total size
+    /// of the lines.
     pub async fn import<R: BufRead>(
         &self,
         open: impl Fn() -> std::io::Result<R>,
@@ -311,8 +314,8 @@ impl OfflineWriter {
         import::check_target(&self.store, &checked).await?;
         let revision = self.imported_policies(&checked.book).await?;
         let lines = open().map_err(transfer::Error::from)?;
-        // Since the export, the exported catalog may have used the next version numbers for other
-        // changes. A new timeline keeps its ETags from matching here.
+        // After the export, the exported catalog may have used the next version numbers for other
+        // changes. A new timeline prevents the ETags of those versions from matching here.
         self.store.begin_timeline(&permit, self.ids.random()).await?;
         import::write(&self.store, &permit, &checked, lines, &phase).await?;
         let entry = &self.entry("import", Uuid::nil(), format!("{} lines", checked.counts.lines));
@@ -360,8 +363,8 @@ impl OfflineWriter {
         Ok(walk(&self.store.latest(), progress).await?)
     }
 
-    /// Returns the policy revision that a plan requires, if any. Rejects policies with which no
-    /// server could start.
+    /// Returns the policy revision that a restore creates. Returns `None` if the restore changes no
+    /// policies. Rejects policies with which a server could not start.
     async fn revision(
         &self,
         plan: &RestorePlan,
@@ -386,7 +389,7 @@ impl OfflineWriter {
         }))
     }
 
-    /// Returns the revision of the policy set built from these stored policies and the policy
+    /// Returns the hash of the policy set that is built from these stored policies and the policy
     /// files.
     pub(super) fn in_force(&self, book: PolicySnapshot) -> Result<String, OfflineError> {
         let sources = Sources { book: Arc::new(book), ..self.sources.clone() };

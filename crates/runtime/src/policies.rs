@@ -22,7 +22,7 @@ pub enum Error {
     #[error("{}: {}", .0.display(), .1)]
     Read(PathBuf, std::io::Error),
     /// A directory contains no policy files.
-    #[error("{}: there is no *.{EXTENSION} file in it", .0.display())]
+    #[error("{}: the directory contains no *.{EXTENSION} file", .0.display())]
     Empty(PathBuf),
     /// The policies are invalid.
     #[error("{}", lines(.0))]
@@ -34,8 +34,8 @@ fn lines(problems: &[Problem]) -> String {
     format!("the policies are not valid\n{}", texts.join("\n"))
 }
 
-/// Reads the given policy files, and those in the given directories. Without any path, returns the
-/// built-in policies.
+/// Reads the given policy files, and all policy files in the given directories. Without a path,
+/// returns the built-in policies.
 pub fn read(paths: &[PathBuf]) -> Result<Vec<PolicyFile>, Error> {
     if paths.is_empty() {
         return Ok(default_policies());
@@ -67,15 +67,15 @@ pub struct FilePolicies {
 }
 
 impl FilePolicies {
-    /// Reads the configured policy files, and builds a set from them. They must be valid on their
-    /// own, so that an error is found before the store is opened.
+    /// Reads the configured policy files, and builds a set from them. The files must be valid
+    /// without the policies in the store, so that an error is found before the store is opened.
     pub fn load(settings: &Settings) -> Result<Self, Error> {
         let files = read(&settings.policy_paths)?;
         let set = build(&files, &[]).map_err(Error::Invalid)?;
         Ok(Self { files: Arc::new(files), set })
     }
 
-    /// Returns the sources of the policies in force, without those of the store.
+    /// Returns the sources of the policies in force, without the policies in the store.
     pub(crate) fn sources(&self, settings: &Settings) -> Sources {
         let (files, stored_in_force) = (Arc::clone(&self.files), settings.stored_policies);
         Sources { files, stored_in_force, ..Sources::default() }

@@ -1,4 +1,4 @@
-//! The preview of a restore beside a running server.
+//! The preview of a restore. A server may be running.
 
 use super::data_dir::{check_there, lock_data_dir};
 use super::dependencies::Dependencies;

@@ -1,9 +1,9 @@
-//! The location of the catalog's state: turns settings into a store that can be opened.
+//! The location of the catalog's state, from which a store can be opened.
 //!
-//! A start has a time limit. It first probes a bucket and retries for up to
-//! `state.start_seconds_max` while there is no response (`State::probe`). Then the bucket must stay
-//! responsive until the start ends (`State::while_responsive`). Replaying a long log may take any
-//! time, but the bucket must not be unresponsive for longer than the limit.
+//! A start has a time limit. It first probes a bucket, and retries for up to
+//! `state.start_seconds_max` while there is no response (`State::probe`). After that, the start may
+//! take any time, for example to replay a long log. But the bucket must not be unresponsive for
+//! longer than the limit (`State::while_responsive`).
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -41,7 +41,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// Interval and timeout of checks that a bucket still responds.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
-/// Clock difference, in milliseconds, from which the start logs a warning.
+/// Smallest difference between the clocks about which the start logs a warning, in milliseconds.
 const CLOCK_SKEW_WARNED_MS: u64 = 10_000;
 
 /// The location of the state.
@@ -50,7 +50,8 @@ pub struct State {
     pub url: String,
     /// The parts from which the store is opened.
     pub location: StoreLocation,
-    /// The object stores and their URLs: that of the state, and that of the log if it differs.
+    /// The object stores and their URLs: the store of the state and, if the log has another store,
+    /// the store of the log.
     parts: Vec<(String, Opened)>,
     patience: Duration,
 }
@@ -80,8 +81,8 @@ impl State {
         if let Some((log_url, opened)) = open_log(settings, opener)? {
             if location.directory.is_some() {
                 return Err(BuildError::Setting(
-                    "state.wal_url: the state is in a local directory, whose log is a journal beside it; \
-                     leave this out"
+                    "state.wal_url: a state in a local directory stores its log in the same directory: \
+                     remove this setting"
                         .to_owned(),
                 ));
             }
@@ -99,14 +100,14 @@ impl State {
         Ok(Self { url, location, parts, patience })
     }
 
-    /// Returns the object stores and their URLs: that of the state, and that of the log if it
-    /// differs.
+    /// Returns the object stores and their URLs: the store of the state and, if the log has another
+    /// store, the store of the log.
     pub fn parts(&self) -> &[(String, Opened)] {
         &self.parts
     }
 
     /// Opens the configured object stores and the KMS. Rejects a state that overlaps with a
-    /// warehouse; every command that opens the store passes this check.
+    /// warehouse. Every command that opens the store runs this check.
     pub(super) async fn with_keys(
         settings: &Settings,
         dependencies: &Dependencies,
@@ -174,8 +175,8 @@ impl State {
             let at_most = left().clamp(PAUSE_MIN, TRY_MAX);
             match probe_state(opened, id, dependencies.clock.as_ref(), at_most).await {
                 Ok(found) => {
-                    // A write of an attempt that timed out may have taken effect after its
-                    // deletion.
+                    // In an attempt that timed out, the write may have taken effect after the
+                    // deletion. Delete its object again.
                     for id in probed {
                         probe::remove(opened, id).await;
                     }
@@ -201,7 +202,7 @@ impl State {
         }
     }
 
-    /// Runs `opening`. Fails if an object store, or one of the store's files, has not responded for
+    /// Runs `opening`. Fails if an object store or a file of the store has not responded for
     /// `state.start_seconds_max`.
     pub(super) async fn while_responsive<T>(
         &self,
@@ -213,8 +214,8 @@ impl State {
         }
     }
 
-    /// Returns when an object store has not responded for too long, has failed the same request
-    /// repeatedly, or cannot be accessed for lack of credentials.
+    /// Waits until an object store has not responded for too long, has failed the same request
+    /// repeatedly, or cannot be accessed because credentials are missing. Returns the error.
     async fn silence(&self) -> BuildError {
         let silent = |url: &str, last| {
             let (url, seconds) = (url.to_owned(), self.patience.as_secs());
@@ -254,7 +255,7 @@ pub fn stores(
     Ok(State::of(settings, dependencies)?.parts)
 }
 
-/// Opens the object store at a URL. Options that the caller does not pass are taken from the
+/// Opens the object store at a URL. Options that are missing in `options` are taken from the
 /// environment.
 pub fn store_at(
     url: &str,
@@ -296,8 +297,8 @@ fn tell(url: &str, found: &Findings) {
         tracing::warn!(
             url,
             clock_ahead_ms,
-            "the clocks of the object store and of this machine differ: garbage collection depends on ages, and \
-             S3 rejects every request from a difference of 15 minutes on"
+            "the clocks of the object store and of this machine differ: synchronize this machine's clock. Garbage collection \
+             compares the two clocks, and S3 rejects every request if they differ by 15 minutes"
         );
     }
 }

@@ -38,9 +38,9 @@ impl WarehouseLocation {
         Self { location: location.to_owned(), options }
     }
 
-    /// Returns the configured location, or the default one: beside the state, in the data directory
-    /// or in the state's bucket. If the state is in a bucket, its tables must not depend on the
-    /// local disk.
+    /// Returns the configured location or, without one, the default location. If the state is in a
+    /// bucket, the default is beside the state in this bucket, because its tables must not depend
+    /// on the local disk. Otherwise, the default is in the data directory.
     pub(super) fn of(
         settings: &Settings,
         name: &str,

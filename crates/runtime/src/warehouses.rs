@@ -65,8 +65,8 @@ pub(super) struct WarehouseInputs<'a> {
     pub(super) clone_of: Option<&'a CloneOf>,
 }
 
-/// Opens all warehouses. A configured one that cannot be opened is an error. One from the API that
-/// cannot be opened does not prevent serving the others.
+/// Opens all warehouses. Errors if a configured warehouse cannot be opened. If a warehouse from the
+/// API cannot be opened, it is unavailable, and all others are served.
 pub(super) async fn open_all(
     opening: &WarehouseInputs<'_>,
     store: &Store,
@@ -112,8 +112,8 @@ pub(super) async fn open_all(
     Ok(served)
 }
 
-/// Checks that a configured warehouse has the location of a warehouse of the same name that was
-/// created through the API, if there is one. From then on, the configuration defines the warehouse.
+/// Checks a configured warehouse if a warehouse of the same name was created through the API: both
+/// must have the same location. From then, the configuration defines the warehouse.
 fn check_configured_over_api(
     name: &str,
     known: Option<&WarehouseRecord>,
@@ -135,7 +135,7 @@ fn check_configured_over_api(
     Ok(())
 }
 
-/// Warns if a warehouse at the default location was at another default location before.
+/// Warns if the default location of a warehouse has changed since an earlier start.
 fn warn_if_moved(
     name: &str,
     warehouse: &WarehouseSettings,
@@ -167,7 +167,7 @@ async fn warn_if_unconfigured(
     if settings.warehouses.contains_key(name) {
         return Ok(());
     }
-    // Everything in a warehouse is in one of its namespaces.
+    // A warehouse without namespaces is empty.
     let namespaces = KeyRange::below(KeySpace::NamespaceNames, record.id);
     let found = store.durable().scan::<NamespaceNameKey>(&namespaces, Some(1)).await;
     if !found.map_err(BuildError::Warehouses)?.is_empty() {
@@ -181,8 +181,9 @@ async fn warn_if_unconfigured(
     Ok(())
 }
 
-/// Errors if a warehouse from the API overlaps with a configured one: the settings are then wrong.
-/// For any other overlap, returns the reason why the warehouse from the API is not served.
+/// Errors if a warehouse from the API overlaps with a configured warehouse, because the settings
+/// are then wrong. For any other overlap, returns the reason why the warehouse from the API is not
+/// served.
 fn reject_contradiction(
     name: &str,
     overlap: &Overlap,
@@ -251,7 +252,8 @@ pub struct ConfiguredLocations {
 }
 
 impl ConfiguredLocations {
-    /// Opens a configured warehouse. `parents` is the location that a clone's parent uses for it.
+    /// Opens a configured warehouse. In a clone, `parents` is the location that the parent uses for
+    /// this warehouse.
     pub fn new(
         settings: &Settings,
         name: &str,
@@ -326,7 +328,7 @@ pub(super) struct Keys<'a> {
     pub(super) own: &'a BTreeMap<String, String>,
 }
 
-/// Opens a URL with its own options and those from the environment. The URL's own options take
+/// Opens a URL with its own options and with options from the environment. Its own options take
 /// precedence.
 pub(super) fn open(
     url: &str,
@@ -352,8 +354,8 @@ impl Keys<'_> {
     }
 }
 
-/// Merges a URL's own options with those from the environment. A URL's option also replaces an
-/// option from the environment that has a different name for the same thing.
+/// Merges a URL's own options with options from the environment. An own option replaces an option
+/// from the environment even if that option has another name with the same meaning.
 fn all_options(
     url: &str,
     options: &BTreeMap<String, String>,

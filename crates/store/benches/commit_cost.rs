@@ -1,5 +1,5 @@
-//! Measures the CPU time of a commit before anything is written: applying the updates, rendering
-//! the metadata and encoding it, for tables with few and many snapshots.
+//! Measures the CPU time of a commit up to its write: the time to apply the updates, to render the
+//! metadata and to encode it. The tables have few or many snapshots.
 //!
 //! `cargo bench -p slateberg-store --bench commit_cost`
 
@@ -19,7 +19,7 @@ use slateberg_store::codec::{ChunkBytes, Document, Value};
 
 /// Number of commits in one measurement.
 const ROUNDS: usize = 200;
-/// Time of the tables' first snapshots.
+/// Time before all snapshots of the tables.
 const CREATED_MS: i64 = 1_700_000_000_000;
 
 fn raw(value: &serde_json::Value) -> Box<RawValue> {
@@ -165,7 +165,7 @@ fn main() {
         let base = table(snapshots);
         let costs = (0..5).map(|_| commits(base.clone()));
         let total = |cost: &Cost| cost.apply + cost.render + cost.encode;
-        let cost = costs.min_by_key(total).expect("there are some");
+        let cost = costs.min_by_key(total).expect("five costs were measured");
         println!(
             "{snapshots:>6} snapshots: apply {:>6.1}  to_text {:>6.1}  encode {:>6.1}  sum {:>6.1}   \
              inline {:>6} B, written {:>6} B, {:.2} chunks",

@@ -1,6 +1,6 @@
-//! Measures cost and benefit of the block size and of filters, for keys and values like those of
-//! the store: size of a sorted run, requests and bytes of a cold read, time of a warm read, and the
-//! number of blocks that are read for missing names.
+//! Measures how the block size and the filters affect reads, with keys and values like those of the
+//! store. The results are the requests and bytes of a cold read, the time of a warm read, and the
+//! requests and bytes of lookups of missing names.
 //!
 //! `cargo bench -p slateberg-store --bench store_layout`
 
@@ -23,7 +23,7 @@ use slatedb::object_store::{
 };
 use slatedb::{BloomFilterPolicy, Db, DbBuilder};
 
-/// Number of tables in the catalog, and number of reads of each kind.
+/// Number of tables in the catalog. `READS` is the number of reads of each kind.
 const TABLES: u32 = 20_000;
 const READS: u32 = 2_000;
 
@@ -132,7 +132,7 @@ impl Layout {
             .with_filter_policies(vec![Arc::new(BloomFilterPolicy::new(self.bits))])
     }
 
-    /// Fills a catalog in this many sorted runs.
+    /// Creates a catalog with this many tables in this many sorted runs.
     async fn filled(&self, tables: u32, runs: u32) -> Arc<Counting> {
         let (requests, bytes) = Default::default();
         let bucket = Arc::new(Counting { bucket: InMemory::new(), requests, bytes });
@@ -152,8 +152,8 @@ impl Layout {
         bucket
     }
 
-    /// Opens the catalog with empty caches and reads all keys twice. Returns requests and bytes per
-    /// read of the first pass, and microseconds per read of the second pass.
+    /// Opens the catalog with empty caches and reads all keys twice. Returns the requests and bytes
+    /// per read in the first pass, and the microseconds per read in the second pass.
     async fn read(&self, bucket: &Arc<Counting>, keys: &[Vec<u8>]) -> (f64, f64, f64) {
         let db = self.builder(bucket).build().await.expect("the store opens");
         bucket.requests.store(0, Ordering::Relaxed);
@@ -179,7 +179,7 @@ async fn main() {
     let some = |space: u8| -> Vec<_> {
         (0..READS).map(|read| by_id(space, read * (TABLES / READS))).collect()
     };
-    println!("{TABLES} tables in one run; cold requests and bytes of a read, us of a warm one");
+    println!("{TABLES} tables in one run; requests and bytes of a cold read, us of a warm read");
     let blocks = [
         SstBlockSize::Block1Kib,
         SstBlockSize::Block2Kib,

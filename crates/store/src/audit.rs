@@ -1,4 +1,5 @@
-//! Writes audit log lines: for changes, once their outcome is known, and for denied requests.
+//! Writes the lines of the audit log: one for each change when its outcome is known, and one for
+//! each denied request.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -45,11 +46,11 @@ struct ChangeLine<'a> {
 /// An audit log line of a denial.
 #[derive(Debug, Serialize)]
 pub struct Denial<'a> {
-    /// Response to the caller.
+    /// How the server responded.
     pub answer: DenialResponse,
     /// The denied action.
     pub action: &'a str,
-    /// The resource, as in policies.
+    /// The resource, in the notation of policies.
     pub resource: String,
     /// The principal.
     pub principal: &'a str,
@@ -58,7 +59,8 @@ pub struct Denial<'a> {
     pub origin: &'a Origin,
     /// Revision of the evaluated policies.
     pub revision: Option<String>,
-    /// Ids of the policies that forbid the request. Empty if no policy permits it.
+    /// Ids of the policies that forbid the request. Empty if the request was denied because no
+    /// permit policy matches it.
     pub policies: &'a [String],
 }
 
@@ -101,8 +103,8 @@ impl Store {
     }
 }
 
-/// Changes whose outcome is not in the audit log yet. If this value is dropped, their outcome is
-/// logged as unknown.
+/// Changes whose outcome is not in the audit log yet. When this value is dropped, the outcome of
+/// the changes that are left is logged as unknown.
 pub(super) struct UnauditedChanges {
     audit: Arc<AuditLog>,
     changes: Mutex<Option<Arc<[Change]>>>,

@@ -1,5 +1,5 @@
-//! SlateDB's cache of blocks, and its cache of indexes and filters. Both use moka, like SlateDB's
-//! own caches, but unlike those they report their size.
+//! SlateDB's cache of blocks, and its cache of indexes and filters. Both use moka, as SlateDB's own
+//! caches do, but they also report their size.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::settings::Settings;
 use slateberg_telemetry::cache::CacheSize;
 use slateberg_telemetry::collection::Collection;
 
-/// Size of an entry without its content: its key, and its nodes in moka's lists.
+/// Memory of an entry besides its content: its key, and its nodes in moka's lists.
 const ENTRY_BYTES: usize = 256;
 
 /// The caches of one open store. Clones share them.
@@ -58,8 +58,8 @@ impl SizedCache {
     }
 
     fn size(&self) -> CacheSize {
-        // Moka counts insertions at its next maintenance. If another thread is running the
-        // maintenance, the size is slightly out of date.
+        // Moka adds insertions to its size during maintenance, which this call runs. If another
+        // thread is running the maintenance, the size is slightly out of date.
         let _ = self.0.run_pending_tasks().now_or_never();
         let bytes_max = self.0.policy().max_capacity().unwrap_or(u64::MAX);
         CacheSize { bytes: self.0.weighted_size(), bytes_max }

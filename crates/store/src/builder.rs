@@ -20,7 +20,7 @@ pub(super) fn sealed_blocks(unlocked: &UnlockedKeys) -> Arc<dyn BlockTransformer
     Arc::new(SealedBlocks::new(Arc::clone(&unlocked.keys), inherited))
 }
 
-/// Options for opening a store for writing, at any location.
+/// The parameters for opening a store for writing, except its location.
 #[derive(Clone, Copy)]
 pub(super) struct OpenContext<'a> {
     pub(super) settings: &'a Settings,
@@ -33,7 +33,7 @@ pub(super) struct OpenContext<'a> {
 pub(super) fn builder(location: &StoreLocation, context: OpenContext<'_>) -> DbBuilder<String> {
     let OpenContext { settings, unlocked, metrics, caches } = context;
     // By default, SlateDB does not cache the data blocks that a compaction writes, so after each
-    // compaction, even frequently read keys would have to be fetched.
+    // compaction, even frequently read keys would have to be fetched from the object store again.
     let cache_policy = slatedb::BlockCachePolicy::default().with_compaction_output_targets(&[
         CacheTarget::data::<&[u8], _>(..),
         CacheTarget::Index,

@@ -1,13 +1,13 @@
 //! [`ChangeFeed`]: the durable changes, in the order of their numbers.
 //!
-//! A transaction draws the numbers of its changes just before it commits. Concurrent transactions
-//! can therefore become durable in another order than that of their numbers. The feed hides a change
-//! until every change with a smaller number is durable or is known to have failed, so that a reader
-//! that has read up to a number never misses a change with a smaller one. The **horizon** is the number
-//! after that of the last visible change.
+//! A transaction gets the numbers of its changes just before it commits. The order in which
+//! concurrent transactions become durable can therefore differ from the order of their numbers. The
+//! feed hides a change until every change with a smaller number is durable or is known to have
+//! failed, so that a reader that has read up to a number never misses a change with a smaller
+//! number. The **horizon** is the number after that of the last visible change.
 //!
-//! If the outcome of a transaction is unknown, the horizon stops before it until the store is opened
-//! again.
+//! If the outcome of a transaction is unknown, the horizon stops before the transaction's changes
+//! until the store is opened again.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 use super::changes::{Change, GroupPosition};
 
-/// Number of visible changes that are kept in memory. Older ones are read from the store.
+/// Maximum number of visible changes in memory. Older changes are read from the store.
 const RECENT_MAX: usize = 4096;
 
 /// The changes of one transaction.
@@ -49,7 +49,7 @@ pub(super) struct ChangeFeed {
 struct State {
     /// The number of the next change.
     next: u64,
-    /// Transactions that are not known to be durable, by their first number.
+    /// Transactions that are not known to be durable, each under the number of its first change.
     in_progress: BTreeMap<u64, InProgress>,
     /// The newest visible changes.
     recent: VecDeque<ChangeGroup>,
@@ -63,7 +63,8 @@ struct State {
 
 struct InProgress {
     changes: Arc<[Change]>,
-    /// Sequence number of SlateDB, once the transaction is accepted.
+    /// The sequence number with which SlateDB accepted the transaction. `None` if SlateDB has not
+    /// accepted it yet.
     accepted: Option<u64>,
 }
 
@@ -75,7 +76,7 @@ impl ChangeGroup {
 }
 
 impl ChangeFeed {
-    /// Creates the feed of a store whose log ends before `next`.
+    /// Creates the feed of a store whose next change gets the number `next`.
     pub(super) fn new(next: u64) -> Self {
         let state = State { next, recent_from: next, ..State::default() };
         Self { state: Mutex::new(state), horizon: watch::Sender::new(next) }
@@ -92,8 +93,8 @@ impl ChangeFeed {
     }
 
     /// Assigns consecutive numbers to the changes of a transaction that is about to commit. The
-    /// caller reports the outcome with [`accept`](Self::accept) or [`discard`](Self::discard), and
-    /// reports nothing if it is unknown.
+    /// calling code reports the outcome with [`accept`](Self::accept) or
+    /// [`discard`](Self::discard). If the outcome is unknown, it calls neither.
     pub(super) fn assign_numbers(&self, mut changes: Vec<Change>) -> ChangeGroup {
         if let Ok(count) = u32::try_from(changes.len())
             && count > 1
@@ -162,8 +163,8 @@ impl ChangeFeed {
     }
 
     /// Returns the visible transactions that begin at a position. The page ends before the
-    /// transaction that would exceed `max` changes, but contains the first one whatever its size.
-    /// `None`: the changes are not in memory.
+    /// transaction with which it would exceed `max` changes, but its first transaction may be
+    /// larger. Returns `None` if not all of these changes are in memory.
     pub(super) fn recent(&self, from: u64, max: usize) -> Option<ChangePage> {
         let state = self.lock();
         if from < state.recent_from {

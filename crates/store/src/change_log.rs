@@ -34,9 +34,9 @@ impl Store {
     }
 
     /// Returns the visible transactions that begin at a position. The page ends before the
-    /// transaction that would exceed `max` changes, but contains the first one whatever its size.
-    /// `None`: the change at this position was removed from the log, or the position is greater than
-    /// the horizon.
+    /// transaction with which it would exceed `max` changes, but its first transaction may be
+    /// larger. Returns `None` if the change at this position was removed from the log, or if the
+    /// position is greater than the horizon.
     #[boxed]
     pub async fn changes_from(&self, from: u64, max: usize) -> Result<Option<ChangePage>, Error> {
         let horizon = *self.change_horizon().borrow();
@@ -57,7 +57,7 @@ impl Store {
         if let Some((_, Change { group: Some(group), .. })) = entries.first()
             && group.count as usize > max
         {
-            // A transaction is never split.
+            // A page never contains only a part of a transaction.
             entries = store.scan::<ChangeKey>(&range, Some(group.count as usize)).await?;
         }
         let read_all = entries.len() < max;
@@ -66,7 +66,8 @@ impl Store {
     }
 }
 
-/// Returns the complete transactions of these entries. `read_all`: there are no further entries.
+/// Returns the complete transactions of these entries. `read_all` states that the log has no
+/// further entries.
 fn page_of(entries: Vec<(ChangeKey, Change)>, from: u64, read_all: bool) -> ChangePage {
     let mut page = ChangePage { next: from, is_last: read_all, ..ChangePage::default() };
     let mut entries = entries.into_iter().peekable();
@@ -89,7 +90,7 @@ fn page_of(entries: Vec<(ChangeKey, Change)>, from: u64, read_all: bool) -> Chan
     page
 }
 
-/// Returns the number of the next change of a store that was just opened.
+/// Returns the number that the next change gets in a store that was just opened.
 pub(super) async fn first_free_change(db: &Db) -> Result<u64, Error> {
     let mut options = scan_options(slatedb::config::DurabilityLevel::Memory);
     options.order = slatedb::IterationOrder::Descending;

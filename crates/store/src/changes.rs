@@ -1,4 +1,5 @@
-//! Entries of the change log: who changed what, when, and which policies allowed it.
+//! Entries of the change log. An entry states who changed what and when, and which policies allowed
+//! the change.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ use slateberg_model::ident::TabularKind;
 pub struct Change {
     /// Time of the change.
     pub at_ms: i64,
-    /// Name of the transaction, such as `commit_table`.
+    /// Kind of the change, such as `commit_table`.
     pub action: String,
     /// Id of the principal.
     pub principal: String,
@@ -21,7 +22,7 @@ pub struct Change {
     pub warehouse: Uuid,
     /// Id of the namespace, table or view.
     pub subject: Uuid,
-    /// Dotted name after the change.
+    /// Full name after the change, with dots between its parts.
     pub name: String,
     /// Version of the record before the change, if it existed.
     pub version_before: Option<u64>,
@@ -37,7 +38,7 @@ pub struct Change {
     /// an older binary wrote the entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<ChangedResource>,
-    /// Position in its transaction. `None`: the transaction has no other entry.
+    /// Position of this entry in its transaction. `None` if the transaction has no other entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<GroupPosition>,
 }
@@ -45,7 +46,7 @@ pub struct Change {
 /// Position of an entry among those of its transaction, which have consecutive numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupPosition {
-    /// Position, from 0.
+    /// Position, counted from 0.
     pub index: u32,
     /// Number of entries of the transaction.
     pub count: u32,
@@ -74,14 +75,14 @@ impl From<TabularKind> for ChangedKind {
     }
 }
 
-/// A resource as a change left it, for readers that follow the change log.
+/// The state of a resource after a change, for readers of the change feed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ChangedResource {
     /// Kind of the resource.
     pub kind: ChangedKind,
-    /// Levels of the namespace: of the one that contains the table or view, or of the namespace
-    /// itself. Empty for a warehouse.
+    /// Levels of the changed namespace, or of the namespace that contains the changed table or
+    /// view. Empty for a warehouse.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub namespace: Vec<String>,
     /// Name of the warehouse, table or view. `None` for a namespace.
@@ -120,7 +121,8 @@ pub struct PreviousName {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Origin {
-    /// Name of the principal. Useful because the id of an API key does not contain its name.
+    /// Name of the principal. It is stored because the id of an API key does not contain the name
+    /// of the key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub principal_name: Option<String>,
     /// Kind of the principal's credential.

@@ -32,7 +32,8 @@ const NAME_PREFIX: &str = "slateberg/";
 pub(super) const PIN_NAME_PREFIX: &str = "slateberg-clone/";
 /// Maximum number of checkpoints. Every manifest contains all of them.
 pub(super) const CHECKPOINTS_MAX: usize = 256;
-/// Poll interval for new manifests in a reader of a checkpoint, which never needs one.
+/// Interval at which a reader of a checkpoint looks for new manifests. It needs none, so the
+/// interval is as long as a year.
 pub(super) const NO_MANIFEST_POLL: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// A preserved state of the store.
@@ -40,19 +41,20 @@ pub(super) const NO_MANIFEST_POLL: Duration = Duration::from_secs(365 * 24 * 60 
 pub struct Checkpoint {
     /// Id of the checkpoint.
     pub id: Uuid,
-    /// Unique name, if it has one.
+    /// Unique name of the checkpoint, if it has a name.
     pub name: Option<String>,
     /// Time of its creation.
     pub created_ms: i64,
-    /// Time at which the checkpoint expires. `None`: it does not expire.
+    /// Time at which the checkpoint expires. `None` if it does not expire.
     pub expires_ms: Option<i64>,
-    /// Whether the checkpoint keeps the files of a clone. Its state is then that of an earlier
-    /// checkpoint, and older than `created_ms`.
+    /// Whether the checkpoint is the pin of a clone. A pin has the state of an earlier checkpoint,
+    /// so its state is older than `created_ms`.
     pub for_clone: bool,
 }
 
 impl Checkpoint {
-    /// Converts a checkpoint of slateberg. Returns `None` for one of SlateDB's own.
+    /// Converts a checkpoint that slateberg created. Returns `None` for a checkpoint that SlateDB
+    /// created for its own use.
     fn of(pinned: &Pinned) -> Option<Self> {
         let full_name = pinned.name.as_deref()?;
         let pin = full_name.strip_prefix(PIN_NAME_PREFIX);
@@ -82,7 +84,7 @@ impl Checkpoint {
 pub struct NewCheckpoint {
     /// Name of the checkpoint.
     pub name: Option<String>,
-    /// Lifetime of the checkpoint. `None`: it does not expire.
+    /// Lifetime of the checkpoint. `None` if it does not expire.
     pub lifetime: Option<Duration>,
 }
 
@@ -99,7 +101,7 @@ pub enum CheckpointOutcome {
 
 impl Store {
     /// Creates a checkpoint. It contains every change that was accepted before this call, and
-    /// therefore every acknowledged one.
+    /// therefore every change that was acknowledged before this call.
     pub async fn create_checkpoint<A: Action>(
         &self,
         _permit: &Permit<A>,
@@ -135,8 +137,8 @@ impl Store {
         list_checkpoints(&self.shared.location, now_ms).await
     }
 
-    /// Deletes a checkpoint. Data that only it references is garbage-collected. Returns whether it
-    /// existed.
+    /// Deletes a checkpoint, and returns whether it existed. Garbage collection then removes the
+    /// data that nothing else references.
     pub async fn delete_checkpoint<A: Action>(
         &self,
         _permit: &Permit<A>,
@@ -157,14 +159,15 @@ impl Store {
         open_view(&self.shared.location, self.shared.unlocked.as_ref(), id).await
     }
 
-    /// Whether a checkpoint requires files of the log.
+    /// Whether a checkpoint exists that SlateDB created for its own use. Only such a checkpoint may
+    /// require files of the log.
     pub(super) fn is_log_pinned(&self) -> bool {
         self.db.manifest().checkpoints().iter().any(|pinned| Checkpoint::of(pinned).is_none())
     }
 }
 
 /// Returns the checkpoints in the store's newest manifest, the oldest first. Leaves out expired
-/// ones, because they may be deleted at any moment.
+/// checkpoints, because they may be deleted at any moment.
 pub(super) async fn list_checkpoints(
     location: &StoreLocation,
     now_ms: i64,
@@ -202,8 +205,8 @@ pub(super) async fn open_view(
     Ok(OfflineView { reader: builder.build().await? })
 }
 
-/// Returns SlateDB's administrator of the store's manifest. It needs the object store of the log,
-/// because SlateDB checks that it is the one in the manifest.
+/// Returns the SlateDB interface that reads and changes the store's manifest. It needs the object
+/// store of the log, because SlateDB compares it with the manifest.
 pub(super) fn admin(location: &StoreLocation) -> Admin {
     let builder = Admin::builder(location.path.clone(), location.object_store.clone());
     match &location.log {

@@ -2,15 +2,15 @@
 //! parent's sorted runs instead of copying them.
 //!
 //! Both stores are in one bucket, or on one machine. A clone's manifest references the sorted runs
-//! of its parent. These exist while the parent has a *pin*: a checkpoint that makes the parent's
-//! garbage collection skip them. Each store owns the files that it writes afterwards.
+//! of its parent. These files exist while the parent has a *pin*: a checkpoint that makes the
+//! parent's garbage collection skip them. Each store owns the files that it writes afterwards.
 //!
 //! A clone is created in these steps, and a crash may occur after each of them:
 //! 1. The state is pinned in the parent ([`Store::pin`]).
-//! 2. The clone of an encrypted store gets a ring, with the parent's keys to read and its own key
-//!    to write.
-//! 3. The clone gets a manifest ([`Store::share`]). It is then a store that shares objects but is
-//!    not marked as a clone, and only the command that creates it opens it.
+//! 2. The clone of an encrypted store gets a key ring. The ring contains the parent's keys, for
+//!    reading, and a new key of the clone, for writing.
+//! 3. The clone gets a manifest ([`Store::share`]). It is now a store that shares objects but is
+//!    not marked as a clone. In this state, only the command that creates the clone opens it.
 //! 4. One transaction makes the clone an independent catalog, with a record about its parent
 //!    ([`Store::become_clone`]).
 //!
@@ -60,14 +60,14 @@ struct PartialClone {
     /// Reads the clone's objects with the clone's keys and the parent's objects with the parent's
     /// keys.
     object_store: Arc<dyn ObjectStore>,
-    /// Manifest of the clone. `None` if it has none yet.
+    /// Manifest of the clone. `None` if it was not written yet.
     manifest: Option<VersionedManifest>,
 }
 
 impl Store {
-    /// Returns the pin of an unfinished clone at `target`. `None` if the creation has not started,
-    /// or was interrupted before the manifest was written. Rejects a complete clone and anything
-    /// else at `target`. Only reads.
+    /// Returns the pin of an unfinished clone at `target`. Returns `None` if the creation has not
+    /// started, or was interrupted before the manifest was written. Errors if `target` contains a
+    /// complete clone or anything else. Writes nothing.
     #[boxed]
     pub async fn find_unfinished_clone(
         parent: &StoreLocation,
@@ -85,7 +85,8 @@ impl Store {
         source(&manifest, parent).map(|(pin, _)| Some(pin))
     }
 
-    /// Pins the state of a checkpoint for a clone. Also works while a server runs.
+    /// Pins the state of a checkpoint for a clone. A server may be using the parent at the same
+    /// time.
     #[boxed]
     pub async fn pin(
         parent: &StoreLocation,
@@ -115,7 +116,7 @@ impl Store {
         found.map(CheckpointOutcome::Checkpoint).ok_or_else(lost)
     }
 
-    /// Whether two checkpoints have the same state.
+    /// Whether two checkpoints pin the same state.
     #[boxed]
     pub async fn is_same_state(
         parent: &StoreLocation,
@@ -161,9 +162,10 @@ impl Store {
             };
             clone.create_clone_builder_from_source(source).build().await?;
         }
-        // SlateDB pins the same state again, without a name. One pin is enough. The second one is
-        // deleted here, because users see only the named pin, and a clone never removes SlateDB's
-        // pin: SlateDB's detachment of clones is turned off.
+        // SlateDB pins the same state again, without a name. The pin without a name is deleted
+        // here, because nothing else would delete it: users see only the named pin. SlateDB would
+        // delete its own pin only when it detaches the clone from its parent, and this is turned
+        // off.
         let manifest = clone.read_manifest(None).await?;
         let manifest = manifest.ok_or_else(|| Error::internal("the clone has no manifest"))?;
         if let (_, Some(second)) = source(&manifest, raw_location)? {
@@ -176,9 +178,10 @@ impl Store {
     }
 
     /// Makes a store with shared objects an independent catalog that is marked as a clone. Rejects
-    /// a store that is marked already. [`CloneRule`] describes what happens to each key space.
-    /// Stored responses to requests to the parent are removed, and so are the keys that sign
-    /// tokens, because whoever has them can sign tokens for the parent.
+    /// a store that is already marked. [`CloneRule`] describes what happens to each key space. The
+    /// clone does not get the responses that the parent stored for repeated requests. Nor does it
+    /// get the keys that sign tokens, because with these keys anyone can sign tokens for the
+    /// parent.
     #[boxed]
     pub async fn become_clone(
         &self,
@@ -187,15 +190,17 @@ impl Store {
         clone_of: &CloneOf,
         entry: &Change,
     ) -> Result<(), Error> {
-        // The id of an encrypted store was created with its key ring and is kept. The timeline is
-        // new in either case.
+        // If the clone is encrypted, it keeps the id that was created with its key ring. Encrypted
+        // or not, it gets a new timeline, so that `ETag`s of the parent do not match versions of
+        // the clone.
         let timeline = Some(catalog_id);
         let catalog_id = self.encrypted_catalog().unwrap_or(catalog_id);
         let (mut excluded, mut jobs) = (Vec::new(), Vec::new());
         for &space in KeySpace::ALL {
             let range = KeyRange::all(space);
             match space.rules().clone {
-                // The transaction writes the store's record and the entry of the change log.
+                // Nothing to collect. The transaction below writes the store's record and an entry
+                // of the change log.
                 CloneRule::Share | CloneRule::NewIdentity | CloneRule::Append => {}
                 CloneRule::LeaveOut => {
                     let mut entries = self.latest().iterate(&range).await?;
@@ -234,8 +239,8 @@ impl Store {
         accepted.durable().await
     }
 
-    /// Whether a clone can reference objects below a path. SlateDB encodes such paths twice, so a
-    /// path with characters that need encoding would become wrong.
+    /// Whether a clone can reference objects below a path. SlateDB encodes such a path twice. This
+    /// changes a path with characters that need encoding.
     pub fn can_share(path: &str) -> bool {
         !path.is_empty() && Path::from(path).as_ref() == path
     }
@@ -246,8 +251,8 @@ impl Store {
     }
 }
 
-/// Opens an unfinished clone. `None` if nothing exists at `target`. Rejects the clone of another
-/// parent.
+/// Opens an unfinished clone. Returns `None` if nothing exists at `target`. Errors if `target`
+/// contains anything but an unfinished clone of this parent.
 async fn find_partial_clone(
     parent: &StoreLocation,
     unlocked: Option<&UnlockedKeys>,
@@ -290,7 +295,7 @@ async fn find_partial_clone(
     }
 }
 
-/// Opens the objects of a clone with these keys. They are `None` exactly if the parent is not
+/// Opens the objects of a clone with these keys. `keys` is `None` if and only if the parent is not
 /// encrypted.
 async fn partial_clone(
     parent: &StoreLocation,
@@ -325,7 +330,7 @@ fn source(
     }
 }
 
-/// The empty log of a clone: a pinned state is completely in sorted runs.
+/// The log of a clone. It is empty, because a pinned state is completely in sorted runs.
 struct NoLog;
 
 #[async_trait]

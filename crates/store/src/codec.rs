@@ -1,7 +1,7 @@
 //! Encoding of records: one version byte, then the body.
 //!
-//! Small records are JSON, so that later versions can add fields without a migration, and people
-//! can read them. Metadata of tables and views is compressed with zstd. It is stored as a
+//! Small records are JSON: later versions can add fields without a migration, and people can read
+//! the records. Metadata of tables and views is compressed with zstd. It is stored as a
 //! [`DocumentHead`], which each version writes, and chunks, which versions share.
 
 use std::collections::HashMap;
@@ -27,7 +27,7 @@ pub enum DecodeError {
     Body(Cause),
 }
 
-/// A value of a key.
+/// A type of values in the store.
 pub trait Value: Clone + Send + Sync + 'static {
     /// Encodes the value.
     fn encode(&self) -> Vec<u8>;
@@ -56,11 +56,11 @@ pub(crate) fn decode_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Decode
     }
 }
 
-/// Version byte of a document without chunks: followed by the record's version and the compressed
-/// JSON. Only older binaries write it.
+/// Version byte of a document without chunks. It is followed by the record's version and the
+/// compressed JSON. Only older binaries wrote such documents.
 const WHOLE_DOCUMENT_VERSION: u8 = 1;
-/// Version byte of a document with chunks: followed by the record's version, the list of segments,
-/// and the inline segments compressed together.
+/// Version byte of a document with chunks. It is followed by the record's version, the list of
+/// segments, and the inline segments, which are compressed together.
 const DOCUMENT_VERSION: u8 = 2;
 /// Version byte of chunks.
 const CHUNK_VERSION: u8 = 1;
@@ -80,7 +80,8 @@ pub struct Document {
 }
 
 impl Document {
-    /// Returns the part that is stored under the document's own key. Chunks have their own keys.
+    /// Returns the part that is stored under the document's key. Each chunk is stored under a key
+    /// of its own.
     pub fn head(&self) -> DocumentHead {
         let segment = |segment: &Segment| match segment {
             Segment::Inline(bytes) => HeadSegment::Inline(bytes.len()),
@@ -205,7 +206,7 @@ impl Value for DocumentHead {
     }
 }
 
-/// Compressed content of a chunk. Its key contains its hash.
+/// Content of a chunk. It is compressed in the store, under a key that contains its hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChunkBytes(pub Bytes);
 
@@ -256,12 +257,12 @@ fn length(length: usize) -> [u8; 4] {
     u32::try_from(length).expect("a document is shorter than 4 GiB").to_be_bytes()
 }
 
-/// Returns the sum of lengths, unless it exceeds the maximum size of a document.
+/// Returns the sum of the lengths. Errors if it exceeds the maximum size of a document.
 fn bounded(mut lengths: impl Iterator<Item = usize>) -> Result<usize, DecodeError> {
     let sum = lengths.try_fold(0_usize, |sum, len| {
         sum.checked_add(len).filter(|sum| *sum <= DOCUMENT_BYTES_MAX)
     });
-    sum.ok_or_else(|| DecodeError::Body(Cause::new("longer than a document may be")))
+    sum.ok_or_else(|| DecodeError::Body(Cause::new("longer than the maximum size of a document")))
 }
 
 fn compress(bytes: &[u8]) -> Vec<u8> {

@@ -2,8 +2,8 @@
 //! versions share.
 //!
 //! A chunk exists exactly while the head references it, because both change in one batch. If a
-//! reader finds a head but not all of its chunks, a commit happened between its reads, so it reads
-//! the head again.
+//! reader finds a head but not all of its chunks, a commit happened between these two reads. The
+//! reader then reads the head again.
 
 use std::collections::HashSet;
 
@@ -18,8 +18,8 @@ use slateberg_base::boxed;
 use slateberg_model::segmented_json::{Chunk, ChunkHash, SegmentedJson};
 
 impl Transaction {
-    /// Writes a document. `before` must be the JSON that it replaces, exactly as stored, because it
-    /// determines which chunks are new and which are removed.
+    /// Writes a document. `before` must be the JSON that the document replaces, exactly as stored:
+    /// the two are compared to find the new chunks and the chunks to remove.
     pub fn put_document(
         &self,
         id: Uuid,
@@ -56,8 +56,8 @@ struct ChunkChanges<'a> {
 }
 
 impl<'a> ChunkChanges<'a> {
-    /// Compares the chunks of two documents. Most chunks are equal at the beginning or at the end,
-    /// where they are compared without a lookup.
+    /// Compares the chunks of two documents. Most of the equal chunks are at the beginning or at
+    /// the end of both documents. There, they are compared in order, without a lookup.
     fn between(before: Option<&SegmentedJson>, after: &'a SegmentedJson) -> Self {
         let old: Vec<ChunkHash> =
             before.into_iter().flat_map(SegmentedJson::chunks).map(Chunk::hash).collect();

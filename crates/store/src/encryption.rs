@@ -1,6 +1,6 @@
 //! Encryption of an open store: unlocks its keys, and changes its key ring.
 //!
-//! A store is encrypted from its first byte on, or not at all. A ring is created only for a new
+//! A store is encrypted from its first byte, or not at all. A key ring is created only for a new
 //! store, and the settings must state whether the store is encrypted. So an attacker who removes
 //! the ring cannot make a server write or read plain text.
 
@@ -113,7 +113,7 @@ async fn create_ring(
     let (new_ring, keys) = Ring::create(kms, encryption.ids.random(), now_ms).await?;
     match ring.create(&new_ring).await? {
         WriteOutcome::Done => Ok(keys),
-        // A concurrent start has created the ring, so its keys are used.
+        // Another process created the ring at the same time, so the keys of that ring are used.
         WriteOutcome::Conflict => match ring.read().await? {
             Some(found) => Ok(found.ring.unlock(kms).await?),
             None => Err(Error::RingMissing),
@@ -138,8 +138,9 @@ impl UnlockedKeys {
         self.keys.failure().or(inherited)
     }
 
-    /// Returns the keys of an unfinished clone at `target`. `None` if there is no ring yet. Rejects
-    /// the ring of another store.
+    /// Returns the keys of an unfinished clone of this store at `target`. Returns `None` if the
+    /// clone has no ring yet. Errors if `target` has the ring of another store. `path` is the path
+    /// of this store.
     pub(super) async fn keys_of_clone(
         &self,
         path: &str,
@@ -156,7 +157,7 @@ impl UnlockedKeys {
         Ok(Some(found.ring.unlock(self.encryption.kms.as_ref()).await?))
     }
 
-    /// Creates the ring of a clone at `path`.
+    /// Creates the ring of a clone at `target`. `path` is the path of this store.
     pub(super) async fn create_clone_ring(
         &self,
         path: &str,
@@ -171,8 +172,8 @@ impl UnlockedKeys {
         }
     }
 
-    /// Reads the ring again, in case another process has changed it. Returns whether it has
-    /// changed.
+    /// Reads the ring again, because another process may have changed it, and returns whether it
+    /// has changed.
     pub(super) async fn refresh(&self) -> Result<bool, Error> {
         let found = self.read().await?;
         if found.ring.active() == self.keys.active() {

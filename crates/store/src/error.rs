@@ -1,4 +1,4 @@
-//! Errors of the store, classified by the caller's next step.
+//! Errors of the store. The variants differ in how the calling code has to react.
 
 use std::error::Error as StdError;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub enum Error {
     Corrupt {
         /// The key, in hexadecimal.
         key: String,
-        /// Reason why it cannot be decoded.
+        /// Reason why the record cannot be decoded.
         source: Cause,
     },
     /// A file of the store is missing or damaged.
@@ -29,7 +29,7 @@ pub enum Error {
     #[error("a file of the store is damaged: {0}. Run `slateberg fsck` to find the file")]
     Damaged(#[source] Cause),
     /// A newer writer has fenced this process, which must no longer respond to requests.
-    #[error("another slateberg has opened this store and fenced this one")]
+    #[error("another slateberg process has opened this store and fenced this process")]
     Fenced,
     /// Another process writes to the same directory.
     #[error("{0} is in use by another slateberg")]
@@ -41,7 +41,9 @@ pub enum Error {
     )]
     JournalLeft,
     /// The log with the newest records is in another object store.
-    #[error("the log of this store is in another object store, {0}: set state.wal_url to it")]
+    #[error(
+        "the log of this store is in another object store, {0}: set state.wal_url to that location"
+    )]
     LogElsewhere(String),
     /// The log with the newest records is in the store, not at the location in the settings.
     #[error(
@@ -51,7 +53,7 @@ pub enum Error {
     LogInStore(String),
     /// The log at the location in the settings is not the log of this store.
     #[error(
-        "write-ahead log mismatch: the log of this store is at {own}, but state.wal_url points to {given}: set state.wal_url"
+        "write-ahead log mismatch: the log of this store is at {own}, but state.wal_url points to {given}: set state.wal_url to {own}"
     )]
     OtherLog {
         /// Location of the store's log at its creation.
@@ -59,8 +61,10 @@ pub enum Error {
         /// Location in the settings.
         given: String,
     },
-    /// The location of a new store's log has the log of another store.
-    #[error("{given} has the log of another store, {state}: set state.wal_url to another location")]
+    /// The location for the log of a new store contains the log of another store.
+    #[error(
+        "{given} contains the log of another store, {state}: set state.wal_url to another location"
+    )]
     LogOfAnother {
         /// Location in the settings.
         given: String,
@@ -71,7 +75,9 @@ pub enum Error {
     #[error(transparent)]
     Encryption(#[from] kms::Error),
     /// The store is encrypted, but the settings do not enable encryption.
-    #[error("the store is encrypted: set [encryption] as when the store was created")]
+    #[error(
+        "the store is encrypted: set [encryption] to the values with which the store was created"
+    )]
     Encrypted,
     /// The store is not encrypted, but the settings require it.
     #[error(
@@ -108,7 +114,9 @@ pub enum Error {
     #[error("the object store is unavailable: {0}")]
     Unavailable(#[source] Cause),
     /// In every attempt, a concurrent transaction changed the same records. Nothing was written.
-    #[error("transaction {name} conflicted with concurrent ones in all {attempts} attempts")]
+    #[error(
+        "transaction {name} conflicted with concurrent transactions in all {attempts} attempts"
+    )]
     Contended {
         /// Name of the transaction.
         name: &'static str,
@@ -118,14 +126,16 @@ pub enum Error {
     /// The write was sent to the log, but the log did not confirm it.
     #[error("the outcome of the write is unknown: {0}")]
     Unknown(#[source] Cause),
-    /// The state has no journal: it is not in a local directory.
-    #[error("the state is not in a local directory, and has no journal")]
+    /// The state has no journal, because it is not in a local directory.
+    #[error("the state has no journal, because it is not in a local directory")]
     NoJournal,
     /// The location for a clone is not empty.
     #[error("the location is not empty: a clone needs an empty location")]
     NotEmpty,
     /// The store is a clone that was not completed.
-    #[error("the store is an unfinished clone: run the same `slateberg clone` again, or delete it")]
+    #[error(
+        "the store is an unfinished clone: run the same `slateberg clone` command again, or delete the store"
+    )]
     UnfinishedClone,
     /// The store has a newer format than this binary supports.
     #[error(
@@ -205,8 +215,8 @@ pub(super) fn encryption_failure(error: &(dyn StdError + 'static)) -> Option<kms
     find_cause(error)
 }
 
-/// Returns the first error of this type among the causes. SlateDB wraps the errors of a log into an
-/// [`Arc`], and [`StdError::source`] does not look inside.
+/// Returns the first error of this type among the causes. SlateDB wraps the errors of a log in an
+/// [`Arc`]. This function looks inside it, which [`StdError::source`] does not.
 fn find_cause<E: StdError + Clone + 'static>(error: &(dyn StdError + 'static)) -> Option<E> {
     let mut next = Some(error);
     while let Some(mut at) = next {

@@ -6,8 +6,8 @@ use super::files::damaged_root;
 use super::location::StoreLocation;
 use slateberg_kms::keys::looks_sealed;
 
-/// Replaces an error of opening a store by a clearer one, if the reason is the encryption or a
-/// damaged file.
+/// Returns a clearer error if a store could not be opened because of its encryption or a damaged
+/// file. Otherwise, returns `error`.
 pub(super) async fn explain(
     location: &StoreLocation,
     unlocked: Option<&UnlockedKeys>,
@@ -15,13 +15,14 @@ pub(super) async fn explain(
 ) -> Error {
     let error = error.into();
     if let Some(failure) = unlocked.and_then(UnlockedKeys::failure) {
-        // Errors of SlateDB and of the journal that contain the reason also name the file.
+        // If the error of SlateDB or of the journal contains the failure, that error also names the
+        // file.
         return match error.to_string().contains(&failure.to_string()) {
             true => error,
             false => failure.into(),
         };
     }
-    // Without its ring, an encrypted store appears to be damaged.
+    // An encrypted store whose key ring is missing appears to be damaged.
     if unlocked.is_none()
         && let Ok(Some(manifest)) = any_manifest(location).await
         && looks_sealed(&manifest)
@@ -29,8 +30,8 @@ pub(super) async fn explain(
         return Error::RingMissing;
     }
     match error {
-        // SlateDB does not name the damaged file, and reports a manifest that is too old as a
-        // fence.
+        // SlateDB does not name the damaged file. If the newest manifest is missing, SlateDB may
+        // report that another writer has fenced this one.
         Error::Damaged(_) | Error::Internal(_) | Error::Fenced => {
             damaged_root(location).await.map_or(error, Error::DamagedFile)
         }

@@ -30,7 +30,7 @@ use sorted_runs::{DELETE_CHECKPOINT, SortedRuns};
 const MOVE_COMPACTIONS: &str = "Move this file away: it only lists compactions in progress, and the next start works without it";
 const MOVE_BOUNDARY: &str = "Move this file away: the garbage collection writes a new one";
 
-/// The files of a store, and the damaged ones.
+/// The result of reading all files of a store.
 #[derive(Debug, Default)]
 pub struct CheckedFiles {
     /// Number of files that were read.
@@ -84,8 +84,8 @@ pub async fn check_files(
     Ok(files)
 }
 
-/// Rejects a store whose newest manifest is missing. This can only be detected before a start
-/// writes its own manifests.
+/// Rejects a store whose newest manifest is missing. This can only be detected before the start of
+/// a server writes new manifests.
 pub(super) async fn reject_older_manifest(location: &StoreLocation) -> Result<(), Error> {
     let admin = admin(location);
     let compactions = admin.read_compactions(None).await;
@@ -98,8 +98,9 @@ pub(super) async fn reject_older_manifest(location: &StoreLocation) -> Result<()
     }
 }
 
-/// Returns the missing manifest if a list of compactions is newer than the newest manifest. A
-/// compactor writes the manifest first, so a manifest of the same age must have existed.
+/// Returns the missing manifest if a list of compactions has a newer epoch than the newest
+/// manifest. A compactor writes a new epoch to a manifest first, so a manifest with this epoch must
+/// have existed.
 fn missing_manifest(
     compactions: &VersionedCompactions,
     newest: &VersionedManifest,
@@ -111,17 +112,17 @@ fn missing_manifest(
     })
 }
 
-/// Returns the file because of which a store could not be opened, if it is one of the files that
-/// reference all others.
+/// Returns the first missing or damaged file among the files that reference all others. Such a file
+/// can be the reason why a store could not be opened.
 pub(super) async fn damaged_root(location: &StoreLocation) -> Option<DamagedFile> {
     let (location, _) = unlock(location, IfMissing::Reject).await.ok()?;
     let roots = Roots::read(&location).await.ok()?;
     roots.files.damaged.into_iter().next()
 }
 
-/// Checks that no object is missing between the first object of the log after the sorted runs and
-/// the last one. Their content is checked when the store is opened. An object that fences another
-/// writer is empty.
+/// Checks that no number is missing among the objects of the log whose changes are not in sorted
+/// runs yet. The content of these objects is checked when the store is opened. It may be empty: a
+/// writer fences another writer with an empty object.
 async fn check_log(
     location: &StoreLocation,
     after: u64,
@@ -151,8 +152,9 @@ impl Roots {
     async fn read(location: &StoreLocation) -> Result<Self, Error> {
         let mut roots = Self::default();
         roots.boundaries(location).await?;
-        // The lists are read before the manifests, because a running compactor writes the manifest
-        // first.
+        // The lists of compactions are read before the manifests, because a running compactor
+        // writes the manifest first. In the other order, a list could be newer than the newest
+        // manifest that was read.
         let compactions = roots.compactions(location).await?;
         roots.manifests(location).await?;
         let newest = roots.manifests.values().next_back();
@@ -241,7 +243,7 @@ fn number(path: &Path) -> Option<u64> {
     path.filename()?.split_once('.')?.0.parse().ok()
 }
 
-/// Returns the name of a file for messages.
+/// Returns the path of a file below the store's path, for messages.
 fn name(location: &StoreLocation, path: &Path) -> String {
     let below = path.prefix_match(&Path::from(location.path.as_str()));
     let below = below.map(|parts| Path::from_iter(parts).to_string());

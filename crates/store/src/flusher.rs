@@ -1,11 +1,11 @@
 //! Group commit: flushes the write-ahead log, one flush at a time. Each flush writes everything
-//! that was accepted during the previous one.
+//! that was accepted during the previous flush.
 //!
 //! If no flush is in progress, a flush starts as soon as a transaction waits, so a single commit
 //! has no delay. Transactions that are accepted during a flush form the next **group**, whose flush
 //! starts when the current one ends. Before a flush, the group waits a short time for transactions
-//! that are about to be accepted, because these would otherwise wait for a whole flush
-//! ([`BatchWindow`]).
+//! that are about to be accepted, because otherwise they would become durable only with the flush
+//! after it ([`BatchWindow`]).
 //!
 //! SlateDB could flush on a timer instead. But then a single commit waits for half a period on
 //! average, and an idle process wakes up in every period.
@@ -26,7 +26,8 @@ use slateberg_base::error_chain::Cause;
 /// Result of a group's flush. `None` until the flush has ended.
 type FlushResult = Option<Result<(), Error>>;
 
-/// Flushes the write-ahead log whenever a transaction waits for it. Stops when it is dropped.
+/// Flushes the write-ahead log whenever a transaction waits to become durable. Stops when this
+/// value is dropped.
 pub(super) struct Flusher {
     shared: Arc<Shared>,
     task: AbortHandle,
@@ -49,7 +50,8 @@ impl Default for FlushGroup {
     }
 }
 
-/// Membership in a group: waits until everything that was accepted before joining is durable.
+/// Membership in a group. With it, a transaction waits until everything is durable that was
+/// accepted before the transaction joined the group.
 #[derive(Clone)]
 pub(super) struct Membership(watch::Receiver<FlushResult>);
 
@@ -111,13 +113,13 @@ async fn run(db: Db, shared: Arc<Shared>, changes: Arc<ChangeFeed>, metrics: Met
         let result = flush(&db).await;
         changes.mark_durable(db.status().durable_seq);
         window.ended(group.members, shared.next_group().members, began);
-        // There is no receiver if all members have stopped waiting.
+        // This also works without a receiver: all members may have stopped waiting.
         group.result.send_replace(Some(result));
     }
 }
 
-/// Flushes everything that has been accepted. Returns once it is visible to readers of durable
-/// state.
+/// Flushes everything that has been accepted. Returns when all of it is visible to readers of the
+/// durable state.
 async fn flush(db: &Db) -> Result<(), Error> {
     let unknown = |error: slatedb::Error| Error::Unknown(Cause::new(error));
     let accepted = db.snapshot().map_err(unknown)?.seq();

@@ -189,7 +189,10 @@ impl<R: StoreRead> Walk<'_, R> {
                 self.note(Err(format!("the dropped record of {} has the id {}", key.0, record.id)));
             }
             if self.index.tabulars.contains_key(&key.0) {
-                self.note(Err(format!("{} exists and is dropped", key.0)));
+                self.note(Err(format!(
+                    "{} is both an existing and a dropped table or view",
+                    key.0
+                )));
             }
             if !self.index.warehouses.contains(&record.warehouse) {
                 self.note(Err(format!("dropped {} is in an unknown warehouse", key.0)));
@@ -311,7 +314,9 @@ impl<R: StoreRead> Walk<'_, R> {
         for (MetadataKey(id), head) in self.all::<MetadataKey>(KeySpace::Metadata).await? {
             let mut own = chunks.remove(&id).unwrap_or_default();
             let document = head.complete(&own).map_err(|missing| {
-                format!("chunk {missing:?} of the metadata of {id} is missing or of another length")
+                format!(
+                    "chunk {missing:?} of the metadata of {id} is missing or has another length"
+                )
             });
             for hash in head.chunks() {
                 own.remove(&hash);
@@ -322,7 +327,7 @@ impl<R: StoreRead> Walk<'_, R> {
             documents.push((id, document.map_err(|broken| self.note(Err(broken))).ok()));
         }
         for id in chunks.keys() {
-            self.note(Err(format!("there are chunks for metadata of {id}, which does not exist")));
+            self.note(Err(format!("there are chunks for the metadata of {id}, but no metadata")));
         }
         Ok(documents)
     }
@@ -390,7 +395,8 @@ impl KeyVisitor for Decoding<'_> {
     type Output = Result<(), Error>;
 
     fn visit<K: Key>(self) -> Self::Output {
-        K::decode(self.key).ok_or_else(|| corrupt(self.key, "not a key of its space"))?;
+        K::decode(self.key)
+            .ok_or_else(|| corrupt(self.key, "the key is invalid in its key space"))?;
         decode_value::<K>(self.key, self.value).map(drop)
     }
 }

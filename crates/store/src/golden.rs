@@ -1,5 +1,5 @@
-//! Golden tests of the stored format: old bytes can be decoded, and the result is encoded to the
-//! same bytes.
+//! Golden tests of the stored format: records that were stored earlier can be decoded, and encoding
+//! the result does not change their content.
 //!
 //! Never adapt these bytes to the code. If the encoding of a record changes, keep the old bytes
 //! here beside the new ones.
@@ -15,7 +15,8 @@ use super::key_visitor::{KeyVisitor, visit};
 use super::keys::{ChunkKey, Key, MetadataKey};
 use super::records::{IdempotencyRecord, MutationOutcome};
 
-/// Keys in hexadecimal, and the JSON of their records. The version byte before the JSON is 1.
+/// Keys in hexadecimal, and the JSON of their records. In the store, the version byte 1 precedes
+/// the JSON.
 const RECORDS: &[(&str, &str)] = &[
     (
         "01",

@@ -42,9 +42,9 @@ pub(super) struct Shared {
     pub(super) caches: BlockCaches,
     /// Keys of an encrypted store.
     pub(super) unlocked: Option<UnlockedKeys>,
-    /// Lock with which creations and deletions of checkpoints exclude each other.
+    /// Lock that serializes the creations and deletions of checkpoints.
     pub(super) checkpointing: tokio::sync::Mutex<()>,
-    /// Holds the lock of the journal until the store is closed.
+    /// The lock of the journal, which is held until the store is closed.
     pub(super) journal: Mutex<Option<JournalLock>>,
 }
 
@@ -67,7 +67,7 @@ impl PublishedMarkers {
 }
 
 impl Store {
-    /// Returns the store with this audit log, to which changes are also written.
+    /// Returns the store with this audit log, to which it also writes its changes.
     #[must_use]
     pub fn with_audit_log(self, audit: Arc<AuditLog>) -> Self {
         Self { audit, ..self }
@@ -130,23 +130,24 @@ impl Store {
         }
     }
 
-    /// Flushes the log to a file of level 0, so that the next start has little to replay.
+    /// Flushes the memtable to a file of level 0, so that the next start has little to replay.
     #[boxed]
     pub async fn flush(&self) -> Result<(), Error> {
         let options = slatedb::config::FlushOptions { flush_type: FlushType::MemTable };
         Ok(self.db.flush_with_options(options).await?)
     }
 
-    /// Closes the store in order: when this returns, everything that was accepted is durable.
-    /// Closing a failed store returns an error, and its log keeps the newest records.
+    /// Closes the store in order: after success, everything that was accepted is durable. Errors if
+    /// the store failed before. In that case, the newest records are only in its log.
     #[boxed]
     pub async fn close(&self) -> Result<(), Error> {
         self.give_up_on_space();
         let closed = close_in_order(&self.db).await;
-        // In any case, nothing is written from now on, and the lock of the directory is released.
+        // Whatever the result, nothing is written after this line, so the lock of the directory can
+        // be released.
         let journal = self.shared.journal.lock().unwrap_or_else(PoisonError::into_inner).take();
         closed?;
-        // A checkpoint of SlateDB itself may need the journal.
+        // A checkpoint that SlateDB created for its own use may need the journal.
         if let Some(journal) = journal
             && !self.is_log_pinned()
             && let Err(error) = journal.discard(self.db.manifest().replay_after_wal_id())
@@ -163,8 +164,8 @@ impl Store {
 pub(super) async fn close_in_order(db: &Db) -> Result<(), Error> {
     let options = CloseOptions { flush_type: Some(FlushType::MemTable) };
     let closed = db.close_with_options(options).await;
-    // The database may have failed at any moment before it was closed. The status has the first
-    // reason.
+    // The database may have failed at any moment before this call. The status contains the first
+    // reason why it was closed.
     match db.status().close_reason {
         Some(CloseReason::Clean) => Ok(closed?),
         Some(CloseReason::Fenced) => Err(Error::Fenced),

@@ -11,7 +11,7 @@ use slateberg_model::view::ViewMetadata;
 /// Description of a violated invariant.
 pub type Violation = String;
 
-/// A namespace's record and its name entry agree.
+/// Checks that a namespace's record and its name entry agree.
 pub fn namespace_name(
     key: &NamespaceNameKey,
     entry: &NameEntry,
@@ -25,7 +25,7 @@ pub fn namespace_name(
     })
 }
 
-/// A table's or view's record and its name entry agree.
+/// Checks that the record of a table or view and its name entry agree.
 pub(crate) fn tabular_name(
     key: &TabularNameKey,
     entry: &NameEntry,
@@ -43,7 +43,7 @@ pub(crate) fn tabular_name(
     })
 }
 
-/// No table and view share a name.
+/// Checks that no table and view have the same name.
 pub(crate) fn one_kind_per_name(
     key: &TabularNameKey,
     same_name_of_other_kind: Option<&NameEntry>,
@@ -53,42 +53,44 @@ pub(crate) fn one_kind_per_name(
     })
 }
 
-/// A change keeps the identity of a namespace.
+/// Checks that a change keeps the identity of a namespace.
 pub fn namespace_change(
     before: Option<&NamespaceRecord>,
     after: &NamespaceRecord,
 ) -> Result<(), Violation> {
     let Some(before) = before else {
-        return ensure(after.version == 1, || "a new namespace has version 1".to_owned());
+        return ensure(after.version == 1, || "a new namespace must have version 1".to_owned());
     };
     ensure(before.id == after.id && before.warehouse == after.warehouse, || {
-        "a namespace keeps its id and its warehouse".to_owned()
+        "a namespace must keep its id and its warehouse".to_owned()
     })?;
-    ensure(after.version == before.version + 1, || "a namespace's version grows by one".to_owned())
+    ensure(after.version == before.version + 1, || {
+        "a namespace's version must grow by one".to_owned()
+    })
 }
 
-/// A change keeps the identity of a table or view, and increases the version exactly if it changes
-/// the metadata.
+/// Checks that a change keeps the identity of a table or view, and that it increases the version if
+/// and only if it changes the metadata.
 pub fn tabular_change(
     before: Option<&TabularRecord>,
     after: &TabularRecord,
 ) -> Result<(), Violation> {
     let Some(before) = before else {
-        return ensure(after.version == 1, || "a new table or view has version 1".to_owned());
+        return ensure(after.version == 1, || "a new table or view must have version 1".to_owned());
     };
     let same =
         before.id == after.id && before.kind == after.kind && before.warehouse == after.warehouse;
-    ensure(same, || "a table keeps its id, its kind and its warehouse".to_owned())?;
+    ensure(same, || "a table must keep its id, its kind and its warehouse".to_owned())?;
     if before.metadata_location == after.metadata_location {
         return ensure(after.version == before.version, || {
-            "a table's version grows only with a new metadata file".to_owned()
+            "a table's version must grow only with a new metadata file".to_owned()
         });
     }
-    ensure(after.version == before.version + 1, || "a table's version grows by one".to_owned())
+    ensure(after.version == before.version + 1, || "a table's version must grow by one".to_owned())
 }
 
-/// A publication marker for the current version of a record has the location of the record's
-/// metadata file. A marker may also belong to an earlier version, or to a dropped table.
+/// Checks that the publication marker for the current version of a record has the location of the
+/// record's metadata file. A marker may also belong to an earlier version, or to a dropped table.
 pub fn publication(
     key: &PublicationKey,
     marker: &Publication,
@@ -107,7 +109,7 @@ pub fn publication(
     )
 }
 
-/// Metadata matches its record: version, UUID and location.
+/// Checks that the version, the UUID and the location of metadata match its record.
 pub fn metadata(record: &TabularRecord, document: &Document) -> Result<(), Violation> {
     let id = record.id;
     if document.version != record.version {
@@ -124,7 +126,9 @@ pub fn metadata(record: &TabularRecord, document: &Document) -> Result<(), Viola
     }
     .map_err(|refusal| format!("the metadata of {id} cannot be read: {refusal}"))?;
     if uuid != record.uuid || location != record.location {
-        return Err(format!("the metadata of {id} has another uuid or location than its record"));
+        return Err(format!(
+            "the uuid or location in the metadata of {id} differs from its record"
+        ));
     }
     Ok(())
 }

@@ -8,16 +8,16 @@ use uuid::Uuid;
 pub struct Job {
     /// Warehouse of the files.
     pub warehouse: Uuid,
-    /// Files to delete. Before format 5, a job consisted only of this field, `warehouse` and
-    /// `created_ms`.
+    /// Files to delete. Before format 5, the record of a job contained only this field, `warehouse`
+    /// and `created_ms`.
     #[serde(rename = "files")]
     pub work: JobWork,
     /// Time of creation.
     pub created_ms: i64,
-    /// Id of the creator. `None` for jobs of commits, and of older binaries.
+    /// Id of the creator. `None` if a commit or an older binary created the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_by: Option<String>,
-    /// Table of the files. `None` for jobs of older binaries.
+    /// Table to which the files belong. `None` if an older binary created the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub table: Option<JobTable>,
     /// Progress of the job.
@@ -60,7 +60,7 @@ pub enum JobWork {
     /// Deletes these metadata files, which the table's metadata log no longer references.
     Listed(Vec<String>),
     /// Deletes all files that the last metadata of a purged table references, and the metadata
-    /// files themselves. The metadata record exists until the job ends.
+    /// files themselves. The store keeps the metadata until the job ends.
     ReachableFrom {
         /// Id of the dropped table.
         id: Uuid,
@@ -103,8 +103,8 @@ pub struct JobProgress {
     pub bytes: u64,
     /// Position at which the next attempt continues.
     pub position: Option<PurgePosition>,
-    /// Time before which a file must have been written to be deleted, by the clock of the object
-    /// store.
+    /// Only files that were written before this time are deleted. The time is that of the object
+    /// store's clock.
     pub cutoff_ms: Option<i64>,
     /// The first files that a dry run would delete.
     pub found: Vec<String>,
@@ -115,11 +115,13 @@ pub struct JobProgress {
 pub struct PurgePosition {
     /// Current phase.
     pub phase: PurgePhase,
-    /// The last completed location. In the first phase, the location of a manifest.
+    /// Location of the last file that is done. In the first phase, it is a manifest whose data and
+    /// delete files are all done.
     pub after: String,
 }
 
-/// Phases of a purge. The order ensures that every remaining file is still referenced.
+/// Phases of a purge. Files are deleted before the files that reference them, so every remaining
+/// file is still referenced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PurgePhase {
@@ -138,13 +140,13 @@ pub enum PurgePhase {
 /// End of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobEnd {
-    /// Kind of the end.
+    /// How the job ended.
     pub how: JobOutcome,
     /// Time of the end.
     pub at_ms: i64,
 }
 
-/// Kinds of ends.
+/// How a job can end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum JobOutcome {

@@ -1,9 +1,9 @@
 //! Stores the key ring of a store in an object below the store's path. The format of the object is
 //! in `kms::ring`.
 //!
-//! In a bucket, a conditional put replaces the object. A local directory has a lock instead of
-//! conditional puts, so the ring is written to a new file, which is synced and renamed. At each
-//! moment, exactly one complete ring exists.
+//! In a bucket, a conditional put replaces the object. In a local directory, a lock excludes other
+//! processes. There, the ring is written to a new file, which is synced and then renamed. In both
+//! cases, exactly one complete ring exists at each moment.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -45,7 +45,7 @@ pub(super) struct StoredRing {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WriteOutcome {
     Done,
-    /// Another process has written the ring first. Nothing was written.
+    /// Another process wrote the ring first. Nothing was written.
     Conflict,
 }
 

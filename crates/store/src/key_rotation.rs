@@ -1,4 +1,4 @@
-//! Changes of the keys of an open store: new data keys, and new wrapping of existing ones.
+//! Changes the keys of an open store: creates new data keys, and wraps existing data keys again.
 
 use uuid::Uuid;
 
@@ -10,12 +10,13 @@ use slateberg_base::boxed;
 use slateberg_kms::ring::Ring;
 
 impl Store {
-    /// Returns the id of the catalog to which an encrypted store is bound.
+    /// Returns the catalog id to which the keys of an encrypted store are bound. Returns `None` if
+    /// the store is not encrypted.
     pub(crate) fn encrypted_catalog(&self) -> Option<Uuid> {
         self.shared.unlocked.as_ref().map(|unlocked| unlocked.keys.catalog())
     }
 
-    /// Reads the current key ring. `None` for an unencrypted store.
+    /// Reads the current key ring. Returns `None` if the store is not encrypted.
     #[boxed]
     pub async fn key_ring(
         &self,
@@ -27,7 +28,8 @@ impl Store {
         }
     }
 
-    /// Creates a new data key, which encrypts all later writes. `None` for an unencrypted store.
+    /// Creates a new data key, which encrypts all later writes. Returns `None` if the store is not
+    /// encrypted.
     #[boxed]
     pub async fn rotate_data_key(
         &self,
@@ -43,8 +45,8 @@ impl Store {
         rotated.await.map(Some)
     }
 
-    /// Wraps all data keys again, with the given wrapping key or the one in the settings. Returns
-    /// `None` for an unencrypted store.
+    /// Wraps all data keys again, with `wrapping_key` or else with the wrapping key in the
+    /// settings. Returns `None` if the store is not encrypted.
     #[boxed]
     pub async fn rewrap_data_keys(
         &self,

@@ -1,11 +1,11 @@
-//! Registry of the key spaces: defines which records each one contains, and how operations on whole
-//! stores treat them.
+//! Registry of the key spaces. It defines which records each key space contains, and how operations
+//! on whole stores treat these records.
 //!
-//! To add a kind of record, add a variant of [`KeySpace`]. The crate then compiles only with
-//! [`Rules`] and a key type ([`visit`](super::key_visitor::visit)) for it, and passes the tests
-//! only with an example of a record. These rules are the only lists of key spaces that `fsck`,
-//! restore, clone, export, the cache and the removal of old records use. The tables of keys in
-//! `docs/storage-layout.md` are generated from the registry.
+//! To add a kind of record, add a variant of [`KeySpace`]. The crate then compiles only if the
+//! variant has [`Rules`] and a key type ([`visit`](super::key_visitor::visit)), and the tests pass
+//! only if there is an example of a record. `fsck`, restore, clone, export, the cache and the
+//! removal of old records use these rules. They have no lists of key spaces of their own. The
+//! tables of keys in `docs/storage-layout.md` are generated from the registry.
 
 mod rules;
 mod table;
@@ -14,7 +14,7 @@ pub use rules::{
     CacheRule, Check, CloneRule, Expiry, ExportRule, LineKind, Removal, RestoreRule, Rules,
 };
 
-/// Declares the enum together with the list of its variants, so that the list is complete.
+/// Declares the enum together with the list of its variants, so that the list is always complete.
 macro_rules! key_spaces {
     ($($(#[$doc:meta])* $name:ident = $byte:literal => $rules:expr,)+) => {
         /// A range of keys with one leading byte. All of its records are of one kind.

@@ -3,8 +3,8 @@
 //! of them.
 //!
 //! An id has 16 bytes, and a name is always the last part. Therefore different tuples have
-//! different keys for all names, and the names below one parent are adjacent and in order. The
-//! parent of a top-level namespace is its warehouse.
+//! different keys, whatever their names contain, and the names below one parent are adjacent and in
+//! order. The parent of a top-level namespace is its warehouse.
 
 use uuid::Uuid;
 
@@ -33,7 +33,7 @@ pub trait Key: Sized + Send + Sync {
 
 const ID_BYTES: usize = 16;
 
-/// Length of a name's key before the name itself: the byte of the space, and the parent's id.
+/// Length of the part of a key before the name: the byte of the space, and the parent's id.
 pub(super) const NAME_PARENT_BYTES: usize = 1 + ID_BYTES;
 
 fn tuple(space: KeySpace, id: Uuid, rest: &[u8]) -> Vec<u8> {
@@ -276,7 +276,7 @@ impl Key for TabularNameKey {
 
 /// A location with files of a table or view. A zero byte ends each part of the location, and no
 /// part contains a zero byte. So the keys of all locations inside a location begin with the parts
-/// of the outer one. The last part is followed by another byte, with which no part can begin.
+/// of the outer location. The byte after the last part is 0x01, with which no part can begin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocationKey {
     /// The store, the bucket, and the segments of the path.
@@ -329,7 +329,8 @@ impl Key for LocationKey {
     }
 }
 
-/// A UUID in the metadata of a table or view. Several registrations of one metadata file share it.
+/// A UUID in the metadata of a table or view. Several registrations of one metadata file have the
+/// same UUID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UuidKey {
     /// The `table-uuid` or `view-uuid`.
@@ -364,7 +365,8 @@ impl Key for PublicationKey {
     }
 }
 
-/// An `Idempotency-Key` and its principal, so that a principal never gets the response of another.
+/// An `Idempotency-Key` and its principal, so that a principal never gets the response of another
+/// principal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdempotencyKey {
     /// Value of the header.
@@ -386,11 +388,11 @@ impl Key for IdempotencyKey {
     }
 }
 
-/// An entry of the change log, by its sequence number: increasing, with gaps.
+/// An entry of the change log, by its sequence number. The numbers increase, but may have gaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChangeKey(pub u64);
 
-/// A revision of the policy log, by its number: from 1, without gaps.
+/// A revision of the policy log, by its number. The numbers begin with 1 and have no gaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PolicyRevisionKey(pub u64);
 

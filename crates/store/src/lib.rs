@@ -4,18 +4,18 @@
 //! Terms, in the order in which they build on each other:
 //! - A **key space** is a range of keys ([`keys`]) with one leading byte. It contains one kind of
 //!   **record** ([`records`]), encoded with a version byte ([`codec`]). The registry of the key
-//!   spaces has the rules for restore, clone, export, the cache and expiry ([`key_space`]).
+//!   spaces contains the rules for restore, clone, export, the cache and expiry ([`key_space`]).
 //! - A **document** is the metadata of a table or view: a **head**, and **chunks** that its
-//!   versions share ([`codec::Document`]). Only complete documents are read and written.
-//! - A **read** sees only durable state ([`read`]). It uses the record cache if the record was not
-//!   written since it was cached. A **transaction** ([`txn`]) sees everything that has been
-//!   accepted, and is serializable.
+//!   versions share ([`codec::Document`]). A document is always read and written as a whole.
+//! - A **read** sees only durable state ([`read`]). It uses the record cache if no transaction has
+//!   written the record since it was cached. A **transaction** ([`txn`]) sees everything that has
+//!   been accepted, and is serializable.
 //! - A committed transaction is **accepted**: visible to later transactions, but not durable yet.
-//!   It is **durable** once its write-ahead log object is in the bucket. Durability is ordered:
-//!   everything before a durable transaction is durable.
+//!   It is **durable** once it is stored in the write-ahead log, so that a crash cannot lose it.
+//!   Durability is ordered: everything before a durable transaction is durable.
 //! - A **publication** is the record of a metadata file that may be missing in the warehouse
 //!   ([`records::Publication`]). It is complete when both the log and the file are written. A later
-//!   batch of writes removes the record, which is also called its marker.
+//!   batch of writes removes the record, which is also called the **marker** of the publication.
 //! - A **checkpoint** ([`checkpoints`]) is a state of the store that stays readable until it is
 //!   deleted.
 //! - A **clone** ([`clones`]) is another store that starts with the state of a checkpoint, and
@@ -25,7 +25,8 @@
 //! - A **policy snapshot** contains the policies and grants that were created at run time, at one
 //!   **revision** ([`policy_snapshot`]). The append-only **policy log** contains all revisions.
 //!
-//! The store knows no principals. Instead, each transaction of a request requires a permit.
+//! The store does not check what a principal may do. Instead, each transaction of a request
+//! requires a `Permit`.
 
 pub mod audit;
 mod block_cache;

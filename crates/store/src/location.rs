@@ -20,11 +20,12 @@ pub struct StoreLocation {
     pub object_store: Arc<dyn ObjectStore>,
     /// Path below its root.
     pub path: String,
-    /// Whether the object store can replace an object if it is unchanged (`If-Match`).
+    /// Whether the object store can replace an object on the condition that it is unchanged
+    /// (`If-Match`).
     pub conditional_update: bool,
-    /// Local directory, if the store is in one. Its log is then a journal.
+    /// The directory of a store in a local directory. The log of such a store is a journal.
     pub directory: Option<PathBuf>,
-    /// Location of the log, if it is in another object store.
+    /// Location of the log, if the log is in a different object store than the rest of the store.
     pub log: Option<Log>,
     /// Encryption. `None` for an unencrypted store.
     pub encryption: Option<Encryption>,
@@ -32,7 +33,7 @@ pub struct StoreLocation {
     pub storage: Storage,
 }
 
-/// A write-ahead log in another object store than the rest.
+/// A write-ahead log in an object store of its own.
 #[derive(Clone)]
 pub struct Log {
     /// The bucket or directory.

@@ -1,4 +1,5 @@
-//! Accepts the loss of changes, for an operator who has no copy of the damaged end of a journal.
+//! Accepts the loss of the changes at the damaged end of a journal. This is for an operator who has
+//! no copy of the journal.
 
 use super::checkpoints::admin;
 use super::encryption::{IfMissing, unlock};

@@ -1,4 +1,4 @@
-//! Metrics of the store: those of SlateDB, and the store's own.
+//! Metrics of the store: the metrics of SlateDB, and the store's own metrics.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -34,11 +34,11 @@ struct RegisteredMetric {
     handle: Handle,
 }
 
-/// A metric of SlateDB. Every read updates it, on all cores.
+/// A metric of SlateDB. Reads on all cores update metrics all the time, so counters and histograms
+/// are striped.
 #[derive(Clone)]
 enum Handle {
     Counter(Arc<StripedCounter<AtomicU64>>),
-    /// A gauge.
     Gauge(Arc<GaugeValue>),
     Histogram(Arc<StripedHistogram>),
 }
@@ -137,8 +137,8 @@ impl MetricsRecorder for Metrics {
         let new = || Handle::Counter(Arc::default());
         match self.register((name, description), labels, new) {
             Handle::Counter(counter) => counter,
-            // If the name is registered with another kind, SlateDB gets a counter that is not
-            // reported.
+            // If the name is registered for a metric of another kind, SlateDB gets a counter that
+            // is not reported.
             _ => Arc::new(StripedCounter::<AtomicU64>::default()),
         }
     }

@@ -1,4 +1,4 @@
-//! Reads a store without opening it for writing: its current state, or that of a checkpoint.
+//! Reads a store without opening it for writing: its current state, or the state of a checkpoint.
 
 use std::sync::Arc;
 
@@ -63,7 +63,7 @@ impl Store {
         checkpoints::list_checkpoints(&location, now_ms).await
     }
 
-    /// Opens a checkpoint for reading. Works while a server runs.
+    /// Opens a checkpoint for reading. A server may be using the store at the same time.
     #[boxed]
     pub async fn open_checkpoint(location: &StoreLocation, id: Uuid) -> Result<OfflineView, Error> {
         let (raw_location, (location, unlocked)) =

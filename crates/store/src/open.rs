@@ -34,8 +34,8 @@ use slateberg_kms as kms;
 use slateberg_wal::{self as journal, Journal, JournalLock};
 
 impl Store {
-    /// Opens the store for writing. Fences any other process that has it open. Errors if another
-    /// process has opened it in a local directory.
+    /// Opens the store for writing. In a bucket, this fences any other process that has the store
+    /// open. In a local directory, it errors if another process has the store open.
     #[boxed]
     pub async fn open(location: &StoreLocation, settings: Settings) -> Result<Self, Error> {
         let (metrics, caches) = (Metrics::default(), BlockCaches::new(&settings));
@@ -91,8 +91,8 @@ impl Store {
     }
 
     /// Initializes a new store, and rejects a store with a newer format. Raises an older format to
-    /// the one of this binary, because older binaries would misread the records written from now
-    /// on.
+    /// the format of this binary, because older binaries would misread the records that this binary
+    /// writes.
     #[boxed]
     pub async fn ensure_format(
         &self,
@@ -125,7 +125,7 @@ impl Store {
         accepted.durable().await?;
         format.check()?;
         if encrypted_id.is_some_and(|id| id != format.catalog_id) {
-            let reason = format!("the store is that of catalog {}", format.catalog_id);
+            let reason = format!("the store belongs to catalog {}", format.catalog_id);
             return Err(Error::Encryption(kms::Error::Ring(reason)));
         }
         Ok(format)
@@ -207,7 +207,8 @@ async fn open_bucket(
         Ok(db) => db,
         Err(error) => return Err(explain(raw_location, unlocked.as_ref(), error).await),
     };
-    // The previous writer is fenced from here on, so its last write and its last key are final.
+    // The previous writer is fenced now. The ring is read again, because it may contain a newer key
+    // with which that writer wrote.
     if let Some(unlocked) = &unlocked {
         unlocked.refresh().await?;
     }
@@ -248,7 +249,7 @@ async fn reject_leftover_journal(location: &StoreLocation) -> Result<(), Error> 
     Ok(())
 }
 
-/// Rejects a store with an empty journal that should contain records. Runs before SlateDB writes a
+/// Rejects a store whose journal is empty but should contain records. Runs before SlateDB writes a
 /// manifest.
 async fn reject_loss(location: &StoreLocation, context: OpenContext<'_>) -> Result<(), Error> {
     let Some(directory) = &location.directory else { return Ok(()) };
@@ -257,8 +258,8 @@ async fn reject_loss(location: &StoreLocation, context: OpenContext<'_>) -> Resu
     checked.damaged.map_or(Ok(()), |file| Err(Error::DamagedFile(file)))
 }
 
-/// Flushes a log of objects to sorted runs and deletes it. A directory has such a log if it was
-/// copied from a bucket, or written by a version of slateberg without journals.
+/// Flushes a log that consists of objects to sorted runs, and deletes the log. A directory has such
+/// a log if it was copied from a bucket, or written by a version of slateberg without journals.
 async fn take_over_log(location: &StoreLocation, context: OpenContext<'_>) -> Result<(), Error> {
     let with_log =
         location.directory.as_ref().filter(|directory| journal::has_object_log(directory));

@@ -1,9 +1,9 @@
 //! [`PolicySnapshot`]: the policies and grants that were created at run time, at one revision of
 //! the policy log.
 //!
-//! Policies and grants are separate records. Each change appends a revision to the policy log, with
-//! the state before and after the change. To get the snapshot at an earlier revision, all later
-//! revisions are undone from the current snapshot.
+//! Policies and grants are separate records. Each change appends a revision to the policy log. The
+//! revision contains the changed policies and grants before and after the change. The snapshot at
+//! an earlier revision results from the current snapshot if all later revisions are undone.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ use slateberg_base::boxed;
 /// Policies and grants that were created at run time, at one revision.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PolicySnapshot {
-    /// Number of the revision. 0 before the first one.
+    /// Number of the revision. 0 before the first revision.
     pub number: u64,
     /// Policies, by id.
     pub policies: BTreeMap<String, PolicyRecord>,
@@ -61,7 +61,7 @@ impl PolicySnapshot {
         }
     }
 
-    /// Applies a revision. Errors if the revision was not a change of this snapshot.
+    /// Applies a revision. Errors if the revision cannot be the next one after this snapshot.
     pub fn apply(&mut self, revision: &PolicyRevision) -> Result<(), Violation> {
         let broken = |what: &str| Err(format!("policy revision {}: {what}", revision.number));
         if revision.number != self.number + 1 {
@@ -71,7 +71,7 @@ impl PolicySnapshot {
         for (id, edit) in policies {
             if self.policies.get(id) != edit.before.as_ref() {
                 return broken(&format!(
-                    "its previous text of policy {id} differs from the text before it"
+                    "its previous text of policy {id} differs from the text before this revision"
                 ));
             }
         }

@@ -1,5 +1,5 @@
-//! Reads records: the durable state, the accepted state, and the state of a store that is not open
-//! for writing.
+//! Reads records from three views: the durable state, the accepted state, and the state of a store
+//! that is not open for writing.
 
 use std::collections::{HashMap, HashSet};
 use std::future::Future;
@@ -107,7 +107,7 @@ pub trait StoreRead: Sync {
         }
     }
 
-    /// Returns the record at a key, shared with other readers.
+    /// Returns the record at a key. Other readers may share the record.
     fn get_shared<K: Key>(
         &self,
         key: &K,
@@ -128,7 +128,7 @@ pub trait StoreRead: Sync {
             let entries = read_entries(self.iterate(range).await?, limit).await?;
             let decode = |entry: KeyValue| {
                 let key = K::decode(&entry.key)
-                    .ok_or_else(|| corrupt(&entry.key, "not a key of its space"))?;
+                    .ok_or_else(|| corrupt(&entry.key, "the key is invalid in its key space"))?;
                 Ok((key, decode_value::<K>(&entry.key, &entry.value)?))
             };
             entries.into_iter().map(decode).collect()
@@ -171,7 +171,7 @@ pub(super) fn decode_value<K: Key>(key: &[u8], bytes: &[u8]) -> Result<K::Value,
     K::Value::decode(bytes).map_err(|error| corrupt(key, error))
 }
 
-/// Reads the complete document of a table or view. `None` if it does not exist.
+/// Reads the complete document of a table or view. Returns `None` if it does not exist.
 async fn document(store: &(impl StoreRead + ?Sized), id: Uuid) -> Result<Option<Document>, Error> {
     let key = MetadataKey(id).encode();
     let mut found = store.get_bytes(&key).await?;
@@ -186,7 +186,7 @@ async fn document(store: &(impl StoreRead + ?Sized), id: Uuid) -> Result<Option<
         if found.as_ref() == Some(&bytes) {
             return Err(corrupt(
                 &key,
-                format!("chunk {missing:?} is missing or of another length"),
+                format!("chunk {missing:?} is missing or has another length"),
             ));
         }
     }
@@ -229,7 +229,8 @@ pub(super) fn corrupt(
     Error::Corrupt { key: hex, source: Cause::new(cause) }
 }
 
-/// Returns the options of reads of one key. SlateDB creates spans for reads in a trace.
+/// Returns the options for reading one key. If the read belongs to a trace, SlateDB creates spans
+/// for it.
 pub(super) fn read_options(durability: DurabilityLevel) -> ReadOptions {
     ReadOptions {
         durability_filter: durability,
@@ -285,7 +286,9 @@ impl DurableView<'_> {
             && let Some(entry) = iterator.next().await?
         {
             let name = entry.key.get(range.prefix.len()..).map(std::str::from_utf8);
-            let Some(Ok(name)) = name else { return Err(corrupt(&entry.key, "not a name")) };
+            let Some(Ok(name)) = name else {
+                return Err(corrupt(&entry.key, "the key does not contain a name"));
+            };
             names.push(name);
         }
         let names = Arc::new(names);
@@ -293,13 +296,14 @@ impl DurableView<'_> {
         Ok(names)
     }
 
-    /// Prepares to check later whether a record has changed since this read. `None` if a write is
-    /// in progress, so that the record may change before the write is durable.
+    /// Returns a stamp with which [`stale_reads`](Self::stale_reads) later finds out whether the
+    /// record has changed since this call. Returns `None` if the record may be changing now,
+    /// because a write is in progress.
     pub fn read_stamp<K: Key>(&self, key: &K) -> Option<ReadStamp> {
         self.shared.record_cache.read_stamp(&key.encode())
     }
 
-    /// Returns the indexes of the reads that are out of date.
+    /// Returns the indexes of the stamps whose reads are out of date.
     pub fn stale_reads(&self, stamps: &[Option<ReadStamp>]) -> Vec<usize> {
         self.shared.record_cache.stale_reads(stamps)
     }
@@ -356,8 +360,8 @@ async fn get_cached<K: Key>(
     Ok(record)
 }
 
-/// View of the accepted state, whether durable or not. For evaluating a change that itself waits
-/// until everything before it is durable.
+/// View of the accepted state, whether durable or not. Changes may be evaluated on this state,
+/// because the response to a change waits until everything before the change is durable.
 #[derive(Clone, Copy)]
 pub struct LatestView<'a> {
     pub(super) db: &'a Db,

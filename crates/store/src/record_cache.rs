@@ -1,11 +1,12 @@
 //! [`RecordCache`]: caches decoded small records and pages of names, with a limit in bytes.
 //!
-//! It contains only durable state. Each entry has the durable sequence number at the time of its
-//! read. A [`VersionClock`] determines whether an entry is still valid: this process is the only
-//! writer of its store, and reports the keys of a transaction to the clock before it commits. So an
-//! entry becomes invalid before a newer write can be accepted. While a write is in progress or not
-//! durable yet, reads of its keys go to the store, which knows exactly which writes are durable. A
-//! read that overlaps with a write does not create a valid entry.
+//! It contains only durable state. Each entry contains the sequence number up to which everything
+//! was durable when the entry was read. A [`VersionClock`] determines whether an entry is still
+//! valid: this process is the only writer of its store, and reports the keys of a transaction to
+//! the clock before it commits. So an entry becomes invalid before a newer write can be accepted.
+//! While a write is in progress or not durable yet, reads of its keys go to the store, which knows
+//! exactly which writes are durable. A read that overlaps with a write does not create a valid
+//! entry.
 //!
 //! The absence of a name or record is cached as well.
 
@@ -26,7 +27,7 @@ use slateberg_telemetry::cache::{ByteCache, CacheUsage};
 const ENTRY_BYTES: usize = 128;
 /// Ratio of a record's size in memory to its size in the store.
 const RECORD_FACTOR: usize = 2;
-/// Typical sizes of a record and of a page, from which the initial capacity of the caches follows.
+/// Typical sizes of a record and of a page, which determine the initial capacity of the caches.
 const TYPICAL_RECORD_BYTES: u64 = 512;
 const TYPICAL_PAGE_BYTES: u64 = 16 << 10;
 
@@ -77,8 +78,8 @@ struct CacheEntry<T> {
     as_of: u64,
 }
 
-/// Proof of the moment at which a read starts: the read shows at least everything up to a sequence
-/// number. Later checks use the stamp to detect writes since then.
+/// A stamp that is created before a read: the read returns at least everything up to a sequence
+/// number. With the stamp, writes since that number can be detected later.
 #[derive(Debug, Clone, Copy)]
 pub struct ReadStamp {
     stripe: Stripe,
@@ -107,8 +108,8 @@ impl RecordCache {
         }
     }
 
-    /// Caches the result of a read that started after `read_stamp`. `bytes` is the size of the
-    /// record in the store.
+    /// Caches the result of a read that started after `read_stamp` was created. `bytes` is the size
+    /// of the record in the store.
     pub(super) fn insert_record<V: Send + Sync + 'static>(
         &self,
         read_stamp: Option<ReadStamp>,
@@ -128,7 +129,7 @@ impl RecordCache {
         entry.map(|entry| entry.value)
     }
 
-    /// Caches the names of a page that was read after `read_stamp`.
+    /// Caches the names of a page that was read after `read_stamp` was created.
     pub(super) fn insert_page(
         &self,
         read_stamp: Option<ReadStamp>,
@@ -140,18 +141,19 @@ impl RecordCache {
         self.pages.insert(key, CacheEntry { value: Arc::clone(names), stripe, as_of }, bytes);
     }
 
-    /// Prepares a read of a key, or of all keys with this prefix. `None` if the result cannot be
-    /// cached.
+    /// Creates a stamp for a read of this key, or of all keys with this prefix. Returns `None` if
+    /// the result of the read cannot be cached.
     pub(super) fn read_stamp(&self, key: &[u8]) -> Option<ReadStamp> {
         let stripe = self.clock.of(key);
-        // The order matters: durable writes have already updated the clock. So if the clock shows
-        // no write in progress, later reads of the store show everything up to `as_of`.
+        // The sequence number is read before the clock, because a write updates the clock before it
+        // becomes durable. So if the clock contains no write after `as_of`, later reads of the
+        // store return everything up to `as_of`.
         let as_of = self.status.borrow().durable_seq;
         self.clock.is_unchanged(stripe, as_of).then_some(ReadStamp { stripe, as_of })
     }
 
-    /// Returns the indexes of the reads that are out of date. A read without a stamp always is.
-    /// Once the store is closed, all reads are.
+    /// Returns the indexes of the stamps whose reads are out of date. A read without a stamp is
+    /// always out of date. After the store is closed, all reads are out of date.
     pub(super) fn stale_reads(&self, stamps: &[Option<ReadStamp>]) -> Vec<usize> {
         let is_closed = self.status.borrow().close_reason.is_some();
         let is_current = |read_stamp: &Option<ReadStamp>| {
@@ -168,7 +170,8 @@ impl RecordCache {
         self.status.borrow().close_reason.is_none() && self.clock.is_unchanged(stripe, as_of)
     }
 
-    /// Returns the stripes that a write of a key affects: its own, and that of pages with its name.
+    /// Returns the stripes that a write of a key affects: the stripe of the key, and for a name
+    /// also the stripe of the pages that may contain it.
     pub(super) fn stripes_of(&self, key: &[u8]) -> impl Iterator<Item = Stripe> {
         let page = match cache_rule(key) {
             CacheRule::RecordsAndPages => key.get(..NAME_PARENT_BYTES),

@@ -53,11 +53,11 @@ json_records!(
     SigningKeyRecord
 );
 
-/// Newest supported format of the store. Changes since format 1: in format 2, metadata has chunks;
-/// in format 3, the log in a local directory is a journal; in format 4, locations of tables and
-/// views have keys; in format 5, UUIDs have keys, and jobs record their progress; in format 7,
-/// publication markers contain manifest lists, and dropped tables and views and protections have
-/// records; in format 9, jobs delete the files of expired snapshots.
+/// Newest supported format of the store. Format 2 added chunks of metadata. Format 3 added the
+/// journal in a local directory. Format 4 added keys for the locations of tables and views. Format
+/// 5 added keys for UUIDs, and the progress of jobs. Format 7 added manifest lists in publication
+/// markers, and records of protections and of dropped tables and views. Format 9 added jobs that
+/// delete the files of expired snapshots.
 pub const FORMAT_VERSION: u32 = 9;
 /// Format of clones. It has the same records as [`FORMAT_VERSION`]. The number differs so that
 /// older binaries, which do not know clones and would delete files of a clone's tables, reject the
@@ -80,14 +80,14 @@ pub struct StoreFormat {
     /// Parent of the clone. `None` if the store is not a clone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clone_of: Option<CloneOf>,
-    /// Timeline: distinguishes versions of the same tables in different copies of a store. `None`
-    /// for the first timeline. Each restore, import and clone starts a new one.
+    /// The timeline, which distinguishes versions of the same tables in different copies of a
+    /// store. `None` for the first timeline. Each restore, import and clone starts a new timeline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<Uuid>,
 }
 
 impl StoreFormat {
-    /// Returns the newest supported format: for a clone that of clones, otherwise
+    /// Returns the newest supported format: [`FORMAT_OF_CLONES`] for a clone, otherwise
     /// [`FORMAT_VERSION`].
     pub fn newest(&self) -> u32 {
         if self.clone_of.is_some() { FORMAT_OF_CLONES } else { FORMAT_VERSION }
@@ -126,11 +126,11 @@ pub struct CloneOf {
 pub struct WarehouseRecord {
     /// Id, generated when the warehouse was first configured or created.
     pub id: Uuid,
-    /// Location of the warehouse: as created, or as in the last configuration.
+    /// Location of the warehouse at its creation, or in the latest configuration.
     pub location: String,
     /// Time of its creation, or of its first configuration.
     pub created_ms: i64,
-    /// Definition of a warehouse that was created at run time. `None` for one of the configuration.
+    /// Definition of a warehouse that was created at run time. `None` for a configured warehouse.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub definition: Option<WarehouseDefinition>,
 }
@@ -146,7 +146,7 @@ pub struct WarehouseDefinition {
     pub changed_ms: i64,
     /// Id of the principal of the last change.
     pub changed_by: String,
-    /// URLs besides the location below which tables may be located.
+    /// Further URLs below which tables may be located.
     pub allowed_locations: Vec<String>,
     /// Options of the warehouse's object store.
     pub options: BTreeMap<String, String>,
@@ -161,7 +161,7 @@ pub struct WarehouseDefinition {
     pub access: FileAccess,
 }
 
-/// The object to which a name leads.
+/// The entry of a name, which refers to a namespace, table or view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NameEntry {
     /// Id of the namespace, table or view.
@@ -173,8 +173,8 @@ pub struct NameEntry {
 pub struct IndexEntry {
     /// Id of the table or view.
     pub id: Uuid,
-    /// Whether it is dropped. A dropped table does not occupy its locations, but jobs retain its
-    /// files.
+    /// Whether the table or view is dropped. A dropped table does not occupy its locations, but
+    /// jobs do not delete its files.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dropped: bool,
 }
@@ -182,7 +182,8 @@ pub struct IndexEntry {
 /// Protection of a warehouse, namespace, table or view against its removal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProtectionRecord {
-    /// Its name, as `table:prod/sales/orders`. It cannot change while the protection exists.
+    /// Name of the protected resource, as `table:prod/sales/orders`. The name cannot change while
+    /// the protection exists.
     pub resource: String,
     /// Time of the protection.
     pub protected_ms: i64,
@@ -218,8 +219,9 @@ pub struct NamespaceRecord {
 /// A table or view, without its metadata.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TabularRecord {
-    /// Id in the catalog, which stays the same when the table or view is renamed. Differs from the
-    /// `table-uuid`, because several registrations of the same metadata share that.
+    /// Id in the catalog, which stays the same when the table or view is renamed. It differs from
+    /// the `table-uuid`, because several registrations of the same metadata have the same
+    /// `table-uuid`.
     pub id: Uuid,
     /// Table or view.
     pub kind: TabularKind,
@@ -251,7 +253,7 @@ pub struct TabularRecord {
 
 /// Publication marker: a metadata file that may be missing in the warehouse. The transaction that
 /// writes the record of a table or view also writes the marker. After the file is written, a later
-/// transaction removes the marker. A start of the server writes the files of the markers that
+/// transaction removes the marker. The next start of the server writes the files whose markers
 /// remain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Publication {
@@ -262,8 +264,8 @@ pub struct Publication {
     pub lists: Vec<PromisedList>,
 }
 
-/// A manifest list of a rebased append, which the server writes: the manifests of the append,
-/// followed by those of another list.
+/// A manifest list that the server has to write for a rebased append. It contains the manifests of
+/// the append, followed by the manifests of another list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PromisedList {
     /// Location of the file.
@@ -282,7 +284,7 @@ pub struct PromisedList {
     pub first_row_id: Option<i64>,
     /// The manifests of the append.
     pub own: Vec<ManifestFile>,
-    /// Location of the list whose manifests follow. `None`: the branch was empty.
+    /// Location of the list whose manifests follow. `None` if the branch was empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub onto: Option<String>,
 }
@@ -304,11 +306,11 @@ pub struct IdempotencyRecord {
     pub fingerprint: String,
     /// Outcome of the request.
     pub outcome: MutationOutcome,
-    /// For a transaction: versions whose metadata files must exist before the response, in addition
-    /// to that of the outcome.
+    /// For a transaction, further versions whose metadata files must exist before the response is
+    /// sent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub publications: Vec<PublicationKey>,
-    /// Time from which on the record is ignored.
+    /// Time at which the record expires. An expired record is ignored.
     pub expires_ms: i64,
 }
 
@@ -343,8 +345,8 @@ pub struct PolicyHead {
     pub number: u64,
 }
 
-/// A revision of the policy log. Contains the state before and after a change, so that all earlier
-/// states can be computed from the current one.
+/// A revision of the policy log. It contains the changed policies and grants before and after the
+/// change, so that all earlier states can be computed from the current state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyRevision {
     /// Number of the revision.
@@ -353,11 +355,12 @@ pub struct PolicyRevision {
     pub at_ms: i64,
     /// Id of the principal.
     pub by: String,
-    /// Name of the transaction, such as `put_policy`.
+    /// Kind of the change, such as `put_policy`.
     pub action: String,
     /// Comment of the principal.
     pub comment: Option<String>,
-    /// Revision of the whole set of policies: files, policies and grants.
+    /// Revision of the whole policy set, which consists of the policies in files, the policies in
+    /// the store and the grants.
     pub in_force: String,
     /// Target revision of a rollback.
     pub rolled_back_to: Option<u64>,
@@ -433,7 +436,7 @@ pub struct ApiKeyRecord {
     pub created_ms: i64,
     /// Id of the creator.
     pub created_by: String,
-    /// Expiry. `None`: the key does not expire.
+    /// Time of expiry. `None` if the key does not expire.
     pub expires_ms: Option<i64>,
 }
 

@@ -1,7 +1,7 @@
-//! Restore: writes the differences between the current state and an earlier one in one batch.
+//! Restores an earlier state: writes its differences from the current state in one batch.
 //!
 //! SlateDB's manifest, its log and the epochs of its writers stay as they are. The earlier state is
-//! written as a change of the current one. So a restore is atomic, respects the fence of the
+//! written as a change of the current state. So a restore is atomic, respects the fence of the
 //! current writer, uses the current keys, and keeps all checkpoints. Another restore can therefore
 //! undo it.
 //!
@@ -85,7 +85,8 @@ impl RestorePlan {
             policy_changes,
         };
         plan.count_policies();
-        // In the order of the keys, because metadata and markers depend on tables and views.
+        // The spaces are handled in the order of their keys, because metadata and markers depend on
+        // tables and views.
         for &space in KeySpace::ALL {
             plan.space(space, now, then, phase).await?;
         }
@@ -102,7 +103,7 @@ impl RestorePlan {
         phase: &Phase,
     ) -> Result<(), Error> {
         match space.rules().restore {
-            // `Store::restore` writes the records of these key spaces that change.
+            // `Store::restore` writes the records of these key spaces if they change.
             RestoreRule::Keep
             | RestoreRule::NewTimeline
             | RestoreRule::Revise
@@ -197,8 +198,8 @@ impl RestorePlan {
         Ok(())
     }
 
-    /// Plans the changes of tables and views. Those with new metadata get a new version and a
-    /// marker.
+    /// Plans the changes of tables and views. Tables and views with new metadata get a new version
+    /// and a marker.
     async fn tabulars(
         &mut self,
         (now, then): (&impl StoreRead, &impl StoreRead),
@@ -235,7 +236,7 @@ impl RestorePlan {
             self.summary.purged +=
                 usize::from(before.is_none() && last_versions.purged.contains(&id));
             let version = match &before {
-                // Only its name or its owner differs.
+                // The metadata is the same: only the name or the owner differs.
                 Some(before) if is_same_metadata(before, &after) => after.version,
                 Some(before) => before.version.max(after.version) + 1,
                 None => last_versions.of(id).max(after.version) + 1,
@@ -266,8 +267,8 @@ impl RestorePlan {
         then: &impl StoreRead,
         different: Vec<Difference>,
     ) -> Result<(), Error> {
-        // Because of a running purge, a head may be equal in both states. It gets the new version
-        // as well.
+        // While a purge is running, the head of the dropped table still exists, so it may be equal
+        // in both states. Such a head gets the new version as well.
         let versions = std::mem::take(&mut self.versions);
         for (id, version) in &versions {
             let head = then.get(&MetadataKey(*id)).await?;
@@ -297,8 +298,8 @@ impl RestorePlan {
         Ok(())
     }
 
-    /// Restores a head or chunk if its table or view existed or was dropped in the earlier state,
-    /// and removes it otherwise.
+    /// Restores a head or chunk if the earlier state contains its table or view, dropped or not.
+    /// Otherwise, removes the head or chunk.
     async fn put_or_delete_part(
         &mut self,
         then: &impl StoreRead,
@@ -342,9 +343,9 @@ impl RestorePlan {
 }
 
 impl Store {
-    /// Executes a plan in one durable and atomic transaction. Adds this entry to the change log
-    /// and, if policies or grants change, this revision. Starts a new timeline, because the
-    /// versions of dropped tables are unknown.
+    /// Executes a plan in one durable and atomic transaction. Adds `entry` to the change log and,
+    /// if policies or grants change, `revision` to the policy log. Starts a new timeline, because
+    /// the last versions of dropped tables may be unknown.
     #[boxed]
     pub async fn restore(
         &self,

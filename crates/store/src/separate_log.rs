@@ -1,16 +1,16 @@
-//! Stores whose write-ahead log is in another object store than the rest: checks that the two
-//! belong together.
+//! Checks that a store and its separate write-ahead log belong together. A separate log is not in
+//! the object store that contains the rest of the store.
 //!
 //! A process that opens the store without its log, or with the log of another store, loses the
 //! records that are only in the log. Therefore each side has an object that names the other side
-//! and a unique id. These two objects are created before the store, first the one in the log. They
-//! never change, because the location of the log is fixed when a store is created. SlateDB itself
-//! does not record that location.
+//! and a unique id. These two objects are created before the store, the object in the log first.
+//! They never change, because the location of the log is fixed when a store is created. SlateDB
+//! itself does not record that location.
 //!
-//! Two concurrent first starts could have different settings. A start without a separate log writes
-//! a log file in the store before it checks again for the two objects. A start that creates the
-//! objects checks for log files afterwards. So at least one of the starts detects the other one,
-//! and fails.
+//! Two processes that open the same new store at the same time may have different settings. A
+//! process without a separate log writes a log file to the store before it checks again for the two
+//! objects. A process that creates the objects checks for log files afterwards. So at least one of
+//! the processes detects the other one, and fails.
 
 use std::sync::Arc;
 
@@ -40,8 +40,9 @@ struct LogPair {
     log_url: String,
 }
 
-/// Rejects a store if the settings name another log than its own, or do not name its separate log.
-/// Only reads. A writer has to check again after it has opened the store.
+/// Rejects a store whose log is not where the settings say: they name a log that is not the
+/// store's, or no log although the store has a separate log. Writes nothing. A writer has to check
+/// again after it has opened the store.
 pub(super) async fn check(location: &StoreLocation) -> Result<(), Error> {
     match (read(&location.object_store, location).await?, &location.log) {
         (None, None) => Ok(()),
@@ -106,7 +107,7 @@ async fn read(
         .map_err(|error| Error::Corrupt { key: path.to_string(), source: Cause::new(error) })
 }
 
-/// Creates the object, unless it exists. Returns the existing one.
+/// Creates the object if it does not exist, and returns the content of the stored object.
 async fn create(
     store: &Arc<dyn ObjectStore>,
     location: &StoreLocation,
@@ -120,7 +121,9 @@ async fn create(
         Err(error) => return Err(Error::unavailable(error)),
     }
     let found = read(store, location).await?;
-    found.ok_or_else(|| Error::unavailable(format!("{} existed, but is gone now", file(location))))
+    found.ok_or_else(|| {
+        Error::unavailable(format!("{} existed a moment ago, but no longer exists", file(location)))
+    })
 }
 
 /// Whether a store has written log files to this object store. Each start leaves at least one.

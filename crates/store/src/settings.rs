@@ -19,9 +19,9 @@ const CACHED_PART_BYTES: usize = 256 << 10;
 /// Bytes that may wait for a flush in a store without a memory budget.
 const UNFLUSHED_BYTES_MAX: usize = 64 << 20;
 
-/// Minimum number of keys of a sorted run with a filter. A flush that happens after half a minute
-/// with few writes may have fewer keys, and there may be eight such runs. Without filters, a lookup
-/// of a missing name reads all of them.
+/// Sorted runs with fewer keys have no filter. SlateDB's default is 1000. A flush after half a
+/// minute with few writes has fewer keys, and there may be eight such runs. Without filters, a
+/// lookup of a missing name reads all of them.
 const FILTERED_KEYS_MIN: u32 = 16;
 
 /// Bits per key of a filter. With SlateDB's default of 10, one in a hundred lookups of a missing
@@ -32,7 +32,7 @@ pub(super) const FILTER_BITS_PER_KEY: u32 = 14;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Bytes of memory for cached blocks of sorted runs. For all memory settings of the store, 0
+    /// Bytes of memory for cached blocks of sorted runs. In all memory settings of the store, 0
     /// means a share of `memory_bytes_max`.
     pub block_cache_bytes: u64,
     /// Bytes of memory for cached indexes and filters.
@@ -44,19 +44,20 @@ pub struct Settings {
     /// Size at which a memtable becomes a file of level 0, limited to half of
     /// `unflushed_bytes_max`.
     pub l0_sst_bytes: usize,
-    /// Bytes that may wait for a flush before writers are blocked. 0: a share of
+    /// Bytes that may wait for a flush before writers are blocked. 0 means a share of
     /// `memory_bytes_max`.
     pub unflushed_bytes_max: usize,
-    /// Milliseconds between checks for a newer writer's manifest: the maximum time for which an
-    /// idle fenced writer still responds. 0: a default for the kind of store.
+    /// Milliseconds between checks for the manifest of a newer writer. After a writer is fenced, it
+    /// may still respond to requests for this long if it writes nothing. 0 means a default for the
+    /// kind of store.
     pub manifest_poll_ms: u64,
-    /// Local directory for copies of sorted runs. Empty: no copies.
+    /// Local directory for copies of sorted runs. If it is empty, there are no copies.
     pub object_cache_dir: PathBuf,
     /// Maximum size of the copies in bytes.
     pub object_cache_bytes: usize,
-    /// Maximum duration of the warm-up of a bucket, in seconds. 0: no warm-up.
+    /// Maximum duration of the warm-up of a bucket, in seconds. 0 means no warm-up.
     pub warm_up_seconds_max: u64,
-    /// Maximum number of attempts of a transaction that conflicts with others.
+    /// Maximum number of attempts of a transaction that conflicts with other transactions.
     pub transaction_attempts_max: u32,
 }
 
@@ -79,10 +80,10 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Returns the options of garbage collection. `conditional_update`: whether the object store
-    /// can replace an object only if it is unchanged. A local directory cannot, so there the
-    /// garbage collection works without its boundary files. A clone never removes the pin of its
-    /// parent's objects, because that would be a write to the parent.
+    /// Returns the options of garbage collection. `conditional_update` states whether the object
+    /// store can replace an object on the condition that it is unchanged. A local directory cannot
+    /// do so. Therefore garbage collection works without boundary files there. A clone never
+    /// removes the pin of its parent's objects, because that would be a write to the parent.
     pub(super) fn garbage_collector(&self, conditional_update: bool) -> GarbageCollectorOptions {
         GarbageCollectorOptions {
             boundary_files_enabled: conditional_update,
@@ -105,8 +106,8 @@ impl Settings {
         !self.object_cache_dir.as_os_str().is_empty()
     }
 
-    /// Returns the options for copies of sorted runs on the local disk. Copies are made when runs
-    /// are written and read.
+    /// Returns the options for copies of sorted runs on the local disk. A run is copied when it is
+    /// written and when it is read.
     fn object_cache(&self) -> ObjectStoreCacheOptions {
         ObjectStoreCacheOptions {
             root_folder: self.has_object_cache().then(|| self.object_cache_dir.clone()),
@@ -118,8 +119,9 @@ impl Settings {
         }
     }
 
-    /// Returns the number of bytes that may wait for a flush. Replaces the 0 that remains without a
-    /// memory budget, because SlateDB would block the first write.
+    /// Returns the number of bytes that may wait for a flush. Without a memory budget, the setting
+    /// may still be 0, with which SlateDB would block the first write. This function then returns a
+    /// constant.
     fn unflushed_bytes(&self) -> usize {
         match self.unflushed_bytes_max {
             0 => UNFLUSHED_BYTES_MAX,
@@ -135,12 +137,13 @@ impl Settings {
             manifest_poll_interval: self.manifest_poll(is_directory),
             object_store_cache_options: self.object_cache(),
             min_filter_keys: FILTERED_KEYS_MIN,
-            // A second memtable fills while the first is flushed.
+            // A memtable may have half of these bytes, because a second memtable fills while the
+            // first one is flushed.
             l0_sst_size_bytes: self.l0_sst_bytes.min(self.unflushed_bytes() / 2),
             max_unflushed_bytes: self.unflushed_bytes(),
             garbage_collector_options: None,
-            // Unlimited: SlateDB closes itself permanently when it gives up on a put, and each
-            // caller has its own deadline.
+            // The number of retries is unlimited, because SlateDB closes itself permanently when it
+            // gives up on a put. Requests have their own deadlines.
             object_store_max_retries: None,
             ..Default::default()
         }

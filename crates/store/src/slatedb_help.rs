@@ -1,4 +1,4 @@
-//! Descriptions of SlateDB's metrics, because SlateDB registers most of them without one.
+//! Descriptions of SlateDB's metrics, because SlateDB registers most of them without a description.
 
 /// Returns the description of the metric with this name in SlateDB.
 pub(super) fn help(name: &str) -> Option<&'static str> {

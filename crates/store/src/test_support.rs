@@ -81,13 +81,13 @@ pub(super) async fn assert_holds(store: &impl StoreRead, names: &[&str]) {
     }
 }
 
-/// Stops the store like a crash: does not flush the log to sorted runs.
+/// Stops the store as a crash does: without a flush of the log to sorted runs.
 pub(super) async fn crash(store: Store) {
     let options = CloseOptions { flush_type: None };
     store.db.close_with_options(options).await.expect("the store closes");
 }
 
-/// Writes the records `run-0` to `run-7` until a compaction has merged all sorted runs.
+/// Writes the records `run-0` to `run-7`, and waits until a compaction has merged sorted runs.
 pub(super) async fn compact(store: &Store) {
     for run in 0..8 {
         write(store, &format!("run-{run}")).await;

@@ -24,8 +24,8 @@ use slateberg_authz::action::{Action, Maintain};
 use slateberg_authz::permit::Permit;
 use slateberg_base::boxed;
 
-/// Records that the transaction of a request writes besides its changes. Such a transaction cannot
-/// commit without them.
+/// Records that the transaction of a request writes in addition to its changes. Such a transaction
+/// cannot commit without them.
 #[derive(Debug, Default)]
 #[must_use = "a change without its entry in the change log cannot be audited"]
 pub struct RequestRecords {
@@ -112,7 +112,7 @@ impl Transaction {
 
 impl Transaction {
     /// Assigns numbers to the changes and writes their entries, as the last writes before the
-    /// commit. `None`: there are no changes.
+    /// commit. Returns `None` if there are no changes.
     fn number_changes(&self) -> Result<Option<ChangeGroup>, Error> {
         let changes = std::mem::take(&mut *self.changes());
         if changes.is_empty() {
@@ -148,7 +148,7 @@ impl StoreRead for Transaction {
     }
 }
 
-/// A committed transaction: visible to later ones, but not durable yet.
+/// A committed transaction. Later transactions see its writes, which may not be durable yet.
 #[must_use = "do not reveal the result before the transaction is durable"]
 pub struct AcceptedTransaction {
     membership: Membership,
@@ -275,7 +275,7 @@ impl Store {
         }
         let numbered = transaction.number_changes()?;
         let stripes = transaction.stripes.into_inner().unwrap_or_else(PoisonError::into_inner);
-        // Unless the commit is known to have failed, the audit log must report these changes.
+        // The audit log must report these changes unless the commit is known to have failed.
         let changes = numbered.as_ref().map(|group| Arc::clone(&group.changes));
         let unaudited_changes = UnauditedChanges::new(Arc::clone(&self.audit), changes);
         let pending = self.shared.record_cache.begin(stripes);
@@ -299,7 +299,8 @@ impl Store {
             Err(_) => drop(pending),
         }
         match committed {
-            // A transaction without writes waits as well, because its reads may not be durable yet.
+            // A transaction without writes waits as well, because the state that it read may not be
+            // durable yet.
             Ok(_) => Ok(Some(AcceptedTransaction {
                 membership: self.shared.flusher.join(),
                 unaudited_changes,

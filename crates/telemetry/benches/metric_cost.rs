@@ -1,6 +1,6 @@
 //! Measures the cost of recording a metric with the registry of this crate, with
-//! `prometheus-client` and with OpenTelemetry's SDK, on one thread and on two. Also measures the
-//! cost of a span in a request that is not sampled.
+//! `prometheus-client` and with OpenTelemetry's SDK, on one thread and on two threads. Also
+//! measures the cost of a span in a request that is not sampled.
 //!
 //! `cargo bench -p slateberg-telemetry --bench metric_cost`
 
@@ -25,7 +25,7 @@ use tracing::debug_span;
 
 /// Records per thread and round.
 const RECORDS: u32 = 1_000_000;
-/// Number of rounds; the fastest one counts.
+/// Number of rounds. The fastest round counts.
 const ROUNDS: usize = 5;
 /// Values of the `route` label.
 const ROUTES: [&str; 4] = ["/v1/config", "/v1/namespaces", "/v1/tables", "/v1/views"];
@@ -37,7 +37,7 @@ struct Labels {
     status: u16,
 }
 
-/// Prints the nanoseconds per record, on one thread and on two.
+/// Prints the nanoseconds per record, on one thread and on two threads.
 fn measure(name: &str, record: impl Fn(u32) + Sync) {
     let round = |threads: u32| {
         let began = Instant::now();

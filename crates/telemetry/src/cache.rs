@@ -15,8 +15,8 @@ use super::stripes::Stripes;
 /// Minimum estimated number of entries of a cache.
 const ENTRIES_MIN: usize = 16;
 
-/// A cache that evicts the least used entries when they exceed a limit in bytes. The caller that
-/// inserts an entry passes its size.
+/// A cache that evicts the least used entries when all entries together exceed a limit in bytes.
+/// The code that inserts an entry passes the size of the entry.
 #[derive(Debug)]
 pub struct ByteCache<K, V> {
     entries: Cache<K, Entry<V>, EntryBytes>,
@@ -80,9 +80,9 @@ impl<K: Eq + Hash, V: Clone> ByteCache<K, V> {
         self.entries.insert(key, Entry { value, bytes: bytes as u64 });
     }
 
-    /// Returns the value of a key. If there is none, runs `load` and inserts the returned value
-    /// with the returned size. Concurrent callers with the same key wait for the first one. Counts
-    /// nothing.
+    /// Returns the value of a key. If the cache does not contain it, runs `load` and inserts the
+    /// returned value with the returned size. Concurrent calls with the same key wait for the first
+    /// call. Counts nothing.
     pub async fn get_or_insert<E>(
         &self,
         key: &K,
@@ -151,7 +151,7 @@ pub struct CacheUsage {
 pub struct CacheSize {
     /// Approximate size of the entries, in bytes.
     pub bytes: u64,
-    /// Size from which the cache evicts entries, in bytes.
+    /// Size at which the cache begins to evict entries, in bytes.
     pub bytes_max: u64,
 }
 
@@ -163,7 +163,7 @@ impl CacheRequests {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns the requests to a cache of this size.
+    /// Returns the counted requests, together with this size of the cache.
     pub fn usage(&self, size: CacheSize) -> CacheUsage {
         let sum = |counter: fn(&HitCounts) -> &AtomicU64| {
             self.0.all().map(|counts| counter(counts).load(Ordering::Relaxed)).sum()

@@ -4,8 +4,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// Attributes that identify one series of a metric: names by OpenTelemetry's conventions, and
-/// values.
+/// Attributes that identify one series of a metric: pairs of a name and a value. The names follow
+/// OpenTelemetry's conventions.
 pub type Attributes = Vec<(Cow<'static, str>, Cow<'static, str>)>;
 
 /// Metrics by name, each with its series.

@@ -49,7 +49,8 @@ pub struct Counters {
     pub policy_reloads: Counter,
     /// Changes of policy files that failed to take effect.
     pub policy_reload_failures: Counter,
-    /// Whether the last check rejected the policy files, so that earlier ones stay in force.
+    /// Whether the last check rejected the policy files. In that case, the earlier policies stay in
+    /// force.
     pub policy_files_rejected: Flag,
 }
 

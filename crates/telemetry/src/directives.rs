@@ -15,8 +15,8 @@ use slateberg_base::similar::nearest;
 const KEY: &str = "log.level";
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
-/// Crates in this program that log, or could with other features. A test compares the list with
-/// `Cargo.lock`.
+/// Crates in this program that log, or that could log with other features. A test compares the list
+/// with `Cargo.lock`.
 const CRATES: [&str; 61] = [
     "apache_avro",
     "aws_config",
@@ -115,8 +115,8 @@ fn is_level(level_name: &str) -> bool {
     !level_name.is_empty() && LevelFilter::from_str(level_name).is_ok()
 }
 
-/// Whether this is the name of a crate that logs, or the common prefix of several: `aws` for
-/// `aws_config` and others.
+/// Whether this is the name of a crate that logs, or the common prefix of several such names: `aws`
+/// for `aws_config` and others.
 fn is_crate(name: &str) -> bool {
     let is_family = |known: &str| known.strip_prefix(name).is_some_and(|it| it.starts_with('_'));
     !name.is_empty() && CRATES.iter().any(|known| *known == name || is_family(known))

@@ -1,5 +1,5 @@
-//! [`HttpMetrics`]: durations and number of active requests, by OpenTelemetry's conventions for
-//! HTTP servers.
+//! [`HttpMetrics`]: the durations of requests and the number of active requests, with names by
+//! OpenTelemetry's conventions for HTTP servers.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -51,7 +51,8 @@ pub struct ActiveRequest<'a> {
     method: Method,
     route: Option<u16>,
     began: Instant,
-    /// The status of the response. `None` until there is one: the client may disconnect first.
+    /// The status of the response. `None` until there is a response. The client may disconnect
+    /// before that.
     status: Option<u16>,
 }
 
@@ -138,8 +139,8 @@ impl Drop for ActiveRequest<'_> {
         let status = self.status.unwrap_or(CLIENT_GONE);
         let key = SeriesKey { method: self.method, route: self.route, status };
         self.metrics.durations.record_since(key, self.began);
-        // The thread may have changed, so this may be another stripe than at the start. The sum is
-        // correct.
+        // The thread may have changed since the start, so this may be a different stripe. The sum
+        // of all stripes is still correct.
         self.metrics.active.own()[usize::from(self.method.0)].fetch_sub(1, Ordering::Relaxed);
     }
 }

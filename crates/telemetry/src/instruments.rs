@@ -1,6 +1,6 @@
 //! Instruments: [`Counters`] and [`Histograms`], with one series per key.
 //!
-//! Each thread records into its own stripe, under a lock that hardly anyone else contends for.
+//! Each thread records into its own stripe, under a lock for which other threads rarely compete.
 //! Recording a value takes about 30 ns on any number of cores.
 
 use std::collections::HashMap;
@@ -21,7 +21,8 @@ pub const SECONDS: &[f64] = &[
 /// Bucket bounds for sizes of groups.
 pub const SIZES: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0];
 
-/// A fast hash without protection from chosen keys: keys are few, and clients do not choose them.
+/// A fast hash without protection against keys that are chosen to collide. Such keys cannot occur,
+/// because clients do not choose keys.
 #[derive(Debug, Default)]
 struct ShortHasher(u64);
 

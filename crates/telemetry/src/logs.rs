@@ -1,4 +1,4 @@
-//! Logs go to standard error, which leaves standard output to the results of commands.
+//! The log. It goes to standard error, because standard output is for the results of commands.
 
 use std::io::IsTerminal;
 
@@ -22,12 +22,12 @@ pub fn check(settings: &Settings) -> Result<(), InvalidSetting> {
     directives::parse(&settings.level).map(|_| ())
 }
 
-/// Starts the log, and the export of traces if there is one. Events before this call are lost.
+/// Starts the log and, with `traces`, the export of traces. Events before this call are lost.
 pub fn init(settings: &Settings, traces: Option<&Traces>) -> Result<(), InvalidSetting> {
     let filter = directives::parse(&settings.level)?;
-    // The first server in a process configures the log; later ones share it.
+    // The first server in a process configures the log. Later servers share it.
     if begin(settings, filter, traces).is_err() {
-        tracing::debug!("logging has begun already");
+        tracing::debug!("the log is already initialized");
     }
     Ok(())
 }
@@ -58,7 +58,7 @@ fn lines(settings: &Settings, filter: EnvFilter, is_traced: bool) -> AnyLayer {
         Format::Text => lines.boxed(),
         Format::Json => lines.json().event_format(JsonLines).boxed(),
     };
-    // Spans of sampled requests appear in log lines at any log level.
+    // Spans of sampled requests appear in log lines, whatever the log level.
     let others =
         filter_fn(|metadata| !is_trace_span(metadata)).with_max_level_hint(LevelFilter::TRACE);
     let filter = others.and(filter);

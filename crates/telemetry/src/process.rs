@@ -6,7 +6,7 @@ use super::collection::Collection;
 
 /// Clock ticks per second in `/proc` (`USER_HZ`), independent of the kernel's timer frequency.
 const TICKS_PER_SECOND: u64 = 100;
-/// Fields of `/proc/self/stat`, counted from the first one after the command's name.
+/// Positions of fields in `/proc/self/stat`, counted from the first field after the command's name.
 const USER_TIME_FIELD: usize = 11;
 const SYSTEM_TIME_FIELD: usize = 12;
 const THREADS_FIELD: usize = 17;

@@ -14,7 +14,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Registers a source. Replaces an earlier one with the same name.
+    /// Registers a source. Replaces an earlier source with the same name.
     pub fn register(
         &self,
         name: &'static str,

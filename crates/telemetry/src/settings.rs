@@ -79,17 +79,17 @@ pub struct TelemetrySettings {
 #[serde(deny_unknown_fields, default)]
 pub struct OtlpSettings {
     /// The URL of a collector, such as `http://localhost:4318`, or `http://localhost:4317` for
-    /// gRPC. Empty: no collector.
+    /// gRPC. If it is empty, there is no collector.
     pub endpoint: String,
-    /// The complete URL for traces. Empty: `/v1/traces` below `endpoint`, or with gRPC `endpoint`
-    /// itself.
+    /// The complete URL for traces. If it is empty, the URL is `/v1/traces` below `endpoint`, or
+    /// with gRPC `endpoint` itself.
     pub traces_endpoint: String,
-    /// The complete URL for metrics. Empty: `/v1/metrics` below `endpoint`, or with gRPC `endpoint`
-    /// itself.
+    /// The complete URL for metrics. If it is empty, the URL is `/v1/metrics` below `endpoint`, or
+    /// with gRPC `endpoint` itself.
     pub metrics_endpoint: String,
     /// The protocol of requests.
     pub protocol: Protocol,
-    /// Headers of every request, such as one with a credential.
+    /// Headers of every request, such as a header with a credential.
     pub headers: BTreeMap<String, Secret>,
     /// Whether traces are exported.
     pub traces: bool,
@@ -154,7 +154,7 @@ impl TryFrom<f64> for Ratio {
     type Error = String;
 
     fn try_from(number: f64) -> Result<Self, String> {
-        Self::new(number).ok_or_else(|| format!("{number} is not from 0 to 1"))
+        Self::new(number).ok_or_else(|| format!("expected a number from 0 to 1, got {number}"))
     }
 }
 
@@ -186,7 +186,8 @@ impl Default for OtlpSettings {
 }
 
 impl OtlpSettings {
-    /// Returns these settings, with values of `others` wherever these have the default.
+    /// Returns these settings, but with the values of `others` for each setting that has its
+    /// default here.
     #[must_use]
     pub fn or(self, others: Self) -> Self {
         fn or<T: PartialEq>(own: T, other: T, default: T) -> T {

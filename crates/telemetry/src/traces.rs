@@ -1,8 +1,9 @@
-//! Spans of requests, and the selection of exported ones.
+//! Spans of requests, and the selection of the spans that are exported.
 //!
 //! Spans are created with `tracing`. Each sampled request begins a [`RequestSpan`]. Spans that the
-//! server or a library creates inside it become parts of its trace. Other spans are not created: in
-//! a request that is not sampled, each of them costs one check of the stack of current spans.
+//! server or a library creates inside this span become parts of its trace. Other spans are not
+//! created. In a request that is not sampled, each span that is not created costs one check of the
+//! stack of current spans.
 
 use std::fmt::Display;
 
@@ -30,7 +31,7 @@ pub const TRACEPARENT: &str = "traceparent";
 /// The header with vendor-specific trace data.
 pub const TRACESTATE: &str = "tracestate";
 
-/// Maximum length of a `tracestate`, in bytes. A longer one is dropped.
+/// Maximum length of a `tracestate`, in bytes. A longer value is ignored.
 const TRACESTATE_BYTES_MAX: usize = 512;
 /// The name of request spans in `tracing`. In a trace they have the name of the route.
 const REQUEST: &str = "request";
@@ -38,7 +39,7 @@ const REQUEST: &str = "request";
 /// The headers with which a client passes its trace context.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TraceHeaders<'a> {
-    /// `traceparent`. `None` unless the request has exactly one.
+    /// `traceparent`. `None` if the request has no such header, or several.
     pub parent: Option<&'a str>,
     /// `tracestate`.
     pub state: Option<&'a str>,
@@ -58,8 +59,8 @@ impl Extractor for TraceHeaders<'_> {
     }
 }
 
-/// The span of a sampled request. It ends when this is dropped, even if tasks of the request still
-/// run.
+/// The span of a sampled request. The span ends when this value is dropped, even if tasks of the
+/// request still run.
 #[derive(Debug)]
 pub struct RequestSpan {
     span: Span,
@@ -67,8 +68,9 @@ pub struct RequestSpan {
 }
 
 impl RequestSpan {
-    /// Begins the span of a request if it is sampled: by its client's decision, or else with
-    /// probability `ratio`. Returns `None` if it is not sampled or traces are not exported.
+    /// Begins the span of a request if the request is sampled. `headers` may contain the decision
+    /// of the client. Without it, the request is sampled with probability `ratio`. Returns `None`
+    /// if the request is not sampled or traces are not exported.
     pub fn begin(
         ratio: Ratio,
         headers: TraceHeaders<'_>,
@@ -130,7 +132,7 @@ pub fn fail(span: &Span, reason: &'static str) {
     span.set_status(Status::error(reason));
 }
 
-/// Links a span to those of the others that are sampled.
+/// Links a span to those of the other spans that are sampled.
 pub fn link<'a>(span: &Span, others: impl Iterator<Item = &'a Span>) {
     for other in others.filter(|other| *other != span && !span.is_disabled()) {
         // `add_link` ignores the invalid context of a span that is not sampled.
@@ -209,8 +211,8 @@ fn is_inside<S: Subscriber + for<'a> LookupSpan<'a>>(context: &Context<'_, S>) -
     current.is_some_and(|span| span.scope().any(|it| is_request(it.metadata())))
 }
 
-/// Disables parts of requests that are not sampled, for all layers at once. If only the filters of
-/// all layers disabled a span, the registry would still create it.
+/// Disables the spans for parts of requests that are not sampled, for all layers at once. If only
+/// the filters of all layers disabled a span, the registry would still create it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SampledOnlyLayer;
 

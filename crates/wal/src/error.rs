@@ -1,4 +1,4 @@
-//! Errors of the local WAL, classified by the caller's next step.
+//! Errors of the local WAL. The variants differ in how the calling code has to react.
 
 use slatedb::wal::WalError;
 
@@ -25,7 +25,7 @@ pub enum Error {
     /// A file of the WAL is missing or damaged.
     #[error(transparent)]
     DamagedFile(#[from] DamagedFile),
-    /// Another error of SlateDB.
+    /// Any other error of SlateDB.
     #[error(transparent)]
     Log(WalError),
 }

@@ -52,7 +52,7 @@ pub(super) enum Unreadable {
     End,
     /// A write that a crash interrupted.
     Torn,
-    /// A frame that was complete once and is damaged.
+    /// A frame that was complete on the disk once, but is damaged now.
     Damaged,
     /// A complete frame that cannot be decrypted.
     Sealed(kms::Error),
@@ -138,8 +138,8 @@ impl Builder {
     }
 }
 
-/// Reads the frame at an offset of a segment. Returns the frame and the offset of the next one.
-/// With keys, only sealed frames are valid; without keys, only unsealed ones.
+/// Reads the frame at an offset of a segment. Returns the frame and the offset of the next frame.
+/// With keys, only sealed frames are valid. Without keys, only unsealed frames are valid.
 pub(super) fn read(
     segment: &Bytes,
     at: usize,
@@ -182,8 +182,8 @@ fn torn_or_damaged(torn: bool) -> Unreadable {
     if torn { Unreadable::Torn } else { Unreadable::Damaged }
 }
 
-/// Whether the sector at this offset was not written. Such a sector, or the part of it that is
-/// within these bytes, consists of zeros.
+/// Whether a sector of these bytes was not written. `at` is the offset of the bytes in the file.
+/// The bytes of a sector that was not written are all zero.
 fn lacks_sector(bytes: &[u8], at: usize) -> bool {
     let first = (SECTOR - at % SECTOR).min(bytes.len());
     let (head, rest) = bytes.split_at(first);
@@ -192,7 +192,7 @@ fn lacks_sector(bytes: &[u8], at: usize) -> bool {
 
 impl Frame {
     /// Returns the rows, in order. `None` if the bytes of the frame are not a sequence of rows,
-    /// which is excluded if its CRC matches.
+    /// which cannot happen if the CRC of the frame matches.
     pub(super) fn rows(&self) -> Option<Vec<RowEntry>> {
         let mut bytes = self.rows.clone();
         let mut rows = Vec::new();

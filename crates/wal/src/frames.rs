@@ -1,4 +1,4 @@
-//! Reads the frames of consecutive segments, and detects missing and damaged ones.
+//! Reads the frames of consecutive segments, and detects missing and damaged frames.
 
 use std::fs;
 use std::path::Path;
@@ -28,8 +28,8 @@ impl Frames {
         self.frames.last().map_or(after, |frame| frame.number)
     }
 
-    /// Returns the position up to which a WAL with these frames is acknowledged. All frames that
-    /// were read are synced.
+    /// Returns the position of the last of these frames. The WAL then counts as acknowledged up to
+    /// this position.
     pub(super) fn ack_position(&self, after: u64) -> AckPosition {
         let end = self.end.as_ref();
         AckPosition {
@@ -46,8 +46,8 @@ pub(super) fn read_after(
     after: u64,
     keys: Option<&Keys>,
 ) -> Result<Frames, WalError> {
-    // The mark must be read before the frames, because a server may acknowledge further ones during
-    // this read.
+    // The mark must be read before the frames, because a server may acknowledge further frames
+    // during this read.
     let acknowledged = match mark::read(directory) {
         Ok(acknowledged) => acknowledged,
         Err(mark::Unreadable::Damaged(file)) => return Err(WalError::DataError(Arc::new(file))),
@@ -60,7 +60,7 @@ pub(super) fn read_after(
     }
 }
 
-/// Reads the frames after `after` that still exist, without checking for missing ones at the end.
+/// Reads the frames after `after` that still exist, without checking for missing frames at the end.
 /// Every segment was synced completely before the next segment was created.
 pub(super) fn read_remaining(
     directory: &Path,
@@ -85,7 +85,7 @@ pub(super) fn read_remaining(
             return Err(damage(
                 segment,
                 format!(
-                    "is not the next segment: the frames from {expected_sequence} on are missing"
+                    "is not the next segment: the segment with frame {expected_sequence} is missing"
                 ),
             ));
         }
@@ -137,9 +137,9 @@ fn read_segment(
     Ok(at as u64)
 }
 
-/// Whether a complete frame with a higher number follows an unreadable one. The unreadable frame
-/// must then have been complete on the disk, because a frame is written only after the previous one
-/// is synced.
+/// Whether a complete frame with a higher number follows an unreadable frame. In that case, the
+/// unreadable frame was complete on the disk once, because a frame is written only after the
+/// previous one is synced.
 fn is_followed_by_frame(bytes: &Bytes, at: usize, number: u64, keys: Option<&Keys>) -> bool {
     let is_frame =
         |at| matches!(frame::read(bytes, at, keys), Ok((frame, _)) if frame.number > number);

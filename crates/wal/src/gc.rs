@@ -60,8 +60,7 @@ fn overlaps(range: &WalFileRange, first: u64, end: u64) -> bool {
     begins_before && ends_after
 }
 
-/// Whether a file was not modified for at least `age`, by the file system's clock. A file of
-/// unknown age is retained.
+/// Whether a file was not modified for at least `age`. A file whose age is unknown counts as newer.
 fn is_older(path: &Path, age: Duration) -> bool {
     let elapsed = || -> io::Result<Duration> {
         fs::metadata(path)?.modified()?.elapsed().map_err(io::Error::other)

@@ -8,10 +8,10 @@
 //!   numbers frames without gaps. A CRC protects it, and it takes effect completely or not at all.
 //!   In an encrypted store, all frames are sealed.
 //! - A **segment** ([`segment`]) is a file of frames, named after its first frame. Only the last
-//!   segment grows, and only its end can be **torn**: a crash interrupted the write, so no client
-//!   received a response. Any other unreadable part is **damage**, and the store does not open. A
-//!   frame is written only after the previous one is synced, so an unreadable frame is damaged
-//!   exactly if a complete frame follows it.
+//!   segment grows, and only its end can be **torn**: a crash interrupted the last write, for which
+//!   no client received a response. Any other unreadable part is **damage**, and the store does not
+//!   open. A frame is written only after the previous one is synced, so an unreadable frame that a
+//!   complete frame follows is damaged, not torn.
 //! - The [`mark`] beside the directory records the last acknowledged frame. A WAL that ends before
 //!   that frame has lost acknowledged changes, and is rejected, too.
 //! - The [`writer`] owns the directory for its lifetime, and its lock excludes other processes.
@@ -23,9 +23,9 @@
 //! new writes ([`JournalState::check_writable`]).
 //!
 //! After a failed sync, the content of the disk is unknown, and a second sync would not report the
-//! failure: the system may have dropped the data that it could not write. So the WAL closes, and
-//! with it the store. The next start reads the actual content. Errors that no retry resolves have
-//! the same effect.
+//! failure: the system may have dropped the data that it could not write. So the WAL and the store
+//! close. The next start reads the actual content. Errors that no retry resolves have the same
+//! effect.
 
 mod damage;
 mod error;
@@ -144,7 +144,7 @@ impl Journal {
     }
 
     /// Returns the factory of the writer, which replays the existing frames and appends further
-    /// ones. With keys, all frames are sealed.
+    /// frames. With keys, all frames are sealed.
     pub fn into_writer(self, keys: Option<Arc<Keys>>, state: JournalState) -> Box<dyn WriterInit> {
         let lock = Mutex::new(Some(self.lock));
         Box::new(JournalWriterInit { directory: self.directory, keys, state, lock })
@@ -163,10 +163,10 @@ impl JournalLock {
         };
         if acknowledged.frame > replayed {
             let (from, to) = (replayed + 1, acknowledged.frame);
-            return Err(io::Error::other(format!("no sorted run has frames {from} to {to}")));
+            return Err(io::Error::other(format!("frames {from} to {to} are not in sorted runs")));
         }
-        // Because of this mark, the next start detects a manifest that is too old and lacks sorted
-        // runs.
+        // With this mark, the next start detects if only an older manifest exists, which lacks the
+        // newest sorted runs.
         let closed = AckPosition { frame: replayed, ..AckPosition::default() };
         Mark::open(&self.directory)?.write_durably(closed)?;
         for segment in Segment::list(&self.directory)?.into_iter().rev() {
@@ -181,8 +181,8 @@ pub fn collector(store: &Path) -> Arc<dyn WalGc> {
     Arc::new(JournalGc::new(store.join(DIRECTORY)))
 }
 
-/// Returns a reader of the WAL in a store's directory, which writes nothing. `None` if the store's
-/// WAL consists of objects. The next start then migrates that WAL.
+/// Returns a reader of the WAL in a store's directory. The reader writes nothing. `None` if the
+/// store's WAL consists of objects. The next start then migrates that WAL.
 pub fn reader(store: &Path, keys: Option<Arc<Keys>>) -> Result<Option<Arc<dyn WalReader>>, Error> {
     let directory = store.join(DIRECTORY);
     let has_journal = !is_empty(&directory)? || !has_object_log(store);

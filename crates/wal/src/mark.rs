@@ -8,10 +8,10 @@
 //! cache, and no sync. If the process is killed, the mark is still exact. After a power failure, it
 //! may name an earlier frame, which is a weaker but still correct claim.
 //!
-//! The mark is beside the WAL's directory, so that a copy without one of the two is detected. It
-//! has 32 bytes with little-endian numbers: `sbm1`, the CRC-32 of the rest, the number of the last
-//! acknowledged frame, the number of the first frame in its segment, and the end of the frame in
-//! the segment.
+//! The mark is beside the WAL's directory, so that a copy that contains only one of the two is
+//! detected. It has 32 bytes with little-endian numbers: `sbm1`, the CRC-32 of the rest, the number
+//! of the last acknowledged frame, the number of the first frame in its segment, and the end of the
+//! frame in the segment.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -80,7 +80,8 @@ pub(super) fn read(journal: &Path) -> Result<Option<AckPosition>, Unreadable> {
     })
 }
 
-/// Returns the damage of a WAL whose last frame is `last`, if later frames were acknowledged.
+/// Returns the damage of a WAL whose last frame is `last`. Returns `None` if no later frame was
+/// acknowledged.
 pub(super) fn lost_frames(
     journal: &Path,
     acknowledged: AckPosition,
@@ -96,7 +97,7 @@ pub(super) fn lost_frames(
             file: "manifest".to_owned(),
             reason: format!(
                 "lacks its newest files: at the last orderly stop, sorted runs contained changes up to frame \
-                 {frame}, but the newest manifest contains only those up to frame {last}"
+                 {frame}, but the newest existing manifest refers only to changes up to frame {last}"
             ),
             advice: ACCEPT_LOSS,
         });
@@ -159,8 +160,8 @@ impl Mark {
         self.file.sync_data()
     }
 
-    /// Logs a failed write of the mark. The frames themselves are durable, but the mark is
-    /// outdated.
+    /// Logs the failure if the mark could not be written. The frames themselves are durable, but
+    /// the mark is outdated.
     pub(super) fn report(&mut self, written: io::Result<()>) {
         if let Err(error) = &written
             && !self.has_failed

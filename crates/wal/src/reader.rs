@@ -69,7 +69,7 @@ impl WalIterator for JournalIterator {
     async fn next(&mut self) -> Result<Option<WalRows>, WalError> {
         let Some(frame) = self.frames.next() else { return Ok(None) };
         let rows = frame.rows().ok_or_else(|| {
-            let reason = format!("the rows of frame {} of the journal", frame.number);
+            let reason = format!("the rows of frame {} of the journal are damaged", frame.number);
             WalError::DataError(Arc::new(io::Error::new(io::ErrorKind::InvalidData, reason)))
         })?;
         Ok(Some(WalRows { rows, last_consumed_wal_file_id: frame.number }))

@@ -49,8 +49,8 @@ impl Segment {
     /// Creates the file, which must not exist. On an error, leaves no file behind, so that a retry
     /// is possible.
     pub(super) fn create(&self) -> io::Result<File> {
-        // The directory is opened before the file is created, because this may fail if the process
-        // has too many open files.
+        // The directory is opened before the file is created, because opening it may fail if the
+        // process has too many open files.
         let directory = self.path.parent().map(File::open).transpose()?;
         let file = OpenOptions::new().create_new(true).append(true).open(&self.path)?;
         if let Some(directory) = directory
@@ -63,7 +63,7 @@ impl Segment {
     }
 
     /// Cuts off the bytes after the complete frames, and deletes a segment without complete frames.
-    /// Syncs the rest: a frame that is only in the system's cache must not be acknowledged.
+    /// Syncs the rest, because a frame that is only in the system's cache must not be acknowledged.
     pub(super) fn cut(&self, bytes: u64) -> io::Result<()> {
         if bytes == 0 {
             return fs::remove_file(&self.path);

@@ -10,7 +10,7 @@ use super::error::Error;
 use slateberg_base::error_chain::Cause;
 use slateberg_base::io_failure::IoFailure;
 
-/// Interval of warnings about one WAL.
+/// Minimum interval between warnings about one WAL.
 const WARN_EVERY: Duration = Duration::from_secs(10);
 
 /// Whether the WAL can be written, and what the writer does otherwise. Cheap to clone. Clones share
@@ -83,7 +83,7 @@ impl JournalState {
                 %directory,
                 %error,
                 seconds,
-                "the journal cannot be written: until then, reads are served and writes are rejected"
+                "the journal cannot be written: reads are served, and writes are rejected until it can be written again"
             );
         }
         let warned = warned.filter(|_| !is_due).unwrap_or(now);

@@ -232,9 +232,9 @@ impl JournalWriter {
 }
 
 impl Appender {
-    /// Writes frames from the queue, each only after the previous one is synced. Of two unsynced
-    /// frames, a disk could retain only the second one, which would look like damage. Commits are
-    /// batched into frames, so a second frame rarely waits.
+    /// Writes frames from the queue. Each frame is written only after the previous frame is synced:
+    /// a disk might retain only the second of two unsynced frames, which would look like damage.
+    /// Commits are batched into frames, so a second frame rarely waits.
     fn run(mut self, queue: &mpsc::Receiver<PendingFrame>) {
         while let Ok(append) = queue.recv() {
             if let Err(error) = self.append_or_wait(&append) {
@@ -278,7 +278,7 @@ impl Appender {
                 let first = append.number;
                 let segment = Segment::new(&self.directory, first);
                 let file = (self.create)(&segment).map_err(AppendError::Unwritten)?;
-                // The mark is written durably, so that the segment is known even after a power
+                // The mark is written durably, so that it names the segment even after a power
                 // failure.
                 let position = AckPosition { frame: first - 1, segment: first, end: 0 };
                 let written = self.mark.write_durably(position);
@@ -334,7 +334,7 @@ impl Shared {
     fn record_append(&self, append: &PendingFrame) {
         let PendingFrame { number, rows, buffered_bytes: bytes, .. } = *append;
         self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
-        tracing::trace!(frame = number, rows, bytes, "journal is synced");
+        tracing::trace!(frame = number, rows, bytes, "a frame of the journal is synced");
         let status = {
             let mut status = self.lock();
             status.last_flushed_wal_id = number;

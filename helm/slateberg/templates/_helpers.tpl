@@ -53,7 +53,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- dig "server" "tls" "client_certificates" "off" .Values.config -}}
 {{- end -}}
 
-{{/* The port for requests of operators: the management port if it is enabled, or else the client port. */}}
+{{/* The port for requests of operators: the management port if it is enabled, otherwise the client port. */}}
 {{- define "slateberg.operatorPort" -}}
 {{- ternary "management" "http" .Values.management.enabled -}}
 {{- end -}}
@@ -70,7 +70,7 @@ yes
 {{- end -}}
 {{- end -}}
 
-{{/* A probe of this path. Probes have no client certificate: if one is required, the probe only opens a connection. */}}
+{{/* A probe of this path. If the port requires a client certificate, the probe only opens a connection. */}}
 {{- define "slateberg.probe" -}}
 {{- if include "slateberg.operatorsShowCertificate" .root -}}
 tcpSocket:
@@ -83,7 +83,7 @@ httpGet:
 {{- end -}}
 {{- end -}}
 
-{{/* Resources, including storage on the node's own disk: Kubernetes evicts a pod that writes more than it declares. */}}
+{{/* Resources, including storage on the node's disk: Kubernetes evicts a pod that writes more than it declares. */}}
 {{- define "slateberg.resources" -}}
 {{- $onNode := and .Values.cache.enabled (not .Values.persistence.enabled) (not .Values.cache.storageClassName) -}}
 {{- $storage := dict "ephemeral-storage" (printf "%vGi" (add 1 (ternary .Values.cache.sizeGib 0 $onNode))) -}}
@@ -91,7 +91,7 @@ httpGet:
 {{- toYaml (mergeOverwrite $ours (deepCopy .Values.resources)) -}}
 {{- end -}}
 
-{{/* The settings of the server: those in the values, and those that the chart sets by itself. */}}
+{{/* The settings of the server: the settings in the values, and the settings that the chart sets itself. */}}
 {{- define "slateberg.config" -}}
 {{- $config := deepCopy .Values.config -}}
 {{- include "slateberg.check" . -}}
@@ -125,7 +125,7 @@ httpGet:
 {{- $config := .Values.config -}}
 {{- if .Values.persistence.enabled -}}
 {{- if dig "state" "url" "" $config -}}
-{{- fail "config.state.url is set, and persistence.enabled as well: the state is in one place" -}}
+{{- fail "config.state.url and persistence.enabled are both set: the state is either in a bucket or on a disk, so remove one of them" -}}
 {{- end -}}
 {{- else -}}
 {{- if not (dig "state" "url" "" $config) -}}

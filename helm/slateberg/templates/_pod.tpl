@@ -1,4 +1,4 @@
-{{/* The pod, which is the same in a Deployment and in a StatefulSet, except for the place of its state. */}}
+{{/* The pod. It is the same in a Deployment and in a StatefulSet, except for the location of the state. */}}
 
 {{- define "slateberg.pod" -}}
 metadata:
@@ -18,7 +18,7 @@ metadata:
     {{- end }}
 spec:
   serviceAccountName: {{ include "slateberg.serviceAccountName" . }}
-  # The server never calls the Kubernetes API. Identities in clouds use volumes of their own.
+  # The server never calls the Kubernetes API. Cloud identities use separate volumes for their tokens.
   automountServiceAccountToken: false
   enableServiceLinks: false
   terminationGracePeriodSeconds: {{ add (dig "server" "drain_seconds_max" 30 .Values.config) .Values.closeSeconds }}

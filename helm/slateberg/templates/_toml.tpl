@@ -1,5 +1,5 @@
 {{/*
-Renders values as TOML. Helm's own toToml writes every number with a fraction, which no setting accepts.
+Renders values as TOML. Helm's function toToml writes every number with a fraction, and no setting accepts a fraction.
 A table begins with its plain values. Nested tables follow under their full path.
 */}}
 

@@ -1,4 +1,4 @@
-//! Extracts the operation of a request, and for mutations also the body.
+//! Extracts the operation of a request and, for mutations, also the body.
 
 use std::time::Duration;
 
@@ -69,8 +69,8 @@ async fn read_mutation(request: Request, state: &ApiState) -> Result<(Operation,
     Ok((Operation { idempotency, ..operation }, body))
 }
 
-/// Reads a whole body. Rejects a body that is too long, without reading it if its announced length
-/// is too long. Rejects a body that does not arrive in time, because it holds memory that other
+/// Reads a whole body. Rejects a body that is too long; if its announced length is too long, reads
+/// nothing. Rejects a body that does not arrive in time, because it holds memory that other
 /// requests need.
 pub async fn read_body(
     parts: &Parts,
@@ -106,7 +106,7 @@ pub async fn read_body(
     }
 }
 
-/// The encoding of a body, unless it is `identity`.
+/// The content encoding of a body. `None` if the body is not encoded.
 fn encoding(headers: &HeaderMap) -> Option<String> {
     let mut values = headers.get_all(header::CONTENT_ENCODING).iter();
     let other = values.find(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity"))?;

@@ -1,4 +1,4 @@
-//! Extractors: the inputs of handlers, with a rejection for each missing or malformed one.
+//! Extractors of the inputs of handlers. They reject a request if an input is missing or malformed.
 
 pub mod accept_encoding;
 pub mod body;

@@ -7,7 +7,7 @@ use crate::api::error::ApiError;
 use slateberg_catalog::Operation;
 
 /// Returns the operation that authentication attached to the request. Errors on a route without
-/// authentication, whose requests have no operation.
+/// authentication, because requests to it have no operation.
 pub fn operation(parts: &Parts) -> Result<&Operation, ApiError> {
     parts.extensions.get::<Operation>().ok_or_else(|| ApiError::unauthorized(CHALLENGE))
 }

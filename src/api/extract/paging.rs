@@ -23,7 +23,7 @@ impl FromRequestParts<ApiState> for Paging {
             None => size_max,
             Some(text) => text.parse().ok().filter(|size| *size >= 1).ok_or_else(|| {
                 ApiError::bad_request(format!(
-                    "Invalid query parameter pageSize: expected a number from 1, got '{text}'"
+                    "Invalid query parameter pageSize: expected a number of at least 1, got '{text}'"
                 ))
             })?,
         };
@@ -43,7 +43,7 @@ impl FromRequestParts<ApiState> for Paging {
 fn listing(path: &str, parent: Option<&str>) -> Listing {
     let mut hash = Sha256::new();
     hash.update(path);
-    // This byte separates path and parent, since a path never contains it.
+    // This byte separates the path from the parent. A path never contains it.
     hash.update([0_u8]);
     hash.update(parent.unwrap_or_default());
     let mut bytes = [0; 4];

@@ -124,7 +124,7 @@ impl<'a> Parameters<'a> {
     }
 }
 
-/// Splits a path. Segments are short, so that a byte loop is the fastest way to find their ends.
+/// Splits a path. Segments are short, so a byte loop is the fastest way to find their ends.
 fn segments(path: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(path);
     std::iter::from_fn(move || {
@@ -150,7 +150,7 @@ fn decode(raw: &str) -> Result<String, ApiError> {
     let spaced =
         if raw.contains('+') { Cow::Owned(raw.replace('+', " ")) } else { Cow::Borrowed(raw) };
     let decoded = percent_decode_str(&spaced).decode_utf8().map_err(|_| {
-        ApiError::bad_request(format!("Invalid path segment, not UTF-8 when decoded: {raw}"))
+        ApiError::bad_request(format!("Invalid path segment: not UTF-8 after decoding: {raw}"))
     })?;
     Ok(decoded.into_owned())
 }

@@ -1,4 +1,4 @@
-//! Access to the files of tables: renewed credentials, and request signing.
+//! Handlers for access to the files of tables: they renew credentials and sign requests.
 
 use axum::Json;
 use axum::extract::State;
@@ -52,8 +52,8 @@ pub async fn sign(
     }
     let request = SignRequest { method, region, uri, headers, body };
     let signed = state.catalog.delegations().sign(&cx, &ident, staged, &request).await?;
-    // Only the client itself may cache a cacheable signature. Other signatures are valid for one
-    // request.
+    // A cacheable signature may be cached only by the client itself. Other signatures are valid for
+    // one request.
     let keep = if signed.cacheable { "private" } else { "no-cache" };
     let mut response_headers = HeaderMap::new();
     response_headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(keep));

@@ -61,7 +61,8 @@ pub async fn list(
     Ok(tagged_json(list_namespaces_response(&parent, &page).into(), None))
 }
 
-/// Decodes a parent that PyIceberg (0.12) has encoded twice. Returns `None` if it was encoded once.
+/// Decodes a parent that PyIceberg (0.12) has encoded twice. Returns `None` if the parent was
+/// encoded only once.
 fn decoded_twice(parent: &str) -> Option<String> {
     let decoded = percent_decode_str(parent).decode_utf8().ok()?;
     (decoded != parent).then(|| decoded.into_owned())

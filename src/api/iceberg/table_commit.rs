@@ -17,7 +17,8 @@ use slateberg_model::ident::TabularIdent;
 use slateberg_model::requirement::parse_requirement;
 use slateberg_model::update::TableUpdate;
 
-/// Header with which a client declares its appends as blind.
+/// Header with which a client declares that its appends are blind: they do not depend on the state
+/// of their tables.
 const BLIND_APPEND: &str = "Slateberg-Blind-Append";
 
 /// Commits to a table, or creates a staged one.
@@ -50,8 +51,7 @@ pub fn table_change(
     })
 }
 
-/// Returns whether the client declares that its appends do not depend on the state of their
-/// tables.
+/// Whether the client declares that its appends are blind.
 pub fn is_blind_append(headers: &HeaderMap) -> Result<bool> {
     let Some(value) = headers.get(BLIND_APPEND) else { return Ok(false) };
     match value.as_bytes() {

@@ -169,8 +169,8 @@ enum EarlyResponse {
     Cached(ResponseKey, CachedResponse),
 }
 
-/// Responds with 304. The tag is weak if the full response might be compressed, because it then
-/// matches both encodings.
+/// Responds with 304. The tag is weak if the full response might be compressed, because a weak tag
+/// matches the compressed and the uncompressed response.
 fn not_modified_for_coding(tag: ETag, coding: Coding) -> Response {
     let tag = if coding == Coding::Identity { tag } else { tag.weak() };
     with_vary(not_modified(&tag))

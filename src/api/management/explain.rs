@@ -1,5 +1,5 @@
-//! Explains policy decisions. Any caller may request its own; only a caller that may read policies
-//! may request those of other principals.
+//! Explains policy decisions. Every principal may request decisions about itself. Decisions about
+//! other principals require the permission to read policies.
 
 use std::sync::Arc;
 
@@ -73,12 +73,12 @@ pub async fn permissions(
     )))
 }
 
-/// Rejection of an invalid selector, with the expected members.
-const INVALID_PRINCIPAL: &str = "Invalid principal: expected a key, or one of user, service-account, and roles or groups \
-                   alone; warehouses and authentication go with all but key";
+/// Error message for an invalid selector.
+const INVALID_PRINCIPAL: &str = "Invalid principal: expected exactly one of key, user and service-account, or only roles and groups. A key \
+                   cannot be combined with any other member";
 
-/// Returns the identity that a selector describes. Only callers that may read policies learn which
-/// keys exist.
+/// Returns the identity that a selector describes. Only principals that may read policies learn
+/// which keys exist.
 fn resolve_principal(
     state: &ApiState,
     operation: &Operation,

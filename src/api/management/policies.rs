@@ -140,8 +140,9 @@ fn put_edit(id: Option<String>, body: PutPolicyRequest) -> EditRequest {
     EditRequest { edit: Edit::Put { id, text, replace }, comment, expected_revision }
 }
 
-/// Creates the proposal of a change, with all known identities. The catalog rejects a change after
-/// which none of them could manage policies.
+/// Creates the proposal of a change. It contains the identities of all API keys: with them, the
+/// catalog checks that the change does not take the permission to manage policies from all
+/// principals.
 pub(super) fn proposal(state: &ApiState, request: EditRequest, dry_run: bool) -> Proposal {
     let EditRequest { edit, comment, expected_revision } = request;
     let known = state.authn.keys().identities();
@@ -158,6 +159,6 @@ pub(super) fn proposal_of_query(state: &ApiState, edit: Edit, query: &Query) -> 
 }
 
 fn parse_number(text: &str) -> Result<u64> {
-    let invalid = |_| ApiError::bad_request("Invalid revision: expected a number from 0");
+    let invalid = |_| ApiError::bad_request("Invalid revision: expected a whole number");
     text.parse().map_err(invalid)
 }

@@ -27,11 +27,11 @@ use slateberg_catalog::watch::{EventBatch, EventType, Position, Watch, WatchRequ
 
 /// Number of events in one response to a long poll, unless the client requests fewer.
 const EVENTS_MAX: usize = 1000;
-/// Time for which a long poll waits, unless the client requests another.
+/// Time for which a long poll waits, unless the client requests another time.
 const WAIT_SECONDS: u64 = 30;
 const WAIT_SECONDS_MAX: u64 = 60;
-/// Time after which a stream without events sends its position, so that its client does not fall
-/// behind the change log.
+/// Time after which a stream without events sends its position, so that the position of its client
+/// does not get older than the change log.
 const PROGRESS_PERIOD: Duration = Duration::from_secs(15);
 /// Time after which the client of an ended stream connects again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -40,7 +40,8 @@ const RETRY: Duration = Duration::from_secs(1);
 struct Streaming {
     watch: Watch,
     state: ApiState,
-    /// The time at which the client has to connect again, with a valid credential.
+    /// The time at which the stream ends. The client then has to connect again with a valid
+    /// credential.
     end: Instant,
     next_progress: Instant,
     _permit: WatcherPermit,
@@ -56,7 +57,7 @@ pub async fn watch(
     let max = bounded(&query, "max", EVENTS_MAX as u64, 1, EVENTS_MAX as u64)?;
     let wait = bounded(&query, "wait", WAIT_SECONDS, 0, WAIT_SECONDS_MAX)?;
     let is_stream = accepts_events(&headers);
-    // A client of a stream connects again with the same URL and this header.
+    // When the client of a stream connects again, it uses the same URL and sends this header.
     let last = headers.get("last-event-id").filter(|_| is_stream);
     let last = last.and_then(|id| id.to_str().ok()).filter(|id| !id.is_empty());
     let after = query.get("after").map(|after| after.into_owned());
@@ -75,8 +76,8 @@ pub async fn watch(
     poll(state, watch, (max, Duration::from_secs(wait)), permit).await
 }
 
-/// Responds with the next events. If there are none, the response waits for some. It is then a
-/// stream, so that the wait does not count as a request in flight.
+/// Responds with the next events. If there are none, the body of the response is a stream that
+/// waits for them, so that the wait does not count as a request in flight.
 async fn poll(
     state: ApiState,
     mut watch: Watch,
@@ -114,11 +115,11 @@ async fn wait_for_change(state: &ApiState, watch: &mut Watch, end: Instant) {
             () = state.shutdown.wait() => {}
         }
     };
-    // In both cases the caller looks for events.
+    // The calling code looks for events in both cases: after a change and after a timeout.
     let _ = timeout_at(end, changed).await;
 }
 
-/// Responds with a stream of events, which begins with its position.
+/// Responds with a stream of events. The first event contains the position of the stream.
 fn events(state: ApiState, watch: Watch, permit: WatcherPermit) -> Response {
     let now = Instant::now();
     let end = now + state.settings.watch_max();
@@ -139,7 +140,7 @@ fn events(state: ApiState, watch: Watch, permit: WatcherPermit) -> Response {
 }
 
 impl Streaming {
-    /// Returns the next events. `None`: the stream ends, and the client connects again.
+    /// Returns the next events. Returns `None` if the stream ends; the client then connects again.
     async fn next(&mut self) -> catalog::Result<Option<Vec<SentEvent>>> {
         loop {
             let batch = self.watch.read(EVENTS_MAX).await?;
@@ -184,8 +185,8 @@ fn progress(position: Position) -> SentEvent {
     with_data(event, &json!({ "type": name, "position": position }))
 }
 
-/// Returns the last event of a stream that cannot continue. The name of an event without a
-/// connection is `error` in browsers, so this one has other names.
+/// Returns the last event of a stream that cannot continue. Browsers use the event name `error` for
+/// connection errors, so this event has another name.
 fn last_event(error: &catalog::Error) -> SentEvent {
     let name = if error.kind() == Kind::PositionGone { "gone" } else { "closed" };
     let data = json!({ "type": name, "message": error.to_string() });

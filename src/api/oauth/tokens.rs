@@ -24,7 +24,7 @@ use slateberg_authn::error::RejectionReason;
 use slateberg_authn::key_index::KnownKey;
 use slateberg_authn::key_text;
 
-/// Maximum size of a form: the longest accepted token, and room for the other parameters.
+/// Maximum size of a form: enough for the longest accepted token and the other parameters.
 pub const FORM_BYTES_MAX: usize = 64 << 10;
 const BASIC_CHALLENGE: &str = r#"Basic realm="slateberg""#;
 const TOKEN_EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
@@ -126,7 +126,7 @@ fn client(
     let invalid = |rejection| OAuthError::InvalidClient { rejection, by_basic };
     let key = state.authn.key(&secret).map_err(invalid)?;
     if !id.is_empty() && id != key.identity.id {
-        return Err(invalid(RejectionReason("a client id that is not that of the API key")));
+        return Err(invalid(RejectionReason("a client id that does not match the API key")));
     }
     Ok(Some(key))
 }
@@ -150,8 +150,9 @@ fn basic(headers: &HeaderMap) -> Result<Option<(String, String)>, OAuthError> {
     Ok(Some((id.to_owned(), secret.to_owned())))
 }
 
-/// Returns the API key of a token exchange: the one that the client authenticates with, or else the
-/// holder of `subject_token`. If the client authenticates with a key, the token may have expired.
+/// Returns the API key for a token exchange. This is the key with which the client authenticates
+/// or, if the client sends none, the key to which `subject_token` was issued. In the first case,
+/// the token may have expired.
 async fn exchange(
     state: &ApiState,
     form: &HashMap<String, String>,
@@ -206,7 +207,7 @@ impl IntoResponse for OAuthError {
             Self::UnsupportedGrantType => (
                 StatusCode::BAD_REQUEST,
                 "unsupported_grant_type",
-                "Expected client_credentials or token exchange",
+                "Expected the grant type client_credentials or token exchange",
             ),
             Self::TokensDisabled => (
                 StatusCode::BAD_REQUEST,

@@ -13,9 +13,9 @@ pub async fn health() -> Json<Value> {
     Json(json!({ "status": "ok" }))
 }
 
-/// Returns 200 while the store is open for writing. Returns 503 if another writer has fenced it, it
-/// is closed, or the server is shutting down. If only writes are rejected, as with a full disk,
-/// returns 200 with the reason in the body.
+/// Returns 200 while the store is open for writing. Returns 503 if another writer has fenced the
+/// store, if the store is closed, or if the server is shutting down. If only writes are rejected,
+/// for example because the disk is full, returns 200 with the reason in the body.
 pub async fn ready(State(state): State<ApiState>) -> Result<Json<Value>, ApiError> {
     if state.shutdown.has_begun() {
         return Err(catalog::Error::unavailable(

@@ -3,7 +3,7 @@
 use slateberg_catalog::encryption as catalog;
 use slateberg_management::encryption::{DataKey, EncryptionStatus, KeyRing};
 
-/// Returns the status of an encrypted state, or of one without a key ring.
+/// Returns the status of the encryption. Without a key ring, the state is not encrypted.
 pub fn encryption_status(ring: Option<catalog::KeyRing>) -> EncryptionStatus {
     EncryptionStatus { encrypted: ring.is_some(), key_ring: ring.map(key_ring) }
 }

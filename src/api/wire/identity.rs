@@ -39,7 +39,7 @@ pub fn caller(principal: &Principal) -> Caller {
     }
 }
 
-/// Returns the state that a catalog is a clone of, without the location of its parent.
+/// Returns the origin of a clone, without the location of its parent.
 pub fn clone_origin(clone: &CloneOf) -> CloneOrigin {
     CloneOrigin {
         checkpoint: clone.checkpoint.clone(),

@@ -121,7 +121,7 @@ pub struct RenameTableRequest {
 }
 
 /// Body of `POST /v1/{prefix}/namespaces/{namespace}/tables/{table}` and its counterpart for views.
-/// Also one change of a transaction.
+/// A transaction contains one such body for each table.
 #[derive(Debug, Deserialize)]
 pub struct CommitRequest {
     /// The table or view. Required in a transaction.

@@ -23,7 +23,7 @@ pub struct RemoteSignRequest {
     pub provider: Option<String>,
 }
 
-/// The signed request, which the client sends in place of its own.
+/// The signed request, which the client sends instead of its own request.
 #[derive(Serialize)]
 pub struct RemoteSignResult {
     /// URI of the request.

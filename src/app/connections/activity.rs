@@ -1,7 +1,7 @@
 //! [`Activity`]: the state of a connection on which its deadlines depend.
 //!
-//! The connection's stream and its requests update it, and `Deadlines` reads it. All fields are
-//! atomics, so that a request needs no lock and no timer.
+//! The stream and the requests of the connection update it, and `Deadlines` reads it. All fields
+//! are atomics, so that a request needs no lock and no timer.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -112,7 +112,7 @@ impl Activity {
 impl Drop for ActiveRequest {
     fn drop(&mut self) {
         let Self(activity) = self;
-        // Bytes received until now belong to this request.
+        // All bytes that have arrived so far belong to this request.
         activity.has_read.store(false, Ordering::Relaxed);
         activity.ended.fetch_add(1, Ordering::Relaxed);
         activity.requests.fetch_sub(1, Ordering::Relaxed);

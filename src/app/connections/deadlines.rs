@@ -53,8 +53,8 @@ impl Deadlines {
         self.deadline = Some(Instant::now() + time);
     }
 
-    /// Ready once the deadline has passed, with the phase that timed out. The caller polls this
-    /// after each step of the connection.
+    /// Ready once the deadline has passed, with the phase that timed out. Must be polled after each
+    /// step of the connection.
     pub(super) fn poll_expired(
         &mut self,
         context: &mut Context<'_>,

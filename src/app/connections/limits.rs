@@ -14,21 +14,21 @@ use slateberg_telemetry::connections::PortConnections;
 
 /// Maximum size of a request's header, including the request line.
 pub(super) const HEADER_BYTES_MAX: usize = 64 << 10;
-/// Maximum number of connections of the management port. It has a limit of its own, so that clients
-/// cannot use up its connections.
+/// Maximum number of connections of the management port. The port has its own limit, so that
+/// clients cannot use up its connections.
 const OPERATORS_MAX: usize = 64;
 /// Bounds of the derived limit of client connections.
 const DERIVED_MIN: u64 = 16;
 const DERIVED_MAX: u64 = 4096;
-/// The headers of all connections may use `memory_bytes_max`, divided by this, in addition to
-/// `memory_bytes_max`.
+/// Divisor of `memory_bytes_max`. The quotient is the memory that the headers of all connections
+/// may use in addition to `memory_bytes_max`.
 const MEMORY_DIVISOR: u64 = 2;
 /// File descriptors reserved for the store, for files and for requests to other servers. At most
 /// half of all file descriptors are reserved.
 const RESERVE: u64 = 1024;
 /// Free file descriptors below which the store is likely to run out of them.
 const RESERVE_MIN: u64 = 128;
-/// Interval at which the log repeats that connections wait.
+/// Minimum time between two log lines about waiting connections.
 const REPORT_EVERY: Duration = Duration::from_secs(60);
 
 /// The limits of a port. Clones share one state.
@@ -95,8 +95,8 @@ impl Limits {
     }
 }
 
-/// Returns the maximum number of client connections for this memory budget (0: unknown) and limit
-/// of open files.
+/// Returns the maximum number of client connections for this memory budget and this limit of open
+/// files. A budget of 0 means that the budget is unknown.
 fn client_connections_max(
     settings: &Settings,
     memory_bytes_max: u64,

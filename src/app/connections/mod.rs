@@ -37,13 +37,13 @@ use slateberg_base::rate::LogThrottle;
 const FIRST_REQUEST_MAX: Duration = Duration::from_millis(250);
 /// Silence after which the server checks whether the client is still connected.
 pub const KEEPALIVE_AFTER: Duration = Duration::from_secs(60);
-/// Timeout of that check in HTTP/2.
+/// Timeout of this check in HTTP/2.
 const KEEPALIVE_MAX: Duration = Duration::from_secs(20);
 /// Time in which a connection must end after the server has begun to close it.
 const CLOSE_MAX: Duration = Duration::from_secs(5);
 /// Pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
-/// Interval at which the log repeats problems with connections.
+/// Minimum time between two log lines about problems with connections.
 const REPORT_EVERY: Duration = Duration::from_secs(60);
 
 /// The server's side of all connections of a port.
@@ -56,8 +56,9 @@ struct Server {
     reports: LogThrottle,
 }
 
-/// Serves connections until `stopping` turns true, then drains the requests in progress. The system
-/// rejects new connections from then on. Connected clients have a moment to send a request.
+/// Serves connections until `stopping` turns true. After that, the system rejects new connections,
+/// and connected clients have a short time to send a request. Then the requests in progress are
+/// drained.
 pub fn serve(
     routes: PortService,
     listener: TcpListener,
@@ -85,8 +86,8 @@ pub fn serve(
     })
 }
 
-/// HTTP/1.1 and HTTP/2 with bounded buffers. [`Deadlines`] bounds the time for headers, because its
-/// timeout also runs while the HTTP version is not known yet.
+/// HTTP/1.1 and HTTP/2 with bounded buffers. [`Deadlines`] bounds the time for headers instead of
+/// this builder, because the timeout of [`Deadlines`] also runs before the HTTP version is known.
 fn http() -> Builder<TokioExecutor> {
     let mut http = Builder::new(TokioExecutor::new());
     http.http1().max_buf_size(HEADER_BYTES_MAX);
@@ -99,8 +100,9 @@ fn http() -> Builder<TokioExecutor> {
 }
 
 impl Server {
-    /// Accepts connections until the server stops. Connections that the system has accepted until
-    /// then are served. The system rejects later ones, because the listener is closed.
+    /// Accepts connections until the server stops. Connections that the system has accepted before
+    /// that are still served. Then the listener is closed, and the system rejects further
+    /// connections.
     async fn accept_until(
         self: &Arc<Self>,
         listener: TcpListener,
@@ -112,7 +114,7 @@ impl Server {
                 // The order matters: accept the backlog before the stop.
                 biased;
                 accepted = self.accept(&listener) => accepted,
-                // A dropped sender also means stop.
+                // If the sender was dropped, stop as well.
                 _ = stopping.wait_for(|stop| *stop) => return,
             };
             let (server, draining) = (Arc::clone(self), draining.clone());

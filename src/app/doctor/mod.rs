@@ -1,8 +1,8 @@
 //! Checks the environment that a configuration needs: stores, KMS, issuers, ports, files and this
 //! machine.
 //!
-//! All checks can run next to a running server: they write only probe files, which they delete, and
-//! take no lock.
+//! All checks can run beside a running server: they take no lock, and write only probe files, which
+//! they delete.
 
 mod machine;
 mod remote;

@@ -19,7 +19,7 @@ use slateberg_runtime::warehouses::ConfiguredLocations;
 
 /// Timeout for all requests of one store check.
 const STORE_TIMEOUT: Duration = Duration::from_secs(15);
-/// Smallest difference of clocks about which the check warns.
+/// Smallest difference between the clocks about which the check warns.
 const SKEW_WARNED_MS: u64 = 10_000;
 /// Duration of a put above which the check warns, because each commit waits for a put.
 const PUT_WARNED: Duration = Duration::from_millis(500);

@@ -56,7 +56,7 @@ impl Debug for TlsFiles {
 pub struct HandshakeConfig {
     /// The rustls configuration.
     pub config: Arc<ServerConfig>,
-    /// The verifier of client certificates. `None`: client certificates are not requested.
+    /// The verifier of client certificates. `None` if client certificates are not requested.
     pub verifier: Option<Arc<dyn ClientCertVerifier>>,
     /// The validity of the server's certificate chain.
     pub validity: Validity,
@@ -89,7 +89,9 @@ impl TlsFiles {
         let validity = validity(&chain)
             .map_err(|error| file_error("certificate_file", &settings.certificate_file, error))?;
         let key = PrivateKeyDer::from_pem_slice(&self.key).map_err(|error| match error {
-            rustls::pki_types::pem::Error::NoItemsFound => key_error("no private key in it".into()),
+            rustls::pki_types::pem::Error::NoItemsFound => {
+                key_error("contains no private key".into())
+            }
             error => key_error(error.to_string()),
         })?;
         let provider = Arc::new(crypto::aws_lc_rs::default_provider());
@@ -134,8 +136,8 @@ impl TlsFiles {
         if !crl_file.as_os_str().is_empty() {
             let lists: Vec<CertificateRevocationListDer<'static>> =
                 parse_pem("client_crl_file", crl_file, &self.client_crl)?;
-            // The verifier rejects certificates of a CA without a CRL: it cannot know which of them
-            // are revoked.
+            // If a CA has no CRL, the verifier rejects its certificates, because it cannot know
+            // which of them are revoked.
             builder = builder.with_crls(lists).only_check_end_entity_revocation();
         }
         if settings.client_certificates == ClientCertificates::Optional {
@@ -159,8 +161,8 @@ fn parse_pem<T: PemObject>(
     let items = T::pem_slice_iter(text).collect::<Result<Vec<T>, _>>();
     let items = items.map_err(|error| file_error(setting, file, error))?;
     match items.is_empty() {
-        true if setting == "client_crl_file" => Err(file_error(setting, file, "no CRL in it")),
-        true => Err(file_error(setting, file, "no certificate in it")),
+        true if setting == "client_crl_file" => Err(file_error(setting, file, "contains no CRL")),
+        true => Err(file_error(setting, file, "contains no certificate")),
         false => Ok(items),
     }
 }
@@ -170,7 +172,7 @@ fn validity(chain: &[CertificateDer<'_>]) -> Result<Validity, String> {
     let all = chain.iter().map(|certificate| Validity::of(certificate));
     let all = all.collect::<Result<Vec<_>, _>>()?;
     let first = all.into_iter().min_by_key(|validity| validity.not_after);
-    first.ok_or_else(|| "no certificate in it".to_owned())
+    first.ok_or_else(|| "contains no certificate".to_owned())
 }
 
 fn file_error(setting: &'static str, file: &Path, reason: impl ToString) -> TlsError {

@@ -28,12 +28,13 @@ pub struct Tls {
 struct State {
     /// The configuration of the last valid files.
     handshake_config: HandshakeConfig,
-    /// The result of the last read, valid or not. The next read is compared with it, so that each
-    /// change of the files is evaluated only once.
+    /// The result of the last read, whether it was valid or not. The next read is compared with
+    /// this result, so that each change of the files is evaluated only once.
     read: Result<TlsFiles, String>,
-    /// Whether the configuration in use comes from the last read.
+    /// Whether the configuration in use is from the last read.
     is_current: bool,
-    /// Client certificates, including those of closed connections until the next cleanup.
+    /// The client certificates of open connections. Certificates of closed connections stay here
+    /// until the next cleanup.
     presented: Vec<PresentedChain>,
 }
 
@@ -94,8 +95,8 @@ impl Tls {
         Some(presented)
     }
 
-    /// Reloads changed files until the server stops. A reload is atomic: with one invalid file, the
-    /// server continues to use the previous certificate and CAs.
+    /// Reloads changed files until the server stops. A reload is atomic: if one file is invalid,
+    /// the server continues to use the previous certificate and CAs.
     pub async fn watch(self: Arc<Self>, mut stopping: watch::Receiver<bool>) {
         loop {
             tokio::select! {
@@ -130,7 +131,7 @@ impl Tls {
         state.is_current = handshake_config.is_ok();
         state.handshake_config = handshake_config?;
         let verifier = state.handshake_config.verifier.clone();
-        // Existing connections lose the identity of a certificate that is no longer trusted.
+        // A connection loses its identity if its client certificate is no longer trusted.
         state.presented.retain(|entry| {
             let Some(presented) = entry.presented.upgrade() else { return false };
             presented.set_trusted(trusts(verifier.as_ref(), &entry.chain));
@@ -146,8 +147,7 @@ impl Tls {
         let help = "Time at which the server's certificate becomes valid.";
         let name = "slateberg.tls.certificate.not_before_timestamp";
         into.gauge(name, "s", help, Vec::new(), not_before as f64);
-        let help =
-            "Time at which the server's certificate, or an intermediate certificate, expires.";
+        let help = "Time at which the first certificate of the server's chain expires.";
         let name = "slateberg.tls.certificate.expiration_timestamp";
         into.gauge(name, "s", help, Vec::new(), not_after as f64);
         let help = "Whether the TLS files are in use: 0 if the last reload failed.";

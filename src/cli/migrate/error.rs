@@ -3,7 +3,7 @@
 use crate::cli::client::ClientError;
 use crate::cli::exit::{Exit, Failure};
 
-/// The reason why nothing could be migrated.
+/// The reason why a migration could not begin, or why one request failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{reason}")]
 pub(in crate::cli) struct MigrateError {

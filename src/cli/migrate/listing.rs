@@ -12,7 +12,7 @@ use slateberg_base::progress::Phase;
 use slateberg_model::ident::TabularKind;
 
 impl Rest {
-    /// Lists the whole catalog. Reports the tables and views to `progress`.
+    /// Lists the whole catalog. Reports the number of tables and views to `progress`.
     pub(super) async fn contents(&self, progress: &Phase) -> Result<Contents, MigrateError> {
         let mut contents = Contents::default();
         let mut pending: Vec<Vec<String>> = vec![Vec::new()];
@@ -88,7 +88,7 @@ impl Rest {
         let path = format!("{}/{}", self.in_namespace(namespace), plural(kind));
         let listed = match self.list_all(&path, "identifiers", None).await? {
             Response::Success(listed) => listed,
-            // A catalog that does not announce its view endpoints may have none.
+            // A catalog whose configuration lists no endpoints may not support views.
             Response::Rejected(rejection)
                 if kind == TabularKind::View
                     && self.has_views.is_none()

@@ -1,4 +1,4 @@
-//! Sources without a catalog: directories with metadata files, and files that list them.
+//! Sources without a catalog: directories with metadata files, and files that list metadata files.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,7 +23,7 @@ impl LocationReader {
         Self { options: options.iter().cloned().collect() }
     }
 
-    /// Returns the tables that a list file names, or those below a directory or URL.
+    /// Returns the tables that a list file names, or the tables below a directory or URL.
     pub(super) async fn list(&self, source: &str) -> Result<Contents, MigrateError> {
         if Path::new(source).is_file() {
             let text = std::fs::read_to_string(source);

@@ -16,13 +16,13 @@ use slateberg_model::ident::TabularKind;
 /// Numbers of objects of one kind, by outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Tally {
-    /// New in the catalog. In a dry run: would be new.
+    /// Objects that the migration added to the catalog, or would add (dry run).
     pub(super) done: usize,
-    /// The catalog had it before the migration.
+    /// Objects that the catalog had before the migration.
     pub(super) present: usize,
-    /// The name belongs to another object.
+    /// Objects whose name another object in the catalog has.
     pub(super) conflicts: usize,
-    /// Reading or registering failed.
+    /// Objects that could not be read or registered.
     pub(super) failed: usize,
 }
 
@@ -177,7 +177,7 @@ pub(super) async fn migrate(
 struct Migration {
     source: Source,
     target: Rest,
-    /// The namespace below which the objects are created.
+    /// The namespace in the catalog below which all objects are created.
     root: Vec<String>,
     dry_run: bool,
 }
@@ -247,8 +247,8 @@ impl Migration {
         }
     }
 
-    /// Compares an object with the one that the catalog has under its name. Returns `None` if there
-    /// is no such object.
+    /// Compares an object of the source with the object of the same name in the catalog. Returns
+    /// `None` if the catalog has no such object.
     async fn compare_existing(
         &self,
         found: &SourceTabular,

@@ -3,8 +3,8 @@
 //!
 //! A **source** (`source`) lists namespaces, then tables and views with the locations of their
 //! metadata files. The **migration** (`migration`) creates the namespaces, registers the tables and
-//! views concurrently, and counts the outcomes. It skips tables and views that exist with the same
-//! UUID, so that it can be repeated.
+//! views concurrently, and counts the outcomes. It can be repeated, because it skips tables and
+//! views that exist with the same UUID.
 
 mod arguments;
 mod error;

@@ -15,7 +15,7 @@ use slateberg_base::retry::Backoff;
 use slateberg_base::secret::Secret;
 use slateberg_model::ident::TabularKind;
 
-/// Names per requested page.
+/// Number of names to request per page.
 const PAGE: &str = "1000";
 /// Maximum number of attempts for one request.
 const ATTEMPTS_MAX: u32 = 6;
@@ -25,7 +25,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 const REQUEST_MAX: Duration = Duration::from_secs(60);
 /// Encoded separator of namespace levels in paths, unless the catalog configures another one.
 const SEPARATOR: &str = "%1F";
-/// The endpoint that catalogs with views announce.
+/// The endpoint that a catalog with views lists in its configuration.
 const VIEWS: &str = "GET /v1/{prefix}/namespaces/{namespace}/views";
 
 /// A catalog with its connection.
@@ -35,12 +35,13 @@ pub(super) struct Rest {
     base: String,
     /// The part of a path before `/namespaces`, beginning with `/v1`.
     pub(super) prefix: String,
-    /// The encoded separator of namespace levels in paths. Some servers reject the default, a
-    /// control character, and require `%2E` because a plain `.` can be part of a name.
+    /// The encoded separator of namespace levels in paths. Some servers reject the default, which
+    /// is a control character. They require `%2E`, because a plain `.` can be part of a name.
     separator: String,
     token: Mutex<Option<Secret>>,
     exchange: Option<TokenExchange>,
-    /// Whether the catalog announces views. `None` if it announces no endpoints.
+    /// Whether the endpoints in the configuration of the catalog include views. `None` if the
+    /// configuration lists no endpoints.
     pub(super) has_views: Option<bool>,
 }
 
@@ -162,7 +163,8 @@ impl Rest {
         Ok(rest)
     }
 
-    /// Requests a new token, unless another task has replaced `stale` already.
+    /// Requests a new token, unless another task has already replaced `stale`. Returns `false` if
+    /// there is no credential with which to request a token.
     async fn renew(&self, stale: Option<&str>) -> Result<bool, MigrateError> {
         let Some(TokenExchange { url, credential, scope }) = &self.exchange else {
             return Ok(false);
@@ -262,20 +264,20 @@ impl Rest {
         Ok(Response::Rejected(Rejection { status: status.as_u16(), message }))
     }
 
-    /// The path of a namespace. The paths of its tables and views begin with it.
+    /// Returns the path of a namespace. The paths of its tables and views begin with this path.
     pub(super) fn in_namespace(&self, levels: &[String]) -> String {
         let levels: Vec<_> = levels.iter().map(|level| encoded(level)).collect();
         format!("{}/namespaces/{}", self.prefix, levels.join(&self.separator))
     }
 
-    /// A namespace as a query value. The caller encodes the whole value.
+    /// Returns a namespace as an unencoded query value.
     pub(super) fn joined(&self, levels: &[String]) -> String {
         let pair = format!("separator={}", self.separator);
         let separator = form_urlencoded::parse(pair.as_bytes()).next();
         levels.join(&separator.map(|(_, text)| text.into_owned()).unwrap_or_default())
     }
 
-    /// The path of a table or view.
+    /// Returns the path of a table or view.
     fn tabular_path(&self, kind: TabularKind, namespace: &[String], name: &str) -> String {
         child_path(&format!("{}/{}", self.in_namespace(namespace), plural(kind)), name)
     }
@@ -366,7 +368,7 @@ impl Rest {
     }
 }
 
-/// The metadata location and UUID in the response to a load.
+/// Returns the metadata location and UUID in the response to a load.
 pub(super) fn located_metadata(
     kind: TabularKind,
     loaded: &Value,

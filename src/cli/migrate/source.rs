@@ -1,5 +1,5 @@
-//! The source of a migration: lists its namespaces, and returns the locations of the metadata files
-//! of its tables and views.
+//! The source of a migration: lists its namespaces, tables and views, and returns the locations of
+//! their metadata files.
 
 use std::collections::BTreeMap;
 
@@ -63,7 +63,7 @@ impl Source {
         Ok((source, contents))
     }
 
-    /// The metadata location and UUID of a table or view.
+    /// Returns the metadata location and UUID of a table or view.
     pub(super) async fn locate(
         &self,
         found: &SourceTabular,
@@ -78,8 +78,8 @@ impl Source {
     }
 }
 
-/// Adds namespaces that only occur in the names of tables or of nested namespaces, parents first.
-/// Some sources do not list these.
+/// Adds the namespaces that the source does not list, but that occur in the names of its tables or
+/// nested namespaces. Sorts parents before their children.
 fn add_ancestors(contents: &mut Contents) {
     let mut all: BTreeMap<Vec<String>, BTreeMap<String, String>> = BTreeMap::new();
     for found in contents.namespaces.drain(..) {

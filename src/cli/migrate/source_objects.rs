@@ -18,7 +18,8 @@ pub(super) struct SourceTabular {
     pub(super) kind: TabularKind,
     pub(super) namespace: Vec<String>,
     pub(super) name: String,
-    /// Location of its metadata file. `None` if the source returns it only for single tables.
+    /// Location of the metadata file. `None` if the source returns this location only when the
+    /// table or view is loaded.
     pub(super) metadata_location: Option<String>,
 }
 

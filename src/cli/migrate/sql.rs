@@ -23,7 +23,7 @@ pub(super) fn read(file: &str, catalog: Option<&str>) -> Result<Contents, Migrat
     let catalog = match (catalog, known.as_slice()) {
         (Some(wanted), known) if known.iter().any(|known| known == wanted) => wanted,
         (Some(wanted), _) => {
-            return Err(at(&format!("no catalog '{wanted}' in it, only {}", known.join(", "))));
+            return Err(at(&format!("there is no catalog '{wanted}', only {}", known.join(", "))));
         }
         (None, [only]) => only,
         (None, []) => return Ok(Contents::default()),

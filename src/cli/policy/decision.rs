@@ -6,8 +6,8 @@ use slateberg_management::decisions::ReadRule;
 /// The exit code of a denial.
 pub(super) const DENIED_EXIT_CODE: u8 = 3;
 
-/// Formats the readable rows and columns by policy. Returns an empty string if everything is
-/// readable.
+/// Formats the rows and columns that each policy lets the principal read. Returns an empty string
+/// if the principal may read everything.
 pub(super) fn rules_text(rules: Option<&[ReadRule]>) -> String {
     let Some(rules) = rules else { return String::new() };
     let row = |rule: &ReadRule| {
@@ -19,7 +19,8 @@ pub(super) fn rules_text(rules: Option<&[ReadRule]>) -> String {
     format!("\nreadable rows and columns:\n{}", table(["POLICY", "ROWS", "MASKED COLUMNS"], &rows))
 }
 
-/// Returns the name of a grantee: the id alone for a user or a service account.
+/// Removes the prefix `user:` or `service-account:` from a grantee. Other grantees keep their
+/// prefix.
 pub(super) fn principal_id(notation: &str) -> &str {
     let id = notation.strip_prefix("user:").or_else(|| notation.strip_prefix("service-account:"));
     id.unwrap_or(notation)

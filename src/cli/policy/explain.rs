@@ -1,4 +1,5 @@
-//! `slateberg policy explain`: evaluates local policies, or sends the question to a server.
+//! `slateberg policy explain`: evaluates a hypothetical request with local policies, or sends it to
+//! a server.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -79,8 +80,8 @@ impl Explain {
 }
 
 impl Explain {
-    /// Returns whether a server explains the decision: its URL is set, and no option selects local
-    /// policies.
+    /// Whether a server explains the decision. This is the case if its URL is set and no option
+    /// selects local policies.
     fn is_online(&self) -> bool {
         let offline = self.offline || !self.policies.is_empty();
         !offline && self.connection.is_configured()

@@ -1,4 +1,5 @@
-//! `slateberg policy explain` with a server: sends the question and prints the decision.
+//! `slateberg policy explain` with a server: sends the hypothetical request and prints the
+//! decision.
 
 use std::process::ExitCode;
 
@@ -18,7 +19,7 @@ use slateberg_management::decisions::{
 
 const PATH: &str = "/management/v1/authorize";
 
-/// Sends the question to the server and prints its decision.
+/// Sends the hypothetical request to the server and prints the decision.
 pub(super) fn explain_online(
     question: &Question,
     connection: &Connection,

@@ -1,5 +1,5 @@
-//! `slateberg policy`: validates, tests and explains policies without a server, and changes those
-//! of a server.
+//! `slateberg policy`: validates, tests and explains policies without a server, and changes the
+//! policies of a server.
 
 use clap::{Args, Subcommand};
 
@@ -30,7 +30,7 @@ enum Command {
     Validate(validate::Validate),
     /// Test policy files against expected decisions, without a server
     Test(test::Test),
-    /// Explain a decision: exit code 0 if the request is allowed, 3 if it is denied
+    /// Explain a decision. The exit code is 0 if the request is allowed, and 3 if it is denied
     Explain(Box<explain::Explain>),
     /// List the policies in force on a server
     #[command(visible_alias = "ls")]

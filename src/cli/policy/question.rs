@@ -1,4 +1,4 @@
-//! The question of `slateberg policy explain`: a principal, an action and a resource.
+//! The request that `slateberg policy explain` evaluates: a principal, an action and a resource.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub(super) struct PrincipalArgs {
     /// Service account: the ID of an API key
     #[arg(long, value_name = "ID", conflicts_with = "user")]
     pub(super) service_account: Option<String>,
-    /// ID or name of an API key of the server, whose roles and warehouses apply
+    /// ID or name of an API key that the server knows. The roles and warehouses of the key apply
     #[arg(
         long,
         value_name = "ID|NAME",
@@ -52,7 +52,7 @@ pub(super) struct PrincipalArgs {
     /// group itself permits
     #[arg(long = "group", value_name = "GROUP")]
     pub(super) groups: Vec<String>,
-    /// Limit the credential to this warehouse. Repeatable [default: all]
+    /// Assume a credential that is limited to this warehouse. Repeatable [default: all warehouses]
     #[arg(long = "scope", value_name = "WAREHOUSE")]
     pub(super) warehouses: Vec<String>,
     /// Authentication method to assume [default: jwt for a user, api-key for a service account]
@@ -132,7 +132,7 @@ pub(super) struct ContextArgs {
 }
 
 impl PrincipalArgs {
-    /// Rejects principals that only a server can resolve: its API keys, and the caller.
+    /// Rejects principals that only a server can resolve: an API key, and the caller.
     pub(super) fn check_offline(&self) -> Result<(), Error> {
         let server = "set the server with --url or SLATEBERG_URL";
         if self.key.is_some() {

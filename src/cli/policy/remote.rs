@@ -39,7 +39,7 @@ pub(super) struct Show {
 
 #[derive(Debug, Args)]
 pub(super) struct Put {
-    /// File with the policy, which has an @id annotation; - for standard input
+    /// File with one policy, which must have an @id annotation. `-` reads standard input
     file: PathBuf,
     #[command(flatten)]
     change: Change,
@@ -55,7 +55,7 @@ pub(super) struct Delete {
 
 #[derive(Debug, Args)]
 pub(super) struct History {
-    /// Number of revisions, newest first
+    /// Maximum number of revisions to show, the newest first
     #[arg(long, value_name = "NUMBER", default_value = "20")]
     limit: u32,
     #[command(flatten)]
@@ -64,9 +64,9 @@ pub(super) struct History {
 
 #[derive(Debug, Args)]
 pub(super) struct Diff {
-    /// Revision to compare
+    /// Revision before the changes
     from: u64,
-    /// Revision to compare it with [default: the newest]
+    /// Revision after the changes [default: the newest]
     to: Option<u64>,
     #[command(flatten)]
     connection: Connection,

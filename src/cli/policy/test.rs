@@ -18,7 +18,7 @@ pub(super) struct Test {
     /// Files with expected decisions, in TOML
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Policy files or directories, instead of those that the FILEs name
+    /// Policy files or directories to test, instead of those listed in each FILE
     #[arg(long, value_name = "PATH")]
     policies: Vec<PathBuf>,
     #[arg(long, value_enum, default_value = "table", help = OUTPUT_HELP, help_heading = GLOBAL)]

@@ -218,8 +218,8 @@ async fn clone_is_served_next_to_its_parent_and_deleted() {
     assert!(report.contains("the location is not empty"), "{report}");
     assert!(output_text(server.run(at, &key, &["checkpoint", "list"])).contains(pin));
 
-    // The location of the warehouse is the parent's, even though the clone's settings do not
-    // contain it.
+    // The warehouse has the location that it has in the parent, although the clone's settings do
+    // not contain this location.
     let attempt = Server::start_on(at, "try", &[]);
     assert!(attempt.keys().is_empty(), "the parent's key is valid, so none is printed");
     assert_eq!(status(&attempt, &key, "/v1/namespaces/later").await, 404);
@@ -290,10 +290,13 @@ fn import_reports_malformed_lines_by_number_and_writes_nothing() {
         (vec![header.clone(), end(3)], "line 2: expected 3 lines"),
         (vec![header.clone(), end(2), warehouse.clone()], "line 3: the file continues"),
         (vec![header.clone(), json!({ "type": "nonsense" })], "line 2: not a line of an export"),
-        (vec![header.clone(), namespace(json!(["a"]), 2)], "line 2: its parent is not among"),
+        (
+            vec![header.clone(), namespace(json!(["a"]), 2)],
+            "line 2: its parent is not in an earlier line",
+        ),
         (
             vec![header.clone(), warehouse.clone(), namespace(json!(["a", "b"]), 2)],
-            "line 3: its parent is not among",
+            "line 3: its parent is not in an earlier line",
         ),
         (vec![header.clone(), warehouse.clone(), namespace(json!(["a"]), 1)], "line 3: the id"),
         (vec![header.clone(), warehouse.clone(), strange], "line 3: not a line of an export"),

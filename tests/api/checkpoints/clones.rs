@@ -322,7 +322,7 @@ async fn invalid_clone_is_rejected_and_changes_nothing() {
     let before = app.get(PATH).await.expect(200).body;
     let state = app.files("memory:///").await;
     for (of, to, expected) in [
-        (Some("before"), "memory:///state", "is inside or around the state of the parent"),
+        (Some("before"), "memory:///state", "is inside the state of the parent or contains it"),
         (Some("before"), "memory:///state/below", "Choose a location beside it"),
         (Some("before"), "memory:///", "expected a URL"),
         (Some("before"), "s3://bucket/clone", "Choose a location in the same bucket"),
@@ -330,7 +330,7 @@ async fn invalid_clone_is_rejected_and_changes_nothing() {
         (Some("before"), "memory:///warehouse", "cannot use location 'memory:///warehouse'"),
         (Some("before"), "memory:///a~b", "contains characters that object stores encode"),
         (Some("unknown"), CLONE, "there is no checkpoint 'unknown'"),
-        (Some("2001-01-01T00:00:00Z"), CLONE, "there is no checkpoint from 2001-01-01"),
+        (Some("2001-01-01T00:00:00Z"), CLONE, "there is no checkpoint at or before 2001-01-01"),
         (None, CLONE, "choose a state with --checkpoint"),
     ] {
         let found = rejection(clone_to(&app.bucket, &settings, of, to).await);

@@ -169,7 +169,8 @@ async fn local_warehouse_outside_the_permitted_directories_is_rejected() {
     app.app.runtime.catalog.close().await.expect("it closes");
     drop(app);
 
-    // A warehouse outside of the allowed directories is not served, and the others are.
+    // A warehouse outside of the allowed directories is not served. All other warehouses are
+    // served.
     let app = local(&root, |_| {}).await;
     app.get("/v1/one/namespaces/ns/tables/t").await.expect(200);
     app.get("/v1/two/namespaces/ns/tables/t").await.expect_error(503, "SlowDownException");

@@ -55,7 +55,7 @@ async fn configuration_takes_over_a_warehouse_at_its_location() {
     let other = app.post(WAREHOUSES, at("other", "memory:///lake/x")).await;
     assert!(other.message().ends_with("that of another warehouse"), "{}", other.message());
     app.post(WAREHOUSES, at("lake", "memory:///elsewhere")).await.expect(409);
-    // At the same location, it is taken over with its contents.
+    // A request that creates the warehouse with the same location takes it over with its contents.
     let again = app.post(WAREHOUSES, lake()).await.expect(201).body;
     assert_eq!((&again["source"], &again["id"]), (&json!("api"), &made["id"]));
     assert_eq!(app.visible_state("/v1/lake").await, before);

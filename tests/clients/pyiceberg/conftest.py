@@ -61,6 +61,6 @@ def children(catalog, namespace):
     try:
         return catalog.list_namespaces(namespace)
     except NoSuchNamespaceError:
-        # PyIceberg 0.12 encodes the parent's name twice, so that the server cannot find names that
-        # need encoding.
+        # PyIceberg 0.12 encodes the parent's name twice, so the server cannot find names that need
+        # encoding.
         return []

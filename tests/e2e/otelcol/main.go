@@ -1,4 +1,5 @@
-// An OpenTelemetry collector of the parts that the tests need: it takes OTLP, and writes what it took into files.
+// An OpenTelemetry collector with only the components that the tests need: it receives OTLP and
+// writes the received data into files.
 package main
 
 import (

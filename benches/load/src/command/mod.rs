@@ -28,9 +28,9 @@ pub struct Bench {
 enum Command {
     /// Measure one or more servers in turn, and compare them
     Run(Box<run::Run>),
-    /// Respond to every GET with the response of another URL: the limit for reads
+    /// Respond to every GET with the response of another URL. No catalog reads faster than this
     BareRead(limits::BareRead),
-    /// Put objects of one size, one after the other: the limit for commits
+    /// Put objects of one size, one after the other. No catalog commits faster than this
     BarePut(limits::BarePut),
     /// Serve the catalog from a slow bucket, or from memory
     Serve(serve::ServeCommand),
@@ -58,7 +58,8 @@ fn print(text: &str) {
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-/// An optional file to which lines are appended, and the first error of writing to it.
+/// An optional file to which lines are appended, and the first error that occurred in a write to
+/// the file.
 struct JsonLines {
     file: Option<File>,
     error: Option<std::io::Error>,

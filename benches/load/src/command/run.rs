@@ -20,7 +20,8 @@ use slateberg_base::clock::{Clock, SystemClock};
 #[derive(Debug, Args)]
 pub(super) struct Run {
     /// Server to measure: `NAME=URL[,pid=PID][,warehouse=W][,token=T]`. The others are compared
-    /// with the first. With PIDs, CPU time and memory are measured, including those of descendants
+    /// with the first. With PIDs, CPU time and memory of these processes and their descendants are
+    /// measured
     #[arg(long, value_name = "SERVER", required = true)]
     server: Vec<Server>,
     /// Scenarios to measure [default: all except scale]
@@ -47,22 +48,22 @@ pub(super) struct Run {
     /// Numbers of concurrent clients, for commits
     #[arg(long, value_delimiter = ',', default_value = "1,10,50,100,1000")]
     clients: Vec<usize>,
-    /// Numbers of snapshots of the tables that load-table loads
+    /// Numbers of snapshots of the tables in the scenario load-table
     #[arg(long, value_delimiter = ',', default_value = "10,100,1000,10000")]
     snapshots: Vec<usize>,
-    /// Numbers of snapshots of the tables that operations loads
+    /// Numbers of snapshots of the tables that the scenario operations loads
     #[arg(long, value_delimiter = ',', default_value = "1,100,1000")]
     load_snapshots: Vec<usize>,
-    /// Numbers of snapshots that tables have before operations appends to them
+    /// Numbers of snapshots of the tables to which the scenario operations appends
     #[arg(long, value_delimiter = ',', default_value = "1000,10000")]
     append_snapshots: Vec<usize>,
-    /// Numbers of tables at which scale measures the growing catalog
+    /// Numbers of tables in the catalog at which the scenario scale measures
     #[arg(long, value_delimiter = ',', default_value = "1000,100000,1000000")]
     tables: Vec<usize>,
-    /// Number of tables in the namespace that operations lists, and in each namespace of scale
+    /// Number of tables in each listed namespace, in the scenarios operations and scale
     #[arg(long, default_value_t = 1000)]
     page: usize,
-    /// Number of namespaces that kv updates and loads
+    /// Number of namespaces that the scenario kv updates and loads
     #[arg(long, default_value_t = 1000)]
     keys: usize,
     /// Number of columns of each table

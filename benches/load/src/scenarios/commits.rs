@@ -1,4 +1,5 @@
-//! Commits of properties by many clients, to one table each, or all to the same table.
+//! Commits of properties by many clients: each client to its own table, or all clients to one
+//! table.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Scenarios: groups of steps, ordered so that each finds its data.
+//! Scenarios: groups of steps. Their order ensures that each step finds the data that it needs.
 
 pub mod appends;
 pub mod commits;

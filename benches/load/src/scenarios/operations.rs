@@ -25,7 +25,7 @@ pub fn steps(sizes: &Sizes) -> Vec<Step> {
     steps
 }
 
-/// Returns a step whose requests only depend on their number.
+/// Returns a step whose requests depend only on their number.
 fn simple(
     sizes: &Sizes,
     operation: &str,

@@ -1,5 +1,5 @@
-//! Expected read restrictions of a table: the whole table, or those of permits, in the syntax of
-//! their annotations.
+//! Expected read restrictions of a table. Either the whole table may be read, or the file lists the
+//! restrictions of each permit policy, in the syntax of its annotations.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(super) enum ReadsEntry {
     Rules(Vec<RuleEntry>),
 }
 
-/// Expected read restrictions of one permit.
+/// Expected read restrictions of one permit policy.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub(super) struct RuleEntry {
@@ -55,7 +55,7 @@ impl RuleEntry {
     }
 }
 
-/// Whether two sets of restrictions are equal, regardless of their policies.
+/// Whether two sets of restrictions are equal. The ids of their policies may differ.
 pub(super) fn same(one: Option<&ReadRules>, other: Option<&ReadRules>) -> bool {
     one.map(ReadRules::key) == other.map(ReadRules::key)
 }

@@ -1,7 +1,8 @@
-//! Annotations of policies: `@id`, `@description`, and on permits the read restrictions
-//! `@row_filter` and `@column_mask`.
+//! Annotations of policies: `@id` and `@description`. Permit policies may also have the read
+//! restrictions `@row_filter` and `@column_mask`.
 //!
-//! Other annotations are rejected: a misspelled `@row_filter` would show every row.
+//! Other annotations are rejected, because a misspelled `@row_filter` would have no effect and so
+//! show every row.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +28,7 @@ const ROW_FILTER: &str = "row_filter";
 /// Masks of columns.
 const COLUMN_MASK: &str = "column_mask";
 
-/// A policy or template, as far as its annotations depend on it.
+/// The parts of a policy or template that determine which annotations are valid.
 pub(super) struct Annotated<'a> {
     annotations: Vec<(&'a str, &'a str)>,
     effect: Effect,
@@ -113,8 +114,8 @@ impl<'a> Annotated<'a> {
     }
 }
 
-/// Returns the type of everything in an entity, if there is only one. Tables and views contain only
-/// themselves.
+/// Returns the type of everything in an entity, if all of it has the same type. This is so only for
+/// tables and views, which contain only themselves.
 fn type_within(one: &EntityUid) -> Option<EntityTypeName> {
     let name = one.type_name();
     matches!(name.basename(), "Table" | "View").then(|| name.clone())

@@ -16,14 +16,14 @@ use slateberg_model::read_restrictions::ReadRule;
 /// Maximum length of a chain of references from the resource: `resource.namespace.parent.warehouse`
 /// has three.
 const REFERENCES_MAX: u32 = 8;
-/// Replaces the file name in problems with grants.
+/// The name that a problem with a grant contains instead of a file name.
 const GRANTS: &str = "grants";
 
 /// Builder of a policy set.
 #[derive(Default)]
 pub(super) struct SetBuilder {
     pub(super) cedar: cedar_policy::PolicySet,
-    /// Position of each policy and template: the file's name and source, and the offset.
+    /// Position of each policy and template: the name and source of its file, and the offset.
     positions: BTreeMap<String, (String, Arc<str>, usize)>,
     pub(super) problems: Vec<Problem>,
 }
@@ -40,7 +40,8 @@ impl SetBuilder {
             }
         };
         let text: Arc<str> = file.text.as_str().into();
-        // In the order of the file, so that the second of two policies with one id is rejected.
+        // Policies are added in the order of the file, so that the second of two policies with the
+        // same id is rejected.
         let offset_of = |policy: String| file.text.find(&policy).unwrap_or(0);
         let mut policies: Vec<_> =
             parsed.policies().map(|policy| (offset_of(policy.to_string()), policy)).collect();
@@ -188,7 +189,7 @@ impl SetBuilder {
 
 type BoxError = Box<dyn std::error::Error>;
 
-/// Returns a static policy with its read restrictions.
+/// Converts a policy to a static one, and parses its read restrictions.
 fn alone_with_rule(policy: &Policy) -> Result<(Policy, Option<ReadRule>), BoxError> {
     let policy = as_static(policy)?;
     let read = annotations::read_rule(&policy)?;

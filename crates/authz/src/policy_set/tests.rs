@@ -81,7 +81,7 @@ fn one_invalid_file_rejects_the_set_with_all_problems() {
 
 #[test]
 fn conditions_use_only_attributes_of_the_resource() {
-    // Attributes of an entity outside of the request are available in some requests only.
+    // Only some requests contain the attributes of an entity that is not their resource.
     let literal = "@id(\"a\") forbid (principal, action, resource) when { Namespace::\"w/a\".name == \"a\" };";
     assert!(!rejection(literal).is_empty());
 }
@@ -95,7 +95,7 @@ fn revision_depends_only_on_the_content() {
         build(files, grants).expect("it is valid").revision()
     };
     let both = revision(&[one.clone(), two.clone()], &[]);
-    assert_eq!(both, revision(&[two.clone(), one.clone()], &[]), "order is of no account");
+    assert_eq!(both, revision(&[two.clone(), one.clone()], &[]), "the order does not matter");
     assert_ne!(both, revision(&[one], &[]));
     let defaults = default_policies();
     assert_ne!(revision(&defaults, &[]), revision(&defaults, &grants));
@@ -204,7 +204,7 @@ fn grant_has_the_read_restrictions_of_its_template() {
     assert_eq!(rules.rules().len(), 1);
     assert_eq!(rules.rules()[0].policy, some);
     assert_eq!(set.read_rules(&[some, all]), None);
-    // A filter for all rows is no restriction.
+    // A filter that selects all rows is not a restriction.
     let open = "@id(\"open\") @row_filter(\"true\") permit (principal, action, resource);";
     let set = build(&[file("a.cedar", open)], &[]).expect("it is valid");
     assert_eq!(set.read_rules(&["open".to_owned()]), None);

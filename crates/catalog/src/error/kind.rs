@@ -1,5 +1,5 @@
-//! Kinds of errors, which determine the status and the exception of the response, and whether an
-//! error is recorded.
+//! Kinds of errors. The kind determines the status and the exception of the response, and whether
+//! the error is recorded.
 
 /// The kind of an `Error`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Reasons for rejections. Idempotency records contain their messages.
+//! Reasons for rejections. Idempotency records contain the messages of these reasons.
 
 use slateberg_authz::lockout::LockedOut;
 use slateberg_model::ident::{NamespaceIdent, TabularIdent, TabularKind};
@@ -75,8 +75,10 @@ pub enum NameConflict {
     /// Name of a warehouse.
     #[error("Warehouse already exists: {0}")]
     Warehouse(String),
-    /// Name of a warehouse that an earlier configuration defined at another location.
-    #[error("Warehouse already exists: {0}, in an earlier configuration and at another location")]
+    /// Name of a warehouse that an earlier configuration defined with a different location.
+    #[error(
+        "Warehouse already exists: {0}, from an earlier configuration and with a different location"
+    )]
     FormerWarehouse(String),
 }
 
@@ -94,13 +96,13 @@ pub enum StateConflict {
     OrphanSearch(Uuid),
     /// Files at the location of the table may belong to another table or view.
     #[error(
-        "Cannot remove orphans: the location of the table is at or inside that of another table or view"
+        "Cannot remove orphans: the location of the table equals the location of another table or view, or is inside it"
     )]
     SharedLocation,
     /// Another table or view uses the location of a dropped one.
     #[error(
-        "Cannot undrop: the location {0} overlaps with that of another table, view or namespace. Drop or \
-         move the other one first; catalog.overlapping_locations allows both"
+        "Cannot undrop: the location {0} overlaps with the location of another table, view or namespace. Drop or \
+          move that one first, or set catalog.overlapping_locations = true to allow both"
     )]
     UndropLocation(String),
     /// The resource is protected against this change.
@@ -108,7 +110,7 @@ pub enum StateConflict {
         "Cannot {change}: {resource} is protected. Lift the protection first: slateberg unprotect {resource}"
     )]
     Protected {
-        /// Its name, such as `table:prod/sales/orders`.
+        /// Name of the resource, such as `table:prod/sales/orders`.
         resource: String,
         /// The rejected change, such as `drop`.
         change: &'static str,
@@ -121,11 +123,11 @@ pub enum StateConflict {
 /// A change that was based on an older state.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CommitConflict {
-    /// A requirement of a commit does not hold, or its metadata does not follow the current
+    /// A requirement of a commit does not hold, or the new metadata does not follow the current
     /// metadata.
     #[error("{0}")]
     Requirement(String),
-    /// The same, for an append to a table whose appends are rebased.
+    /// A requirement of an append does not hold, and the append could not be rebased.
     #[error("{refusal} (not rebased: {reason})")]
     NotRebased {
         /// The requirement that does not hold.
@@ -133,7 +135,7 @@ pub enum CommitConflict {
         /// Reason why the append was not rebased.
         reason: NotRebased,
     },
-    /// The policies have another revision.
+    /// The revision of the policies is not the expected one.
     #[error("Expected policy revision {expected}, but the newest is {newest}")]
     Policies {
         /// The revision in the request.
@@ -141,7 +143,7 @@ pub enum CommitConflict {
         /// The newest revision.
         newest: u64,
     },
-    /// The warehouse has another version.
+    /// The version of the warehouse is not the expected one.
     #[error("Expected version {expected} of warehouse {name}, but it is at {current}")]
     Warehouse {
         /// Name of the warehouse.
@@ -178,11 +180,11 @@ pub enum RuleViolation {
     ContradictoryProperties(Vec<String>),
     /// The settings disable stored policies.
     #[error(
-        "Refused: stored policies are not in force (authz.stored_policies is false), and can only be removed"
+        "Refused: stored policies are not in force because authz.stored_policies is false. They can only be removed"
     )]
     StoredPoliciesOff,
     /// The policy comes from a file or is built in.
-    #[error("Cannot remove policy {0}: it does not come from the API")]
+    #[error("Cannot remove policy {0}: it was not created through the API")]
     ForeignPolicy(String),
     /// The change would remove the last principal that may manage policies.
     #[error("Refused: {0}")]

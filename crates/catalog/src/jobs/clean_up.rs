@@ -1,9 +1,10 @@
-//! Clean-up of metadata files that were removed from a table's metadata log. If the table has the
+//! Deletes metadata files that were removed from a table's metadata log. If the table has the
 //! property `write.metadata.delete-after-commit.enabled`, each commit that removes files from the
-//! log creates such a job. Many jobs run together, and one transaction deletes their records.
+//! log creates such a job. Many of these jobs run together, and one transaction deletes their
+//! records.
 //!
-//! The metadata log of a registered table is untrusted, and may name any file. So a job only
-//! deletes files that have a metadata file's name, are at a location of the table, and are not
+//! The metadata log of a registered table is untrusted, and may contain any file. So a job deletes
+//! only files that have the name of a metadata file, are at a location of the table, and are not
 //! reachable from another table.
 
 use std::sync::Arc;
@@ -46,7 +47,10 @@ impl Jobs {
         match self.remove_clean_ups(&done).await {
             Ok(()) => done.len(),
             Err(error) => {
-                tracing::warn!(?error, "cannot remove finished clean-up jobs: they will run again");
+                tracing::warn!(
+                    ?error,
+                    "cannot remove the records of finished clean-up jobs: these jobs will run again"
+                );
                 0
             }
         }
@@ -71,9 +75,9 @@ impl Jobs {
     }
 }
 
-/// Returns the files with the name of a metadata file at or below one of `locations`. `None`: the
-/// locations are unknown, and only the name counts. Files at other locations may belong to other
-/// tables.
+/// Returns the files that have the name of a metadata file and are at or below one of `locations`.
+/// Files at other locations may belong to other tables. If `locations` is `None`, only the name is
+/// checked.
 pub(crate) fn deletable_files<'a>(
     mut files: Vec<String>,
     locations: Option<impl Iterator<Item = &'a String>>,
@@ -103,13 +107,15 @@ async fn clean_up(run: &mut JobRun) -> std::result::Result<(), Interruption> {
     let files = deletable_files(files, run.job.table.as_ref().map(|table| table.locations.iter()));
     let mut shared = match &run.job.table {
         Some(table) => SharedFiles::of_other_tables(table, Depth::Metadata),
-        // A job of an older binary: files at the location of any table stay.
+        // An older binary created the job, so its table is unknown. Files at the location of any
+        // table stay.
         None => SharedFiles::for_unknown_table(Depth::Metadata),
     };
     shared.refresh(run, &files).await?;
     let id = run.job.table.as_ref().map(|table| table.id).unwrap_or_default();
     let record = lookup::record_with_dropped(&run.jobs().core.store().latest(), id).await?;
-    // An earlier state of the table may have been registered over it.
+    // A registration may have replaced the table by an earlier state, so that its current metadata
+    // file is in the list.
     let current = |file: &String| record.as_ref().is_some_and(|it| it.metadata_location == *file);
     let files = files.into_iter().filter(|file| !shared.has(file) && !current(file)).collect();
     run.delete(files).await

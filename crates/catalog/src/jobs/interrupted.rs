@@ -8,9 +8,9 @@ use slateberg_store as store;
 /// The reason why a job stopped before its end.
 #[derive(Debug)]
 pub(super) enum Interruption {
-    /// The server stopped it, or a caller cancelled it.
+    /// The server stopped the job, or a caller cancelled it.
     Halted(StopReason),
-    /// It cannot succeed, for this reason.
+    /// The job cannot succeed, for this reason.
     Failed(String),
     /// A step failed. The job is retried later.
     Later(Error),

@@ -1,7 +1,7 @@
-//! Listing of jobs.
+//! Lists jobs.
 //!
-//! Callers that may `Purge` its table or `ManageJobs` of its warehouse can see and cancel a job.
-//! All other callers get the error for a missing job.
+//! To see or cancel a job, a caller needs `Purge` on the table of the job, or `ManageJobs` on its
+//! warehouse. All other callers get the error for a missing job.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -29,15 +29,15 @@ const BATCH: usize = 200;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// It waits for its start or its next attempt.
+    /// The job waits for its start or its next attempt.
     Waiting,
-    /// It is in progress.
+    /// The job is in progress.
     Running,
-    /// It has finished.
+    /// The job has finished.
     Done,
-    /// It has failed and is not retried.
+    /// The job has failed and is not retried.
     Failed,
-    /// A caller has cancelled it.
+    /// A caller has cancelled the job.
     Cancelled,
 }
 
@@ -50,7 +50,7 @@ pub struct JobInfo {
     pub kind: String,
     /// Its state.
     pub state: State,
-    /// Its table, as `table:prod/sales/orders`, or its warehouse.
+    /// The table of the job, such as `table:prod/sales/orders`, or the warehouse of the job.
     pub resource: Option<String>,
     /// For a search for orphans: whether it only reports the files.
     pub dry_run: Option<bool>,
@@ -58,15 +58,15 @@ pub struct JobInfo {
     pub age_seconds: Option<u64>,
     /// The time of its creation.
     pub created_ms: i64,
-    /// The principal that created it.
+    /// The principal that created the job.
     pub created_by: Option<String>,
     /// Its progress.
     pub progress: JobProgress,
     /// Number of consecutive failures without progress.
     pub failures: u32,
-    /// The reason of its last failure.
+    /// The reason for the last failure.
     pub last_error: Option<String>,
-    /// The time of the next attempt, if it waits for one.
+    /// The time of the next attempt, if the job waits for one.
     pub next_try_ms: Option<i64>,
     /// The time of its end.
     pub ended_ms: Option<i64>,
@@ -75,9 +75,10 @@ pub struct JobInfo {
 /// A page of jobs.
 #[derive(Debug, Clone)]
 pub struct JobPage {
-    /// Jobs that have not ended, followed by the ended ones, each in the order of creation.
+    /// First the jobs that have not ended, then the jobs that have. Both are in the order of
+    /// creation.
     pub jobs: Vec<JobInfo>,
-    /// The token of the next page. `None`: this is the last page.
+    /// The token of the next page. `None` if this is the last page.
     pub next: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Starting and cancelling jobs.
+//! Starts and cancels jobs.
 
 use uuid::Uuid;
 
@@ -21,7 +21,7 @@ use slateberg_store::key_space::KeySpace;
 use slateberg_store::keys::{EndedJobKey, JobKey, TabularKey};
 use slateberg_store::read::{KeyRange, StoreRead};
 
-/// Number of unfinished jobs at which a further search for orphans is rejected.
+/// Number of unfinished jobs at which further searches for orphans are rejected.
 const WAITING_MAX: usize = 10_000;
 
 /// A request to search for orphans.
@@ -29,9 +29,9 @@ const WAITING_MAX: usize = 10_000;
 pub struct OrphanRemoval {
     /// The table, as `table:prod/sales/orders`.
     pub resource: String,
-    /// Whether only to report the files that would be deleted.
+    /// Whether the job only reports the files that it would delete.
     pub dry_run: bool,
-    /// Minimum age of deleted files. `None`: the default in the settings.
+    /// Minimum age of deleted files. `None` for the default in the settings.
     pub age_seconds: Option<u64>,
 }
 
@@ -75,7 +75,8 @@ impl Jobs {
         let id = id.ok_or_else(|| Error::no_such(kind, ident))?;
         let record = store.get(&TabularKey(id)).await?;
         let record = record.ok_or_else(|| Error::no_such(kind, ident))?;
-        // Checked now, so that the caller gets the error instead of a job that fails.
+        // The location is checked now, so that the caller gets the error instead of a job that
+        // fails.
         self.core.objects().directory(warehouse.id, &record.location)?;
         self.check_own_location(&record).await?;
         self.reject_concurrent_search(id).await?;
@@ -110,7 +111,7 @@ impl Jobs {
         if age_seconds < least {
             return Err(Error::Invalid(format!(
                 "Invalid older-than-seconds: expected at least {least}, got {age_seconds}: younger files may \
-                 be those of a commit that is under way"
+                 belong to a commit in progress"
             )));
         }
         Ok(age_seconds)
@@ -136,7 +137,8 @@ impl Jobs {
         }
     }
 
-    /// Cancels a job and returns its final state. Files that the job has already deleted are lost.
+    /// Cancels a job and returns its final state. Files that the job has already deleted are not
+    /// restored.
     #[boxed]
     pub async fn cancel_job(&self, operation: &Operation, id: &str) -> Result<JobInfo> {
         // Rejects callers without permission before the mutation begins.
@@ -167,7 +169,7 @@ impl Jobs {
         let action = "cancel_job";
         let write = Write::of_records(action, permit);
         let cancelled = self.core.pipeline().commit(write, |t| async move {
-            // The job may have stored its progress or ended since the first read.
+            // Since the first read, the job may have stored its progress, or may have ended.
             let Some(mut job) = t.get(&key).await? else {
                 return Err(Error::Conflict(StateConflict::JobEnded(key.0)));
             };
@@ -188,7 +190,8 @@ impl Jobs {
             Ok((info, records))
         });
         let info = cancelled.await?;
-        // Stops a running job immediately. Otherwise it would stop when it next reads its record.
+        // Stops a running job immediately. Without this, the job would stop when it next stores its
+        // progress.
         if let Some(live) = self.state.live(key.0) {
             live.halt(StopReason::Cancelled);
         }
@@ -196,7 +199,7 @@ impl Jobs {
         Ok(info)
     }
 
-    /// Wakes the task that runs jobs, because there is a new one.
+    /// Wakes the task that runs jobs, because there is a new job.
     pub(crate) fn announce_jobs(&self) {
         self.state.announce();
     }

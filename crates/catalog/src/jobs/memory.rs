@@ -1,5 +1,5 @@
-//! [`JobMemory`]: limits the memory in which all background jobs together store the files that they
-//! must not delete.
+//! [`JobMemory`]: limits the memory that all background jobs together use for the names and hashes
+//! of files.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use super::interrupted::Interruption;
 use crate::Error;
 use crate::settings::JOB_FILE_BYTES;
 
-/// Memory reserved by one job. Dropping this releases it.
+/// Memory that one job has reserved. Dropping this value releases the memory.
 pub(super) struct JobMemory {
     all: Arc<AtomicU64>,
     own: AtomicU64,
@@ -20,12 +20,13 @@ pub(super) struct JobMemory {
 pub(super) enum LimitExceeded {
     /// The job alone needs more than the limit for all jobs together.
     Alone,
-    /// The job needs more than the other running jobs leave.
+    /// The job needs more memory than the other running jobs leave for it.
     WithOthers,
 }
 
 impl JobMemory {
-    /// Returns an empty reservation under a common limit of `files_max` files for all jobs.
+    /// Returns an empty reservation. All jobs together can reserve memory for at most `files_max`
+    /// files.
     pub(super) fn new(all: &Arc<AtomicU64>, files_max: usize) -> Self {
         let bytes_max = (files_max as u64).saturating_mul(JOB_FILE_BYTES);
         Self { all: Arc::clone(all), own: AtomicU64::new(0), bytes_max }
@@ -72,7 +73,7 @@ impl From<LimitExceeded> for Interruption {
             ),
             LimitExceeded::WithOthers => Self::Later(Error::unavailable(
                 "Too many jobs",
-                "they use the memory of catalog.job_files_known_max",
+                "the running jobs use all memory that catalog.job_files_known_max allows",
             )),
         }
     }

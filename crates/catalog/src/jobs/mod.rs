@@ -1,17 +1,18 @@
-//! Background jobs, which delete files: those of purged tables, outdated metadata files, and orphan
-//! files. Requests themselves never delete files of tables.
+//! Background jobs, which delete files: the files of purged tables, outdated metadata files, and
+//! orphan files. Requests themselves never delete files of tables.
 //!
-//! A **job** is a record, written in the batch of the change that made its files garbage, so that
-//! it survives a restart. Several jobs run concurrently ([`scheduler`]), with a shared rate limit
-//! ([`run`]). Each regularly stores its progress. A job that fails is retried after a wait, from
-//! its stored progress. A job that has **ended** is retained for a bounded time. Callers with
-//! permission list jobs ([`listing`]), cancel them, and start searches for **orphans**
-//! ([`manage`]).
+//! A **job** is a record, so it survives a restart. The transaction of the change that made the
+//! files garbage also writes the record. Several jobs run concurrently ([`scheduler`]), with a
+//! shared rate limit ([`run`]). Each job regularly stores its progress. A job that fails is retried
+//! after a wait, and continues at its stored progress. A job that has **ended** is retained for a
+//! bounded time. Callers with permission list jobs ([`listing`]), cancel them, and start searches
+//! for **orphans** ([`manage`]).
 //!
-//! A [`purge`] deletes the files that are reachable from the table's last metadata, or those that
-//! were reachable only from expired snapshots. An [`orphans`] job deletes the unreachable files at
-//! the table's location, and a [`clean_up`] a list of files. No job deletes files that are reachable
-//! from other tables of the catalog ([`shared_files`]).
+//! There are four kinds of jobs. A [`purge`] deletes the files that are reachable from the table's
+//! last metadata. An expiry deletes the files that were reachable only from expired snapshots. An
+//! [`orphans`] job deletes the unreachable files at the table's location. A [`clean_up`] deletes a
+//! list of files. No job deletes files that are reachable from other tables of the catalog
+//! ([`shared_files`]).
 
 pub(crate) mod clean_up;
 mod interrupted;
@@ -62,7 +63,7 @@ pub(super) struct JobsState {
     wanted: Notify,
     /// The jobs in progress.
     running: Mutex<HashMap<Uuid, Arc<RunningJob>>>,
-    /// Number of finished runs, for requests that wait for one.
+    /// Number of runs that have ended. Requests that wait for a job watch this number.
     runs_ended: watch::Sender<u64>,
     stopping: AtomicBool,
     rate: RateLimit,
@@ -82,7 +83,7 @@ pub(super) struct RunningJob {
 enum StopReason {
     /// The server stops; the next start continues the job.
     Stopping,
-    /// A caller has cancelled it, and its record is among the ended jobs.
+    /// A caller has cancelled the job. Its record is already among the ended jobs.
     Cancelled,
 }
 
@@ -167,13 +168,13 @@ impl Jobs {
         self.state.counters.collect(into);
     }
 
-    /// Waits for a new job, at most `at_most`.
+    /// Waits for a new job, but no longer than `at_most`.
     #[boxed]
     pub async fn wait_until_due(&self, at_most: Duration) {
         let _ = tokio::time::timeout(at_most, self.state.wanted.notified()).await;
     }
 
-    /// Stops all jobs at their present position. No further job starts.
+    /// Stops all jobs at their current position. No further job starts.
     pub fn stop_jobs(&self) {
         let jobs = &self.state;
         jobs.stopping.store(true, Ordering::Relaxed);
@@ -181,9 +182,9 @@ impl Jobs {
         running.values().for_each(|live| live.halt(StopReason::Stopping));
     }
 
-    /// Waits for the end of an announced purge, at most `purge_wait_ms`. Clients and their tests
-    /// expect the files of a small table to be deleted with the table. Does not wait if the maximum
-    /// number of jobs is running already, because the purge would not start in time.
+    /// Waits for the end of an announced purge, but no longer than `purge_wait_ms`. Clients and
+    /// their tests expect that the drop of a small table also deletes its files. Does not wait if
+    /// the maximum number of jobs is running already, because the purge would not start in time.
     pub(super) async fn await_purge(&self, job: Uuid) {
         let jobs = &self.state;
         let running = jobs.running.lock().unwrap_or_else(PoisonError::into_inner).len();
@@ -218,7 +219,8 @@ impl Jobs {
     }
 }
 
-/// Returns the properties of a table that a job on its files needs, with `name` if given.
+/// Returns the information about a table that a job on its files needs, including `name` if it is
+/// given.
 pub(super) fn table_of(
     record: &TabularRecord,
     name: Option<(&Warehouse, &TabularIdent)>,

@@ -1,13 +1,13 @@
-//! Orphans: unreachable files at a table's location, such as those of writers that failed before
-//! their commit. They include metadata files of failed commits.
+//! Removes orphans: unreachable files at a table's location, such as those of writers that failed
+//! before their commit. Metadata files of failed commits are orphans, too.
 //!
-//! A file is an orphan if it is older than a limit, by the clock of the object store, and if it is
-//! reachable neither from the table nor from another table at its location. The job determines the
-//! reachable files before it lists the location and, for tables that have changed, again right
-//! before it deletes files. A path segment that begins with a dot or an underscore hides a file,
-//! unless the segment is the name of a partition. Hidden files are never orphans, as in Iceberg's
-//! `remove_orphan_files`. Files at the location of another table or view are never orphans of this
-//! table.
+//! A file is an orphan if two conditions hold. It is older than a limit, by the clock of the object
+//! store. And it is reachable neither from the table nor from another table at its location. The
+//! job determines the reachable files before it lists the location. Right before it deletes files,
+//! it does so again for tables that have changed. A file is hidden if a segment of its path begins
+//! with a dot. It is also hidden if a segment begins with an underscore and is not the name of a
+//! partition. Hidden files are never orphans, as in Iceberg's `remove_orphan_files`. Files at the
+//! location of another table or view are never orphans of this table.
 
 use std::collections::BTreeSet;
 
@@ -30,7 +30,7 @@ use slateberg_store::records::TabularRecord;
 
 /// Maximum number of files that a dry run reports.
 const FOUND_MAX: usize = 1000;
-/// File with the current version number of a table without a catalog.
+/// File in which tables that belong to no catalog store their current version number.
 const VERSION_HINT: &str = "version-hint.text";
 
 /// Deletes the orphans of a table. A dry run only reports them.
@@ -38,7 +38,7 @@ pub(super) async fn remove_orphans(run: &mut JobRun) -> Result<(), Interruption>
     let (JobWork::Orphans { dry_run, age_seconds }, Some(table)) =
         (run.job.work.clone(), run.job.table.clone())
     else {
-        return Err(Interruption::Failed("the job names no table".to_owned()));
+        return Err(Interruption::Failed("the record of the job contains no table".to_owned()));
     };
     if dry_run {
         let started_ms = run.job.progress.started_ms;
@@ -68,7 +68,7 @@ pub(super) async fn remove_orphans(run: &mut JobRun) -> Result<(), Interruption>
             run.reached(None).await?;
             continue;
         }
-        // Files that were committed after the listing must stay too.
+        // Files that were committed after the listing must stay, too.
         if record_of(run, &table).await?.location != record.location {
             return Err(Interruption::Failed("the table has moved to another location".to_owned()));
         }
@@ -96,8 +96,8 @@ pub(super) async fn remove_orphans(run: &mut JobRun) -> Result<(), Interruption>
     Ok(())
 }
 
-/// Returns the locations of other tables and views below the table's location. Files there belong
-/// to these tables.
+/// Returns the locations of other tables and views below the table's location. Files at these
+/// locations belong to these other tables and views.
 async fn locations_of_others(
     run: &JobRun,
     record: &TabularRecord,
@@ -110,8 +110,8 @@ async fn locations_of_others(
     })?;
     let others = others_below(&store, record.id, &location, OTHERS_MAX).await?;
     let mut others = others.ok_or_else(too_many)?;
-    // The catalog generated this location for this table. Another table at the same location was
-    // placed there later and does not own it.
+    // The catalog generated this location for this table. Another table with the same location got
+    // the location later, so the files there belong to this table.
     for parts in location.spellings() {
         others.remove(&parts);
     }
@@ -137,9 +137,9 @@ fn fail_if_unreadable(interrupted: Interruption) -> Interruption {
 }
 
 impl Jobs {
-    /// Rejects a table whose location is at or inside that of another table or view, because the
-    /// files there may belong to the other one. A location that the catalog generated for a table
-    /// belongs to that table.
+    /// Rejects a table whose location equals the location of another table or view, or is inside
+    /// it, because the files may belong to the other table. This does not apply to a location that
+    /// the catalog generated for the table, because such a location belongs to the table.
     pub(super) async fn check_own_location(&self, record: &TabularRecord) -> crate::Result<()> {
         let Ok(location) = Location::parse(&record.location) else { return Ok(()) };
         if is_generated_for(&location, record.id) {
@@ -162,8 +162,8 @@ async fn record_of(run: &JobRun, table: &JobTable) -> Result<TabularRecord, Inte
     record.ok_or_else(|| Interruption::Failed("the table is no longer in the catalog".to_owned()))
 }
 
-/// Returns the cutoff: only files that were written earlier can be orphans. The job stores it, so
-/// that a restart does not change it.
+/// Returns the cutoff time: only files that were written earlier can be orphans. The job stores
+/// this time, so that a restart does not change it.
 async fn cutoff(
     run: &mut JobRun,
     directory: &Directory,

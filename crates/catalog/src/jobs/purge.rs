@@ -1,10 +1,10 @@
 //! Purge: deletes all files that are reachable from a table's last metadata, or those that were
 //! reachable only from expired snapshots of a table.
 //!
-//! Files are deleted in the order data, manifests, manifest lists, statistics and older metadata,
-//! current metadata: a file is deleted only after all files that it references. Each step processes
-//! its files in the order of their names, so that a single name identifies the position at which a
-//! restart continues. Missing files count as deleted.
+//! A file is deleted only after all files that it references. So the order is: data files;
+//! manifests; manifest lists; statistics and older metadata files; the current metadata file. Each
+//! step processes its files in the order of their names, so that a single name identifies the
+//! position at which a restarted job continues. Missing files count as deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,8 +31,8 @@ struct Purge<'a> {
     is_partial: bool,
     /// The last finished position.
     done: Option<PurgePosition>,
-    /// Number of deleted and of retained files up to that position. Files after it are processed
-    /// and counted again on a restart.
+    /// Number of deleted files and of retained files up to `done`. After a restart, files after
+    /// that position are processed and counted again.
     counted: (u64, u64),
 }
 
@@ -67,7 +67,8 @@ pub(super) async fn delete_expired(
     Purge::start(run, kept.only_live_files(), true).run(named, None, true).await
 }
 
-/// Derives the table from its last metadata, because a job of an older binary does not contain it.
+/// Derives the table from its last metadata, because the record of a job that an older binary
+/// created does not contain the table.
 fn table_of(id: Uuid, metadata: &Json) -> JobTable {
     let text = |name: &str| metadata[name].as_str().unwrap_or_default();
     let location = text("location");
@@ -81,7 +82,8 @@ fn table_of(id: Uuid, metadata: &Json) -> JobTable {
     JobTable { id, uuid, resource: None, locations }
 }
 
-/// Whether the table's data files may be deleted: `gc.enabled`, true by default.
+/// Whether the table's data files may be deleted. This is the property `gc.enabled`, which is true
+/// by default.
 fn collects_garbage(metadata: &Json) -> bool {
     let enabled = metadata["properties"]["gc.enabled"].as_str();
     !enabled.is_some_and(|value| value.eq_ignore_ascii_case("false"))
@@ -154,7 +156,10 @@ impl<'a> Purge<'a> {
             let bytes: u64 = new.map(|manifest| reachable::name_bytes(manifest)).sum();
             match self.run.memory.take(bytes) {
                 Err(LimitExceeded::Alone) => {
-                    tracing::warn!(list, "too many manifests: the files that these name stay");
+                    tracing::warn!(
+                        list,
+                        "the table has too many manifests: the files that the manifests in this list reference are not purged"
+                    );
                     continue;
                 }
                 taken => taken?,
@@ -164,7 +169,7 @@ impl<'a> Purge<'a> {
         Ok(manifests)
     }
 
-    /// Deletes the files that the manifests name.
+    /// Deletes the files that the manifests reference.
     async fn data<'m>(
         &mut self,
         manifests: impl Iterator<Item = &'m String>,
@@ -218,9 +223,10 @@ impl<'a> Purge<'a> {
         self.run.reached(Some(PurgePosition { phase, after: file.to_owned() })).await
     }
 
-    /// Returns the files that a file references. Returns none if the file is missing, outside of
-    /// the warehouse, unreadable or too large: the files that it references stay, and the purge
-    /// continues. Drops the content before it returns, because the next step may need the memory.
+    /// Returns the files that a file references. If the file is missing, outside of the warehouse,
+    /// unreadable or too large, returns an empty result: the files that it references stay, and the
+    /// purge continues. Drops the content of the file before it returns, because the next step may
+    /// need the memory.
     async fn named<C: Default>(
         &self,
         location: &str,
@@ -232,11 +238,15 @@ impl<'a> Purge<'a> {
             Ok(named) => Ok(named),
             Err(objects::Error::NotFound(_)) => Ok(C::default()),
             Err(objects::Error::NotAllowed(reason)) => {
-                tracing::warn!(location, reason, "not purged");
+                tracing::warn!(
+                    location,
+                    reason,
+                    "a file is outside of the warehouse: it is not purged"
+                );
                 Ok(C::default())
             }
             Err(error @ objects::Error::Unreadable { .. }) => {
-                tracing::warn!(%error, "manifest cannot be read: the files that it names stay");
+                tracing::warn!(%error, "a manifest or manifest list cannot be read: the files that it references are not purged");
                 Ok(C::default())
             }
             Err(error) => Err(error.into()),
@@ -244,7 +254,8 @@ impl<'a> Purge<'a> {
     }
 }
 
-/// Returns the number of files that the manifests name. `None`: it is unknown for one of them.
+/// Returns the number of files that the manifests reference. `None` if the number is unknown for
+/// one of the manifests.
 fn file_total(manifests: &BTreeMap<String, Option<u64>>) -> Option<u64> {
     manifests.values().try_fold(0_u64, |sum, count| sum.checked_add((*count)?))
 }

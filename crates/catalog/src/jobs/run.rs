@@ -19,11 +19,12 @@ use slateberg_store::jobs::{Job, PurgePosition};
 use slateberg_store::keys::JobKey;
 use slateberg_store::read::StoreRead;
 
-/// Number of files that are deleted before the job checks again for other owners and for a stop.
+/// Number of files that a job deletes before it checks again which files other tables need, and
+/// whether it has to stop.
 pub(super) const BATCH_FILES: usize = 1000;
 /// Shortest interval between two writes of a job's progress.
 const SAVE_INTERVAL: Duration = Duration::from_secs(5);
-/// Shortest interval between two log lines on a job's progress.
+/// Shortest interval between two log lines about a job's progress.
 const LOG_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Result of a deletion.
@@ -59,7 +60,7 @@ impl JobRun {
         &self.jobs
     }
 
-    /// Waits for `work`, which must be safe to cancel, unless the job is stopped.
+    /// Waits for `work`, but only until the job is stopped. `work` must be safe to cancel.
     pub(super) async fn until_stopped<T>(
         &self,
         work: impl Future<Output = T>,
@@ -68,7 +69,7 @@ impl JobRun {
         let halted = async move {
             match halt.wait_for(Option::is_some).await.map(|halt| *halt) {
                 Ok(Some(halt)) => halt,
-                // The sender is gone.
+                // The sender was dropped.
                 Ok(None) | Err(_) => StopReason::Stopping,
             }
         };
@@ -87,7 +88,11 @@ impl JobRun {
             match objects.delete(warehouse, &file).await {
                 Ok(()) => Ok(Outcome::Deleted),
                 Err(objects::Error::NotAllowed(reason)) => {
-                    tracing::warn!(location = file, reason, "not deleted");
+                    tracing::warn!(
+                        location = file,
+                        reason,
+                        "a file is outside of the warehouse: it is not deleted"
+                    );
                     Ok(Outcome::Left)
                 }
                 Err(error) => Err(error),
@@ -96,8 +101,8 @@ impl JobRun {
         self.delete_each(files, delete).await
     }
 
-    /// Deletes each of these files with `delete`. On a failure, the deletions before it are
-    /// counted.
+    /// Deletes each of these files with `delete`. If a deletion fails, the earlier deletions are
+    /// still counted.
     pub(super) async fn delete_each<F, W>(
         &mut self,
         files: Vec<F>,
@@ -109,7 +114,7 @@ impl JobRun {
         let jobs = self.jobs.clone();
         if !jobs.core.environment.deletes_files() {
             return Err(Interruption::Failed(
-                "this catalog is a clone, and deletes no file".to_owned(),
+                "this catalog is a clone and deletes no files".to_owned(),
             ));
         }
         let parallel = jobs.core.settings().file_deletions_parallel_max.max(1);
@@ -164,7 +169,7 @@ impl JobRun {
         if self.saved.elapsed() >= SAVE_INTERVAL {
             self.save().await?;
         }
-        // Lets the job stop even if it never waits.
+        // A job that never waits can stop here.
         self.until_stopped(tokio::task::yield_now()).await
     }
 

@@ -1,4 +1,4 @@
-//! Selection of the jobs to run, and handling of their results.
+//! Selects the jobs to run, and handles their results.
 
 use std::time::Duration;
 
@@ -29,13 +29,13 @@ const WAIT_MAX: Duration = Duration::from_secs(5 * 60);
 /// Longest wait for new jobs.
 const IDLE_MAX: Duration = Duration::from_secs(30);
 
-/// Claimed work.
+/// Jobs that this process has claimed and has to run.
 pub struct DueWork(Kind);
 
 enum Kind {
     /// One job.
     One(Box<ClaimedJob>),
-    /// Several clean-ups, which are small.
+    /// Several clean-ups, which run together because they are small.
     CleanUps(Vec<ClaimedJob>),
 }
 
@@ -59,8 +59,8 @@ impl Drop for ClaimGuard<'_> {
 }
 
 impl Jobs {
-    /// Claims the jobs that are due: at most `room` jobs, and a bounded number of clean-ups, which
-    /// do not count towards `room`.
+    /// Claims the jobs that are due: at most `room` jobs that are not clean-ups, and at most
+    /// `CLEAN_UPS_MAX` clean-ups.
     #[boxed]
     pub async fn claim_due_jobs(&self, room: usize) -> Result<DueJobs> {
         let now_ms = self.core.now_ms();
@@ -98,7 +98,7 @@ impl Jobs {
         Ok(look)
     }
 
-    /// Runs claimed work and returns the number of ended jobs. A job that is to be retried has not
+    /// Runs claimed jobs and returns the number of ended jobs. A job that will be retried has not
     /// ended.
     #[boxed]
     pub async fn run_due(&self, due: DueWork) -> usize {
@@ -186,7 +186,7 @@ impl Jobs {
                 return;
             }
             Interruption::Halted(StopReason::Stopping) => {
-                tracing::info!(%job, kind, "job interrupted by the shutdown: it continues after the next start");
+                tracing::info!(%job, kind, "job interrupted by the shutdown: the job continues after the next start");
                 run.save().await
             }
             Interruption::Failed(reason) => {
@@ -201,7 +201,7 @@ impl Jobs {
                 let failures_before = run.job.failures.saturating_sub(1);
                 let wait = Backoff::new(WAIT_MIN, WAIT_MAX).after(failures_before).delay();
                 let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-                tracing::warn!(%job, kind, ?error, wait_ms, "job interrupted: it continues later");
+                tracing::warn!(%job, kind, ?error, wait_ms, "job interrupted by an error: the job continues later");
                 run.job.last_error = Some(public_message(&error));
                 let wait_ms = i64::try_from(wait_ms).unwrap_or(i64::MAX);
                 run.job.next_try_ms = self.core.now_ms().saturating_add(wait_ms);
@@ -241,8 +241,8 @@ impl Jobs {
     }
 }
 
-/// Returns the message of an error for callers that may see the job. It includes the details of the
-/// object store or the record, which contain no secrets.
+/// Returns the message of an error for callers that may see the job. The message includes details
+/// from the object store or the record, which contain no secrets.
 fn public_message(error: &Error) -> String {
     match error {
         Error::Unavailable { message, source } => {

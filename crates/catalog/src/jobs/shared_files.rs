@@ -1,14 +1,15 @@
 //! Files that a job must not delete because other tables of the catalog need them.
 //!
 //! Another table is relevant if it has a location at, around or below a location of the job's
-//! table, or if it has the same UUID. In the latter case both were registered from the same
+//! table, or if it has the same UUID. In the latter case, both tables were registered from the same
 //! metadata, possibly at different locations. A few short scans find these tables, and usually
-//! there are none. The job reads the files that are reachable from them once, and after a change of
-//! a table only the new files.
+//! there are none. The job determines once which files are reachable from the relevant tables. When
+//! one of these tables changes, the job reads only the manifest lists and manifests that it has not
+//! read yet.
 //!
 //! A file at the location of another table or view always stays, because a writer of that table may
-//! be about to commit it. If the file is also at a location of the job's own table, only the
-//! locations of other tables inside that location count.
+//! be about to commit it. If the file is also at a location of the job's own table, the location of
+//! another table protects the file only if this location is inside the location of the job's table.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -29,15 +30,16 @@ use slateberg_store::jobs::JobTable;
 
 /// Maximum number of other tables at the same location, or with the same UUID.
 pub(super) const OTHERS_MAX: usize = 10_000;
-/// The files of dropped tables stay, so that these can be restored.
+/// The files of dropped tables stay, so that these tables can be restored.
 const WITH_DROPPED: Owners = Owners::WithDropped;
-/// Maximum number of directories in the cache of their owners.
+/// Maximum number of entries in [`SharedFiles::directories`].
 const DIRECTORIES_MAX: usize = 10_000;
 
-/// Extent of the files of other tables that must stay.
+/// Extent to which the references from the metadata of other tables are followed. The files that
+/// are found in this way must stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Depth {
-    /// Files that their metadata references directly.
+    /// Only files that the metadata references directly.
     Metadata,
     /// All reachable files.
     Everything,
@@ -46,16 +48,17 @@ pub(super) enum Depth {
 /// The files that must stay.
 pub(super) struct SharedFiles {
     depth: Depth,
-    /// Locations and UUID of the job's table. They determine the relevant tables.
+    /// Locations of the job's table. Together with `uuid`, they determine the relevant tables.
     locations: Vec<Location>,
     uuid: Option<Uuid>,
-    /// The table whose own files may be deleted, if any.
+    /// The table whose reachable files may be deleted, if there is one.
     except: Option<Uuid>,
-    /// The tables and views that were read, with their version.
+    /// The tables and views whose files are in `files`, with the versions that were read.
     read: HashMap<Uuid, u64>,
-    /// The table itself.
+    /// Id of the job's table, even if its reachable files must stay. Nil if the table is unknown.
     itself: Uuid,
-    /// Directories of the files to delete, and whether they are at the location of another table.
+    /// Directories of files to delete. The value is whether the directory is at the location of
+    /// another table.
     directories: HashMap<String, bool>,
     /// Whether files stay that a manifest contains only with the status *deleted*.
     with_deleted: bool,
@@ -64,7 +67,7 @@ pub(super) struct SharedFiles {
     files: HashSet<ChunkHash>,
 }
 
-/// Returns the failure of a job if not all relevant tables can be determined.
+/// The failure of a job that has too many relevant tables.
 pub(super) fn too_many() -> Interruption {
     Interruption::Failed(format!("{OTHERS_MAX} or more other tables are at the same location"))
 }
@@ -85,7 +88,8 @@ fn fail_if_unreadable(error: objects::Error) -> Interruption {
 }
 
 impl SharedFiles {
-    /// Returns an empty set for the files of all tables except the job's own.
+    /// Returns a set for the files of all tables except the job's own. It is empty until the first
+    /// [`refresh`](Self::refresh).
     pub(super) fn of_other_tables(table: &JobTable, depth: Depth) -> Self {
         let locations =
             table.locations.iter().filter_map(|location| Location::parse(location).ok());
@@ -114,22 +118,23 @@ impl SharedFiles {
         Self { with_deleted: false, ..self }
     }
 
-    /// Returns an empty set for a job whose table is unknown. All files at the location of any
-    /// table or view stay.
+    /// Returns a set for a job whose table is unknown. All files at the location of any table or
+    /// view stay.
     pub(super) fn for_unknown_table(depth: Depth) -> Self {
         let table =
             JobTable { id: Uuid::nil(), uuid: Uuid::nil(), resource: None, locations: Vec::new() };
         Self { uuid: None, ..Self::of_other_tables(&table, depth) }
     }
 
-    /// Whether a file must stay, as of the last [`refresh`](Self::refresh).
+    /// Whether a file must stay, according to the last [`refresh`](Self::refresh).
     pub(super) fn has(&self, location: &str) -> bool {
         let directory = location.rsplit_once('/').map(|(directory, _)| directory);
         directory.and_then(|it| self.directories.get(it)).is_some_and(|is_others| *is_others)
             || !self.files.is_empty() && self.files.contains(&hash(location))
     }
 
-    /// Finds the tables that are relevant now, and reads the files of new and changed ones.
+    /// Finds the tables that are relevant now, and determines the files that are reachable from new
+    /// and changed tables.
     pub(super) async fn refresh(
         &mut self,
         run: &JobRun,
@@ -190,7 +195,8 @@ impl SharedFiles {
         Ok(())
     }
 
-    /// Reads the files of a table or view, unless this version was read already.
+    /// Determines the files that are reachable from a table or view, unless this was done for its
+    /// current version already.
     async fn read(&mut self, run: &JobRun, id: Uuid) -> Result<(), Interruption> {
         let store = run.jobs().core.store().latest();
         let record = lookup::record_with_dropped(&store, id).await?;
@@ -262,7 +268,7 @@ impl SharedFiles {
         Ok(())
     }
 
-    /// Adds files that must stay, and accounts for their memory.
+    /// Adds files that must stay, and reserves memory for them.
     fn keep(
         &mut self,
         run: &JobRun,

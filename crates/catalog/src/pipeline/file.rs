@@ -10,7 +10,7 @@ use slateberg_objects::{Objects, manifest_list, metadata_file};
 /// A file that is to be written.
 #[derive(Debug, Clone)]
 pub(crate) struct WarehouseFile {
-    /// The id of its warehouse.
+    /// The id of the warehouse.
     pub warehouse: Uuid,
     pub location: String,
     pub content: FileContent,
@@ -25,7 +25,7 @@ pub(crate) enum FileContent {
     ManifestList(Bytes),
 }
 
-/// Reaction to an existing file of the same name with different content.
+/// Reaction to an existing file with the same name and different content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IfTaken {
     Fail,
@@ -33,7 +33,7 @@ pub(super) enum IfTaken {
 }
 
 impl WarehouseFile {
-    /// Creates the file. Succeeds if it exists with the same content.
+    /// Creates the file. Also succeeds if the file already exists with the same content.
     pub(super) async fn create(&self, objects: &Objects) -> Result<(), Error> {
         let Self { warehouse, location, content } = self;
         match content {

@@ -1,9 +1,9 @@
-//! Replay of responses: a repeated request with the same `Idempotency-Key` gets the response of the
+//! Replays responses: a repeated request with the same `Idempotency-Key` gets the response of the
 //! first request.
 //!
-//! The record is written in the same batch as the change, so neither exists without the other.
-//! Final rejections are recorded too. Errors that a retry may resolve (5xx, missing permissions)
-//! are not.
+//! The idempotency record is written in the same transaction as the change, so neither exists
+//! without the other. Final rejections are recorded, too. Errors that a retry may resolve (5xx,
+//! missing permissions) are not recorded.
 
 use super::Pipeline;
 use super::records::idempotency_key;
@@ -22,8 +22,8 @@ use slateberg_store::read::StoreRead;
 use slateberg_store::records::{MutationOutcome, TabularRecord};
 
 impl Pipeline {
-    /// Writes the idempotency record of a final rejection in a separate transaction, because a
-    /// rejected change has none.
+    /// Writes the idempotency record of a final rejection. This needs its own transaction, because
+    /// a rejected change has none.
     pub(super) async fn record_rejection(
         &self,
         operation: &Operation,
@@ -52,15 +52,16 @@ impl Pipeline {
         }
     }
 
-    /// Waits until the metadata file of a version exists. On expiry the outcome of the first
-    /// request is still unknown, so the error must not claim that nothing was written.
+    /// Waits until the metadata file of a version exists. If the wait takes too long, the outcome
+    /// of the first request is still unknown, so the error must not claim that nothing was written.
     async fn published(&self, key: PublicationKey) -> Result<()> {
         self.pending.wait(key, self.deadline).await.map_err(Error::unknown)
     }
 }
 
 impl Core {
-    /// Returns the response that an earlier request with this key got, if any.
+    /// Returns the response that an earlier request with this key got. `None` if there was no such
+    /// request.
     ///
     /// The record is read from the accepted state, because the first request may have ended with an
     /// unknown outcome while its change is still pending. The replay waits until that change is
@@ -144,7 +145,8 @@ impl Core {
     }
 }
 
-/// Returns the code and the message of a rejection in records. `None` if it is not recorded.
+/// Returns the code and the message that records contain for a rejection. `None` if the rejection
+/// is not recorded.
 fn recorded_rejection(refusal: &Error) -> Option<(&'static str, String)> {
     let (code, prefix) = rejection_code(refusal.kind())?;
     let message = refusal.to_string();
@@ -156,8 +158,8 @@ macro_rules! refusals {
         remembered { $($variant:ident = $code:literal $(($prefix:literal))?)* }
         forgotten { $($forgotten:ident)* }
     ) => {
-        /// Returns the code of a rejection in records, and the prefix of its message that records
-        /// omit. `None` if it is not recorded.
+        /// Returns the code of a rejection in records, and the prefix that records omit from its
+        /// message. `None` if the rejection is not recorded.
         fn rejection_code(kind: Kind) -> Option<(&'static str, &'static str)> {
             match kind {
                 $(Kind::$variant => Some(($code, concat!($($prefix)?))),)*
@@ -199,7 +201,7 @@ refusals! {
         Unprocessable = "Unprocessable"
     }
     // `Forbidden` is not recorded, because the client may be granted the missing permission later.
-    // No mutation has a position.
+    // `PositionGone` cannot occur, because mutations do not contain positions of the change feed.
     forgotten {
         Forbidden
         PositionGone

@@ -20,17 +20,17 @@ pub(crate) struct Lanes {
     deadline: Duration,
 }
 
-/// The lanes that a change has entered. Dropping this leaves them.
+/// The lanes that a change has entered. Dropping the guard leaves these lanes.
 #[derive(Default)]
 pub(crate) struct LaneGuard {
     guards: Vec<OwnedMutexGuard<()>>,
 }
 
-/// Number of lanes at which the unused ones are removed.
+/// Number of lanes at which unused lanes are removed.
 const SWEEP_AT: usize = 1024;
 
 impl Lanes {
-    /// Creates lanes with room for `depth_max` changes each, in which a change waits for at most
+    /// Creates lanes with room for `depth_max` changes each. A change waits in a lane for at most
     /// `deadline`.
     pub(crate) fn new(depth_max: usize, deadline: Duration) -> Self {
         Self { lanes: Mutex::default(), depth_max, deadline }
@@ -58,8 +58,8 @@ impl Lanes {
             lanes.retain(|_, lane| Arc::strong_count(lane) > 1);
         }
         let lane = lanes.entry(id).or_default();
-        // The map holds one reference. Each further one belongs to a change that holds the lane or
-        // waits for it.
+        // The map holds one reference to the lane. Each further reference belongs to a change that
+        // holds the lane or waits for it.
         if Arc::strong_count(lane) > self.depth_max {
             return Err(Error::unavailable("Too many changes wait already", "lane is full"));
         }

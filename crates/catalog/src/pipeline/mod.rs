@@ -1,21 +1,21 @@
-//! [`Pipeline`]: all changes of the catalog by requests.
+//! [`Pipeline`]: executes all changes that requests make to the catalog.
 //!
-//! 1. A mutation runs detached from its request, so that a client that disconnects cancels nothing.
-//!    It runs at most once for each `Idempotency-Key` ([`request`]).
+//! 1. A mutation runs detached from its request, so that a client that disconnects does not cancel
+//!    it. It runs at most once for each `Idempotency-Key` ([`request`]).
 //! 2. It enters the lanes of the tables and views that it changes ([`lanes`]). The caller's
-//!    permissions are checked, and the mutation is evaluated against the accepted state, outside of
-//!    any transaction.
+//!    permissions are checked. The mutation is evaluated against the accepted state (that of all
+//!    committed transactions, durable or not), outside of any transaction.
 //! 3. One serializable transaction checks that the state is still the same. It writes the changed
 //!    records, the entries of the change log, the responses that `Idempotency-Key`s replay
 //!    ([`records`]), and a marker for each metadata file that is to be published.
 //! 4. The metadata files are written while the write-ahead log becomes durable ([`publications`]).
 //!    The mutation stays in its lanes until both are done.
-//! 5. The caller gets the response. On expiry of
-//!    [`commit_deadline`](crate::settings::Settings::commit_deadline) it gets an error that reports
-//!    an unknown outcome, and step 4 continues.
+//! 5. The caller gets the response. If step 4 takes longer than
+//!    [`commit_deadline`](crate::settings::Settings::commit_deadline), the caller gets an error
+//!    that reports an unknown outcome, and step 4 continues.
 //!
 //! Steps 3 to 5 are [`Pipeline::commit`] and [`Pipeline::commit_if_current`]. The store accepts a
-//! transaction of a request only with [`RequestRecords`], so no change can omit them.
+//! transaction of a request only with [`RequestRecords`], so no change can omit the change log.
 
 pub(crate) mod file;
 pub(crate) mod idempotency;
@@ -51,7 +51,7 @@ use slateberg_telemetry::commits::{CommitMetrics, CommitPhase};
 pub(crate) struct Pipeline {
     store: Store,
     warehouses: Arc<WarehouseRegistry>,
-    /// One lane for each table or view under change.
+    /// One lane for each table or view that is being changed.
     pub(crate) lanes: Lanes,
     /// One lane for each `Idempotency-Key` in progress.
     request_lanes: Lanes,
@@ -74,13 +74,13 @@ pub(crate) struct PipelineParts<'a> {
 
 /// A change that was evaluated in its lanes and can be written.
 pub(crate) struct Write<'a, A: Action> {
-    /// The transaction's name, in logs and metrics.
+    /// Name of the transaction in logs and metrics, such as `commit_table`.
     pub(crate) action: &'static str,
     /// The permit of the request.
     pub(crate) permit: &'a Permit<A>,
-    /// The lanes of the tables and views that it changes.
+    /// The lanes of the tables and views that the change has entered.
     pub(crate) lanes: LaneGuard,
-    /// The versions of tables and views that it writes.
+    /// The versions of tables and views that the change writes.
     pub(crate) versions: Vec<NewFile>,
 }
 
@@ -88,9 +88,9 @@ pub(crate) struct Write<'a, A: Action> {
 pub(crate) struct NewFile {
     /// The version.
     pub(crate) key: PublicationKey,
-    /// Its metadata file and its manifest lists, as far as they do not exist yet.
+    /// The metadata file of the version and its manifest lists, as far as they do not exist yet.
     pub(crate) files: Vec<WarehouseFile>,
-    /// The version for the cache. `None`: its metadata was not parsed.
+    /// The version for the cache. `None` if the metadata was not parsed.
     pub(crate) cached: Option<CachedVersion>,
 }
 
@@ -98,7 +98,7 @@ pub(crate) struct NewFile {
 pub(crate) struct Committed<T> {
     /// The value that the transaction returned.
     pub(crate) value: T,
-    /// The lanes of the changed tables and views. Dropping this leaves them.
+    /// The lanes of the changed tables and views. Dropping the guard leaves these lanes.
     pub(crate) lanes: LaneGuard,
 }
 
@@ -112,7 +112,7 @@ struct PendingCommit {
 
 /// Reason why a transaction was not written.
 enum NotWritten {
-    /// The change was evaluated against another state.
+    /// The state has changed since the change was evaluated.
     Stale,
     Failed(Error),
 }
@@ -124,7 +124,7 @@ impl From<store::Error> for NotWritten {
 }
 
 impl<'a, A: Action> Write<'a, A> {
-    /// Returns a change of records that have no lane and no metadata file.
+    /// Creates a change of records that have neither a lane nor a metadata file.
     pub(crate) fn of_records(action: &'static str, permit: &'a Permit<A>) -> Self {
         Self { action, permit, lanes: LaneGuard::default(), versions: Vec::new() }
     }
@@ -150,7 +150,7 @@ impl Pipeline {
         }
     }
 
-    /// Writes a change and waits until it is complete: durable, with its metadata files published.
+    /// Writes a change, and waits until the change is durable and its metadata files are published.
     ///
     /// # Errors
     /// Returns the errors of `work` and of the store. Returns [`Error::CommitStateUnknown`] if the
@@ -170,14 +170,17 @@ impl Pipeline {
             async move { working.await.map(Some) }
         };
         let committed = self.commit_if_current(write, work).await?;
-        let unwritten =
-            || Error::internal("the pipeline reported a change as stale, although it cannot be");
+        let unwritten = || {
+            Error::internal(
+                "the pipeline reported a change as stale, although this change cannot be stale",
+            )
+        };
         committed.map(|committed| committed.value).ok_or_else(unwritten)
     }
 
-    /// Writes a change like [`commit`](Self::commit). `work` returns `None` if the state is no
-    /// longer the one that the change was evaluated against. In this case nothing is written, and
-    /// this returns `None`.
+    /// Writes a change like [`commit`](Self::commit). If the state has changed since the change was
+    /// evaluated, `work` returns `None`. In this case, nothing is written, and this function also
+    /// returns `None`.
     ///
     /// # Errors
     /// See [`commit`](Self::commit).
@@ -192,8 +195,8 @@ impl Pipeline {
         W: Fn(Arc<Transaction>) -> F + Send,
     {
         let Write { action, permit, lanes, versions } = write;
-        // Registered before the transaction: no reader may get a version whose metadata file is
-        // missing.
+        // The versions are registered before the transaction, because no reader may get a version
+        // whose metadata file is missing.
         let pending = self.pending.register(versions.iter().map(|version| version.key).collect());
         let applying = self.phase(CommitPhase::Apply);
         let work = move |t| {
@@ -219,8 +222,8 @@ impl Pipeline {
         Ok(Some(Committed { value, lanes }))
     }
 
-    /// Completes an accepted change and returns its lanes. Waits no longer than the deadline; on
-    /// expiry returns `CommitStateUnknown` while the completion continues.
+    /// Completes an accepted change and returns its lanes. If this takes longer than the deadline,
+    /// returns `CommitStateUnknown`, and the completion continues.
     async fn complete(self: &Arc<Self>, commit: PendingCommit) -> Result<LaneGuard> {
         let pipeline = Arc::clone(self);
         let completing = async move {

@@ -24,12 +24,13 @@ pub(crate) struct PendingPublications {
 #[derive(Default)]
 struct Inner {
     versions: Mutex<HashMap<PublicationKey, watch::Receiver<()>>>,
-    /// Number of pending versions, so that readers of an idle catalog take no lock. It is
-    /// incremented before a version is written, and thus before any reader can see that version.
+    /// Number of pending versions. If it is 0, readers take no lock. It is incremented before a
+    /// version is written, and so before any reader can see that version.
     count: AtomicUsize,
 }
 
-/// Versions that one change registered. Dropping this wakes the readers that wait for them.
+/// Versions that one change registered. Dropping this value wakes the readers that wait for these
+/// versions.
 pub(crate) struct PendingPublication {
     keys: Vec<PublicationKey>,
     all: PendingPublications,

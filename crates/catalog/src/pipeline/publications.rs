@@ -1,8 +1,8 @@
-//! Publications: writing new metadata files into the warehouse.
+//! Publications: writes new metadata files into the warehouse.
 //!
-//! A publication is retried until the file exists or the store is closed, regardless of how long
-//! the object store of the warehouse fails. Each publication has a marker in the store, so that the
-//! next start finishes the incomplete ones.
+//! A publication is retried until the file exists or the store is closed, however long the object
+//! store of the warehouse fails. Each publication has a marker in the store, so that the next start
+//! finishes the incomplete ones.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use slateberg_store::records::PromisedList;
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(50);
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(5);
 
-/// Result of finishing the publications that an earlier process left incomplete.
+/// Result of the attempt to finish the publications that an earlier process left incomplete.
 #[derive(Debug, Default)]
 pub struct FinishedPublications {
     /// Number of finished publications: their metadata files exist, or are not needed.
@@ -51,8 +51,8 @@ impl Pipeline {
     /// Writes a metadata file and retries until it exists or the store is closed. Returns whether
     /// an existing file was replaced.
     ///
-    /// Returns an error at once if a different file has this name and must not be replaced: the
-    /// name contains a fresh UUID, so another program must have written the file.
+    /// If a file with this name and different content exists and must not be replaced, returns an
+    /// error at once. The name contains a new UUID, so another program must have written that file.
     pub(super) async fn publish(&self, file: &WarehouseFile, if_taken: IfTaken) -> Result<bool> {
         let WarehouseFile { warehouse, location, .. } = file;
         let mut backoff = Backoff::new(RETRY_DELAY_MIN, RETRY_DELAY_MAX);
@@ -68,11 +68,11 @@ impl Pipeline {
             match written {
                 Ok(replaced) => return Ok(replaced),
                 Err(error @ objects::Error::Taken(_)) => {
-                    tracing::error!(location, %error, "cannot publish metadata");
+                    tracing::error!(location, %error, "cannot publish a metadata file: a different file has this name");
                     return Err(Error::unknown(error));
                 }
                 Err(error) if self.store.check_open().is_err() => {
-                    tracing::warn!(location, %error, "publication not complete: the next start completes it");
+                    tracing::warn!(location, %error, "publication not complete: the next start of the server completes it");
                     return Err(Error::unknown(error));
                 }
                 Err(error) => {
@@ -90,14 +90,14 @@ impl Pipeline {
         self.warehouses.served().objects.clone()
     }
 
-    /// Finishes the publications that an earlier process left incomplete, in one warehouse or
-    /// (`None`) in all: writes each file from its record and removes the marker.
+    /// Finishes the publications that an earlier process left incomplete: writes each file from the
+    /// stored metadata, and removes the marker. `warehouse` limits this to one warehouse.
     ///
-    /// An existing file with other content is damaged, because its name contains a UUID that this
-    /// catalog chose; it is replaced. Publications of a warehouse that is not configured are left
-    /// pending. If the object store of a warehouse does not accept a file within `patience`,
-    /// background tasks retry the files of this warehouse. Requests for a table return 503 until
-    /// its file is written.
+    /// An existing file with different content is replaced. It is damaged, because its name
+    /// contains a UUID that this catalog chose. Publications of a warehouse that is not configured
+    /// are left pending. If a file of a warehouse cannot be written within `patience`, background
+    /// tasks retry the files of this warehouse. Requests for a table return 503 until the table's
+    /// file is written.
     pub(crate) async fn finish_publications(
         self: &Arc<Self>,
         warehouse: Option<Uuid>,
@@ -117,14 +117,16 @@ impl Pipeline {
             if warehouse.is_some() && record.as_ref().map(|record| record.warehouse) != warehouse {
                 continue;
             }
-            // A version older than the record's was published before the newer one was written.
+            // The marker of a version older than the record's version is obsolete: the file of that
+            // version was written before the newer version was committed. Such a marker is only
+            // removed.
             if let Some(record) = record
                 && record.version == key.version
                 && let Some(document) = store.document(key.id).await?
             {
                 let location = marker.metadata_location.clone();
                 if let Err(error) = self.objects().check(record.warehouse, &location) {
-                    tracing::error!(location, %error, "publication waits for its warehouse");
+                    tracing::error!(location, %error, "publication left pending: its warehouse is not configured, or does not accept this location");
                     outcome.unfinished.push(location);
                     continue;
                 }
@@ -150,15 +152,15 @@ impl Pipeline {
         Ok(outcome)
     }
 
-    /// Spawns one publication and waits for it, at most `at_most`.
+    /// Spawns one publication and waits for it, but no longer than `at_most`.
     async fn finish_publication(
         self: &Arc<Self>,
         key: PublicationKey,
         (lists, file): (Vec<PromisedList>, WarehouseFile),
         at_most: Duration,
     ) -> Result<Completion> {
-        // As for a new change: readers do not get the version before its file exists, and the lane
-        // blocks later versions.
+        // This works as it does for a new change: readers wait until the file of the version
+        // exists, and the lane blocks later versions.
         let pending = self.pending.register(vec![key]);
         let lanes = self.lanes.enter(vec![key.id]).await?;
         let (pipeline, location) = (Arc::clone(self), file.location.clone());
@@ -181,16 +183,16 @@ impl Pipeline {
                 tracing::error!(
                     location,
                     seconds,
-                    "the store of a warehouse rejected a metadata file of an earlier run: the other tables are \
-                     served, this one after the file is written"
+                    "the object store of a warehouse did not accept a metadata file of an earlier run in time: its table \
+                     is served once the file is written, all other tables are served now"
                 );
                 Ok(Completion::Late)
             }
         }
     }
 
-    /// Writes the manifest lists of rebased appends that an earlier process promised. Retries until
-    /// they exist or the store is closed.
+    /// Writes the manifest lists of rebased appends that an earlier process recorded in a marker
+    /// but may not have written. Retries until they exist or the store is closed.
     async fn publish_lists(
         &self,
         (warehouse, id): (Uuid, Uuid),
@@ -220,7 +222,8 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Removes the markers of complete publications now instead of with the next change.
+    /// Removes the markers of complete publications now. Otherwise the next change would remove
+    /// them.
     pub(crate) async fn remove_completed_markers(&self) -> Result<()> {
         let permit = Permit::for_task(Task::Publication);
         let ((), accepted) = self
@@ -243,7 +246,8 @@ impl FinishedPublications {
     }
 }
 
-/// Returns the content of a promised manifest list. `None`: the file exists with these manifests.
+/// Returns the content of a manifest list that was recorded in a marker. `None` if the file already
+/// exists with these manifests.
 async fn restored(
     objects: &Objects,
     (warehouse, id): (Uuid, Uuid),
@@ -266,7 +270,7 @@ async fn restored(
     Ok(Some(blocks.to_file(&header(list))))
 }
 
-/// Returns the header of a promised list.
+/// Returns the header of a manifest list that is recorded in a marker.
 pub(crate) fn header(list: &PromisedList) -> ListHeader {
     ListHeader {
         format_version: list.format_version,

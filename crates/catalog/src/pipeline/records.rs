@@ -1,5 +1,5 @@
-//! Records that every change writes in addition to those that it changes: its entry in the change
-//! log, and the response that its `Idempotency-Key` replays.
+//! Records that every change writes in addition to the records that it changes. These are the entry
+//! in the change log, and the response for repeated requests with the same `Idempotency-Key`.
 
 use uuid::Uuid;
 
@@ -16,21 +16,21 @@ use slateberg_store::txn::RequestRecords;
 
 /// An entry of the change log: the change of one resource.
 pub(crate) struct Entry<'a> {
-    /// The transaction's name.
+    /// Kind of the change, such as `commit_table`.
     pub(crate) action: &'static str,
-    /// The id of its warehouse, or nil for a resource outside of warehouses.
+    /// The id of the warehouse, or nil for a resource outside of warehouses.
     pub(crate) warehouse: Uuid,
     /// The id of the resource.
     pub(crate) subject: Uuid,
-    /// Its name after the change.
+    /// The name of the resource after the change.
     pub(crate) name: &'a (dyn std::fmt::Display + Sync),
-    /// Versions of the record before and after the change. `None`: there is no record, or it has no
-    /// version.
+    /// Versions of the record before and after the change. `None` if there is no record, or if the
+    /// record has no version.
     pub(crate) versions: (Option<u64>, Option<u64>),
-    /// The decision that allowed it. `None` if no policy was evaluated.
+    /// The decision that allowed the change. `None` if no policy was evaluated.
     pub(crate) decision: Option<&'a Decision>,
-    /// The resource as readers of the change feed see it. `None`: it is not a warehouse, a
-    /// namespace, a table or a view.
+    /// The resource as readers of the change feed see it. `None` if it is not a warehouse,
+    /// namespace, table or view.
     pub(crate) resource: Option<ChangedResource>,
 }
 

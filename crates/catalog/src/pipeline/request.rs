@@ -1,4 +1,4 @@
-//! Execution of mutations: detached from the request, and once for each `Idempotency-Key`.
+//! Executes mutations: detached from the request, and once for each `Idempotency-Key`.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -71,9 +71,9 @@ impl Core {
             let Some(idempotency) = operation.idempotency.clone() else {
                 return core.counted(action, work(part, request)).await;
             };
-            // Two requests with the same key run one after the other: the second replays the
-            // response of the first. If the wait fails, the outcome is unknown, because the first
-            // request may have written.
+            // Two requests with the same key run one after the other, and the second one replays
+            // the response of the first. If the wait fails, the outcome is unknown, because the
+            // first request may have written something.
             let lane = core.pipeline().request_lanes.enter(vec![idempotency.key]).await;
             let _lane = lane.map_err(Error::unknown)?;
             if let Some(response) = core.replay(operation, &idempotency).await? {
@@ -89,12 +89,12 @@ impl Core {
         };
         match tokio::spawn(run.in_current_span()).await {
             Ok(outcome) => outcome,
-            // The panic may have occurred after the batch was handed to the write-ahead log.
+            // The panic may have occurred after the transaction was committed.
             Err(stopped) => Err(Error::unknown(stopped)),
         }
     }
 
-    /// Runs `work` and counts its outcome under `action`, if given.
+    /// Runs `work`, and counts its outcome under `action` if that is given.
     async fn counted<T>(
         &self,
         action: Option<&'static str>,
@@ -110,11 +110,11 @@ impl Core {
         ended
     }
 
-    /// Runs `work`. Delays a final rejection until the state that it is based on is durable, so
-    /// that it is still true after a crash.
+    /// Runs `work`. Delays a final rejection until the state on which the rejection is based is
+    /// durable, so that the rejection is still true after a crash.
     async fn settled<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
-        // Checked first, because the change may have to wait for other changes, which wait for disk
-        // space.
+        // This is checked first, because the change may have to wait for other changes, which wait
+        // for disk space.
         self.store().check_writable()?;
         let outcome = work.await;
         if let Err(refusal) = &outcome
@@ -126,7 +126,7 @@ impl Core {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => return Err(Error::unavailable(unavailable, error)),
                 Err(_) => {
-                    let reason = "cannot wait for the durability of the state behind a rejection";
+                    let reason = "the state that led to a rejection did not become durable in time";
                     return Err(Error::unavailable(unavailable, reason));
                 }
             }

@@ -1,4 +1,5 @@
-//! [`Response`]: the response of a mutation, which an `Idempotency-Key` can replay.
+//! [`Response`]: the response of a mutation, which a repeated request with the same
+//! `Idempotency-Key` gets again.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -11,11 +12,11 @@ use slateberg_store::records::MutationOutcome;
 
 /// The response of a mutation.
 pub(crate) trait Response: Sized + Send + 'static {
-    /// Returns the part of it that an idempotency record stores.
+    /// Returns the part of the response that an idempotency record stores.
     fn outcome(&self) -> Result<MutationOutcome>;
 
-    /// Returns the versions whose metadata files must exist before the response is replayed, unless
-    /// the outcome names them.
+    /// Returns the versions whose metadata files must exist before the response is replayed, except
+    /// those that the outcome contains.
     fn publications(&self) -> Vec<PublicationKey> {
         Vec::new()
     }
@@ -40,12 +41,12 @@ pub(crate) struct Body<T>(pub(crate) T);
 
 /// The response of a transaction over tables.
 pub(crate) struct TransactionResponse {
-    /// The versions that it wrote.
+    /// The versions that the transaction wrote.
     pub(crate) publications: Vec<PublicationKey>,
 }
 
 fn mismatch() -> Error {
-    Error::internal("an idempotency record holds the response of another kind of request")
+    Error::internal("an idempotency record contains the response of a different kind of request")
 }
 
 impl Response for () {

@@ -39,28 +39,28 @@ const RESERVED: [&str; 4] = ["revisions", "rollback", ".", ".."];
 pub enum Edit {
     /// Stores a policy with this text.
     Put {
-        /// Its id. `None`: the one in the text.
+        /// Id of the policy. `None` for the id in the text.
         id: Option<String>,
-        /// Its text, in Cedar's language: one policy or one template.
+        /// Source in Cedar's language: one policy or one template.
         text: String,
-        /// Whether it may replace an existing policy.
+        /// Whether the new policy may replace an existing one.
         replace: bool,
     },
     /// Removes a policy.
     Remove {
-        /// Its id.
+        /// Id of the policy or grant.
         id: String,
     },
     /// Creates a grant.
     Grant(NewGrant),
     /// Revokes a grant.
     Revoke {
-        /// Its id.
+        /// Id of the policy or grant.
         id: String,
     },
-    /// Restores the state of a revision.
+    /// Restores the policies and grants of an earlier revision.
     RollBack {
-        /// Its number.
+        /// Number of the earlier revision.
         to: u64,
     },
 }
@@ -83,14 +83,14 @@ impl Edit {
 pub struct Proposal {
     /// The change.
     pub edit: Edit,
-    /// The revision that the caller has read. The change is rejected if there is a newer one.
+    /// The revision that the caller has read. The change is rejected if there is a newer revision.
     pub expected_revision: Option<u64>,
     /// A comment for the log.
     pub comment: Option<String>,
-    /// Whether only to check the change.
+    /// Whether the change is only checked, and not made.
     pub dry_run: bool,
-    /// Known identities in addition to the caller. At least one known identity must be able to
-    /// manage policies after the change.
+    /// The identities of the API keys. After the change, one of them or the caller must be able to
+    /// manage policies.
     pub known: Vec<Arc<Identity>>,
 }
 
@@ -101,7 +101,7 @@ pub struct Changed {
     pub revision: u64,
     /// The hash of the policy set after the change, also for a dry run.
     pub in_force: String,
-    /// Whether it was only checked.
+    /// Whether the change was only checked.
     pub dry_run: bool,
     /// The differences from the previous revision. Empty if the change has no effect.
     pub changes: PolicyChanges,
@@ -126,9 +126,9 @@ pub(super) struct EvaluatedChange {
 
 /// Outcome of the evaluation of a change.
 enum Evaluation {
-    /// Nothing is written: it is a dry run, or has no effect.
+    /// The change has no effect, so nothing is written.
     Unchanged(Box<Changed>),
-    /// The change is to be written.
+    /// The change has an effect and can be written.
     EvaluatedChange(Box<EvaluatedChange>),
 }
 
@@ -141,9 +141,10 @@ impl Policies {
         proposal: Proposal,
     ) -> Result<Changed> {
         check_comment(proposal.comment.as_deref())?;
-        // Rejects callers without permission before they wait for the lock. The evaluation under
-        // the lock is decisive. A missing grant is not rejected here, because an earlier request
-        // with the same `Idempotency-Key` may have revoked it, and its response is replayed.
+        // Rejects callers without permission before they wait for the lock. The change is evaluated
+        // again under the lock, and that evaluation decides. A missing grant is not rejected here:
+        // an earlier request with the same `Idempotency-Key` may have revoked it, and the response
+        // of that request has to be replayed.
         match self.allowed(operation, &proposal.edit).await {
             Err(refused) if refused.kind() != Kind::NoSuchPolicy => return Err(refused),
             _ => {}
@@ -247,14 +248,14 @@ impl Policies {
         Ok(Evaluation::EvaluatedChange(Box::new(evaluated)))
     }
 
-    /// Builds a policy set on a blocking thread, because this takes long with many grants.
+    /// Builds a policy set on a blocking thread, because this takes a long time with many grants.
     pub(super) async fn build_policy_set(&self, sources: Sources) -> Result<PolicySet> {
         let schema = Arc::clone(self.authority().policies().schema());
         let built = tokio::task::spawn_blocking(move || sources.build(schema)).await;
         built.map_err(Error::internal)?.map_err(|problems| invalid(&problems))
     }
 
-    /// Applies a change to `book`. Returns its id and name in the change log.
+    /// Applies a change to `book`. Returns the id and the name of the change in the change log.
     async fn apply(
         &self,
         operation: &Operation,
@@ -307,7 +308,8 @@ impl Policies {
         }
     }
 
-    /// Returns the id of the one policy in a text. It must match `wanted`, if given.
+    /// Returns the id of the only policy in a text. If `wanted` is given, the id must be equal to
+    /// it.
     fn policy_id(&self, wanted: Option<&str>, text: &str) -> Result<String> {
         let bytes_max = self.limits.policy_bytes_max;
         if text.len() > bytes_max {
@@ -356,8 +358,9 @@ impl Policies {
     }
 }
 
-/// Rejects a change after which no known identity may manage policies. If no known identity could
-/// manage them before, the change is allowed: only a token issuer may know the administrators.
+/// Rejects a change after which neither the caller nor one of the `known` identities may manage
+/// policies. If none of them may manage policies before the change, the change is allowed: the
+/// administrators may be users whom only a token issuer knows.
 fn check_lockout(
     before: &PolicySet,
     after: &PolicySet,

@@ -1,4 +1,4 @@
-//! Explanation of decisions, with the policies that determine them.
+//! Explains decisions with the policies that determine them.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -23,13 +23,13 @@ use slateberg_model::read_restrictions::ReadRules;
 /// A hypothetical request.
 #[derive(Debug, Clone, Default)]
 pub struct Question {
-    /// The principal. `None`: the caller.
+    /// The principal. `None` for the caller.
     pub about: Option<Arc<Identity>>,
     /// The resource, such as `table:prod/sales/orders`.
     pub resource: String,
-    /// Attributes of the resource in place of the actual ones.
+    /// Hypothetical attributes of the resource, which replace the actual ones.
     pub given: Option<ExplainRequest>,
-    /// The time, as in RFC 3339. `None`: now.
+    /// The time, as in RFC 3339. `None` for the current time.
     pub time: Option<String>,
     /// The source address of the request.
     pub source_address: Option<IpAddr>,
@@ -40,20 +40,21 @@ pub struct Question {
 /// Hypothetical attributes of a resource.
 #[derive(Debug, Clone, Default)]
 pub struct ExplainRequest {
-    /// Its properties.
+    /// The properties of the resource.
     pub properties: BTreeMap<String, String>,
-    /// Its location.
+    /// The location of the resource.
     pub location: Option<String>,
-    /// The id of its owner.
+    /// The id of the resource's owner.
     pub owner: Option<String>,
 }
 
 /// An explained decision.
 #[derive(Debug, Clone)]
 pub struct Explained {
-    /// Whether it is allowed.
+    /// Whether the request is allowed.
     pub allow: bool,
-    /// The policies that decided. Empty if it is denied because no permit matches.
+    /// The policies that decided. Empty if the request is denied because no permit policy matches
+    /// it.
     pub policies: Vec<PolicyInForce>,
     /// The read restrictions on rows and columns, if any.
     pub read_rules: Option<Arc<ReadRules>>,
@@ -63,7 +64,7 @@ pub struct Explained {
     pub resource: String,
     /// Whether the resource exists. `None` if the caller may not see it.
     pub exists: Option<bool>,
-    /// Ways to permit the action, for callers that may read policies.
+    /// Roles and grants that would permit the action. Empty for callers that may not read policies.
     pub remedies: Remedies,
     /// The number of the newest revision of stored policies and grants.
     pub revision: u64,
@@ -86,7 +87,7 @@ pub struct Permissions {
     pub in_force: String,
 }
 
-/// A hypothetical request that policies can be evaluated on.
+/// A hypothetical request in the form in which policies are evaluated.
 struct HypotheticalRequest {
     identity: Arc<Identity>,
     resource: Resource,
@@ -112,7 +113,7 @@ impl Policies {
         let HypotheticalRequest { identity, resource, context, exists } = hypothetical;
         let request = Request { identity: &identity, resource: &resource, context: &context };
         let decision = policies.decide(action, request);
-        // Remedies contain names of roles, which only readers of policies may see.
+        // Remedies contain names of roles, which only callers that may read policies may see.
         let remedies = if self.reads_policies(operation) {
             policies.remedies(action, request, &decision)
         } else {
@@ -184,8 +185,8 @@ impl Policies {
         }
         let resource = self.core.access.resource_named(&resource)?;
         let bare = resource.clone();
-        // For callers that may not see the resource, the result is the same as for a missing one:
-        // it is based on names alone.
+        // For callers that may not see the resource, the result is based on names alone, as it is
+        // for a missing resource.
         let described = self.core.access.described(resource, actions).await?;
         let seen = reads || self.core.access.hidden(operation, &described).is_none();
         let exists = seen.then_some(described.there);
@@ -217,7 +218,7 @@ impl Policies {
     }
 }
 
-/// Returns the entry for a denial by the credential itself, without a policy.
+/// Returns the entry for a denial that the scope of the credential causes, not a policy.
 fn no_policy(id: &str) -> PolicyInForce {
     let message = (id == CREDENTIAL_SCOPE)
         .then(|| "The credential is limited to other warehouses.".to_owned());

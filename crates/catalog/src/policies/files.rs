@@ -1,4 +1,4 @@
-//! Replacement of policy files at run time.
+//! Replaces the policy files at run time.
 
 use std::sync::Arc;
 
@@ -9,8 +9,9 @@ use slateberg_authz::policy_file::PolicyFile;
 use slateberg_base::boxed;
 
 impl Policies {
-    /// Replaces the policy files in force. Errors without a change if they conflict with stored
-    /// policies. Returns the number of policies in force. `None`: the files are unchanged.
+    /// Replaces the policy files in force. Changes nothing and errors if the new files conflict
+    /// with stored policies. Returns the number of policies in force, or `None` if the files are
+    /// unchanged.
     #[boxed]
     pub async fn replace_policy_files(&self, files: Vec<PolicyFile>) -> Result<Option<usize>> {
         let _turn = self.lock_policies().await?;

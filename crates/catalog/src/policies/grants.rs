@@ -1,4 +1,4 @@
-//! Grants: created, listed and revoked by principals that may manage grants on the resource.
+//! Creates, lists and revokes grants, for principals that may manage grants on the resource.
 
 use std::collections::HashMap;
 
@@ -39,9 +39,9 @@ pub struct NewGrant {
 /// Filter for a listing of grants.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GrantFilter {
-    /// Only grants to this grantee.
+    /// Return only grants to this grantee.
     pub grantee: Option<String>,
-    /// Only grants on this resource, not on its parents or children.
+    /// Return only grants on this resource, not on its parents or children.
     pub resource: Option<String>,
 }
 
@@ -50,7 +50,7 @@ pub struct GrantFilter {
 pub struct GrantPage {
     /// The grants, each with its policy id in decisions.
     pub grants: Vec<(GrantRecord, String)>,
-    /// The token of the next page. `None`: this is the last page.
+    /// The token of the next page. `None` if this is the last page.
     pub next: Option<String>,
 }
 
@@ -81,8 +81,8 @@ impl NewGrant {
         book.grants.values().find(same).cloned()
     }
 
-    /// Adds the grant to `book`, unless an equal one exists. Returns its id and name in the change
-    /// log.
+    /// Adds the grant to `book`, unless an equal grant exists. Returns the id and the name of the
+    /// grant in the change log.
     pub(super) fn make(
         &self,
         policies: &Policies,
@@ -212,8 +212,8 @@ impl Policies {
         Ok(manages)
     }
 
-    /// Returns the permit to create a grant. The resource must exist: a grant on a mistyped name
-    /// would be useless and remain unnoticed.
+    /// Returns the permit to create a grant. The resource must exist, because a grant on a mistyped
+    /// name would have no effect, and the mistake would not be noticed.
     pub(super) async fn may_grant(
         &self,
         operation: &Operation,
@@ -245,7 +245,7 @@ impl Policies {
         }
     }
 
-    /// Returns the permit to revoke a grant. The resource need not exist.
+    /// Returns the permit to revoke a grant. The resource of the grant need not exist.
     pub(super) async fn may_revoke(&self, operation: &Operation, id: &str) -> Result<Allowed> {
         self.require_caller(operation)?;
         let record = find(&self.state.sources().book, id);
@@ -261,7 +261,7 @@ impl Policies {
         let permit: Result<Permit<ManageGrants>> = self.permit_to(operation, &described.resource);
         permit.map(Allowed::Grants).map_err(|refused| match self.reads_policies(operation) {
             true => refused,
-            // Same error as for a missing grant.
+            // The error is the same as for a missing grant.
             false => Error::NotFound(MissingResource::Grant(id.to_owned())),
         })
     }

@@ -1,4 +1,5 @@
-//! The revisions of stored policies and grants: listing, comparison and rollback.
+//! Lists and compares the revisions of stored policies and grants, and restores their content for a
+//! rollback.
 
 use crate::error::MissingResource;
 use crate::policies::Policies;
@@ -8,19 +9,19 @@ use slateberg_model::page::PageRequest;
 use slateberg_store::policy_snapshot::{PolicySnapshot, revisions};
 use slateberg_store::records::{PolicyChanges, PolicyRevision};
 
-/// A page of the log, newest first.
+/// A page of the policy log. The newest revision is first.
 #[derive(Debug, Clone)]
 pub struct RevisionPage {
     /// The revisions.
     pub revisions: Vec<PolicyRevision>,
-    /// The token of the next page. `None`: this is the last page.
+    /// The token of the next page. `None` if this is the last page.
     pub next: Option<String>,
 }
 
 /// A revision, and the stored policies and grants at this revision.
 #[derive(Debug, Clone)]
 pub struct RevisionDetails {
-    /// The revision. `None`: the empty state before the first revision.
+    /// The revision. `None` for the empty state before the first revision.
     pub revision: Option<PolicyRevision>,
     /// The stored policies and grants.
     pub book: PolicySnapshot,
@@ -67,8 +68,8 @@ impl Policies {
         Ok(RevisionDetails { revision: found.into_iter().next(), book })
     }
 
-    /// Returns the changes of policies and grants from one revision to another, in either
-    /// direction.
+    /// Returns the changes of policies and grants from one revision to another. `from` may be newer
+    /// than `to`.
     #[boxed]
     pub async fn policy_diff(
         &self,

@@ -1,4 +1,4 @@
-//! Listing of the policies in force.
+//! Lists the policies in force.
 
 use super::Sources;
 use crate::error::MissingResource;
@@ -16,26 +16,26 @@ pub enum Origin {
     Api,
     /// A grant.
     Grant,
-    /// The credential itself, without a policy.
+    /// The scope of the credential, which is not a policy.
     Credential,
 }
 
 /// A policy in force, or a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyInForce {
-    /// Its id.
+    /// The id of the policy.
     pub id: String,
-    /// Its origin.
+    /// The origin of the policy.
     pub origin: Origin,
-    /// The file and line of a policy from a file; the template of a grant.
+    /// For a policy from a file, the file and line. For a grant, its template.
     pub from: Option<String>,
-    /// Whether it is a template, which has no effect without a grant.
+    /// Whether this is a template, which has no effect without a grant.
     pub template: bool,
-    /// Whether it forbids.
+    /// Whether this is a `forbid`.
     pub forbids: bool,
     /// Its `@description`.
     pub description: Option<String>,
-    /// Its text, in Cedar's language.
+    /// Source, in Cedar's language.
     pub text: String,
 }
 
@@ -48,7 +48,7 @@ pub struct PolicyPage {
     pub in_force: String,
     /// The policies.
     pub policies: Vec<PolicyInForce>,
-    /// The token of the next page. `None`: this is the last page.
+    /// The token of the next page. `None` if this is the last page.
     pub next: Option<String>,
 }
 

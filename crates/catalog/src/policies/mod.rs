@@ -5,14 +5,15 @@
 //! 1. waits for the lock on policy changes ([`change`]);
 //! 2. is authorized by the policies in force. The resulting policy set is validated as a whole. A
 //!    change that would lock out all administrators is rejected;
-//! 3. is written as a revision of the policy log, with its entry in the change log, in one
-//!    transaction;
-//! 4. comes into force when it is durable, before the response is sent: it applies to the next
-//!    request.
+//! 3. is written as a revision of the policy log. The same transaction writes the entry in the
+//!    change log;
+//! 4. comes into force when it is durable, and before the response is sent. So it applies to the
+//!    next request.
 //!
-//! After a failure in step 3, the change holds the lock until the content of the log is known and
-//! in force. [`history`] lists and compares revisions, [`listing`] lists the policies in force,
-//! [`grants`] lists the grants, and [`explain`] explains decisions of policies.
+//! After a failure in step 3, the change holds the lock until the server has read the policy log
+//! and has put its content in force. [`history`] lists and compares revisions, [`listing`] lists
+//! the policies in force, [`grants`] lists the grants, and [`explain`] explains decisions of
+//! policies.
 
 mod allowed;
 pub mod change;
@@ -89,7 +90,7 @@ impl Sources {
         !self.stored_in_force || (self.book.policies.is_empty() && self.book.grants.is_empty())
     }
 
-    /// Builds the whole set. Returns all problems if there are any.
+    /// Builds the policy set from all sources. Errors with all problems that it finds.
     pub fn build(&self, schema: Arc<Schema>) -> std::result::Result<PolicySet, Vec<Problem>> {
         if !self.stored_in_force {
             return PolicySet::build(schema, &self.files, &[]);
@@ -114,7 +115,7 @@ impl Sources {
     }
 }
 
-/// Returns the file name that stands for a stored policy in validation errors.
+/// Returns the name that validation errors contain as the file of a stored policy.
 fn file_name(id: &str) -> String {
     format!("api/{id}")
 }
@@ -141,7 +142,7 @@ fn invalid(problems: &[Problem]) -> Error {
 }
 
 impl Policies {
-    /// Creates the part. `sources` must be in force already.
+    /// Creates this part of the catalog. `sources` must be in force already.
     pub(crate) fn new(core: &Arc<Core>, sources: Sources, limits: Limits) -> Self {
         let state = PolicyState { sources: RwLock::new(sources), turns: SerialLock::default() };
         Self { core: Arc::clone(core), state: Arc::new(state), limits }
@@ -152,8 +153,8 @@ impl Policies {
     }
 
     /// Returns the permit to do `A` on `resource`. A server without authentication cannot identify
-    /// administrators, so it rejects all changes: they would stay in force after authentication is
-    /// enabled.
+    /// administrators. It rejects all changes, because they would stay in force after
+    /// authentication is enabled.
     fn permit_to<A: Action>(
         &self,
         operation: &Operation,
@@ -176,7 +177,7 @@ impl Policies {
         }
     }
 
-    /// Returns the hash of the policy set in force, which decisions refer to.
+    /// Returns the hash of the policy set in force. Decisions contain the same hash.
     pub fn policy_hash(&self) -> String {
         self.authority().policies().revision().to_string()
     }

@@ -28,8 +28,8 @@ const RETRY_DELAY_MIN: Duration = Duration::from_millis(10);
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(1);
 
 impl Policies {
-    /// Writes a change in a background task. On expiry of the deadline the caller gets an unknown
-    /// outcome, and the task holds the lock until the outcome is known.
+    /// Writes a change in a background task. If this takes longer than the deadline, the caller
+    /// gets an unknown outcome, and the task holds the lock until the outcome is known.
     pub(super) async fn execute(
         &self,
         turn: SerialGuard,
@@ -91,9 +91,9 @@ impl Policies {
         written.await
     }
 
-    /// Determines whether a change whose write failed is in the log, and puts the content of the
-    /// log in force. Gives up only if the store has closed: in this case the server stops, and
-    /// reads the log at its next start.
+    /// Determines whether a change whose write failed is in the policy log, and puts the content of
+    /// the log in force. Retries until this succeeds or the store is closed. If the store is
+    /// closed, the server stops, and reads the log at its next start.
     async fn settle(&self, evaluated: EvaluatedChange, error: Error) -> Result<Changed> {
         let (before, after) = (evaluated.before.book.number, evaluated.after.book.number);
         let mut backoff = Backoff::new(RETRY_DELAY_MIN, RETRY_DELAY_MAX);
@@ -127,7 +127,7 @@ impl Policies {
         Ok(head.map_or(0, |head| head.number))
     }
 
-    /// Puts the content of the log in force.
+    /// Puts the content of the policy log in force.
     async fn reconcile_log(&self) -> Result<()> {
         let book = Arc::new(PolicySnapshot::read(&self.core.store().durable()).await?);
         let sources = Sources { book, ..self.state.sources() };

@@ -25,15 +25,15 @@ use slateberg_objects::metadata_file;
 use slateberg_store::records::TabularRecord;
 use slateberg_telemetry::commits::REBASED;
 
-/// A table or view with the commits applied so far.
+/// A table or view, and the result of the commits that were applied so far.
 pub(crate) struct CommitBuilder<'a, M> {
     pub(super) tabulars: &'a Tabulars,
     pub(super) warehouse: &'a Warehouse,
     pub(super) head: &'a Head<M>,
     pub(super) context: CommitContext,
     pub(super) metadata: Arc<M>,
-    /// The location of the table or view, and that of its next metadata file. `None`: nothing
-    /// changed yet.
+    /// The location of the table or view, and the location of its next metadata file. `None` if
+    /// nothing has changed yet.
     locations: Option<(String, String)>,
     /// Manifest lists of rebased appends.
     pub(super) lists: Vec<NewManifestList>,
@@ -62,12 +62,12 @@ impl<'a, M: TabularMetadata> CommitBuilder<'a, M> {
         }
     }
 
-    /// Returns whether any commit had an effect.
+    /// Whether any commit has had an effect.
     pub(crate) fn has_changed(&self) -> bool {
         self.locations.is_some()
     }
 
-    /// Returns the permit to apply a commit to the state after its predecessors.
+    /// Returns the permit to apply a commit to the state after the earlier commits.
     pub(crate) fn permit(
         &self,
         operation: &Operation,
@@ -81,8 +81,8 @@ impl<'a, M: TabularMetadata> CommitBuilder<'a, M> {
         tabulars.core.access.permit_commit_in_lane(operation, target, enclosing, attributes, intent)
     }
 
-    /// Applies a commit to the state after its predecessors, and returns whether it had an effect.
-    /// An error leaves that state unchanged.
+    /// Applies a commit to the state after the earlier commits, and returns whether it had an
+    /// effect. An error leaves that state unchanged.
     pub(crate) async fn apply(&mut self, change: &Change<M>) -> Result<bool> {
         self.apply_updates(&change.requirements, &change.updates).await
     }
@@ -133,7 +133,8 @@ impl<'a, M: TabularMetadata> CommitBuilder<'a, M> {
         metadata_file::directory(self.metadata.location(), self.metadata.properties())
     }
 
-    /// Returns the final state, and the version to write. `None`: no commit had an effect.
+    /// Returns the final state, and the version to write. The version is `None` if no commit had an
+    /// effect.
     pub(crate) fn finish(self) -> (TabularState, Option<NewVersion>) {
         let Self { head, metadata, context, locations, lists, .. } = self;
         let before = &head.record;

@@ -4,7 +4,7 @@ use super::metadata::TabularMetadata;
 use super::target::Intent;
 use slateberg_model::ident::TabularIdent;
 
-/// The name of a transaction over several tables, in the change log, logs and metrics.
+/// The name of transactions over several tables, in the change log, logs and metrics.
 pub(super) const TRANSACTION: &str = "commit_transaction";
 
 /// A commit to one table or view.
@@ -12,9 +12,9 @@ pub(super) const TRANSACTION: &str = "commit_transaction";
 pub struct Change<M: TabularMetadata> {
     /// The name of the table or view.
     pub ident: TabularIdent,
-    /// Conditions on its current state.
+    /// Conditions on the current state of the table or view.
     pub requirements: Vec<M::Requirement>,
-    /// Changes to it, in order.
+    /// Changes to the table or view, in order.
     pub updates: Vec<M::Update>,
     /// Whether the client declared that its appends do not depend on the state of their tables
     /// (`Slateberg-Blind-Append`).
@@ -39,9 +39,9 @@ impl<M: TabularMetadata> Change<M> {
 /// The request that a commit belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CommitRequest {
-    /// A commit to this table or view, which returns its state.
+    /// A commit to one table or view. The response contains its state.
     Single,
-    /// A transaction over this table alone, which returns nothing.
+    /// A transaction that contains a commit to only one table. The response has no content.
     Transaction,
 }
 

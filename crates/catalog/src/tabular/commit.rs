@@ -1,8 +1,9 @@
 //! Commits to one table or view.
 //!
-//! A commit is evaluated against the accepted state, then written in a serializable transaction
-//! that verifies that this state is unchanged. For existing tables and views the lane guarantees
-//! this. For new ones the transaction decides between two requests for the same name.
+//! A commit is evaluated against the accepted state. It is then written in a serializable
+//! transaction that verifies that this state is unchanged. For existing tables and views, the lane
+//! guarantees this. For new tables and views, the transaction decides which of two requests for the
+//! same name succeeds.
 
 use uuid::Uuid;
 
@@ -19,7 +20,7 @@ use slateberg_authz::permit::Permit;
 use slateberg_model::members::brief;
 use slateberg_model::warehouse::Warehouse;
 
-/// Maximum number of evaluations of a commit whose base state changes concurrently.
+/// Maximum number of evaluations of a commit whose base state keeps changing.
 pub(super) const COMMIT_ATTEMPTS_MAX: usize = 16;
 
 impl Tabulars {
@@ -64,7 +65,7 @@ impl Tabulars {
         ))
     }
 
-    /// Returns the permit for a commit to a table or view in its present state, or to create it.
+    /// Returns the permit to commit to a table or view in its current state, or to create it.
     pub(super) async fn permit_change<M: TabularMetadata>(
         &self,
         cx: &RequestContext,
@@ -95,7 +96,7 @@ impl Tabulars {
         self.core.access.permit_commit(&store, &cx.operation, target, &kinds).await
     }
 
-    /// Returns the id of the table or view of a commit. `None`: the commit creates it.
+    /// Returns the id of the table or view of a commit. `None` if the commit creates it.
     pub(super) async fn id_of<M: TabularMetadata>(
         &self,
         warehouse: &Warehouse,

@@ -1,4 +1,4 @@
-//! Creating tables and views, and staging tables that a later commit creates.
+//! Creates tables and views, and stages tables that a later commit creates.
 
 use std::collections::BTreeMap;
 
@@ -26,13 +26,14 @@ use slateberg_store::records::NamespaceRecord;
 
 /// A request that creates a table or view.
 pub(crate) struct NewTabular<F> {
-    /// Its name.
+    /// The name of the table or view.
     pub(crate) ident: TabularIdent,
-    /// Its location. `None`: the default location.
+    /// The location. `None` for the default location.
     pub(crate) location: Option<String>,
-    /// Its properties.
+    /// The properties of the table or view.
     pub(crate) properties: BTreeMap<String, String>,
-    /// Whether to return only the metadata, for a later commit that creates the table.
+    /// Whether the table is only staged: the response contains the metadata, and a later commit
+    /// creates the table.
     pub(crate) stage: bool,
     /// Builds the metadata from the location and the properties.
     pub(crate) metadata: F,
@@ -141,7 +142,7 @@ impl Tabulars {
         self.new_version(cx, &namespace, (id, &ident), metadata, now_ms).await
     }
 
-    /// Returns the first version of a table or view, after checking its locations.
+    /// Checks the locations of a new table or view, and returns its first version.
     async fn new_version<M: TabularMetadata>(
         &self,
         cx: &RequestContext,
@@ -178,7 +179,8 @@ impl Tabulars {
         })
     }
 
-    /// Returns the namespace of a new table or view, if its name is free there.
+    /// Returns the namespace of a new table or view. Errors if the name is not free in the
+    /// namespace.
     pub(super) async fn free_name(
         &self,
         warehouse: &Warehouse,
@@ -212,8 +214,8 @@ impl Tabulars {
         default_location(warehouse, &ident.namespace, namespace_location, &ident.name, id)
     }
 
-    /// Returns the location of a table or view and that of its next metadata file. Errors if the
-    /// warehouse does not allow one of them.
+    /// Returns the location of a table or view, and the location of its next metadata file. Errors
+    /// if the warehouse does not allow one of these locations.
     pub(super) async fn check_locations(
         &self,
         warehouse: &Warehouse,
@@ -242,8 +244,8 @@ fn directory_of(location: &str) -> Option<&str> {
     location.rsplit_once('/').map(|(directory, _)| directory)
 }
 
-/// Whether the first metadata file is in a directory that no other table uses, that is, below a
-/// default location, which ends with a random id.
+/// Whether the first metadata file is below a default location. No other table uses such a
+/// location, because it ends with a random id.
 fn is_default_location(location: &str, metadata_location: &str) -> bool {
     let id = location.rsplit_once('-').map(|(_, id)| id);
     id.is_some_and(|id| Uuid::try_parse(id).is_ok())

@@ -1,11 +1,11 @@
-//! Access of clients to the files of a table: with vended credentials, with signatures (remote
+//! Gives clients access to the files of a table: with vended credentials, with signatures (remote
 //! signing), or with the client's own credentials.
 //!
 //! Principals with a read restriction get neither credentials nor signatures ([`ReadAccess`]). For
 //! all other principals, policies determine whether they may read and write files (`ReadData`,
-//! `WriteData`), and credentials and signatures permit no more than that. They are valid for the
-//! table's own locations, except for a location that also contains files of other tables, and never
-//! for a whole warehouse.
+//! `WriteData`), and credentials and signatures permit no more than that. Credentials and
+//! signatures are valid only for the table's own locations. They are not valid for a location that
+//! also contains files of other tables, or for a whole warehouse.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,10 +36,10 @@ use slateberg_objects::vend::files::{Files, Privileges};
 use slateberg_store::records::TabularRecord;
 use slateberg_telemetry::traces::TARGET;
 
-/// Maximum number of staged tables whose files clients may write before the commit that creates
-/// them.
+/// Maximum number of staged tables to whose files clients have access before the commit that
+/// creates the table.
 const STAGED_MAX: usize = 10_000;
-/// Time limit for this access, in milliseconds.
+/// Time after which the access to the files of a staged table ends, in milliseconds.
 const STAGED_MS: i64 = 60 * 60 * 1000;
 
 /// A client's access to a table's files.
@@ -47,15 +47,16 @@ const STAGED_MS: i64 = 60 * 60 * 1000;
 pub struct DelegatedAccess {
     /// The table.
     pub id: Uuid,
-    /// The common prefix of its files' locations.
+    /// The location of the table, which is the prefix of the locations of its files.
     pub prefix: String,
     /// Client properties of the object store, without secrets.
     pub store: Arc<BTreeMap<String, String>>,
     /// The means of access.
     pub mode: AccessMode,
-    /// The id with which the client requests further access, if the table is only staged.
+    /// If the table is only staged, the id with which the client requests new credentials or
+    /// signatures.
     pub staged: Option<Uuid>,
-    /// The client property with the path for new credentials.
+    /// The client property with the path from which the client gets new credentials.
     pub refresh_key: &'static str,
 }
 
@@ -108,7 +109,7 @@ pub(super) struct StagedTable {
     until_ms: i64,
 }
 
-/// Staged tables, by the id that the client received.
+/// Staged tables, by the id that the client got.
 pub(super) struct StagedTables(quick_cache::sync::Cache<Uuid, StagedTable>);
 
 impl Default for StagedTables {
@@ -117,7 +118,7 @@ impl Default for StagedTables {
     }
 }
 
-/// The files of a table that a principal may access, or the reason if there are none.
+/// The files of a table that a principal may access, or the reason why it may access none.
 enum Access {
     Granted(AccessibleFiles),
     Denied(Denial),
@@ -128,11 +129,11 @@ enum Access {
 enum Denial {
     #[error("the warehouse does not delegate access to files")]
     NotDelegated,
-    #[error("the principal may read only a part of the table, so it gets no access to the files")]
+    #[error("the principal has read restrictions on the table, so it gets no access to the files")]
     Restricted,
-    #[error("neither reading nor writing its files is allowed")]
+    #[error("the principal may neither read nor write them")]
     NoRights,
-    #[error("its location also contains files of other tables or views")]
+    #[error("the location of the table also contains files of other tables or views")]
     SharedLocation,
 }
 
@@ -151,7 +152,7 @@ impl Delegations {
     }
 
     /// Returns the access to a loaded table's files with these privileges, in one of the `wanted`
-    /// modes. `None`: the client has no access through the catalog.
+    /// modes. `None` if the client has no access through the catalog.
     #[instrument(target = TARGET, name = "delegate", level = "debug", skip_all)]
     pub(super) async fn delegated(
         &self,
@@ -166,7 +167,7 @@ impl Delegations {
         self.delegate_if_any(warehouse, ident, found, wanted).await
     }
 
-    /// Returns the access to a table's files for a client that requests credentials. `None`: the
+    /// Returns the access to a table's files for a client that requests credentials. `None` if the
     /// warehouse does not delegate access.
     #[boxed]
     pub async fn credentials(
@@ -226,8 +227,8 @@ impl Delegations {
         })
     }
 
-    /// Signs a request to the object store if it is for files of the table and the caller has the
-    /// privileges for it.
+    /// Signs a request to the object store, if the request is for files of the table and the caller
+    /// has the necessary privileges.
     #[boxed]
     pub async fn sign(
         &self,
@@ -302,13 +303,14 @@ impl Delegations {
                 self.core.access.privileges(&asking, &resource)
             }
         };
-        // No table has the nil id, so any table at this location counts as another one.
+        // No table has the nil id, so every table at this location counts as another table.
         self.reachable_at(Uuid::nil(), &cx.warehouse, privileges, [&staged.location].into_iter())
             .await
     }
 
-    /// Returns the files that the caller may access of a table, or of the staged table with the id
-    /// `staged`. A staged table that was committed is treated like any other table.
+    /// Returns the files that the caller may access. They belong to the table `ident`, or to the
+    /// staged table with the id `staged`. After the commit of a staged table, the table is treated
+    /// like any other table.
     async fn reachable_by(
         &self,
         cx: &RequestContext,
@@ -332,7 +334,7 @@ impl Delegations {
     }
 
     /// Returns the files at these locations that a principal with these privileges may access. The
-    /// first location is that of the table.
+    /// first location is the `location` of the table, the others are from its properties.
     async fn reachable_at(
         &self,
         id: Uuid,
@@ -359,7 +361,8 @@ impl Delegations {
         }
         let mut all = vec![location];
         for other in locations.filter_map(parsed) {
-            // Paths from properties may belong to others. They are skipped silently in this case.
+            // Paths from properties may also contain files of other tables. Such paths are skipped
+            // without an error.
             let usable = other.authority() == all[0].authority()
                 && objects.vendor(warehouse.id, &other).is_some_and(|it| Arc::ptr_eq(it, vendor));
             if usable && is_alone(&store, id, &other).await? {
@@ -371,8 +374,8 @@ impl Delegations {
         Ok(Access::Granted(AccessibleFiles { files, prefix, vendor }))
     }
 
-    /// Returns the access for a client that requests one of the `wanted` modes. `None`: the client
-    /// has no access through the catalog.
+    /// Returns the access for a client that requests one of the `wanted` modes. `None` if the
+    /// client has no access through the catalog.
     async fn delegate_if_any(
         &self,
         warehouse: &Warehouse,
@@ -419,9 +422,9 @@ impl Delegations {
     }
 }
 
-/// Returns the first mode of a warehouse that the client supports. A client that requests only
-/// credentials gets signatures if the warehouse offers no credentials: signatures disclose no
-/// secrets.
+/// Returns the first mode of a warehouse that the client supports. If the warehouse offers no
+/// credentials, a client that requests only credentials gets signatures, because signatures
+/// disclose no secrets.
 fn first_common(modes: &[Delegation], wanted: &[Delegation]) -> Option<Delegation> {
     let both = modes.iter().find(|mode| wanted.contains(mode));
     let signs = || modes.iter().find(|mode| **mode == Delegation::RemoteSigning);

@@ -1,10 +1,10 @@
 //! Group commit: the commits that wait for the lane of one table or view become one version, with
-//! one record, one metadata file and one batch of the write-ahead log.
+//! one record, one metadata file and one write to the write-ahead log.
 //!
 //! While a group is written, the next one forms. Its members are evaluated in the order of their
-//! arrival, each on the state after its predecessor, and each with its own outcome. All members
-//! that commit get the final state of the group as the response, because only this state has a
-//! metadata file. For a client this looks like a load after its commit.
+//! arrival. Each member is evaluated on the state after the previous member, and has its own
+//! outcome. All members that commit get the final state of the group as the response, because only
+//! this state has a metadata file. For a client, this looks like a load after its commit.
 //!
 //! The first member leads the group: it waits for the lane and does the work for all.
 
@@ -37,15 +37,16 @@ use slateberg_store::txn::RequestRecords;
 use slateberg_telemetry::commits::CommitPhase;
 use slateberg_telemetry::traces::{self, TARGET};
 
-/// The outcome of a member's commit, provided that the version of the group is written.
+/// The outcome of a member's commit, if the version of the group is written.
 enum MemberOutcome {
-    /// It changes the table or view.
+    /// The commit changes the table or view.
     Changed(Permit<Commit>),
-    /// It has no effect.
+    /// The commit has no effect.
     Unchanged(Permit<Commit>),
-    /// The table or view has another name.
+    /// The name in the commit no longer refers to this table or view.
     Moved,
-    /// It is rejected. `by_predecessor`: a change of an earlier member may be the reason.
+    /// The commit is rejected. `by_predecessor` is whether a change of an earlier member may be the
+    /// reason.
     Refused { refusal: Error, by_predecessor: bool },
 }
 
@@ -54,7 +55,7 @@ struct EvaluatedGroup<M: TabularMetadata> {
     members: Vec<(Member<M>, MemberOutcome)>,
     /// The final state.
     state: TabularState,
-    /// The version to write. `None`: no member has an effect.
+    /// The version to write. `None` if no member has an effect.
     new: Option<NewVersion>,
 }
 
@@ -78,7 +79,7 @@ impl MemberOutcome {
         }
     }
 
-    /// Applies a commit, or rebases it if it conflicts with the state after its predecessors.
+    /// Applies a commit. If it conflicts with the state after the earlier members, rebases it.
     /// Returns whether it had an effect.
     async fn apply<M: Rebase>(
         builder: &mut CommitBuilder<'_, M>,
@@ -171,8 +172,8 @@ impl Tabulars {
         let began = Instant::now();
         let committed = self.write_group(&group, lanes).await;
         M::groups(&self.groups).ended(id, group.members.len(), began);
-        // Dropping the lanes lets the next group begin. This comes after `ended`, because the
-        // batching window of the next group depends on this group.
+        // Dropping the lanes lets the next group begin. The lanes are dropped after `ended`,
+        // because the batching window of the next group depends on this group.
         let committed = committed.map(|lanes| lanes.is_some());
         let outdates_files = group.new.as_ref().is_some_and(|new| !new.outdated.is_empty());
         if committed.is_ok() && outdates_files {
@@ -190,8 +191,9 @@ impl Tabulars {
                 MemberOutcome::Refused { refusal, by_predecessor: true } => match &committed {
                     Ok(true) => Err(refusal),
                     Ok(false) => Ok(None),
-                    // The commit of the predecessors failed or is unknown, so the rejection may be
-                    // wrong. Nothing was written for this member in any case.
+                    // The commit of the earlier members failed, or its outcome is unknown. So the
+                    // rejection of this member may be wrong. In any case, nothing was written for
+                    // this member.
                     Err(error) => Err(Error::unavailable(
                         "An earlier commit is still in progress",
                         error.clone(),
@@ -230,8 +232,8 @@ impl Tabulars {
         Ok(Some(EvaluatedGroup { members: evaluated, state, new }))
     }
 
-    /// Returns the state of the table or view. For each member whose name still refers to it, also
-    /// returns the attributes of the enclosing namespaces.
+    /// Returns the state of the table or view. Also returns, for each member whose name still
+    /// refers to this table or view, the attributes of the enclosing namespaces.
     async fn named_head<M: Rebase>(
         &self,
         warehouse: &Warehouse,
@@ -263,7 +265,7 @@ impl Tabulars {
     }
 
     /// Commits the version of a group in one transaction and returns the lanes. Returns `None` if
-    /// another request has changed the table or view after the evaluation.
+    /// another request has changed the table or view since the evaluation.
     async fn write_group<M: Rebase>(
         &self,
         group: &EvaluatedGroup<M>,

@@ -22,8 +22,8 @@ use slateberg_telemetry::collection::Collection;
 /// Once this many tables are tracked, stale batching statistics are removed.
 const SWEEP_AT: usize = 1024;
 
-/// The outcome of a member's commit: the state after it. `None`: the table or view was renamed or
-/// dropped since the member looked it up, so the member must look it up again.
+/// The outcome of a member's commit: the state after the commit. `None` if the table or view was
+/// renamed or dropped since the member looked it up, so that the member must look it up again.
 pub(super) type Outcome = Result<Option<TabularState>>;
 
 /// A commit that waits for its turn in the lane (commit queue) of its table or view.
@@ -34,7 +34,7 @@ pub(super) struct Member<M: TabularMetadata> {
     pub(super) append: Option<Arc<PreparedAppend>>,
     pub(super) request: CommitRequest,
     pub(super) outcome: oneshot::Sender<Outcome>,
-    /// The span of this commit, which is linked to the leader's.
+    /// The span of this commit, which the span of the leader links to.
     pub(super) span: Span,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct CommitGroups {
     views: Groups<ViewMetadata>,
 }
 
-/// Tables or views, whose commits form groups.
+/// Implemented for tables and for views, whose commits form groups.
 pub(crate) trait Grouped: TabularMetadata {
     /// Returns the groups of all tables, or of all views.
     fn groups(all: &CommitGroups) -> &Groups<Self>;
@@ -86,14 +86,14 @@ impl CommitGroups {
     }
 }
 
-/// A forming group, and the batching window, which depends on earlier groups.
+/// A group that still accepts members, and its batching window, which depends on earlier groups.
 struct FormingGroup<M: TabularMetadata> {
     members: Vec<Member<M>>,
     pace: BatchWindow,
 }
 
-/// The leadership of a forming group. Dropping this before [`close`](Self::close) fails its
-/// members.
+/// The leadership of a forming group. If the guard is dropped before [`close`](Self::close), the
+/// commits of all members fail.
 pub(super) struct LeaderGuard<'a, M: TabularMetadata> {
     groups: &'a Groups<M>,
     id: Uuid,
@@ -112,7 +112,7 @@ impl<M: TabularMetadata> Groups<M> {
     }
 
     /// Joins the forming group of a table or view. The first member becomes the leader and gets the
-    /// guard; all others get `None`.
+    /// guard. All other members get `None`.
     pub(super) fn join(&self, id: Uuid, member: Member<M>) -> Result<Option<LeaderGuard<'_, M>>> {
         let mut forming = self.forming();
         if forming.len() >= SWEEP_AT {
@@ -144,7 +144,7 @@ impl<M: TabularMetadata> Groups<M> {
         self.forming().get(&id).map_or(0, |group| group.members.len())
     }
 
-    /// Returns the number of waiting commits: in total, and the maximum for one table or view.
+    /// Returns the total number of waiting commits, and the maximum number for one table or view.
     fn depth(&self) -> (usize, usize) {
         let forming = self.forming();
         let depths = forming.values().map(|group| group.members.len());
@@ -172,7 +172,8 @@ impl<M: TabularMetadata> LeaderGuard<'_, M> {
 
 impl<M: TabularMetadata> Drop for LeaderGuard<'_, M> {
     fn drop(&mut self) {
-        // The leader failed before it closed the group: dropping the senders fails the members.
+        // The leader failed before it closed the group. Dropping the senders makes the commits of
+        // the members fail.
         if !self.closed {
             drop(self.groups.take(self.id));
         }
@@ -181,7 +182,7 @@ impl<M: TabularMetadata> Drop for LeaderGuard<'_, M> {
 
 impl<M: TabularMetadata> Member<M> {
     pub(super) fn respond(self, outcome: Outcome) {
-        // The receiver may be gone. The commit is valid nevertheless.
+        // The receiver may have been dropped. The commit is valid nevertheless.
         let _gone = self.outcome.send(outcome);
     }
 }

@@ -16,16 +16,16 @@ use slateberg_store::records::TabularRecord;
 
 /// The newest accepted state of a table or view.
 pub(crate) struct Head<M> {
-    /// Its record.
+    /// The record of the table or view.
     pub(crate) record: TabularRecord,
-    /// Its metadata.
+    /// The parsed metadata.
     pub(crate) metadata: Arc<M>,
-    /// Its metadata as JSON.
+    /// The metadata as JSON.
     pub(crate) text: SegmentedJson,
 }
 
 impl Environment {
-    /// Returns the newest accepted state of a table or view. `None`: it does not exist.
+    /// Returns the newest accepted state of a table or view. `None` if it does not exist.
     pub(crate) async fn head<M: TabularMetadata>(
         &self,
         store: &impl StoreRead,
@@ -44,7 +44,8 @@ impl Environment {
         Ok(Some(Head { record, metadata, text: cached.text }))
     }
 
-    /// Returns the parsed metadata of a version. It is parsed once while it is cached.
+    /// Returns the parsed metadata of a version. While the version is cached, its metadata is
+    /// parsed only once.
     pub(crate) fn parsed<M: TabularMetadata>(
         &self,
         version: Version,

@@ -1,4 +1,4 @@
-//! Loading tables and views.
+//! Loads tables and views.
 
 use super::delegation::DelegatedAccess;
 use super::read_access::{ReadAccess, ReadVersion, Readable};
@@ -21,17 +21,17 @@ use slateberg_store::keys::PublicationKey;
 /// The result of a load.
 #[derive(Debug)]
 pub enum Loaded<K> {
-    /// The caller's copy of this version.
+    /// The value that the caller's function `known` returned for this version.
     Known(K),
-    /// Its state for the caller, and the access to its files, if requested.
+    /// The state for this principal, and the access to the files, if it was requested.
     State(Readable, Option<DelegatedAccess>),
 }
 
 impl Tabulars {
     /// Returns the durable state of a table or view. Waits until its metadata file is in the
-    /// warehouse. `known` returns the caller's copy of a version, if it has one; in this case the
-    /// metadata is not read. If the caller requests delegation (`ways`), the result includes its
-    /// access to the table's files, if any.
+    /// warehouse. If `known` returns a value for the current version, such as a cached response,
+    /// the metadata is not read. If the client requests delegation (`ways`), the result includes
+    /// the access to the table's files that the client gets, if any.
     pub(crate) async fn load<K>(
         &self,
         operation: &Operation,
@@ -110,8 +110,9 @@ impl Tabulars {
         let store = self.core.store().durable();
         let permitted: WithPermit<A, ()> =
             self.core.access.permit_tabular_and(&store, operation, target, &[], |_, _| ()).await?;
-        // A decision on attributes also determines whether the table existed. It does not apply to
-        // a table that took the name later.
+        // If the decision was based on attributes, the read of the attributes has already
+        // determined whether the table exists. A new lookup could find a table that got the name
+        // since then, to which the decision does not apply.
         let exists = match permitted.basis {
             EvaluatedVersion::Version(_) => true,
             EvaluatedVersion::Absence => false,

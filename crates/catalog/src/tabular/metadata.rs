@@ -21,17 +21,18 @@ use slateberg_model::view::ViewMetadata;
 use slateberg_model::view_commit;
 use slateberg_model::view_update::{ViewRequirement, ViewUpdate};
 
-/// Table property: whether to delete metadata files that are no longer in the metadata log.
+/// Table property. If it is `true`, metadata files that are no longer in the metadata log are
+/// deleted.
 const DELETE_AFTER_COMMIT: &str = "write.metadata.delete-after-commit.enabled";
 
 /// The names of the transactions that change a table or view, in the change log, logs and metrics.
 #[derive(Debug, Clone, Copy)]
 pub struct Actions {
-    /// Creates it.
+    /// Creates the table or view.
     pub create: &'static str,
     /// Registers an existing metadata file.
     pub register: &'static str,
-    /// Commits to it.
+    /// Commits to the table or view.
     pub commit: &'static str,
 }
 
@@ -40,7 +41,7 @@ pub struct Actions {
 pub struct UpdateSummary {
     /// The kinds of the updates, in the order of their first occurrence.
     pub operations: Vec<String>,
-    /// The branches and tags that they set, with their snapshots.
+    /// The branches and tags that the updates set, with their snapshots.
     pub snapshots: BTreeMap<String, i64>,
 }
 
@@ -65,14 +66,14 @@ pub trait TabularMetadata: Debug + Clone + Send + Sync + 'static {
 
     /// Table or view.
     const KIND: TabularKind;
-    /// The names of its transactions.
+    /// The names of the transactions.
     const ACTIONS: Actions;
 
     /// Parses a metadata file.
     fn parse(json: &[u8]) -> std::result::Result<Self, Refusal>;
     /// Parses the metadata in the store.
     fn from_segmented_json(text: &SegmentedJson) -> std::result::Result<Self, Refusal>;
-    /// Serializes it for the metadata file.
+    /// Serializes the metadata for the metadata file.
     fn to_segmented_json(&self) -> SegmentedJson;
     /// Returns the `table-uuid` or `view-uuid`.
     fn uuid(&self) -> Uuid;
@@ -82,8 +83,8 @@ pub trait TabularMetadata: Debug + Clone + Send + Sync + 'static {
     fn properties(&self) -> &BTreeMap<String, String>;
 
     /// Applies a commit and returns the new metadata. Returns `None` if nothing changed. `base` is
-    /// the current metadata with its metadata file. The file is `None` between two commits that
-    /// become one version.
+    /// the current metadata and the location of its metadata file. The location is `None` between
+    /// two commits that become one version.
     fn apply(
         base: Option<(&Self, Option<&str>)>,
         requirements: &[Self::Requirement],
@@ -91,7 +92,7 @@ pub trait TabularMetadata: Debug + Clone + Send + Sync + 'static {
         context: &CommitContext,
     ) -> std::result::Result<Option<Self>, Refusal>;
 
-    /// Returns whether a commit with these requirements creates the table or view.
+    /// Whether a commit with these requirements creates the table or view.
     fn creates(requirements: &[Self::Requirement]) -> bool;
 
     /// Returns the kinds of change in these updates. `current` is `None` if the table or view does
@@ -104,13 +105,14 @@ pub trait TabularMetadata: Debug + Clone + Send + Sync + 'static {
     /// Returns the properties and the location that these updates set on a new table or view.
     fn attributes_of_new(updates: &[Self::Update]) -> (BTreeMap<String, String>, Option<&String>);
 
-    /// Returns the metadata files that are no longer in the metadata log of `after`, if they are to
-    /// be deleted.
+    /// If a property of the table enables their deletion, returns the metadata files that are no
+    /// longer in the metadata log of `after`.
     fn outdated_files(before: &Self, after: &Self) -> Vec<String>;
 
-    /// Converts it into an entry of the version cache.
+    /// Converts the metadata into an entry of the version cache.
     fn into_parsed(this: Arc<Self>) -> ParsedMetadata;
-    /// Returns the metadata in an entry of the version cache. `None`: it is of the other kind.
+    /// Returns the metadata in an entry of the version cache. `None` if the entry is of the other
+    /// kind.
     fn from_parsed(parsed: &ParsedMetadata) -> Option<&Arc<Self>>;
 }
 
@@ -262,7 +264,7 @@ impl TabularMetadata for ViewMetadata {
         Ok(applied.changed.then_some(applied.metadata))
     }
 
-    /// No requirement of views makes a commit create one.
+    /// There is no requirement with which a commit creates a view.
     fn creates(_requirements: &[ViewRequirement]) -> bool {
         false
     }

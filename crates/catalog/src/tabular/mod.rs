@@ -38,7 +38,7 @@ use slateberg_telemetry::collection::Collection;
 #[derive(Clone)]
 pub struct Tabulars {
     pub(crate) core: Arc<Core>,
-    /// Commits that wait for their lanes, by table and view.
+    /// Commits that wait for the lanes of tables and views.
     groups: Arc<CommitGroups>,
     listings: Listings,
     delegations: Delegations,

@@ -1,8 +1,8 @@
 //! Read restrictions: the part of a table that policies let a principal read.
 //!
-//! The catalog does not read rows: it returns the restrictions, and clients apply them. Clients
-//! with direct access to the files could bypass them. So the catalog vends credentials and
-//! signatures only with [`ReadAccess::Whole`].
+//! The catalog does not read rows. It returns the restrictions, and clients apply them. A client
+//! with direct access to the files could bypass the restrictions. So the catalog vends credentials
+//! and signatures only with [`ReadAccess::Whole`].
 
 use std::sync::Arc;
 
@@ -26,38 +26,39 @@ use slateberg_model::warehouse::Warehouse;
 use slateberg_store::keys::TabularKey;
 use slateberg_store::read::StoreRead;
 
-/// A version of a table or view for a principal. Identifies the content of a response.
+/// A version of a table or view as a principal may read it. It identifies the content of a
+/// response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ReadVersion {
-    /// Its id.
+    /// The id of the table or view.
     pub id: Uuid,
-    /// The version of its record.
+    /// The version of the record.
     pub version: u64,
-    /// The key of its read restrictions. `None`: it may be read entirely.
+    /// The key of the read restrictions. `None` if there are none.
     pub rules: Option<RulesKey>,
 }
 
 /// The part of a table that a principal may read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReadAccess {
-    /// All of it. Always the case for views, which have no rows of their own.
+    /// The whole table. This is always so for views, which have no rows of their own.
     Whole,
-    /// The part that satisfies restrictions, which the client must apply. The catalog vends no
-    /// credentials or signatures for the table's files.
+    /// A part of the table, according to restrictions that the client must apply. The catalog vends
+    /// no credentials or signatures for the table's files.
     Restricted(RulesKey, Arc<ReadRestrictions>),
 }
 
 /// The state of a table or view, and the part of it that the caller may read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Readable {
-    /// Its state.
+    /// The state.
     pub state: TabularState,
     /// The readable part.
     pub access: ReadAccess,
 }
 
 impl Readable {
-    /// Returns the version for this principal.
+    /// Returns the version as this principal may read it.
     pub fn version(&self) -> ReadVersion {
         let rules = match &self.access {
             ReadAccess::Whole => None,
@@ -69,7 +70,7 @@ impl Readable {
 
 impl Core {
     /// Resolves the read rules of a principal for a version of a table. Errors with `Forbidden` if
-    /// a mask cannot be applied to its column: the protected column may have been renamed.
+    /// a mask cannot be applied to its column, because the protected column may have been renamed.
     pub(super) fn restricted(
         &self,
         rules: &Arc<ReadRules>,
@@ -79,14 +80,14 @@ impl Core {
     ) -> Result<ReadAccess> {
         let metadata = self.environment.parsed::<TableMetadata>(version, cached)?;
         resolved(rules, ident, metadata.current_schema()?).map_err(|problem| {
-            let how = "is restricted by a policy that does not match its schema";
+            let how = "is restricted by a policy that does not match the table's schema";
             Error::Forbidden(format!("Not allowed: reading {} {how}: {problem}", brief(ident)))
         })
     }
 
     /// Adds the read access of the caller to a created or registered table. The table exists
-    /// already, so a caller that may not load it gets restrictions that permit no rows, not an
-    /// error.
+    /// already. So a caller that may not load it gets restrictions that permit no rows, instead of
+    /// an error.
     pub(crate) async fn creator_read_access(
         &self,
         cx: &RequestContext,
@@ -150,8 +151,8 @@ fn nothing() -> Arc<ReadRules> {
     Arc::new(ReadRules::new(Vec::new()))
 }
 
-/// Resolves rules for a table with this schema. Rules that do not fit the schema are logged for the
-/// operator, who has to correct the policies.
+/// Resolves rules for a table with this schema. Rules that do not apply to the schema are logged
+/// for the operator, who has to correct the policies.
 fn resolved(
     rules: &Arc<ReadRules>,
     ident: &TabularIdent,
@@ -161,7 +162,7 @@ fn resolved(
         tracing::warn!(table = %ident, %problem, "cannot apply the column masks of the policies to a table");
     })?;
     for problem in &restrictions.inexpressible {
-        tracing::debug!(table = %ident, %problem, "cannot express a row filter in a scan: no row is shown");
+        tracing::debug!(table = %ident, %problem, "a row filter of the policies does not apply to a table: the filter selects no row");
     }
     Ok(ReadAccess::Restricted(rules.key(), Arc::new(restrictions)))
 }

@@ -1,4 +1,4 @@
-//! Registering an existing metadata file as a table or view.
+//! Registers an existing metadata file as a table or view.
 
 use super::metadata::TabularMetadata;
 use super::state::{NewRecord, NewVersion, PreviousVersion, TabularState};
@@ -19,8 +19,8 @@ use slateberg_objects::content::Room;
 use slateberg_objects::metadata_file;
 use slateberg_store::records::TabularRecord;
 
-/// Maximum number of attempts of an overwriting registration, which starts again if the table is
-/// renamed or dropped concurrently.
+/// Maximum number of attempts of a registration over an existing table. The registration starts
+/// again if the table is renamed or dropped concurrently.
 const REGISTER_ATTEMPTS_MAX: usize = 16;
 
 /// A request that registers a metadata file.
@@ -28,9 +28,10 @@ const REGISTER_ATTEMPTS_MAX: usize = 16;
 pub struct RegisterTable {
     /// The name of the table or view.
     pub ident: TabularIdent,
-    /// The metadata file, which becomes the current one without changes.
+    /// The metadata file, which becomes the current metadata file of the table or view without
+    /// changes.
     pub metadata_location: String,
-    /// Whether to replace the metadata of an existing table of that name.
+    /// Whether the registration replaces the metadata of an existing table with that name.
     pub overwrite: bool,
 }
 
@@ -191,7 +192,8 @@ impl Tabulars {
                 "Cannot register an empty metadata file location as a {kind}"
             )));
         }
-        // Checked first, because some object stores do not report an invalid name as missing.
+        // The location is checked first, because some object stores do not report a file with an
+        // invalid name as missing.
         self.core.objects().check(cx.warehouse.id, location)?;
         self.core.access.permit_file(cx, location).await?;
         let json = metadata_file::read(&self.core.objects(), cx.warehouse.id, location).await?;

@@ -1,4 +1,4 @@
-//! Removing a table or view from the catalog.
+//! Removes tables and views from the catalog.
 
 use uuid::Uuid;
 
@@ -28,26 +28,27 @@ use slateberg_store::txn::Transaction;
 
 /// A request that removes a table or view from the catalog.
 pub(crate) struct Removal<R> {
-    /// The transaction's name.
+    /// Kind of the change, such as `drop_table`.
     pub(crate) action: &'static str,
     /// The name of the table or view.
     pub(crate) ident: TabularIdent,
-    /// Whether the table or view can be restored for a time.
+    /// Whether the table or view can be restored until its retention ends.
     pub(crate) retained: bool,
-    /// The id of the background job that deletes the files. `None`: the files stay.
+    /// The id of the background job that deletes the files. `None` if the files stay.
     pub(crate) purge: Option<Uuid>,
     /// Builds the response from the last state.
     pub(crate) respond: fn(FoundTabular) -> R,
 }
 
-/// What happens to the records and files of a removed table or view.
+/// Treatment of the records and files of a removed table or view.
 #[derive(Clone, Copy)]
 enum Ending {
-    /// It can be restored until its retention ends. `purge`: its files are deleted then.
+    /// The table or view can be restored until its retention ends. `purge` is whether its files are
+    /// deleted then.
     Retain { purge: bool },
-    /// This background job deletes its files.
+    /// The background job with this id deletes the files.
     Purge(Uuid),
-    /// Its records are deleted, and its files stay.
+    /// The records are deleted, and the files stay.
     Forget,
 }
 
@@ -160,7 +161,7 @@ impl Tabulars {
     }
 
     /// Returns the permit to remove a table or view. For a purge, also checks the permission to
-    /// delete its files, and returns whether they may be deleted at once.
+    /// delete the files, and returns whether they may be deleted at once.
     async fn permit_removal(
         &self,
         operation: &Operation,

@@ -1,4 +1,4 @@
-//! Renaming tables and views.
+//! Renames tables and views.
 
 use uuid::Uuid;
 
@@ -23,7 +23,7 @@ use slateberg_store::records::{NameEntry, TabularRecord};
 use slateberg_store::txn::Transaction;
 
 impl Tabulars {
-    /// Renames a table or view within its namespace or into another.
+    /// Renames a table or view within its namespace, or moves it to another namespace.
     pub(crate) async fn rename_tabular<M: TabularMetadata>(
         &self,
         cx: &RequestContext,
@@ -83,8 +83,8 @@ impl Tabulars {
         renamed.await
     }
 
-    /// Returns the permit to rename a table or view, which needs `Rename` at the source and
-    /// `Create` at the destination.
+    /// Returns the permit to rename a table or view. Requires `Rename` on the old name and `Create`
+    /// on the new name.
     async fn permit_rename(
         &self,
         cx: &RequestContext,

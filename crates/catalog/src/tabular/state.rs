@@ -19,13 +19,13 @@ use slateberg_store::records::{PromisedList, TabularRecord};
 /// The state of a table or view in a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TabularState {
-    /// Its identity in the catalog.
+    /// The id in the catalog.
     pub id: Uuid,
-    /// The version of its record. Id and version identify a state.
+    /// The version of the record. Id and version identify a state.
     pub version: u64,
-    /// The location of its metadata file. `None`: it is only staged.
+    /// The location of the metadata file. `None` if the table is only staged.
     pub metadata_location: Option<String>,
-    /// Its metadata, as JSON.
+    /// The metadata, as JSON.
     pub text: SegmentedJson,
 }
 
@@ -49,17 +49,17 @@ impl From<FoundTabular> for TabularState {
 
 /// A version of a table or view that a change writes.
 pub(crate) struct NewVersion {
-    /// The state that it replaces. `None`: the table or view is new.
+    /// The state that this version replaces. `None` if the table or view is new.
     pub(crate) before: Option<PreviousVersion>,
-    /// Its record.
+    /// The record.
     pub(crate) record: TabularRecord,
-    /// Its metadata, as JSON.
+    /// The metadata, as JSON.
     pub(crate) text: SegmentedJson,
-    /// Its metadata parsed, for the version cache.
+    /// The parsed metadata, for the version cache.
     pub(crate) parsed: Option<ParsedMetadata>,
-    /// Metadata files that are to be deleted.
+    /// Metadata files that a background job deletes.
     pub(crate) outdated: Vec<String>,
-    /// Whether to write its metadata file. `false`: the file exists already.
+    /// Whether the metadata file must be written. `false` if it exists already.
     pub(crate) publish: bool,
     /// Manifest lists to write.
     pub(crate) lists: Vec<NewManifestList>,
@@ -67,7 +67,8 @@ pub(crate) struct NewVersion {
 
 /// A manifest list that a change writes.
 pub(crate) struct NewManifestList {
-    /// The part that the store keeps until the file is written.
+    /// The record from which the next start can write the file. It is stored until the file is
+    /// written.
     pub(crate) promise: PromisedList,
     /// The file.
     pub(crate) content: Bytes,
@@ -75,7 +76,7 @@ pub(crate) struct NewManifestList {
 
 /// The state that a new version replaces.
 pub(crate) struct PreviousVersion {
-    /// Its record.
+    /// The record.
     pub(crate) record: TabularRecord,
     /// The metadata in the store, as JSON.
     pub(crate) text: SegmentedJson,
@@ -115,27 +116,27 @@ impl NewVersion {
 
 /// The record of a new table or view.
 pub(crate) struct NewRecord<'a> {
-    /// Its identity.
+    /// The id in the catalog.
     pub(crate) id: Uuid,
     /// Table or view.
     pub(crate) kind: TabularKind,
-    /// The warehouse that it is in.
+    /// The warehouse of the table or view.
     pub(crate) warehouse: &'a Warehouse,
-    /// The id of the namespace that it is in.
+    /// The id of the namespace.
     pub(crate) namespace: Uuid,
-    /// Its name.
+    /// The name.
     pub(crate) name: &'a str,
-    /// Its `table-uuid` or `view-uuid`.
+    /// The `table-uuid` or `view-uuid`.
     pub(crate) uuid: Uuid,
-    /// Its location.
+    /// The location.
     pub(crate) location: &'a str,
-    /// The properties of its metadata.
+    /// The properties in the metadata.
     pub(crate) properties: &'a BTreeMap<String, String>,
     /// The location of its metadata file.
     pub(crate) metadata_location: &'a str,
     /// The time of its creation, in milliseconds since 1970.
     pub(crate) now_ms: i64,
-    /// The principal that owns it.
+    /// The principal that created the table or view.
     pub(crate) owner: Option<String>,
 }
 
@@ -160,7 +161,7 @@ impl NewRecord<'_> {
     }
 }
 
-/// Returns the key of the name of a table or view, with `kind` in place of its own kind.
+/// Returns the key that the name of this table or view has as a name of `kind`.
 pub(crate) fn name_key(record: &TabularRecord, kind: TabularKind) -> TabularNameKey {
     TabularNameKey { kind, namespace: record.namespace, name: record.name.clone() }
 }

@@ -6,14 +6,14 @@ use slateberg_authz::commit_kind::CommitKind;
 use slateberg_model::ident::{TabularIdent, TabularKind};
 use slateberg_model::warehouse::Warehouse;
 
-/// An existing table or view that a request names.
+/// The table or view of a request that does not create it.
 #[derive(Clone, Copy)]
 pub(crate) struct Target<'a> {
-    /// The warehouse that it is in.
+    /// The warehouse of the table or view.
     pub(crate) warehouse: &'a Warehouse,
     /// Table or view.
     pub(crate) kind: TabularKind,
-    /// Its name.
+    /// The name of the table or view.
     pub(crate) ident: &'a TabularIdent,
 }
 
@@ -22,17 +22,17 @@ pub(crate) struct Target<'a> {
 pub(crate) struct Creation<'a> {
     /// Table or view.
     pub(crate) kind: TabularKind,
-    /// Its name.
+    /// The name of the table or view.
     pub(crate) ident: &'a TabularIdent,
-    /// Its properties.
+    /// The properties in the request.
     pub(crate) properties: &'a BTreeMap<String, String>,
-    /// Its location, if the request has one.
+    /// The location, if the request has one.
     pub(crate) location: Option<&'a String>,
 }
 
 impl<'a> Creation<'a> {
-    /// Returns a registration: the properties and the location are in a metadata file that is not
-    /// read yet.
+    /// Returns the creation by a registration. It has no properties and no location, because these
+    /// are in a metadata file that was not read yet.
     pub(crate) fn registered(kind: TabularKind, ident: &'a TabularIdent) -> Self {
         const NONE: &BTreeMap<String, String> = &BTreeMap::new();
         Self { kind, ident, properties: NONE, location: None }
@@ -43,6 +43,6 @@ impl<'a> Creation<'a> {
 pub(crate) enum Intent {
     /// Creates the table.
     Create,
-    /// Changes it. Holds the kinds of change.
+    /// Changes the table or view, with these kinds of changes.
     Change(BTreeSet<CommitKind>),
 }

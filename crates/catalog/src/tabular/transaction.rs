@@ -28,7 +28,7 @@ type TableChange = Change<TableMetadata>;
 struct EvaluatedCommit {
     permit: Permit<Commit>,
     ident: TabularIdent,
-    /// The version to write. `None`: the commit has no effect on the table.
+    /// The version to write. `None` if the commit has no effect on the table.
     new: Option<NewVersion>,
     /// The updates of the commit.
     updates: UpdateSummary,
@@ -45,8 +45,9 @@ impl Tabulars {
         let commit = |tabulars: Self, cx: RequestContext| async move {
             tabulars.check_changes(&changes)?;
             match &changes[..] {
-                // Some clients, such as DuckDB, send every append in this form. It joins the commit
-                // group of the table.
+                // Some clients, such as DuckDB, send every append as a transaction over one table.
+                // It is committed like a commit to one table: together with the other commits that
+                // wait for the table (its group).
                 [change] if !change.creates() => {
                     let request = CommitRequest::Transaction;
                     tabulars.commit_one(&cx, change, request).await?;
@@ -78,9 +79,9 @@ impl Tabulars {
             let planned = &planned;
             let [EvaluatedCommit { permit, .. }, ..] = &planned[..] else { continue };
             let new = || planned.iter().filter_map(|plan| plan.new.as_ref());
-            // Also enters the lanes of created tables, because other requests find these tables as
-            // soon as they are written. Until then no request knows their ids, so the lanes are
-            // free, and entering them late cannot cause a deadlock.
+            // Also enters the lanes of created tables, because other requests can find these tables
+            // as soon as they are written. Until then, no other request knows their ids. So their
+            // lanes are free, and it cannot cause a deadlock that they are entered late.
             let created = new().filter(|new| new.before.is_none()).map(|new| new.record.id);
             let lanes = lanes.and(self.core.pipeline().lanes.enter(created.collect()).await?);
             let versions = new().map(NewVersion::file).collect();
@@ -146,7 +147,7 @@ impl Tabulars {
     }
 
     /// Returns the permits for all changes. Must be called before any requirement is checked, so
-    /// that a rejection of one table discloses nothing about another.
+    /// that a rejection because of one table discloses nothing about another table.
     async fn permit_changes(
         &self,
         cx: &RequestContext,
@@ -182,7 +183,7 @@ impl Tabulars {
         Ok(())
     }
 
-    /// Returns the ids of the changed tables. `None`: the change creates the table.
+    /// Returns the ids of the changed tables. An id is `None` if the change creates the table.
     async fn ids_of(
         &self,
         warehouse: &Warehouse,

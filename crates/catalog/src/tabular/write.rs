@@ -1,4 +1,4 @@
-//! Writing tables and views: new ones, and new versions.
+//! Writes new tables and views, and new versions of them.
 
 use super::state::{NewVersion, PreviousVersion, TabularState, name_key};
 use crate::changed::changed_tabular;
@@ -52,12 +52,12 @@ impl NewVersion {
 }
 
 impl Tabulars {
-    /// Writes a version in a transaction. Returns `false` if the stored state is not the one that
-    /// the change was evaluated against; the change must be evaluated again.
+    /// Writes a version in a transaction. Returns `false` if the state has changed since the change
+    /// was evaluated. The change must then be evaluated again.
     ///
     /// # Errors
-    /// Fails if the namespace of a new table or view does not exist, or its name or location is
-    /// taken.
+    /// Fails if the namespace of a new table or view does not exist, or if its name or location is
+    /// already used.
     pub(crate) async fn write_version(
         &self,
         t: &Transaction,
@@ -105,7 +105,8 @@ impl Tabulars {
             .check_locations_free(t, FileLocations::by(Some(&before.record), &new.record))
             .await
         {
-            // The location was free during the evaluation, so the change is evaluated again.
+            // The location was free during the evaluation, but has been taken since. The change is
+            // evaluated again, and that evaluation returns the error.
             Err(error) if error.kind() == Kind::Invalid => return Ok(false),
             checked => checked?,
         }
@@ -118,8 +119,9 @@ impl Tabulars {
         Ok(true)
     }
 
-    /// Commits one version of a table or view, or only the response if `new` is `None`. Returns
-    /// `None` if another request has changed the table or view.
+    /// Commits one version of a table or view. If `new` is `None`, commits only the record from
+    /// which a repeated request gets its response. Returns `None` if another request has changed
+    /// the table or view.
     pub(crate) async fn commit_version<A: Action>(
         &self,
         operation: &Operation,

@@ -1,4 +1,4 @@
-//! Reading and validation of all lines before any is written.
+//! Reads and validates all lines before the first is written.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::BufRead;
@@ -18,11 +18,11 @@ use slateberg_objects::location::Location;
 use slateberg_objects::reserved::{Extent, Reserved};
 use slateberg_store::policy_snapshot::PolicySnapshot;
 
-/// The name of a warehouse, and the levels of a namespace in it; no levels for the warehouse
-/// itself.
+/// The name of a warehouse, and the levels of a namespace in it. There are no levels for the
+/// warehouse itself.
 pub(super) type QualifiedName = (String, Vec<String>);
 
-/// The content of validated lines, as far as the import needs it.
+/// The part of the validated lines that the import needs.
 #[derive(Debug, Default)]
 pub struct CheckedExport {
     /// The number of lines.
@@ -60,7 +60,7 @@ impl<R: BufRead> Reader<R> {
         Self { lines, text: Vec::new(), number: 0 }
     }
 
-    /// Returns the next line with its number. `None`: the end of the file.
+    /// Returns the next line with its number. `None` at the end of the file.
     pub(super) fn read(&mut self) -> Result<Option<(usize, Line)>> {
         self.text.clear();
         if self.lines.read_until(b'\n', &mut self.text)? == 0 {
@@ -79,8 +79,8 @@ pub(super) fn at(number: usize, reason: &str) -> Error {
     Error::Line { number, reason: reason.to_owned() }
 }
 
-/// Validates all lines: each by itself, against those before it, and against the reserved paths of
-/// the target. Reports the number of processed bytes to `bytes`.
+/// Validates all lines. Each line is validated alone, against the earlier lines, and against the
+/// paths that the target catalog reserves. Reports the number of processed bytes to `bytes`.
 pub fn check(lines: impl BufRead, reserved: &Reserved, bytes: &Phase) -> Result<CheckedExport> {
     let mut checked = CheckedExport { reserved: reserved.clone(), ..CheckedExport::default() };
     let mut lines = Reader::new(lines);
@@ -110,7 +110,7 @@ impl CheckedExport {
             (1, Line::SlatebergExport(_)) => return Ok(()),
             (1, _) | (_, Line::SlatebergExport(_)) => {
                 return Err(
-                    "expected \"type\":\"slateberg-export\" first, and only there".to_owned()
+                    "expected \"type\":\"slateberg-export\" in the first line, and only in the first line".to_owned()
                 );
             }
             _ => {}
@@ -166,7 +166,7 @@ impl CheckedExport {
         }
         let parent = (line.warehouse.clone(), parent.to_vec());
         if !self.ids_by_name.contains_key(&parent) {
-            return Err(format!("its parent is not among the lines before: {parent:?}"));
+            return Err(format!("its parent is not in an earlier line: {parent:?}"));
         }
         self.new_id(line.id)?;
         let name = (line.warehouse.clone(), line.namespace.clone());
@@ -192,10 +192,10 @@ impl CheckedExport {
     fn tabular(&mut self, kind: TabularKind, line: &Tabular) -> std::result::Result<(), String> {
         let name = (line.warehouse.clone(), line.namespace.clone());
         if !self.ids_by_name.contains_key(&name) {
-            return Err(format!("its namespace is not among the lines before: {name:?}"));
+            return Err(format!("its namespace is not in an earlier line: {name:?}"));
         }
         if line.name.is_empty() || line.version == 0 {
-            return Err("its name is empty, or its version 0".to_owned());
+            return Err("its name is empty, or its version is 0".to_owned());
         }
         self.new_id(line.id)?;
         if !self.names.insert((name, line.name.clone())) {
@@ -205,7 +205,7 @@ impl CheckedExport {
         self.check_locations(&described)?;
         if described.uuid != line.uuid {
             return Err(format!(
-                "its metadata is that of {}, not of {}",
+                "its metadata has the UUID {}, but the line has {}",
                 described.uuid, line.uuid
             ));
         }

@@ -1,4 +1,4 @@
-//! Export of a whole catalog.
+//! Exports a whole catalog.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -18,7 +18,8 @@ use slateberg_store::keys::{
 use slateberg_store::read::{KeyRange, StoreRead};
 use slateberg_store::records::{FORMAT_WITH_UUIDS, NamespaceRecord, TabularRecord};
 
-/// Oldest format whose exported records are those of the newest format.
+/// Oldest format version of a store in which the exported records have the same form as in the
+/// newest version.
 const EXPORTED_FORMAT_MIN: u32 = FORMAT_WITH_UUIDS;
 
 /// Number of tables and views that one scan reads.
@@ -64,7 +65,8 @@ impl Counts {
     }
 }
 
-/// Writes the lines of a store. The [`ExportRule`] of each key space controls its export.
+/// Writes the lines of a store. The [`ExportRule`] of a key space determines how its records are
+/// exported.
 pub async fn export(
     store: &impl StoreRead,
     as_of: &str,
@@ -80,7 +82,8 @@ pub async fn export(
     }
     let mut lines = Lines { out, counts: Counts::default() };
     let mut positions: HashMap<Uuid, ExportPosition> = HashMap::new();
-    // In the order of the keys: namespaces follow warehouses, and tables follow namespaces.
+    // The key spaces are in the order of their keys, so namespaces follow warehouses, and tables
+    // follow namespaces.
     for &space in KeySpace::ALL {
         match space.rules().export {
             ExportRule::Header => lines.write(&Line::SlatebergExport(Header {
@@ -162,7 +165,7 @@ async fn lines_of<W: Write>(
     Ok(())
 }
 
-/// Writes namespaces, each after its parent.
+/// Writes namespaces. Each namespace follows its parent.
 async fn namespaces<W: Write>(
     store: &impl StoreRead,
     positions: &mut HashMap<Uuid, ExportPosition>,
@@ -214,8 +217,8 @@ async fn tabulars<W: Write>(
 ) -> Result<()> {
     let mut phase = progress.phase("counting tables and views", None);
     let mut total = 0;
-    // This additional scan is cheap: the records are small compared with the metadata documents
-    // that the export reads for each of them.
+    // This additional scan is cheap, because a record is small compared with the metadata document
+    // that the export reads for it.
     let mut entries = store.iterate(&KeyRange::all(KeySpace::Tabulars)).await?;
     while entries.next().await.map_err(store::Error::from)?.is_some() {
         total += 1;

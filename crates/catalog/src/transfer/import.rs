@@ -1,8 +1,8 @@
-//! Import of lines into an empty catalog.
+//! Imports lines into an empty catalog.
 //!
-//! All lines are validated before the first is written. They are written in the order of the lines
-//! in atomic batches, so the catalog is consistent at any moment. Records from an interrupted
-//! import are skipped. Any other record makes the import fail.
+//! All lines are validated before the first is written. They are written in their order, in atomic
+//! batches, so the catalog is consistent at any moment. Records that an interrupted import has
+//! already written are skipped. If the catalog contains any other records, the import fails.
 
 use std::io::BufRead;
 
@@ -34,8 +34,8 @@ use slateberg_store::txn::Transaction;
 const BATCH_BYTES: usize = 4 << 20;
 const BATCH_LINES: usize = 500;
 
-/// Rejects a catalog with namespaces, tables or views that are not in the lines, or with dropped
-/// tables or views.
+/// Rejects a catalog that contains dropped tables or views, or namespaces, tables or views that are
+/// not in the lines.
 #[boxed]
 pub async fn check_target(store: &Store, checked: &CheckedExport) -> Result<()> {
     let latest = store.latest();
@@ -50,7 +50,7 @@ pub async fn check_target(store: &Store, checked: &CheckedExport) -> Result<()> 
     if others > 0 {
         return Err(not_empty(&count(others, "table or view", "tables and views")));
     }
-    // An imported table could have the locations of a dropped one.
+    // An imported table could have the location of a dropped table.
     let dropped = latest.scan::<DroppedKey>(&KeyRange::all(KeySpace::Dropped), None).await?.len();
     if dropped > 0 {
         return Err(not_empty(&count(
@@ -125,8 +125,8 @@ async fn write_batch(
     Ok(accepted.durable().await?)
 }
 
-/// Writes a warehouse with the id of the export, so that the ids below it stay valid. An existing
-/// warehouse with this name is empty, and keeps its location.
+/// Writes a warehouse with the id in the export, because the lines of its contents refer to this
+/// id. An existing warehouse with this name is empty, and keeps its location.
 async fn warehouse(t: &Transaction, line: &Warehouse) -> Result<()> {
     let key = WarehouseKey(line.name.clone());
     let mut record = line.record();
@@ -137,8 +137,8 @@ async fn warehouse(t: &Transaction, line: &Warehouse) -> Result<()> {
     Ok(t.put(&key, &record)?)
 }
 
-/// Whether to write a record. `false`: the same record exists. Errors if the key has another
-/// record.
+/// Whether a record must be written. `false` if an equal record exists. Errors if the key has a
+/// different record.
 async fn is_new<K: Key>(t: &Transaction, number: usize, key: &K, record: &K::Value) -> Result<bool>
 where
     K::Value: PartialEq,
@@ -150,7 +150,7 @@ where
     }
 }
 
-/// Rejects a name that refers to another id.
+/// Rejects a name that already refers to a different id.
 async fn check_name<K: Key<Value = NameEntry>>(
     t: &Transaction,
     number: usize,

@@ -46,16 +46,16 @@ pub struct Header {
     pub version: u32,
     /// The id of the exported catalog.
     pub catalog_id: Uuid,
-    /// The time of the exported state: that of the checkpoint if there is one, otherwise that of
-    /// the export.
+    /// The time of the exported state. This is the time of the checkpoint if one was exported,
+    /// otherwise the time of the export.
     pub as_of: String,
 }
 
-/// The number of lines, including this and the first one.
+/// The last line, which contains the number of lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct End {
-    /// The number.
+    /// The number of lines, including the first and this one.
     pub lines: usize,
 }
 
@@ -63,16 +63,16 @@ pub struct End {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Warehouse {
-    /// Its name.
+    /// The name of the warehouse.
     pub name: String,
-    /// Its identity.
+    /// Its id.
     pub id: Uuid,
     /// The URL of its files.
     pub location: String,
     /// The time of its creation.
     pub created_at_ms: i64,
-    /// Its definition, if it was created at run time; null for a warehouse that the configuration
-    /// defines.
+    /// The definition of a warehouse that was created at run time. Null for a warehouse that the
+    /// configuration defines.
     pub definition: Option<Definition>,
 }
 
@@ -126,7 +126,7 @@ pub struct Namespace {
     pub warehouse: String,
     /// Its levels, outermost first.
     pub namespace: Vec<String>,
-    /// Its identity.
+    /// Its id.
     pub id: Uuid,
     /// Its properties.
     pub properties: BTreeMap<String, String>,
@@ -146,9 +146,9 @@ pub struct Tabular {
     pub warehouse: String,
     /// The levels of its namespace.
     pub namespace: Vec<String>,
-    /// Its name there.
+    /// The name in the namespace.
     pub name: String,
-    /// Its identity in the catalog.
+    /// Its id in the catalog.
     pub id: Uuid,
     /// The `table-uuid` or `view-uuid` of its metadata.
     pub uuid: Uuid,
@@ -172,7 +172,7 @@ pub struct Tabular {
 pub struct Policy {
     /// Its id.
     pub id: String,
-    /// Its text, in Cedar's language.
+    /// The source of the policy, in Cedar's language.
     pub text: String,
     /// The time of its last change.
     pub changed_at_ms: i64,
@@ -184,7 +184,7 @@ pub struct Policy {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Grant {
-    /// Its identity.
+    /// Its id.
     pub id: Uuid,
     /// The id of its template.
     pub template: String,
@@ -202,22 +202,22 @@ pub struct Grant {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ApiKey {
-    /// Its identity.
+    /// Its id.
     pub id: Uuid,
     /// Its display name.
     pub name: String,
-    /// SHA-256 of the secret, in hexadecimal. The secret has 256 random bits, so the hash does not
-    /// disclose it.
+    /// SHA-256 of the secret, in hexadecimal. The secret has 256 random bits, so it cannot be
+    /// derived from the hash.
     pub sha256: String,
     /// Its roles.
     pub roles: BTreeSet<String>,
-    /// Warehouses that the key is limited to; null for all.
+    /// Warehouses to which the key is limited. Null if it is not limited.
     pub warehouses: Option<BTreeSet<String>>,
     /// The time of its creation.
     pub created_at_ms: i64,
     /// The principal that created it.
     pub created_by: String,
-    /// The time of its expiry; null for never.
+    /// The time at which the key expires. Null if it never expires.
     pub expires_at_ms: Option<i64>,
 }
 

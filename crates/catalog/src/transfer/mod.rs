@@ -1,10 +1,10 @@
-//! Transfer of the whole catalog as lines of JSON: [`export`] reads one store, and [`import`]
-//! writes into another, empty one.
+//! Transfers a whole catalog as lines of JSON: [`export`] reads a store, and [`import`] writes to
+//! an empty store.
 //!
-//! The lines have a format of their own ([`mod@line`]), which is independent of the store's records
-//! and stays readable when those change. `docs/backup.md` describes it. The lines contain no
-//! secrets: API keys are hashed, and credentials of warehouses are only referenced by their names
-//! in the configuration.
+//! The format of the lines ([`mod@line`]) is independent of the records in the store, and stays
+//! readable when the records change. `docs/backup.md` describes it. The lines contain no secrets:
+//! they contain the hashes of API keys, and the names of the credentials that warehouses have in
+//! the configuration.
 
 pub mod check;
 pub mod export;
@@ -21,7 +21,7 @@ pub enum Error {
     /// A line is invalid.
     #[error("line {number}: {reason}")]
     Line {
-        /// Its number, starting at 1.
+        /// Number of the line, starting at 1.
         number: usize,
         /// The problem.
         reason: String,

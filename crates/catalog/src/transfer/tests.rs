@@ -1,4 +1,4 @@
-//! Export and import follow the [`ExportRule`] of every key space.
+//! Tests that export and import follow the [`ExportRule`] of every key space.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Creation, change and deletion of warehouses at run time.
+//! Creates, changes and deletes warehouses at run time.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ use slateberg_store::records::{WarehouseDefinition, WarehouseRecord};
 /// The requested properties of a warehouse.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewWarehouse {
-    /// Its storage.
+    /// The storage of the warehouse.
     pub storage: StorageProfile,
     /// Configuration defaults for clients.
     pub client_defaults: BTreeMap<String, String>,
@@ -36,16 +36,18 @@ pub struct NewWarehouse {
 /// A change of a warehouse.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Edit {
-    /// Creates it.
+    /// Creates the warehouse.
     Create(NewWarehouse),
-    /// Replaces all its properties. The location never changes, and may be left empty.
+    /// Replaces all properties of the warehouse. The location never changes, and may be empty in
+    /// the request.
     Update {
         /// The new properties.
         requested: NewWarehouse,
-        /// The version that the caller has read. The change is rejected if another one is current.
+        /// The version that the caller has read. The change is rejected if this is not the current
+        /// version.
         expected_version: Option<u64>,
     },
-    /// Deletes it.
+    /// Deletes the warehouse.
     Delete,
 }
 
@@ -65,11 +67,12 @@ pub(super) struct EvaluatedChange {
     pub(super) permit: Permit<ManageWarehouse>,
     pub(super) action: &'static str,
     pub(super) name: String,
-    /// The current record.
+    /// The record before the change.
     pub(super) before: Option<WarehouseRecord>,
-    /// The warehouse after the change. `None`: it is deleted.
+    /// The warehouse after the change. `None` if it is deleted.
     pub(super) after: Option<Entry>,
-    /// Whether to open its stores, because they have changed or were not open.
+    /// Whether the object stores of the warehouse must be opened, because they have changed or were
+    /// not open.
     pub(super) opens: bool,
 }
 
@@ -81,8 +84,8 @@ impl EvaluatedChange {
 }
 
 impl Warehouses {
-    /// Creates, changes or deletes a warehouse. Returns the changed warehouse when it is served.
-    /// `None`: it was deleted.
+    /// Creates, changes or deletes a warehouse. Waits until the changed warehouse is served, and
+    /// returns it. `None` if it was deleted.
     #[boxed]
     pub async fn change_warehouse(
         &self,
@@ -94,7 +97,7 @@ impl Warehouses {
             validate_name(name)?;
         }
         // Rejects callers without permission before they wait for the lock or trigger a probe. The
-        // evaluation under the lock is decisive.
+        // change is evaluated again under the lock, and that evaluation decides.
         self.may_change(operation, name, &edit)?;
         let name = name.to_owned();
         let change = |warehouses: Self, operation: Operation| async move {
@@ -126,7 +129,7 @@ impl Warehouses {
         self.execute_warehouse_change(turn, operation, evaluated, stores).await
     }
 
-    /// Opens the stores and probes whether they are usable.
+    /// Opens the object stores and probes whether they are usable.
     async fn open_and_probe(&self, storage: &StorageProfile) -> Result<Roots> {
         let stores = &self.stores;
         let roots = stores.open(storage)?;
@@ -141,8 +144,8 @@ impl Warehouses {
         self.turns.wait(self.core.settings().commit_deadline(), busy).await
     }
 
-    /// Returns the permit for this change. A warehouse that the caller may not see is reported as
-    /// missing.
+    /// Returns the permit for this change. If the caller may not see the warehouse, the error is
+    /// that for a missing warehouse.
     fn may_change(
         &self,
         operation: &Operation,
@@ -209,9 +212,9 @@ impl Warehouses {
         let requested = normal(requested);
         self.check_definition(operation, name, &requested).await?;
         let left = self.core.store().latest().get(&WarehouseKey(name.to_owned())).await?;
-        // A warehouse that was removed from the configuration is taken over with its contents and
-        // location. The configuration likewise takes over a warehouse that was created through the
-        // API.
+        // If a warehouse with this name was removed from the configuration, the new warehouse takes
+        // over its contents and location. The configuration takes over a warehouse that was created
+        // through the API in the same way.
         if let Some(left) = &left
             && !is_same_location(&left.location, &requested.storage.location)
         {
@@ -276,8 +279,8 @@ impl Warehouses {
         Ok(Entry::from_record(name, record, &definition))
     }
 
-    /// Returns a warehouse that the API may change: it was created at run time and is not the
-    /// default one.
+    /// Returns a warehouse that the API may change: one that was created at run time and is not the
+    /// default warehouse.
     fn changeable(&self, name: &str) -> Result<Entry> {
         let served = self.core.warehouses();
         let entry = served.find(Some(name))?;

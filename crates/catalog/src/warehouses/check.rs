@@ -19,9 +19,9 @@ use slateberg_store::records::WarehouseRecord;
 /// Maximum size of all settings of one warehouse together, in bytes.
 const SETTINGS_BYTES_MAX: usize = 64 << 10;
 
-/// Client properties that control the connection to the catalog itself: its address and the
-/// credentials sent to it. A manager of one warehouse must not redirect its clients, and their
-/// tokens, elsewhere.
+/// Client properties that control the connection to the catalog itself: its address, and the
+/// credentials that clients send to it. A principal that manages one warehouse must not be able to
+/// redirect the warehouse's clients, and their tokens, to another server.
 const CONNECTION_KEYS: [&str; 10] = [
     "uri",
     "prefix",
@@ -34,19 +34,19 @@ const CONNECTION_KEYS: [&str; 10] = [
     "oauth2-server-uri",
     "s3.signer.uri",
 ];
-/// Prefixes of further such properties. Iceberg's Java client creates a new connection to the
-/// catalog from the configuration that the catalog returns: a proxy set there would receive the
-/// tokens.
+/// Prefixes of further properties that control this connection. Iceberg's Java client creates a new
+/// connection to the catalog from the configuration that the catalog returns. A proxy in that
+/// configuration would receive the tokens.
 const CONNECTION_KEY_PREFIXES: [&str; 4] = ["header.", "rest.auth.", "rest.client.", "s3.signer."];
-/// Properties with these prefixes that a warehouse may set.
+/// Properties with such a prefix that a warehouse may set nevertheless.
 const HARMLESS: [&str; 4] = [
     "rest.client.connection-timeout-ms",
     "rest.client.socket-timeout-ms",
     "rest.client.max-connections",
     "rest.client.connections-per-route",
 ];
-/// Parts of names that indicate secrets. The values are visible to all callers that see the
-/// warehouse.
+/// Parts of names that indicate secrets. Secrets are rejected, because the values are visible to
+/// all callers that may see the warehouse.
 const SECRETS: [&str; 8] = [
     "secret",
     "token",
@@ -77,7 +77,7 @@ impl Warehouses {
         self.check_overlap(operation, name, &wanted.storage).await
     }
 
-    /// Rejects the creation of a warehouse if their number is at the maximum.
+    /// Rejects the creation of a warehouse if the maximum number of warehouses exists already.
     pub(super) async fn check_count(&self) -> Result<()> {
         let max = self.core.settings().warehouses_max;
         match self.warehouse_records().await?.len() {
@@ -88,9 +88,9 @@ impl Warehouses {
         }
     }
 
-    /// Rejects a location that overlaps with that of another warehouse, because readers of one
-    /// could read the other's files. Warehouses that were removed from the configuration still
-    /// occupy their locations.
+    /// Rejects a location that overlaps with the location of another warehouse, because readers of
+    /// one warehouse could read files of the other. Warehouses that were removed from the
+    /// configuration still occupy their locations.
     async fn check_overlap(
         &self,
         operation: &Operation,
@@ -127,7 +127,8 @@ impl Warehouses {
         Ok(())
     }
 
-    /// Returns the records of all warehouses, including those removed from the configuration.
+    /// Returns the records of all warehouses, including those that were removed from the
+    /// configuration.
     pub(super) async fn warehouse_records(&self) -> Result<Vec<(WarehouseKey, WarehouseRecord)>> {
         let range = KeyRange::all(KeySpace::WarehouseNames);
         Ok(self.core.store().latest().scan::<WarehouseKey>(&range, None).await?)

@@ -1,4 +1,4 @@
-//! Listing of the warehouses that a caller may see.
+//! Lists the warehouses that a caller may see.
 
 use std::collections::BTreeMap;
 
@@ -25,15 +25,15 @@ pub enum Source {
 /// A warehouse, as clients see it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WarehouseInfo {
-    /// Its name.
+    /// The name of the warehouse.
     pub name: String,
-    /// Its identity.
+    /// The id of the warehouse.
     pub id: Uuid,
-    /// Its origin.
+    /// The origin of the warehouse.
     pub source: Source,
     /// Whether it is the default warehouse, for paths without a prefix.
     pub default: bool,
-    /// Whether it is served.
+    /// Whether the warehouse is served.
     pub open: bool,
     /// Configuration defaults for clients.
     pub client_defaults: BTreeMap<String, String>,
@@ -41,16 +41,16 @@ pub struct WarehouseInfo {
     pub client_overrides: BTreeMap<String, String>,
     /// The time of its creation.
     pub created_ms: i64,
-    /// Further details, for callers that may manage it.
+    /// Further details. `None` for callers that may not manage the warehouse.
     pub managed: Option<ManagedWarehouse>,
 }
 
 /// Details of a warehouse that are visible only to callers that may manage it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ManagedWarehouse {
-    /// Its storage, without secret options.
+    /// The storage of the warehouse, without secret options.
     pub storage: StorageProfile,
-    /// The reason why it is not served, if any.
+    /// The reason why the warehouse is not served. `None` if it is served.
     pub problem: Option<String>,
     /// The history of a warehouse that was created at run time.
     pub history: Option<History>,
@@ -61,11 +61,11 @@ pub struct ManagedWarehouse {
 pub struct History {
     /// Incremented by each change.
     pub version: u64,
-    /// The principal that created it.
+    /// The principal that created the warehouse.
     pub created_by: String,
-    /// The time of its last change or of its creation.
+    /// The time of the last change, or of the creation.
     pub changed_ms: i64,
-    /// The principal that changed it last.
+    /// The principal that made the last change.
     pub changed_by: String,
 }
 
@@ -74,7 +74,7 @@ pub struct History {
 pub struct WarehousePage {
     /// The warehouses.
     pub warehouses: Vec<WarehouseInfo>,
-    /// The token of the next page. `None`: this is the last page.
+    /// The token of the next page. `None` if this is the last page.
     pub next: Option<String>,
 }
 

@@ -1,18 +1,19 @@
-//! The warehouses of the catalog: those in the configuration, and those that are created, changed
-//! and deleted at run time.
+//! The warehouses of the catalog. The configuration defines some of them. Others are created,
+//! changed and deleted at run time.
 //!
 //! The served warehouses are one set ([`served_warehouses`]), which a change replaces as a whole. A
 //! change:
-//! 1. is evaluated, and its location probed, before it takes the lock, because object stores are
+//! 1. is evaluated, and its location is probed, before it takes the lock, because object stores are
 //!    slow;
 //! 2. waits for the lock on warehouse changes, and is evaluated again ([`change`]);
-//! 3. is written with its entry in the change log, in one transaction. The transaction of a
-//!    deletion scans for contents, and a creation in the warehouse reads its record, so the two
+//! 3. is written, together with its entry in the change log, in one transaction. The transaction of
+//!    a deletion scans for contents of the warehouse. A transaction that creates something in the
+//!    warehouse reads the record of the warehouse. So a deletion and a concurrent creation
 //!    conflict;
-//! 4. is served when it is durable, before the response is sent.
+//! 4. takes effect when it is durable, and before the response is sent.
 //!
-//! After a failure in step 3, the change holds the lock until the content of the store is known and
-//! served. [`listing`] lists the warehouses.
+//! After a failure in step 3, the change holds the lock until the server has read the record from
+//! the store and serves the warehouse accordingly. [`listing`] lists the warehouses.
 
 pub mod change;
 mod check;
@@ -52,7 +53,7 @@ impl Warehouses {
 }
 
 impl Warehouses {
-    /// Returns the warehouse that a client's configuration names, for `GET /v1/config`.
+    /// Returns the warehouse that a client requests in `GET /v1/config`.
     pub fn configured_warehouse(
         &self,
         operation: &Operation,
@@ -66,8 +67,8 @@ impl Warehouses {
         self.usable(operation, entry, requested)
     }
 
-    /// Returns the warehouse of a path prefix (`None`: the default one). Callers that may not see
-    /// the warehouse get the error for a missing one, regardless of their permissions on its
+    /// Returns the warehouse of a path prefix. `None` for the default warehouse. Callers that may
+    /// not see the warehouse get the error for a missing warehouse, whatever they may do with its
     /// contents.
     pub fn warehouse_for(
         &self,

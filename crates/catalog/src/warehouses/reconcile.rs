@@ -1,5 +1,4 @@
-//! Writes changes of warehouses, and reconciles the served warehouses with the store after
-//! failures.
+//! Writes changes of warehouses. After a failure, reconciles the served warehouses with the store.
 
 use std::time::Duration;
 
@@ -31,8 +30,8 @@ const RETRY_DELAY_MIN: Duration = Duration::from_millis(10);
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(1);
 
 impl Warehouses {
-    /// Writes a change in a background task. On expiry of the deadline the caller gets an unknown
-    /// outcome, and the task holds the lock until the outcome is known.
+    /// Writes a change in a background task. If this takes longer than the deadline, the caller
+    /// gets an unknown outcome, and the task holds the lock until the outcome is known.
     pub(super) async fn execute_warehouse_change(
         &self,
         turn: SerialGuard,
@@ -90,14 +89,16 @@ impl Warehouses {
 
     /// Rejects the deletion of a warehouse that is not empty. This runs in the serializable
     /// transaction of the deletion. A concurrent creation of a namespace reads the record of the
-    /// warehouse, so the two conflict.
+    /// warehouse, so it conflicts with the deletion.
     ///
-    /// Dropped tables and jobs are scanned outside of the transaction, which would otherwise conflict
-    /// with those of all other warehouses. This is safe: the transaction has begun already, and an
-    /// empty warehouse gets no new ones, except a job in place of a dropped table.
+    /// Dropped tables and jobs are scanned outside of the transaction. Otherwise, the transaction
+    /// would conflict with changes of dropped tables and jobs in all other warehouses. This is
+    /// safe: the transaction has begun already, and an empty warehouse gets no new dropped tables
+    /// or jobs, except a job that replaces a dropped table.
     async fn require_empty_warehouse(&self, t: &Transaction, name: &str, id: Uuid) -> Result<()> {
         let mut contents = contents_of(t, id).await?;
-        // Before the jobs, because the end of a retention replaces a dropped table by a job.
+        // Dropped tables are scanned before the jobs, because the end of a retention replaces a
+        // dropped table by a job.
         if contents.is_none() {
             let range = KeyRange::all(KeySpace::Dropped);
             let dropped = self.core.store().latest().scan::<DroppedKey>(&range, None).await?;
@@ -118,9 +119,9 @@ impl Warehouses {
         }
     }
 
-    /// Determines whether a change whose write failed is in the store, and returns an error if not.
-    /// Gives up only if the store has closed: in this case the server stops, and reads the store at
-    /// its next start.
+    /// Determines whether a change whose write failed is in the store. Errors if it is not. Retries
+    /// until this succeeds or the store is closed. If the store is closed, the server stops, and
+    /// reads the store at its next start.
     async fn reconcile_warehouse(&self, evaluated: &EvaluatedChange, error: Error) -> Result<()> {
         let after = evaluated.after.as_ref().map(|entry| &*entry.record);
         let mut backoff = Backoff::new(RETRY_DELAY_MIN, RETRY_DELAY_MAX);
@@ -151,8 +152,9 @@ impl Warehouses {
         Ok(self.core.store().durable().get(&WarehouseKey(name.to_owned())).await?)
     }
 
-    /// Serves the written warehouse. A warehouse that existed but was not open may lack metadata
-    /// files: requests to it return 503 until these files are written.
+    /// Serves the warehouse after the change. If the warehouse existed but was not open, some of
+    /// its metadata files may be missing. Requests to the warehouse return 503 until these files
+    /// are written.
     async fn serve_warehouse(
         &self,
         evaluated: EvaluatedChange,

@@ -19,7 +19,7 @@ impl WarehouseRegistry {
         self.0.load_full()
     }
 
-    /// Returns a guard of the set, without counting a reference. For short accesses only.
+    /// Returns the set without the cost of counting a reference. Only for short accesses.
     pub(super) fn peek(&self) -> Guard<Arc<ServedWarehouses>> {
         self.0.load()
     }

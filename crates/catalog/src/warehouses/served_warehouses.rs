@@ -12,13 +12,13 @@ use slateberg_objects::stores::Roots;
 use slateberg_objects::warehouse_files::Root;
 use slateberg_store::records::{WarehouseDefinition, WarehouseRecord};
 
-/// All warehouses by name, with their object stores. `clone()` is cheap: it copies the names and
+/// All warehouses by name, with their object stores. A clone is cheap: it copies the names and
 /// shares the rest.
 #[derive(Clone, Default)]
 pub struct ServedWarehouses {
     by_name: BTreeMap<String, Entry>,
     default: String,
-    /// Their object stores.
+    /// The object stores of the warehouses.
     pub objects: Objects,
 }
 
@@ -27,9 +27,9 @@ pub struct ServedWarehouses {
 pub struct Entry {
     /// The warehouse in the form that requests use.
     pub warehouse: Arc<Warehouse>,
-    /// Its record.
+    /// The record of the warehouse.
     pub record: Arc<WarehouseRecord>,
-    /// The reason why it cannot be served, if any.
+    /// The reason why the warehouse cannot be served. `None` if it is served.
     pub shut: Option<Arc<str>>,
 }
 
@@ -51,7 +51,7 @@ impl Entry {
         Self { warehouse: Arc::new(warehouse), record: Arc::new(record), shut: None }
     }
 
-    /// Whether it comes from the configuration.
+    /// Whether the warehouse is defined in the configuration.
     pub fn is_configured(&self) -> bool {
         self.record.definition.is_none()
     }
@@ -74,8 +74,8 @@ impl ServedWarehouses {
         Self { default: default.to_owned(), ..Self::default() }
     }
 
-    /// Returns a copy in which a warehouse is added or replaced, with its open stores or the reason
-    /// why they cannot be opened.
+    /// Returns a copy in which a warehouse is added or replaced. `stores` are its open object
+    /// stores, or the reason why they cannot be opened.
     #[must_use]
     pub fn with(&self, entry: Entry, stores: std::result::Result<Roots, String>) -> Self {
         self.with_roots(entry, stores.map(|roots| roots.all))
@@ -100,7 +100,7 @@ impl ServedWarehouses {
         served
     }
 
-    /// Returns a copy with other settings of a warehouse, and its stores unchanged.
+    /// Returns a copy with new settings of a warehouse. Its object stores stay the same.
     #[must_use]
     pub fn with_settings(&self, entry: Entry) -> Self {
         let mut served = self.clone();

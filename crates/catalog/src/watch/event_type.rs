@@ -1,4 +1,4 @@
-//! [`EventType`]: the kinds of events, and the changes of the log that cause them.
+//! [`EventType`]: the kinds of events, and the changes that cause them.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use slateberg_store::records::{Change, ChangedKind};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventType(&'static str);
 
-/// What happened to a warehouse, a namespace, a table or a view.
+/// Kind of change of a warehouse, namespace, table or view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Happening {
     Created,
@@ -89,10 +89,10 @@ const SELECTABLE: [&str; 39] = [
 ];
 
 impl EventType {
-    /// What the caller may see has changed, or the server cannot determine whether the caller may
-    /// see a change. The client lists its resources again.
+    /// The client must list its resources again. Either the set of resources that the caller may
+    /// see has changed, or the server cannot determine whether the caller may see a change.
     pub const RESYNC: Self = Self("resync");
-    /// Nothing happened that the watch selects. The event only advances the position.
+    /// The watch has selected no change. The event only advances the position.
     pub const PROGRESS: Self = Self("progress");
 
     /// Returns the name.
@@ -100,8 +100,8 @@ impl EventType {
         self.0
     }
 
-    /// Returns the type of a change. `None`: an older binary wrote the entry, which lacks the
-    /// changed resource.
+    /// Returns the type of a change. `None` if an older binary wrote the entry, so that the changed
+    /// resource is missing in it.
     pub(super) fn of(change: &Change) -> Option<Self> {
         let happening = happening(change);
         let Some(resource) = &change.resource else {
@@ -119,14 +119,14 @@ impl EventType {
         }))
     }
 
-    /// Returns the type of the creation of a resource: how a rename appears to a caller who sees
-    /// only the new name.
+    /// Returns the type of the creation of a resource. A rename appears as a creation to a caller
+    /// that may see only the new name.
     pub(super) fn created(kind: ChangedKind) -> Self {
         Self(if kind == ChangedKind::View { "view.created" } else { "table.created" })
     }
 
-    /// Returns the type of the drop of a resource: how a rename appears to a caller who sees only
-    /// the old name.
+    /// Returns the type of the drop of a resource. A rename appears as a drop to a caller that may
+    /// see only the old name.
     pub(super) fn dropped(kind: ChangedKind) -> Self {
         Self(if kind == ChangedKind::View { "view.dropped" } else { "table.dropped" })
     }
@@ -138,8 +138,8 @@ impl fmt::Display for EventType {
     }
 }
 
-/// Returns what a transaction did to its resource. `None`: transactions with this name change
-/// something else.
+/// Returns what a change did to its resource. `None` if changes of this kind do not concern a
+/// warehouse, namespace, table or view.
 fn happening(change: &Change) -> Option<Happening> {
     use Happening as H;
     Some(match &*change.action {
@@ -165,7 +165,7 @@ fn happening(change: &Change) -> Option<Happening> {
     })
 }
 
-/// Returns the type of a change of something else than a resource.
+/// Returns the type of a change that does not concern a warehouse, namespace, table or view.
 fn other(action: &str) -> &'static str {
     match action {
         "put_policy" | "remove_policy" | "roll_back_policies" => "policy.changed",
@@ -187,14 +187,14 @@ fn other(action: &str) -> &'static str {
 pub(super) struct TypeFilter(Vec<String>);
 
 impl TypeFilter {
-    /// Parses types such as `table.committed`, or kinds such as `table` for all of their types. No
-    /// type selects all.
+    /// Parses types such as `table.committed`, or kinds such as `table` for all types of tables. An
+    /// empty list selects all types.
     pub(super) fn parse(types: &[String]) -> Result<Self> {
         let is_known = |wanted: &String| SELECTABLE.iter().any(|known| covers(wanted, known));
         match types.iter().find(|wanted| !is_known(wanted)) {
             None => Ok(Self(types.to_vec())),
             Some(unknown) => Err(Error::Invalid(format!(
-                "Invalid event type '{}'. Expected one of {}, or the part before the dot",
+                "Invalid event type '{}'. Expected one of {}, or only the part before the dot",
                 brief(unknown),
                 SELECTABLE.join(", ")
             ))),

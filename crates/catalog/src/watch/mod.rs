@@ -1,12 +1,13 @@
-//! [`Watches`]: the change feed. A watch reads the changes of the catalog from a position on, in the
+//! [`Watches`]: the change feed. A watch reads the changes of the catalog after a position, in the
 //! order of the change log.
 //!
 //! - A watch that begins at a position receives every later change that it selects, in order. The
-//!   changes of one transaction are together, and only the last of them has a position.
+//!   changes of one transaction follow each other directly, and only the last of them has a
+//!   position.
 //! - A client that resumes from the position of an event receives the events after it. A client that
 //!   resumes from an earlier position receives some events again.
-//! - A caller receives an event about a resource only if it may see the resource in a listing, and
-//!   other events only if it may read the history of the catalog.
+//! - A caller receives an event about a resource only if it may see the resource in a listing. It
+//!   receives other events only if it may read the history of the catalog.
 //! - When the caller's view changes, for example after a change of policies, the watch returns
 //!   [`EventType::RESYNC`]. The client then lists its resources again, because some may have become
 //!   visible or hidden without a change of their own.
@@ -41,10 +42,11 @@ pub use slateberg_store::records::{Change, ChangedKind, ChangedResource};
 /// Number of changes that are read together.
 const PAGE_CHANGES: usize = 1000;
 
-/// Number of changes after which [`Watch::read`] returns, even if it has selected none of them.
+/// Number of changes after which [`Watch::read`] returns, even if the watch has selected none of
+/// them.
 const READ_CHANGES_MAX: u64 = 10_000;
 
-/// The start of a watch at the oldest change in the log.
+/// The value with which a watch starts at the oldest change in the log.
 const OLDEST: &str = "oldest";
 
 /// The change feed of the catalog. Cheap to clone.
@@ -57,27 +59,28 @@ pub struct Watches {
 /// A request to watch changes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WatchRequest {
-    /// Only changes of this resource, such as `table:prod/sales/orders`, or of the contents of this
-    /// warehouse or namespace. The resource need not exist yet. `None`: all changes.
+    /// Return only changes of this resource, such as `table:prod/sales/orders`. A warehouse or
+    /// namespace includes the changes of its contents. The resource need not exist yet. `None` for
+    /// all changes.
     pub resource: Option<String>,
-    /// Only events of these types, such as `table.committed`, or `table` for all types of tables.
-    /// Empty: all types.
+    /// Return only events of these types, such as `table.committed`, or `table` for all types of
+    /// tables. Empty for all types.
     pub types: Vec<String>,
-    /// The position after which the watch begins, or `oldest`. `None`: the present.
+    /// The position after which the watch begins, or `oldest`. `None` for the current position.
     pub after: Option<String>,
 }
 
 /// A change that the caller may see, or an event of the watch itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// Its type.
+    /// The type of the event.
     pub event_type: EventType,
-    /// The position after the event. `None`: more events of the same transaction follow.
+    /// The position after the event. `None` if more events of the same transaction follow.
     pub position: Option<Position>,
-    /// The name of the warehouse. `None`: the event is not about a warehouse, or the warehouse was
-    /// deleted.
+    /// The name of the warehouse of the changed resource. `None` if the event does not concern a
+    /// warehouse, or if the warehouse was deleted.
     pub warehouse: Option<String>,
-    /// The change; without its author, unless the caller may read the history of the watched
+    /// The change. It contains its author only if the caller may read the history of the watched
     /// resource. `None` for an event of the watch itself.
     pub change: Option<Change>,
 }
@@ -87,7 +90,8 @@ pub struct Event {
 pub struct EventBatch {
     /// The events.
     pub events: Vec<Event>,
-    /// The position after all of them, and after changes that the watch does not select.
+    /// The position after all these events, and after the changes that the watch has read but not
+    /// selected.
     pub position: Position,
     /// Whether the watch has read all changes.
     pub caught_up: bool,
@@ -101,8 +105,8 @@ pub struct Watch {
     scope: Scope,
     types: TypeFilter,
     position: Position,
-    /// Whether the watch began at the oldest entry of the log. It skips the entries of older
-    /// binaries, which lack the changed resource.
+    /// Whether the watch began at the oldest entry of the log. Such a watch skips the entries of
+    /// older binaries, because the changed resource is missing in them.
     from_oldest: bool,
     /// Whether the caller may see who made the changes.
     shows_authors: bool,
@@ -115,7 +119,7 @@ impl Watches {
         Self { core: Arc::clone(core), timeline: numbering.into() }
     }
 
-    /// Returns the present position for a caller. A client that reads the catalog after this call,
+    /// Returns the current position for a caller. A client that reads the catalog after this call,
     /// and then watches from this position, misses no change.
     pub fn position(&self, operation: &Operation) -> Position {
         let next = *self.core.store().change_horizon().borrow();
@@ -127,7 +131,7 @@ impl Watches {
     ///
     /// # Errors
     /// Returns [`Error::PositionGone`] if changes after the position were removed from the log, or
-    /// if the catalog was restored, imported or cloned since.
+    /// if the catalog was restored, imported or cloned since the position was returned.
     #[boxed]
     pub async fn watch(&self, operation: Operation, request: &WatchRequest) -> Result<Watch> {
         let core = &self.core;
@@ -176,9 +180,9 @@ fn without_author(change: Change) -> Change {
 }
 
 /// Reasons why a position is gone.
-const GONE_TIMELINE: &str = "the catalog was restored, imported or cloned since";
+const GONE_TIMELINE: &str = "the catalog was restored, imported or cloned since then";
 const GONE_CHANGES: &str = "later changes are no longer in the change log";
-const GONE_FORMAT: &str = "an older version of slateberg made changes since";
+const GONE_FORMAT: &str = "an older version of slateberg has made changes since then";
 
 impl Watch {
     /// Returns the position after all events that the watch has returned.
@@ -196,12 +200,12 @@ impl Watch {
         }
     }
 
-    /// Returns the next events, without waiting for new ones. The batch ends with the transaction that
-    /// reaches `max` events.
+    /// Returns the next events, without a wait for new changes. The batch ends after the
+    /// transaction with which it reaches `max` events.
     ///
     /// # Errors
-    /// Returns [`Error::PositionGone`] if the watch fell behind the change log, and
-    /// [`Error::Forbidden`] if the caller lost its permission.
+    /// Returns [`Error::PositionGone`] if changes that the watch has not read yet were removed from
+    /// the log, and [`Error::Forbidden`] if the caller has lost its permission.
     #[boxed]
     pub async fn read(&mut self, max: usize) -> Result<EventBatch> {
         let (mut events, mut caught_up) = (Vec::new(), false);
@@ -278,7 +282,8 @@ impl Watch {
         Ok(())
     }
 
-    /// Returns whether the caller may see who made the changes.
+    /// Checks that the caller may watch the resource, and returns whether it may see who made the
+    /// changes.
     ///
     /// # Errors
     /// Fails if the caller may not watch the resource.

@@ -1,4 +1,4 @@
-//! [`Position`]: a place in the change feed, from which a watch can be resumed.
+//! [`Position`]: a place in the change feed, at which a watch can be resumed.
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -17,18 +17,19 @@ const VERSION: u8 = 1;
 /// The size of an encoded position: the version and three numbers.
 const BYTES: usize = 25;
 
-/// A place in the change feed. Clients receive it as an opaque text.
+/// A place in the change feed. Clients receive it as an opaque string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
     /// The numbering of the change log that `next` belongs to.
     pub(super) timeline: Timeline,
     /// The number of the next change.
     pub(super) next: u64,
-    /// The permissions by which earlier events were selected.
+    /// The view of the caller with which earlier events were selected.
     pub(super) view: View,
 }
 
-/// Identifies a numbering of the change log. A restore, an import and a clone start a new one.
+/// Identifies a numbering of the change log. A restore, an import and a clone start a new
+/// numbering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Timeline(u64);
 
@@ -39,16 +40,17 @@ pub(super) struct View(u64);
 
 impl From<Uuid> for Timeline {
     fn from(id: Uuid) -> Self {
-        // Half of a random id suffices, because timelines are few.
+        // Half of a random id suffices, because there are only few timelines.
         Self(id.as_u64_pair().1)
     }
 }
 
 impl View {
-    /// Returns the present view of a caller.
+    /// Returns the current view of a caller.
     pub(super) fn of(operation: &Operation, policies: &PolicySet) -> Self {
         let Principal::Identified(identity) = &operation.principal else { return Self(0) };
-        // The hash may differ between releases. A client then lists its resources once more.
+        // The hash may differ between releases. In that case, a client only lists its resources
+        // once more.
         let mut hash = DefaultHasher::new();
         policies.revision().to_string().hash(&mut hash);
         (&identity.id, &identity.roles, &identity.groups, &identity.warehouses).hash(&mut hash);

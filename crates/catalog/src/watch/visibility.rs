@@ -1,4 +1,4 @@
-//! What a caller may see of a change.
+//! The part of a change that a caller may see.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use slateberg_store::keys::NamespaceKey;
 use slateberg_store::read::StoreRead;
 use slateberg_store::records::{Change, ChangedKind, ChangedResource};
 
-/// What a caller may see of a change.
+/// The part of a change that a caller may see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sight {
-    /// The change.
+    /// The whole change.
     Change,
     /// Of a rename, only the new name.
     Creation,
@@ -25,7 +25,8 @@ pub(super) enum Sight {
     Drop,
     /// Nothing.
     Nothing,
-    /// Policies use attributes of a resource that no longer exists.
+    /// This cannot be determined, because policies use attributes of a resource that no longer
+    /// exists.
     Unknown,
 }
 
@@ -90,8 +91,8 @@ impl Viewer<'_> {
         })
     }
 
-    /// Whether the caller may load a table or view under this name. `None`: policies use attributes,
-    /// and it or its namespace no longer exists.
+    /// Whether the caller may load a table or view under this name. `None` if policies use
+    /// attributes, and the table or view, or its namespace, no longer exists.
     async fn may_load(
         &self,
         asking: &PrincipalDecider<'_>,
@@ -115,8 +116,8 @@ impl Viewer<'_> {
         Ok(Some(asking.may::<Load>(&resource)))
     }
 
-    /// Returns a namespace as a resource, with its attributes if `wanted`. `None`: the attributes are
-    /// wanted, but it no longer exists.
+    /// Returns a namespace as a resource, with its attributes if `wanted`. `None` if the attributes
+    /// are wanted, but the namespace no longer exists.
     async fn inside(
         &self,
         warehouse: &Warehouse,

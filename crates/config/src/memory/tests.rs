@@ -1,4 +1,4 @@
-//! The shares add up to the budget, and the budget is a fraction of the available memory.
+//! The shares add up to the budget. The budget is a fraction of the available memory.
 
 use super::*;
 

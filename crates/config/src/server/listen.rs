@@ -104,7 +104,7 @@ fn is_origin(text: &str) -> bool {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ManagementSettings {
-    /// Address and port. `None`: operators use the port for clients.
+    /// Address and port. If it is `None`, operators use the port for clients.
     #[serde(with = "address_or_empty")]
     pub listen: Option<SocketAddr>,
     /// Whether this port accepts unencrypted connections even if the port for clients uses TLS.

@@ -21,7 +21,7 @@ pub struct TlsSettings {
     pub client_ca_file: PathBuf,
     /// The revocation list of these CAs, as PEM. Empty: revocation is not checked.
     pub client_crl_file: PathBuf,
-    /// Interval of checking these files for changes, in seconds.
+    /// Interval at which these files are checked for changes, in seconds.
     pub reload_seconds: u64,
     /// Maximum duration of a handshake, in seconds.
     pub handshake_seconds_max: u64,
@@ -93,7 +93,7 @@ impl TlsSettings {
             (
                 !asks && has_ca,
                 "client_certificates",
-                "is \"off\", so that client_ca_file would have no effect: choose \"optional\" or \
+                "is \"off\", so client_ca_file would have no effect: choose \"optional\" or \
                  \"required\", or leave out client_ca_file",
             ),
             (has_crl && !has_ca, "client_crl_file", "requires client_ca_file"),
@@ -115,7 +115,7 @@ impl TlsSettings {
         files.into_iter().filter(|(_, file)| !file.as_os_str().is_empty())
     }
 
-    /// Returns the interval of checking the files for changes.
+    /// Returns the interval at which the files are checked for changes.
     pub fn reload(&self) -> Duration {
         Duration::from_secs(self.reload_seconds.max(1))
     }

@@ -20,7 +20,8 @@ proptest! {
         let sealed = keys(1, &[1], 1).seal(Purpose::Block, &plain).expect("it is short");
         prop_assert_eq!(sealed.len(), plain.len() + OVERHEAD);
         prop_assert!(looks_sealed(&sealed));
-        // Another process has another active session key, but can derive this one.
+        // Another process has another active session key, but can derive the session key of this
+        // data.
         prop_assert_eq!(keys(1, &[1], 1).open(Purpose::Block, &sealed), Ok(plain));
     }
 

@@ -127,7 +127,7 @@ async fn clone_ring_opens_parent_data_and_seals_with_its_own_key() {
     let sealed = own.seal(Purpose::Block, b"text").expect("it is short");
     assert!(!inherited.knows(&sealed) && inherited.open(Purpose::Block, &sealed).is_err());
 
-    // All keys are rewrapped, both the clone's own and the inherited ones, and no longer require
+    // All keys are rewrapped: the clone's own keys and the inherited keys. They no longer require
     // the old wrapping key.
     write(&mut file, &[2, 1]);
     let known = (&own, Some(&inherited));

@@ -1,5 +1,5 @@
-//! Tests that a sealed object yields the original data, as a whole and in ranges, and an error if
-//! the object was tampered with.
+//! Tests that reading a sealed object, as a whole or in ranges, returns the original data, or an
+//! error if the object was tampered with.
 
 use std::io::Write;
 
@@ -20,7 +20,7 @@ async fn keys() -> Arc<Keys> {
     Arc::new(keys)
 }
 
-/// Returns a sealed store and the store in which it keeps its objects.
+/// Returns an object store with sealed objects, and the object store that contains them.
 async fn stores() -> (SealedObjects, Arc<InMemory>) {
     let inner = Arc::new(InMemory::new());
     let below = Path::from("a/store");

@@ -84,7 +84,7 @@ fn list_of(numbers: &[i64]) -> Numbers {
 #[derive(Debug, Clone)]
 enum Step {
     Push(i64),
-    /// `Remove(rest, by)` removes the items with this remainder modulo `by`.
+    /// `Remove(rest, by)` removes the items whose ids have the remainder `rest` modulo `by`.
     Remove(i64, i64),
 }
 

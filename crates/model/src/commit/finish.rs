@@ -37,10 +37,13 @@ impl Builder<'_> {
         Ok(AppliedCommit { metadata: self.metadata, changed: true })
     }
 
-    /// Removes entries from the snapshot log: those of snapshots that were current only between two
-    /// updates of this commit, and all entries up to that of the last removed snapshot. A gap in
-    /// the log would suggest that another snapshot was current in that time. Returns whether it
-    /// removed an entry.
+    /// Removes two kinds of entries from the snapshot log:
+    ///
+    /// - entries of snapshots that were current only between two updates of this commit;
+    /// - if this commit removed snapshots, all entries up to the last entry of a removed snapshot.
+    ///   Otherwise, the gap in the log would suggest that another snapshot was current at that time.
+    ///
+    /// Returns whether it may have removed an entry.
     fn cut_snapshot_log(&mut self) -> Result<bool, Refusal> {
         let current = self.metadata.current_snapshot_id;
         let mut intermediate = std::mem::take(&mut self.added_to_main);

@@ -1,9 +1,9 @@
 //! Applies updates of a table's layout: of its schemas, partition specs and sort orders.
 //!
 //! A table stores equal objects only once: if a client adds a schema, spec or order that equals an
-//! existing one, it gets the id of the existing one. In contrast to the reference, the existing
-//! object then counts as the last added one, so that `-1` means the object that the client has just
-//! sent. The reference rejects such a commit.
+//! existing one, the added object gets the id of the existing one. The existing object then counts
+//! as the last added one, so that `-1` refers to the object that the client has just sent. (The
+//! reference implementation refuses `-1` in this case.)
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -94,10 +94,10 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Assigns the field ids that a client has left out. In version 1, they count from 1000. In
-    /// later versions, a field that occurs in an existing spec reuses its id there, and other
-    /// fields get new ids. (The reference always counts from 1000, so different fields can get the
-    /// same id. Its own clients send ids.)
+    /// Assigns the field ids that a client has left out. In version 1, these are 1000, 1001, and so
+    /// on. In later versions, a field that occurs in an existing spec reuses its id there, and
+    /// other fields get new ids. (The reference implementation always begins with 1000, so
+    /// different fields can get the same id. Its own clients send ids.)
     fn assign_field_ids(&self, spec: UnboundPartitionSpec) -> Result<PartitionSpec, Refusal> {
         let v1 = self.metadata.format_version == 1;
         let mut last = self

@@ -1,9 +1,9 @@
 //! Recognizes a commit that the table already contains.
 //!
-//! If the response to an append is lost, the client sends the same commit again. The table has
-//! moved on by then, by this very commit, so that its requirements fail. A client that gets a
+//! If the response to an append is lost, the client sends the same commit again. The first attempt
+//! has changed the table, so the requirements of the second attempt fail. A client that gets a
 //! conflict deletes the files of its snapshot, although the table contains them. Therefore, the
-//! repetition is accepted without effect.
+//! repeated commit is accepted without effect.
 
 use std::collections::HashMap;
 
@@ -29,7 +29,7 @@ pub(super) fn is_repeated(
             _ => None,
         })
         .collect();
-    // Most refused commits end here, without a map of all snapshots.
+    // For most refused commits, the check ends here, before it builds a map of all snapshots.
     if added.first().is_none_or(|new| table.snapshot(new.snapshot_id).is_none()) {
         return false;
     }
@@ -41,7 +41,7 @@ pub(super) fn is_repeated(
     if !added.iter().all(is_known) {
         return false;
     }
-    // The other requirements describe the state before the commit.
+    // The other requirements describe the state before the first attempt.
     let same_table = |requirement: &TableRequirement| match requirement {
         TableRequirement::UuidMatch { uuid } => *uuid == table.table_uuid,
         _ => true,

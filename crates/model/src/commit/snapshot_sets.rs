@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use super::super::table::TableMetadata;
 
-/// Number of lookups by scan that are cheaper than building a set of a table's snapshot ids.
+/// Number of lookups that scan the list of snapshots. For more lookups, a set of the snapshot ids
+/// is cheaper.
 const SCANS_MAX: u32 = 64;
 
 /// The ids of a table's snapshots. Most commits look up only one or two ids, by scanning the list.
@@ -37,8 +38,9 @@ impl SnapshotIds {
     }
 }
 
-/// Collected removals. Expiry sends one update per snapshot, and ten thousand updates must not each
-/// scan ten thousand snapshots. Before code reads the result, it calls `flush_removals`.
+/// Removals that were collected but not performed yet. Expiry sends one update per snapshot, and
+/// ten thousand updates must not each scan ten thousand snapshots. Code that depends on the result
+/// calls `flush_removals` first.
 #[derive(Default)]
 pub(super) struct Removals {
     pub(super) snapshots: HashSet<i64>,

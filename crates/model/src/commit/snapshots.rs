@@ -46,11 +46,12 @@ impl Builder<'_> {
 
     /// Checks that the sequence number of a snapshot is greater than that of all existing
     /// snapshots. If the snapshot has no parent, its number may also equal the greatest existing
-    /// one: such a snapshot replaces the table, and its writer did not know the existing ones.
+    /// number: such a snapshot replaces the table, and its writer did not know the existing
+    /// snapshots.
     ///
-    /// (If the number of a snapshot without a parent is too small, the reference lowers the last
-    /// sequence number of the table, and then fails because of the newer snapshots. Here, that is a
-    /// conflict, which the client resolves by a retry.)
+    /// (If the number of a snapshot without a parent is too small, the reference implementation
+    /// lowers the last sequence number of the table, and then fails because of the newer snapshots.
+    /// Here, that is a conflict, which the client resolves by a retry.)
     fn check_sequence_number(&self, snapshot: &Snapshot) -> Result<(), Refusal> {
         let number = snapshot.sequence_number;
         let last = self.metadata.last_sequence_number;
@@ -73,9 +74,10 @@ impl Builder<'_> {
         )))
     }
 
-    /// Assigns the row ids of a snapshot of version 3. The next row id is greater than all of them,
-    /// even if there is a gap before the first row id of the snapshot. (The reference only adds the
-    /// number of rows, so after a gap it would assign some ids twice.)
+    /// Assigns the row ids of a snapshot of version 3. Afterwards, the table's next row id is
+    /// greater than all of them, even if there is a gap before the first row id of the snapshot.
+    /// (The reference implementation only adds the number of rows, so after a gap it would assign
+    /// some ids twice.)
     fn assign_row_ids(&mut self, snapshot: &Snapshot) -> Result<(), Refusal> {
         if self.metadata.format_version < FORMAT_VERSION_ROW_LINEAGE {
             return Ok(());
@@ -119,8 +121,8 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Makes a snapshot current and adds it to the log: a new snapshot with its own time, an older
-    /// one (a rollback) with the current time.
+    /// Makes a snapshot current and adds it to the snapshot log. The entry of a new snapshot has
+    /// the time of the snapshot. The entry of an older snapshot (a rollback) has the current time.
     fn set_current_snapshot(&mut self, snapshot_id: i64) {
         self.metadata.current_snapshot_id = Some(snapshot_id);
         let timestamp_ms = if self.added.contains(&snapshot_id) {
@@ -198,8 +200,8 @@ impl Builder<'_> {
         self.changed |= metadata.statistics.len() + metadata.partition_statistics.len() != before;
     }
 
-    /// Removes those of the snapshots `ids` that the table has, and the references to them. Returns
-    /// the removed ids.
+    /// Removes the snapshots with these ids, and the references to them. Returns the ids of the
+    /// snapshots that existed.
     fn remove_snapshots(&mut self, ids: &HashSet<i64>) -> HashSet<i64> {
         let mut removed = HashSet::new();
         self.metadata.snapshots.retain_ids(|id| {

@@ -9,12 +9,12 @@ use crate::members::brief;
 use crate::schema::SchemaIndex;
 use crate::types::{NestedField, PrimitiveType, Type};
 
-/// The greatest integer such that all integers up to it are exact as floating point numbers.
+/// All integers up to this one can be represented exactly as floating point numbers.
 const EXACT_INTEGER_MAX: u64 = 1 << 53;
 
 impl Expression {
-    /// Returns the expression as JSON in which columns have field ids. If the expression does not
-    /// apply to this schema, returns a message for its author.
+    /// Returns the expression as JSON that identifies columns by field id. If the expression does
+    /// not apply to this schema, errors with a message for its author.
     pub(crate) fn bind(&self, schema: &SchemaIndex<'_>) -> Result<Value, String> {
         match self {
             Self::Constant(all) => Ok(json!(all)),
@@ -111,8 +111,8 @@ fn literal(field: &NestedField, value: &Value) -> Result<Value, String> {
     if defaults::fits(primitive, &value) { Ok(value) } else { Err(is_no_value()) }
 }
 
-/// Converts the literal to the one form that the serialization requires, for types whose values can
-/// be written in several forms.
+/// Converts a literal to the form that the serialization requires. Values of some types can also be
+/// written in other forms.
 fn to_bound_json(primitive: &PrimitiveType, value: &Value) -> Option<Value> {
     Some(match (primitive, value) {
         (PrimitiveType::Float | PrimitiveType::Double, Value::Number(number)) => {

@@ -80,7 +80,7 @@ fn predicate(members: &Map<String, Value>, type_name: &str) -> Result<Expression
 }
 
 /// Returns the column of a predicate: the member `term` or, in the newer form of the specification,
-/// the member `newer`. Refuses members other than these, `type` and `others`.
+/// the member `newer`. Refuses members other than this one, `type` and those in `others`.
 fn operand(members: &Map<String, Value>, newer: &str, others: &[&str]) -> Result<String, Refusal> {
     let name = if members.contains_key("term") { "term" } else { newer };
     only(members, &[&["type", name], others].concat())?;

@@ -193,7 +193,7 @@ proptest! {
             prop_assert!(alone.iter().any(|one| admits(one, &row) && is_as_strict(one)), "{:?}", row);
         }
         for id in together.masks.keys() {
-            prop_assert!(*id != 4 || !together.masks.contains_key(&3), "a field and a field inside");
+            prop_assert!(*id != 4 || !together.masks.contains_key(&3), "a field and one inside it");
         }
     }
 

@@ -3,7 +3,7 @@
 /// Reason why a commit is not rebased. It is a part of the message to the client.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotRebased {
-    /// The commit has other updates than those of an append.
+    /// The commit has updates other than those of an append.
     #[error("it is not a single append to a branch")]
     NotAnAppend,
     /// The snapshot's operation is not `append`, or a key of its summary marks it as dependent.
@@ -16,13 +16,13 @@ pub enum NotRebased {
     #[error("the table has format version {0}")]
     FormatVersion(u8),
     /// The table has disabled the rebase of appends since the commit arrived.
-    #[error("the table does not allow it")]
+    #[error("the table does not allow the rebase of appends")]
     Disabled,
     /// The writer did not declare the append as blind.
     #[error("the writer did not declare a blind append")]
     NotDeclared,
     /// The asserted snapshot is no longer an ancestor, or a snapshot after it is not an append.
-    #[error("the branch has changed by more than appends")]
+    #[error("the branch has changes other than appends")]
     NotOnlyAppends,
     /// The same writer has committed after the asserted snapshot.
     #[error("the same writer has committed concurrently")]
@@ -31,7 +31,7 @@ pub enum NotRebased {
     #[error("the schema has changed")]
     Schema,
     /// The retention settings of the branch have changed.
-    #[error("the branch has changed")]
+    #[error("the settings of the branch have changed")]
     Branch,
     /// The manifest list is not that of an append.
     #[error("the manifest list is not that of an append")]
@@ -52,7 +52,7 @@ pub enum NotRebased {
     #[error("the table has too many {0}")]
     TooMany(&'static str),
     /// Another requirement of the commit does not hold, or an update is invalid.
-    #[error("the rest of the commit does not apply")]
+    #[error("another part of the commit does not apply")]
     Other,
 }
 

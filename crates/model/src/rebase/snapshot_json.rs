@@ -13,7 +13,7 @@ pub(super) struct Changes<'a> {
     pub(super) sequence_number: i64,
     pub(super) timestamp_ms: i64,
     pub(super) manifest_list: &'a str,
-    /// `None`: the table has no row lineage.
+    /// `None` if the table has no row lineage.
     pub(super) first_row_id: Option<i64>,
     pub(super) summary: Summary,
 }

@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 
 use super::super::snapshot::Snapshot;
 
-/// Key of the summary of a rebased snapshot: the snapshot that its client had loaded, or `none` for
-/// an empty table.
+/// Key in the summary of a rebased snapshot. Its value is the snapshot that the client had loaded,
+/// or `none` if the branch did not exist.
 pub const REBASED_FROM: &str = "slateberg.rebased-from";
 
-/// Keys of a summary that identify the writer of a snapshot. A writer with a key in an earlier
-/// snapshot reads that snapshot before it commits the next one.
+/// Keys of a summary that identify the writer of a snapshot. Such a writer reads its earlier
+/// snapshot before it commits the next one.
 const WRITER_KEYS: [&str; 3] = ["flink.job-id", "flink.operator-id", "spark.sql.streaming.queryId"];
 /// Prefix of the keys with the offsets of a Kafka Connect coordinator.
 const KAFKA_OFFSETS_PREFIX: &str = "kafka.connect.offsets.";
-/// Totals in a summary, and the keys with the changes of each.
+/// Keys in a summary: a total, what was added to it, and what was removed from it.
 const TOTALS: [(&str, &str, &str); 6] = [
     ("total-records", "added-records", "deleted-records"),
     ("total-files-size", "added-files-size", "removed-files-size"),
@@ -26,9 +26,9 @@ const TOTALS: [(&str, &str, &str); 6] = [
 /// A snapshot's summary, with the operation.
 pub(super) type Summary = BTreeMap<String, String>;
 
-/// Returns the summary `sent` with the totals of a branch whose head has the summary `head`, as a
-/// client's retry computes them. `kept` is the number of manifests of the branch, and `base` the
-/// snapshot that the client had loaded.
+/// Returns the summary `sent` with new totals. They continue the totals in `head`, the summary of
+/// the branch's current snapshot, as a client's retry would. `kept` is the number of manifests of
+/// the branch, and `base` is the snapshot that the client had loaded.
 pub(super) fn rebased(
     sent: &Summary,
     head: Option<&Summary>,
@@ -59,7 +59,7 @@ pub(super) fn rebased(
     summary
 }
 
-/// Whether both summaries have the same key of a writer.
+/// Whether both summaries identify the same writer.
 pub(super) fn is_same_writer(one: &Summary, other: &Summary) -> bool {
     let flink = |summary: &Summary| {
         Some((summary.get(WRITER_KEYS[0])?.clone(), summary.get(WRITER_KEYS[1])?.clone()))

@@ -1,4 +1,4 @@
-//! Tests of the checks of requirements, and of the messages if a requirement does not hold.
+//! Tests of the checks of requirements, and of the messages for requirements that do not hold.
 
 use serde_json::{Value, json};
 

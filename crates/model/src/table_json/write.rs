@@ -1,5 +1,5 @@
-//! Writes table metadata, in the reference's order. All snapshots and log entries except the newest
-//! are written as chunks.
+//! Writes table metadata, in the order of the reference implementation. All snapshots and log
+//! entries except the newest are written as chunks.
 
 use bytes::Bytes;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
@@ -10,11 +10,12 @@ use super::super::table::{
     FORMAT_VERSION_ROW_LINEAGE, MetadataLogEntry, SnapshotLogEntry, TableMetadata,
 };
 
-/// From this format version on, `null` means "no current snapshot"; in earlier versions, -1.
+/// The first format version in which `null` means "no current snapshot". In earlier versions, -1
+/// means this.
 const NULL_CURRENT_SNAPSHOT_VERSION: u8 = 3;
 
 impl TableMetadata {
-    /// Returns the document, as the reference writes it for its format version.
+    /// Returns the document as the reference implementation writes it for this format version.
     pub fn to_segmented_json(&self) -> SegmentedJson {
         let mut text = SegmentedJsonWriter::default();
         ObjectWriter::begin(&mut text).metadata(self);

@@ -14,7 +14,7 @@ pub(crate) fn config(cases: u32) -> ProptestConfig {
 
 /// A change that a client makes to a table.
 #[derive(Debug, Clone)]
-#[allow(missing_docs, reason = "each variant is the update of its name")]
+#[allow(missing_docs, reason = "the name of each variant describes the change")]
 pub(crate) enum Step {
     AddColumn(&'static str),
     BackToSchema(u8),

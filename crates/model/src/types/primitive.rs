@@ -53,14 +53,14 @@ pub enum PrimitiveType {
     Unknown,
     /// Planar geometry (v3).
     Geometry {
-        /// Coordinate reference system; `None` is `OGC:CRS84`.
+        /// Coordinate reference system. `None` means `OGC:CRS84`.
         crs: Option<String>,
     },
     /// Ellipsoidal geometry (v3).
     Geography {
-        /// Coordinate reference system; `None` is `OGC:CRS84`.
+        /// Coordinate reference system. `None` means `OGC:CRS84`.
         crs: Option<String>,
-        /// Interpolation of edges between points; `None` is spherical.
+        /// Interpolation of edges between points. `None` means spherical.
         algorithm: Option<EdgeAlgorithm>,
     },
 }
@@ -81,7 +81,7 @@ pub enum EdgeAlgorithm {
 }
 
 impl PrimitiveType {
-    /// Parses a type string. Ignores case, like the reference.
+    /// Parses a type string. Ignores case, like the reference implementation.
     pub(super) fn from_name(text: &str) -> Result<Self, Refusal> {
         let lower = text.to_ascii_lowercase();
         let simple = match lower.as_str() {
@@ -211,7 +211,8 @@ fn between<'a>(text: &'a str, open: &str, close: &str) -> Option<&'a str> {
     text.strip_prefix(open)?.strip_suffix(close)
 }
 
-/// Parses digits between optional blanks, like the reference's patterns. The maximum is `i32::MAX`.
+/// Parses digits between optional blanks, like the patterns of the reference implementation. The
+/// maximum is `i32::MAX`.
 fn parse_digits(text: &str) -> Option<u32> {
     let digits = text.trim();
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {

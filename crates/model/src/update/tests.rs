@@ -1,4 +1,5 @@
-//! Tests that updates are parsed, and of the messages if they are refused.
+//! Tests that valid updates are parsed, and that invalid ones are refused with the expected
+//! message.
 
 use serde_json::{Value, json};
 

@@ -143,7 +143,7 @@ fn a_replaced_view_keeps_its_versions_and_logs_when_each_was_current() {
     );
     assert_eq!((third.current_version_id, third.schemas.len()), (3, 2));
     assert_eq!(third.current_version().expect("a version").schema_id, 0);
-    // The first version becomes current again: by its id, and by adding an equal version.
+    // The first version becomes current again, first by its id, then by adding an equal version.
     let back = committed(&third, json!([set_current(1)]));
     assert_eq!(log(&back), [(0, 1), (2, 2), (2, 3), (60_000, 1)]);
     let first = version(9, 0, &[("spark", "select 1"), ("trino", "select 1")]);

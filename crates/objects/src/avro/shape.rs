@@ -1,4 +1,4 @@
-//! Encoding of values in bytes: the part of an Avro schema that is needed to skip and read them.
+//! Encoding of values in bytes: the part of an Avro schema that is needed to read or skip values.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ pub(super) enum Shape {
     Bool,
     /// A number of variable length.
     Number,
-    /// A length, and as many bytes.
+    /// A length, and then this number of bytes.
     Text,
     /// Items of one type.
     Array(Box<Shape>),

@@ -1,4 +1,4 @@
-//! Files of engines, and malformed files.
+//! Tests with files of engines, and with malformed files.
 
 use std::io::Write;
 
@@ -169,7 +169,7 @@ fn block_decompresses_within_its_limit() {
         assert!(read(&several, 3 << 19).is_err(), "{codec}: together they are too long");
     }
     let file = written(r#""int""#, "deflate", &[(1 << 20, &deflated)]);
-    assert_eq!(read(&file, 1 << 20).map(|seen| seen.len()), Ok(1 << 20), "so much is allowed");
+    assert_eq!(read(&file, 1 << 20).map(|seen| seen.len()), Ok(1 << 20), "this length is allowed");
     assert!(read(&written(r#""int""#, "snappy", &[(1, &[1, 2, 3])]), 100).is_err());
     assert!(rejection(&written(r#""int""#, "lzma", &[]), 100).contains("unknown compression"));
 }

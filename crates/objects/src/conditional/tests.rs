@@ -1,4 +1,4 @@
-//! Puts with spurious conflicts, and with real ones.
+//! Tests of puts with spurious conflicts, and with real conflicts.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use super::{Conditional, TRIES_MAX};
 struct Conflicting {
     inner: InMemory,
     conflicts: AtomicUsize,
-    /// Whether it fails requests for the object.
+    /// Whether requests to read an object fail.
     is_mute: bool,
 }
 

@@ -10,17 +10,17 @@ use slateberg_model::manifest_file::ManifestFile;
 
 /// Number of entries of a full block.
 const ENTRIES_MAX: usize = 256;
-/// Number of blocks of one size at the front that are merged into a larger one.
+/// This many blocks of the same level at the front are merged into a larger block.
 const MERGED_BLOCKS: usize = 16;
 /// Memory that an entry takes in addition to its path, in bytes.
 const ENTRY_BYTES: usize = 256;
 
-/// The entries of a manifest list. A clone shares all blocks.
+/// The entries of a manifest list. A clone of this value shares all blocks.
 #[derive(Debug, Clone)]
 pub struct ListBlocks {
     format_version: u8,
     sync: Uuid,
-    /// The blocks in reverse order: the newest is the last.
+    /// The blocks in reverse order: the newest block is the last.
     blocks: Vec<Arc<Block>>,
     len: usize,
 }
@@ -30,7 +30,7 @@ pub struct ListBlocks {
 struct Block {
     entries: Vec<ManifestFile>,
     encoded: Bytes,
-    /// How often its entries were merged.
+    /// How often the entries of this block were merged.
     level: u8,
 }
 
@@ -44,10 +44,10 @@ impl ListBlocks {
         Self { blocks, ..empty }
     }
 
-    /// Returns these entries with further ones in front.
+    /// Returns these entries with further entries in front.
     ///
     /// Encodes only the new entries. From time to time, also merges small blocks at the front, so
-    /// that a list has few blocks and each entry is encoded a few times in all.
+    /// that a list has few blocks, and each entry is encoded only a few times in total.
     #[must_use]
     pub fn prepend(&self, own: Vec<ManifestFile>) -> Self {
         let mut all = self.clone();
@@ -65,7 +65,7 @@ impl ListBlocks {
         all
     }
 
-    /// Returns how many blocks at the front are to be merged, if any.
+    /// Returns the number of blocks at the front that should be merged now, if any.
     fn mergeable(&self) -> Option<usize> {
         let level = self.blocks.last()?.level;
         let same = self.blocks.iter().rev().take_while(|block| block.level == level);

@@ -116,7 +116,7 @@ fn entry(out: &mut Vec<u8>, format_version: u8, it: &ManifestFile) {
     long(out, it.sequence_number);
     long(out, it.min_sequence_number);
     long(out, it.added_snapshot_id);
-    // Lists whose manifests lack counts are not rebased.
+    // All counts exist, because lists whose manifests lack counts are not rebased.
     for count in [it.added_files_count, it.existing_files_count, it.deleted_files_count] {
         long(out, count.unwrap_or_default().into());
     }
@@ -154,7 +154,7 @@ fn optional<T>(out: &mut Vec<u8>, value: Option<T>, write: impl FnOnce(&mut Vec<
     }
 }
 
-/// Writes a length, and as many bytes.
+/// Writes the number of bytes, and then the bytes.
 fn text(out: &mut Vec<u8>, bytes: &[u8]) {
     long(out, i64::try_from(bytes.len()).unwrap_or_default());
     out.extend_from_slice(bytes);

@@ -17,7 +17,7 @@ const SUMMARIES_MAX: usize = 1000;
 /// A parsed manifest list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ManifestList {
-    /// Format version in the header. `None`: the writer did not record it.
+    /// Format version in the header. `None` if the writer did not record it.
     pub format_version: Option<i32>,
     /// The manifests, in order.
     pub entries: Vec<ManifestFile>,
@@ -144,7 +144,7 @@ impl Entry {
             _ => None,
         };
         let summary = self.partitions.as_mut().and_then(|all| all.last_mut());
-        let summary = summary.ok_or("has partitions that are no list")?;
+        let summary = summary.ok_or("has an entry whose partitions are not a list")?;
         match (name, value, copied) {
             ("contains_null", LeafValue::Bool(value), _) => summary.contains_null = Some(value),
             ("contains_nan", LeafValue::Bool(value), _) => summary.contains_nan = Some(value),

@@ -1,9 +1,10 @@
-//! Checks requests to sign: only requests that engines send for the files of a table.
+//! Checks the requests that clients want signed. Only the kinds of requests that engines send for
+//! the files of a table are signed.
 //!
-//! Hosts, methods with their query parameters, and headers with a meaning for the store are on
-//! allow-lists. A key is decoded once, as S3 does, and must be below one of the table's locations.
-//! A key that further decoding would turn into `..` or similar is rejected, because a proxy between
-//! client and store may decode it again.
+//! Hosts, methods with their query parameters, and `x-amz-*` headers must be on allow-lists. A key
+//! is decoded once, as S3 does, and must be below one of the table's locations. A key that further
+//! decoding would turn into `..` or similar is rejected, because a proxy between the client and the
+//! store may decode the key again.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use url::Url;
@@ -27,9 +28,10 @@ pub struct CheckedRequest {
 /// Signed part of a body.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Payload {
-    /// No part.
+    /// No part of the body is signed.
     Unsigned,
-    /// No part, with checksums after the body.
+    /// No part of the body is signed. After the body, the client sends a trailer with a checksum of
+    /// the body (`STREAMING-UNSIGNED-PAYLOAD-TRAILER`).
     UnsignedWithTrailer,
     /// The SHA-256 that the client sends, in hexadecimal.
     Hash(String),
@@ -61,11 +63,13 @@ struct ParsedUri {
     query: Vec<(String, String)>,
 }
 
-/// Maximum length of a URI in bytes: a key has at most 1024, each of which may be encoded as three.
+/// Maximum length of a URI in bytes. A key has at most 1024 bytes, each of which may be encoded as
+/// three bytes.
 const URI_BYTES_MAX: usize = 8 << 10;
-/// Characters that are not encoded in the query of a signed request.
+/// Characters that are percent-encoded in the query of a signed request: all except letters, digits
+/// and `-_.~`.
 const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
-/// Characters that are not encoded in its path.
+/// Characters that are percent-encoded in the path of a signed request: the same, except `/`.
 const PATH: &AsciiSet = &QUERY.remove(b'/');
 /// Parameters of a listing.
 const LISTING: [&str; 8] = [
@@ -111,8 +115,9 @@ const AMZ_HEADERS: [&str; 16] = [
     "x-amz-te",
     "x-amz-trailer",
 ];
-/// Metadata of objects is not included: some stores unpack a file into another location because of
-/// it.
+/// Prefixes of further S3 headers that are signed. `x-amz-meta-` is not included: with some
+/// metadata, such as MinIO's `x-amz-meta-snowball-auto-extract`, a store unpacks an uploaded
+/// archive into other keys.
 const AMZ_HEADER_PREFIXES: [&str; 2] =
     ["x-amz-checksum-", "x-amz-server-side-encryption-customer-"];
 /// Further headers that are signed if present.
@@ -163,7 +168,7 @@ pub(super) fn check(
             if !keys_of(body)?.iter().all(|key| within(key)) {
                 return reject("Not allowed: a key is outside of the table's location".into());
             }
-            // Without a signed body, the client could send another one.
+            // Without a signed body, the client could send another body.
             payload = Payload::Text(body.clone());
         }
     }
@@ -191,7 +196,9 @@ fn method(requested: &str) -> Result<&'static str, SignError> {
 fn target(store: &S3Store, bucket: &str, uri: &str) -> Result<ParsedUri, SignError> {
     let plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'\\' | b'#');
     if uri.len() > URI_BYTES_MAX || !uri.bytes().all(plain) {
-        return invalid("Invalid URI: too long, or a character that is not encoded".into());
+        return invalid(
+            "Invalid URI: it is too long, or contains a character that must be encoded".into(),
+        );
     }
     let (scheme, rest) =
         uri.split_once("://").ok_or_else(|| SignError::Invalid("Invalid URI".into()))?;
@@ -204,7 +211,7 @@ fn target(store: &S3Store, bucket: &str, uri: &str) -> Result<ParsedUri, SignErr
         AddressingStyle::Path => {
             let (first, key) = path.split_once('/').unwrap_or((path, ""));
             if decoded(first)? != bucket {
-                return reject("Not allowed: another bucket than the table's".into());
+                return reject("Not allowed: the bucket is not the table's".into());
             }
             (format!("/{bucket}/"), key)
         }
@@ -227,18 +234,19 @@ enum AddressingStyle {
     VirtualHosted,
 }
 
-/// Returns the addressing style of a host, if it is the store's. S3 finds the bucket by the host's
-/// name, so a signature for another host is one for another bucket. AWS treats both styles alike,
-/// but other stores may support only one, and read the bucket of the other style as a part of the
-/// key or vice versa. Only the configured style is accepted for them, which clients get in their
-/// configuration.
+/// Returns the addressing style and the origin of a URI. Errors if the host is not the store's. In
+/// virtual-hosted style, the name of the host contains the bucket, so a signature for another host
+/// would be valid for another bucket. AWS supports both styles. Other stores may support only one
+/// style. In a request of the other style, they take the bucket for the first part of the key, or
+/// the first part of the key for the bucket. So only the configured style is accepted for these
+/// stores. Clients get this style in their configuration (`s3.path-style-access`).
 fn style(
     store: &S3Store,
     bucket: &str,
     scheme: &str,
     authority: &str,
 ) -> Result<(AddressingStyle, String), SignError> {
-    let no = || SignError::NotAllowed("Not allowed: another host than the store's".to_owned());
+    let no = || SignError::NotAllowed("Not allowed: the host is not the store's".to_owned());
     let request_url = Url::parse(&format!("{scheme}://{authority}/")).map_err(|_| no())?;
     if authority.contains('@') || !request_url.username().is_empty() {
         return Err(no());
@@ -255,7 +263,8 @@ fn style(
     if (request_url.scheme(), request_url.port_or_known_default()) != own {
         return Err(no());
     }
-    // A host has several spellings, of which one is signed.
+    // The same host can be written in several ways, such as in upper case or with the default port.
+    // The normalized form is signed.
     let origin = request_url.origin().ascii_serialization();
     for own in hosts {
         if by_path && host == own {
@@ -284,7 +293,9 @@ fn hosts_of_aws(region: &str) -> Vec<String> {
 
 /// Decodes a string exactly once. The result is used literally.
 fn decoded(raw: &str) -> Result<String, SignError> {
-    let wrong = || SignError::Invalid("Invalid URI: expected % and two digits, and UTF-8".into());
+    let wrong = || {
+        SignError::Invalid("Invalid URI: each % must be followed by two hexadecimal digits, and the decoded text must be UTF-8 without control characters".into())
+    };
     let whole = raw
         .split('%')
         .skip(1)
@@ -296,7 +307,8 @@ fn decoded(raw: &str) -> Result<String, SignError> {
     if text.chars().any(char::is_control) { Err(wrong()) } else { Ok(text.into_owned()) }
 }
 
-/// Returns the action of a request to this target. Rejects requests that engines do not send.
+/// Returns the effect of a request with this method and target. Rejects requests that engines do
+/// not send.
 fn act(method: &str, target: &ParsedUri) -> Result<RequestEffect, SignError> {
     let names: Vec<&str> =
         target.query.iter().map(|(name, _)| name.as_str()).filter(|name| *name != "x-id").collect();
@@ -347,7 +359,7 @@ fn is_within(bucket: &str, key: &str, locations: &[Location]) -> bool {
 
 /// Whether a key stays the same when it is decoded repeatedly.
 fn is_plain(key: &str) -> bool {
-    /// No client encodes a key more often than that on purpose.
+    /// No client encodes a key more often than this number of times on purpose.
     const TIMES_MAX: usize = 4;
     let mut text = key.to_owned();
     for _ in 0..=TIMES_MAX {
@@ -381,7 +393,9 @@ fn headers(
         if name == "host" {
             let host = target.origin.split_once("://").map(|(_, host)| host);
             if values.iter().any(|value| Some(value.as_str()) != host) {
-                return reject("Not allowed: another host than that of the URI".into());
+                return reject(
+                    "Not allowed: the header Host differs from the host in the URI".into(),
+                );
             }
             continue;
         }

@@ -1,9 +1,9 @@
 //! Signatures for single requests to S3, for clients without credentials.
 //!
 //! A client's request is parsed and checked (`check`), rebuilt in a canonical form, and this form
-//! is signed (Signature Version 4). If the client sends another request, the signature does not
-//! match. A signature cannot control unsigned headers, so it is made with credentials for the table
-//! only, or for stores that reject unsigned headers (`unsigned_headers`).
+//! is signed (Signature Version 4). If the client sends a different request, the signature does not
+//! match. A signature does not cover unsigned headers. So a request is signed only with credentials
+//! for the table, or for stores that reject unsigned headers (`unsigned_headers`).
 
 mod check;
 mod delete_objects;
@@ -43,7 +43,7 @@ pub struct Signed {
 /// Signs requests to one bucket.
 pub struct Signer {
     store: S3Store,
-    /// Whether the store rejects unsigned headers. Empty until this was tested.
+    /// Whether the store rejects unsigned headers. Empty until the server has tested this.
     refuses_unsigned: OnceCell<bool>,
 }
 
@@ -63,8 +63,8 @@ impl Signer {
     }
 
     /// Signs a request with credentials that were vended for the table, so that the store enforces
-    /// its limits. Without them, signs with the store's own credentials if it rejects unsigned
-    /// headers.
+    /// the limits of these credentials. Without such credentials, signs with the credentials of the
+    /// warehouse, but only if the store rejects unsigned headers.
     pub async fn sign(
         &self,
         checked: &CheckedRequest,
@@ -73,7 +73,8 @@ impl Signer {
     ) -> Result<Signed, SignError> {
         let credentials = match vended {
             Some(config) => session(config)?,
-            // MinIO does not compare a body with its signed hash, and other stores may not.
+            // MinIO does not compare a body with its signed hash, and other stores may not do so,
+            // either.
             None if self.store.endpoint.is_some()
                 && matches!(checked.payload, Payload::Text(_)) =>
             {

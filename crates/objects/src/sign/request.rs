@@ -1,4 +1,4 @@
-//! Signing requests of clients, and the errors that reject them.
+//! Requests of clients for a signature, and the errors with which they are rejected.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub struct SignRequest {
 /// Reason why a request is not signed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum SignError {
-    /// The request is not one that the server can sign.
+    /// The server cannot sign such a request.
     #[error("{0}")]
     Invalid(String),
     /// The request exceeds the client's privileges.
@@ -44,7 +44,7 @@ impl SignError {
     }
 }
 
-/// Locations that a client may access, and how.
+/// Locations that a client may access, and its privileges there.
 pub struct Allowed<'a> {
     /// Locations of the table's files.
     pub locations: &'a [Location],

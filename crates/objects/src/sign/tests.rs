@@ -1,4 +1,4 @@
-//! Accepted requests, and attacks.
+//! Tests of requests that are signed, and of attacks.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! Tests whether a store rejects unsigned headers.
 //!
-//! AWS rejects a request with an unsigned S3 header. Some stores accept it, so a client with a
-//! signature to write one object could add a header and copy any object of the bucket into it. For
-//! such stores, the server signs only with credentials for one table.
+//! AWS rejects a request with an unsigned S3 header. Some stores accept such a request. There, a
+//! client with a signature for writing one object could add a header that copies any object of the
+//! bucket into this object. For such stores, the server signs only with credentials for one table.
 
 use super::check::{CheckedRequest, Payload};
 use super::request::SignError;
@@ -15,7 +15,8 @@ const HEADER: &str = "x-amz-slateberg-probe";
 /// Lists at most one key with an unused prefix.
 const QUERY: &str = "list-type=2&max-keys=1&prefix=.slateberg-probe%2F";
 
-/// Whether a store rejects an unsigned header. Sends the same request without one and with one.
+/// Whether a store rejects an unsigned header. Sends the same request without and with such a
+/// header.
 pub(super) async fn rejects_unsigned_headers(
     store: &S3Store,
     now_ms: i64,
@@ -51,7 +52,7 @@ pub(super) async fn rejects_unsigned_headers(
     }
 }
 
-/// URI of the bucket. `None` for AWS, whose behaviour is known.
+/// URI of the bucket. `None` for AWS, whose behavior is known.
 fn bucket_uri(store: &S3Store) -> Option<String> {
     let mut uri = store.endpoint.clone()?;
     if store.virtual_hosted {

@@ -86,7 +86,8 @@ impl Aws {
     }
 }
 
-/// Builds a session policy: objects below the table's locations, and listings of them.
+/// Builds a session policy that allows access to the objects below the table's locations, and
+/// listings of these objects.
 fn session_policy(
     files: &Files,
     partition: &str,

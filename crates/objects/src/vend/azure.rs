@@ -20,9 +20,9 @@ use slateberg_base::error_chain::Cause;
 use slateberg_base::rfc3339;
 use slateberg_base::secret::Secret;
 
-/// Version of the service for requests and signatures.
+/// Version of Azure's storage service for which requests and signatures are created.
 const VERSION: &str = "2022-11-02";
-/// Seconds by which signatures begin earlier, because clocks differ.
+/// Signatures are already valid this many seconds before their creation, because clocks may differ.
 const EARLIER_SECONDS: i64 = 300;
 
 /// Creates shared access signatures.
@@ -34,7 +34,7 @@ pub struct Azure {
     endpoint: String,
 }
 
-/// A key of the service for signatures.
+/// A user delegation key, with which signatures are created.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct DelegationKey {

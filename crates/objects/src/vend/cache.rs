@@ -1,8 +1,9 @@
-//! [`VendCache`]: recently vended credentials, bounded in entries.
+//! [`VendCache`]: recently vended credentials, with a maximum number of entries.
 //!
 //! The cache returns credentials until half of their lifetime is over, so that every client can use
-//! them for at least the other half. Of concurrent callers with the same key, one requests the
-//! provider; the others wait and get its result. Later callers do not get a cached failure.
+//! them for at least the other half. Of several concurrent calls with the same key, only one sends
+//! a request to the provider. The other calls wait for its result. A failure is not cached for
+//! later calls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,11 +41,11 @@ pub struct Credentials {
     pub generation: u64,
 }
 
-/// The credentials for one key, once there are some.
+/// The credentials for one key, if they were already vended.
 #[derive(Default)]
 struct Slot {
     ready: RwLock<Option<Ready>>,
-    /// Locked by the caller that requests the provider. Contains the last failure.
+    /// Locked while a request to the provider is in progress. Contains the last failure.
     asking: Mutex<Option<VendError>>,
     /// Number of failed requests to the provider.
     failures: AtomicU64,
@@ -62,8 +63,8 @@ impl VendCache {
         Self { slots: Cache::new(entries_max), generations: AtomicU64::new(0) }
     }
 
-    /// Returns credentials with at least half of their lifetime left: the cached ones, or else the
-    /// result of `vend`.
+    /// Returns credentials with at least half of their lifetime left: cached credentials, or else
+    /// the result of `vend`.
     pub async fn get(
         &self,
         key: &VendKey,
@@ -79,8 +80,8 @@ impl VendCache {
         if let Some(kept) = slot.fresh(now_ms) {
             return Ok(kept);
         }
-        // Another caller's request failed while this caller waited for the lock. Without this
-        // check, all waiting callers would repeat the failing request one after the other.
+        // Another call's request failed while this call waited for the lock. Without this check,
+        // all waiting calls would repeat the failing request one after the other.
         if slot.failures.load(Ordering::Acquire) != failures
             && let Some(error) = &*last_failure
         {
@@ -166,8 +167,8 @@ mod tests {
         assert_eq!(at(499, 2000).await, (1000, 0), "they are kept");
         assert_eq!(at(500, 2000).await, (2000, 1), "half of their life is over");
         let other = cache.get(&key(1, true), 500, async { Ok(vended(7)) }).await.expect("vended");
-        assert_eq!(other.vended.expires_at_ms, 7, "those that may write are others");
-        assert_eq!(other.generation, 2, "no others have their number");
+        assert_eq!(other.vended.expires_at_ms, 7, "credentials for writing are different");
+        assert_eq!(other.generation, 2, "the number is unique");
     }
 
     #[tokio::test]

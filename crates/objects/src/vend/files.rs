@@ -11,7 +11,7 @@ use crate::location::Location;
 /// Access to files that credentials grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Privileges {
-    /// Reading and listing them.
+    /// Reading and listing files.
     pub read: bool,
     /// Writing files; completing and aborting uploads, and listing their parts.
     pub write: bool,
@@ -29,7 +29,8 @@ impl Privileges {
 pub struct Files {
     /// Table id, also the session name in the provider's audit log.
     pub table: uuid::Uuid,
-    /// Locations, the table's own first; all in one bucket.
+    /// Locations of the files. The table's own location is the first one. All locations are in one
+    /// bucket.
     pub locations: Vec<Location>,
     /// Access at these locations.
     pub privileges: Privileges,

@@ -14,8 +14,8 @@ pub(crate) fn client() -> Result<reqwest::Client, VendError> {
     client.map_err(|error| VendError(Cause::new(error)))
 }
 
-/// Returns the response body if the status is a success. The error otherwise contains only the
-/// status, because the body of a failure may repeat the request.
+/// Returns the response body if the status is a success. Otherwise, the error contains only the
+/// status, because the body may repeat parts of the request.
 pub(super) async fn answer(request: reqwest::RequestBuilder) -> Result<String, VendError> {
     let answer =
         request.send().await.map_err(|error| VendError(Cause::new(error.without_url())))?;

@@ -1,8 +1,9 @@
 //! Short-lived credentials for the files of one table, to read, write or both.
 //!
-//! A [`Vendor`] belongs to one location of a warehouse, and has the options of its object store:
-//! credentials are derived from those with which the catalog accesses the warehouse. [`aws`],
-//! [`gcp`] and [`azure`] send requests to the providers, and [`cache`] stores the results.
+//! A [`Vendor`] belongs to one location of a warehouse, and has the options of its object store.
+//! Vended credentials are derived from the credentials with which the catalog accesses the
+//! warehouse. [`aws`], [`gcp`] and [`azure`] send requests to the providers, and [`cache`] stores
+//! the results.
 
 pub mod aws;
 pub mod azure;
@@ -30,7 +31,8 @@ const SECONDS: std::ops::RangeInclusive<u32> = 900..=43_200;
 pub struct Vendor {
     provider: Provider,
     access: FileAccess,
-    /// Configuration of the store for clients, with every delegation mode. Contains no secret.
+    /// Configuration of the store, which clients get with every delegation mode. Contains no
+    /// secret.
     client: Arc<BTreeMap<String, String>>,
 }
 
@@ -41,8 +43,8 @@ enum Provider {
 }
 
 impl Vendor {
-    /// Returns the vendor for a location whose store has these options. `None` if clients get no
-    /// access through the catalog. Sends no request.
+    /// Returns the vendor for a location whose store has these options. Returns `None` if clients
+    /// get no access through the catalog. Sends no request.
     pub fn open(
         location: &Location,
         options: &BTreeMap<String, String>,
@@ -65,7 +67,7 @@ impl Vendor {
         Ok(Some(Self { provider, access: access.clone(), client: Arc::new(client) }))
     }
 
-    /// Delegation modes, the preferred one first.
+    /// Delegation modes. The preferred mode is the first one.
     pub fn delegation(&self) -> &[Delegation] {
         &self.access.delegation
     }
@@ -75,7 +77,7 @@ impl Vendor {
         &self.client
     }
 
-    /// Property with the URL for new credentials.
+    /// Name of the property with the URL at which a client gets new credentials.
     pub fn refresh_key(&self) -> &'static str {
         match &self.provider {
             Provider::S3 { .. } => "client.refresh-credentials-endpoint",
@@ -100,7 +102,7 @@ impl Vendor {
         tokio::time::timeout(ANSWER_MAX, request).await.map_err(late)?
     }
 
-    /// Whether the provider issues credentials for single tables, even if clients get none.
+    /// Whether the provider issues credentials for single tables, even if clients do not get them.
     pub fn vends(&self) -> bool {
         match &self.provider {
             Provider::S3 { .. } => {
@@ -152,7 +154,7 @@ fn check(location: &Location, access: &FileAccess) -> Result<(), VendError> {
     }
     if access.sts_endpoint.as_ref().is_some_and(|url| !is_endpoint(url)) {
         return rejection(
-            "expected sts_endpoint as http:// or https:// with a host, and nothing secret",
+            "expected sts_endpoint as http:// or https:// with a host, and without secrets",
         );
     }
     let plain = |c: char| c.is_ascii_alphanumeric() || "+=,.@:/-_".contains(c);

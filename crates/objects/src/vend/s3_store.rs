@@ -40,7 +40,8 @@ impl S3Store {
     ) -> Result<Self, VendError> {
         let mut builder = AmazonS3Builder::new().with_bucket_name(location.authority());
         for (key, value) in options {
-            // Unknown options were rejected at the opening of the store, or belong to the client.
+            // Unknown options were rejected when the store was opened, or are options of the HTTP
+            // client.
             if let Ok(key) = AmazonS3ConfigKey::from_str(key) {
                 builder = builder.with_config(key, value);
             }
@@ -56,7 +57,8 @@ impl S3Store {
         let is_true =
             |value: Option<String>| value.is_some_and(|it| it.eq_ignore_ascii_case("true"));
         let virtual_hosted = is_true(value(AmazonS3ConfigKey::VirtualHostedStyleRequest));
-        // The library requires the bucket in such an endpoint; clients add it themselves.
+        // In virtual-hosted style, the library requires the bucket in the endpoint, but clients add
+        // the bucket themselves.
         let endpoint = endpoint.map(|url| without_bucket(url, location.authority()));
         let kms_key = options
             .iter()
@@ -98,7 +100,7 @@ impl S3Store {
         config
     }
 
-    /// `aws`, `aws-cn`, ...
+    /// Returns the AWS partition, such as `aws` or `aws-cn`.
     pub(super) fn partition(&self, role_arn: Option<&str>) -> String {
         let of_role = role_arn.and_then(|arn| arn.split(':').nth(1));
         let of_region = || match &self.region {
@@ -116,7 +118,7 @@ fn without_bucket(mut url: Url, bucket: &str) -> Url {
     if let Some(host) = host.map(ToOwned::to_owned)
         && let Err(error) = url.set_host(Some(&host))
     {
-        tracing::warn!(%error, host, "an endpoint cannot be parsed");
+        tracing::warn!(%error, host, "failed to remove the bucket from the endpoint of a store");
     }
     url
 }

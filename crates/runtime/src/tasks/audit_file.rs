@@ -1,4 +1,4 @@
-//! Reopens the audit log file on `SIGHUP`, after log rotation has moved the old one.
+//! Reopens the audit log file on `SIGHUP`, which log rotation sends after it has moved the file.
 
 use tokio::sync::watch;
 

@@ -35,7 +35,7 @@ pub(super) async fn run_jobs(catalog: Catalog, mut stopping: watch::Receiver<boo
         };
         if let Some(Err(panic)) = ended {
             tracing::error!(%panic, "a background job has failed");
-            // The job is due again at once and would probably panic again.
+            // Wait, because the job is due again at once and would probably panic again.
             tokio::time::sleep(TRY_AGAIN_IN).await;
         }
     }

@@ -21,14 +21,15 @@ use slateberg_authn::issuers::Issuer;
 use slateberg_telemetry::requests::TaskRuns;
 use slateberg_telemetry::settings::AuditTo;
 
-/// Interval of removing outbox entries of completed publications, if no commit does it.
+/// Interval at which markers of completed publications are removed if no commit removes them.
 const REMOVE_COMPLETED_EVERY: Duration = Duration::from_secs(10);
-/// Interval of removing expired records.
+/// Interval at which expired records are removed.
 const EXPIRE_EVERY: Duration = Duration::from_secs(60);
-/// Interval of flushing the log to a file of level 0, so that a start has little to replay.
+/// Interval at which the memtable is flushed to a file of level 0, so that a start has little to
+/// replay.
 const FLUSH_EVERY: Duration = Duration::from_secs(30);
 
-/// Interval of checking whether a signing key has expired.
+/// Interval at which the server checks whether a signing key has expired.
 const ROTATE_EVERY: Duration = Duration::from_secs(60 * 60);
 
 /// Starts all tasks. Each ends soon after `stopping` becomes `true`.
@@ -82,7 +83,7 @@ pub fn spawn(runtime: &Runtime, stopping: &watch::Receiver<bool>) -> Vec<JoinHan
     tasks
 }
 
-/// Loads data for reads into the caches if the state is in a bucket.
+/// Loads data into the caches after a start if the state is in a bucket.
 fn warm_up(runtime: &Runtime, stopping: &watch::Receiver<bool>) -> Option<JoinHandle<()>> {
     let at_most = Duration::from_secs(runtime.settings.store.warm_up_seconds_max);
     if at_most.is_zero() || runtime.state_url.starts_with("file:") {

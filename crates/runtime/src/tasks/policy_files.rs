@@ -1,5 +1,5 @@
-//! Reloads policy files that change while the server runs. Either all of them take effect, or none
-//! does.
+//! Reloads policy files that change while the server runs. Either all files take effect, or none of
+//! them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ impl PolicyFiles {
             Ok(changed) => {
                 if let Some(policies) = changed {
                     self.counters.policy_reloads.add(1);
-                    tracing::info!(policies, "policy files have changed, and are in force");
+                    tracing::info!(policies, "changed policy files are now in force");
                 }
                 self.counters.policy_files_rejected.set(false);
                 self.wrong = None;

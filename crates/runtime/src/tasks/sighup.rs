@@ -1,4 +1,4 @@
-//! `SIGHUP`: an operator sends it to a server to make it reload its files.
+//! `SIGHUP`: the signal with which an operator makes a server reload its files.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -10,7 +10,7 @@ impl Sighup {
     /// Installs the signal handler.
     pub(super) fn listen() -> Self {
         let listening = signal(SignalKind::hangup());
-        let unheard = |error: &std::io::Error| tracing::error!(%error, "cannot listen to SIGHUP");
+        let unheard = |error: &std::io::Error| tracing::error!(%error, "cannot listen for SIGHUP: the signal will end this server");
         Self(listening.inspect_err(unheard).ok())
     }
 

@@ -26,7 +26,7 @@ async fn garbage_collection_keeps_objects_of_checkpoints() {
     let then = store.at_checkpoint(checkpoint.id).await.expect("the checkpoint exists");
     assert!(has(&then, "before").await && !has(&then, "run-0").await);
     assert!(has(&store.durable(), "run-0").await);
-    // It also survives closing the store.
+    // The checkpoint still exists after the store was closed.
     store.close().await.expect("the store closes");
     let store = open(&location).await;
     collect(&location).await;
@@ -57,7 +57,7 @@ async fn checkpoint_is_readable_without_the_journal() {
     write(&store, "before").await;
     let checkpoint = create_named(&store, "mine").await;
     write(&store, "after").await;
-    // The open writer holds the lock of the journal.
+    // The open writer holds the lock of the journal, which a reader of a checkpoint does not need.
     let then = Store::open_checkpoint(&location, checkpoint.id).await.expect("it opens");
     assert!(has(&then, "before").await && !has(&then, "after").await);
     store.close().await.expect("the store closes");

@@ -133,7 +133,7 @@ async fn garbage_collection_keeps_shared_objects_until_the_pin_is_deleted() {
     let clone = open(&clones).await;
     assert!(has(&clone.latest(), "before").await && has(&clone.latest(), "of-the-clone").await);
     assert!(!has(&clone.latest(), "run-0").await && !has(&store.latest(), "of-the-clone").await);
-    // The clone's garbage collection skips the parent's objects, and its pin.
+    // The clone's garbage collection deletes neither the parent's objects nor the pin.
     compact(&clone).await;
     collect(&clones).await;
     assert_eq!(paths(&parents, "compacted").await, after);
@@ -256,7 +256,7 @@ async fn encrypted_clone_writes_with_its_own_key() {
     collect(&parents).await;
     let clone = open(&clones).await;
     assert!(has(&clone.latest(), "before").await && has(&clone.latest(), "of-the-clone").await);
-    // Neither of the two stores sees later writes of the other.
+    // The two stores write with different keys.
     let numbers = |store: &Store| store.shared.unlocked.as_ref().map(|it| it.keys.active());
     assert_eq!((numbers(&store), numbers(&clone)), (Some(1), Some(2)));
     let of_clone = paths(&clones, "manifest").await.pop().expect("there is one");
@@ -271,7 +271,8 @@ async fn parent_object_at_a_path_of_the_clone_is_rejected() {
     let pin = pinned(&parents, checkpoint).await;
     let clone = cloned(&parents, pin, &clones).await;
     clone.close().await.expect("the store closes");
-    // Gives the parent manifests with all the names that the clone has.
+    // Writes more manifests of the parent, so that it has a manifest of each name that the clone's
+    // manifests have.
     compact(&store).await;
     store.close().await.expect("it closes");
     // An object of the parent, sealed with real keys, replaces the clone's manifest of the same

@@ -41,7 +41,7 @@ proptest! {
             chunks.remove(gone);
             prop_assert_eq!(head.complete(&chunks), Err(*gone));
             chunks.insert(*gone, Bytes::new());
-            prop_assert_eq!(head.complete(&chunks), Err(*gone), "of another length");
+            prop_assert_eq!(head.complete(&chunks), Err(*gone), "the chunk has another length");
         }
     }
 

@@ -1,4 +1,5 @@
-//! `Content`: what SlateDB reads from a file, or the reason why it cannot.
+//! `Content`: the content that SlateDB reads from a file, or the reason why the file cannot be
+//! read.
 
 use slatedb::ErrorKind;
 

@@ -1,4 +1,4 @@
-//! Checks sorted runs: reads every block, filter and index, and verifies its checksum.
+//! Checks sorted runs: reads all blocks, filters and indexes, and verifies their checksums.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
@@ -19,7 +19,8 @@ use slateberg_wal::DamagedFile;
 
 /// Size of a read of data blocks.
 const READ_BYTES: u64 = 8 << 20;
-/// Size of the footer after a sorted run's description: an offset and the version of the format.
+/// Size of the footer after the metadata of a sorted run. The footer contains an offset and the
+/// version of the format.
 const FOOTER_BYTES: usize = 10;
 /// Size of a checksum.
 const CHECKSUM_BYTES: usize = 4;
@@ -31,7 +32,7 @@ pub(super) const DELETE_CHECKPOINT: &str =
 pub(super) struct SortedRun {
     pub(super) path: Path,
     handle: SsTableHandle,
-    /// Whether the newest manifest references the run. Otherwise, only a checkpoint does.
+    /// Whether the newest manifest references the run. Otherwise, only checkpoints reference it.
     pub(super) is_newest: bool,
 }
 
@@ -113,7 +114,9 @@ impl SortedRun {
             }
         }
         if !has_sound_description(&tail, begin) {
-            return Ok(Some("is damaged: bad checksum of the description at its end".to_owned()));
+            return Ok(Some(
+                "is damaged: bad checksum of the metadata at the end of the file".to_owned(),
+            ));
         }
         self.check_blocks(location, unlocked, begin).await
     }
@@ -136,7 +139,8 @@ impl SortedRun {
         unlocked: Option<&UnlockedKeys>,
         end: u64,
     ) -> Result<Option<String>, Error> {
-        // Readers expect a sorted run below its own store. A clone's run may belong to its parent.
+        // `SstReader` looks for a run below the root that it is given. A run of a clone may be
+        // below the root of its parent, so the root is derived from the path of the run.
         let parts: Vec<_> = self.path.parts().collect();
         let root = Path::from_iter(parts[..parts.len().saturating_sub(2)].iter().cloned());
         let store = location.object_store.clone();
@@ -194,8 +198,8 @@ fn is_sound(part: &[u8]) -> bool {
     sum.get_u32() == crc32fast::hash(content)
 }
 
-/// Whether the description of a sorted run is complete. `tail` contains the file from byte `begin`
-/// to its end.
+/// Whether the checksum of a sorted run's metadata matches. `tail` contains the file from byte
+/// `begin` to its end.
 fn has_sound_description(tail: &[u8], begin: u64) -> bool {
     let Some(split) = tail.len().checked_sub(FOOTER_BYTES) else { return false };
     let (before, mut footer) = tail.split_at(split);

@@ -16,7 +16,10 @@ impl<R: StoreRead> Walk<'_, R> {
         let mut locations: HashMap<Uuid, usize> = HashMap::new();
         for (key, entry) in self.all::<LocationKey>(KeySpace::Locations).await? {
             if entry.id != key.id || !self.index.has(&entry) {
-                self.note(Err(format!("a location leads to {}, which does not exist", key.id)));
+                self.note(Err(format!(
+                    "the index of locations contains {}, which does not exist",
+                    key.id
+                )));
             }
             *locations.entry(key.id).or_default() += 1;
         }
@@ -27,13 +30,14 @@ impl<R: StoreRead> Walk<'_, R> {
             let id = record.id;
             let found = locations.get(&id).copied().unwrap_or_default();
             let paths = || record.further_paths.iter().chain([&record.location]);
-            // A location with percent-encoded characters has a second key, for its decoded form. An
-            // older version of slateberg did not write that key.
+            // A location with percent-encoded characters has a second key, for its decoded form.
+            // Older versions of slateberg did not write that key.
             let encoded = paths().filter(|location| location.contains('%')).count();
             let least = paths().count();
             if !(least..=least + encoded).contains(&found) {
-                let broken =
-                    format!("{id} has {found} locations in the index that differ from its record");
+                let broken = format!(
+                    "the index contains {found} locations of {id}, but its record requires another number"
+                );
                 self.report.broken.push(broken);
             }
         }
@@ -46,7 +50,7 @@ impl<R: StoreRead> Walk<'_, R> {
             let record = self.index.record(key.id).filter(|record| record.uuid == key.uuid);
             if entry.id != key.id || record.is_none() || !self.index.has(&entry) {
                 self.note(Err(format!(
-                    "UUID {} leads to {}, which has another UUID",
+                    "the index of UUIDs contains {} for {}, which has another UUID or does not exist",
                     key.uuid, key.id
                 )));
             }

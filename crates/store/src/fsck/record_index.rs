@@ -27,12 +27,13 @@ impl RecordIndex {
         self.tabulars.get(&id).or_else(dropped)
     }
 
-    /// Returns the records of all tables and views, dropped ones included.
+    /// Returns the records of all tables and views, including dropped ones.
     pub(super) fn records(&self) -> impl Iterator<Item = &TabularRecord> {
         self.tabulars.values().chain(self.dropped.values().map(|dropped| &dropped.record))
     }
 
-    /// Whether the table or view of an index entry exists, or is dropped if the entry says so.
+    /// Whether the table or view of an index entry exists. If the entry is marked as dropped,
+    /// whether the table or view is dropped.
     pub(super) fn has(&self, entry: &IndexEntry) -> bool {
         match entry.dropped {
             true => self.dropped.contains_key(&entry.id),

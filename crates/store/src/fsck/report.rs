@@ -50,6 +50,6 @@ pub struct PublishedMetadata {
     pub metadata_location: String,
     /// Expected content.
     pub document: Document,
-    /// Whether the file may still be missing. The next start writes it then.
+    /// Whether the file may still be missing. In that case, the next start writes it.
     pub is_pending: bool,
 }

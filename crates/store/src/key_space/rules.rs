@@ -24,25 +24,25 @@ pub struct Rules {
 }
 
 /// Checks of `fsck`, in the order in which they run, because later checks use the records that
-/// earlier ones have read. Every check decodes all keys and records of its space.
+/// earlier checks have read. Every check decodes all keys and records of its space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Check {
     /// This binary supports the format.
     Store,
     /// Each warehouse has its own id.
     Warehouses,
-    /// Each name leads to a namespace with that name, each namespace has a name, and its parent
+    /// Each name belongs to a namespace with that name. Each namespace has a name, and its parent
     /// exists.
     Namespaces,
     /// The namespace of each table or view exists.
     Tabulars,
     /// Each dropped table or view has its own id, and its warehouse exists.
     Dropped,
-    /// Each name leads to a table or view with that name, and no table and view share a name.
+    /// Each name belongs to a table or view with that name, and no table and view share a name.
     TabularNames,
-    /// The locations are exactly those in the records of tables and views, dropped ones included.
+    /// The locations are those in the records of tables and views, including dropped ones.
     Locations,
-    /// The UUIDs are exactly those in the records of tables and views, dropped ones included.
+    /// The UUIDs are those in the records of tables and views, including dropped ones.
     Uuids,
     /// Each publication marker matches the record of its table or view.
     Publications,
@@ -57,7 +57,7 @@ pub enum Check {
     Policies,
     /// Each job has ended.
     EndedJobs,
-    /// The id in each record is that of its key.
+    /// The id in each record is the id in its key.
     ApiKeys,
     /// Keys and records can be decoded. Nothing else is checked.
     Decoding,
@@ -68,9 +68,9 @@ pub enum Check {
 pub enum RestoreRule {
     /// The records stay as they are.
     Keep,
-    /// The records of the earlier state replace the current ones, byte for byte.
+    /// The records of the earlier state replace the current records, byte for byte.
     Replace,
-    /// The record of the earlier state replaces the current one, but gets a new timeline.
+    /// The record of the earlier state replaces the current record, but gets a new timeline.
     NewTimeline,
     /// Warehouses get their earlier contents, at a newer version.
     Warehouses,
@@ -78,20 +78,21 @@ pub enum RestoreRule {
     Namespaces,
     /// Tables and views get their earlier contents, at a newer version if their metadata changes.
     Tabulars,
-    /// Dropped tables and views get their earlier contents. The metadata files of those that do not
-    /// exist now are written again.
+    /// Dropped tables and views get their earlier contents. The next start writes the metadata
+    /// files of the restored ones again.
     Dropped,
     /// Heads get their earlier contents, at the version of their table or view.
     Heads,
     /// Chunks are restored or removed with their table or view.
     Chunks,
-    /// Each table or view with changed metadata gets a publication marker, and loses older ones.
+    /// Each table or view with changed metadata gets a publication marker, which replaces its older
+    /// markers.
     Markers,
     /// Jobs are removed, because they could delete files that are needed again.
     Cancel,
     /// A new revision changes the records back to those of the earlier state.
     Revise,
-    /// The change log keeps its entries, and gets one for the restore.
+    /// The change log keeps its entries, and gets an entry for the restore.
     Append,
 }
 
@@ -102,7 +103,7 @@ pub enum CloneRule {
     Share,
     /// The clone gets a record of its own.
     NewIdentity,
-    /// The clone begins with the parent's entries, and gets one for its creation.
+    /// The clone begins with the parent's entries, and gets an entry for its creation.
     Append,
     /// The records are removed, because only the parent may have them.
     LeaveOut,
@@ -114,7 +115,7 @@ pub enum CloneRule {
 /// Effects of an export, and of the import of its lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExportRule {
-    /// The first line has the catalog's id.
+    /// The first line contains the catalog's id.
     Header,
     /// Each record is a line.
     Lines(LineKind),
@@ -128,7 +129,7 @@ pub enum ExportRule {
 
 /// Records that become lines of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names describe the variants")]
 pub enum LineKind {
     Warehouse,
     Namespace,
@@ -171,12 +172,14 @@ pub enum Removal {
 /// Records that a background task removes when they are old.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expiry {
-    /// Outcomes, after `catalog.idempotency_lifetime_seconds`.
+    /// Outcomes of requests, after `catalog.idempotency_lifetime_seconds`.
     Idempotency,
-    /// Entries of the change log: the oldest beyond `catalog.change_log_entries_max`.
+    /// The oldest entries of the change log, if there are more than
+    /// `catalog.change_log_entries_max`.
     Changes,
     /// Dropped tables and views, after `catalog.dropped_kept_seconds`.
     Dropped,
-    /// Jobs, after `catalog.jobs_kept_seconds` and beyond `catalog.jobs_kept_max`.
+    /// Jobs that ended, after `catalog.jobs_kept_seconds`, or if there are more than
+    /// `catalog.jobs_kept_max`.
     EndedJobs,
 }

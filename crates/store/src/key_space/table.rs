@@ -7,7 +7,7 @@ use super::rules::{
 pub(super) const STORE: Rules = Rules {
     name: "the store itself",
     key: "–",
-    value: "format version, the catalog's id, the timeline; of a clone, its parent",
+    value: "format version, id of the catalog, timeline, and the parent of a clone",
     check: Check::Store,
     restore: RestoreRule::NewTimeline,
     clone: CloneRule::NewIdentity,
@@ -91,7 +91,7 @@ pub(super) const TABULARS: Rules = Rules {
 pub(super) const METADATA: Rules = Rules {
     name: "metadata",
     key: "id",
-    value: "version, the list of segments, and the inline ones compressed with zstd",
+    value: "version, the list of segments, and the inline segments, compressed with zstd",
     check: Check::Metadata,
     restore: RestoreRule::Heads,
     clone: CloneRule::Share,
@@ -151,7 +151,7 @@ pub(super) const DROPPED: Rules = Rules {
 pub(super) const PROTECTIONS: Rules = Rules {
     name: "protections",
     key: "id of a warehouse, namespace, table or view",
-    value: "its name, time and author of the protection, comment",
+    value: "name of the resource, time and author of the protection, comment",
     check: Check::Protections,
     restore: RestoreRule::Replace,
     clone: CloneRule::Share,
@@ -187,7 +187,7 @@ pub(super) const JOBS: Rules = Rules {
 pub(super) const ENDED_JOBS: Rules = Rules {
     name: "jobs that have ended",
     key: "id (time-ordered)",
-    value: "the same, and how they ended",
+    value: "the record of the job, and how the job ended",
     check: Check::EndedJobs,
     restore: RestoreRule::Keep,
     clone: CloneRule::Share,
@@ -199,7 +199,7 @@ pub(super) const ENDED_JOBS: Rules = Rules {
 pub(super) const IDEMPOTENCY: Rules = Rules {
     name: "idempotency",
     key: "`Idempotency-Key`, principal",
-    value: "fingerprint, outcome, expiry; of a transaction, the versions whose metadata files have to be there first",
+    value: "fingerprint, outcome, expiry, and for a transaction the versions whose metadata files must exist before the response",
     check: Check::Decoding,
     restore: RestoreRule::Replace,
     clone: CloneRule::LeaveOut,
@@ -211,7 +211,7 @@ pub(super) const IDEMPOTENCY: Rules = Rules {
 pub(super) const CHANGES: Rules = Rules {
     name: "change log",
     key: "sequence number",
-    value: "who changed what, when, from which version to which",
+    value: "who changed what and when, and the versions before and after the change",
     check: Check::Decoding,
     restore: RestoreRule::Append,
     clone: CloneRule::Append,
@@ -223,7 +223,7 @@ pub(super) const CHANGES: Rules = Rules {
 pub(super) const POLICY_HEAD: Rules = Rules {
     name: "head of the policy log",
     key: "–",
-    value: "the newest revision's number",
+    value: "number of the newest revision",
     check: Check::Policies,
     restore: RestoreRule::Revise,
     clone: CloneRule::Share,
@@ -234,8 +234,8 @@ pub(super) const POLICY_HEAD: Rules = Rules {
 
 pub(super) const POLICY_LOG: Rules = Rules {
     name: "policy log",
-    key: "revision's number",
-    value: "who changed which policies and grants, when, from what to what",
+    key: "number of the revision",
+    value: "who changed which policies and grants and when, and their contents before and after the change",
     check: Check::Policies,
     restore: RestoreRule::Revise,
     clone: CloneRule::Share,
@@ -283,7 +283,7 @@ pub(super) const API_KEYS: Rules = Rules {
 pub(super) const SIGNING_KEYS: Rules = Rules {
     name: "signing keys",
     key: "id (time-ordered)",
-    value: "seed of an Ed25519 key that slateberg signs its tokens with",
+    value: "seed of an Ed25519 key with which slateberg signs its tokens",
     check: Check::Decoding,
     restore: RestoreRule::Keep,
     clone: CloneRule::LeaveOut,
@@ -295,7 +295,7 @@ pub(super) const SIGNING_KEYS: Rules = Rules {
 pub(super) const REVOKED_KEYS: Rules = Rules {
     name: "revoked API keys",
     key: "id (time-ordered)",
-    value: "the key as it was, time of the revocation, principal that revoked it",
+    value: "the key before its revocation, time of the revocation, principal that revoked it",
     check: Check::Decoding,
     restore: RestoreRule::Keep,
     clone: CloneRule::Share,

@@ -26,27 +26,29 @@ type Records = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn restore(rule: RestoreRule) -> &'static str {
     match rule {
-        RestoreRule::Keep => "stay as they are",
-        RestoreRule::Replace => "as they were",
-        RestoreRule::NewTimeline => "as it was, in a new timeline",
-        RestoreRule::Warehouses | RestoreRule::Namespaces => "as they were, at a new version",
-        RestoreRule::Tabulars => "as they were; a new version if the metadata changes",
-        RestoreRule::Dropped => "as they were; those that are gone get a marker",
-        RestoreRule::Heads | RestoreRule::Chunks => "follow their table or view",
+        RestoreRule::Keep => "the current records stay",
+        RestoreRule::Replace => "the earlier records",
+        RestoreRule::NewTimeline => "the earlier record, in a new timeline",
+        RestoreRule::Warehouses | RestoreRule::Namespaces => {
+            "the earlier records, at a new version"
+        }
+        RestoreRule::Tabulars => "the earlier records, at a new version if the metadata changes",
+        RestoreRule::Dropped => "the earlier records, with a marker for each restored one",
+        RestoreRule::Heads | RestoreRule::Chunks => "restored or removed with their table or view",
         RestoreRule::Markers => "one for each table and view with changed metadata",
-        RestoreRule::Cancel => "removed, no file is deleted because of a restore",
-        RestoreRule::Revise => "as they were, by a new revision",
-        RestoreRule::Append => "one more entry",
+        RestoreRule::Cancel => "removed, because a job could delete files that are needed again",
+        RestoreRule::Revise => "the earlier records, by a new revision",
+        RestoreRule::Append => "the current entries, and an entry for the restore",
     }
 }
 
 fn clone(rule: CloneRule) -> &'static str {
     match rule {
         CloneRule::Share => "shared",
-        CloneRule::NewIdentity => "its own",
-        CloneRule::Append => "shared, one more entry",
+        CloneRule::NewIdentity => "a record of its own",
+        CloneRule::Append => "shared, and an entry for the clone",
         CloneRule::LeaveOut => "left out",
-        CloneRule::Cancel => "left out, with metadata kept for them",
+        CloneRule::Cancel => "left out, together with metadata that exists only for jobs",
     }
 }
 
@@ -87,22 +89,22 @@ fn removal(removal: Removal) -> &'static str {
 
 fn check(check: Check) -> &'static str {
     match check {
-        Check::Store => "the format is known",
+        Check::Store => "this binary supports the format",
         Check::Warehouses => "ids are unique",
         Check::Namespaces => "each has one name and a parent",
         Check::Tabulars => "each has a namespace and an id of its own",
         Check::Dropped => "each has an id of its own and a warehouse",
-        Check::TabularNames => "each leads to one table or view, which has no other",
-        Check::Locations => "those of the tables and views, also of dropped ones",
-        Check::Uuids => "those of the tables and views, also of dropped ones",
-        Check::Publications => "none is ahead of its table or view",
-        Check::Jobs => "can be read",
-        Check::Protections => "each is of an existing resource",
-        Check::Metadata => "complete, and that of its table or view",
+        Check::TabularNames => "each belongs to one table or view, which has only this name",
+        Check::Locations => "those in the records of tables and views, including dropped ones",
+        Check::Uuids => "those in the records of tables and views, including dropped ones",
+        Check::Publications => "no marker has a newer version than its table or view",
+        Check::Jobs => "can be decoded",
+        Check::Protections => "each protected resource exists",
+        Check::Metadata => "complete, and matches its table or view",
         Check::Policies => "the log results in the policies and grants",
-        Check::EndedJobs => "have ended",
-        Check::ApiKeys => "each has its own id",
-        Check::Decoding => "can be read",
+        Check::EndedJobs => "each job has ended",
+        Check::ApiKeys => "the id in each record is that of its key",
+        Check::Decoding => "can be decoded",
     }
 }
 
@@ -157,7 +159,7 @@ fn leading_byte_identifies_the_key_space_in_key_order() {
     assert_eq!((KeySpace::of(&[]), KeySpace::of_byte(0xff)), (None, None));
 }
 
-/// A store with these records.
+/// Returns a store with an example record in each of these key spaces.
 async fn store_with(spaces: impl Fn(KeySpace) -> bool) -> Store {
     let store = open(&in_memory()).await;
     let entries: Vec<_> = examples().into_iter().filter(|(space, _)| spaces(*space)).collect();

@@ -1,4 +1,4 @@
-//! Tests of opening stores that move between a directory with a journal and a log of objects.
+//! Tests of opening stores that change between a journal in a directory and a log of objects.
 
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::settings::Settings;
 use crate::test_support::{assert_holds, crash, in_directory, in_memory, open, permit, write};
 
-/// Returns two locations of a directory: with a journal, and without one.
+/// Returns two locations of one directory: with a journal, and without a journal.
 fn locations(directory: &TempDir) -> (StoreLocation, StoreLocation) {
     let with_journal = in_directory(directory);
     let without = StoreLocation { directory: None, ..with_journal.clone() };
@@ -94,7 +94,8 @@ async fn failed_store(directory: &TempDir) -> Store {
     let (location, _) = locations(directory);
     let store = open(&location).await;
     write(&store, "a").await;
-    // The next store's first write has to create a segment, which fails without the directory.
+    // After the crash, the first write has to create a segment, which fails because the directory
+    // is missing.
     crash(store).await;
     let store = open(&location).await;
     let (journal, gone) = (directory.path().join("state/journal"), directory.path().join("gone"));
@@ -127,8 +128,8 @@ async fn failed_store_keeps_its_journal_on_close() {
     assert_eq!(segments(&directory), 0);
 }
 
-/// A log of objects may be deleted only after a clean close, so a database that failed before must
-/// report an error.
+/// A log of objects may be deleted only after a clean close, so closing a database that failed
+/// before must return an error.
 #[tokio::test]
 async fn fenced_database_is_not_closed_cleanly() {
     let location = in_memory();

@@ -84,6 +84,8 @@ fn log_with_a_gap_is_a_violation() {
     let broken = check(&after, [(1, &first), (2, &other)].into_iter());
     assert_eq!(
         broken,
-        ["policy revision 2: its previous text of policy p1 differs from the text before it"]
+        [
+            "policy revision 2: its previous text of policy p1 differs from the text before this revision"
+        ]
     );
 }

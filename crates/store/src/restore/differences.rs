@@ -23,7 +23,8 @@ pub(super) type Records<K> = (Option<<K as Key>::Value>, Option<<K as Key>::Valu
 
 impl Difference {
     pub(super) fn decode_key<K: Key>(&self) -> Result<K, Error> {
-        K::decode(&self.key).ok_or_else(|| corrupt(&self.key, "not a key of its space"))
+        K::decode(&self.key)
+            .ok_or_else(|| corrupt(&self.key, "the key is invalid in its key space"))
     }
 
     /// Decodes both records.
@@ -35,7 +36,7 @@ impl Difference {
     }
 }
 
-/// Returns the keys of a space whose values differ.
+/// Returns the keys of a space that have different values in the two states.
 pub(super) async fn differences(
     now: &impl StoreRead,
     then: &impl StoreRead,

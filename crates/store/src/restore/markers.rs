@@ -17,7 +17,8 @@ impl RestorePlan {
         version: u64,
     ) -> Result<(), Error> {
         let id = record.id;
-        // The lists may be missing if the server stopped at the checkpoint.
+        // If the earlier state contains a marker of this version, its manifest lists may not have
+        // been written.
         let marker = then.get(&PublicationKey { id, version: record.version }).await?;
         let lists = marker.map(|marker| marker.lists).unwrap_or_default();
         let metadata_location = record.metadata_location.clone();
@@ -25,8 +26,8 @@ impl RestorePlan {
         Ok(())
     }
 
-    /// Plans the changes of dropped tables and views. A purge may have deleted the metadata file of
-    /// a restored one, so it gets a marker.
+    /// Plans the changes of dropped tables and views. A restored record gets a marker, because a
+    /// purge may have deleted its metadata file.
     pub(super) async fn dropped(
         &mut self,
         then: &impl StoreRead,

@@ -39,11 +39,11 @@ pub struct Object {
 /// Objects that a restore changes, ordered by kind and name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Objects {
-    /// Objects that do not exist now, but did in the earlier state.
+    /// Objects that exist only in the earlier state.
     pub restored: Vec<Object>,
     /// Objects that exist in both states, but differ.
     pub changed: Vec<Object>,
-    /// Objects that exist now, but did not in the earlier state.
+    /// Objects that exist only in the current state.
     pub removed: Vec<Object>,
 }
 
@@ -122,7 +122,7 @@ impl StateNames {
 
     fn path(&self, (mut parent, name): ParentAndName) -> Vec<String> {
         let mut path = vec![name];
-        // In a damaged store, parents may form a cycle.
+        // The length is limited, because parents may form a cycle in a damaged store.
         while let Some(id) = parent
             && path.len() <= self.namespaces.len() + 1
         {

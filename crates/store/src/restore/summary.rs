@@ -7,11 +7,11 @@ use super::objects::Objects;
 /// Numbers of objects of one kind that a restore changes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// Objects that do not exist now, but did in the earlier state.
+    /// Objects that exist only in the earlier state.
     pub restored: usize,
     /// Objects that exist in both states, but differ.
     pub changed: usize,
-    /// Objects that exist now, but did not in the earlier state.
+    /// Objects that exist only in the current state.
     pub removed: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Tests of stores with a log in another bucket, which are opened with right and wrong settings.
+//! Tests that open stores with a log in another bucket, with right and with wrong settings.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ fn bucket() -> Arc<dyn ObjectStore> {
     Arc::new(InMemory::new())
 }
 
-/// Returns the store in a bucket, with its log in another one.
+/// Returns the location of a store in a bucket, with its log in another bucket.
 fn location(
     bucket: &Arc<dyn ObjectStore>,
     log: Option<(&Arc<dyn ObjectStore>, u128)>,
@@ -49,7 +49,7 @@ async fn open(location: &StoreLocation) -> Result<Store, Error> {
 #[tokio::test]
 async fn separate_log_survives_crashes() {
     let (bucket, log) = (bucket(), bucket());
-    // Each start proposes another id. Only that of the first start is used.
+    // Each start proposes a different id. Only the id of the first start is used.
     for (start, name) in ["a", "b", "c", "d"].into_iter().enumerate() {
         let location = location(&bucket, Some((&log, start as u128)));
         let store = open(&location).await.expect("the store opens");
@@ -118,7 +118,8 @@ async fn log_of_another_store_is_rejected() {
     crash(store).await;
 }
 
-/// The first start ended after it had written the object in the log, but not the one in the store.
+/// The first start ended after it had written the object in the log, but before it had written the
+/// object in the store.
 #[tokio::test]
 async fn incomplete_log_pair_is_completed() {
     let (bucket, log) = (bucket(), bucket());

@@ -1,10 +1,10 @@
 //! Storage: wraps the object stores that SlateDB uses, and records their current failures.
 //!
 //! SlateDB retries most failures forever, and logs them at a level that is off by default.
-//! Therefore all its requests pass through `watched`, which logs failures as warnings and ends
-//! requests that cannot succeed with any retry.
+//! Therefore all its requests pass through `watched`, which logs failures as warnings and ends the
+//! retries of requests that cannot succeed.
 //!
-//! The reaction to a full disk depends on the caller. A starting server and a subcommand fail with
+//! The reaction to a full disk depends on the process. A starting server and a subcommand fail with
 //! the reason. A running server continues ([`Storage::wait_for_space`]): it serves reads, and its
 //! writes wait until there is space.
 
@@ -22,17 +22,18 @@ use slateberg_wal::JournalState;
 
 /// Minimum interval between warnings about one file.
 const WARN_EVERY: Duration = Duration::from_secs(10);
-/// Time after the last attempt after which a failure no longer counts as current.
+/// A failure counts as current until this time has passed since the last failed attempt.
 const FAILURE_LIFETIME: Duration = Duration::from_secs(30);
 
-/// Current failures of a store's files or objects. Cheap to clone; clones share them.
+/// Current failures of a store's files or objects. Cheap to clone, because clones share the
+/// failures.
 #[derive(Clone, Default)]
 pub struct Storage(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
     failures: Mutex<HashMap<Request, Failure>>,
-    /// Whether there are failures. If not, a successful request needs no lock.
+    /// Whether there are failures. Without failures, a successful request needs no lock.
     has_failures: AtomicBool,
     journal: JournalState,
 }
@@ -74,7 +75,7 @@ pub struct StorageError {
 }
 
 impl StorageError {
-    /// Whether the file is damaged, in contrast to a file that cannot be accessed.
+    /// Whether the file is damaged. Otherwise, the file cannot be accessed.
     pub fn is_damage(&self) -> bool {
         self.is_damage
     }
@@ -98,12 +99,14 @@ impl Operation {
 }
 
 impl Storage {
-    /// From now on, retries writes that fail temporarily, as on a full disk, until they succeed.
+    /// From now on, writes that fail temporarily, as on a full disk, are retried until they
+    /// succeed.
     pub fn wait_for_space(&self) {
         self.0.journal.wait_for_space();
     }
 
-    /// From now on, no longer retries such writes: their next failure is final.
+    /// From now on, writes that fail temporarily are no longer retried: their next failure is
+    /// final.
     pub fn give_up_on_space(&self) {
         self.0.journal.give_up_on_space();
     }

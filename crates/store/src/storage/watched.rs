@@ -1,5 +1,5 @@
-//! [`WatchedObjectStore`]: an object store that records failures, and rejects further retries of
-//! requests that cannot succeed.
+//! [`WatchedObjectStore`]: an object store that records failures, and ends the retries of requests
+//! that cannot succeed.
 
 use std::fmt;
 use std::ops::Range;
@@ -38,7 +38,8 @@ struct Watch {
 
 impl Storage {
     /// Returns an object store that passes requests to `inner` and records their failures here.
-    /// `is_local`: it is a directory, where the kind of an error shows whether a retry can succeed.
+    /// `is_local` states that `inner` is a local directory. There, the kind of an error determines
+    /// whether a retry can succeed.
     pub fn watch(&self, inner: Arc<dyn ObjectStore>, is_local: bool) -> Arc<dyn ObjectStore> {
         Arc::new(WatchedObjectStore::new(inner, self.clone(), is_local))
     }
@@ -55,8 +56,8 @@ impl WatchedObjectStore {
         if is_head || !self.watch.is_local {
             return Ok(result);
         }
-        // The store would read the file later, when the caller reads the content. Reading it here
-        // lets errors be classified.
+        // By default, the file is read only when the content is used. Reading it here makes it
+        // possible to record errors.
         let (meta, range) = (result.meta.clone(), result.range.clone());
         let (attributes, extensions) = (result.attributes.clone(), result.extensions.clone());
         let content = result.bytes().await?;
@@ -75,7 +76,7 @@ impl WatchedObjectStore {
         };
         (first >= size).then(|| {
             format!(
-                "it ends after {size} bytes, but bytes from {first} on are needed: it is truncated or damaged"
+                "it ends after {size} bytes, but bytes after byte {first} are needed: it is truncated or damaged"
             )
         })
     }
@@ -106,7 +107,7 @@ impl Watch {
 
     fn record<T>(&self, operation: Operation, location: &str, result: Result<T>) -> Result<T> {
         let error = match result {
-            // The runtime is shutting down, and so is the caller.
+            // The runtime is shutting down, so nothing will retry the request.
             Err(error @ Error::JoinError { .. }) => return Err(error),
             Err(error) if is_failure(&error) => error,
             result => {
@@ -123,7 +124,7 @@ impl Watch {
         Err(error)
     }
 
-    /// Whether no retry can succeed after an error. Buckets recover from most errors.
+    /// Whether no retry can succeed after an error. In a bucket, each error may be temporary.
     fn is_final(&self, error: &Error) -> bool {
         if !self.is_local {
             return false;
@@ -131,7 +132,8 @@ impl Watch {
         match io_error(error).map(IoFailure::of) {
             Some(IoFailure::Full) => !self.storage.waits_for_space(),
             Some(IoFailure::Transient) => false,
-            // Without an I/O error as the cause, no state of the file would satisfy the request.
+            // If the cause is not an I/O error, the request cannot succeed, whatever the state of
+            // the file.
             Some(IoFailure::Final) | None => true,
         }
     }
@@ -222,8 +224,8 @@ impl ObjectStore for WatchedObjectStore {
         locations: BoxStream<'static, Result<Path>>,
     ) -> BoxStream<'static, Result<Path>> {
         let watch = self.watch.clone();
-        // An error does not contain the location of the object. In a directory, the reason contains
-        // it.
+        // An error does not contain the location of the object. In a local directory, the reason
+        // contains the location.
         let deleted = self.inner.delete_stream(locations);
         deleted.map(move |deleted| watch.record(Operation::Delete, "", deleted)).boxed()
     }

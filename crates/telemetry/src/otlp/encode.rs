@@ -65,7 +65,7 @@ struct ExportTimes {
 }
 
 impl ExportTimes {
-    /// Encodes the series of a metric. Returns `None` if there are none.
+    /// Encodes the series of a metric. Returns `None` if the metric has no series.
     fn data(self, data: &Data) -> Option<metric::Data> {
         let cumulative = AggregationTemporality::Cumulative as i32;
         Some(match data {

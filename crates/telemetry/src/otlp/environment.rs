@@ -10,8 +10,8 @@ use slateberg_base::secret::Secret;
 pub const PREFIX: &str = "OTEL_";
 
 /// Returns the settings that these variables describe, with defaults for all others. An invalid
-/// value is an error, although other programs only warn: otherwise the operator would notice it
-/// only by missing data in the collector.
+/// value is an error, although other programs only warn: otherwise, the operator would notice the
+/// mistake only because data is missing in the collector.
 pub fn settings(variables: &BTreeMap<String, String>) -> Result<OtlpSettings, String> {
     let mut settings = OtlpSettings::default();
     let get = |name: &str| variables.get(name).map(|text| text.trim()).filter(|it| !it.is_empty());

@@ -86,7 +86,7 @@ impl HttpClient for SdkHttpClient {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let (parts, body) = request.into_parts();
         let request = self.client.post(parts.uri.to_string()).body(body);
-        // `send` must also be called, not only polled, on the runtime.
+        // `send` must be called on the runtime, too, and not only polled there.
         let sent = self.runtime.spawn(async move { request.send().await }).await?;
         let sent = sent.map_err(reqwest::Error::without_url)?;
         let mut response = Response::new(Bytes::new());
@@ -163,8 +163,8 @@ impl Sender {
 }
 
 impl Transport {
-    /// Sends a message once. Errors with the delay that the collector requests before the next
-    /// attempt, if any.
+    /// Sends a message once. The error contains the delay that the collector requests before the
+    /// next attempt, if it requests one.
     async fn send(
         &self,
         message: &ExportMetricsServiceRequest,

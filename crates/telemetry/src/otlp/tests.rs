@@ -1,4 +1,4 @@
-//! Exports to a collector, and the behavior without a reachable collector.
+//! Tests of exports to a collector, and of the behavior without a reachable collector.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -81,7 +81,7 @@ impl Traces {
         Ok(Some(Self { provider, counts, flush_max }))
     }
 
-    /// Returns subscriber layers that create and export the spans of sampled requests only.
+    /// Returns the subscriber layers that create and export spans, but only in sampled requests.
     pub(crate) fn layers(&self) -> Vec<Box<dyn Layer<Subscriber> + Send + Sync>> {
         let scope = InstrumentationScope::builder(SCOPE).with_version(VERSION).build();
         let layer = tracing_opentelemetry::layer()
@@ -152,7 +152,7 @@ fn exporter(settings: &OtlpSettings, url: &str) -> Result<OtlpExporter, InvalidO
     built.map_err(|error| InvalidOtlp(error.to_string()))
 }
 
-/// Drops and counts spans beyond a maximum number of waiting ones.
+/// Drops and counts the spans that exceed a maximum number of waiting spans.
 #[derive(Debug)]
 struct BoundedSpanProcessor {
     inner: BatchSpanProcessor,

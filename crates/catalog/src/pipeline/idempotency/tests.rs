@@ -1,4 +1,4 @@
-//! Codes of rejections in idempotency records.
+//! Tests of the codes of rejections in idempotency records.
 
 use super::*;
 use crate::error::{MissingResource, NameConflict};

@@ -16,11 +16,11 @@ use slateberg_telemetry::collection::Collection;
 const CACHE_BYTES: u64 = 32 << 20;
 /// The expected size of an entry, in bytes.
 const TYPICAL_BYTES: u64 = 64 << 10;
-/// Lists from this size are parsed on a thread for blocking work, in bytes.
+/// Lists of this size or more, in bytes, are parsed on a thread for blocking work.
 const INLINE_BYTES_MAX: usize = 64 << 10;
 
-/// The manifests of recently used manifest lists, by location and format version of the table. A
-/// list never changes.
+/// The manifests of recently used manifest lists, by the location of the list and the format
+/// version of the table. A list never changes.
 pub(crate) struct ManifestLists(ByteCache<(String, u8), ListBlocks>);
 
 impl Default for ManifestLists {
@@ -30,13 +30,14 @@ impl Default for ManifestLists {
 }
 
 impl ManifestLists {
-    /// Adds the manifests of a list that was written just now.
+    /// Adds the manifests of a new list.
     pub(super) fn insert(&self, location: String, format_version: u8, blocks: ListBlocks) {
         let bytes = location.len() + blocks.bytes();
         self.0.insert((location, format_version), blocks, bytes);
     }
 
-    /// Returns the manifests of a branch with this head, for a table of this format version.
+    /// Returns the manifests of the branch whose current snapshot is `head`, in the form for this
+    /// format version.
     pub(super) async fn of_branch(
         &self,
         objects: &Objects,
@@ -77,7 +78,7 @@ pub(super) async fn read(
     record: &TabularRecord,
     location: &str,
 ) -> Result<ManifestList, NotRebased> {
-    // The server reads with its own credentials, so a client may only name files that belong to its
+    // The server reads with its own credentials, so it reads only files at the locations of the
     // table.
     if !is_within(record, location) {
         return Err(NotRebased::Location);

@@ -1,10 +1,10 @@
-//! Appends that the server rebases.
+//! Rebases appends.
 //!
-//! An append that conflicts with the current state of its table is applied to this state instead
-//! of being rejected, if the table has enabled this and the writer has declared that the append is
-//! blind. `slateberg_model::rebase` has the rules. This module reads the manifest list of the
-//! client while the commit waits, and builds the manifest list of the new snapshot, which the
-//! pipeline publishes together with the metadata file.
+//! If an append conflicts with the current state of its table, the server can apply it to this
+//! state instead of rejecting it. The table must enable this. With the value `declared`, the writer
+//! must also declare that the append is blind. `slateberg_model::rebase` has the rules. This module
+//! reads the manifest list of the client before the commit enters the lane. It builds the manifest
+//! list of the new snapshot, which the pipeline publishes together with the metadata file.
 
 pub(crate) mod lists;
 pub(crate) mod prepared;
@@ -29,11 +29,11 @@ use slateberg_model::table::TableMetadata;
 use slateberg_model::view::ViewMetadata;
 use slateberg_store::records::PromisedList;
 
-/// Tables, whose appends can be rebased, or views, which have none.
+/// Implemented for tables, whose appends can be rebased, and for views, which have no appends.
 pub(crate) trait Rebase: Grouped {
-    /// Returns the append of a commit if appends to its table are rebased. If the table has moved
-    /// on already, also reads the manifest lists that the rebase needs, before the commit enters
-    /// the lane.
+    /// Returns the append of a commit if appends to its table are rebased. If the table has already
+    /// changed since the client loaded it, also reads the manifest lists that the rebase needs. So
+    /// these reads happen before the commit enters the lane.
     fn prepare_append(
         tabulars: &Tabulars,
         cx: &RequestContext,
@@ -41,8 +41,8 @@ pub(crate) trait Rebase: Grouped {
         change: &Change<Self>,
     ) -> impl Future<Output = Result<Option<Arc<PreparedAppend>>>> + Send;
 
-    /// Applies an append to the state after its predecessors, with a new manifest list. An error
-    /// leaves that state unchanged.
+    /// Applies an append, with a new manifest list, to the state after the earlier commits of the
+    /// group. An error leaves that state unchanged.
     fn rebase(
         builder: &mut CommitBuilder<'_, Self>,
         change: &Change<Self>,
@@ -81,7 +81,8 @@ impl Rebase for TableMetadata {
             let own = prepared.own(&objects, record, append);
             let head = append.head(table).map(|head| &**head);
             let kept = manifest_lists.of_branch(&objects, record, version, head);
-            // A failure is the reason of a refusal if the append has to be rebased.
+            // A failure is not reported here. If the append has to be rebased later, the failure is
+            // the reason why it is not.
             let (_own, _kept) = tokio::join!(own, kept);
         }
         Ok(Some(Arc::new(prepared)))

@@ -12,18 +12,18 @@ use slateberg_store::records::TabularRecord;
 
 /// A commit to a table whose appends may be rebased.
 pub(crate) struct PreparedAppend {
-    /// Its append, or the reason why it is none.
+    /// The append, or the reason why the commit is not an append.
     append: Result<Append, NotRebased>,
     /// Whether the request declared the append as blind.
     declared: bool,
-    /// The value that the namespaces of the table pass on to it.
+    /// The value that the table inherits from its namespaces.
     inherited: AppendRebase,
-    /// The manifests that it adds, once the manifest list of the client was read.
+    /// The manifests that the append adds. Set when the manifest list of the client has been read.
     own: OnceCell<Result<Vec<ManifestFile>, NotRebased>>,
 }
 
 impl PreparedAppend {
-    /// Wraps an append of a request that declared it as blind or not.
+    /// Creates a prepared append. `declared` is whether the request declared it as blind.
     pub(super) fn new(
         append: Result<Append, NotRebased>,
         declared: bool,

@@ -1,9 +1,10 @@
-//! Dropped tables and views: their listing, their restoration, and the end of their retention.
+//! Lists and restores dropped tables and views, and ends their retention.
 //!
-//! A drop moves the record of a table or view to a separate key space. Its metadata stays, its name
-//! is free, and its entries in the indexes of locations and UUIDs are marked, so that jobs retain
-//! its files and others can use its locations. A caller with `Undrop` for the former name sees and
-//! restores it. All other callers get the error for a missing one.
+//! A drop moves the record of a table or view to a separate key space. The metadata stays, and the
+//! name becomes free. The entries in the indexes of locations and UUIDs are marked as dropped, so
+//! that jobs retain the files, and new tables can use the locations. A caller with `Undrop` on the
+//! former name can see and restore the dropped table or view. All other callers get the error for a
+//! missing one.
 
 mod retention;
 pub(crate) mod undrop;
@@ -41,21 +42,21 @@ const BATCH: usize = 200;
 /// A dropped table or view, as clients see it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DroppedInfo {
-    /// Its id.
+    /// The id of the table or view.
     pub id: Uuid,
-    /// Its former name, as `table:prod/sales/orders`.
+    /// The former name, such as `table:prod/sales/orders`.
     pub resource: String,
-    /// Its location.
+    /// The location of the table or view.
     pub location: String,
-    /// The location of its last metadata file.
+    /// The location of the last metadata file.
     pub metadata_location: String,
     /// The time of the drop.
     pub dropped_ms: i64,
     /// The principal that dropped it.
     pub dropped_by: String,
-    /// The end of its retention.
+    /// The time at which the retention ends.
     pub expires_ms: i64,
-    /// Whether its files are deleted at the end of its retention.
+    /// Whether the files are deleted when the retention ends.
     pub purge: bool,
 }
 
@@ -64,11 +65,11 @@ pub struct DroppedInfo {
 pub struct DroppedPage {
     /// The dropped tables and views, in the order of their ids.
     pub dropped: Vec<DroppedInfo>,
-    /// The token of the next page. `None`: this is the last page.
+    /// The token of the next page. `None` if this is the last page.
     pub next: Option<String>,
 }
 
-/// A dropped table or view whose permissions can be evaluated.
+/// A dropped table or view, with the resource on which permissions are evaluated.
 struct FoundDropped {
     dropped: DroppedTabular,
     warehouse: Arc<Warehouse>,
@@ -124,8 +125,8 @@ impl Tabulars {
         }
     }
 
-    /// Looks up the resource under which permissions for a dropped table or view are evaluated: its
-    /// former name, with the attributes that its metadata has. `None`: its warehouse is not served.
+    /// Returns the resource on which permissions for a dropped table or view are evaluated: the
+    /// former name, with the attributes in the metadata. `None` if the warehouse is not served.
     async fn described_dropped(&self, dropped: DroppedTabular) -> Result<Option<FoundDropped>> {
         let Some(warehouse) = self.core.warehouses().by_id(dropped.record.warehouse) else {
             return Ok(None);

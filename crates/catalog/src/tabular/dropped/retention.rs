@@ -1,4 +1,4 @@
-//! The end of the retention of dropped tables and views.
+//! Ends the retention of dropped tables and views.
 
 use uuid::Uuid;
 
@@ -25,14 +25,14 @@ use slateberg_store::txn::Transaction;
 const EXPIRED_MAX: usize = 50;
 
 impl Tabulars {
-    /// Returns the retention of dropped tables and views in milliseconds; 0 for none.
+    /// Returns the retention of dropped tables and views, in milliseconds. 0 for no retention.
     pub(crate) fn retention_ms(&self) -> i64 {
         let kept_ms = self.core.settings().dropped_kept_seconds.saturating_mul(1000);
         i64::try_from(kept_ms).unwrap_or(i64::MAX)
     }
 
-    /// Ends the retention of a dropped table or view now. With `purge`, a background job deletes
-    /// its files.
+    /// Deletes a dropped table or view before its retention ends. With `purge`, a background job
+    /// deletes its files.
     #[boxed]
     pub async fn delete_dropped(&self, operation: &Operation, id: &str, purge: bool) -> Result<()> {
         let id = id.to_owned();
@@ -82,8 +82,8 @@ impl Tabulars {
         Ok(())
     }
 
-    /// Deletes the records of a dropped table or view. With `purge`, a job of this author deletes
-    /// its files, and then its metadata.
+    /// Deletes the records of a dropped table or view. With `purge`, creates a job that deletes the
+    /// files and then the metadata. The value in `purge` is the principal that created the job.
     async fn end_retention(
         &self,
         t: &Transaction,
@@ -104,7 +104,7 @@ impl Tabulars {
     }
 
     /// Removes the dropped tables and views whose retention has ended, and returns their number.
-    /// Each transaction reads the records again, because an undrop may have removed one.
+    /// Each transaction reads the records again, because an undrop may have removed a record.
     pub(crate) async fn expire_dropped(&self) -> Result<usize> {
         let until_ms = self.core.now_ms().saturating_sub(self.retention_ms());
         let store = self.core.store().durable();

@@ -1,4 +1,4 @@
-//! Restoring a dropped table or view.
+//! Restores dropped tables and views.
 
 use std::sync::Arc;
 
@@ -35,22 +35,22 @@ use slateberg_store::txn::Transaction;
 /// A request to restore a dropped table or view.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UndropRequest {
-    /// Its former name, as `table:prod/sales/orders`.
+    /// The former name, such as `table:prod/sales/orders`.
     pub resource: String,
-    /// Its id. `None`: the table or view of that name that was dropped last.
+    /// The id of the table or view. `None` for the one with this name that was dropped last.
     pub id: Option<Uuid>,
-    /// Its new name, in the same notation and the same warehouse. `None`: the former name.
+    /// The new name, in the same notation and the same warehouse. `None` for the former name.
     pub new_name: Option<String>,
 }
 
 /// A restored table or view.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Undropped {
-    /// Its id.
+    /// The id of the table or view.
     pub id: Uuid,
-    /// Its name, as `table:prod/sales/orders`.
+    /// The name, such as `table:prod/sales/orders`.
     pub resource: String,
-    /// The location of its metadata file.
+    /// The location of the metadata file.
     pub metadata_location: String,
 }
 
@@ -85,7 +85,7 @@ impl Tabulars {
         let write = Write { action, permit, lanes, versions: Vec::new() };
         let warehouse = &*warehouse;
         let undropped = self.core.pipeline().commit(write, |t| async move {
-            // Another request or the end of the retention may have removed the record.
+            // Another request may have removed the record, or the retention may have ended.
             let dropped = t.get(&DroppedKey(id)).await?;
             let dropped = dropped.ok_or_else(|| no_such_dropped(&request.resource))?;
             let record = self.put_undropped(&t, warehouse, ident, dropped).await?;
@@ -150,8 +150,8 @@ impl Tabulars {
         Ok(record)
     }
 
-    /// Returns the name of the restored table or view, after a check of the permission to create a
-    /// table or view with a new name.
+    /// Returns the name of the restored table or view. If it is a new name, first checks the
+    /// permission to create a table or view with that name.
     async fn destination(
         &self,
         operation: &Operation,
@@ -180,7 +180,7 @@ impl Tabulars {
         Ok(ident)
     }
 
-    /// Returns the table or view that a request names. `None`: there is none.
+    /// Returns the dropped table or view of a request. `None` if it does not exist.
     async fn find_dropped(&self, request: &UndropRequest) -> Result<Option<FoundDropped>> {
         let (name, kind, ident) = self.core.access.tabular_named(&request.resource)?;
         let Ok(warehouse) = self.core.warehouses().by_prefix(Some(&name)) else { return Ok(None) };

@@ -12,12 +12,12 @@ import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.types.Types;
 
 /**
- * The server under test, as the environment names it.
+ * The server under test. Environment variables contain its address.
  *
- * <p>{@code SLATEBERG_URI} is the address in front of {@code /v1}. {@code RCK_WAREHOUSE} is a
- * directory that this process and the server both reach under the same path, because the suites
- * move metadata files about and the client writes manifests itself. {@code RCK_WAREHOUSE_NAME} and
- * {@code RCK_TOKEN} are sent only if they are set.
+ * <p>{@code SLATEBERG_URI} is the part of the URI before {@code /v1}. {@code RCK_WAREHOUSE} is a
+ * directory that must have the same path for this process and for the server, because the suites
+ * move metadata files and the client writes manifests itself. {@code RCK_WAREHOUSE_NAME} and {@code
+ * RCK_TOKEN} are sent only if they are set.
  */
 final class Server {
   /** Every namespace that the suites create or expect to be absent. */
@@ -44,7 +44,7 @@ final class Server {
 
   private Server() {}
 
-  /** A client with the defaults and overrides that the suites expect to find in new tables. */
+  /** Returns a client with the defaults and overrides that the suites expect in new tables. */
   static RESTCatalog connect(String catalogName, Map<String, String> additionalProperties) {
     Map<String, String> properties = new HashMap<>();
     properties.put("uri", required("SLATEBERG_URI"));
@@ -54,7 +54,7 @@ final class Server {
         token -> {
           properties.put("rest.auth.type", "oauth2");
           properties.put("token", token);
-          // A refresh would call the token endpoint, which is not what these suites are about.
+          // A refresh would call the token endpoint, which these suites do not test.
           properties.put("token-refresh-enabled", "false");
         });
 
@@ -77,11 +77,10 @@ final class Server {
   }
 
   /**
-   * Refuses a server that the suites must not be let loose on.
+   * Fails if the suites could destroy data of this server, or if it is the wrong server.
    *
-   * <p>A namespace that the suites use themselves would be destroyed by purging it. And an address
-   * where some other server happens to listen looks just like the right one, until its tables turn
-   * out to lie elsewhere than in the warehouse.
+   * <p>The suites would purge an existing namespace with a name that they use. And a different
+   * server may listen at this address; it is detected because its tables are not in the warehouse.
    */
   static void insistOnOurs(RESTCatalog catalog) {
     for (Namespace namespace : catalog.listNamespaces()) {
@@ -89,7 +88,7 @@ final class Server {
         throw new IllegalStateException(
             "The catalog already has the namespace "
                 + namespace
-                + ", which the suites create and drop; give them a catalog of their own");
+                + ", which the suites create and drop; run them against another catalog");
       }
     }
 
@@ -110,12 +109,11 @@ final class Server {
   }
 
   /**
-   * Drops whatever a test left behind and insists that it is gone.
+   * Drops everything that a test left, and fails if something remains.
    *
-   * <p>Only the names that the suites use are ever touched, so that a server shared by mistake
-   * keeps what others have on it. Upstream purges before each test and swallows what goes wrong;
-   * here a namespace that cannot be emptied fails the test that filled it, instead of some later
-   * one.
+   * <p>Drops only namespaces with names that the suites use, so that other data on the server is
+   * safe. Iceberg's own code purges before each test and ignores errors. Here, a namespace that
+   * cannot be dropped fails the test that created it, and not a later test.
    */
   static void purge(RESTCatalog catalog) {
     for (Namespace namespace : catalog.listNamespaces()) {
@@ -125,7 +123,7 @@ final class Server {
     }
     for (Namespace namespace : catalog.listNamespaces()) {
       if (USED_BY_THE_SUITES.contains(namespace)) {
-        throw new IllegalStateException("Dropped, but still there: " + namespace);
+        throw new IllegalStateException("Still exists after it was dropped: " + namespace);
       }
     }
   }
@@ -138,10 +136,10 @@ final class Server {
   }
 
   /**
-   * Where the suites ask for tables and views with a location of their choice.
+   * Returns the location that the suites request for a table or view.
    *
-   * <p>Upstream asks for {@code file:/tmp}; a server that keeps its tables inside its warehouse
-   * rightly refuses that, so the requests go to a corner of the warehouse.
+   * <p>Iceberg's own code requests locations in {@code file:/tmp}. slateberg rejects locations
+   * outside of the warehouse, so these locations are in a directory of the warehouse.
    */
   static String requestedLocation(String... parts) {
     return "file:" + required("RCK_WAREHOUSE") + "/requested/" + String.join("/", parts);

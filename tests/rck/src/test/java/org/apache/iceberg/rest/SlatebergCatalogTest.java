@@ -9,7 +9,7 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.TestInfo;
 
-/** Iceberg's table and namespace suite, with every feature flag at its strictest. */
+/** Iceberg's suite for tables and namespaces, with the strictest value of every feature flag. */
 public class SlatebergCatalogTest extends CatalogTests<RESTCatalog> {
   private static RESTCatalog catalog;
 
@@ -89,11 +89,11 @@ public class SlatebergCatalogTest extends CatalogTests<RESTCatalog> {
   }
 
   /**
-   * Only the test that a server can influence.
+   * Returns true only for the one test that does not fail in the client.
    *
-   * <p>The Java client refuses the empty namespace before it sends anything, except when it creates
-   * one; the other three tests therefore fail inside the client, whatever the server does. They are
-   * named in skipped-tests.txt.
+   * <p>Except for its creation, the Java client rejects the empty namespace without sending a
+   * request. Therefore the other three tests fail in the client, whatever the server does.
+   * skipped-tests.txt lists them.
    */
   @Override
   protected boolean supportsEmptyNamespace() {

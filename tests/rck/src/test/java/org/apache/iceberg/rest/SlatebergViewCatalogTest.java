@@ -8,11 +8,11 @@ import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
 
-/** Iceberg's view suite, with every feature flag at its strictest. */
+/** Iceberg's suite for views, with the strictest value of every feature flag. */
 public class SlatebergViewCatalogTest extends ViewCatalogTests<RESTCatalog> {
   private static RESTCatalog catalog;
 
-  // JUnit makes one instance per test, so each test has locations of its own.
+  // JUnit creates one instance for each test, so each test has locations of its own.
   private final String corner = UUID.randomUUID().toString();
 
   @BeforeAll
@@ -64,7 +64,7 @@ public class SlatebergViewCatalogTest extends ViewCatalogTests<RESTCatalog> {
     return false;
   }
 
-  /** The one test behind this flag fails inside the Java client; see skipped-tests.txt. */
+  /** The only test that depends on this flag fails in the Java client: see skipped-tests.txt. */
   @Override
   protected boolean supportsEmptyNamespace() {
     return false;
