@@ -205,11 +205,9 @@ fn widen_inclusive(test: ValueTest) -> Option<ValueTest> {
 
 fn widen_strict(test: ValueTest) -> Option<ValueTest> {
     Some(match test {
-        ValueTest::Compare(comparison @ (Comparison::Gt | Comparison::GtEq), value) => {
-            // Zero may be a time before 1970, too.
-            let is_affected = is_negative(&value) || value == Datum::Integer(0);
-            let value = if is_affected { add(&value, 1)? } else { value };
-            ValueTest::Compare(comparison, value)
+        // The only strict tests with a lower limit exclude the limit itself.
+        ValueTest::Compare(Comparison::Gt, value) if is_negative(&value) => {
+            ValueTest::Compare(Comparison::Gt, add(&value, 1)?)
         }
         ValueTest::Compare(Comparison::NotEq, value) if is_negative(&value) => {
             let next = add(&value, 1)?;

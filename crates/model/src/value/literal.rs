@@ -9,6 +9,9 @@ use crate::types::PrimitiveType;
 /// Maximum number of digits that a decimal may have, including the zeros of an exponent.
 const DECIMAL_DIGITS_MAX: i64 = 80;
 
+/// The floating point numbers that are integers of 64 bits, if they have no fraction.
+const LONG_RANGE: std::ops::Range<f64> = -9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0;
+
 /// A literal, converted to the type of a column.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Literal {
@@ -79,7 +82,7 @@ fn parse_integer(primitive: &PrimitiveType, number: &Number) -> Option<Literal> 
             let number = number.as_f64()?;
             let floor = number.floor();
             // Numbers of this size are exact, and have no fraction.
-            if floor >= 9_223_372_036_854_775_808.0 || floor < -9_223_372_036_854_775_808.0 {
+            if !LONG_RANGE.contains(&floor) {
                 return Some(Literal::out_of_range(number < 0.0));
             }
             let value = floor as i64;

@@ -165,7 +165,11 @@ fn literal_that_no_value_equals_keeps_its_place_in_the_order() {
         ("decimal(9,2)", json!("1e50"), AboveMax),
         ("decimal(9,2)", json!("-1e999999999999"), BelowMin),
         ("date", json!(3_000_000_000_i64), AboveMax),
-        ("timestamp", json!("2024-01-01T00:00:00.0000015"), After(Datum::Integer(1_704_067_200_000_001))),
+        (
+            "timestamp",
+            json!("2024-01-01T00:00:00.0000015"),
+            After(Datum::Integer(1_704_067_200_000_001)),
+        ),
         ("timestamp", json!("-900000-01-01T00:00:00"), BelowMin),
         ("timestamp_ns", json!("3000-01-01T00:00:00"), AboveMax),
         ("timestamp_ns", json!(i64::MAX), AboveMax),
