@@ -45,7 +45,8 @@ pub(super) struct ValueRange {
     pub(super) all_nan: bool,
     /// All values are null or NaN, so that comparisons with a literal select none of them.
     pub(super) no_comparable: bool,
-    /// At most all values that are neither null nor NaN. `None`: unknown.
+    /// At most all values that are neither null nor NaN. `None`: unknown. Some writers write NaN,
+    /// which compares with nothing, and so proves nothing either.
     pub(super) lower: Option<Datum>,
     /// At least all values that are neither null nor NaN. `None`: unknown.
     pub(super) upper: Option<Datum>,
@@ -68,10 +69,7 @@ impl ValueRange {
         // Some writers do not count the rows whose enclosing struct is null.
         let counts_all_rows = !column.is_nested || values == Some(file.record_count());
         let absent = nulls.zip(nans).map(|(nulls, nans)| nulls.saturating_add(nans));
-        let bound = |bytes: Option<&[u8]>| {
-            let bound = Datum::from_bytes(primitive?, bytes?)?;
-            (!bound.is_nan()).then_some(bound)
-        };
+        let bound = |bytes: Option<&[u8]>| Datum::from_bytes(primitive?, bytes?);
         let (lower, upper) = if needs_bounds {
             (bound(file.lower_bound(id)), bound(file.upper_bound(id)))
         } else {
@@ -92,10 +90,7 @@ impl ValueRange {
     /// Returns what the summary of a manifest proves for a partition field.
     pub(super) fn of_summary(summary: &FieldSummary, primitive: &PrimitiveType) -> Self {
         let has_nan = if is_floating(primitive) { summary.contains_nan } else { Some(false) };
-        let bound = |bytes: &Option<Bytes>| {
-            let bound = Datum::from_bytes(primitive, bytes.as_ref()?)?;
-            (!bound.is_nan()).then_some(bound)
-        };
+        let bound = |bytes: &Option<Bytes>| Datum::from_bytes(primitive, bytes.as_ref()?);
         // The bounds are absent if all values are null or NaN.
         let has_bounds = summary.lower_bound.is_some() || summary.upper_bound.is_some();
         let has_null = summary.contains_null;

@@ -86,6 +86,7 @@ fn bounds_of_strings_prune_and_prove_prefixes() {
     let file = file(6, json!("abc"), json!("abf"));
     for (prefix, may_match, all_match) in [
         ("ab", true, true),
+        ("abc", true, false),
         ("abd", true, false),
         ("abcd", true, false),
         ("aa", false, false),
@@ -95,6 +96,10 @@ fn bounds_of_strings_prune_and_prove_prefixes() {
         let negated = compare("not-starts-with", "s", json!(prefix));
         assert_pruning(&negated, &file, !all_match, !may_match);
     }
+    // A null starts with nothing.
+    let with_null = TestFile { nulls: [(6, 1)].into(), ..file.clone() };
+    assert_pruning(&compare("starts-with", "s", json!("ab")), &with_null, true, false);
+    assert_pruning(&compare("not-starts-with", "s", json!("ab")), &with_null, true, false);
     let unbounded = TestFile { upper: [].into(), ..file };
     assert_pruning(&compare("starts-with", "s", json!("b")), &unbounded, true, false);
     assert_pruning(&compare("starts-with", "s", json!("aa")), &unbounded, false, false);
@@ -231,6 +236,13 @@ fn partition_values_decide_or_leave_a_residual() {
             text("ab"),
             compare("not-starts-with", "s", json!("acc")),
             (true, true),
+        ),
+        (
+            6,
+            Transform::Truncate(2),
+            text("ab"),
+            compare("not-starts-with", "s", json!("abc")),
+            (true, false),
         ),
         (
             9,
