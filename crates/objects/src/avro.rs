@@ -112,7 +112,8 @@ impl<'a> Blocks<'a> {
             return Ok(None);
         }
         self.values_left = self.values_left.checked_sub(VALUES_PER_BLOCK).ok_or(TOO_MANY)?;
-        let count = u64::try_from(self.file.long()?).map_err(|_| "a block with a negative count")?;
+        let count =
+            u64::try_from(self.file.long()?).map_err(|_| "a block with a negative count")?;
         let compressed = self.file.text()?;
         if self.file.take(SYNC_BYTES)? != self.sync {
             return Err("a block does not end with the file's mark".to_owned());

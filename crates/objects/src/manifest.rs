@@ -88,17 +88,18 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// Reads a manifest.
+    /// Reads a manifest that takes at most `bytes_max` bytes, decompressed and in memory.
     ///
     /// # Errors
-    /// Fails if the file is not a manifest, or takes more memory than the limit for files.
+    /// Fails if the file is not a manifest, or takes more memory.
     pub fn read(
         location: &str,
         file: &Content,
+        bytes_max: u64,
         inherited: Inherited,
         needed: NeededColumns,
     ) -> Result<Self, Error> {
-        read::read(file, file.bytes_max(), inherited, needed)
+        read::read(file, bytes_max, inherited, needed)
             .map_err(|reason| Error::unreadable(location, reason))
     }
 

@@ -200,6 +200,10 @@ refusals! {
     }
     // `Forbidden` is not recorded, because the client may be granted the missing permission later.
     forgotten {
+        NoSuchPlan
+        NoSuchPlanTask
+        Validation
+        NotPlannable
         Forbidden
         Unusable
         CommitStateUnknown

@@ -120,9 +120,9 @@ impl<W: FnMut(&[FieldInfo]) -> Wanted> Compiler<'_, W> {
         self.path.push(FieldInfo { id, is_date: field.is_date });
         let step = match (self.wanted)(&self.path) {
             Wanted::Skip => Ok(Step::Skip(field.shape.clone())),
-            wanted => self.value(&field.shape, wanted).map_err(|()| {
-                format!("has a field {} ({id}) of an unexpected type", field.name)
-            }),
+            wanted => self
+                .value(&field.shape, wanted)
+                .map_err(|()| format!("has a field {} ({id}) of an unexpected type", field.name)),
         };
         self.path.pop();
         step

@@ -64,7 +64,12 @@ pub(super) struct LongsBuilder(Vec<i64>);
 
 impl LongsBuilder {
     /// Sets the number of a row. Rows before it without a number have none.
-    pub(super) fn set(&mut self, row: usize, value: i64, budget: &mut Budget) -> Result<(), String> {
+    pub(super) fn set(
+        &mut self,
+        row: usize,
+        value: i64,
+        budget: &mut Budget,
+    ) -> Result<(), String> {
         self.pad(row, budget)?;
         if self.0.len() == row {
             budget.take(size_of::<i64>())?;
@@ -166,7 +171,12 @@ pub(super) struct BlobsBuilder {
 
 impl BlobsBuilder {
     /// Sets the bytes of a row. Rows before it without bytes have none.
-    pub(super) fn set(&mut self, row: usize, value: &[u8], budget: &mut Budget) -> Result<(), String> {
+    pub(super) fn set(
+        &mut self,
+        row: usize,
+        value: &[u8],
+        budget: &mut Budget,
+    ) -> Result<(), String> {
         self.pad(row, budget)?;
         if self.ends.len() > row {
             return Ok(());
@@ -225,9 +235,9 @@ impl BlobsBuilder {
         budget: &mut Budget,
     ) -> Result<(Box<str>, Blobs), String> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
-        let values = starts.zip(&self.ends).map(|(start, end)| {
-            self.bytes.get(start as usize..*end as usize).unwrap_or_default()
-        });
+        let values = starts
+            .zip(&self.ends)
+            .map(|(start, end)| self.bytes.get(start as usize..*end as usize).unwrap_or_default());
         let prefix = values.clone().reduce(common_prefix).unwrap_or_default();
         // Ends at a slash, which is not a part of another character.
         let length = prefix.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);

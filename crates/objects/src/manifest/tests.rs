@@ -111,14 +111,20 @@ fn entry(number: i64, file: &File) -> Avro {
         ("column_sizes", map(vec![(1, Avro::Long(number)), (2, Avro::Long(-1))])),
         ("value_counts", map(vec![(1, Avro::Long(10)), (3, Avro::Long(11))])),
         ("lower_bounds", map(vec![bound(1), bound(2), bound(3)])),
-        ("key_metadata", if number == 1 { optional(Some(Avro::Bytes(vec![9]))) } else { nothing.clone() }),
+        (
+            "key_metadata",
+            if number == 1 { optional(Some(Avro::Bytes(vec![9]))) } else { nothing.clone() },
+        ),
         ("split_offsets", optional(Some(Avro::Array(vec![Avro::Long(4), Avro::Long(number)])))),
         ("equality_ids", nothing.clone()),
         ("sort_order_id", optional(Some(Avro::Int(0)))),
         ("first_row_id", long(file.first_row_id)),
         ("referenced_data_file", nothing.clone()),
         ("content_offset", nothing),
-        ("of_a_later_version", optional(Some(Avro::Map([("a".to_owned(), Avro::Double(0.5))].into())))),
+        (
+            "of_a_later_version",
+            optional(Some(Avro::Map([("a".to_owned(), Avro::Double(0.5))].into()))),
+        ),
     ]);
     record(vec![
         ("status", Avro::Int(file.status)),
@@ -153,7 +159,8 @@ fn live_files_of_a_manifest_have_all_their_fields() {
     ];
     let manifest = read(&written(&files), &[1, 2]).expect("it is read");
     assert_eq!((manifest.len(), manifest.partitions().len()), (3, 2), "one is deleted");
-    let fields: Vec<_> = manifest.partition_fields().iter().map(|it| (it.field_id, it.is_date)).collect();
+    let fields: Vec<_> =
+        manifest.partition_fields().iter().map(|it| (it.field_id, it.is_date)).collect();
     assert_eq!(fields, [(1000, false), (1001, true), (1002, false)]);
     let number = PartitionValue::Number;
     let eu = PartitionValue::Bytes((*b"eu").into());
@@ -210,13 +217,18 @@ fn invalid_manifest_is_rejected() {
         let rejection = read(&written(&files), &[]).expect_err("it is invalid");
         assert!(rejection.contains(reason), "{rejection}");
     }
-    let text = schema().replace(r#""type":"long","field-id":103"#, r#""type":"string","field-id":103"#);
+    let text =
+        schema().replace(r#""type":"long","field-id":103"#, r#""type":"string","field-id":103"#);
     assert_ne!(text, schema());
     let mut content = b"Obj\x01".to_vec();
     content.extend([2, 22]);
     content.extend(b"avro.schema");
     let length = text.len() * 2;
-    content.extend([(length & 0x7f) as u8 | 0x80, (length >> 7 & 0x7f) as u8 | 0x80, (length >> 14) as u8]);
+    content.extend([
+        (length & 0x7f) as u8 | 0x80,
+        (length >> 7 & 0x7f) as u8 | 0x80,
+        (length >> 14) as u8,
+    ]);
     content.extend(text.as_bytes());
     content.push(0);
     content.extend([7; 16]);
