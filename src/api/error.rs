@@ -105,14 +105,17 @@ fn status(kind: Kind) -> StatusCode {
         | Kind::NoSuchJob
         | Kind::NoSuchCheckpoint
         | Kind::NoSuchDropped
-        | Kind::NoSuchProtection => StatusCode::NOT_FOUND,
+        | Kind::NoSuchProtection
+        | Kind::NoSuchPlan
+        | Kind::NoSuchPlanTask => StatusCode::NOT_FOUND,
         Kind::AlreadyExists
         | Kind::NamespaceNotEmpty
         | Kind::WarehouseNotEmpty
         | Kind::Conflict
         | Kind::CommitFailed => StatusCode::CONFLICT,
         Kind::PositionGone => StatusCode::GONE,
-        Kind::Invalid | Kind::Unusable => StatusCode::BAD_REQUEST,
+        Kind::Invalid | Kind::Unusable | Kind::Validation => StatusCode::BAD_REQUEST,
+        Kind::NotPlannable => StatusCode::NOT_ACCEPTABLE,
         Kind::Unprocessable => StatusCode::UNPROCESSABLE_ENTITY,
         Kind::Forbidden => StatusCode::FORBIDDEN,
         Kind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,

@@ -148,7 +148,9 @@ async fn credentials_are_for_what_policies_allow() {
     assert_eq!(actions("ingest").await.expect("some"), write);
     let both = [["s3:ListBucket", "s3:GetObject"].as_slice(), &write].concat();
     assert_eq!(actions("writer").await.expect("some"), both);
-    assert!(actions("looks").await.expect_err("denied").contains("may neither read nor write them"));
+    assert!(
+        actions("looks").await.expect_err("denied").contains("may neither read nor write them")
+    );
     assert!(actions("part").await.expect_err("denied").contains("a part of the table"));
     let stranger = app.key_with_role("nobody").await;
     load_as(&app, &stranger, &VENDED).await.expect(403);

@@ -509,7 +509,11 @@ async fn orphan_removal_is_rejected_for_a_table_at_the_warehouse_location() {
     body["location"] = json!("memory:///warehouse");
     app.post("/v1/namespaces/ns/tables", body).await.expect(200);
     let response = app.post_rejected(JOBS, orphans_of("t", false)).await;
-    assert!(response.message().contains("is the location of the warehouse"), "{}", response.message());
+    assert!(
+        response.message().contains("is the location of the warehouse"),
+        "{}",
+        response.message()
+    );
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ use slateberg_kms as kms;
 use slateberg_model::ident::{NamespaceIdent, TabularIdent, TabularKind};
 use slateberg_model::members::brief;
 use slateberg_model::refusal::Refusal;
+use slateberg_model::scan::ScanError;
 use slateberg_objects as objects;
 use slateberg_objects::location::InvalidLocation;
 use slateberg_objects::stores::BadStorage;
@@ -107,6 +108,12 @@ pub enum Error {
     /// The request is contradictory, or its result would violate a rule.
     #[error("{0}")]
     Unprocessable(RuleViolation),
+    /// The scan cannot be planned as requested.
+    #[error(transparent)]
+    Scan(#[from] ScanError),
+    /// The server cannot plan scans of the table. Clients plan them themselves.
+    #[error("Cannot plan the scan on the server: {0}. Plan it on the client")]
+    NotPlannable(String),
     /// The principal does not have the privileges.
     #[error("{0}")]
     Forbidden(String),
@@ -158,6 +165,8 @@ impl Error {
                 MissingResource::Checkpoint(_) => Kind::NoSuchCheckpoint,
                 MissingResource::Protection(_) => Kind::NoSuchProtection,
                 MissingResource::Dropped(_) => Kind::NoSuchDropped,
+                MissingResource::Plan(_) => Kind::NoSuchPlan,
+                MissingResource::PlanTask(_) => Kind::NoSuchPlanTask,
             },
             Self::AlreadyExists(_) => Kind::AlreadyExists,
             Self::NamespaceNotEmpty { .. } => Kind::NamespaceNotEmpty,
@@ -173,6 +182,9 @@ impl Error {
             Self::PositionGone(_) => Kind::PositionGone,
             Self::Unusable(_) => Kind::Unusable,
             Self::Unprocessable(_) => Kind::Unprocessable,
+            Self::Scan(ScanError::IllegalArgument(_)) => Kind::Invalid,
+            Self::Scan(ScanError::Validation(_)) => Kind::Validation,
+            Self::NotPlannable(_) => Kind::NotPlannable,
             Self::Forbidden(_) => Kind::Forbidden,
             Self::Unavailable { .. } => Kind::Unavailable,
             Self::Internal { .. } => Kind::Internal,

@@ -38,6 +38,7 @@ pub mod operation;
 mod overlaps;
 mod permits;
 mod pipeline;
+pub mod planning;
 pub mod policies;
 pub mod protections;
 mod resource_lookup;
@@ -69,6 +70,7 @@ pub use location_index::ensure_location_index;
 use namespaces::Namespaces;
 pub use operation::{Operation, RequestContext};
 pub use pipeline::publications::FinishedPublications;
+use planning::Planning;
 use policies::Policies;
 use protections::Protections;
 use settings::Settings;
@@ -140,6 +142,7 @@ struct Inner {
     namespaces: Namespaces,
     tabulars: Tabulars,
     delegations: Delegations,
+    planning: Planning,
     listings: Listings,
     warehouses: Warehouses,
     policies: Policies,
@@ -164,6 +167,7 @@ impl Catalog {
             namespaces: Namespaces::new(&core, &listings),
             maintenance: Maintenance::new(&core, &tabulars),
             tabulars,
+            planning: Planning::new(&core, &delegations),
             delegations,
             listings,
             warehouses: Warehouses::new(&core, parts.stores),
@@ -192,6 +196,11 @@ impl Catalog {
     /// File access for clients: credentials and signatures for the files of tables.
     pub fn delegations(&self) -> &Delegations {
         &self.inner.delegations
+    }
+
+    /// Scan planning.
+    pub fn planning(&self) -> &Planning {
+        &self.inner.planning
     }
 
     /// Warehouses.
@@ -262,13 +271,14 @@ impl Catalog {
 
     /// Collects the metrics of the catalog.
     pub fn collect(&self, into: &mut Collection) {
-        let Inner { core, tabulars, listings, jobs, .. } = &*self.inner;
+        let Inner { core, tabulars, planning, listings, jobs, .. } = &*self.inner;
         let pipeline = core.pipeline();
         pipeline.metrics.collect(into);
         tabulars.collect(into);
         jobs.collect(into);
         pipeline.versions.usage().collect(into, "version", "Versions of tables and views");
         listings.collect(into);
+        planning.collect(into);
         core.access.authority.collect(into);
         core.store().collect(into);
         pipeline.space.collect(into);

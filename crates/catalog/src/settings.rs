@@ -52,6 +52,12 @@ pub struct Settings {
     /// names that policies read, and the names that each principal sees. 0 for a share of
     /// `memory_bytes_max`.
     pub listing_cache_bytes: u64,
+    /// Size of the cache of manifest lists and manifests for scan planning, in bytes; 0 for a share
+    /// of `memory_bytes_max`.
+    pub manifest_cache_bytes: u64,
+    /// Scans that are planned concurrently. Further requests wait for at most 5 seconds, and one
+    /// principal gets at most half of the slots.
+    pub plans_parallel_max: usize,
     /// Maximum size of a file of a warehouse (metadata, manifest list, manifest), in bytes, before
     /// and after decompression. The same limit applies to the total of all concurrent reads, and to
     /// the total of all concurrent decompressions. 0 for a share of `memory_bytes_max`.
@@ -112,6 +118,8 @@ impl Default for Settings {
             change_log_entries_max: 100_000,
             metadata_cache_bytes: 0,
             listing_cache_bytes: 0,
+            manifest_cache_bytes: 0,
+            plans_parallel_max: 64,
             file_bytes_max: 0,
             file_deletions_parallel_max: 16,
             file_deletions_per_second_max: 1000,

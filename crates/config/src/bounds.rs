@@ -21,7 +21,7 @@ const COUNT_MAX: u64 = 1_000_000_000;
 
 /// Settings with a minimum other than 1. Depending on the setting, 0 disables a cache, a delay or a
 /// limit, or permits none of the counted items.
-const MINIMA: [(&str, u64); 32] = [
+const MINIMA: [(&str, u64); 33] = [
     ("authn.clock_leeway_seconds", 0),
     ("authn.failure_delay_ms_max", 0),
     ("authn.failures_before_delay", 0),
@@ -39,6 +39,7 @@ const MINIMA: [(&str, u64); 32] = [
     ("catalog.jobs_kept_max", 0),
     ("catalog.jobs_kept_seconds", 0),
     ("catalog.listing_cache_bytes", 0),
+    ("catalog.manifest_cache_bytes", 0),
     ("catalog.metadata_cache_bytes", 0),
     ("catalog.orphan_age_seconds", 0),
     ("catalog.orphan_age_seconds_min", 0),

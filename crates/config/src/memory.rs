@@ -51,19 +51,20 @@ macro_rules! part {
 }
 
 /// All settings that share the budget.
-const PARTS: [MemoryShare; 12] = [
-    part!(store.block_cache_bytes, 1, 12, 2 * MIB),
+const PARTS: [MemoryShare; 13] = [
+    part!(store.block_cache_bytes, 1, 10, 2 * MIB),
     part!(store.meta_cache_bytes, 1, 4, 2 * MIB),
     part!(store.record_cache_bytes, 1, 3, MIB),
     part!(store.page_cache_bytes, 1, 1, MIB / 2),
     part!(store.unflushed_bytes_max, 1, 8, 4 * MIB),
     part!(server.answer_cache_bytes, 1, 3, MIB),
     // `MemoryShare::minimum` determines the minimum.
-    part!(server.bodies_bytes_max, 1, 12, 0),
+    part!(server.bodies_bytes_max, 1, 11, 0),
     part!(catalog.metadata_cache_bytes, 1, 3, MIB),
     part!(catalog.listing_cache_bytes, 1, 1, MIB / 2),
+    part!(catalog.manifest_cache_bytes, 1, 4, MIB),
     // One file of the maximum size may be in memory while another one is decompressed.
-    part!(catalog.file_bytes_max, 2, 10, 8 * MIB),
+    part!(catalog.file_bytes_max, 2, 9, 8 * MIB),
     part!(catalog.job_files_known_max, JOB_FILE_BYTES, 4, 2 * MIB),
     part!(authz.decisions_max, KIB, 3, MIB),
 ];

@@ -28,7 +28,9 @@ fn translated(error: Error, taken: ErrorKind) -> iceberg::Error {
         Kind::NoSuchTable => ErrorKind::TableNotFound,
         Kind::AlreadyExists => taken,
         Kind::CommitFailed => ErrorKind::CatalogCommitConflicts,
-        Kind::Invalid | Kind::Unprocessable | Kind::NoSuchFile => ErrorKind::DataInvalid,
+        Kind::Invalid | Kind::Validation | Kind::Unprocessable | Kind::NoSuchFile => {
+            ErrorKind::DataInvalid
+        }
         Kind::Forbidden
         | Kind::NamespaceNotEmpty
         | Kind::WarehouseNotEmpty
@@ -41,6 +43,9 @@ fn translated(error: Error, taken: ErrorKind) -> iceberg::Error {
         | Kind::NoSuchDropped
         | Kind::NoSuchProtection
         | Kind::PositionGone
+        | Kind::NoSuchPlan
+        | Kind::NoSuchPlanTask
+        | Kind::NotPlannable
         | Kind::Unusable
         | Kind::CommitStateUnknown
         | Kind::Unavailable

@@ -5,11 +5,18 @@
 //! the JSON single-value serialization of the columns' types. Catalogs send this form to clients.
 //! Only constants, tests, comparisons with literals, and combinations of them are supported.
 //! Functions and transforms are not.
+//!
+//! The filter of a scan is an expression, too. It may also contain transforms, field ids and
+//! functions ([`Expression::parse_filter`]).
 
 mod bind;
 mod parse;
+mod term;
 
 use serde_json::{Value, json};
+
+pub use parse::FilterLimits;
+pub use term::Term;
 
 /// Maximum length of an expression, in bytes.
 pub(crate) const EXPRESSION_BYTES_MAX: usize = 64 << 10;
@@ -18,7 +25,7 @@ const LITERALS_MAX: usize = 1_000;
 /// Maximum nesting of an expression, because clients parse it recursively.
 const DEPTH_MAX: usize = 32;
 
-/// A row filter with columns by name.
+/// A filter of rows, with columns by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Expression {
     /// All rows (`true`) or no rows (`false`).
@@ -30,11 +37,14 @@ pub enum Expression {
     /// Rows that at least one operand selects.
     Or(Box<Self>, Box<Self>),
     /// Rows whose column passes a test.
-    Test(Test, String),
+    Test(Test, Term),
     /// Rows whose column has this relation to a literal.
-    Compare(Comparison, String, Value),
+    Compare(Comparison, Term, Value),
     /// Rows whose column is in a set of literals, or is not in it.
-    Among(Membership, String, Vec<Value>),
+    Among(Membership, Term, Vec<Value>),
+    /// Rows that a predicate selects which only the client can evaluate, as its JSON. Occurs only
+    /// in filters of scans.
+    Opaque(Value),
 }
 
 /// A test of a column's value without a literal.
@@ -84,6 +94,16 @@ pub enum Membership {
 impl Test {
     const ALL: [Self; 4] = [Self::IsNull, Self::NotNull, Self::IsNan, Self::NotNan];
 
+    /// Returns the test that selects the other rows.
+    pub(crate) fn negate(self) -> Self {
+        match self {
+            Self::IsNull => Self::NotNull,
+            Self::NotNull => Self::IsNull,
+            Self::IsNan => Self::NotNan,
+            Self::NotNan => Self::IsNan,
+        }
+    }
+
     fn name(self) -> &'static str {
         match self {
             Self::IsNull => "is-null",
@@ -119,14 +139,50 @@ impl Comparison {
         }
     }
 
+    /// Returns the comparison that selects the other rows, in the two-valued logic of the
+    /// reference. The rows whose column is null are selected by the negative of a pair of
+    /// comparisons: `lt` and `gt-eq` select none of them.
+    pub(crate) fn negate(self) -> Self {
+        match self {
+            Self::Lt => Self::GtEq,
+            Self::LtEq => Self::Gt,
+            Self::Gt => Self::LtEq,
+            Self::GtEq => Self::Lt,
+            Self::Eq => Self::NotEq,
+            Self::NotEq => Self::Eq,
+            Self::StartsWith => Self::NotStartsWith,
+            Self::NotStartsWith => Self::StartsWith,
+        }
+    }
+
+    /// Returns the comparison with both operands swapped. `None` if there is none.
+    pub(crate) fn swap(self) -> Option<Self> {
+        match self {
+            Self::Lt => Some(Self::Gt),
+            Self::LtEq => Some(Self::GtEq),
+            Self::Gt => Some(Self::Lt),
+            Self::GtEq => Some(Self::LtEq),
+            Self::Eq | Self::NotEq => Some(self),
+            Self::StartsWith | Self::NotStartsWith => None,
+        }
+    }
+
     /// Whether the comparison applies only to strings.
-    fn is_for_strings(self) -> bool {
+    pub(crate) fn is_for_strings(self) -> bool {
         matches!(self, Self::StartsWith | Self::NotStartsWith)
     }
 }
 
 impl Membership {
     const ALL: [Self; 2] = [Self::In, Self::NotIn];
+
+    /// Returns the test that selects the other rows.
+    pub(crate) fn negate(self) -> Self {
+        match self {
+            Self::In => Self::NotIn,
+            Self::NotIn => Self::In,
+        }
+    }
 
     fn name(self) -> &'static str {
         match self {
@@ -176,13 +232,14 @@ impl Expression {
             Self::Or(left, right) => {
                 json!({ "type": "or", "left": left.to_json(), "right": right.to_json() })
             }
-            Self::Test(test, column) => json!({ "type": test.name(), "term": column }),
-            Self::Compare(comparison, column, value) => {
-                json!({ "type": comparison.name(), "term": column, "value": value })
+            Self::Test(test, term) => json!({ "type": test.name(), "term": term.to_json() }),
+            Self::Compare(comparison, term, value) => {
+                json!({ "type": comparison.name(), "term": term.to_json(), "value": value })
             }
-            Self::Among(membership, column, values) => {
-                json!({ "type": membership.name(), "term": column, "values": values })
+            Self::Among(membership, term, values) => {
+                json!({ "type": membership.name(), "term": term.to_json(), "values": values })
             }
+            Self::Opaque(source) => source.clone(),
         }
     }
 }

@@ -38,6 +38,7 @@ pub mod sort;
 pub mod statistics;
 pub mod transform;
 pub mod types;
+pub mod value;
 
 pub mod table;
 mod table_json;
@@ -50,6 +51,7 @@ pub mod view_update;
 pub mod commit;
 pub mod create;
 pub mod rebase;
+pub mod scan;
 pub mod view_commit;
 
 #[cfg(test)]

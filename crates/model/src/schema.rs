@@ -4,7 +4,7 @@
 //! primitives outside of lists and maps. Code that looks up fields by id or name builds a
 //! `SchemaIndex` once and passes it on.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
@@ -89,6 +89,11 @@ impl Schema {
         self.highest_field_id
     }
 
+    /// Returns the type of the field with this id. `None` if there is none or it is not primitive.
+    pub(crate) fn primitive_type(&self, id: i32) -> Option<PrimitiveType> {
+        find_primitive(&self.fields, id).cloned()
+    }
+
     /// Whether both schemas have the same columns and identifier fields. Schema ids are ignored.
     pub(crate) fn same_schema(&self, other: &Self) -> bool {
         let set =
@@ -137,6 +142,17 @@ impl Schema {
             .collect();
         Ok((Self::new(schema_id, fields, identifiers)?, fresh.new_by_old))
     }
+}
+
+fn find_primitive(fields: &[NestedField], id: i32) -> Option<&PrimitiveType> {
+    fields.iter().find_map(|field| match &field.field_type {
+        Type::Primitive(primitive) => (field.id == id).then_some(primitive),
+        Type::Struct(fields) => find_primitive(fields, id),
+        Type::List(element) => find_primitive(std::slice::from_ref(element), id),
+        Type::Map(fields) => find_primitive(std::slice::from_ref(&fields.key), id)
+            .or_else(|| find_primitive(std::slice::from_ref(&fields.value), id)),
+        Type::Variant => None,
+    })
 }
 
 /// Assigns field ids in the order of `AssignFreshIds` in the reference implementation.
@@ -275,6 +291,13 @@ impl<'a> SchemaIndex<'a> {
     /// Returns the id of the field with this full or short name.
     pub(super) fn id_by_name(&self, name: &str) -> Option<i32> {
         self.ids_by_name.get(name).or_else(|| self.ids_by_short_name.get(name)).copied()
+    }
+
+    /// Returns the ids of the fields whose full or short name equals `name` in all but case.
+    pub(super) fn ids_by_name_ignoring_case(&self, name: &str) -> BTreeSet<i32> {
+        let name = name.to_lowercase();
+        let names = self.ids_by_name.iter().chain(&self.ids_by_short_name);
+        names.filter(|(other, _)| other.to_lowercase() == name).map(|(_, id)| *id).collect()
     }
 
     /// Returns the fields that contain the field `id`, innermost first.

@@ -3,6 +3,8 @@
 //! The `iceberg` crate's `Transform` drops the name of an unknown transform. This type preserves
 //! it, so that a table does not lose what a newer client has written.
 
+mod apply;
+
 use std::fmt;
 
 use super::members::brief;

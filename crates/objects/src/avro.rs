@@ -7,9 +7,12 @@
 //! The number of values is also limited, because some values take no bytes.
 
 mod decompress;
+pub(super) mod program;
 mod shape;
 #[cfg(test)]
 mod tests;
+
+use std::borrow::Cow;
 
 use decompress::Codec;
 use shape::{Schema, Shape};
@@ -32,6 +35,8 @@ const VALUES_PER_BYTE: u64 = 4;
 const VALUES_PER_BLOCK: u64 = 256;
 /// Error for a file with too many values.
 const TOO_MANY: &str = "has more values than fit into its bytes";
+/// Error for a block with bytes after its entries.
+const LONG_BLOCK: &str = "a block is longer than its entries";
 
 /// A value without nested values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,21 +61,10 @@ pub(super) fn entries<E: Default>(
     see: impl Fn(&mut E, &[&str], LeafValue<'_>),
     mut take: impl FnMut(E) -> Result<(), String>,
 ) -> Result<(), String> {
-    let mut file = Cursor(content);
-    let Header { schema, codec, sync } = header(&mut file)?;
-    let mut bytes_left = bytes_max;
-    let mut values_left = bytes_max.saturating_mul(VALUES_PER_BYTE);
-    while !file.0.is_empty() {
-        values_left = values_left.checked_sub(VALUES_PER_BLOCK).ok_or(TOO_MANY)?;
-        let count = u64::try_from(file.long()?).map_err(|_| "a block has a negative count")?;
-        let compressed = file.text()?;
-        if file.take(SYNC_BYTES)? != sync {
-            return Err("a block does not end with the sync marker of the file".to_owned());
-        }
-        let decompressed = codec.decompress(compressed, bytes_left)?;
-        let decompressed = decompressed.ok_or_else(|| too_long_decompressed(bytes_max))?;
-        bytes_left = bytes_left.saturating_sub(decompressed.len() as u64);
-        let bytes = Cursor(&decompressed);
+    let (schema, mut blocks) = Blocks::of(content, bytes_max)?;
+    while let Some(Block { count, bytes }) = blocks.next()? {
+        let bytes = Cursor(&bytes);
+        let values_left = blocks.values_left;
         let mut walk = BlockWalk { bytes, schema: &schema, values_left, path: Vec::new() };
         for _ in 0..count {
             let mut entry = E::default();
@@ -79,11 +73,57 @@ pub(super) fn entries<E: Default>(
             take(entry)?;
         }
         if !walk.bytes.0.is_empty() {
-            return Err("a block is longer than its entries".to_owned());
+            return Err(LONG_BLOCK.to_owned());
         }
-        values_left = walk.values_left;
+        blocks.values_left = walk.values_left;
     }
     Ok(())
+}
+
+/// The blocks of a file.
+struct Blocks<'a> {
+    file: Cursor<'a>,
+    codec: Codec,
+    sync: &'a [u8],
+    bytes_max: u64,
+    bytes_left: u64,
+    /// Number of values that further blocks may have.
+    values_left: u64,
+}
+
+/// A decompressed block.
+struct Block<'a> {
+    /// Number of entries, as the writer recorded it.
+    count: u64,
+    bytes: Cow<'a, [u8]>,
+}
+
+impl<'a> Blocks<'a> {
+    /// Returns the schema and the blocks of a file, which may decompress to at most `bytes_max`
+    /// bytes.
+    fn of(content: &'a [u8], bytes_max: u64) -> Result<(Schema, Self), String> {
+        let mut file = Cursor(content);
+        let Header { schema, codec, sync } = header(&mut file)?;
+        let values_left = bytes_max.saturating_mul(VALUES_PER_BYTE);
+        Ok((schema, Self { file, codec, sync, bytes_max, bytes_left: bytes_max, values_left }))
+    }
+
+    /// Returns the next block. `None` at the end of the file.
+    fn next(&mut self) -> Result<Option<Block<'a>>, String> {
+        if self.file.0.is_empty() {
+            return Ok(None);
+        }
+        self.values_left = self.values_left.checked_sub(VALUES_PER_BLOCK).ok_or(TOO_MANY)?;
+        let count = u64::try_from(self.file.long()?).map_err(|_| "a block has a negative count")?;
+        let compressed = self.file.text()?;
+        if self.file.take(SYNC_BYTES)? != self.sync {
+            return Err("a block does not end with the sync marker of the file".to_owned());
+        }
+        let decompressed = self.codec.decompress(compressed, self.bytes_left)?;
+        let bytes = decompressed.ok_or_else(|| too_long_decompressed(self.bytes_max))?;
+        self.bytes_left = self.bytes_left.saturating_sub(bytes.len() as u64);
+        Ok(Some(Block { count, bytes }))
+    }
 }
 
 /// Returns a member of the header.
@@ -234,9 +274,9 @@ impl<'a> BlockWalk<'a> {
                 self.value(variant.ok_or("a union contains an unknown variant")?, depth + 1, see)?;
             }
             Shape::Record(record) => {
-                for (name, shape) in self.schema.fields(*record) {
-                    self.path.push(name);
-                    self.value(shape, depth + 1, see)?;
+                for field in self.schema.fields(*record) {
+                    self.path.push(&field.name);
+                    self.value(&field.shape, depth + 1, see)?;
                     self.path.pop();
                 }
             }

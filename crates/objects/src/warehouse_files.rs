@@ -8,7 +8,7 @@ use object_store::path::Path;
 use object_store::{GetResult, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload};
 use uuid::Uuid;
 
-use super::content::{Bounds, Content};
+use super::content::{Bounds, Content, Room};
 use super::error::Error;
 use super::location::{AZURE, Location};
 use super::redact::redact;
@@ -287,6 +287,13 @@ impl Objects {
         let room = self.bounds.reading(found.meta.size).await;
         let bytes = found.bytes().await.map_err(|error| self.failed(location, error))?;
         Ok(Content::new(bytes, self.bounds.file_bytes_max, room))
+    }
+
+    /// Waits for memory to decode a file. Returns the reservation, and the maximum size of the
+    /// decoded content: `bytes`, or the limit for files if that is less.
+    pub async fn reserve(&self, bytes: u64) -> (Room, u64) {
+        let bytes = bytes.min(self.bounds.file_bytes_max);
+        (self.bounds.decompression(bytes).await, bytes)
     }
 
     /// Reads a file that should have at most `bytes_max` bytes. No memory is reserved, because the

@@ -34,6 +34,12 @@ pub enum MissingResource {
     /// A dropped table or view with this name or id.
     #[error("Dropped table or view does not exist: {}", brief(.0))]
     Dropped(String),
+    /// A plan of a scan with this id.
+    #[error("Plan does not exist: {}. Plan the scan again", brief(.0))]
+    Plan(String),
+    /// A task of a plan.
+    #[error("Plan task does not exist: {}. Plan the scan again", brief(.0))]
+    PlanTask(String),
 }
 
 /// A name that is in use.

@@ -203,6 +203,10 @@ refusals! {
     // `Forbidden` is not recorded, because the client may be granted the missing permission later.
     // `PositionGone` cannot occur, because mutations do not contain positions of the change feed.
     forgotten {
+        NoSuchPlan
+        NoSuchPlanTask
+        Validation
+        NotPlannable
         Forbidden
         PositionGone
         Unusable

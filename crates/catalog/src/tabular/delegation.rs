@@ -154,7 +154,7 @@ impl Delegations {
     /// Returns the access to a loaded table's files with these privileges, in one of the `wanted`
     /// modes. `None` if the client has no access through the catalog.
     #[instrument(target = TARGET, name = "delegate", level = "debug", skip_all)]
-    pub(super) async fn delegated(
+    pub(crate) async fn delegated(
         &self,
         target: Target<'_>,
         record: &TabularRecord,

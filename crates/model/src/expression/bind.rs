@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Comparison, Expression, Test};
+use super::{Comparison, Expression, Term, Test};
 use crate::defaults;
 use crate::members::brief;
 use crate::schema::SchemaIndex;
@@ -25,26 +25,34 @@ impl Expression {
             Self::Or(left, right) => Ok(
                 json!({ "type": "or", "left": left.bind(schema)?, "right": right.bind(schema)? }),
             ),
-            Self::Test(test, column) => {
-                let field = find(schema, column)?;
+            Self::Test(test, term) => {
+                let field = find(schema, column_of(term)?)?;
                 check_test(*test, field)?;
                 Ok(json!({ "type": test.name(), "child": reference(field) }))
             }
-            Self::Compare(comparison, column, value) => {
-                let field = find(schema, column)?;
+            Self::Compare(comparison, term, value) => {
+                let field = find(schema, column_of(term)?)?;
                 check_comparison(*comparison, field)?;
                 let value = literal(field, value)?;
                 let right = json!({ "type": "literal", "value": value });
                 Ok(json!({ "type": comparison.name(), "left": reference(field), "right": right }))
             }
-            Self::Among(membership, column, values) => {
-                let field = find(schema, column)?;
+            Self::Among(membership, term, values) => {
+                let field = find(schema, column_of(term)?)?;
                 let values: Result<Vec<_>, _> =
                     values.iter().map(|value| literal(field, value)).collect();
                 let (kind, child) = (membership.name(), reference(field));
                 Ok(json!({ "type": kind, "child": child, "values": values? }))
             }
+            Self::Opaque(source) => Err(format!("{} is not supported", brief(source))),
         }
+    }
+}
+
+fn column_of(term: &Term) -> Result<&str, String> {
+    match term {
+        Term::Column(name) => Ok(name),
+        other => Err(format!("{} is not supported", brief(other.to_json()))),
     }
 }
 

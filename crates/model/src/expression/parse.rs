@@ -5,10 +5,14 @@
 use serde_json::{Map, Value};
 
 use super::{
-    Comparison, DEPTH_MAX, EXPRESSION_BYTES_MAX, Expression, LITERALS_MAX, Membership, Test,
+    Comparison, DEPTH_MAX, EXPRESSION_BYTES_MAX, Expression, LITERALS_MAX, Membership, Term, Test,
 };
 use crate::members::{brief, object};
 use crate::refusal::Refusal;
+
+mod filter;
+
+pub use filter::FilterLimits;
 
 impl Expression {
     /// Parses JSON. Simplifies subexpressions that are always true or always false.
@@ -55,36 +59,52 @@ impl Expression {
     }
 }
 
+/// The predicates by the name of their type.
+#[derive(Clone, Copy)]
+enum PredicateType {
+    Test(Test),
+    Compare(Comparison),
+    Among(Membership),
+}
+
+impl PredicateType {
+    fn from_name(name: &str) -> Option<Self> {
+        let test = Test::ALL.into_iter().find(|it| it.name() == name).map(Self::Test);
+        let comparison = Comparison::ALL.into_iter().find(|it| it.name() == name);
+        let membership = Membership::ALL.into_iter().find(|it| it.name() == name);
+        test.or(comparison.map(Self::Compare)).or(membership.map(Self::Among))
+    }
+}
+
 fn predicate(members: &Map<String, Value>, type_name: &str) -> Result<Expression, Refusal> {
-    if let Some(test) = Test::ALL.into_iter().find(|it| it.name() == type_name) {
-        return Ok(Expression::Test(test, operand(members, "child", &[])?));
-    }
-    if let Some(comparison) = Comparison::ALL.into_iter().find(|it| it.name() == type_name) {
-        let (column, value) = if members.contains_key("term") {
-            (operand(members, "left", &["value"])?, member(members, "value")?)
-        } else {
-            (operand(members, "left", &["right"])?, member(members, "right")?)
-        };
-        let value = literal(value)?;
-        if comparison.is_for_strings() && !value.is_string() {
-            return refuse(format!("expected a text as the value of {type_name}"));
+    match PredicateType::from_name(type_name) {
+        Some(PredicateType::Test(test)) => {
+            Ok(Expression::Test(test, operand(members, "child", &[])?))
         }
-        return Ok(Expression::Compare(comparison, column, value));
+        Some(PredicateType::Compare(comparison)) => {
+            let name = if members.contains_key("term") { "value" } else { "right" };
+            let column = operand(members, "left", &[name])?;
+            let value = literal(member(members, name)?)?;
+            if comparison.is_for_strings() && !value.is_string() {
+                return refuse(format!("expected a text as the value of {type_name}"));
+            }
+            Ok(Expression::Compare(comparison, column, value))
+        }
+        Some(PredicateType::Among(membership)) => {
+            let column = operand(members, "child", &["values"])?;
+            let values = literals(member(members, "values")?)?;
+            Ok(Expression::Among(membership, column, values))
+        }
+        None => refuse(format!("there is no expression of type {}", brief(type_name))),
     }
-    if let Some(membership) = Membership::ALL.into_iter().find(|it| it.name() == type_name) {
-        let column = operand(members, "child", &["values"])?;
-        let values = literals(member(members, "values")?)?;
-        return Ok(Expression::Among(membership, column, values));
-    }
-    refuse(format!("there is no expression of type {}", brief(type_name)))
 }
 
 /// Returns the column of a predicate: the member `term` or, in the newer form of the specification,
 /// the member `newer`. Refuses members other than this one, `type` and those in `others`.
-fn operand(members: &Map<String, Value>, newer: &str, others: &[&str]) -> Result<String, Refusal> {
+fn operand(members: &Map<String, Value>, newer: &str, others: &[&str]) -> Result<Term, Refusal> {
     let name = if members.contains_key("term") { "term" } else { newer };
     only(members, &[&["type", name], others].concat())?;
-    column(member(members, name)?)
+    column(member(members, name)?).map(Term::Column)
 }
 
 fn column(json: &Value) -> Result<String, Refusal> {

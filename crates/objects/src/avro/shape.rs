@@ -32,7 +32,20 @@ pub(super) enum Shape {
 pub(super) struct Schema {
     /// Type of an entry.
     pub(super) root: Shape,
-    records: Vec<Vec<(String, Shape)>>,
+    records: Vec<Vec<Field>>,
+}
+
+/// A field of a record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Field {
+    /// Its name.
+    pub(super) name: String,
+    /// Iceberg's id of the field. `None`: the writer did not record one.
+    pub(super) id: Option<i32>,
+    /// Whether its values are dates, or null.
+    pub(super) is_date: bool,
+    /// Its type.
+    pub(super) shape: Shape,
 }
 
 impl Schema {
@@ -45,8 +58,8 @@ impl Schema {
         Ok(Self { root, records: names.records })
     }
 
-    /// Returns the fields of a record with their names.
-    pub(super) fn fields(&self, record: usize) -> &[(String, Shape)] {
+    /// Returns the fields of a record.
+    pub(super) fn fields(&self, record: usize) -> &[Field] {
         self.records.get(record).map_or(&[], Vec::as_slice)
     }
 }
@@ -54,7 +67,7 @@ impl Schema {
 /// Names that a schema has defined so far.
 #[derive(Default)]
 struct Names {
-    records: Vec<Vec<(String, Shape)>>,
+    records: Vec<Vec<Field>>,
     known: HashMap<String, Shape>,
 }
 
@@ -100,7 +113,13 @@ impl Names {
         for field in fields {
             let name = field.get("name").and_then(Json::as_str);
             let (name, json) = name.zip(field.get("type")).ok_or_else(none)?;
-            shapes.push((name.to_owned(), self.shape(json, inside)?));
+            let id = field.get("field-id").and_then(Json::as_i64);
+            shapes.push(Field {
+                name: name.to_owned(),
+                id: id.and_then(|id| i32::try_from(id).ok()),
+                is_date: is_date(json),
+                shape: self.shape(json, inside)?,
+            });
         }
         if let Some(fields) = self.records.get_mut(record) {
             *fields = shapes;
@@ -133,6 +152,14 @@ impl Names {
                 known.ok_or("has a schema with an undefined name")?
             }
         })
+    }
+}
+
+/// Whether the values of a type are dates, or null.
+fn is_date(json: &Json) -> bool {
+    match json {
+        Json::Array(variants) => variants.iter().any(is_date),
+        json => json.get("logicalType").and_then(Json::as_str) == Some("date"),
     }
 }
 
@@ -186,7 +213,7 @@ mod tests {
             {"name":"z","type":"a.b.f"},
             {"name":"next","type":["null","r"]}]}"#;
         let schema = parse(json).expect("it is one");
-        let shapes: Vec<_> = schema.fields(0).iter().map(|(_, shape)| shape.clone()).collect();
+        let shapes: Vec<_> = schema.fields(0).iter().map(|field| field.shape.clone()).collect();
         let next = Shape::Union(vec![Shape::Nothing, Shape::Record(0)]);
         assert_eq!(shapes, [Shape::Fixed(3), Shape::Fixed(3), Shape::Fixed(3), next]);
         assert_eq!(schema.root, Shape::Record(0));

@@ -1,0 +1,161 @@
+//! [`Candidates`]: the manifests of a scan, and their division into ranges.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use super::report::ScanReport;
+use super::request::Scan;
+use super::token::EntryRange;
+use crate::error::MissingResource;
+use crate::{Error, Result};
+use slateberg_model::manifest_file::ManifestFile;
+use slateberg_objects::manifest_list::ManifestList;
+
+/// Maximum number of live files in a range.
+const RANGE_FILES_MAX: u64 = 8000;
+/// Approximate size of the response for a range, in bytes.
+const RANGE_BYTES: u64 = 16 << 20;
+/// Approximate size of a file in a response, without the filter and statistics, in bytes.
+const FILE_BYTES: u64 = 400;
+/// Approximate size of the statistics of a column in a response, in bytes.
+const COLUMN_BYTES: u64 = 150;
+/// Number of ranges of the largest scan. Its ranges are longer.
+const RANGES_MAX: u64 = 10_000;
+/// Factor by which the range of a token may exceed that of this version of the server.
+const TOLERANCE: u64 = 4;
+
+/// All files of a manifest.
+const ALL_ROWS: (u32, u32) = (0, u32::MAX);
+
+/// An entry of a manifest list.
+#[derive(Clone)]
+pub(super) struct ManifestRef {
+    pub(super) list: Arc<ManifestList>,
+    pub(super) position: usize,
+}
+
+impl Deref for ManifestRef {
+    type Target = ManifestFile;
+
+    fn deref(&self) -> &ManifestFile {
+        &self.list.entries[self.position]
+    }
+}
+
+/// The manifests of a scan.
+pub(super) struct Candidates {
+    /// All data manifests in the order of their lists. The order depends only on the snapshots, so
+    /// that tokens can contain positions.
+    pub(super) data: Vec<ManifestRef>,
+    /// Whether the partitions of each data manifest may match the filter.
+    pub(super) matching: Vec<bool>,
+    /// The delete manifests with live files.
+    pub(super) deletes: Vec<ManifestRef>,
+    /// The manifest list of the snapshot.
+    pub(super) list: Option<String>,
+}
+
+/// Returns the number of live files of a manifest. `None`: the list does not have it.
+pub(super) fn live_files(manifest: &ManifestFile) -> Option<u64> {
+    let counts = manifest.added_files_count.zip(manifest.existing_files_count)?;
+    u64::try_from(counts.0).ok()?.checked_add(u64::try_from(counts.1).ok()?)
+}
+
+impl Candidates {
+    /// Returns the manifests of a range that may match the filter.
+    pub(super) fn of_range(&self, range: EntryRange) -> impl Iterator<Item = &ManifestRef> {
+        let (first, end) = range.manifests;
+        let both = self.data.iter().zip(&self.matching).take(end as usize).skip(first as usize);
+        both.filter(|(_, matches)| **matches).map(|(manifest, _)| manifest)
+    }
+
+    /// Divides the scan into ranges.
+    pub(super) fn ranges(&self, scan: &Scan) -> Vec<EntryRange> {
+        let files_max = self.range_files_max(scan);
+        let mut ranges: Vec<EntryRange> = Vec::new();
+        let mut files = 0;
+        for (position, manifest) in (0_u32..).zip(&self.data) {
+            if !self.matching[position as usize] {
+                continue;
+            }
+            let (end, live) = (position + 1, live_files(manifest));
+            match ranges.last_mut() {
+                Some(last) if live.is_some_and(|live| files + live <= files_max) => {
+                    last.manifests.1 = end;
+                    files += live.unwrap_or(0);
+                }
+                _ => {
+                    ranges.extend(split(position, live, files_max));
+                    let is_divided = live.is_none_or(|live| live > files_max);
+                    files = if is_divided { files_max } else { live.unwrap_or(0) };
+                }
+            }
+        }
+        ranges
+    }
+
+    /// Returns the number of live files in one range.
+    fn range_files_max(&self, scan: &Scan) -> u64 {
+        let filter = scan.body.filter.as_ref().map_or(0, String::len) as u64;
+        let columns = scan.body.statistics.len() as u64;
+        let fitting = RANGE_BYTES / (FILE_BYTES + filter + columns * COLUMN_BYTES);
+        let all: u64 = self.data.iter().filter_map(|manifest| live_files(manifest)).sum();
+        fitting.clamp(1, RANGE_FILES_MAX).max(all.div_ceil(RANGES_MAX))
+    }
+
+    /// Rejects a range with many more files than the ranges of the server.
+    pub(super) fn check_range(&self, scan: &Scan, range: EntryRange) -> Result<()> {
+        let rows = u64::from(range.rows.1.saturating_sub(range.rows.0));
+        let (mut files, mut manifests) = (0, 0);
+        for manifest in self.of_range(range) {
+            files += live_files(manifest).unwrap_or(1).min(rows);
+            manifests += 1;
+        }
+        let max = self.range_files_max(scan).saturating_mul(TOLERANCE);
+        if manifests > 1 && files > max || range.rows != ALL_ROWS && rows > max && files > max {
+            return Err(Error::NotFound(MissingResource::PlanTask("its range is too long".into())));
+        }
+        Ok(())
+    }
+
+    /// Returns a report without files.
+    pub(super) fn report(&self) -> ScanReport {
+        let matching = self.matching.iter().filter(|matches| **matches).count();
+        let pruned = self.data.len() - matching;
+        ScanReport::of_manifests(self.data.len(), pruned, self.deletes.len())
+    }
+}
+
+/// Divides a manifest with this number of live files.
+fn split(position: u32, live: Option<u64>, files_max: u64) -> Vec<EntryRange> {
+    let manifests = (position, position + 1);
+    let max = u32::try_from(files_max).unwrap_or(u32::MAX).max(1);
+    let live = live.and_then(|live| u32::try_from(live).ok()).unwrap_or(0);
+    let mut ranges = Vec::new();
+    let mut first = 0;
+    while live - first > max {
+        ranges.push(EntryRange { manifests, rows: (first, first + max) });
+        first += max;
+    }
+    // The last range is open, because the number in the list may be too small.
+    ranges.push(EntryRange { manifests, rows: (first, u32::MAX) });
+    ranges
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_manifest_is_divided_into_ranges() {
+        let rows = |live| {
+            let ranges = split(3, live, 10);
+            assert!(ranges.iter().all(|range| range.manifests == (3, 4)));
+            ranges.iter().map(|range| range.rows).collect::<Vec<_>>()
+        };
+        assert_eq!(rows(None), [ALL_ROWS]);
+        assert_eq!(rows(Some(0)), [ALL_ROWS]);
+        assert_eq!(rows(Some(10)), [ALL_ROWS]);
+        assert_eq!(rows(Some(21)), [(0, 10), (10, 20), (20, u32::MAX)]);
+    }
+}

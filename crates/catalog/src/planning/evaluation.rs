@@ -1,0 +1,130 @@
+//! [`Evaluation`]: finds the files of a range that a client has to read.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::deletes::DeleteFiles;
+use super::files::{FileTask, PlannedFiles};
+use super::planned_manifest::PlannedManifest;
+use super::request::{Scan, ScanSpec};
+use crate::{Error, Result};
+use slateberg_model::scan::{
+    DataFileHead, FileStatistics, PartitionTuple, ScanError, ScanSnapshots,
+};
+use slateberg_objects::manifest::{FileContent, Manifest, ManifestEntry};
+
+/// The evaluation of a filter on manifests.
+pub(super) struct Evaluation {
+    pub(super) scan: Arc<Scan>,
+    pub(super) deletes: Arc<DeleteFiles>,
+    pub(super) files: PlannedFiles,
+    outcomes: HashMap<(i32, Box<PartitionTuple>), PartitionOutcome>,
+}
+
+/// The outcome of a filter on a partition.
+#[derive(Clone)]
+enum PartitionOutcome {
+    /// No file can match.
+    Pruned,
+    /// Files can match.
+    Matching(Residual),
+}
+
+/// The part of a filter that remains in a partition.
+#[derive(Clone)]
+struct Residual {
+    json: Arc<str>,
+    is_true: bool,
+}
+
+impl Evaluation {
+    pub(super) fn new(scan: &Arc<Scan>, deletes: &Arc<DeleteFiles>, files: PlannedFiles) -> Self {
+        let (scan, deletes) = (Arc::clone(scan), Arc::clone(deletes));
+        Self { scan, deletes, files, outcomes: HashMap::new() }
+    }
+
+    /// Adds the files of a manifest at these positions.
+    pub(super) fn add(
+        &mut self,
+        manifest: Arc<Manifest>,
+        spec: &ScanSpec,
+        rows: Range<usize>,
+    ) -> Result<()> {
+        let planned = PlannedManifest::new(manifest, Arc::clone(&spec.spec))?;
+        let mut outcomes = vec![None; planned.tuples().len()];
+        let number = self.files.next_manifest()?;
+        for row in rows {
+            let row = u32::try_from(row).map_err(Error::internal)?;
+            let file = planned.file(row);
+            if file.content() != FileContent::Data {
+                let message =
+                    "Cannot plan the scan, the table is damaged: a data manifest has a delete file";
+                return Err(Error::Scan(ScanError::Validation(message.to_owned())));
+            }
+            if !self.is_in_range(file) {
+                continue;
+            }
+            let Some(cached) = outcomes.get_mut(file.partition()) else { continue };
+            let outcome = match cached {
+                Some(outcome) => outcome,
+                None => cached.insert(self.outcome(spec, planned.partition(file))),
+            };
+            let PartitionOutcome::Matching(residual) = outcome else {
+                self.files.pruned.by_partition += 1;
+                continue;
+            };
+            if !self.scan.filter.is_always_true() && !self.scan.filter.may_match(&file) {
+                self.files.pruned.by_statistics += 1;
+                continue;
+            }
+            let deletes = self.deletes_of(&planned, file);
+            let is_certain = residual.is_true && deletes.is_empty();
+            let certain_rows = if is_certain { file.record_count() } else { 0 };
+            let task = FileTask::new((number, row), Arc::clone(&residual.json), deletes);
+            self.files.add(task, certain_rows);
+        }
+        self.files.end_manifest(planned);
+        Ok(())
+    }
+
+    /// Whether an incremental scan includes a file.
+    fn is_in_range(&self, file: ManifestEntry<'_>) -> bool {
+        match &self.scan.snapshots {
+            ScanSnapshots::Appends(range) => {
+                range.includes_entry(file.is_added(), file.snapshot_id())
+            }
+            ScanSnapshots::Empty | ScanSnapshots::Snapshot(_) => true,
+        }
+    }
+
+    fn outcome(&mut self, spec: &ScanSpec, partition: &PartitionTuple) -> PartitionOutcome {
+        let key = (spec.spec.spec_id, Box::from(partition));
+        let evaluate = || {
+            if !spec.filter.may_match_partition(partition) {
+                return PartitionOutcome::Pruned;
+            }
+            let residual = spec.filter.residual(partition);
+            let json = residual.to_json().to_string().into();
+            PartitionOutcome::Matching(Residual { json, is_true: residual.is_always_true() })
+        };
+        self.outcomes.entry(key).or_insert_with(evaluate).clone()
+    }
+
+    /// Returns the positions of the delete files of a data file.
+    fn deletes_of(&self, manifest: &PlannedManifest, file: ManifestEntry<'_>) -> Box<[u32]> {
+        let index = self.deletes.index();
+        if index.is_empty() {
+            return Box::default();
+        }
+        let path = file.path();
+        let head = DataFileHead {
+            path: &path,
+            spec_id: manifest.spec().spec_id,
+            partition: manifest.partition(file),
+            sequence_number: file.sequence_number(),
+        };
+        let positions = index.for_data_file(&head, &file);
+        positions.into_iter().filter_map(|position| u32::try_from(position).ok()).collect()
+    }
+}

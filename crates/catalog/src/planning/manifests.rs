@@ -1,0 +1,149 @@
+//! [`ManifestCache`]: manifest lists and manifests in memory.
+//!
+//! These files never change, so that no entry can be stale. The key contains the warehouse, and the
+//! values that the manifest inherits from its list.
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::deletes::DeleteFiles;
+use crate::{Error, Result};
+use slateberg_model::manifest_file::ManifestFile;
+use slateberg_objects::manifest::{Inherited, Manifest, NeededColumns};
+use slateberg_objects::manifest_list::ManifestList;
+use slateberg_telemetry::cache::ByteCache;
+use slateberg_telemetry::collection::Collection;
+
+/// Expected size of an entry, in bytes.
+const TYPICAL_BYTES: u64 = 64 << 10;
+/// Size of a key and an entry of the cache, without the content, in bytes.
+const ENTRY_BYTES: usize = 256;
+/// Approximate size of an entry of a manifest list, in bytes.
+const LIST_ENTRY_BYTES: usize = 400;
+
+/// Recently used manifest lists and manifests, bounded in bytes.
+pub(super) struct ManifestCache(ByteCache<Key, Cached>);
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Key {
+    /// A manifest list of a warehouse.
+    List(Uuid, String),
+    /// A manifest of a warehouse with its length.
+    Manifest(Uuid, String, i64, Inherited),
+    /// The delete files of a table, manifest list and schema.
+    Deletes(Uuid, String, i32),
+}
+
+#[derive(Debug, Clone)]
+enum Cached {
+    List(Arc<ManifestList>),
+    Manifest(Arc<Manifest>),
+    Deletes(Arc<DeleteFiles>),
+}
+
+fn manifest_key(warehouse: Uuid, manifest: &ManifestFile) -> Key {
+    Key::Manifest(warehouse, manifest.path.clone(), manifest.length, Inherited::of(manifest))
+}
+
+fn wrong_entry() -> Error {
+    Error::internal("a cached manifest has a key of another kind")
+}
+
+impl ManifestCache {
+    /// Creates a cache of at most `bytes_max` bytes.
+    pub(super) fn new(bytes_max: u64) -> Self {
+        Self(ByteCache::new(bytes_max, TYPICAL_BYTES))
+    }
+
+    /// Collects the metrics of the cache.
+    pub(super) fn collect(&self, into: &mut Collection) {
+        self.0.usage().collect(into, "manifest", "Manifest lists and manifests of scans");
+    }
+
+    /// Whether a manifest with these columns is cached.
+    pub(super) fn has(
+        &self,
+        warehouse: Uuid,
+        manifest: &ManifestFile,
+        needed: &NeededColumns,
+    ) -> bool {
+        let cached = self.0.peek(&manifest_key(warehouse, manifest));
+        matches!(cached, Some(Cached::Manifest(it)) if it.needed_columns().include(needed))
+    }
+
+    /// Returns the manifest list at a location. Reads it if it is not cached.
+    pub(super) async fn list(
+        &self,
+        warehouse: Uuid,
+        location: &str,
+        read: impl Future<Output = Result<ManifestList>>,
+    ) -> Result<Arc<ManifestList>> {
+        let key = Key::List(warehouse, location.to_owned());
+        if let Some(Cached::List(list)) = self.0.get(&key) {
+            return Ok(list);
+        }
+        let load = async {
+            let list = read.await?;
+            let bytes = ENTRY_BYTES + list.entries.len() * LIST_ENTRY_BYTES;
+            Ok::<_, Error>((Cached::List(Arc::new(list)), bytes))
+        };
+        match self.0.get_or_insert(&key, load).await? {
+            Cached::List(list) => Ok(list),
+            Cached::Manifest(_) | Cached::Deletes(_) => Err(wrong_entry()),
+        }
+    }
+
+    /// Returns the delete files of a table, manifest list and schema. Builds them if they are not
+    /// cached.
+    pub(super) async fn deletes(
+        &self,
+        (table, list, schema_id): (Uuid, &str, i32),
+        build: impl Future<Output = Result<DeleteFiles>>,
+    ) -> Result<Arc<DeleteFiles>> {
+        let key = Key::Deletes(table, list.to_owned(), schema_id);
+        if let Some(Cached::Deletes(deletes)) = self.0.get(&key) {
+            return Ok(deletes);
+        }
+        let load = async {
+            let deletes = build.await?;
+            let bytes = ENTRY_BYTES + deletes.bytes();
+            Ok::<_, Error>((Cached::Deletes(Arc::new(deletes)), bytes))
+        };
+        match self.0.get_or_insert(&key, load).await? {
+            Cached::Deletes(deletes) => Ok(deletes),
+            Cached::Manifest(_) | Cached::List(_) => Err(wrong_entry()),
+        }
+    }
+
+    /// Returns a manifest with the statistics of these columns. Reads it if it is not cached.
+    pub(super) async fn manifest<F: Future<Output = Result<Manifest>>>(
+        &self,
+        (warehouse, manifest): (Uuid, &ManifestFile),
+        needed: &NeededColumns,
+        read: impl Fn(NeededColumns) -> F,
+    ) -> Result<Arc<Manifest>> {
+        let key = manifest_key(warehouse, manifest);
+        let mut needed = needed.clone();
+        match self.0.get(&key) {
+            Some(Cached::Manifest(known)) if known.needed_columns().include(&needed) => {
+                return Ok(known);
+            }
+            Some(Cached::Manifest(known)) => {
+                needed = needed.union(known.needed_columns());
+                self.0.remove(&key);
+            }
+            _ => {}
+        }
+        let load = async {
+            let manifest = read(needed.clone()).await?;
+            let bytes = ENTRY_BYTES + manifest.bytes();
+            Ok::<_, Error>((Cached::Manifest(Arc::new(manifest)), bytes))
+        };
+        match self.0.get_or_insert(&key, load).await? {
+            Cached::Manifest(found) if found.needed_columns().include(&needed) => Ok(found),
+            // Another request inserted the manifest with other columns.
+            _ => read(needed).await.map(Arc::new),
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Scan planning: the files that a client has to read for a filter, found by the server.
+//!
+//! A plan of a small scan contains all its files. That of a larger one contains the first files,
+//! and plan tasks for the others. Plan ids and plan tasks are requests, not rights: a [`token`]
+//! contains what was requested, and each use is authorized and evaluated again. So the server
+//! stores nothing for them, and they stay valid after a restart.
+//!
+//! A caller needs the permit to load the table and the privilege to read its files. A caller with a
+//! read restriction gets no plan, because file names, partition values and statistics disclose
+//! rows. The server reads manifests only at the table's own locations ([`table`]): whoever commits
+//! to a table chooses the paths in its metadata.
+
+mod candidates;
+mod compute;
+mod deletes;
+mod evaluation;
+mod files;
+mod manifests;
+mod plan;
+mod planned_manifest;
+mod prepare;
+mod reads;
+mod report;
+mod request;
+mod table;
+mod token;
+
+use std::sync::Arc;
+
+pub use deletes::DeleteFiles;
+pub use files::{FileTask, PlannedFiles, PruneCounts};
+pub use planned_manifest::PlannedManifest;
+pub use report::ScanReport;
+pub use request::ScanRequest;
+
+use compute::Compute;
+use manifests::ManifestCache;
+use token::LongRequests;
+
+use crate::core::Core;
+use crate::tabular::delegation::{DelegatedAccess, Delegations};
+use slateberg_telemetry::collection::Collection;
+
+/// Scan planning. Cheap to clone.
+#[derive(Clone)]
+pub struct Planning {
+    core: Arc<Core>,
+    delegations: Delegations,
+    manifests: Arc<ManifestCache>,
+    compute: Arc<Compute>,
+    long_requests: Arc<LongRequests>,
+}
+
+/// A plan.
+#[derive(Debug)]
+pub struct ScanPlan {
+    /// Its id.
+    pub id: String,
+    /// The files of the plan.
+    pub files: PlannedFiles,
+    /// Plan tasks for the remaining files.
+    pub plan_tasks: Vec<String>,
+    /// Access to the table's files, if the client requested it.
+    pub delegated: Option<DelegatedAccess>,
+}
+
+/// The state of a plan.
+#[derive(Debug)]
+pub enum PlanResult {
+    /// The plan is complete.
+    Completed(Box<ScanPlan>),
+    /// The client cancelled it.
+    Cancelled,
+}
+
+impl Planning {
+    pub(crate) fn new(core: &Arc<Core>, delegations: &Delegations) -> Self {
+        let settings = core.settings();
+        Self {
+            core: Arc::clone(core),
+            delegations: delegations.clone(),
+            manifests: Arc::new(ManifestCache::new(settings.manifest_cache_bytes)),
+            compute: Arc::new(Compute::new(settings.plans_parallel_max)),
+            long_requests: Arc::default(),
+        }
+    }
+
+    /// Collects the metrics of the cache.
+    pub(crate) fn collect(&self, into: &mut Collection) {
+        self.manifests.collect(into);
+    }
+}

@@ -1,0 +1,177 @@
+//! The use cases of scan planning.
+
+use super::files::PlannedFiles;
+use super::report::ScanReport;
+use super::request::{Scan, ScanRequest};
+use super::table::PlannedTable;
+use super::token::{Token, TokenKind};
+use super::{PlanResult, Planning, ScanPlan};
+use crate::error::MissingResource;
+use crate::{Error, Operation, RequestContext, Result};
+use slateberg_base::boxed;
+use slateberg_model::ident::{TabularIdent, TabularKind};
+use slateberg_model::members::brief;
+use slateberg_model::warehouse::Delegation;
+
+/// Number of ranges that are evaluated for one response, if their manifests are cached.
+const INLINE_RANGES_MAX: usize = 64;
+
+impl Planning {
+    /// Plans a scan.
+    #[boxed]
+    pub async fn plan(
+        &self,
+        cx: &RequestContext,
+        ident: &TabularIdent,
+        request: &ScanRequest,
+        wanted: Option<&[Delegation]>,
+    ) -> Result<ScanPlan> {
+        let table = self.table(cx, ident).await?;
+        let _slot = self.compute.admit(&cx.operation).await?;
+        let scan = Scan::bind(&table.metadata, request)?;
+        self.complete(cx, ident, table, scan, wanted).await
+    }
+
+    /// Returns the result of a plan. Any plan id of the table has one, because the id contains the
+    /// request.
+    #[boxed]
+    pub async fn plan_result(
+        &self,
+        cx: &RequestContext,
+        ident: &TabularIdent,
+        plan_id: &str,
+        wanted: Option<&[Delegation]>,
+    ) -> Result<PlanResult> {
+        let table = self.table(cx, ident).await?;
+        let missing = || no_such_plan(plan_id);
+        let (token, nonce) = self.plan_token(&table, plan_id)?;
+        if self.long_requests.is_cancelled(nonce) {
+            return Ok(PlanResult::Cancelled);
+        }
+        let _slot = self.compute.admit(&cx.operation).await?;
+        let request = self.long_requests.request(&token).ok_or_else(missing)?;
+        let scan = Scan::of_token(&table.metadata, &token, request).ok_or_else(missing)?;
+        let plan = self.complete(cx, ident, table, scan, wanted).await?;
+        Ok(PlanResult::Completed(Box::new(plan)))
+    }
+
+    /// Cancels a plan. The server has no work to stop, so that this only records the cancellation.
+    #[boxed]
+    pub async fn cancel_plan(
+        &self,
+        cx: &RequestContext,
+        ident: &TabularIdent,
+        plan_id: &str,
+    ) -> Result<()> {
+        let table = self.table(cx, ident).await?;
+        let (_, nonce) = self.plan_token(&table, plan_id)?;
+        self.long_requests.cancel(nonce);
+        Ok(())
+    }
+
+    /// Returns the files of a plan task.
+    #[boxed]
+    pub async fn scan_tasks(
+        &self,
+        cx: &RequestContext,
+        ident: &TabularIdent,
+        plan_task: &str,
+    ) -> Result<PlannedFiles> {
+        let table = self.table(cx, ident).await?;
+        let missing = || Error::NotFound(MissingResource::PlanTask(plan_task.to_owned()));
+        let token = Token::parse(plan_task, table.record.id).ok_or_else(missing)?;
+        let TokenKind::Task(range) = token.kind else { return Err(missing()) };
+        let _slot = self.compute.admit(&cx.operation).await?;
+        let request = self.long_requests.request(&token).ok_or_else(missing)?;
+        let scan = Scan::of_token(&table.metadata, &token, request).ok_or_else(missing)?;
+        let prepared = self.prepare(table, scan).await?;
+        let mut files = prepared.no_files();
+        self.evaluate(&prepared, range, &mut files).await?;
+        Ok(files)
+    }
+
+    /// Evaluates a whole scan of a table with a name such as `table:prod/sales/orders`. Returns what
+    /// it reads and what was pruned.
+    #[boxed]
+    pub async fn explain_scan(
+        &self,
+        operation: &Operation,
+        resource: &str,
+        request: &ScanRequest,
+    ) -> Result<ScanReport> {
+        let (name, kind, ident) = self.core.access.tabular_named(resource)?;
+        if kind != TabularKind::Table {
+            let view = brief(resource);
+            return Err(Error::Invalid(format!("Views have no files to scan: '{view}'")));
+        }
+        let warehouse = self.core.warehouses().by_prefix(Some(&name));
+        let warehouse =
+            warehouse.map_err(|absent| self.core.access.without_permissions(operation, absent))?;
+        let cx = RequestContext::new(operation.clone(), warehouse);
+        let table = self.table(&cx, &ident).await?;
+        let _slot = self.compute.admit(operation).await?;
+        let scan = Scan::bind(&table.metadata, request)?;
+        let prepared = self.prepare(table, scan).await?;
+        let mut report = prepared.candidates.report();
+        for range in prepared.candidates.ranges(&prepared.scan) {
+            let mut files = prepared.no_files();
+            self.evaluate(&prepared, range, &mut files).await?;
+            report.add(&files);
+        }
+        Ok(report)
+    }
+
+    fn plan_token(&self, table: &PlannedTable, plan_id: &str) -> Result<(Token, u64)> {
+        let missing = || no_such_plan(plan_id);
+        let token = Token::parse(plan_id, table.record.id).ok_or_else(missing)?;
+        match token.kind {
+            TokenKind::Plan(nonce) => Ok((token, nonce)),
+            TokenKind::Task(_) => Err(missing()),
+        }
+    }
+
+    /// Plans a scan that is bound to its table.
+    async fn complete(
+        &self,
+        cx: &RequestContext,
+        ident: &TabularIdent,
+        table: PlannedTable,
+        scan: Scan,
+        wanted: Option<&[Delegation]>,
+    ) -> Result<ScanPlan> {
+        let delegated = self.read_access(cx, ident, &table, wanted).await?;
+        let prepared = self.prepare(table, scan).await?;
+        let scan = &prepared.scan;
+        let (id, table) = (self.core.ids().random(), prepared.table.record.id);
+        let bound_to = (scan.selection, scan.schema.schema_id());
+        let tokens = self.long_requests.tokens((table, id), bound_to, &scan.body);
+        let mut files = prepared.no_files();
+        let mut plan_tasks = Vec::new();
+        for (number, range) in prepared.candidates.ranges(scan).into_iter().enumerate() {
+            let has_enough = |rows| files.certain_rows() >= rows;
+            if scan.rows_requested_min.is_some_and(has_enough) {
+                break;
+            }
+            let is_quick = || {
+                files.len() < scan.inline_tasks_max
+                    && number < INLINE_RANGES_MAX
+                    && self.has_all(&prepared, range)
+            };
+            if number > 0 && !is_quick() {
+                plan_tasks.push(tokens.task(range));
+                continue;
+            }
+            let inline = files.position();
+            self.evaluate(&prepared, range, &mut files).await?;
+            if number > 0 && files.len() > scan.inline_tasks_max {
+                files.truncate(inline);
+                plan_tasks.push(tokens.task(range));
+            }
+        }
+        Ok(ScanPlan { id: tokens.plan(), files, plan_tasks, delegated })
+    }
+}
+
+fn no_such_plan(plan_id: &str) -> Error {
+    Error::NotFound(MissingResource::Plan(plan_id.to_owned()))
+}

@@ -1,0 +1,121 @@
+//! The table of a scan, and the locations whose manifests the server reads.
+
+use std::sync::Arc;
+
+use super::Planning;
+use crate::loadable::Loadable;
+use crate::location_index::{is_alone, is_generated_for, locations_of};
+use crate::lookup::{LOOKUP_ATTEMPTS_MAX, text_of};
+use crate::tabular::delegation::DelegatedAccess;
+use crate::tabular::target::Target;
+use crate::version_cache::CachedVersion;
+use crate::{Error, RequestContext, Result};
+use slateberg_model::ident::{TabularIdent, TabularKind};
+use slateberg_model::members::brief;
+use slateberg_model::table::TableMetadata;
+use slateberg_model::warehouse::Delegation;
+use slateberg_objects::location::Location;
+use slateberg_objects::vend::files::Privileges;
+use slateberg_store::keys::PublicationKey;
+use slateberg_store::records::TabularRecord;
+
+/// Privileges of credentials for a scan.
+const READ: Privileges = Privileges { read: true, write: false, delete: false };
+
+/// A table whose rows the caller may read.
+pub(super) struct PlannedTable {
+    pub(super) record: Arc<TabularRecord>,
+    pub(super) metadata: Arc<TableMetadata>,
+    /// The locations that belong to this table only.
+    own_locations: Vec<Location>,
+}
+
+impl PlannedTable {
+    /// Rejects a file outside of the table's own locations. The server reads files with its own
+    /// credentials, so a commit must not make it read those of other tables.
+    pub(super) fn check_own(&self, file: &str) -> Result<()> {
+        let location = Location::parse(file).ok();
+        let is_own = |root: &Location| location.as_ref().is_some_and(|file| file.is_within(root));
+        if self.own_locations.iter().any(is_own) {
+            return Ok(());
+        }
+        Err(Error::NotPlannable(format!(
+            "The manifest {} is outside of the table's own locations",
+            brief(file)
+        )))
+    }
+}
+
+impl Planning {
+    /// Returns the table of a request. Errors with `Forbidden` if the caller may not read all its
+    /// rows.
+    pub(super) async fn table(
+        &self,
+        cx: &RequestContext,
+        ident: &TabularIdent,
+    ) -> Result<PlannedTable> {
+        let (core, kind) = (&self.core, TabularKind::Table);
+        core.environment.check_findable(kind, ident)?;
+        let store = core.store().durable();
+        let target = Target { warehouse: &cx.warehouse, kind, ident };
+        for _ in 0..LOOKUP_ATTEMPTS_MAX {
+            let Loadable { permit, privileges, record, .. } =
+                core.access.loadable(&store, &cx.operation, target, true).await?;
+            if permit.decision().is_some_and(|decision| decision.read_rules.is_some()) {
+                return Err(forbidden(ident, "the principal may read only a part of it"));
+            }
+            if !privileges.read {
+                return Err(forbidden(ident, "reading its files is not allowed"));
+            }
+            let version = (record.id, record.version);
+            let key = PublicationKey { id: record.id, version: record.version };
+            core.pipeline().pending.wait(key, core.settings().commit_deadline()).await?;
+            let cached = match core.pipeline().versions.get(version) {
+                Some(cached) => cached,
+                None => {
+                    let Some(text) = text_of(&store, &record).await? else { continue };
+                    CachedVersion { text, parsed: None }
+                }
+            };
+            let metadata = core.environment.parsed::<TableMetadata>(version, &cached)?;
+            let own_locations = self.own_locations(&record).await?;
+            return Ok(PlannedTable { record, metadata, own_locations });
+        }
+        Err(Error::unavailable(
+            "Gave up after repeated conflicts: the table is changed concurrently. Retry later",
+            ident.to_string(),
+        ))
+    }
+
+    /// Returns the locations of a table that contain no files of other tables.
+    async fn own_locations(&self, record: &TabularRecord) -> Result<Vec<Location>> {
+        let store = self.core.store().latest();
+        let mut own = Vec::new();
+        for location in locations_of(record).filter_map(|text| Location::parse(text).ok()) {
+            if is_generated_for(&location, record.id)
+                || is_alone(&store, record.id, &location).await?
+            {
+                own.push(location);
+            }
+        }
+        Ok(own)
+    }
+
+    /// Returns the access to the table's files for a client that requests one of the `wanted`
+    /// modes.
+    pub(super) async fn read_access(
+        &self,
+        cx: &RequestContext,
+        ident: &TabularIdent,
+        table: &PlannedTable,
+        wanted: Option<&[Delegation]>,
+    ) -> Result<Option<DelegatedAccess>> {
+        let Some(wanted) = wanted else { return Ok(None) };
+        let target = Target { warehouse: &cx.warehouse, kind: TabularKind::Table, ident };
+        self.delegations.delegated(target, &table.record, READ, wanted).await
+    }
+}
+
+fn forbidden(ident: &TabularIdent, why: &str) -> Error {
+    Error::Forbidden(format!("Not allowed: planning a scan of {}: {why}", brief(ident)))
+}

@@ -1,0 +1,42 @@
+//! Scan planning: which files of a table may have rows that a filter selects, which delete files
+//! apply to them, and what of the filter clients still have to evaluate ("Scan Planning" in the
+//! table specification).
+//!
+//! All functions are pure. The caller reads manifests and implements [`FileStatistics`] on their
+//! entries. The steps of a plan:
+//!
+//! 1. [`SnapshotSelection::resolve`] finds the snapshot, or the snapshots of an incremental scan.
+//! 2. [`ScanFilter::parse`] binds the filter to a schema.
+//! 3. [`ScanFilter::for_spec`] projects the filter through a partition spec. The [`SpecFilter`]
+//!    prunes the manifests and the partitions of this spec, and computes residuals.
+//! 4. [`ScanFilter::may_match`] prunes files by their statistics.
+//! 5. [`DeleteIndex::for_data_file`] finds the delete files of a data file.
+//!
+//! **Inclusive and strict.** An inclusive evaluation (`may_match`) returns `false` only if no row
+//! can match. A strict evaluation (`all_match`) returns `true` only if every row matches. Both are
+//! correct for bounds that are wider than the values, and for missing statistics.
+
+mod bind;
+mod deletes;
+mod error;
+mod evaluation;
+mod filter;
+mod predicate;
+mod projection;
+mod snapshots;
+mod spec;
+mod statistics;
+
+pub use deletes::{
+    DELETE_FILE_PATH_ID, DataFileHead, DeleteFile, DeleteFileHead, DeleteIndex, DeleteKind,
+};
+pub use error::ScanError;
+pub use filter::{ScanFilter, SpecFilter};
+pub use snapshots::{AppendRange, ScanSnapshots, SnapshotSelection};
+pub use spec::{BoundField, BoundSpec, PartitionTuple};
+pub use statistics::FileStatistics;
+
+pub use super::expression::FilterLimits;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,148 @@
+//! [`Predicate`]: a bound filter without negations.
+
+use std::sync::Arc;
+
+use crate::expression::{Comparison, Expression, Membership, Test};
+use crate::transform::Transform;
+use crate::types::PrimitiveType;
+use crate::value::Datum;
+
+/// A combination of leaves. Negations are part of the leaves, so that an evaluation of all leaves
+/// that errs only to one side errs to the same side as a whole.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Predicate<L> {
+    /// All rows or no rows.
+    Constant(bool),
+    /// The rows that a leaf selects.
+    Leaf(L),
+    /// The rows that both select.
+    And(Box<Self>, Box<Self>),
+    /// The rows that at least one selects.
+    Or(Box<Self>, Box<Self>),
+}
+
+impl<L> Predicate<L> {
+    pub(super) fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Constant(true), one) | (one, Self::Constant(true)) => one,
+            (Self::Constant(false), _) | (_, Self::Constant(false)) => Self::Constant(false),
+            (one, other) => Self::And(Box::new(one), Box::new(other)),
+        }
+    }
+
+    pub(super) fn or(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Constant(false), one) | (one, Self::Constant(false)) => one,
+            (Self::Constant(true), _) | (_, Self::Constant(true)) => Self::Constant(true),
+            (one, other) => Self::Or(Box::new(one), Box::new(other)),
+        }
+    }
+
+    /// Evaluates the combination of what `evaluate` returns for the leaves.
+    pub(super) fn evaluate(&self, evaluate: &impl Fn(&L) -> bool) -> bool {
+        match self {
+            Self::Constant(all) => *all,
+            Self::Leaf(leaf) => evaluate(leaf),
+            Self::And(left, right) => left.evaluate(evaluate) && right.evaluate(evaluate),
+            Self::Or(left, right) => left.evaluate(evaluate) || right.evaluate(evaluate),
+        }
+    }
+
+    /// Replaces each leaf, and simplifies the result.
+    pub(super) fn map<M>(&self, replace: &impl Fn(&L) -> Predicate<M>) -> Predicate<M> {
+        match self {
+            Self::Constant(all) => Predicate::Constant(*all),
+            Self::Leaf(leaf) => replace(leaf),
+            Self::And(left, right) => left.map(replace).and(right.map(replace)),
+            Self::Or(left, right) => left.map(replace).or(right.map(replace)),
+        }
+    }
+
+    pub(super) fn visit(&self, visit: &mut impl FnMut(&L)) {
+        match self {
+            Self::Constant(_) => {}
+            Self::Leaf(leaf) => visit(leaf),
+            Self::And(left, right) | Self::Or(left, right) => {
+                left.visit(visit);
+                right.visit(visit);
+            }
+        }
+    }
+}
+
+/// A predicate of a filter.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct ColumnPredicate {
+    /// The test of a column. `None` if only the client can evaluate the predicate.
+    pub(super) test: Option<Arc<ColumnTest>>,
+    /// The predicate as the client wrote it, or its negation.
+    pub(super) source: Arc<Expression>,
+}
+
+/// A test of a column's values, or of their transforms.
+#[derive(Debug, PartialEq)]
+pub(super) struct ColumnTest {
+    pub(super) column: BoundColumn,
+    pub(super) transform: Transform,
+    pub(super) test: ValueTest,
+}
+
+/// A column that a filter tests.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct BoundColumn {
+    pub(super) field_id: i32,
+    /// The type. `None` if it is not primitive.
+    pub(super) primitive: Option<PrimitiveType>,
+    /// Whether the column is inside a struct.
+    pub(super) is_nested: bool,
+}
+
+/// A test of values.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum ValueTest {
+    /// For null or NaN.
+    Is(Test),
+    /// Comparison with a literal.
+    Compare(Comparison, Datum),
+    /// Membership in a set.
+    Among(Membership, DatumSet),
+}
+
+/// A set of values.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct DatumSet(Vec<Datum>);
+
+impl DatumSet {
+    pub(super) fn new(mut values: Vec<Datum>) -> Self {
+        values.sort_by(Datum::total_cmp);
+        values.dedup();
+        Self(values)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Datum> {
+        self.0.iter()
+    }
+
+    /// Whether the set may contain a value between the bounds.
+    pub(super) fn may_intersect(&self, lower: Option<&Datum>, upper: Option<&Datum>) -> bool {
+        let is_below = |value: &Datum| lower.is_some_and(|lower| value.compare(lower) == LESS);
+        let first = self.0.partition_point(is_below);
+        let is_above = |value: &Datum| upper.is_some_and(|upper| value.compare(upper) == GREATER);
+        self.0.get(first).is_some_and(|value| !is_above(value))
+    }
+
+    /// Whether the set contains a value, if that does not depend on the engine.
+    pub(super) fn contains(&self, value: &Datum) -> bool {
+        let is_below = |one: &Datum| one.total_cmp(value).is_lt();
+        let first = self.0.partition_point(is_below);
+        self.0.get(first).is_some_and(|one| one.compare(value) == EQUAL)
+    }
+}
+
+pub(super) const LESS: Option<std::cmp::Ordering> = Some(std::cmp::Ordering::Less);
+pub(super) const EQUAL: Option<std::cmp::Ordering> = Some(std::cmp::Ordering::Equal);
+pub(super) const GREATER: Option<std::cmp::Ordering> = Some(std::cmp::Ordering::Greater);

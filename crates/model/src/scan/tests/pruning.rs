@@ -1,0 +1,390 @@
+//! Examples of pruned manifests, partitions and files, and of files that are proven to match. The
+//! properties of the module `soundness` would hold if nothing were pruned.
+
+use serde_json::{Value, json};
+
+use super::{TestFile, columns, compare, filter, manifest, spec};
+use crate::manifest_file::{FieldSummary, ManifestFile};
+use crate::scan::BoundSpec;
+use crate::transform::Transform;
+use crate::value::{Datum, Literal};
+
+fn datum(column: i32, json: &Value) -> Datum {
+    let primitive = columns().primitive_type(column).expect("a primitive column");
+    match Literal::parse(&primitive, json) {
+        Some(Literal::Value(datum)) => datum,
+        other => panic!("{json} is no value of column {column}: {other:?}"),
+    }
+}
+
+/// A file whose column has these bounds and no null.
+fn file(column: i32, lower: Value, upper: Value) -> TestFile {
+    TestFile::of_column(column, 0, Some((datum(column, &lower), datum(column, &upper))))
+}
+
+fn set(kind: &str, term: &str, values: Value) -> Value {
+    json!({"type": kind, "term": term, "values": values})
+}
+
+/// Asserts the inclusive and the strict result for files with the bounds 10 and 20.
+#[track_caller]
+fn assert_pruning(json: &Value, file: &TestFile, may_match: bool, all_match: bool) {
+    let bound = filter(json);
+    assert_eq!(bound.may_match(file), may_match, "may match: {json}");
+    assert_eq!(bound.all_match(file), all_match, "all match: {json}");
+}
+
+#[test]
+fn bounds_prune_and_prove_comparisons() {
+    let file = file(1, json!(10), json!(20));
+    for (kind, value, may_match, all_match) in [
+        ("lt", 10, false, false),
+        ("lt", 11, true, false),
+        ("lt", 20, true, false),
+        ("lt", 21, true, true),
+        ("lt-eq", 9, false, false),
+        ("lt-eq", 10, true, false),
+        ("lt-eq", 20, true, true),
+        ("gt", 20, false, false),
+        ("gt", 19, true, false),
+        ("gt", 9, true, true),
+        ("gt-eq", 21, false, false),
+        ("gt-eq", 20, true, false),
+        ("gt-eq", 10, true, true),
+        ("eq", 9, false, false),
+        ("eq", 15, true, false),
+        ("eq", 21, false, false),
+        ("not-eq", 9, true, true),
+        ("not-eq", 15, true, false),
+    ] {
+        assert_pruning(&compare(kind, "i", json!(value)), &file, may_match, all_match);
+    }
+    for (kind, values, may_match, all_match) in [
+        ("in", json!([1, 9, 21]), false, false),
+        ("in", json!([1, 12, 21]), true, false),
+        ("not-in", json!([1, 9, 21]), true, true),
+        ("not-in", json!([1, 12, 21]), true, false),
+    ] {
+        assert_pruning(&set(kind, "i", values), &file, may_match, all_match);
+    }
+}
+
+#[test]
+fn equal_bounds_prune_and_prove_equality() {
+    let file = file(1, json!(10), json!(10));
+    assert_pruning(&compare("eq", "i", json!(10)), &file, true, true);
+    assert_pruning(&compare("not-eq", "i", json!(10)), &file, false, false);
+    assert_pruning(&set("in", "i", json!([9, 10])), &file, true, true);
+    assert_pruning(&set("not-in", "i", json!([9, 10])), &file, false, false);
+    let with_null = TestFile { nulls: [(1, 1)].into(), ..file };
+    assert_pruning(&compare("eq", "i", json!(10)), &with_null, true, false);
+    assert_pruning(&compare("not-eq", "i", json!(10)), &with_null, true, false);
+}
+
+#[test]
+fn bounds_of_strings_prune_and_prove_prefixes() {
+    let file = file(6, json!("abc"), json!("abf"));
+    for (prefix, may_match, all_match) in [
+        ("ab", true, true),
+        ("abc", true, false),
+        ("abd", true, false),
+        ("abcd", true, false),
+        ("aa", false, false),
+        ("b", false, false),
+    ] {
+        assert_pruning(&compare("starts-with", "s", json!(prefix)), &file, may_match, all_match);
+        let negated = compare("not-starts-with", "s", json!(prefix));
+        assert_pruning(&negated, &file, !all_match, !may_match);
+    }
+    // A null starts with nothing.
+    let with_null = TestFile { nulls: [(6, 1)].into(), ..file.clone() };
+    assert_pruning(&compare("starts-with", "s", json!("ab")), &with_null, true, false);
+    assert_pruning(&compare("not-starts-with", "s", json!("ab")), &with_null, true, false);
+    let unbounded = TestFile { upper: [].into(), ..file };
+    assert_pruning(&compare("starts-with", "s", json!("b")), &unbounded, true, false);
+    assert_pruning(&compare("starts-with", "s", json!("aa")), &unbounded, false, false);
+}
+
+#[test]
+fn counts_prune_and_prove_tests_of_null_and_nan() {
+    let is = |kind: &str, term: &str| json!({"type": kind, "term": term});
+    for (nulls, is_null, not_null) in [
+        (0, (false, false), (true, true)),
+        (4, (true, false), (true, false)),
+        (10, (true, true), (false, false)),
+    ] {
+        let file = TestFile::of_column(1, nulls, None);
+        assert_pruning(&is("is-null", "i"), &file, is_null.0, is_null.1);
+        assert_pruning(&is("not-null", "i"), &file, not_null.0, not_null.1);
+    }
+    for (nans, is_nan, not_nan) in [
+        (0, (false, false), (true, true)),
+        (4, (true, false), (true, false)),
+        (10, (true, true), (false, false)),
+    ] {
+        let file = TestFile::of_column(4, 0, None).with_nans(4, nans);
+        assert_pruning(&is("is-nan", "d"), &file, is_nan.0, is_nan.1);
+        assert_pruning(&is("not-nan", "d"), &file, not_nan.0, not_nan.1);
+    }
+    let nulls_and_nans = TestFile::of_column(4, 4, None).with_nans(4, 6);
+    assert_pruning(&compare("lt", "d", json!(1.0)), &nulls_and_nans, false, false);
+    assert_pruning(&compare("not-eq", "d", json!(1.0)), &nulls_and_nans, true, true);
+}
+
+#[test]
+fn missing_statistics_prune_and_prove_nothing() {
+    let unknown = TestFile { records: 10, ..TestFile::default() };
+    for json in [
+        compare("lt", "i", json!(1)),
+        compare("not-eq", "i", json!(1)),
+        set("in", "i", json!([1])),
+        json!({"type": "is-null", "term": "i"}),
+        json!({"type": "not-null", "term": "i"}),
+        compare("starts-with", "s", json!("a")),
+    ] {
+        assert_pruning(&json, &unknown, true, false);
+    }
+    let empty = TestFile::default();
+    assert_pruning(&json!({"type": "is-null", "term": "i"}), &empty, false, true);
+    let uncounted = TestFile { records: -1, ..file(1, json!(1), json!(1)) };
+    assert_pruning(&compare("eq", "i", json!(1)), &uncounted, true, false);
+    assert_pruning(&json!(true), &uncounted, true, true);
+}
+
+#[test]
+fn nulls_of_nested_columns_count_only_if_all_rows_are_counted() {
+    let null = json!({"type": "is-null", "term": "place.x"});
+    let counted = file(21, json!(1), json!(2));
+    assert_pruning(&null, &counted, false, false);
+    // The writer did not count the rows whose struct is null.
+    let uncounted = TestFile { values: [(21, 7)].into(), ..counted };
+    assert_pruning(&null, &uncounted, true, false);
+    assert_pruning(&compare("gt", "place.x", json!(0)), &uncounted, true, false);
+}
+
+#[test]
+fn bounds_of_columns_prune_transforms_that_preserve_order() {
+    let file = file(9, json!("2024-03-01T10:00:00"), json!("2024-03-02T09:00:00"));
+    let day = |kind: &str, value: &str| json!({"type": kind, "term": {"type": "transform", "transform": "day", "term": "ts"}, "value": value});
+    assert_pruning(&day("eq", "2024-03-01"), &file, true, false);
+    assert_pruning(&day("eq", "2024-02-29"), &file, false, false);
+    assert_pruning(&day("gt-eq", "2024-03-01"), &file, true, true);
+    let bucket = json!({"type": "eq", "value": 1,
+        "term": {"type": "transform", "transform": "bucket[4]", "term": "ts"}});
+    assert_pruning(&bucket, &file, true, false);
+}
+
+/// Returns the results of the inclusive and strict evaluation of a partition, and the residual.
+fn evaluate(json: &Value, spec: &BoundSpec, partition: &[Option<Datum>]) -> (bool, bool, Value) {
+    let projected = filter(json).for_spec(spec);
+    let (may, all) =
+        (projected.may_match_partition(partition), projected.all_match_partition(partition));
+    (may, all, projected.residual(partition).to_json())
+}
+
+#[test]
+fn partition_values_decide_or_leave_a_residual() {
+    let number = |value| Some(Datum::Integer(value));
+    let text = |value| Some(Datum::string(value));
+    let bucket_of_7 = Transform::Bucket(16)
+        .apply(&columns().primitive_type(1).expect("a type"), &Datum::Integer(7));
+    for (column, transform, value, json, expected) in [
+        (6, Transform::Identity, text("a"), compare("eq", "s", json!("a")), (true, true)),
+        (6, Transform::Identity, text("a"), compare("eq", "s", json!("b")), (false, false)),
+        (6, Transform::Identity, None, compare("eq", "s", json!("b")), (false, false)),
+        (6, Transform::Identity, None, compare("not-eq", "s", json!("b")), (true, true)),
+        (
+            1,
+            Transform::Bucket(16),
+            bucket_of_7.clone(),
+            compare("eq", "i", json!(7)),
+            (true, false),
+        ),
+        (1, Transform::Bucket(16), number(99), compare("eq", "i", json!(7)), (false, false)),
+        (1, Transform::Bucket(16), number(99), compare("not-eq", "i", json!(7)), (true, true)),
+        (1, Transform::Bucket(16), bucket_of_7, compare("lt", "i", json!(7)), (true, false)),
+        (1, Transform::Truncate(10), number(10), compare("lt", "i", json!(10)), (false, false)),
+        (1, Transform::Truncate(10), number(10), compare("lt", "i", json!(11)), (true, false)),
+        (1, Transform::Truncate(10), number(10), compare("lt", "i", json!(20)), (true, true)),
+        (1, Transform::Truncate(10), number(10), compare("lt-eq", "i", json!(19)), (true, true)),
+        (1, Transform::Truncate(10), number(10), compare("gt-eq", "i", json!(10)), (true, true)),
+        (1, Transform::Truncate(10), number(10), compare("gt", "i", json!(19)), (false, false)),
+        (
+            6,
+            Transform::Truncate(2),
+            text("ab"),
+            compare("starts-with", "s", json!("a")),
+            (true, true),
+        ),
+        (
+            6,
+            Transform::Truncate(2),
+            text("ab"),
+            compare("starts-with", "s", json!("abc")),
+            (true, false),
+        ),
+        (
+            6,
+            Transform::Truncate(2),
+            text("ab"),
+            compare("starts-with", "s", json!("acc")),
+            (false, false),
+        ),
+        (
+            6,
+            Transform::Truncate(2),
+            text("ab"),
+            compare("not-starts-with", "s", json!("acc")),
+            (true, true),
+        ),
+        (
+            6,
+            Transform::Truncate(2),
+            text("ab"),
+            compare("not-starts-with", "s", json!("abc")),
+            (true, false),
+        ),
+        (
+            9,
+            Transform::Day,
+            number(1),
+            compare("lt", "ts", json!("1970-01-02T00:00:00")),
+            (false, false),
+        ),
+        (
+            9,
+            Transform::Day,
+            number(1),
+            compare("lt", "ts", json!("1970-01-03T00:00:00")),
+            (true, true),
+        ),
+        (
+            9,
+            Transform::Day,
+            number(1),
+            compare("gt-eq", "ts", json!("1970-01-02T00:00:00")),
+            (true, true),
+        ),
+        (
+            9,
+            Transform::Day,
+            number(1),
+            compare("gt", "ts", json!("1970-01-02T12:00:00")),
+            (true, false),
+        ),
+        (8, Transform::Month, number(1), compare("eq", "day", json!("1970-03-01")), (false, false)),
+        // Old writers have this value for the last day of 1969, too.
+        (
+            9,
+            Transform::Day,
+            number(0),
+            compare("gt-eq", "ts", json!("1970-01-01T00:00:00")),
+            (true, false),
+        ),
+        (
+            9,
+            Transform::Day,
+            number(0),
+            compare("lt", "ts", json!("1969-12-31T12:00:00")),
+            (true, false),
+        ),
+        (8, Transform::Day, number(0), compare("gt-eq", "day", json!("1970-01-01")), (true, true)),
+        (1, Transform::Void, None, compare("eq", "i", json!(7)), (true, false)),
+        (
+            1,
+            Transform::Unknown("z".to_owned()),
+            number(1),
+            compare("eq", "i", json!(7)),
+            (true, false),
+        ),
+        (2, Transform::Identity, number(1), compare("eq", "i", json!(7)), (true, false)),
+    ] {
+        let spec = spec(1, &[(column, transform.clone())]);
+        let (may, all, residual) = evaluate(&json, &spec, &[value]);
+        assert_eq!((may, all), expected, "{json} with {transform}");
+        let left = match expected {
+            (true, true) => json!(true),
+            (false, _) => json!(false),
+            (true, false) => json.clone(),
+        };
+        assert_eq!(residual, left, "residual of {json} with {transform}");
+    }
+}
+
+#[test]
+fn residual_keeps_only_undecided_predicates() {
+    let spec = spec(1, &[(6, Transform::Identity), (9, Transform::Day)]);
+    let time = compare("gt-eq", "ts", json!("1970-01-02T12:00:00"));
+    let json = json!({"type": "and", "left": compare("eq", "s", json!("a")), "right": time});
+    let partition = [Some(Datum::string("a")), Some(Datum::Integer(1))];
+    assert_eq!(evaluate(&json, &spec, &partition), (true, false, time));
+    let partition = [Some(Datum::string("a")), Some(Datum::Integer(2))];
+    assert_eq!(evaluate(&json, &spec, &partition), (true, true, json!(true)));
+    let partition = [Some(Datum::string("b")), Some(Datum::Integer(1))];
+    assert_eq!(evaluate(&json, &spec, &partition), (false, false, json!(false)));
+}
+
+#[test]
+fn transform_in_a_filter_is_decided_by_the_same_partition_field() {
+    let spec = spec(1, &[(1, Transform::Bucket(16))]);
+    let bucket = |number: u32, value: i32| {
+        let transform = format!("bucket[{number}]");
+        json!({"type": "eq", "term": {"type": "transform", "transform": transform, "term": "i"}, "value": value})
+    };
+    let partition = [Some(Datum::Integer(3))];
+    assert_eq!(evaluate(&bucket(16, 3), &spec, &partition), (true, true, json!(true)));
+    assert_eq!(evaluate(&bucket(16, 4), &spec, &partition), (false, false, json!(false)));
+    assert_eq!(evaluate(&bucket(8, 4), &spec, &partition), (true, false, bucket(8, 4)));
+}
+
+#[test]
+fn summaries_prune_manifests() {
+    let spec = spec(1, &[(1, Transform::Truncate(10))]);
+    let bytes = |value: i32| Some(value.to_le_bytes().to_vec().into());
+    let summary = |contains_null, bounds: Option<(i32, i32)>| FieldSummary {
+        contains_null,
+        contains_nan: None,
+        lower_bound: bounds.and_then(|(lower, _)| bytes(lower)),
+        upper_bound: bounds.and_then(|(_, upper)| bytes(upper)),
+    };
+    let is_null = json!({"type": "is-null", "term": "i"});
+    let not_null = json!({"type": "not-null", "term": "i"});
+    for (partitions, json, expected) in [
+        (None, compare("lt", "i", json!(5)), true),
+        (Some(vec![summary(false, Some((10, 20)))]), compare("lt", "i", json!(10)), false),
+        (Some(vec![summary(false, Some((10, 20)))]), compare("lt", "i", json!(11)), true),
+        (Some(vec![summary(false, Some((10, 20)))]), compare("gt", "i", json!(29)), false),
+        (Some(vec![summary(false, Some((10, 20)))]), is_null.clone(), false),
+        (Some(vec![summary(true, Some((10, 20)))]), is_null.clone(), true),
+        (Some(vec![summary(true, None)]), is_null, true),
+        (Some(vec![summary(true, None)]), not_null, false),
+        (Some(vec![summary(true, None)]), compare("lt", "i", json!(5)), false),
+        // A writer that writes no bounds, although values are not null.
+        (Some(vec![summary(false, None)]), compare("lt", "i", json!(5)), true),
+        (Some(vec![]), compare("lt", "i", json!(5)), true),
+    ] {
+        let may_match = filter(&json).for_spec(&spec).may_match_manifest(&manifest(0, partitions));
+        assert_eq!(may_match, expected, "{json}");
+    }
+}
+
+#[test]
+fn manifest_without_live_files_does_not_match() {
+    let all = filter(&json!(true)).for_spec(&spec(1, &[]));
+    let empty = ManifestFile { added_files_count: Some(0), ..manifest(0, None) };
+    assert!(!all.may_match_manifest(&empty));
+    let unknown = ManifestFile { existing_files_count: None, ..empty };
+    assert!(all.may_match_manifest(&unknown));
+    assert!(all.may_match_manifest(&manifest(0, None)));
+}
+
+#[test]
+fn simplified_filter_has_no_predicate_that_statistics_decide() {
+    let file = file(1, json!(10), json!(20));
+    let open = compare("lt", "i", json!(15));
+    let both = |left: Value, right: &Value| json!({"type": "and", "left": left, "right": right});
+    let simplify = |json: &Value| filter(json).simplify(&file).to_json();
+    assert_eq!(simplify(&both(compare("gt", "i", json!(9)), &open)), open);
+    assert_eq!(simplify(&both(compare("gt", "i", json!(20)), &open)), json!(false));
+    assert_eq!(simplify(&compare("gt", "i", json!(9))), json!(true));
+}
