@@ -19,6 +19,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
         &[
             "ls",
             "table",
+            "plan",
             "history",
             "rollback",
             "undrop",

@@ -30,6 +30,7 @@ pub mod key;
 pub mod ls;
 pub mod migrate;
 mod output;
+pub mod plan;
 pub mod policy;
 mod progress;
 pub mod protect;
@@ -85,6 +86,8 @@ enum Command {
     History(history::History),
     /// Roll a table back to an earlier snapshot
     Rollback(rollback::Rollback),
+    /// Show which files a scan would read, and what prunes the others
+    Plan(plan::Plan),
     /// Restore a dropped table or view
     Undrop(dropped::Undrop),
     /// List dropped tables and views, and delete them for good
@@ -181,6 +184,7 @@ impl Cli {
             Command::Protected(protected) => protected.run(),
             Command::History(history) => history.run(),
             Command::Rollback(rollback) => rollback.run(),
+            Command::Plan(plan) => plan.run(),
             Command::Undrop(undrop) => undrop.run(),
             Command::Dropped(dropped) => dropped.run(),
         }

@@ -19,6 +19,7 @@ pub mod jobs;
 pub mod openapi;
 pub mod policies;
 pub mod protections;
+pub mod scans;
 mod string_enum;
 pub mod warehouses;
 

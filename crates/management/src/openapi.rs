@@ -4,7 +4,7 @@ use utoipa::OpenApi;
 
 use crate::{
     api_keys, checkpoints, decisions, dropped, encryption, error, grants, history, identity, jobs,
-    policies, protections, warehouses,
+    policies, protections, scans, warehouses,
 };
 
 /// Components of the OpenAPI document: a schema for each request and response.
@@ -38,6 +38,8 @@ use crate::{
     history::HistoryResponse,
     protections::ProtectRequest,
     protections::ProtectionList,
+    scans::ExplainScanRequest,
+    scans::ScanExplanation,
     dropped::UndropRequest,
     dropped::Undropped,
     dropped::DroppedList,

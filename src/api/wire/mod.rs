@@ -15,8 +15,10 @@ pub mod identity;
 pub mod jobs;
 pub mod listings;
 pub mod object;
+pub mod plan;
 pub mod policies;
 pub mod protections;
+pub mod scans;
 pub mod sign;
 pub mod warehouses;
 

@@ -61,6 +61,13 @@ pub(super) fn live_files(manifest: &ManifestFile) -> Option<u64> {
     u64::try_from(counts.0).ok()?.checked_add(u64::try_from(counts.1).ok()?)
 }
 
+/// Returns the number of live files of a manifest in a range of its rows. An unknown number counts
+/// as one.
+fn files_of(manifest: &ManifestFile, (first, end): (u32, u32)) -> u64 {
+    let rows = u64::from(end.saturating_sub(first));
+    live_files(manifest).map_or(1, |live| live.saturating_sub(first.into()).min(rows))
+}
+
 impl Candidates {
     /// Returns the manifests of a range that may match the filter.
     pub(super) fn of_range(&self, range: EntryRange) -> impl Iterator<Item = &ManifestRef> {
@@ -94,8 +101,8 @@ impl Candidates {
         ranges
     }
 
-    /// Returns the number of live files in one range.
-    fn range_files_max(&self, scan: &Scan) -> u64 {
+    /// Returns the maximum number of live files in one range.
+    pub(super) fn range_files_max(&self, scan: &Scan) -> u64 {
         let filter = scan.body.filter.as_ref().map_or(0, String::len) as u64;
         let columns = scan.body.statistics.len() as u64;
         let fitting = RANGE_BYTES / (FILE_BYTES + filter + columns * COLUMN_BYTES);
@@ -105,14 +112,8 @@ impl Candidates {
 
     /// Rejects a range with many more files than the ranges of the server.
     pub(super) fn check_range(&self, scan: &Scan, range: EntryRange) -> Result<()> {
-        let rows = u64::from(range.rows.1.saturating_sub(range.rows.0));
-        let (mut files, mut manifests) = (0, 0);
-        for manifest in self.of_range(range) {
-            files += live_files(manifest).unwrap_or(1).min(rows);
-            manifests += 1;
-        }
-        let max = self.range_files_max(scan).saturating_mul(TOLERANCE);
-        if manifests > 1 && files > max || range.rows != ALL_ROWS && rows > max && files > max {
+        let files: u64 = self.of_range(range).map(|manifest| files_of(manifest, range.rows)).sum();
+        if files > self.range_files_max(scan).saturating_mul(TOLERANCE) {
             return Err(Error::NotFound(MissingResource::PlanTask("its range is too long".into())));
         }
         Ok(())
