@@ -20,6 +20,9 @@ use testing::{METADATA_LOCATION, commit, table as new_table, table_with_snapshot
 #[path = "../crates/model/src/testing.rs"]
 mod testing;
 
+#[path = "differential/scan.rs"]
+mod scan;
+
 fn read(metadata: &TableMetadata) -> CrateMetadata {
     let json = metadata.to_json();
     serde_json::from_slice(&json).unwrap_or_else(|error| {

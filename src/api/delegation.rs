@@ -180,18 +180,25 @@ pub fn credentials_body(
     warehouse: &Warehouse,
     ident: &TabularIdent,
 ) -> Vec<u8> {
-    let properties =
-        delegated.map(|delegated| (delegated, ClientProperties::new(delegated, warehouse, ident)));
-    let found = properties
-        .as_ref()
-        .filter(|(delegated, _)| matches!(delegated.mode, AccessMode::Credentials(_)));
-    let config = found.map(|(delegated, properties)| (delegated.prefix.as_str(), properties.all()));
-    let all: Vec<_> =
-        config.iter().map(|(prefix, config)| StorageCredential { prefix, config }).collect();
+    let all = storage_credentials(delegated, warehouse, ident);
     let mut body = br#"{"storage-credentials":"#.to_vec();
-    serde_json::to_writer(&mut body, &all).expect("text is JSON");
+    body.extend(all.as_deref().unwrap_or(b"[]"));
     body.push(b'}');
     body
+}
+
+/// The member `storage-credentials` with vended credentials and all other properties of their
+/// store. `None`: the client gets no credentials.
+pub fn storage_credentials(
+    delegated: Option<&DelegatedAccess>,
+    warehouse: &Warehouse,
+    ident: &TabularIdent,
+) -> Option<Vec<u8>> {
+    let is_vended = |it: &&DelegatedAccess| matches!(it.mode, AccessMode::Credentials(_));
+    let delegated = delegated.filter(is_vended)?;
+    let properties = ClientProperties::new(delegated, warehouse, ident);
+    let credential = StorageCredential { prefix: &delegated.prefix, config: &properties.all() };
+    Some(serde_json::to_vec(&[credential]).expect("text is JSON"))
 }
 
 /// The path of a table, relative to the catalog's URI.

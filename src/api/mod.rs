@@ -29,6 +29,7 @@ pub mod request_id;
 pub mod respond;
 pub mod response_cache;
 pub mod router;
+pub mod scan_files;
 pub mod service;
 pub mod shutdown;
 pub mod state;

@@ -10,11 +10,11 @@ use super::admission::Admission;
 use super::cors::Cors;
 use super::error::ApiError;
 use super::iceberg::{
-    config, files, metrics, namespaces, table_commit, tables, transactions, views,
+    config, files, metrics, namespaces, planning, table_commit, tables, transactions, views,
 };
 use super::management::{
     api_keys, checkpoints, dropped, encryption, explain, grants, history, jobs, openapi, policies,
-    protections, server, snapshots, warehouses, watch, whoami,
+    protections, scans, server, snapshots, warehouses, watch, whoami,
 };
 use super::oauth;
 use super::observe::Observer;
@@ -127,7 +127,7 @@ fn operator_routes() -> Routes {
 }
 
 /// The routes of a warehouse, relative to its prefix.
-fn catalog_routes() -> [(&'static str, MethodRouter<ApiState>); 16] {
+fn catalog_routes() -> [(&'static str, MethodRouter<ApiState>); 19] {
     [
         ("/namespaces", get(namespaces::list).post(namespaces::create)),
         (
@@ -145,6 +145,12 @@ fn catalog_routes() -> [(&'static str, MethodRouter<ApiState>); 16] {
         ("/namespaces/{namespace}/tables/{table}/metrics", post(metrics::report)),
         ("/namespaces/{namespace}/tables/{table}/credentials", get(files::credentials)),
         ("/namespaces/{namespace}/tables/{table}/sign", post(files::sign)),
+        ("/namespaces/{namespace}/tables/{table}/plan", post(planning::plan)),
+        (
+            "/namespaces/{namespace}/tables/{table}/plan/{plan_id}",
+            get(planning::result).delete(planning::cancel),
+        ),
+        ("/namespaces/{namespace}/tables/{table}/tasks", post(planning::tasks)),
         ("/tables/rename", post(tables::rename)),
         ("/transactions/commit", post(transactions::commit)),
         ("/namespaces/{namespace}/views", get(views::list).post(views::create)),
@@ -158,7 +164,7 @@ fn catalog_routes() -> [(&'static str, MethodRouter<ApiState>); 16] {
 }
 
 /// The routes of the management API.
-fn management_routes() -> [(&'static str, MethodRouter<ApiState>); 33] {
+fn management_routes() -> [(&'static str, MethodRouter<ApiState>); 34] {
     [
         ("/openapi.json", get(openapi::document)),
         ("/whoami", get(whoami::whoami)),
@@ -183,6 +189,7 @@ fn management_routes() -> [(&'static str, MethodRouter<ApiState>); 33] {
         ("/dropped/{id}", delete(dropped::delete)),
         ("/protections", get(protections::list).post(protections::protect)),
         ("/protections/{id}", delete(protections::unprotect)),
+        ("/scans/explain", post(scans::explain)),
         ("/history", get(history::list)),
         ("/watch", get(watch::watch)),
         ("/snapshots/expire", post(snapshots::expire)),

@@ -20,6 +20,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
         &[
             "ls",
             "table",
+            "plan",
             "history",
             "watch",
             "rollback",

@@ -30,6 +30,7 @@ pub mod key;
 pub mod ls;
 pub mod migrate;
 mod output;
+pub mod plan;
 pub mod policy;
 mod progress;
 pub mod protect;
@@ -89,6 +90,8 @@ enum Command {
     Watch(watch::Watch),
     /// Roll a table back to an earlier snapshot
     Rollback(rollback::Rollback),
+    /// Show which files a scan would read, and what prunes the others
+    Plan(plan::Plan),
     /// Restore a dropped table or view
     Undrop(dropped::Undrop),
     /// List dropped tables and views, or delete them for good
@@ -186,6 +189,7 @@ impl Cli {
             Command::History(history) => history.run(),
             Command::Watch(watch) => watch.run(),
             Command::Rollback(rollback) => rollback.run(),
+            Command::Plan(plan) => plan.run(),
             Command::Undrop(undrop) => undrop.run(),
             Command::Dropped(dropped) => dropped.run(),
         }

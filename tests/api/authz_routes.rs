@@ -50,7 +50,7 @@ const ROLES: [&str; 8] =
     ["admin", "writer", "reader", "auditor", "team", "others", "browser", "nobody"];
 
 /// Routes as in the specification, some of them in several variants.
-const ROUTES: [(&str, &str); 92] = [
+const ROUTES: [(&str, &str); 97] = [
     ("GET /v1/config", ""),
     ("GET /v1/{prefix}/namespaces", ""),
     ("GET /v1/{prefix}/namespaces", "below one"),
@@ -80,6 +80,10 @@ const ROUTES: [(&str, &str); 92] = [
     ("POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/metrics", ""),
     ("GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/credentials", ""),
     ("POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/sign", ""),
+    ("POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/plan", ""),
+    ("GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/plan/{plan-id}", ""),
+    ("DELETE /v1/{prefix}/namespaces/{namespace}/tables/{table}/plan/{plan-id}", ""),
+    ("POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/tasks", ""),
     ("POST /v1/{prefix}/tables/rename", ""),
     ("POST /v1/{prefix}/tables/rename", "to hr"),
     ("POST /v1/{prefix}/transactions/commit", ""),
@@ -125,6 +129,7 @@ const ROUTES: [(&str, &str); 92] = [
     ("GET /management/v1/protections", ""),
     ("POST /management/v1/protections", ""),
     ("DELETE /management/v1/protections/{id}", ""),
+    ("POST /management/v1/scans/explain", ""),
     ("GET /management/v1/history", ""),
     ("GET /management/v1/watch", ""),
     ("POST /management/v1/snapshots/expire", ""),
@@ -193,6 +198,7 @@ impl RouteResources {
             .replace("{namespace}", &namespace)
             .replace("{table}", &table)
             .replace("{view}", &format!("v{n}"))
+            .replace("{plan-id}", "none")
             .replace("{number}", "0")
             .replace("{to}", "0")
             .replace("{name}", if variant == "of nobody" { "nothing" } else { "default" })
@@ -258,6 +264,9 @@ impl RouteResources {
                 "method": "GET", "region": "r", "uri": "http://h/b/k", "headers": {},
             }),
             "metrics" => json!({ "report-type": "scan-report" }),
+            "plan" => json!({ "filter": true }),
+            "tasks" => json!({ "plan-task": "none" }),
+            "explain" => json!({ "resource": format!("table:default/sales/t{n}") }),
             "rename" if template.contains("views") => rename("v", "sales"),
             "rename" => rename("t", if variant == "to hr" { "hr" } else { "sales" }),
             "commit" if variant == "with hr" => {

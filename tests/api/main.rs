@@ -75,6 +75,7 @@ mod no_permissions;
 mod openapi;
 mod overlapping_locations;
 mod pagination;
+mod planning;
 mod protections;
 mod purge;
 mod read_restrictions;

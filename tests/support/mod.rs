@@ -16,6 +16,7 @@ pub mod fsck;
 pub mod issuer;
 pub mod path;
 pub mod program;
+pub mod scan_table;
 pub mod schema;
 pub mod served_app;
 pub mod snapshots;

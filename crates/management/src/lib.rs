@@ -19,6 +19,7 @@ pub mod jobs;
 pub mod openapi;
 pub mod policies;
 pub mod protections;
+pub mod scans;
 pub mod snapshots;
 mod string_enum;
 pub mod warehouses;

@@ -4,7 +4,7 @@ use utoipa::OpenApi;
 
 use crate::{
     api_keys, checkpoints, decisions, dropped, encryption, error, grants, history, identity, jobs,
-    policies, protections, snapshots, warehouses, watch,
+    policies, protections, scans, snapshots, warehouses, watch,
 };
 
 /// Components of the OpenAPI document: a schema for each request and response.
@@ -41,6 +41,8 @@ use crate::{
     snapshots::SnapshotExpiry,
     protections::ProtectRequest,
     protections::ProtectionList,
+    scans::ExplainScanRequest,
+    scans::ScanExplanation,
     dropped::UndropRequest,
     dropped::Undropped,
     dropped::DroppedList,

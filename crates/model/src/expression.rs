@@ -15,7 +15,6 @@ mod term;
 
 use serde_json::{Value, json};
 
-pub use parse::FilterLimits;
 pub use term::Term;
 
 /// Maximum length of an expression, in bytes.
@@ -45,6 +44,23 @@ pub enum Expression {
     /// Rows that a predicate selects which only the client can evaluate, as its JSON. Occurs only
     /// in filters of scans.
     Opaque(Value),
+}
+
+/// Limits of the filter of a scan.
+#[derive(Debug, Clone, Copy)]
+pub struct FilterLimits {
+    /// Maximum length of the JSON, in bytes.
+    pub bytes_max: usize,
+    /// Maximum nesting.
+    pub depth_max: usize,
+    /// Maximum number of literals in all sets.
+    pub literals_max: usize,
+}
+
+impl Default for FilterLimits {
+    fn default() -> Self {
+        Self { bytes_max: 1 << 20, depth_max: 64, literals_max: 100_000 }
+    }
 }
 
 /// A test of a column's value without a literal.

@@ -7,12 +7,10 @@
 pub(crate) mod binary;
 pub(crate) mod calendar;
 mod json;
-mod literal;
+pub(crate) mod literal;
 
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
-
-pub(crate) use literal::Literal;
 
 use super::types::PrimitiveType;
 

@@ -4,6 +4,7 @@ pub mod config;
 pub mod files;
 pub mod metrics;
 pub mod namespaces;
+pub mod planning;
 pub mod table_commit;
 pub mod tables;
 pub mod transactions;

@@ -175,7 +175,7 @@ impl Grammar {
     }
 
     fn draft(&mut self) -> Draft {
-        match self.rng.random_range(0..140) {
+        match self.rng.random_range(0..146) {
             0..10 => bare(Method::GET, self.tabular("tables")),
             10..14 => bare(Method::GET, self.tabular("views")),
             14..18 => bare(Method::GET, self.namespace()),
@@ -231,7 +231,47 @@ impl Grammar {
             98 => bare(Method::DELETE, self.tabular("views")),
             99..101 => bare(Method::DELETE, self.namespace()),
             101 => bare(self.method(), format!("/v1/{}", self.seen_text())),
+            140..143 => post(format!("{}/plan", self.tabular("tables")), self.scan()),
+            143 => {
+                bare(self.method(), format!("{}/plan/{}", self.tabular("tables"), self.seen_text()))
+            }
+            144 => post(
+                format!("{}/tasks", self.tabular("tables")),
+                json!({ "plan-task": self.seen_text() }),
+            ),
+            145 => {
+                let table = format!("table:default/{}/{}", self.name(), self.name());
+                post(
+                    "/management/v1/scans/explain".to_owned(),
+                    json!({ "resource": table, "filter": self.filter() }),
+                )
+            }
             _ => self.managing(),
+        }
+    }
+
+    fn scan(&mut self) -> Value {
+        let mut scan = json!({ "filter": self.filter(), "stats-fields": ["id", self.name()] });
+        match self.rng.random_range(0..4) {
+            0 => scan["snapshot-id"] = json!(self.rng.random_range(0..4)),
+            1 => {
+                scan["start-snapshot-id"] = json!(self.rng.random_range(0..4));
+                scan["end-snapshot-id"] = json!(self.rng.random_range(0..4));
+            }
+            _ => {}
+        }
+        scan
+    }
+
+    fn filter(&mut self) -> Value {
+        let column = self.pick(&["id", "data", "other"]);
+        match self.rng.random_range(0..6) {
+            0 => json!(self.one_of(2)),
+            1 => json!({ "type": "not", "child": self.filter() }),
+            2 => json!({ "type": "and", "left": self.filter(), "right": self.filter() }),
+            3 => json!({ "type": "in", "term": column, "values": [1, self.name()] }),
+            4 => json!({ "type": "is-null", "term": column }),
+            _ => json!({ "type": "lt", "term": column, "value": self.rng.random_range(-5..5) }),
         }
     }
 

@@ -24,9 +24,6 @@ const RANGES_MAX: u64 = 10_000;
 /// Factor by which the range of a token may exceed that of this version of the server.
 const TOLERANCE: u64 = 4;
 
-/// All files of a manifest.
-const ALL_ROWS: (u32, u32) = (0, u32::MAX);
-
 /// An entry of a manifest list.
 #[derive(Clone)]
 pub(super) struct ManifestRef {
@@ -59,6 +56,13 @@ pub(super) struct Candidates {
 pub(super) fn live_files(manifest: &ManifestFile) -> Option<u64> {
     let counts = manifest.added_files_count.zip(manifest.existing_files_count)?;
     u64::try_from(counts.0).ok()?.checked_add(u64::try_from(counts.1).ok()?)
+}
+
+/// Returns the number of live files of a manifest in a range of its rows. An unknown number counts
+/// as one.
+fn files_of(manifest: &ManifestFile, (first, end): (u32, u32)) -> u64 {
+    let rows = u64::from(end.saturating_sub(first));
+    live_files(manifest).map_or(1, |live| live.saturating_sub(first.into()).min(rows))
 }
 
 impl Candidates {
@@ -94,8 +98,8 @@ impl Candidates {
         ranges
     }
 
-    /// Returns the number of live files in one range.
-    fn range_files_max(&self, scan: &Scan) -> u64 {
+    /// Returns the maximum number of live files in one range.
+    pub(super) fn range_files_max(&self, scan: &Scan) -> u64 {
         let filter = scan.body.filter.as_ref().map_or(0, String::len) as u64;
         let columns = scan.body.statistics.len() as u64;
         let fitting = RANGE_BYTES / (FILE_BYTES + filter + columns * COLUMN_BYTES);
@@ -105,14 +109,8 @@ impl Candidates {
 
     /// Rejects a range with many more files than the ranges of the server.
     pub(super) fn check_range(&self, scan: &Scan, range: EntryRange) -> Result<()> {
-        let rows = u64::from(range.rows.1.saturating_sub(range.rows.0));
-        let (mut files, mut manifests) = (0, 0);
-        for manifest in self.of_range(range) {
-            files += live_files(manifest).unwrap_or(1).min(rows);
-            manifests += 1;
-        }
-        let max = self.range_files_max(scan).saturating_mul(TOLERANCE);
-        if manifests > 1 && files > max || range.rows != ALL_ROWS && rows > max && files > max {
+        let files: u64 = self.of_range(range).map(|manifest| files_of(manifest, range.rows)).sum();
+        if files > self.range_files_max(scan).saturating_mul(TOLERANCE) {
             return Err(Error::NotFound(MissingResource::PlanTask("its range is too long".into())));
         }
         Ok(())
@@ -145,6 +143,9 @@ fn split(position: u32, live: Option<u64>, files_max: u64) -> Vec<EntryRange> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// All files of a manifest.
+    const ALL_ROWS: (u32, u32) = (0, u32::MAX);
 
     #[test]
     fn long_manifest_is_divided_into_ranges() {

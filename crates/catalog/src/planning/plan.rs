@@ -147,13 +147,15 @@ impl Planning {
         let tokens = self.long_requests.tokens((table, id), bound_to, &scan.body);
         let mut files = prepared.no_files();
         let mut plan_tasks = Vec::new();
+        let range_files_max = usize::try_from(prepared.candidates.range_files_max(scan));
+        let inline_tasks_max = scan.inline_tasks_max.min(range_files_max.unwrap_or(usize::MAX));
         for (number, range) in prepared.candidates.ranges(scan).into_iter().enumerate() {
             let has_enough = |rows| files.certain_rows() >= rows;
             if scan.rows_requested_min.is_some_and(has_enough) {
                 break;
             }
             let is_quick = || {
-                files.len() < scan.inline_tasks_max
+                files.len() < inline_tasks_max
                     && number < INLINE_RANGES_MAX
                     && self.has_all(&prepared, range)
             };
@@ -163,7 +165,7 @@ impl Planning {
             }
             let inline = files.position();
             self.evaluate(&prepared, range, &mut files).await?;
-            if number > 0 && files.len() > scan.inline_tasks_max {
+            if number > 0 && files.len() > inline_tasks_max {
                 files.truncate(inline);
                 plan_tasks.push(tokens.task(range));
             }

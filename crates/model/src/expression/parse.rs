@@ -12,8 +12,6 @@ use crate::refusal::Refusal;
 
 mod filter;
 
-pub use filter::FilterLimits;
-
 impl Expression {
     /// Parses JSON. Simplifies subexpressions that are always true or always false.
     pub fn parse(text: &str) -> Result<Self, Refusal> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::ScanError;
+use super::error::ScanError;
 use super::predicate::{BoundColumn, ColumnPredicate, ColumnTest, DatumSet, Predicate, ValueTest};
 use super::statistics::is_floating;
 use crate::expression::{Comparison, Expression, Membership, Term, Test};
@@ -13,7 +13,8 @@ use crate::members::brief;
 use crate::schema::{Schema, SchemaIndex};
 use crate::transform::Transform;
 use crate::types::{NestedField, PrimitiveType, Type};
-use crate::value::{Datum, Literal};
+use crate::value::Datum;
+use crate::value::literal::Literal;
 
 type Bound = Result<Predicate<ColumnPredicate>, ScanError>;
 

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::ScanError;
+use super::error::ScanError;
 use super::predicate::{BoundColumn, LESS};
 use super::spec::{BoundSpec, PartitionTuple};
 use super::statistics::{FileStatistics, ValueRange, is_floating};

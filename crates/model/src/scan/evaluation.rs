@@ -97,13 +97,11 @@ fn bounds_start_with(range: &ValueRange, prefix: &Datum) -> (bool, bool) {
     (starts(&range.lower), starts(&range.upper))
 }
 
-/// Whether the bounds prove that no value starts with a prefix. Like the reference, compares at
-/// most as many bytes as both have.
+/// Whether the bounds prove that no value starts with a prefix: all are less than the prefix, or
+/// greater than each value that starts with it.
 fn excludes_prefix(range: &ValueRange, prefix: &Datum) -> bool {
-    let order = |bound: &Option<Datum>| {
-        let (bytes, prefix) = bound.as_ref().and_then(Datum::as_bytes).zip(prefix.as_bytes())?;
-        let length = bytes.len().min(prefix.len());
-        Some(bytes.get(..length)?.cmp(prefix.get(..length)?))
-    };
-    order(&range.lower) == GREATER || order(&range.upper) == LESS
+    let (lower, upper) = (range.lower.as_ref(), range.upper.as_ref());
+    let is_below = upper.is_some_and(|upper| upper.compare(prefix) == LESS);
+    let is_above = lower.is_some_and(|lower| lower.compare(prefix) == GREATER);
+    is_below || (is_above && !bounds_start_with(range, prefix).0)
 }

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::bind;
+use super::error::ScanError;
 use super::predicate::{ColumnPredicate, Predicate, ValueTest};
 use super::projection::Projection;
 use super::spec::{BoundSpec, PartitionTuple};
 use super::statistics::{FileStatistics, ValueRange};
-use super::{ScanError, bind};
 use crate::expression::{Expression, FilterLimits};
 use crate::manifest_file::ManifestFile;
 use crate::schema::Schema;

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::ScanError;
+use super::error::ScanError;
 use crate::manifest_file::ManifestFile;
 use crate::schema::Schema;
 use crate::snapshot::{MAIN_BRANCH, Snapshot};

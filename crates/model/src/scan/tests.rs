@@ -2,6 +2,7 @@
 
 mod deletes;
 mod filters;
+mod partitions;
 mod pruning;
 mod rows;
 mod snapshots;

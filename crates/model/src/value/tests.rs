@@ -5,8 +5,9 @@ use std::cmp::Ordering;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::Datum;
 use super::calendar;
-use super::{Datum, Literal};
+use super::literal::Literal;
 use crate::types::{PrimitiveType, Type};
 
 fn primitive(name: &str) -> PrimitiveType {

@@ -5,26 +5,9 @@
 use serde_json::{Map, Value};
 
 use super::{PredicateType, literal, member, refuse};
-use crate::expression::{Comparison, Expression, Membership, Term};
+use crate::expression::{Comparison, Expression, FilterLimits, Membership, Term};
 use crate::members::{brief, object};
 use crate::refusal::Refusal;
-
-/// Limits of the filter of a scan.
-#[derive(Debug, Clone, Copy)]
-pub struct FilterLimits {
-    /// Maximum length of the JSON, in bytes.
-    pub bytes_max: usize,
-    /// Maximum nesting.
-    pub depth_max: usize,
-    /// Maximum number of literals in all sets.
-    pub literals_max: usize,
-}
-
-impl Default for FilterLimits {
-    fn default() -> Self {
-        Self { bytes_max: 1 << 20, depth_max: 64, literals_max: 100_000 }
-    }
-}
 
 impl Expression {
     /// Parses the filter of a scan. Simplifies subexpressions that are always true or always false.

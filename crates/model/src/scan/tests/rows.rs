@@ -10,7 +10,8 @@ use super::{COLUMNS, columns};
 use crate::expression::{Comparison, Expression, Membership, Term, Test};
 use crate::transform::Transform;
 use crate::types::PrimitiveType;
-use crate::value::{Datum, Literal};
+use crate::value::Datum;
+use crate::value::literal::Literal;
 
 /// A row: the values of [`COLUMNS`], in their order.
 pub(super) type Row = Vec<Option<Datum>>;

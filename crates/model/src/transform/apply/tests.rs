@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use super::super::Transform;
 use super::hash;
 use crate::types::{PrimitiveType, Type};
-use crate::value::{Datum, Literal};
+use crate::value::Datum;
+use crate::value::literal::Literal;
 
 fn datum(type_name: &str, json: &Value) -> (PrimitiveType, Datum) {
     let Ok(Type::Primitive(primitive)) = Type::parse(&json!(type_name)) else {

@@ -1,0 +1,56 @@
+//! Bodies of `/management/v1/scans`.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+/// Body of `POST /management/v1/scans/explain`.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct ExplainScanRequest {
+    /// A table, such as `table:prod/sales/orders`.
+    #[schema(pattern = "^table:.+$")]
+    pub resource: String,
+    /// Filter of the rows, as an expression of the Iceberg REST specification. Defaults to all rows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub filter: Option<Value>,
+    /// Snapshot to scan. Defaults to the newest one of the branch main.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub snapshot_id: Option<i64>,
+    /// Snapshot after which an incremental scan begins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_snapshot_id: Option<i64>,
+    /// Last snapshot of an incremental scan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub end_snapshot_id: Option<i64>,
+    /// Whether names of columns are case-sensitive. Defaults to true.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub case_sensitive: Option<bool>,
+}
+
+/// What a scan reads, and why it skips the rest.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct ScanExplanation {
+    /// Data files to read.
+    pub files: u64,
+    /// Size of these files, in bytes.
+    pub bytes: u64,
+    /// Rows of these files, including deleted rows and rows that the filter does not select.
+    pub rows: u64,
+    /// Delete files that apply to them.
+    pub delete_files: u64,
+    /// Size of these delete files, in bytes.
+    pub delete_bytes: u64,
+    /// Data manifests of the snapshots.
+    pub manifests: u64,
+    /// Data manifests that were not read, because no partition in them can match the filter.
+    pub manifests_pruned: u64,
+    /// Delete manifests of the snapshots.
+    pub delete_manifests: u64,
+    /// Files in the other data manifests whose partition cannot match the filter.
+    pub files_pruned_by_partition: u64,
+    /// Further files whose statistics show that no row matches the filter.
+    pub files_pruned_by_statistics: u64,
+}
