@@ -230,8 +230,8 @@ impl Keys {
         opened
     }
 
-    /// Returns the last error of opening data, if any. It is recorded because code that passes the
-    /// error on may drop the reason.
+    /// Returns the last error of opening data, if any. It is recorded here because callers may pass
+    /// the error on without its reason.
     pub fn failure(&self) -> Option<Error> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

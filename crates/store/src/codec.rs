@@ -2,7 +2,7 @@
 //!
 //! Small records are JSON: later versions can add fields without a migration, and people can read
 //! the records. Metadata of tables and views is compressed with zstd. It is stored as a
-//! [`DocumentHead`], which each version writes, and chunks, which versions share.
+//! [`DocumentHead`] and chunks. Each version has its own head, but versions share chunks.
 
 use std::collections::HashMap;
 
@@ -64,8 +64,8 @@ const WHOLE_DOCUMENT_VERSION: u8 = 1;
 const DOCUMENT_VERSION: u8 = 2;
 /// Version byte of chunks.
 const CHUNK_VERSION: u8 = 1;
-/// Level 1 takes half the time of zstd's default and a few percent more space. Metadata is written
-/// more often than it is read from the store.
+/// Level 1 takes half the time of zstd's default and a few percent more space. This is worthwhile
+/// because metadata is written more often than it is read from the store.
 const ZSTD_LEVEL: i32 = 1;
 /// Maximum decompressed size of a document, which bounds the allocation for a corrupt length.
 const DOCUMENT_BYTES_MAX: usize = 1 << 30;

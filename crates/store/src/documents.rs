@@ -1,5 +1,5 @@
-//! Documents: the metadata of a table or view, as a head that each version writes, and chunks that
-//! versions share.
+//! Documents: the metadata of a table or view, as a head and chunks. Each version has its own head,
+//! but versions share chunks.
 //!
 //! A chunk exists exactly while the head references it, because both change in one batch. If a
 //! reader finds a head but not all of its chunks, a commit happened between these two reads. The

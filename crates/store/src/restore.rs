@@ -236,7 +236,7 @@ impl RestorePlan {
             self.summary.purged +=
                 usize::from(before.is_none() && last_versions.purged.contains(&id));
             let version = match &before {
-                // The metadata is the same: only the name or the owner differs.
+                // The metadata is the same, and only the name or the owner differs.
                 Some(before) if is_same_metadata(before, &after) => after.version,
                 Some(before) => before.version.max(after.version) + 1,
                 None => last_versions.of(id).max(after.version) + 1,
@@ -267,8 +267,8 @@ impl RestorePlan {
         then: &impl StoreRead,
         different: Vec<Difference>,
     ) -> Result<(), Error> {
-        // While a purge is running, the head of the dropped table still exists, so it may be equal
-        // in both states. Such a head gets the new version as well.
+        // While a purge is running, the head of the dropped table still exists, so this head may be
+        // the same in both states. It gets the new version as well.
         let versions = std::mem::take(&mut self.versions);
         for (id, version) in &versions {
             let head = then.get(&MetadataKey(*id)).await?;

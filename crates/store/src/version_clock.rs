@@ -3,11 +3,11 @@
 //! The hash of a key determines one of a fixed number of stripes. A stripe contains the sequence
 //! number of the newest write to any of its keys, and the number of transactions in progress that
 //! write to them. A value that was read *as of* a sequence number is current while its stripe has
-//! no newer write and no transaction in progress. Then no writer has changed the key since, and the
-//! value is both durable and the newest one.
+//! no newer write and no transaction in progress. In this case, no writer has changed the key since
+//! then, so the value is both durable and the newest one.
 //!
-//! A write to a key invalidates the cached values of all keys of the same stripe, which only causes
-//! additional reads. In return, no state per key is needed.
+//! A write to a key invalidates the cached values of all keys of the same stripe. This only causes
+//! additional reads, and no state per key is needed.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -52,7 +52,7 @@ pub(super) enum Unreadable {
     End,
     /// A write that a crash interrupted.
     Torn,
-    /// A frame that was complete on the disk once, but is damaged now.
+    /// A damaged frame that was once complete on the disk.
     Damaged,
     /// A complete frame that cannot be decrypted.
     Sealed(kms::Error),
@@ -138,7 +138,7 @@ impl Builder {
     }
 }
 
-/// Reads the frame at an offset of a segment. Returns the frame and the offset of the next frame.
+/// Reads the frame at an offset in a segment. Returns the frame and the offset of the next frame.
 /// With keys, only sealed frames are valid. Without keys, only unsealed frames are valid.
 pub(super) fn read(
     segment: &Bytes,
