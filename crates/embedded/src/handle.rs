@@ -82,8 +82,8 @@ impl EmbeddedCatalog {
         Arc::clone(&self.shared).close().await
     }
 
-    /// Waits until the store has closed: the host has closed the catalog, another writer has fenced
-    /// the store, or the store has failed. Every later call fails with
+    /// Waits until the store has closed, because the host has closed the catalog, another writer
+    /// has fenced the store, or the store has failed. Every later call fails with
     /// [`Unavailable`](super::Error::Unavailable).
     pub async fn closed(&self) -> StoreError {
         self.shared.catalog.store_closed().await

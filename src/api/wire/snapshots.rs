@@ -1,4 +1,5 @@
-//! Converts requests for the expiry of snapshots, and what expired.
+//! Converts requests that expire snapshots, and converts the expired snapshots to the form of
+//! responses.
 
 use slateberg_catalog as catalog;
 use slateberg_management::snapshots::{ExpireSnapshotsRequest, ExpiredSnapshot, SnapshotExpiry};
