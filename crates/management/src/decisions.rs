@@ -188,7 +188,7 @@ pub struct AuthorizeResponse {
     pub decision: Decision,
     /// Policies that led to the decision; empty if no policy permits the action.
     pub policies: Vec<DecidingPolicy>,
-    /// The readable parts of the table: one for each policy that permits the principal to load the
+    /// The readable parts of the table, one for each policy that permits the principal to load the
     /// table. Absent if the whole table is readable.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -200,8 +200,8 @@ pub struct AuthorizeResponse {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub permitted_with: Option<Remedies>,
-    /// True if the resource exists; null if the caller may not see the resource. If the resource
-    /// does not exist, the policies are evaluated for its name, without attributes.
+    /// True if the resource exists; null if the caller may not see the resource. Without a
+    /// resource, the policies are evaluated for its name, without attributes.
     #[schema(required)]
     pub resource_exists: Option<bool>,
     /// The action.
@@ -224,7 +224,7 @@ pub struct PermissionsResponse {
     pub resource: String,
     /// Permitted actions.
     pub actions: Vec<String>,
-    /// The readable parts of the table: one for each policy that permits the principal to load the
+    /// The readable parts of the table, one for each policy that permits the principal to load the
     /// table. Absent if the whole table is readable.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]

@@ -1,9 +1,9 @@
 //! Buckets: S3, Google Cloud Storage, Azure, and compatible services.
 //!
-//! Timeouts are short here, because the code that sends requests has its own retries and deadlines,
-//! and has to notice a failure soon. The library's default is ten retries with up to fifteen
-//! seconds between them. With this default, requests could still wait up to 15 seconds after an
-//! outage of one minute has ended.
+//! Timeouts are short here. The code that sends requests has its own retries and deadlines, so it
+//! has to notice a failure soon. The library's default is ten retries with up to fifteen seconds
+//! between them. With this default, requests could still wait up to 15 seconds after an outage of
+//! one minute has ended.
 
 use std::sync::Arc;
 use std::time::Duration;

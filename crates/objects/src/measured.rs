@@ -214,7 +214,7 @@ impl MultipartUpload for MeasuredUpload {
     }
 }
 
-/// A stream of results. The time until the first result is the duration of the request.
+/// A stream of results. The time until the first result counts as the duration of the request.
 struct MeasuredStream<T> {
     inner: BoxStream<'static, Result<T>>,
     pending: Option<PendingRequest>,

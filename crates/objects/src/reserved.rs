@@ -58,7 +58,7 @@ impl Extent {
 pub struct Reservation {
     /// The setting with the location.
     pub setting: &'static str,
-    /// Content of the location, such as `the catalog's own state`.
+    /// Description of the location's content, such as `the catalog's own state`.
     pub what: &'static str,
     /// URL or path, for messages.
     pub url: String,
@@ -190,7 +190,8 @@ mod tests {
             url: url.to_owned(),
             extent: Extent::of(&parse(url)),
         };
-        // This check is a safeguard: a start rejects a state or log inside a warehouse.
+        // This check is only a safeguard, because the server does not start if its state or log is
+        // inside a warehouse.
         let reserved = Reserved::default()
             .with(reserved("the catalog's own state", "s3://lake/w/the-state"))
             .with(reserved("the log of the catalog's own state", "s3a://lake/w/x/log"));

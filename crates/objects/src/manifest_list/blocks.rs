@@ -10,7 +10,8 @@ use slateberg_model::manifest_file::ManifestFile;
 
 /// Number of entries of a full block.
 const ENTRIES_MAX: usize = 256;
-/// This many blocks of the same level at the front are merged into a larger block.
+/// When there are this many blocks of the same level at the front, they are merged into a larger
+/// block.
 const MERGED_BLOCKS: usize = 16;
 /// Memory that an entry takes in addition to its path, in bytes.
 const ENTRY_BYTES: usize = 256;

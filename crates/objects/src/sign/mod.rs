@@ -73,7 +73,7 @@ impl Signer {
     ) -> Result<Signed, SignError> {
         let credentials = match vended {
             Some(config) => session(config)?,
-            // MinIO does not compare a body with its signed hash, and other stores may not do so,
+            // MinIO does not compare a body with its signed hash. Other stores might not do so
             // either.
             None if self.store.endpoint.is_some()
                 && matches!(checked.payload, Payload::Text(_)) =>
