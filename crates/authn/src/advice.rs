@@ -1,5 +1,5 @@
-//! Checks the roles and grantees of a request. Warns about roles and grantees that match nothing,
-//! and replaces the name of an API key by its id.
+//! Checks the roles and grantees of a request. Warns about roles and grantees that match nothing.
+//! If a grantee is the name of an API key, replaces the name by the id of the key.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

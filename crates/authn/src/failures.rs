@@ -50,8 +50,8 @@ impl Failures {
         Self { by_source, held_back: Semaphore::new(HELD_BACK_MAX), free, delay_ms_max }
     }
 
-    /// Records a failure, and waits for as long as the response is delayed. A failure without a
-    /// source comes from inside the process and is not delayed.
+    /// Records a failure, and waits for the delay of its response. A failure without a source comes
+    /// from inside the process and is not delayed.
     pub async fn note(&self, source: Option<IpAddr>, now_ms: i64) -> Result<(), TooMany> {
         let Some(source) = source else { return Ok(()) };
         let delay = self.delay(network(source), now_ms);

@@ -5,7 +5,7 @@ use uuid::Uuid;
 use slateberg_model::ident::NamespaceIdent;
 use slateberg_model::warehouse::Warehouse;
 
-/// The namespace property with the location of its tables, as in Hive and Spark.
+/// Property of a namespace: the location of the tables in the namespace, as in Hive and Spark.
 pub(crate) const LOCATION_PROPERTY: &str = "location";
 
 /// Maximum size of a path segment that is derived from one name, in bytes. The limit of file

@@ -1,7 +1,7 @@
 //! Rejects overlapping locations of tables and views. The location of a table or view must not
-//! overlap with that of another table or view, or with a path that is reserved for the catalog. It
-//! must not be the default location of a namespace, and must not equal or contain the location of a
-//! whole warehouse.
+//! overlap with that of another table or view, or with a path that is reserved for the catalog. Nor
+//! must it be the default location of a namespace, or equal or contain the location of a whole
+//! warehouse.
 //!
 //! The owner of a table may list, read, write and delete files below its location. So a table
 //! cannot get a location at, inside or around that of another table, unless

@@ -159,7 +159,7 @@ fn check_encryption_properties(
 }
 
 /// Checks that metrics properties name existing columns. As in the reference implementation, this
-/// applies only to new tables, so that existing tables with an invalid property stay usable.
+/// check applies only to new tables. So existing tables with an invalid property stay usable.
 fn check_metrics_columns(
     properties: &BTreeMap<String, String>,
     schema: &Schema,

@@ -73,7 +73,7 @@ impl UnboundPartitionSpec {
         Ok(Self { spec_id, fields: parse_fields(&*members.required("fields")?)? })
     }
 
-    /// Parses a list of fields without the enclosing spec, which version 1 stores as
+    /// Parses a list of fields without an enclosing spec. Version 1 stores such a list as
     /// `partition-spec`.
     pub(super) fn from_fields_json(spec_id: i32, json: &Value) -> Result<Self, Refusal> {
         Ok(Self { spec_id: Some(spec_id), fields: parse_fields(json)? })

@@ -14,7 +14,7 @@ use super::transform::Transform;
 /// The id of the unsorted order; no other order may have it.
 pub(super) const UNSORTED_ORDER_ID: i32 = 0;
 
-/// The id of the first order that is not the unsorted one.
+/// The id of the first sort order that sorts. The unsorted order has the id 0.
 pub(super) const INITIAL_SORT_ORDER_ID: i32 = 1;
 
 /// A sort order as a client sends it. It has not been validated against a schema.

@@ -190,7 +190,7 @@ impl Jobs {
             Ok((info, records))
         });
         let info = cancelled.await?;
-        // Stops a running job immediately. Without this, the job would stop when it next stores its
+        // Stops a running job immediately. Otherwise, the job would run on until it next stores its
         // progress.
         if let Some(live) = self.state.live(key.0) {
             live.halt(StopReason::Cancelled);

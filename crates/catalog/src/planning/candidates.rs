@@ -19,9 +19,9 @@ const RANGE_BYTES: u64 = 16 << 20;
 const FILE_BYTES: u64 = 400;
 /// Approximate size of the statistics of a column in a response, in bytes.
 const COLUMN_BYTES: u64 = 150;
-/// Number of ranges of the largest scan. Its ranges are longer.
+/// Maximum number of ranges of a scan. A scan with more files has longer ranges instead.
 const RANGES_MAX: u64 = 10_000;
-/// Factor by which the range of a token may exceed that of this version of the server.
+/// The range of a token may be longer than the ranges of this server, by up to this factor.
 const TOLERANCE: u64 = 4;
 
 /// All files of a manifest.
@@ -44,8 +44,8 @@ impl Deref for ManifestRef {
 
 /// The manifests of a scan.
 pub(super) struct Candidates {
-    /// All data manifests in the order of their lists. The order depends only on the snapshots, so
-    /// that tokens can contain positions.
+    /// All data manifests in the order of their lists. This order depends only on the snapshots, so
+    /// tokens can contain positions in it.
     pub(super) data: Vec<ManifestRef>,
     /// Whether the partitions of each data manifest may match the filter.
     pub(super) matching: Vec<bool>,

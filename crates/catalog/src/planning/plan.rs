@@ -55,7 +55,7 @@ impl Planning {
         Ok(PlanResult::Completed(Box::new(plan)))
     }
 
-    /// Cancels a plan. The server has no work to stop, so that this only records the cancellation.
+    /// Cancels a plan. There is no work to stop, so this only records the cancellation.
     #[boxed]
     pub async fn cancel_plan(
         &self,

@@ -100,8 +100,8 @@ impl Planning {
         self.manifests.list(warehouse, location, read).await
     }
 
-    /// Returns the delete files of a scan. The index contains those of all partitions, so that all
-    /// scans of a snapshot share it.
+    /// Returns the delete files of a scan. The index contains the delete files of all partitions,
+    /// so all scans of a snapshot can share it.
     pub(super) async fn deletes(
         &self,
         table: &PlannedTable,

@@ -1,8 +1,8 @@
 //! [`Token`]: plan ids and plan tasks.
 //!
-//! A token contains a request, and no right: its use is authorized like the request itself. So it
-//! has no signature, and a forged one is only another request. Requests that are too long for a
-//! token are stored in memory, in [`LongRequests`].
+//! A token contains a request and grants no rights: each use is authorized like the request itself.
+//! So tokens need no signature: a forged token is only another request. Requests that are too long
+//! for a token are stored in memory, in [`LongRequests`].
 
 use std::sync::Arc;
 
@@ -29,9 +29,9 @@ const CANCELLED_MAX: usize = 10_000;
 /// A part of the live files of a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct EntryRange {
-    /// Positions of the first manifest and of the end, among all data manifests of the scan.
+    /// The first manifest and the end, as positions in the list of all data manifests of the scan.
     pub(super) manifests: (u32, u32),
-    /// Positions of the first live file and of the end, in each of these manifests.
+    /// The first live file and the end, as positions in each of these manifests.
     pub(super) rows: (u32, u32),
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Token {
 /// Kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TokenKind {
-    /// A plan id, with a number that distinguishes it from those of equal plans.
+    /// A plan id. The number distinguishes it from the ids of equal plans.
     Plan(u64),
     /// A plan task for these entries.
     Task(EntryRange),

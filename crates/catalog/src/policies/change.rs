@@ -105,7 +105,7 @@ pub struct Changed {
     pub dry_run: bool,
     /// The differences from the previous revision. Empty if the change has no effect.
     pub changes: PolicyChanges,
-    /// The created or existing grant, for a change that creates one.
+    /// For the creation of a grant: the created grant, or the equal one that already existed.
     pub grant: Option<GrantRecord>,
     /// Warnings about the policies in force.
     pub warnings: Vec<String>,
@@ -359,8 +359,8 @@ impl Policies {
 }
 
 /// Rejects a change after which neither the caller nor one of the `known` identities may manage
-/// policies. If none of them may manage policies before the change, the change is allowed: the
-/// administrators may be users whom only a token issuer knows.
+/// policies. The change is allowed if none of them may manage policies before the change either.
+/// The administrators may then be users whom only a token issuer knows.
 fn check_lockout(
     before: &PolicySet,
     after: &PolicySet,

@@ -1,4 +1,4 @@
-//! Expiry of snapshots: a commit that removes them from a table, and a job that deletes the files
+//! Expiry of snapshots: a commit removes the snapshots from a table, and a job deletes the files
 //! that only they needed.
 
 use serde::{Deserialize, Serialize};
@@ -48,8 +48,8 @@ pub struct ExpiredSnapshots {
     pub refs: Vec<String>,
     /// The number of snapshots that remain.
     pub remaining: usize,
-    /// The job that deletes the files. `None`: nothing expired, the files stay because this catalog
-    /// is a clone, or this is a dry run.
+    /// The job that deletes the files. `None` if nothing expired, if this is a dry run, or if this
+    /// catalog is a clone (whose files stay).
     pub job: Option<Uuid>,
 }
 

@@ -232,8 +232,8 @@ impl Tabulars {
         Ok(Some(EvaluatedGroup { members: evaluated, state, new }))
     }
 
-    /// Returns the state of the table or view. Also returns, for each member whose name still
-    /// refers to this table or view, the attributes of the enclosing namespaces.
+    /// Returns the state of the table or view. If the name of a member still refers to this table
+    /// or view, also returns the attributes of the enclosing namespaces for this member.
     async fn named_head<M: Rebase>(
         &self,
         warehouse: &Warehouse,

@@ -161,7 +161,7 @@ impl NewRecord<'_> {
     }
 }
 
-/// Returns the key that the name of this table or view has as a name of `kind`.
+/// Returns the key of the name of this table or view, for a name of this `kind`.
 pub(crate) fn name_key(record: &TabularRecord, kind: TabularKind) -> TabularNameKey {
     TabularNameKey { kind, namespace: record.namespace, name: record.name.clone() }
 }

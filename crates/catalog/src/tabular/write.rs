@@ -56,7 +56,7 @@ impl Tabulars {
     /// was evaluated. The change must then be evaluated again.
     ///
     /// # Errors
-    /// Fails if the namespace of a new table or view does not exist, or if its name or location is
+    /// Fails for a new table or view if its namespace does not exist, or if its name or location is
     /// already used.
     pub(crate) async fn write_version(
         &self,

@@ -88,8 +88,8 @@ impl Warehouses {
     }
 
     /// Rejects the deletion of a warehouse that is not empty. This runs in the serializable
-    /// transaction of the deletion. A concurrent creation of a namespace reads the record of the
-    /// warehouse, so it conflicts with the deletion.
+    /// transaction of the deletion. The creation of a namespace reads the record of the warehouse,
+    /// so a concurrent creation conflicts with the deletion.
     ///
     /// Dropped tables and jobs are scanned outside of the transaction. Otherwise, the transaction
     /// would conflict with changes of dropped tables and jobs in all other warehouses. This is

@@ -49,8 +49,8 @@ impl View {
     /// Returns the current view of a caller.
     pub(super) fn of(operation: &Operation, policies: &PolicySet) -> Self {
         let Principal::Identified(identity) = &operation.principal else { return Self(0) };
-        // The hash may differ between releases. In that case, a client only lists its resources
-        // once more.
+        // The hash may differ between releases. The only effect is that clients list their
+        // resources once more.
         let mut hash = DefaultHasher::new();
         policies.revision().to_string().hash(&mut hash);
         (&identity.id, &identity.roles, &identity.groups, &identity.warehouses).hash(&mut hash);

@@ -9,8 +9,8 @@ use crate::core::Core;
 use slateberg_authz::resource::{Kind, Resource};
 use slateberg_store::records::{Change, ChangedKind, ChangedResource, PreviousName};
 
-/// The resources that a watch selects. Tables and views are selected by their names, so that a watch
-/// can begin before the table exists.
+/// The resources that a watch selects. Tables and views are selected by name, so a watch can begin
+/// before its table exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Scope {
     /// Everything.

@@ -32,8 +32,8 @@ use slateberg_store::records::PromisedList;
 /// Implemented for tables, whose appends can be rebased, and for views, which have no appends.
 pub(crate) trait Rebase: Grouped {
     /// Returns the append of a commit if appends to its table are rebased. If the table has already
-    /// changed since the client loaded it, also reads the manifest lists that the rebase needs. So
-    /// these reads happen before the commit enters the lane.
+    /// changed since the client loaded it, also reads the manifest lists that the rebase needs, so
+    /// that the commit does not read them while it is in the lane.
     fn prepare_append(
         tabulars: &Tabulars,
         cx: &RequestContext,
@@ -81,8 +81,8 @@ impl Rebase for TableMetadata {
             let own = prepared.own(&objects, record, append);
             let head = append.head(table).map(|head| &**head);
             let kept = manifest_lists.of_branch(&objects, record, version, head);
-            // A failure is not reported here. If the append has to be rebased later, the failure is
-            // the reason why it is not.
+            // A failure is not reported here. If the append must be rebased later and cannot be,
+            // the failure is reported as the reason.
             let (_own, _kept) = tokio::join!(own, kept);
         }
         Ok(Some(Arc::new(prepared)))
