@@ -141,8 +141,8 @@ fn hint(error: &io::Error) -> &'static str {
 }
 
 /// Binds the configured addresses and loads the certificates. This happens before the store is
-/// opened, because a server that cannot listen must neither fence the running server nor create an
-/// admin key that is never printed.
+/// opened. If a server cannot listen, it must not fence the running server, and it must not create
+/// an admin key, because this key would never be printed.
 pub async fn bind(settings: &Settings) -> Result<BoundPorts, RunError> {
     let tls = Tls::open(settings)?;
     let clients = Port::bind(settings.server.listen, tls.clone()).await?;
