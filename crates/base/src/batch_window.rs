@@ -1,7 +1,7 @@
 //! [`BatchWindow`]: the batching window, during which a group waits for further members.
 //!
-//! Members of one group tend to send their next request as soon as the group ends. If the next
-//! group started with the first of these requests, the requests of all other members would have to
+//! Members of one group tend to send their next request as soon as the group ends. If the first of
+//! these requests started the next group at once, the requests of all other members would have to
 //! wait until that group ends. Two groups with half of the members each would then alternate, and
 //! each request would take twice as long. So a group that follows another group closely waits while
 //! further members arrive in quick succession. It waits for at most a fraction of the previous

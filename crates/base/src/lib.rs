@@ -1,4 +1,4 @@
-//! Rank 0: time, ids, secrets, retries, and errors of settings.
+//! Rank 0 (`docs/architecture.md`): time, ids, secrets, retries, and errors of settings.
 //!
 //! No other crate reads a clock or generates random numbers or ids, so tests can control all three.
 

@@ -1,7 +1,7 @@
 //! The key ring: the object beside a store that contains the wrapped data keys.
 //!
-//! The ring is JSON. It need not be secret, but each change of it is detected: a MAC covers the
-//! whole ring, and the key of the MAC is derived from the active data key. In addition, the KMS
+//! The ring is JSON. The ring need not be secret, but it is protected against changes: a MAC covers
+//! the whole ring. The key of this MAC is derived from the active data key. In addition, the KMS
 //! binds each data key to the catalog and to the key's number. Data keys are never removed, so that
 //! all data ever written stays readable.
 

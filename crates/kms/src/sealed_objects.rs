@@ -12,7 +12,7 @@
 //! request can read any range.
 //!
 //! A clone (`store::clones`) shares objects with its parent. These objects are below the parent's
-//! path and can be opened only with the parent's keys, so an object of one store cannot replace an
+//! path, and can be opened only with the parent's keys. So an object of one store cannot replace an
 //! object of the other store.
 
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Rank 0: request and response bodies of `/management/v1`.
+//! Rank 0 (`docs/architecture.md`): request and response bodies of `/management/v1`.
 //!
 //! The server and the command line share these types, so neither can compile with a field that was
 //! renamed only in the other. The schemas of the OpenAPI document are derived from the types, and

@@ -53,8 +53,9 @@ pub(super) enum LeafValue<'a> {
     Item,
 }
 
-/// Reads a file that may decompress to at most `bytes_max` bytes. Calls `see` for every value of an
-/// entry, with the names of the fields that lead to it, and then `take` with the entry.
+/// Reads a file that may decompress to at most `bytes_max` bytes. For each value of an entry, calls
+/// `see` with the names of the fields that lead to the value. After the last value, calls `take`
+/// with the entry.
 pub(super) fn entries<E: Default>(
     content: &[u8],
     bytes_max: u64,

@@ -1,4 +1,4 @@
-//! Rank 4: the files of warehouses.
+//! Rank 4 (`docs/architecture.md`): the files of warehouses.
 //!
 //! [`warehouse_files`] resolves a [`location`] in Iceberg metadata to an object of a store, and
 //! rejects locations that the warehouse may not use. A [`metadata_file`] is written once, under a

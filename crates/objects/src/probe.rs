@@ -2,8 +2,8 @@
 //! back, finds it in a listing, and deletes it.
 //!
 //! A warehouse must keep written files ([`probe`]). The catalog's state requires more
-//! ([`probe_state`]): SlateDB depends on conditional writes to ensure that only one process writes,
-//! and on a mark in the metadata of each object to recognize its own writes.
+//! ([`probe_state`]). SlateDB needs conditional writes, which ensure that only one process writes.
+//! It also needs a mark in the metadata of each object, by which it recognizes its own writes.
 
 use std::time::Duration;
 

@@ -1,9 +1,10 @@
 //! Locations that must not overlap: the locations of the catalog itself, and the locations of
 //! warehouses.
 //!
-//! Locations are compared in all of their forms: as written, with percent-encoded characters
-//! decoded, and, in the local file system, with symbolic links resolved. The endpoint of a bucket
-//! and the account of a container are ignored, because a bucket can be reached in several ways.
+//! Locations are compared in all of their forms: as written, and with percent-encoded characters
+//! decoded. In the local file system, they are also compared with symbolic links resolved. The
+//! endpoint of a bucket and the account of a container are ignored, because a bucket can be reached
+//! in several ways.
 
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Measures how the block size and the filters affect reads, with keys and values like those of the
-//! store. The results are the requests and bytes of a cold read, the time of a warm read, and the
-//! requests and bytes of lookups of missing names.
+//! store. It reports the requests and bytes of a cold read, the time of a warm read, and the
+//! requests and bytes of a lookup of a missing name.
 //!
 //! `cargo bench -p slateberg-store --bench store_layout`
 

@@ -35,7 +35,7 @@ pub struct ChangePage {
     pub groups: Vec<ChangeGroup>,
     /// The position with which the next page begins.
     pub next: u64,
-    /// Whether no visible change followed when the page was read.
+    /// Whether the page was the last one when it was read: no visible change followed it.
     pub is_last: bool,
 }
 

@@ -34,8 +34,8 @@ pub struct Change {
     /// Origin of the request. `None` for background tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
-    /// The changed resource. `None` if the change concerns something else than a warehouse,
-    /// namespace, table or view, or if an older binary wrote the entry.
+    /// The changed resource. Present only for warehouses, namespaces, tables and views. `None` also
+    /// if an older binary wrote the entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<ChangedResource>,
     /// Position of this entry in its transaction. `None` if the transaction has no other entry.

@@ -1,4 +1,4 @@
-//! A clone is a store that starts with a state of another store, its parent, and references the
+//! A clone is a store that starts with a state of another store, its parent. It references the
 //! parent's sorted runs instead of copying them.
 //!
 //! Both stores are in one bucket, or on one machine. A clone's manifest references the sorted runs
@@ -7,8 +7,8 @@
 //!
 //! A clone is created in these steps, and a crash may occur after each of them:
 //! 1. The state is pinned in the parent ([`Store::pin`]).
-//! 2. The clone of an encrypted store gets a key ring. The ring contains the parent's keys, for
-//!    reading, and a new key of the clone, for writing.
+//! 2. The clone of an encrypted store gets a key ring. The ring contains the parent's keys (for
+//!    reading) and a new key of the clone (for writing).
 //! 3. The clone gets a manifest ([`Store::share`]). It is now a store that shares objects but is
 //!    not marked as a clone. Only the command that creates the clone opens a store in this state.
 //! 4. One transaction makes the clone an independent catalog, with a record about its parent

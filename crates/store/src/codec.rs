@@ -60,7 +60,7 @@ pub(crate) fn decode_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Decode
 /// compressed JSON. Only older binaries wrote such documents.
 const WHOLE_DOCUMENT_VERSION: u8 = 1;
 /// Version byte of a document with chunks. It is followed by the record's version, the list of
-/// segments, and the inline segments, which are compressed together.
+/// segments, and the inline segments. The inline segments are compressed together.
 const DOCUMENT_VERSION: u8 = 2;
 /// Version byte of chunks.
 const CHUNK_VERSION: u8 = 1;

@@ -18,8 +18,8 @@ use slateberg_base::boxed;
 use slateberg_model::segmented_json::{Chunk, ChunkHash, SegmentedJson};
 
 impl Transaction {
-    /// Writes a document. `before` must be the JSON that the document replaces, exactly as stored:
-    /// the two are compared to find the new chunks and the chunks to remove.
+    /// Writes a document. `before` must be the JSON that the document replaces, exactly as stored.
+    /// It is compared with the new JSON to find the chunks to add and to remove.
     pub fn put_document(
         &self,
         id: Uuid,

@@ -1,5 +1,5 @@
-//! Rank 4: the catalog's records, typed and transactional, on SlateDB. Only this crate knows the
-//! keys.
+//! Rank 4 (`docs/architecture.md`): the catalog's records, typed and transactional, on SlateDB.
+//! Only this crate knows the keys.
 //!
 //! Terms, in the order in which they build on each other:
 //! - A **key space** is a range of keys ([`keys`]) with one leading byte. It contains one kind of

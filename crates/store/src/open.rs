@@ -249,8 +249,8 @@ async fn reject_leftover_journal(location: &StoreLocation) -> Result<(), Error> 
     Ok(())
 }
 
-/// Rejects a store whose journal is empty but should contain records. Runs before SlateDB writes a
-/// manifest.
+/// Rejects a store if its journal is empty but should contain records. Must run before SlateDB
+/// writes a manifest.
 async fn reject_loss(location: &StoreLocation, context: OpenContext<'_>) -> Result<(), Error> {
     let Some(directory) = &location.directory else { return Ok(()) };
     let keys = context.unlocked.map(|unlocked| unlocked.keys.as_ref());

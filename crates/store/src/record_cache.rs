@@ -5,8 +5,8 @@
 //! still valid. This process is the only writer of its store, and it reports the keys of each
 //! transaction to the clock before the transaction commits. So an entry becomes invalid before a
 //! newer write can be accepted. While a write is in progress or not durable yet, reads of its keys
-//! go to the store, which knows exactly which writes are durable. A read that overlaps with a write
-//! does not create a valid entry.
+//! go to the store. The store knows exactly which writes are durable. A read that overlaps with a
+//! write does not create a valid entry.
 //!
 //! The absence of a name or record is cached as well.
 

@@ -347,8 +347,8 @@ pub struct PolicyHead {
     pub number: u64,
 }
 
-/// A revision of the policy log. It contains the changed policies and grants before and after the
-/// change, so that all earlier states can be computed from the current state.
+/// A revision of the policy log. It contains each changed policy and grant as it was before and
+/// after the change. With the revisions, all earlier states can be computed from the current state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyRevision {
     /// Number of the revision.

@@ -1,4 +1,5 @@
-//! Restores an earlier state: writes its differences from the current state in one batch.
+//! Restores an earlier state: writes the differences between the current and the earlier state in
+//! one batch.
 //!
 //! SlateDB's manifest, its log and the epochs of its writers stay as they are. The earlier state is
 //! written as a change of the current state. So a restore is atomic, respects the fence of the
@@ -345,7 +346,7 @@ impl RestorePlan {
 impl Store {
     /// Executes a plan in one durable and atomic transaction. Adds `entry` to the change log and,
     /// if policies or grants change, `revision` to the policy log. Starts a new timeline, because
-    /// the last versions of dropped tables may be unknown.
+    /// the store may not know the last versions of dropped tables.
     #[boxed]
     pub async fn restore(
         &self,

@@ -1,9 +1,9 @@
 //! Checks that a store and its separate write-ahead log belong together. A separate log is not in
 //! the object store that contains the rest of the store.
 //!
-//! A process that opens the store without its log, or with the log of another store, loses the
-//! records that are only in the log. Therefore each side has an object that names the other side
-//! and a unique id. These two objects are created before the store. The object in the log is
+//! A process that opened the store without its log, or with the log of another store, would lose
+//! the records that are only in the log. Therefore each side has an object that names the other
+//! side and a unique id. These two objects are created before the store. The object in the log is
 //! created first. They never change, because the location of the log is fixed when a store is
 //! created. SlateDB itself does not record that location.
 //!

@@ -1,4 +1,5 @@
-//! Rank 1: telemetry of the process: logs, metrics, traces and the audit log.
+//! Rank 1 (`docs/architecture.md`): telemetry of the process: logs, metrics, traces and the audit
+//! log.
 //!
 //! [`instruments`] record measurements in per-thread [`stripes`]. The [`registry`] collects all
 //! sources into a [`collection`] on request: for the [`prometheus`] page, or for the task that

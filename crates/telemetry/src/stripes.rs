@@ -1,4 +1,5 @@
-//! [`Stripes`]: copies of a value, so that cores that write to it do not share a cache line.
+//! [`Stripes`]: copies of a value. Each core can write to its own copy, so cores do not share a
+//! cache line.
 //!
 //! The cache line of a single counter would move between cores with each request. Instead, each
 //! thread writes to a stripe that it shares with few other threads, and readers add up all stripes.

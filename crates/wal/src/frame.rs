@@ -11,9 +11,10 @@
 //! | 8 | the frame's number |
 //! | 8 | the epoch of its writer |
 //!
-//! The rows follow one after the other: sequence number (8), flags (1), the lengths of key and
-//! value (4 each), the times of creation and expiry (8 each, if the flags say so), key, value. In
-//! an encrypted store, the rows are sealed together and bound to the frame's number and epoch.
+//! The rows follow one after the other. Each row consists of its sequence number (8 bytes), flags
+//! (1), the lengths of key and value (4 each), the times of creation and expiry (8 each, only if
+//! the flags say so), the key, and the value. In an encrypted store, the rows are sealed together
+//! and bound to the frame's number and epoch.
 
 use bytes::{Buf, BufMut, Bytes};
 use slatedb::{RowEntry, ValueDeletable};

@@ -1,5 +1,5 @@
-//! Rank 3: the local write-ahead log (WAL), also called the journal. A store in a local directory
-//! has one.
+//! Rank 3 (`docs/architecture.md`): the local write-ahead log (WAL), also called the journal. A
+//! store in a local directory has one.
 //!
 //! On object storage, every flush of the WAL writes an object. On a disk, this would be expensive:
 //! each commit would create, sync, link and delete a file, and sync its directory. The local WAL
@@ -17,17 +17,16 @@
 //! - The [`mark`] beside the directory records the last acknowledged frame. A WAL that ends before
 //!   that frame has lost acknowledged changes, and is rejected, too.
 //! - The [`writer`] owns the directory for its lifetime, and its lock excludes other processes.
-//!   Fencing, as between writers of a bucket, is not needed, because a local process holds its lock
-//!   until it ends.
+//!   Writers of a bucket need fencing. Here it is not needed, because a local process holds its
+//!   lock until it ends.
 //!
 //! A write that fails temporarily leaves no trace: the writer cuts off the partial frame and
 //! retries until the disk has space (or file descriptors are free). Until then, the store rejects
 //! new writes ([`JournalState::check_writable`]).
 //!
-//! After a failed sync, the content of the disk is unknown, and a second sync would not report the
-//! failure: the system may have dropped the data that it could not write. So the WAL and the store
-//! close. The next start reads the actual content. Errors that no retry resolves have the same
-//! effect.
+//! After a failed sync, the content of the disk is unknown. The system may have dropped the data
+//! that it could not write, and a second sync would then succeed. So the WAL and the store close.
+//! The next start reads the actual content. Errors that no retry resolves have the same effect.
 
 mod damage;
 mod error;

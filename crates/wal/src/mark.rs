@@ -3,13 +3,13 @@
 //! A torn end of the last segment is normal after a crash. The WAL alone therefore cannot
 //! distinguish an interrupted write from the loss of acknowledged frames. The mark records the last
 //! acknowledged frame and its end. The mark is written after the frame is synced, so it never
-//! claims more than the disk contains, and before any client receives a response. The mark itself
-//! is synced only with each new segment and at a clean shutdown. So a commit costs one more short
-//! write to the system's cache, but no additional sync. If the process is killed, the mark is still
-//! exact. After a power failure, it may name an earlier frame. That claim is weaker, but still
-//! correct.
+//! claims more than the disk contains. It is written before any client receives a response. The
+//! mark itself is synced only with each new segment and at a clean shutdown. So a commit costs one
+//! more short write to the system's cache, but no additional sync. If the process is killed, the
+//! mark is still exact. After a power failure, it may name an earlier frame. That claim is weaker,
+//! but still correct.
 //!
-//! The mark is beside the WAL's directory, so that a copy that contains only one of the two is
+//! The mark is beside the WAL's directory. So if a copy contains only one of the two, this is
 //! detected. It has 32 bytes with little-endian numbers: `sbm1`, the CRC-32 of the rest, the number
 //! of the last acknowledged frame, the number of the first frame in its segment, and the end of the
 //! frame in the segment.

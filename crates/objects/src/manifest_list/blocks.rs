@@ -47,8 +47,8 @@ impl ListBlocks {
 
     /// Returns these entries with further entries in front.
     ///
-    /// Encodes only the new entries. From time to time, also merges small blocks at the front, so
-    /// that a list has few blocks, and each entry is encoded only a few times in total.
+    /// Encodes only the new entries. From time to time, also merges small blocks at the front. So a
+    /// list has few blocks, and each entry is encoded only a few times in total.
     #[must_use]
     pub fn prepend(&self, own: Vec<ManifestFile>) -> Self {
         let mut all = self.clone();

@@ -2,9 +2,9 @@
 //! the files of a table are signed.
 //!
 //! Hosts, methods with their query parameters, and `x-amz-*` headers must be on allow-lists. A key
-//! is decoded once, as S3 does, and must be below one of the table's locations. A key that further
-//! decoding would turn into `..` or similar is rejected, because a proxy between the client and the
-//! store may decode the key again.
+//! is decoded once, as S3 does, and must be below one of the table's locations. A proxy between the
+//! client and the store may decode the key again. So a key is rejected if further decoding would
+//! turn it into `..` or similar.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use url::Url;

@@ -53,8 +53,8 @@ pub enum Check {
     Protections,
     /// Metadata is complete and matches the record of its table or view.
     Metadata,
-    /// All revisions of the policy log, applied in order, result in the current policies and
-    /// grants.
+    /// If all revisions of the policy log are applied in order, they result in the current policies
+    /// and grants.
     Policies,
     /// Each job has ended.
     EndedJobs,

@@ -1,8 +1,8 @@
 //! Storage: wraps the object stores that SlateDB uses, and records their current failures.
 //!
 //! SlateDB retries most failures forever, and logs them at a level that is off by default.
-//! Therefore all its requests pass through `watched`, which logs failures as warnings and ends the
-//! retries of requests that cannot succeed.
+//! Therefore all requests of SlateDB pass through `watched`. This module logs failures as warnings,
+//! and ends the retries of requests that cannot succeed.
 //!
 //! The reaction to a full disk depends on the process. A starting server and a subcommand fail with
 //! the reason. A running server continues ([`Storage::wait_for_space`]): it serves reads, and its
