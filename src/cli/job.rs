@@ -228,7 +228,7 @@ impl ExpireSnapshots {
     }
 }
 
-/// Formats what expired, or would expire.
+/// Formats the snapshots that expired or would expire.
 fn expiry_text(expiry: &SnapshotExpiry, delete: bool) -> String {
     let SnapshotExpiry { snapshots, refs, remaining, job } = expiry;
     if snapshots.is_empty() && refs.is_empty() {

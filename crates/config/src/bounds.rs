@@ -58,7 +58,7 @@ const MINIMA: [(&str, u64); 33] = [
     ("telemetry.otlp.flush_ms_max", 0),
 ];
 
-/// Sections that other code checks.
+/// Sections that are checked elsewhere.
 const ELSEWHERE: [&str; 2] = ["credentials", "warehouses"];
 
 /// Returns all numbers that are out of bounds.
