@@ -17,7 +17,7 @@ const WINDOW_DIVISOR: u32 = 4;
 /// previous group divided by this number, but at least `GAP_MIN`.
 const GAP_DIVISOR: u32 = 16;
 const GAP_MIN: Duration = Duration::from_micros(150);
-/// If no blocking thread is free, a sleep takes longer than planned by this time.
+/// If no blocking thread is free, a sleep takes this much longer than planned.
 const SLEEP_GRACE: Duration = Duration::from_millis(1);
 /// Maximum number of yields before the group sleeps. Each yield lets all ready tasks run.
 const YIELDS_MAX: usize = 64;

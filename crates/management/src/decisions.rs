@@ -200,8 +200,8 @@ pub struct AuthorizeResponse {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub permitted_with: Option<Remedies>,
-    /// True if the resource exists; null if the caller may not see the resource. Without a
-    /// resource, the policies are evaluated for its name, without attributes.
+    /// True if the resource exists; null if the caller may not see the resource. If the resource
+    /// does not exist, the policies are evaluated for its name, without attributes.
     #[schema(required)]
     pub resource_exists: Option<bool>,
     /// The action.

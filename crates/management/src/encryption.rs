@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 /// Body of `POST /management/v1/encryption/rewrap`. Unknown members are rejected: if a typo in
-/// `wrapping-key` were ignored, the data keys would be wrapped with another key than the caller
+/// `wrapping-key` were ignored, the data keys would be wrapped with a different key than the caller
 /// intended.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]

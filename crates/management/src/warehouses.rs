@@ -234,8 +234,8 @@ pub struct WarehouseDetails {
     /// Reason why the warehouse is unavailable; null if it is open.
     #[schema(required)]
     pub problem: Option<String>,
-    /// Version of the warehouse: the number of its changes. This member and all that follow are
-    /// null for a warehouse in the configuration.
+    /// Version of the warehouse. Each change increases it. This member and all that follow are null
+    /// for a warehouse in the configuration.
     #[schema(required)]
     pub version: Option<u64>,
     /// Id of the principal that created the warehouse.

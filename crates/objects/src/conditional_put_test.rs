@@ -1,8 +1,8 @@
 //! Tests whether an object store lets exactly one of many concurrent writers win.
 //!
 //! SlateDB relies on this to ensure that only one process writes. If a store lets two writers win,
-//! even once in a thousand times, acknowledged commits are lost. A test with a single client never
-//! shows this. Several S3-compatible stores do that. A run of the test is a *race* of several
+//! even once in a thousand times, acknowledged commits are lost. A single client never notices
+//! this. Several S3-compatible stores let two writers win. A run of the test is a *race* of several
 //! rounds. In each round, all writers put at the same time: first to a name that does not exist
 //! (`If-None-Match`), then to the object of the winner (`If-Match`).
 

@@ -84,7 +84,7 @@ impl Default for Bounds {
 
 impl Bounds {
     /// `file_bytes_max` is the maximum size of each file, and also of all files together that are
-    /// being read. The same limits apply to decompressed content, separately.
+    /// being read. Decompressed content has its own limit of the same size.
     pub(super) fn new(file_bytes_max: u64) -> Self {
         // One call of the semaphore can acquire all of these units.
         let units = file_bytes_max.div_ceil(UNIT_BYTES);

@@ -50,8 +50,8 @@ impl Default for FlushGroup {
     }
 }
 
-/// Membership in a group. A transaction that joins a group waits until everything that was accepted
-/// before is durable.
+/// Membership in a group. With it, a transaction waits for the flush of the group. This flush makes
+/// everything durable that was accepted before the transaction joined.
 #[derive(Clone)]
 pub(super) struct Membership(watch::Receiver<FlushResult>);
 

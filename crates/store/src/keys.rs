@@ -3,8 +3,8 @@
 //! of them.
 //!
 //! An id has 16 bytes, and a name is always the last part. Therefore different tuples always have
-//! different keys, even if names contain unusual characters. The names below one parent are
-//! adjacent and in order. The parent of a top-level namespace is its warehouse.
+//! different keys, regardless of the characters in names. The names below one parent are adjacent
+//! and in order. The parent of a top-level namespace is its warehouse.
 
 use uuid::Uuid;
 

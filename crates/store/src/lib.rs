@@ -1,4 +1,4 @@
-//! Rank 4 (`docs/architecture.md`): the catalog's records, typed and transactional, on SlateDB.
+//! Rank 4 (`docs/architecture.md`): typed and transactional records of the catalog, on SlateDB.
 //! Only this crate knows the keys.
 //!
 //! Terms, in the order in which they build on each other:

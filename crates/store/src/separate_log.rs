@@ -4,8 +4,8 @@
 //! A process that opened the store without its log, or with the log of another store, would lose
 //! the records that are only in the log. Therefore each side has an object that names the other
 //! side and a unique id. These two objects are created before the store. The object in the log is
-//! created first. They never change, because the location of the log is fixed when a store is
-//! created. SlateDB itself does not record that location.
+//! created first. Neither object ever changes, because the location of the log is fixed when a
+//! store is created. SlateDB itself does not record that location.
 //!
 //! Two processes that open the same new store at the same time may have different settings. A
 //! process without a separate log writes a log file to the store before it checks again for the two

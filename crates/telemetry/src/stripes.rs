@@ -1,5 +1,4 @@
-//! [`Stripes`]: copies of a value. Each core can write to its own copy, so cores do not share a
-//! cache line.
+//! [`Stripes`]: copies of a value that many cores write to. Each copy has its own cache lines.
 //!
 //! The cache line of a single counter would move between cores with each request. Instead, each
 //! thread writes to a stripe that it shares with few other threads, and readers add up all stripes.

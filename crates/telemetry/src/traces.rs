@@ -2,8 +2,8 @@
 //!
 //! Spans are created with `tracing`. Each sampled request begins a [`RequestSpan`]. Spans that the
 //! server or a library creates inside this span become parts of its trace. Other spans are not
-//! created. In a request that is not sampled, no spans are created. Each omitted span costs one
-//! check of the stack of current spans.
+//! created. In a request that is not sampled, none of these spans are created. Each omitted span
+//! costs one check of the stack of current spans.
 
 use std::fmt::Display;
 
