@@ -115,7 +115,7 @@ pub struct Known {
 pub struct KeyHandle {
     known: watch::Sender<Known>,
     wanted: Notify,
-    /// Earliest time at which an unknown key causes a refetch again.
+    /// Earliest time at which an unknown key can cause the next fetch.
     look_again_ms: AtomicI64,
     /// The number of the last requested fetch.
     asked: AtomicU64,

@@ -55,7 +55,7 @@ struct Names<'a>(&'a [Node]);
 #[derive(Debug)]
 struct KnownAttributes<'a>(&'a [Node]);
 
-/// Everything that the decisions about the names of a page depend on, except the names.
+/// Everything that decisions about a page of names depend on, except the names.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PageKey {
     /// The request for the container of the names.

@@ -2,10 +2,10 @@
 //! action and the container is done once.
 //!
 //! Most policies are skipped for the whole page, because their scopes do not match the principal,
-//! the action or the container. Most others have the same result for every name. The rest depends
-//! on the name. A policy about one name is evaluated only for that name. A policy with conditions
-//! on the resource is evaluated only once for all names that the conditions cannot distinguish
-//! (`distinctions`).
+//! the action or the container. Most other policies have the same result for every name. The
+//! results of the rest depend on the name. A policy about one name is evaluated only for that name.
+//! A policy with conditions on the resource is evaluated only once for all names that the
+//! conditions cannot distinguish (`distinctions`).
 //!
 //! The result for each name equals that of [`PolicySet::decide`]; a property test compares the two.
 

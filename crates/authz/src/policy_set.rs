@@ -138,8 +138,8 @@ impl PolicySet {
     pub(super) fn read_rules(&self, permits: &[String]) -> Option<Arc<ReadRules>> {
         let mut rules = Vec::new();
         for id in permits {
-            // The set contains all of these policies. If one were missing, the principal could read
-            // less, not more.
+            // The set contains all of these policies. If a policy were missing, the principal could
+            // read less, not more.
             if let Ok(at) = self.rules.binary_search_by(|rule| rule.id().cmp(id)) {
                 rules.push(Arc::clone(self.rules.get(at)?.read.as_ref()?));
             }

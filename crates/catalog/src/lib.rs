@@ -99,7 +99,7 @@ use slateberg_store::warm_up::WarmUpProgress;
 use slateberg_store::{self as store, Store};
 use slateberg_telemetry::collection::Collection;
 
-/// The result of a use case.
+/// The result of an operation.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// The catalog: a facade over its parts. Cheap to clone.

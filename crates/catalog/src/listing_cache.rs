@@ -54,7 +54,7 @@ pub(super) struct NamedAttributes {
     readings: Arc<[Option<ReadStamp>]>,
     /// The names as the store returned them.
     names: Arc<Names>,
-    /// Unique number. Attributes of the same page that were read at another time have a different
+    /// Unique number. If the attributes of the same page are read again, they get a different
     /// number.
     number: u64,
 }

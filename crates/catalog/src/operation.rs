@@ -12,7 +12,7 @@ use slateberg_model::principal::Principal;
 use slateberg_model::warehouse::Warehouse;
 use slateberg_store::records::Origin;
 
-/// A request, as the use cases see it.
+/// A request in the form that the operations of the catalog use.
 #[derive(Debug, Clone)]
 pub struct Operation {
     /// The caller.

@@ -185,7 +185,7 @@ impl<T: Item, const N: usize> ChunkedList<T, N> {
 
 /// Consecutive items during a removal.
 enum Part<T> {
-    /// A chunk that lost no item.
+    /// A chunk from which no item was removed.
     Whole(Arc<SealedChunk<T>>),
     /// Items that remain of a chunk.
     Partial(Vec<T>),

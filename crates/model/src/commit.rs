@@ -47,7 +47,7 @@ pub struct CommitBase<'a> {
 pub struct CommitContext {
     /// The current time, in milliseconds since 1970.
     pub now_ms: i64,
-    /// UUID of a new table if the client sends none.
+    /// UUID of a new table, if the client does not send one.
     pub new_uuid: Uuid,
     /// Location of a new table if the client sends none.
     pub default_location: Option<String>,

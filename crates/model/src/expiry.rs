@@ -24,7 +24,7 @@ pub const GC_PROPERTY: &str = "gc.enabled";
 /// The default of [`MAX_SNAPSHOT_AGE_PROPERTY`]: five days.
 const MAX_SNAPSHOT_AGE_MS: i64 = 5 * 24 * 60 * 60 * 1000;
 
-/// What a caller requests instead of the table's properties.
+/// Retention that a caller requests instead of that in the table's properties.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ExpiryRequest {
     /// Minimum age of expired snapshots, in milliseconds. `None`: the property decides.

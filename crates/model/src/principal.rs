@@ -15,7 +15,7 @@ pub enum Principal {
     Identified(Arc<Identity>),
 }
 
-/// An authenticated caller, with the information that its credential contains.
+/// An authenticated caller, with the information in its credential.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     /// Person or program.

@@ -197,7 +197,7 @@ impl ResolvedRule {
     }
 }
 
-/// Removes rules that another rule makes redundant. Of several equal rules, keeps one.
+/// Removes rules that are redundant because of another rule. Keeps one of several equal rules.
 fn without_redundant(mut rules: Vec<ResolvedRule>, schema: &SchemaIndex<'_>) -> Vec<ResolvedRule> {
     let mut at = 0;
     while at < rules.len() {

@@ -68,7 +68,7 @@ pub struct RebasedAppend {
 pub struct NewList<'a> {
     /// Location of the manifest list.
     pub location: &'a str,
-    /// Number of manifests in the list that were in the branch before.
+    /// Number of manifests in the list that the branch had before the append.
     pub kept: usize,
     /// Current time, in milliseconds since 1970.
     pub now_ms: i64,

@@ -88,7 +88,8 @@ impl Schema {
         self.highest_field_id
     }
 
-    /// Returns the type of the field with this id. `None` if there is none or it is not primitive.
+    /// Returns the type of the field with this id. `None` if there is no such field, or if its type
+    /// is not primitive.
     pub(crate) fn primitive_type(&self, id: i32) -> Option<PrimitiveType> {
         find_primitive(&self.fields, id).cloned()
     }

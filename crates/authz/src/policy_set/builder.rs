@@ -16,7 +16,7 @@ use slateberg_model::read_restrictions::ReadRule;
 /// Maximum length of a chain of references from the resource: `resource.namespace.parent.warehouse`
 /// has three.
 const REFERENCES_MAX: u32 = 8;
-/// The name that a problem with a grant contains instead of a file name.
+/// Problems with grants contain this name instead of a file name.
 const GRANTS: &str = "grants";
 
 /// Builder of a policy set.

@@ -57,7 +57,7 @@ pub(super) struct SharedFiles {
     read: HashMap<Uuid, u64>,
     /// Id of the job's table, even if its reachable files must stay. Nil if the table is unknown.
     itself: Uuid,
-    /// Directories of files to delete. The value is whether the directory is at the location of
+    /// Directories of files to delete. The value is `true` if the directory is at the location of
     /// another table.
     directories: HashMap<String, bool>,
     /// Whether a file stays if manifests contain it only with the status *deleted*.

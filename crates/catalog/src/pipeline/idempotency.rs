@@ -201,7 +201,7 @@ refusals! {
         Unprocessable = "Unprocessable"
     }
     // `Forbidden` is not recorded, because the client may be granted the missing permission later.
-    // `PositionGone` cannot occur, because mutations do not contain positions of the change feed.
+    // `PositionGone` cannot occur, because mutations contain no positions in the change feed.
     forgotten {
         NoSuchPlan
         NoSuchPlanTask

@@ -55,7 +55,8 @@ pub(super) struct Candidates {
     pub(super) list: Option<String>,
 }
 
-/// Returns the number of live files of a manifest. `None`: the list does not have it.
+/// Returns the number of live files of a manifest. `None` if the manifest list does not contain
+/// this number.
 pub(super) fn live_files(manifest: &ManifestFile) -> Option<u64> {
     let counts = manifest.added_files_count.zip(manifest.existing_files_count)?;
     u64::try_from(counts.0).ok()?.checked_add(u64::try_from(counts.1).ok()?)
@@ -137,7 +138,7 @@ fn split(position: u32, live: Option<u64>, files_max: u64) -> Vec<EntryRange> {
         ranges.push(EntryRange { manifests, rows: (first, first + max) });
         first += max;
     }
-    // The last range is open, because the number in the list may be too small.
+    // The last range has no end, because the number of files in the list may be too small.
     ranges.push(EntryRange { manifests, rows: (first, u32::MAX) });
     ranges
 }

@@ -1,4 +1,4 @@
-//! The use cases of scan planning.
+//! The operations of scan planning.
 
 use super::files::PlannedFiles;
 use super::report::ScanReport;
@@ -32,8 +32,8 @@ impl Planning {
         self.complete(cx, ident, table, scan, wanted).await
     }
 
-    /// Returns the result of a plan. Any plan id of the table has one, because the id contains the
-    /// request.
+    /// Returns the result of a plan. Every plan id of the table has a result, because the id
+    /// contains the request.
     #[boxed]
     pub async fn plan_result(
         &self,

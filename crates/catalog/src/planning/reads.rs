@@ -151,7 +151,7 @@ impl Planning {
             let content = Arc::new(content.map_err(unreadable)?);
             let expected = (content.len() as u64).saturating_mul(EXPANSION) + EXPECTED_BYTES_MIN;
             match self.decode(manifest, &content, expected, &needed).await {
-                // The file may only be larger than expected.
+                // The reason may only be that the decoded file is larger than expected.
                 Err(_) => self.decode(manifest, &content, u64::MAX, &needed).await,
                 decoded => decoded,
             }

@@ -96,7 +96,8 @@ impl Default for LongRequests {
 }
 
 impl LongRequests {
-    /// Returns the request of a token. `None`: it was stored, and is no longer.
+    /// Returns the request of a token. `None` if the request was stored in memory and is no longer
+    /// there.
     pub(super) fn request(&self, token: &Token) -> Option<RequestBody> {
         match &token.body {
             TokenBody::Inline(body) => Some(body.clone()),
@@ -155,7 +156,8 @@ impl Tokens {
 }
 
 impl Token {
-    /// Parses a token for the table with this id. `None` if it is not one, or for another table.
+    /// Parses a token for the table with this id. `None` if the string is not a token, or is a
+    /// token for another table.
     pub(super) fn parse(text: &str, table: Uuid) -> Option<Self> {
         if text.len() > TOKEN_CHARS_MAX {
             return None;
@@ -245,7 +247,7 @@ impl RequestBody {
         out.extend(self.filter.as_deref().unwrap_or_default().as_bytes());
     }
 
-    /// Reads a request, which ends at the end of the token.
+    /// Reads a request. It ends at the end of the token.
     fn read(reader: &mut Reader<'_>) -> Option<Self> {
         let case_sensitive = reader.bool()?;
         let count = reader.number()?;
@@ -332,7 +334,8 @@ mod tests {
             let text = token.to_text(TABLE);
             for end in 0..text.len() {
                 let truncated = Token::parse(&text[..end], TABLE);
-                // A filter has no end of its own. A truncated one is not JSON.
+                // A filter has no end mark, so a token with a truncated filter is parsed. The
+                // filter is then invalid JSON.
                 let has_filter = |token: &Token| matches!(&token.body, TokenBody::Inline(body) if body.filter.is_some());
                 assert!(truncated.is_none_or(|token| has_filter(&token)));
                 let mut altered = text.clone().into_bytes();

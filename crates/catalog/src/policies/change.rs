@@ -308,8 +308,7 @@ impl Policies {
         }
     }
 
-    /// Returns the id of the only policy in a text. If `wanted` is given, the id must be equal to
-    /// it.
+    /// Returns the id of the only policy in a text. Errors if `wanted` is given and is not this id.
     fn policy_id(&self, wanted: Option<&str>, text: &str) -> Result<String> {
         let bytes_max = self.limits.policy_bytes_max;
         if text.len() > bytes_max {

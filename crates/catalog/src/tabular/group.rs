@@ -45,8 +45,8 @@ enum MemberOutcome {
     Unchanged(Permit<Commit>),
     /// The name in the commit no longer refers to this table or view.
     Moved,
-    /// The commit is rejected. `by_predecessor` is whether a change of an earlier member may be the
-    /// reason.
+    /// The commit is rejected. `by_predecessor` is `true` if a change of an earlier member may be
+    /// the reason.
     Refused { refusal: Error, by_predecessor: bool },
 }
 

@@ -264,7 +264,7 @@ impl TabularMetadata for ViewMetadata {
         Ok(applied.changed.then_some(applied.metadata))
     }
 
-    /// There is no requirement with which a commit creates a view.
+    /// No requirement of a commit can create a view.
     fn creates(_requirements: &[ViewRequirement]) -> bool {
         false
     }

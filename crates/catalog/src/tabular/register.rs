@@ -208,7 +208,7 @@ impl Tabulars {
     }
 }
 
-/// Returns the version of a registered metadata file, which exists already.
+/// Returns the version for a registration. Its metadata file exists already.
 fn registered(
     before: Option<PreviousVersion>,
     record: TabularRecord,

@@ -59,7 +59,7 @@ pub(crate) struct NewVersion {
     pub(crate) parsed: Option<ParsedMetadata>,
     /// Metadata files that a background job deletes.
     pub(crate) outdated: Vec<String>,
-    /// Whether the metadata file must be written. `false` if it exists already.
+    /// Whether the metadata file must be written. `false` if the file exists already.
     pub(crate) publish: bool,
     /// Manifest lists to write.
     pub(crate) lists: Vec<NewManifestList>,

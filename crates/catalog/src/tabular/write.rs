@@ -105,8 +105,8 @@ impl Tabulars {
             .check_locations_free(t, FileLocations::by(Some(&before.record), &new.record))
             .await
         {
-            // The location was free during the evaluation, but has been taken since. The change is
-            // evaluated again, and that evaluation returns the error.
+            // The location was free during the evaluation, but has been taken since then. The
+            // change is evaluated again, and that evaluation returns the error.
             Err(error) if error.kind() == Kind::Invalid => return Ok(false),
             checked => checked?,
         }

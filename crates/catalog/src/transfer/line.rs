@@ -34,7 +34,7 @@ pub enum Line {
     Grant(Grant),
     /// An API key, without its secret.
     ApiKey(ApiKey),
-    /// The last line. A file without it was truncated.
+    /// The last line. A file without this line was truncated.
     End(End),
 }
 

@@ -138,8 +138,8 @@ impl fmt::Display for EventType {
     }
 }
 
-/// Returns what a change did to its resource. `None` if changes of this kind do not concern a
-/// warehouse, namespace, table or view.
+/// Returns what a change did to its resource. `None` if changes of this kind concern other
+/// resources than warehouses, namespaces, tables and views.
 fn happening(change: &Change) -> Option<Happening> {
     use Happening as H;
     Some(match &*change.action {

@@ -75,7 +75,7 @@ pub(super) fn is_same_writer(one: &Summary, other: &Summary) -> bool {
         || streaming(one).is_some_and(|it| streaming(other) == Some(it))
 }
 
-/// Whether `committed` is the rebased form of the snapshot `sent`.
+/// Whether `committed` is the snapshot `sent` after a rebase.
 pub(crate) fn is_rebased_form(committed: &Snapshot, sent: &Snapshot) -> bool {
     let rewritten = |key: &str| {
         key == REBASED_FROM || key == "manifests-kept" || TOTALS.iter().any(|it| it.0 == key)

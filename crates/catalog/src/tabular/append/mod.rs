@@ -1,10 +1,11 @@
 //! Rebases appends.
 //!
 //! If an append conflicts with the current state of its table, the server can apply it to this
-//! state instead of rejecting it. The table must enable this. With the value `declared`, the writer
-//! must also declare that the append is blind. `slateberg_model::rebase` has the rules. This module
-//! reads the manifest list of the client before the commit enters the lane. It builds the manifest
-//! list of the new snapshot, which the pipeline publishes together with the metadata file.
+//! state instead of rejecting it. The property `slateberg.append-rebase` must enable this. With its
+//! value `declared`, the writer must also declare that the append is blind.
+//! `slateberg_model::rebase` has the rules. This module reads the manifest list of the client
+//! before the commit enters the lane. It builds the manifest list of the new snapshot, which the
+//! pipeline publishes together with the metadata file.
 
 pub(crate) mod lists;
 pub(crate) mod prepared;
