@@ -16,7 +16,7 @@ use slateberg_model::principal::{self, Principal};
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Rejects a change that arrives without an explicit credential from a page whose origin is not
+/// Rejects a change without an explicit credential if it comes from a page whose origin is not
 /// allowed.
 pub fn check(
     request: &Request,
