@@ -2,10 +2,10 @@
 //!
 //! Each location of a table or view has its own key in the store. The key is written in the same
 //! transaction as the record. Before the catalog vends credentials for a location, it checks in
-//! this index whether files of other tables are there. This is possible: an operator may have
-//! placed a table around, inside or at the location of another table, or may have registered a
-//! table twice. The UUID shows that a table was registered twice, even if the locations differ.
-//! Before a job deletes files, it looks up in this index which other tables may need these files.
+//! this index whether files of other tables are there. There are such files if an operator has
+//! placed a table around, inside or at the location of another table, or has registered a table
+//! twice. The UUID shows that a table was registered twice, even if the locations differ. Before a
+//! job deletes files, it looks up in this index which other tables may need these files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -313,8 +313,9 @@ pub async fn ensure_location_index(store: &Store, permit: &Permit<Maintain>) -> 
     }
 }
 
-/// Returns the properties in metadata. For unreadable metadata, returns no properties: clients
-/// cannot access the files of such a table through the catalog, and `fsck` reports the problem.
+/// Returns the properties in metadata. For unreadable metadata, returns no properties. This is
+/// safe: clients cannot access the files of such a table through the catalog. `fsck` reports the
+/// problem.
 fn properties(kind: TabularKind, text: &SegmentedJson) -> BTreeMap<String, String> {
     match kind {
         TabularKind::Table => TableMetadata::from_segmented_json(text).map(|it| it.properties),

@@ -10,8 +10,7 @@ use slateberg_authz::resource::LEVELS_MAX;
 use slateberg_base::setting::InvalidSetting;
 use slateberg_model::ident::NameLimits;
 
-/// Memory that a job needs for each file that it must not delete, in bytes: a hash and its entry in
-/// a set.
+/// Memory, in bytes, for one file that a job must not delete: a hash and its entry in a set.
 pub const JOB_FILE_BYTES: u64 = 40;
 
 /// Settings of the catalog. `config/default.toml` has the default of each field.

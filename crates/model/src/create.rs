@@ -1,4 +1,4 @@
-//! Creates the metadata of a table from a request: assigns fresh field ids, and builds the first
+//! Creates the metadata of a table from a request. Assigns fresh field ids, and builds the first
 //! spec, the first order and the properties.
 
 use std::collections::BTreeMap;

@@ -80,8 +80,8 @@ impl Expiry {
     /// Returns the expired snapshots and references of a table.
     ///
     /// # Errors
-    /// Rejects a table with `gc.enabled=false`, because other tables may need its files, and a table
-    /// with an invalid retention property.
+    /// Rejects a table with an invalid retention property. Also rejects a table with
+    /// `gc.enabled=false`, because other tables may need its files.
     pub fn of(table: &TableMetadata, request: ExpiryRequest, now_ms: i64) -> Result<Self, Refusal> {
         let rules = Rules::of(table, request, now_ms)?;
         let by_id: HashMap<i64, &Snapshot> =

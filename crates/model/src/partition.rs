@@ -205,8 +205,8 @@ impl PartitionSpec {
         }
     }
 
-    /// Refuses fields whose column is missing, is not a primitive, is inside a list or map, or has
-    /// a type that the transform does not support. A void field needs no column.
+    /// Refuses a field if its column is missing, is not a primitive, is inside a list or map, or
+    /// has a type that the transform does not support. A void field needs no column.
     pub(super) fn check_compatibility(&self, schema: &SchemaIndex<'_>) -> Result<(), Refusal> {
         for field in self.fields.iter().filter(|field| field.transform != Transform::Void) {
             let Some(source) = schema.field(field.source_id) else {

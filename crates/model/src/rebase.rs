@@ -1,5 +1,5 @@
-//! Rebase of appends. If a commit only adds data files, and the client created it for an earlier
-//! state of the table, it is applied to the current state.
+//! Rebase of appends. A client may create a commit for an earlier state of the table. If the commit
+//! only adds data files, it is applied to the current state.
 //!
 //! "Append operations have no requirements and can always be applied. [...] To change a sequence
 //! number for a retry, only the manifest list must be rewritten" (table specification, "Commit

@@ -109,8 +109,8 @@ impl SortOrder {
         Self { order_id: UNSORTED_ORDER_ID, fields: Vec::new() }
     }
 
-    /// Refuses fields whose column is missing, is not a primitive, or has a type that the transform
-    /// does not support.
+    /// Refuses a field if its column is missing, is not a primitive, or has a type that the
+    /// transform does not support.
     pub(super) fn check_compatibility(&self, schema: &SchemaIndex<'_>) -> Result<(), Refusal> {
         for field in &self.fields {
             let Some(source) = schema.field(field.source_id) else {

@@ -4,8 +4,8 @@
 //! records.
 //!
 //! The metadata log of a registered table is untrusted, and may contain any file. So a job deletes
-//! a file only if it has the name of a metadata file, is at a location of the table, and is not
-//! reachable from another table.
+//! a file only if three conditions hold. The file has the name of a metadata file, it is at a
+//! location of the table, and it is not reachable from another table.
 
 use std::sync::Arc;
 

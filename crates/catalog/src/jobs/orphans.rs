@@ -139,8 +139,8 @@ fn fail_if_unreadable(interrupted: Interruption) -> Interruption {
 
 impl Jobs {
     /// Rejects a table whose location is at or inside the location of another table or view,
-    /// because the files may belong to the other table. This does not apply to a location that the
-    /// catalog generated for the table, because such a location belongs to the table.
+    /// because the files may belong to the other table. Accepts a location that the catalog
+    /// generated for the table, because such a location belongs to the table.
     pub(super) async fn check_own_location(&self, record: &TabularRecord) -> crate::Result<()> {
         let Ok(location) = Location::parse(&record.location) else { return Ok(()) };
         if is_generated_for(&location, record.id) {

@@ -110,7 +110,7 @@ impl Core {
         ended
     }
 
-    /// Runs `work`. Delays a final rejection until the state on which the rejection is based is
+    /// Runs `work`. A final rejection is based on a state. Delays the rejection until this state is
     /// durable, so that the rejection is still true after a crash.
     async fn settled<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         // This is checked before the change waits for other changes, because those may be waiting

@@ -142,9 +142,9 @@ impl Policies {
     ) -> Result<Changed> {
         check_comment(proposal.comment.as_deref())?;
         // Rejects callers without permission before they wait for the lock. The change is evaluated
-        // again under the lock, and that evaluation decides. A missing grant is not rejected here:
-        // an earlier request with the same `Idempotency-Key` may have revoked it, and the response
-        // of that request has to be replayed.
+        // again under the lock, and that evaluation decides. A missing grant is not rejected here,
+        // because an earlier request with the same `Idempotency-Key` may have revoked it. The
+        // response of that request must then be replayed.
         match self.allowed(operation, &proposal.edit).await {
             Err(refused) if refused.kind() != Kind::NoSuchPolicy => return Err(refused),
             _ => {}

@@ -1,5 +1,5 @@
-//! Group commit: the commits that wait for the lane of one table or view become one version, with
-//! one record, one metadata file and one write to the write-ahead log.
+//! Group commit: the commits that wait for the lane of one table or view become one version. This
+//! version has one record, one metadata file and one write to the write-ahead log.
 //!
 //! While a group is written, the next one forms. Its members are evaluated in the order of their
 //! arrival. Each member is evaluated on the state after the previous member, and has its own

@@ -88,8 +88,8 @@ impl Warehouses {
         }
     }
 
-    /// Rejects a location that overlaps with the location of another warehouse, because readers of
-    /// one warehouse could read files of the other. Warehouses that were removed from the
+    /// Rejects a location that overlaps with the location of another warehouse. Otherwise, readers
+    /// of one warehouse could read files of the other. Warehouses that were removed from the
     /// configuration still occupy their locations.
     async fn check_overlap(
         &self,

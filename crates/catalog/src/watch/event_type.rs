@@ -89,8 +89,8 @@ const SELECTABLE: [&str; 39] = [
 ];
 
 impl EventType {
-    /// The client must list its resources again. The set of resources that the caller may see has
-    /// changed, or the server cannot determine whether the caller may see some change.
+    /// The client must list its resources again. The caller may now see other resources, or the
+    /// server cannot determine whether the caller may see some change.
     pub const RESYNC: Self = Self("resync");
     /// The watch has selected no change. The event only advances the position.
     pub const PROGRESS: Self = Self("progress");

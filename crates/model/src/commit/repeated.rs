@@ -13,8 +13,9 @@ use super::super::snapshot::{Snapshot, SnapshotRef};
 use super::super::update::TableUpdate;
 use super::{Builder, CommitBase, CommitContext};
 
-/// Whether the table contains the result of this commit. This is so if the same branches have the
-/// same snapshots in their history, and the results of all other updates exist.
+/// Whether the table contains the result of this commit. This is so if two conditions hold: the
+/// same branches have the same snapshots in their history, and the table has the results of all
+/// other updates.
 pub(super) fn is_repeated(
     base: CommitBase<'_>,
     requirements: &[TableRequirement],

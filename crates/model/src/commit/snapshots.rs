@@ -46,8 +46,8 @@ impl Builder<'_> {
 
     /// Checks that the sequence number of a snapshot is greater than those of all existing
     /// snapshots. If the snapshot has no parent, its number may also equal the greatest existing
-    /// number: such a snapshot replaces the table, and its writer did not know the existing
-    /// snapshots.
+    /// number. The reason: such a snapshot replaces the table, and its writer did not know the
+    /// existing snapshots.
     ///
     /// (If the number of a snapshot without a parent is too small, the reference implementation
     /// lowers the last sequence number of the table, and then fails because of the newer snapshots.

@@ -33,8 +33,8 @@ use slateberg_store::records::PromisedList;
 /// Implemented for tables, whose appends can be rebased, and for views, which have no appends.
 pub(crate) trait Rebase: Grouped {
     /// Returns the append of a commit if appends to its table are rebased. If the table has already
-    /// changed since the client loaded it, also reads the manifest lists that the rebase needs, so
-    /// that the commit does not read them while it is in the lane.
+    /// changed since the client loaded it, also reads the manifest lists that the rebase needs. So
+    /// the commit does not read them while it is in the lane.
     fn prepare_append(
         tabulars: &Tabulars,
         cx: &RequestContext,
