@@ -37,7 +37,8 @@ pub struct Entry {
     outcome: Option<(u16, Option<AccessPrincipal>)>,
 }
 
-/// The id of the principal. The module `service` attaches it to the response for the access log.
+/// The id of the principal. The module `service` attaches this id to the response, for the access
+/// log.
 #[derive(Debug, Clone)]
 pub struct AccessPrincipal(pub String);
 

@@ -1,5 +1,5 @@
-//! Protects against cross-site request forgery: rejects a change that a page of another origin
-//! requests if the browser itself supplies the identity of its user.
+//! Protects against cross-site request forgery: rejects a change if a page of another origin
+//! requests it and the browser itself supplies the identity of its user.
 //!
 //! A page must send its credential in a header, which no browser adds on its own. Browsers do
 //! present installed client certificates, and a server without authentication needs no credential
@@ -16,7 +16,7 @@ use slateberg_model::principal::{self, Principal};
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Rejects a change that arrives without an explicit credential from a page whose origin is not
+/// Rejects a change without an explicit credential if it comes from a page whose origin is not
 /// allowed.
 pub fn check(
     request: &Request,

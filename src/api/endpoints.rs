@@ -1,7 +1,7 @@
 //! The endpoints that the server announces to clients.
 
-/// The `endpoints` of `GET /v1/config`, written as in the specification. These are the routes of
-/// `catalog_routes` for which clients check whether the server supports them.
+/// The `endpoints` of `GET /v1/config`, written as in the specification. The list contains the
+/// routes of `catalog_routes` whose support clients check before they send a request.
 pub const ENDPOINTS: [&str; 31] = [
     "GET /v1/{prefix}/namespaces",
     "POST /v1/{prefix}/namespaces",

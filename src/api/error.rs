@@ -33,7 +33,7 @@ pub struct ApiError {
     retry_after_seconds: u64,
 }
 
-/// Details of a failed request for the log.
+/// Details of a failed request, for the log.
 #[derive(Debug, Clone)]
 pub struct FailureDetails {
     /// The exception type in the response.

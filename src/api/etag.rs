@@ -24,8 +24,8 @@ impl SnapshotMode {
     }
 }
 
-/// Everything that a response depends on: the version of a table as a caller may read it, and the
-/// selection of snapshots.
+/// Everything that determines a response: the version of a table, the caller's read access to it,
+/// and the selection of snapshots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Representation {
     /// The timeline of the catalog, if the catalog was restored, imported or cloned. It

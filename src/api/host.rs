@@ -2,9 +2,9 @@
 //! the server's own.
 //!
 //! The owner of a web page can make the page's host name resolve to the server's address (DNS
-//! rebinding). The browser then assigns the server to the origin of that page, and the page can
-//! read and change everything that is not protected by a credential. But the requests of the page
-//! name the page's host. The page cannot make them name an IP address or `localhost`.
+//! rebinding). The browser then treats the server as part of the page's origin, and the page can
+//! read and change everything that no credential protects. But the requests of the page name the
+//! page's host. The page cannot make them name an IP address or `localhost`.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,5 @@
-//! Rank 7: HTTP. Status codes, headers, paths and the shapes of bodies occur only here.
+//! Rank 7 (`docs/architecture.md`): HTTP. Status codes, headers, paths and the shapes of bodies
+//! occur only here.
 //!
 //! A handler extracts its input, calls the catalog, and renders the response. All routes are in
 //! [`router`], all errors in [`error`], and all shapes of bodies in [`wire`], under the names that

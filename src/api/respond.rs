@@ -1,5 +1,5 @@
-//! Renders responses with the metadata of tables and views. A response is assembled from stored
-//! JSON without parsing it. A long response is assembled without copying the JSON, either.
+//! Renders responses with the metadata of tables and views. The stored JSON in a response is not
+//! parsed. In a long response, it is not copied either.
 
 use std::convert::Infallible;
 

@@ -162,7 +162,7 @@ impl ResponseCache {
         self.entries.get_or_insert(&(key, coding), entry).await.ok()
     }
 
-    /// Evicts the previous version, which no further request needs.
+    /// Evicts the previous version, because no further request needs it.
     fn evict_predecessor(&self, key: ResponseKey) {
         let representation = key.representation;
         let Some(previous) = representation.version.version.checked_sub(1) else { return };

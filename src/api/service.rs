@@ -1,5 +1,5 @@
-//! The entry point of a port: rejects requests beyond the limits before any work is done,
-//! authenticates all other requests, and responds with 500 if a handler panics.
+//! The entry point of a port: rejects requests that exceed a limit before it does any work for
+//! them, authenticates all other requests, and responds with 500 if a handler panics.
 //!
 //! The service wraps the router as a whole. As an axum layer, it would wrap each route, and each
 //! request would clone it.
@@ -136,8 +136,8 @@ impl PortService {
     }
 }
 
-/// Removes the body if the request is a `HEAD`. The routes do this themselves, but a request that a
-/// check rejects does not reach its route.
+/// Removes the body if the request is a `HEAD`. The routes do this themselves, but a request that
+/// was rejected by a check does not reach its route.
 fn without_body_if_head(wants_head: bool, response: Response) -> Response {
     if wants_head { response.map(|_| Body::empty()) } else { response }
 }

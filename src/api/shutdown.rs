@@ -3,7 +3,7 @@
 use tokio::sync::watch;
 
 /// Whether the server is shutting down. During the shutdown, each HTTP/1.1 response contains
-/// `Connection: close`, so that no client sends a request on a connection that is about to end.
+/// `Connection: close`, so that no client sends another request on a connection that will soon end.
 /// `/ready` returns 503, and watches end.
 #[derive(Debug, Default)]
 pub struct ShutdownFlag(watch::Sender<bool>);

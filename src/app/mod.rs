@@ -1,5 +1,5 @@
-//! Rank 8: the server. HTTP routes of an open catalog, connections with and without TLS, and
-//! graceful shutdown.
+//! Rank 8 (`docs/architecture.md`): the server. HTTP routes of an open catalog, connections with
+//! and without TLS, and graceful shutdown.
 
 pub mod banner;
 pub mod check;

@@ -140,9 +140,9 @@ fn hint(error: &io::Error) -> &'static str {
     }
 }
 
-/// Binds the configured addresses and loads the certificates. This runs before the store is opened:
-/// a server that cannot listen must not fence the running server, and must not create an admin key
-/// that is never printed.
+/// Binds the configured addresses and loads the certificates. This happens before the store is
+/// opened. If a server cannot listen, it must not fence the running server, and it must not create
+/// an admin key, because this key would never be printed.
 pub async fn bind(settings: &Settings) -> Result<BoundPorts, RunError> {
     let tls = Tls::open(settings)?;
     let clients = Port::bind(settings.server.listen, tls.clone()).await?;

@@ -23,8 +23,8 @@ pub struct CloneCommand {
     #[arg(long, value_name = "DIR|URL")]
     to: String,
     /// Name or ID of the checkpoint to clone, or a time, which selects the newest checkpoint up to
-    /// that time. A server may be running. [default: the current state. This requires a local
-    /// directory that no server uses]
+    /// that time. A checkpoint can be cloned while the server runs. [default: the current state,
+    /// which requires a local directory that no server uses]
     #[arg(long, value_name = "CHECKPOINT|TIME")]
     checkpoint: Option<String>,
     #[command(flatten)]

@@ -34,8 +34,8 @@ enum Command {
     Show(JobArgs),
     /// Find the orphan files of a table, which no metadata references. With --delete, delete them
     RemoveOrphans(RemoveOrphans),
-    /// List the snapshots of a table whose retention has ended; --delete removes them, and the files
-    /// that only they need
+    /// List the expired snapshots of a table. With --delete, remove them and the files that only
+    /// they need
     ExpireSnapshots(ExpireSnapshots),
     /// Cancel a job. It does not restore files that it has already deleted
     Cancel(JobArgs),
@@ -228,7 +228,7 @@ impl ExpireSnapshots {
     }
 }
 
-/// Formats what expired, or would expire.
+/// Formats the snapshots that expired or would expire.
 fn expiry_text(expiry: &SnapshotExpiry, delete: bool) -> String {
     let SnapshotExpiry { snapshots, refs, remaining, job } = expiry;
     if snapshots.is_empty() && refs.is_empty() {

@@ -195,7 +195,7 @@ impl Revoke {
     }
 }
 
-/// Returns the time at which a lifetime that begins now ends.
+/// Returns the end of a lifetime that starts now.
 fn expiry(lifetime: Duration, now_ms: i64) -> Result<i64, ClientError> {
     let ms = i64::try_from(lifetime.as_millis()).ok().and_then(|ms| now_ms.checked_add(ms));
     ms.ok_or_else(|| ClientError::Input("--expires-in: the duration is too long".to_owned()))

@@ -1,4 +1,4 @@
-//! Rank 9: the command line, one file for each subcommand.
+//! Rank 9 (`docs/architecture.md`): the command line, one file for each subcommand.
 
 use std::ffi::OsString;
 use std::process::ExitCode;

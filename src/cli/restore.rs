@@ -24,8 +24,8 @@ use slateberg_store::restore::{Counts, Object, Objects, RestoreSummary};
 /// Maximum number of objects per kind of change in the printed table. JSON contains all objects.
 const NAMES_MAX: usize = 50;
 
-/// Restore the catalog to a checkpoint. Without --yes, only print the changes; a server may then be
-/// running.
+/// Restore the catalog to a checkpoint. Without --yes, only print the changes, which also works
+/// while the server runs.
 #[derive(Debug, Args)]
 pub struct Restore {
     /// Name or ID of a checkpoint, or a time such as 2026-11-22T05:04:21Z, which selects the newest

@@ -23,7 +23,7 @@ use slateberg_runtime::dependencies::Dependencies;
 use slateberg_runtime::error::BuildError;
 use slateberg_runtime::state;
 
-/// Timeouts: of the probe, and of one put in a race of writers.
+/// Timeouts of the probe, and of one put in a race of writers.
 const PROBE_MAX: Duration = Duration::from_secs(30);
 const PUT_MAX: Duration = Duration::from_secs(30);
 /// Maximum number of findings printed for one store.

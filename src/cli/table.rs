@@ -15,7 +15,7 @@ use slateberg_base::rfc3339;
 
 /// Number of snapshots in the output.
 const SNAPSHOTS_SHOWN: usize = 10;
-/// Keys in the summary of a snapshot under which engines record the writer.
+/// Keys under which engines record the writer in the summary of a snapshot.
 const WRITERS: [&str; 8] = [
     "engine-name",
     "engine-version",

@@ -27,7 +27,8 @@ pub struct Export {
     /// File to create, which must not exist. `-` writes to standard output
     file: PathBuf,
     /// Name or ID of the checkpoint to export, or a time, which selects the newest checkpoint up to
-    /// that time. A server may be running. [default: the current state. The server must be stopped]
+    /// that time. A checkpoint can be exported while the server runs. [default: the current state,
+    /// which requires a stopped server]
     #[arg(long, value_name = "CHECKPOINT|TIME")]
     checkpoint: Option<String>,
     #[command(flatten)]
@@ -69,7 +70,7 @@ impl Export {
         let (dependencies, selector) = (Dependencies::default(), selector.as_ref());
         if self.file.as_os_str() == "-" {
             let mut out = BufWriter::new(io::stdout());
-            // On a terminal, the progress would be mixed up with the exported lines.
+            // On a terminal, progress lines would be mixed with the exported lines.
             let progress =
                 if io::stdout().is_terminal() { Progress::default() } else { progress() };
             return export_lines(settings, &dependencies, selector, &mut out, &progress).await;

@@ -1,5 +1,5 @@
-//! Checks the roles and grantees of a request. Warns about roles and grantees that match nothing,
-//! and replaces the name of an API key by its id.
+//! Checks the roles and grantees of a request. Warns about roles and grantees that match nothing.
+//! If a grantee is the name of an API key, replaces the name by the id of the key.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -137,8 +137,8 @@ impl Authenticator {
         Some(format!("'{}' does not begin with the name of an issuer: {expected}{hint}", brief(id)))
     }
 
-    /// Warns about a role only if its name is probably misspelled: a grant to a role may be created
-    /// before the policies, keys or issuers that use the role.
+    /// Warns about a role only if its name is probably misspelled. A grant to an unknown role is no
+    /// mistake by itself: the policies, keys or issuers that use the role may be created later.
     fn role_warning(&self, asker: &GranteeReader<'_>, role: &str) -> Vec<String> {
         let mut known = self.keys().authority().policies().roles();
         if self.keys().may_read(asker) {

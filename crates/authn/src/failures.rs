@@ -1,7 +1,8 @@
 //! Failed authentications, by source. Responses to frequent failures are delayed.
 //!
-//! Guessing a key of 256 bits is impossible. The delay limits the server time and log lines that
-//! such attempts cost. Requests with a valid credential are never delayed, whatever their source.
+//! Guessing a key of 256 bits is impossible. The delay limits how much server time and how many log
+//! lines such attempts cost. Requests with a valid credential are never delayed, whatever their
+//! source.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,8 +16,8 @@ use slateberg_base::network::network;
 
 /// Maximum number of tracked sources. The least active ones are evicted.
 const SOURCES_MAX: usize = 4096;
-/// Maximum number of delayed responses at a time. Further failures are answered at once, with
-/// [`TooMany`].
+/// Maximum number of responses that are delayed at the same time. Further failures are answered at
+/// once, with [`TooMany`].
 const HELD_BACK_MAX: usize = 256;
 /// Time without failures after which a source's count is reset, in milliseconds.
 const FORGIVEN_AFTER_MS: i64 = 60_000;
@@ -43,15 +44,15 @@ pub struct TooMany;
 
 impl Failures {
     /// Creates the tracker. The responses to the first `free` failures of a source are not delayed.
-    /// Those to further failures are delayed increasingly. The count restarts after a minute
-    /// without failures.
+    /// The responses to later failures get longer and longer delays. The count restarts after a
+    /// minute without failures.
     pub fn new(free: u32, delay_ms_max: u64) -> Self {
         let by_source = Cache::new(SOURCES_MAX);
         Self { by_source, held_back: Semaphore::new(HELD_BACK_MAX), free, delay_ms_max }
     }
 
-    /// Records a failure, and waits for as long as the response is delayed. A failure without a
-    /// source comes from inside the process and is not delayed.
+    /// Records a failure, and waits for the delay of its response. A failure without a source comes
+    /// from inside the process and is not delayed.
     pub async fn note(&self, source: Option<IpAddr>, now_ms: i64) -> Result<(), TooMany> {
         let Some(source) = source else { return Ok(()) };
         let delay = self.delay(network(source), now_ms);

@@ -49,7 +49,7 @@ impl KnownKey {
         if self.record.expires_ms.is_some_and(|expires_ms| expires_ms <= now_ms) {
             return None;
         }
-        // Writing on every request would make the cores contend for the cache line.
+        // If every request wrote this value, the cores would contend for the cache line.
         if now_ms - self.last_used_ms.load(Ordering::Relaxed) >= USE_NOTED_MS {
             self.last_used_ms.store(now_ms, Ordering::Relaxed);
         }

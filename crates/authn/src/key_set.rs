@@ -115,7 +115,7 @@ pub struct Known {
 pub struct KeyHandle {
     known: watch::Sender<Known>,
     wanted: Notify,
-    /// Earliest time at which an unknown key causes a refetch again.
+    /// Earliest time at which an unknown key can cause the next fetch.
     look_again_ms: AtomicI64,
     /// The number of the last requested fetch.
     asked: AtomicU64,
@@ -150,8 +150,8 @@ impl KeyHandle {
     }
 
     /// Requests newer keys, unless they were already requested within the last `pause_ms`. Waits
-    /// for a short time until the requested fetch ends. Returns whether it has ended, so that the
-    /// caller should check the token again.
+    /// until the requested fetch ends, but only for a short time. If it returns `true`, the fetch
+    /// has ended, and the caller should check the token again.
     pub(super) async fn refetch(&self, now_ms: i64, pause_ms: i64) -> bool {
         let mut known = self.known.subscribe();
         let looks = known.borrow_and_update().looks;

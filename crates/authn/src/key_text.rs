@@ -9,7 +9,7 @@ use slateberg_base::secret::{Secret, random_text};
 
 /// Prefix of every key.
 pub const PREFIX: &str = "sb_";
-/// 43 characters of 62 kinds are 256 bits.
+/// 43 characters from an alphabet of 62 have 256 bits of entropy.
 const RANDOM_CHARS: usize = 43;
 const CHECKSUM_CHARS: usize = 6;
 const CHARS: usize = PREFIX.len() + RANDOM_CHARS + CHECKSUM_CHARS;

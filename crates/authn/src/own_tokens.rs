@@ -1,8 +1,8 @@
 //! Slateberg's own tokens: short-lived, signed with Ed25519, and issued to the holder of an API
 //! key.
 //!
-//! A token contains only the id of the API key for which it was issued. With each request, the
-//! server looks up the key and its roles, so a token is invalid as soon as its key is. The signing
+//! A token contains only the id of the API key for which it was issued. The server looks up the key
+//! and its roles for each request. So a token becomes invalid together with its key. The signing
 //! keys are in the store. The server rotates them periodically. It deletes a signing key when all
 //! tokens that the key signed have expired.
 

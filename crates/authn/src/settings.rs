@@ -36,15 +36,15 @@ pub struct Settings {
     pub own_token_lifetime_seconds: u64,
     /// Days after which slateberg rotates its signing key.
     pub signing_key_lifetime_days: u64,
-    /// Number of failed attempts of a source before its responses are delayed. The count restarts
-    /// after a minute without failures.
+    /// Number of failures of a source after which the responses to it are delayed. The count
+    /// restarts after a minute without failures.
     pub failures_before_delay: u32,
     /// Maximum delay of the response to a failure, in milliseconds.
     pub failure_delay_ms_max: u64,
     /// Interval of refreshing an issuer's keys, in seconds.
     pub issuer_refresh_seconds: u64,
-    /// Minimum interval, in seconds, between two fetches of an issuer's keys because of unknown
-    /// keys.
+    /// Minimum interval, in seconds, between two fetches of an issuer's keys that unknown keys
+    /// cause.
     pub issuer_refetch_pause_seconds: u64,
     /// The accepted issuers, by a name that the operator chooses.
     pub issuers: BTreeMap<String, IssuerSettings>,
@@ -67,9 +67,9 @@ pub struct IssuerSettings {
     /// A file with its keys. The server reads the file once, at startup, instead of fetching the
     /// keys.
     pub jwks_file: PathBuf,
-    /// The accepted audiences. A token's `aud` must contain one of them.
+    /// The accepted audiences. The `aud` of a token must contain at least one of them.
     pub audiences: Vec<String>,
-    /// The accepted signature algorithms. Tokens with others are rejected.
+    /// The accepted signature algorithms. Tokens with other algorithms are rejected.
     pub algorithms: Vec<String>,
     /// Path to the claim with the subject. Dots separate nested claims.
     pub subject_claim: String,

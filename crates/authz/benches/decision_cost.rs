@@ -1,5 +1,5 @@
-//! Measures the cost of a decision that is evaluated, of one that is cached, and of the decisions
-//! for a page of names. There are 100 policies, and the table is five namespace levels deep.
+//! Measures the cost of an evaluated decision, of a cached decision, and of the decisions for a
+//! page of names. There are 100 policies, and the table is five namespace levels deep.
 //!
 //! `cargo bench -p slateberg-authz --bench decision_cost`
 
@@ -90,8 +90,8 @@ fn identity() -> Arc<Identity> {
     })
 }
 
-/// Returns a policy set of grants to teams, each on a different resource, and of policies with
-/// conditions on the context.
+/// Returns a policy set that consists of grants to teams (each on a different resource) and
+/// policies with conditions on the context.
 fn policies(further: &str) -> PolicySet {
     let mut text = further.to_owned();
     for number in 0..20 {

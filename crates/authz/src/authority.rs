@@ -35,7 +35,7 @@ pub enum Decider<'a> {
 /// Issues permits without evaluating policies.
 pub struct Unrestricted(());
 
-/// Decides for one principal, always by the policies that were in force when it was created.
+/// Decides for one principal. It always uses the policies that were in force at its own creation.
 pub struct PrincipalDecider<'a> {
     decisions: &'a DecisionCache,
     policies: Guard<Arc<PolicySet>>,
@@ -135,8 +135,8 @@ impl PrincipalDecider<'_> {
         self.decide(A::NAME, resource).is_ok()
     }
 
-    /// Whether a policy on one of these actions uses more of the resource than names. If so, the
-    /// caller must load the attributes of the resource.
+    /// Whether a policy on one of these actions uses attributes of the resource, and not only
+    /// names. If so, the caller must load the attributes of the resource.
     pub fn wants_attributes(&self, actions: &[&str]) -> bool {
         actions.iter().any(|action| self.policies.asks(action).attributes)
     }
@@ -161,7 +161,7 @@ impl PrincipalDecider<'_> {
     }
 }
 
-/// Combines two decisions that allow the request into the decision of one permit.
+/// Combines two decisions, both of which allow the request, into one decision for a permit.
 fn both(one: Arc<Decision>, other: &Decision) -> Arc<Decision> {
     if one.policies == other.policies {
         return one;

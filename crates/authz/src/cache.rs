@@ -17,7 +17,7 @@ use slateberg_telemetry::instruments::{Histograms, SECONDS};
 
 const EVALUATIONS: &str = "slateberg.policy.evaluation.duration";
 /// Maximum size of a decision that counts as one. A larger decision counts as several, because
-/// clients choose parts of the request and so the size of the decision.
+/// clients can make decisions large: they choose parts of the request.
 const UNIT_BYTES: usize = 1 << 10;
 /// Size of an entry without its principal, resource and policies.
 const ENTRY_BYTES: usize = 384;
@@ -55,7 +55,7 @@ struct Names<'a>(&'a [Node]);
 #[derive(Debug)]
 struct KnownAttributes<'a>(&'a [Node]);
 
-/// Everything that the decisions about the names of a page depend on, except the names.
+/// Everything that decisions about a page of names depend on, except the names.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PageKey {
     /// The request for the container of the names.

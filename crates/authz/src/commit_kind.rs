@@ -90,9 +90,10 @@ pub fn of_table(updates: &[TableUpdate], refs: &Refs) -> BTreeSet<CommitKind> {
             | TableUpdate::RemoveEncryptionKey { .. } => kinds.extend([CommitKind::Data]),
             TableUpdate::RemoveSnapshots { snapshot_ids } => {
                 kinds.extend([CommitKind::Data]);
-                // A ref is removed with the snapshot that it points to. While no update has the
-                // kind `Refs`, `set` contains only existing branches and `main`. So the loop visits
-                // at most the table's refs and `main`, however many updates the commit has.
+                // The removal of a snapshot also removes the refs that point to it. While no update
+                // has the kind `Refs`, `set` contains only existing branches and `main`. So the
+                // number of updates in the commit does not matter: the loop visits at most the
+                // table's refs and `main`.
                 if !kinds.contains(&CommitKind::Refs) {
                     let removed_ids: HashSet<_> = snapshot_ids.iter().copied().collect();
                     let takes_refs =

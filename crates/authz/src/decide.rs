@@ -53,7 +53,7 @@ pub struct Decision {
 pub struct Denied {
     /// The action.
     pub action: &'static str,
-    /// The decision. `None` for a background task, for which no policies are evaluated.
+    /// The decision. `None` for a background task: no policies are evaluated for it.
     pub decision: Option<Arc<Decision>>,
 }
 
@@ -130,7 +130,8 @@ impl PolicySet {
 
     /// Returns whether the request is allowed, and the policies that decided, from Cedar's
     /// response. Cedar skips policies that it cannot evaluate. Here, a skipped forbid policy counts
-    /// as a match, so that its failure does not allow the request.
+    /// as a match. Otherwise, the request could be allowed because the evaluation of a forbid
+    /// policy failed.
     pub(super) fn judge(&self, response: &Response) -> (bool, Vec<String>) {
         let broken: Vec<_> = response
             .diagnostics()

@@ -12,8 +12,8 @@ use slateberg_model::principal::{Identity, IdentityKind};
 /// Attributes in Cedar's form.
 type Pairs = Vec<(String, RestrictedExpression)>;
 
-/// The catalog and the levels down to a resource. The id of the innermost level is the prefix of
-/// the ids of objects in it.
+/// The catalog and the levels down to a resource. The ids of the objects in the innermost level
+/// begin with the id of this level.
 pub(super) struct Path {
     pub(super) entities: Vec<Entity>,
     /// The innermost level. The catalog for an empty path.

@@ -107,7 +107,7 @@ struct Expectation {
     action: OneOrMany,
     resource: OneOrMany,
     decision: Verdict,
-    /// Ids of exactly the policies that must decide.
+    /// Ids of the policies that must decide. No other policy may decide.
     by: Option<BTreeSet<String>>,
     /// Expected read restrictions of a table that may be loaded.
     reads: Option<ReadsEntry>,
@@ -150,10 +150,10 @@ pub struct Outcome {
     pub policies: Vec<String>,
     /// Whether the decision meets the expectation.
     pub passed: bool,
-    /// The policies that should have decided, if other policies decided.
+    /// If other policies decided: the policies that should have decided.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected_policies: Option<Vec<String>>,
-    /// The expected read restrictions of each permit policy, if the actual ones are different.
+    /// If the actual read restrictions are different: the expected ones of each permit policy.
     /// Columns are identified by name. `true` for the whole table.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected_reads: Option<Value>,
@@ -199,7 +199,7 @@ impl Scenario {
         &self.grants
     }
 
-    /// Evaluates all expectations. A group of actions is replaced by those of its actions that
+    /// Evaluates all expectations. The name of a group stands for all actions of the group that
     /// apply to the resource.
     pub fn run(&self, policies: &PolicySet) -> Result<Vec<Outcome>> {
         let mut outcomes = Vec::new();

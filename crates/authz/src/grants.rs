@@ -8,7 +8,8 @@ use cedar_policy::{EntityUid, PolicyId, SlotId};
 use super::resource::{Kind, Resource};
 use super::schema::{Schema, uid};
 
-/// The template that shows the parents of a granted resource.
+/// The template of the policies that let a grantee see the parents of a resource on which it has a
+/// grant.
 const BROWSE: &str = "grant-browse";
 
 /// Kind of the principal of a grant.
@@ -70,9 +71,9 @@ pub(super) struct GrantPolicy {
     pub(super) values: HashMap<SlotId, EntityUid>,
 }
 
-/// Returns the policies of grants, by id. Each grant results in its own policy, and in one for each
-/// parent of its resource. The latter make the parents visible, because clients load a namespace
-/// before its tables.
+/// Returns the policies of grants, by id. Each grant results in one policy for its resource, and
+/// one for each parent of the resource. The policies for the parents make them visible, because
+/// clients load a namespace before its tables.
 pub(super) fn links(schema: &Schema, grants: &[Grant]) -> BTreeMap<String, GrantPolicy> {
     let mut links = BTreeMap::new();
     for grant in grants {
@@ -103,7 +104,8 @@ fn link(schema: &Schema, grant: &Grant) -> GrantPolicy {
 }
 
 impl Grant {
-    /// Whether the resource can be granted. Only the catalog itself cannot.
+    /// Whether a grant may be on this resource. The only resource without grants is the catalog
+    /// itself.
     pub(crate) fn is_grantable(&self) -> bool {
         self.resource.kind() != Kind::Catalog
     }

@@ -4,7 +4,7 @@
 //! the permit, so a handler cannot forget to authorize the request.
 //!
 //! 1. [`schema`] defines principals, resources and actions. [`policy_set`] has the policies in
-//!    force, validated as a whole, with the policies of [`grants`].
+//!    force, including those of [`grants`]. They are validated as a whole.
 //! 2. [`resource`] has the resource of a request, and [`context`] its context. `entities` converts
 //!    the principal and the resource to Cedar's form.
 //! 3. [`decide`] evaluates one request, and [`page`] evaluates one request for all names of a page.

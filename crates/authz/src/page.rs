@@ -2,10 +2,10 @@
 //! action and the container is done once.
 //!
 //! Most policies are skipped for the whole page, because their scopes do not match the principal,
-//! the action or the container. Most others have the same result for every name. The rest depends
-//! on the name. A policy about one name is evaluated only for that name. For policies with
-//! conditions on the resource, all names that the conditions cannot distinguish share one
-//! evaluation (`distinctions`).
+//! the action or the container. Most other policies have the same result for every name. The
+//! results of the rest depend on the name. A policy about one name is evaluated only for that name.
+//! A policy with conditions on the resource is evaluated only once for all names that the
+//! conditions cannot distinguish (`distinctions`).
 //!
 //! The result for each name equals that of [`PolicySet::decide`]; a property test compares the two.
 
@@ -25,7 +25,7 @@ use super::resource::{Kind, Node, Resource};
 use super::rules::Rule;
 use slateberg_model::principal::Identity;
 
-/// A request in which only the name of the resource is open.
+/// A request that is complete except for the name of the resource.
 pub struct PageQuestion<'a> {
     kind: Kind,
     path: Path,
@@ -54,8 +54,8 @@ struct NameDependent<'a> {
     conditional: CedarSet,
     /// The attributes by which the policies in `conditional` distinguish names.
     distinctions: Distinctions,
-    /// For each name in the scope of a policy with conditions: these policies, and those in
-    /// `conditional`.
+    /// Names that the scope of a policy with conditions mentions. The value for a name consists of
+    /// these policies and those in `conditional`.
     about: HashMap<SmolStr, CedarSet>,
     needs_attributes: bool,
 }

@@ -7,7 +7,7 @@ use super::action::{Action, Commit, Create, Maintain, ManageJobs, Purge};
 use super::decide::Decision;
 
 /// Proof that `A` was allowed. Only the [`Authority`](super::authority::Authority) and
-/// [`Permit::for_task`] create one.
+/// [`Permit::for_task`] create permits.
 #[derive(Debug)]
 pub struct Permit<A: Action> {
     decision: Option<Arc<Decision>>,

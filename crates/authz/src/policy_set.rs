@@ -19,7 +19,7 @@ use slateberg_model::read_restrictions::ReadRules;
 mod annotations;
 mod builder;
 
-/// Revision of a set. Two sets have the same revision exactly if they were built from the same
+/// Revision of a set. Two sets have the same revision if and only if they were built from the same
 /// files and grants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Revision([u8; 8]);
@@ -133,13 +133,13 @@ impl PolicySet {
         self.asks.get(action).copied().unwrap_or(PolicyInputs::ALL)
     }
 
-    /// Returns the read restrictions of these permit policies, each of which allows the load of a
-    /// table. `None` if one of them has no restriction.
+    /// Returns the read restrictions of these permit policies. Each of the policies allows a table
+    /// to be loaded. `None` if one of them has no restriction.
     pub(super) fn read_rules(&self, permits: &[String]) -> Option<Arc<ReadRules>> {
         let mut rules = Vec::new();
         for id in permits {
-            // The set contains all of these policies. If one were missing, the principal could read
-            // less, not more.
+            // The set contains all of these policies. If a policy were missing, the principal could
+            // read less, not more.
             if let Ok(at) = self.rules.binary_search_by(|rule| rule.id().cmp(id)) {
                 rules.push(Arc::clone(self.rules.get(at)?.read.as_ref()?));
             }

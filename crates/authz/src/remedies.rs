@@ -16,7 +16,7 @@ use slateberg_model::principal::Identity;
 /// Maximum number of roles to try. Grants can mention many.
 const ROLES_TRIED_MAX: usize = 100;
 
-/// Roles and grants that would permit a request that no policy permits.
+/// Roles and grants that would permit a denied request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Remedies {
     /// Roles, each of which would permit the request.
@@ -46,8 +46,9 @@ impl PolicySet {
         }
     }
 
-    /// Returns the roles and grants that would permit a denied request. Returns none if a forbid
-    /// policy or the scope of a credential denies it, because no role or grant overrides these.
+    /// Returns the roles and grants that would permit a denied request. If a forbid policy or the
+    /// scope of a credential denies the request, returns no remedies, because no role or grant
+    /// overrides such a denial.
     pub fn remedies(&self, action: &str, request: Request<'_>, decision: &Decision) -> Remedies {
         if decision.allow || !decision.policies.is_empty() {
             return Remedies::default();

@@ -131,8 +131,8 @@ impl Node {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Resource {
     kind: Kind,
-    /// The warehouse, the levels of the namespace, and the table or view, as far as the type
-    /// requires.
+    /// The warehouse, the levels of the namespace, and the table or view. Resources of higher
+    /// levels have only the first of these.
     nodes: Vec<Node>,
 }
 

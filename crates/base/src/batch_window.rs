@@ -1,11 +1,11 @@
 //! [`BatchWindow`]: the batching window, during which a group waits for further members.
 //!
-//! Members of one group tend to send their next request as soon as the group ends. If the next
-//! group started as soon as the first of these requests arrives, all other members would have to
-//! wait until that group ends. Two half groups would then alternate, and each request would take
-//! twice as long. So a group that follows another group closely waits while further members arrive
-//! in quick succession. It waits for at most a fraction of the previous group's duration, and not
-//! at all if the previous group had a single member.
+//! Members of one group tend to send their next request as soon as the group ends. If the first of
+//! these requests started the next group at once, the requests of all other members would have to
+//! wait until that group ends. Two groups with half of the members each would then alternate, and
+//! each request would take twice as long. So a group that follows another group closely waits while
+//! further members arrive in quick succession. It waits for at most a fraction of the previous
+//! group's duration, and not at all if the previous group had a single member.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const WINDOW_DIVISOR: u32 = 4;
 /// previous group divided by this number, but at least `GAP_MIN`.
 const GAP_DIVISOR: u32 = 16;
 const GAP_MIN: Duration = Duration::from_micros(150);
-/// If no blocking thread is free, a sleep ends this time later than planned.
+/// If no blocking thread is free, a sleep takes this much longer than planned.
 const SLEEP_GRACE: Duration = Duration::from_millis(1);
 /// Maximum number of yields before the group sleeps. Each yield lets all ready tasks run.
 const YIELDS_MAX: usize = 64;
@@ -94,7 +94,7 @@ async fn yield_while_growing(count: impl Fn() -> usize) {
 async fn sleep(time: Duration) {
     let sleeping = tokio::task::spawn_blocking(move || std::thread::sleep(time));
     let waiting = sleeping.abort_handle();
-    // A runtime that shuts down rejects the call. The group then starts, as after a sleep.
+    // A runtime that shuts down rejects the call. The group then starts without a sleep.
     let _ = tokio::time::timeout(time + SLEEP_GRACE, sleeping).await;
     // A sleep that has not started must not occupy a thread later.
     waiting.abort();

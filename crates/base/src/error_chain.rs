@@ -4,8 +4,8 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-/// Returns the messages of the error and of its causes, separated by colons. Omits a cause whose
-/// message is part of the text so far.
+/// Returns the messages of the error and of its causes, separated by colons. Omits a cause if its
+/// message is already part of the text.
 pub fn chain(error: &(dyn Error + 'static)) -> String {
     let mut message = one_line(error);
     let mut cause = error.source();
@@ -44,7 +44,7 @@ impl Cause {
         Self(Arc::from(cause.into()))
     }
 
-    /// Wraps an error or a string, with its subject before its message.
+    /// Wraps an error or a string. The message begins with the given subject.
     pub fn about(
         subject: impl fmt::Display,
         cause: impl Into<Box<dyn Error + Send + Sync>>,

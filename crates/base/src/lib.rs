@@ -1,4 +1,4 @@
-//! Rank 0: time, ids, secrets, retries, and errors of settings.
+//! Rank 0 (`docs/architecture.md`): time, ids, secrets, retries, and errors of settings.
 //!
 //! No other crate reads a clock or generates random numbers or ids, so tests can control all three.
 
@@ -20,7 +20,6 @@ pub mod similar;
 pub mod version;
 
 /// Makes an `async fn` return a boxed future, so that its state machine is compiled once. Without
-/// the box, the compiler copies this state machine into every codegen unit that awaits the
-/// function, together with the state machines that it contains. Used for the public functions of a
-/// layer (ADR 0023).
+/// the box, every codegen unit that awaits the function gets its own copy of this state machine and
+/// of the state machines inside it. Used for the public functions of a layer (ADR 0023).
 pub use async_recursion::async_recursion as boxed;

@@ -22,8 +22,8 @@ impl LogThrottle {
         Self(Quota::with_period(period).map(RateLimiter::direct))
     }
 
-    /// Whether a log line may be written now: `period` has passed since this function last returned
-    /// true.
+    /// Whether a log line may be written now. This is the case if `period` has passed since this
+    /// function last returned true.
     pub fn is_due(&self) -> bool {
         self.0.as_ref().is_none_or(|limiter| limiter.check().is_ok())
     }

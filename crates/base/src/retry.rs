@@ -24,8 +24,9 @@ impl Backoff {
         Self { next: self.next.saturating_mul(factor).min(self.delay_max), ..self }
     }
 
-    /// Returns the delay before the next attempt: randomly between half of the current delay and
-    /// all of it, so that requests that collided once do not retry at the same time.
+    /// Returns the delay before the next attempt. It is a random time between half of the current
+    /// delay and the whole delay, so that requests that collided once do not retry at the same
+    /// time.
     pub fn delay(&mut self) -> Duration {
         let whole = self.next;
         self.next = (whole * 2).min(self.delay_max);

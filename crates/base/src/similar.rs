@@ -12,8 +12,8 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     best.filter(|(score, _)| *score >= SIMILARITY_MIN).map(|(_, other)| other)
 }
 
-/// Returns the similarity, from 0 to 1. Abbreviations (`info` for `information`) and words of a
-/// name (`key` in `aws_key`) count as similar although many letters are missing.
+/// Returns the similarity, from 0 to 1. Abbreviations (`info` for `information`) and single words
+/// of a name (`key` in `aws_key`) also count as similar, although many letters are missing.
 fn similarity(one: &str, other: &str) -> f64 {
     let (one, other) = (one.to_lowercase(), other.to_lowercase());
     let spelling = strsim::normalized_damerau_levenshtein(&one, &other);

@@ -1,5 +1,5 @@
-//! The version of the workspace. Only the server program contains the id of the commit. A library
-//! that contained it would have to be rebuilt for each commit.
+//! The version of the workspace. Only the server program contains the id of the commit. If a
+//! library contained this id, it would have to be rebuilt for each commit.
 
 /// The version of all packages of the workspace.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

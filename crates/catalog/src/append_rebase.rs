@@ -17,8 +17,8 @@ pub enum AppendRebase {
     /// None.
     #[default]
     Off,
-    /// Appends that their writer declares as blind: with `slateberg.blind-append` in the summary of
-    /// the snapshot, or with the header `Slateberg-Blind-Append`.
+    /// Appends that are declared as blind. The writer does this with `slateberg.blind-append` in
+    /// the summary of the snapshot, or with the header `Slateberg-Blind-Append`.
     Declared,
     /// All appends.
     All,

@@ -39,8 +39,8 @@ pub(super) enum EvaluatedVersion {
 }
 
 impl EvaluatedVersion {
-    /// Whether the decision applies to this record. Between the decision and the read of the
-    /// record, another table may have taken the name, or a commit may have changed the attributes.
+    /// Whether the decision applies to this record. This may not be so: after the decision, another
+    /// table may have taken the name, or a commit may have changed the attributes.
     pub(super) fn is_of(self, record: &TabularRecord) -> bool {
         match self {
             Self::Names => true,

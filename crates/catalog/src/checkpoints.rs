@@ -1,8 +1,9 @@
 //! Checkpoints: states of the whole catalog that an operator can restore.
 //!
-//! A checkpoint is stored in the manifest of the store and not in its records, so no transaction
-//! covers both. It is created before its entry in the change log. After a crash in between, the
-//! listing contains the checkpoint, although no client got a response about it.
+//! A checkpoint is stored in the manifest of the store, not in the records. So no transaction
+//! covers both the checkpoint and its entry in the change log. The checkpoint is created first.
+//! After a crash between these two steps, the listing contains the checkpoint, although no client
+//! got a response about it.
 
 use std::sync::Arc;
 

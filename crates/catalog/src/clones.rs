@@ -3,7 +3,7 @@
 //! A clone starts with the tables of its parent, and both use the same files. Neither knows which
 //! of these files the other still needs. The parent takes precedence, so the clone deletes nothing.
 //! It rejects requests to delete files, its commits start no clean-up jobs, and clients get no
-//! permission to delete files. A job that exists nevertheless stops before it deletes a file.
+//! permission to delete files. If there is a job nevertheless, it stops before it deletes a file.
 
 use super::{Error, Result};
 use crate::environment::Environment;

@@ -23,7 +23,7 @@ struct RejectedCredential<'a> {
 
 impl Access {
     /// Records a denial and returns the error for the caller. If the caller may not see the
-    /// resource, `absent` is the error for a missing resource, which is returned instead of
+    /// resource, `absent` is the error for a missing resource. It is then returned instead of
     /// `Forbidden`.
     pub(super) fn refuse(
         &self,

@@ -21,7 +21,8 @@ struct WaitingFiles {
     reason: String,
 }
 
-/// Guard that counts a metadata file as waiting for space until the guard is dropped.
+/// Guard for a metadata file that waits for space. The file counts as waiting until the guard is
+/// dropped.
 pub(super) struct SpaceWait {
     space: DiskSpace,
     warehouse: Uuid,

@@ -1,8 +1,8 @@
 //! Shows, rotates and rewraps the encryption keys of the store.
 //!
-//! The key ring is stored outside of the records, so no transaction covers both. The ring is
-//! written before its entry in the change log. After a crash in between, the ring has an additional
-//! data key, which is harmless.
+//! The key ring is stored outside of the records. So no transaction covers both the ring and its
+//! entry in the change log. The ring is written first. After a crash between these two steps, the
+//! ring has an additional data key, which is harmless.
 
 use std::sync::Arc;
 

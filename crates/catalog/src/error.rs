@@ -1,4 +1,5 @@
-//! Errors of the catalog's operations, with the names of the REST specification where it has one.
+//! Errors of the catalog's operations. If the REST specification names an error, its name is used
+//! here.
 
 mod kind;
 mod reasons;
@@ -215,7 +216,7 @@ impl Error {
         }
     }
 
-    /// Error for a missing warehouse with this name, which is from the request.
+    /// Error for a missing warehouse. `warehouse` is the name in the request.
     pub(crate) fn no_such_warehouse(warehouse: &str) -> Self {
         Self::NoSuchWarehouse(brief(warehouse))
     }

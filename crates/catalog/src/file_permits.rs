@@ -28,8 +28,8 @@ impl Access {
         self.permit_owners(cx, file, (file, None)).await
     }
 
-    /// Like [`permit_file`](Self::permit_file), but checks the tables and views with the location
-    /// or UUID in the contents of the file.
+    /// Like [`permit_file`](Self::permit_file), but uses the contents of the metadata file: checks
+    /// the tables and views that have the location or UUID in these contents.
     pub(super) async fn permit_metadata(
         &self,
         cx: &RequestContext,
@@ -54,7 +54,7 @@ impl Access {
                 location_index::at(&store, Owners::Existing, (&location, false), OWNERS_MAX)
                     .await?;
             for id in found.ok_or_else(missing)? {
-                // A table at the root of the warehouse does not own everything in it.
+                // A table at the root of the warehouse does not own every file in the warehouse.
                 let Some(record) = store.get(&TabularKey(id)).await? else { continue };
                 let others = locations_of(&record).filter_map(|other| Location::parse(other).ok());
                 let mut around = others.filter(|other| location.may_be_within(other));

@@ -1,4 +1,4 @@
-//! Rank 5: the use cases, independent of HTTP.
+//! Rank 5: the operations of the catalog, independent of HTTP.
 //!
 //! [`Catalog`] is a facade over parts, each with its own state. The parts share a [`Core`]: the
 //! [`environment`] (store, warehouses, settings, clock) and the [access](Access) control of
@@ -99,7 +99,7 @@ use slateberg_store::warm_up::WarmUpProgress;
 use slateberg_store::{self as store, Store};
 use slateberg_telemetry::collection::Collection;
 
-/// The result of a use case.
+/// The result of an operation.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// The catalog: a facade over its parts. Cheap to clone.
@@ -295,7 +295,8 @@ impl Catalog {
         self.inner.core.store().wait_closed().await
     }
 
-    /// Loads the parts of the store that reads need from its object store, for at most `at_most`.
+    /// Loads from the object store the parts of the store that every read needs. Stops after
+    /// `at_most`.
     #[boxed]
     pub async fn warm_up(&self, at_most: Duration) -> WarmUpProgress {
         self.inner.core.store().warm_up(at_most).await

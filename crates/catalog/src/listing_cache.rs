@@ -1,12 +1,12 @@
 //! [`ListingCache`]: cache for listings that policies filter.
 //!
-//! - The first kind of entry has the attributes of the names of a page. Without it, the catalog
-//!   would have to read the name, the record and the metadata of each of up to a thousand tables.
-//!   The attributes of a table are valid until its record is written, which the store detects
-//!   ([`ReadStamp`]). So a listing reads only the attributes of tables that were written since the
-//!   previous listing.
-//! - The second kind of entry has the names of a page that a principal may see. Its key contains
-//!   everything that this decision depends on.
+//! - The first kind of entry has the attributes of the names of a page. Without such an entry, the
+//!   catalog would have to read names, records and metadata of up to a thousand tables. The
+//!   attributes of a table are valid until its record is written again. The store detects such
+//!   writes ([`ReadStamp`]). So a listing reads only the attributes of tables that were written
+//!   since the previous listing.
+//! - The second kind of entry has the names of a page that a principal may see. The key of such an
+//!   entry contains everything that determines which names these are.
 //!
 //! An entry is valid as long as the store returns the same list of names for its page. The creation
 //! or drop of a name on the page invalidates the entry.
@@ -54,7 +54,7 @@ pub(super) struct NamedAttributes {
     readings: Arc<[Option<ReadStamp>]>,
     /// The names as the store returned them.
     names: Arc<Names>,
-    /// Unique number. Attributes of the same page that were read at another time have a different
+    /// Unique number. If the attributes of the same page are read again, they get a different
     /// number.
     number: u64,
 }

@@ -138,7 +138,8 @@ impl Listings {
         Ok(Page::cut(names, page))
     }
 
-    /// Returns the visible names of a page and, if there is a next page, at least its first name.
+    /// Returns the visible names of a page. If there is a next page, also returns at least the
+    /// first name of the next page.
     async fn visible_names(
         &self,
         store: &DurableView<'_>,

@@ -36,8 +36,8 @@ pub(crate) struct Loadable {
 
 impl Access {
     /// Returns the permit to load a table or view, the privileges on its files if `with_files`, and
-    /// the record. All decisions are based on this record: if another table took the name, or the
-    /// record changed, the lookup is repeated.
+    /// the record. All decisions are based on this record. If the record changes in the meantime,
+    /// or another table takes the name, the lookup is repeated.
     pub(crate) async fn loadable(
         &self,
         store: &impl StoreRead,

@@ -1,11 +1,11 @@
 //! Index of the locations and UUIDs of tables and views.
 //!
-//! Each location of a table or view has its own key in the store, written in the same transaction
-//! as the record. Before the catalog vends credentials for a location, it checks in this index
-//! whether files of other tables are there. For example, an operator may have placed a table
-//! around, inside or at the location of another table, or may have registered a table twice. By the
-//! UUID, the catalog finds a second registration wherever its location is. Before a job deletes
-//! files, it looks up in this index which other tables may need these files.
+//! Each location of a table or view has its own key in the store. The key is written in the same
+//! transaction as the record. Before the catalog vends credentials for a location, it checks in
+//! this index whether files of other tables are there. There are such files if an operator has
+//! placed a table around, inside or at the location of another table, or has registered a table
+//! twice. The UUID shows that a table was registered twice, even if the locations differ. Before a
+//! job deletes files, it looks up in this index which other tables may need these files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -38,8 +38,8 @@ const PATHS: [&str; 4] = [
     "write.folder-storage.path",
 ];
 
-/// Maximum number of location keys of one table or view. The location and each of these properties
-/// has up to two keys: one as written, and one percent-decoded ([`Location::spellings`]).
+/// Maximum number of location keys of one table or view. The location has up to two keys: one as
+/// written, and one percent-decoded ([`Location::spellings`]). So has each property in [`PATHS`].
 const KEYS_MAX: usize = 2 * (PATHS.len() + 1);
 
 /// Tables and views that a search in the index considers.
@@ -78,7 +78,8 @@ pub(super) fn locations_of(record: &TabularRecord) -> impl Iterator<Item = &Stri
     std::iter::once(&record.location).chain(&record.further_paths)
 }
 
-/// Returns the keys of all locations of a table or view, one for each way to write a location.
+/// Returns the keys of all locations of a table or view. A location that can be written in two ways
+/// has two keys.
 fn path_segments(record: &TabularRecord) -> BTreeSet<Vec<String>> {
     let all = locations_of(record).filter_map(|text| Location::parse(text).ok());
     all.flat_map(|location| location.spellings()).collect()
@@ -125,9 +126,9 @@ pub(super) fn mark_index_entries(
 }
 
 /// Returns the `owners` with a location at or around this one. If `below`, also returns those with
-/// a location below it. `None` if a scan found `limit` or more locations, so that the result may be
-/// incomplete. The caller cannot detect this from the number of tables, because a table may have
-/// several locations.
+/// a location below this one. `None` if a scan found `limit` or more locations, because the result
+/// may then be incomplete. The caller cannot detect this from the number of tables, because a table
+/// may have several locations.
 pub(super) async fn at(
     store: &impl StoreRead,
     owners: Owners,
@@ -215,8 +216,8 @@ pub(super) async fn has_others_below(
     Ok(false)
 }
 
-/// Whether another table or view has a location that is a prefix of this one, and that has a number
-/// of parts in `lengths`.
+/// Whether another table or view has a location that is a prefix of this one. Considers only
+/// locations whose number of parts is in `lengths`.
 pub(super) async fn has_others_around(
     store: &impl StoreRead,
     owners: Owners,
@@ -312,8 +313,9 @@ pub async fn ensure_location_index(store: &Store, permit: &Permit<Maintain>) -> 
     }
 }
 
-/// Returns the properties in metadata. For unreadable metadata, returns no properties: clients
-/// cannot access the files of such a table through the catalog, and `fsck` reports the problem.
+/// Returns the properties in metadata. For unreadable metadata, returns no properties. This is
+/// safe: clients cannot access the files of such a table through the catalog. `fsck` reports the
+/// problem.
 fn properties(kind: TabularKind, text: &SegmentedJson) -> BTreeMap<String, String> {
     match kind {
         TabularKind::Table => TableMetadata::from_segmented_json(text).map(|it| it.properties),

@@ -5,7 +5,7 @@ use uuid::Uuid;
 use slateberg_model::ident::NamespaceIdent;
 use slateberg_model::warehouse::Warehouse;
 
-/// The namespace property with the location of its tables, as in Hive and Spark.
+/// Property of a namespace: the location of the tables in the namespace, as in Hive and Spark.
 pub(crate) const LOCATION_PROPERTY: &str = "location";
 
 /// Maximum size of a path segment that is derived from one name, in bytes. The limit of file
@@ -13,8 +13,8 @@ pub(crate) const LOCATION_PROPERTY: &str = "location";
 const SEGMENT_BYTES_MAX: usize = 128;
 
 /// Returns `<warehouse>/<level>/.../<name>-<id>`. The name makes the location readable. The id
-/// makes it unique, so that a renamed or dropped table never shares its location with the next
-/// table of the same name.
+/// makes the location unique. So after a table is renamed or dropped, the next table of the same
+/// name gets another location.
 pub(crate) fn default_location(
     warehouse: &Warehouse,
     namespace: &NamespaceIdent,

@@ -130,8 +130,8 @@ pub async fn tabular_record(
     ))
 }
 
-/// Returns the metadata of this record. `None` if a commit has changed the metadata, or a drop has
-/// deleted it, since the record was read.
+/// Returns the metadata of this record. `None` if the metadata was changed by a commit or deleted
+/// by a drop after the record was read.
 pub async fn text_of(
     store: &impl StoreRead,
     record: &TabularRecord,

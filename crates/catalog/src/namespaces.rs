@@ -141,9 +141,9 @@ impl Namespaces {
         self.listings.list_contents::<DescribeNamespace>(cx, contents, page).await
     }
 
-    /// Returns the properties of a namespace. If it has no property `location`, the result includes
-    /// the default location of its tables. Trino derives the locations of its tables from this
-    /// property, and creates no tables without it.
+    /// Returns the properties of a namespace. If the namespace has no property `location`, the
+    /// result has this property with the default location of its tables. Trino derives the
+    /// locations of its tables from this property, and creates no tables without it.
     #[boxed]
     pub async fn load_namespace(
         &self,
@@ -303,9 +303,8 @@ impl Removals {
         }
     }
 
-    /// Returns the keys to remove and the properties to set. A client that replaces all properties
-    /// sends the properties that it loaded. If they include the default location, that location is
-    /// not stored.
+    /// Returns the keys to remove and the properties to set. A client may load all properties and
+    /// then send them back. If these include the default location, it is not stored.
     fn of(
         &self,
         before: &NamespaceRecord,

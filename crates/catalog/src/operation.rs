@@ -1,5 +1,5 @@
-//! [`Operation`]: one request as the use cases see it, with its principal and its
-//! `Idempotency-Key`.
+//! [`Operation`]: one request in the form that the operations of the catalog use, with its
+//! principal and its `Idempotency-Key`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use slateberg_model::principal::Principal;
 use slateberg_model::warehouse::Warehouse;
 use slateberg_store::records::Origin;
 
-/// A request, as the use cases see it.
+/// A request in the form that the operations of the catalog use.
 #[derive(Debug, Clone)]
 pub struct Operation {
     /// The caller.
@@ -62,9 +62,9 @@ impl Request for RequestContext {
     }
 }
 
-/// Id of a request in the logs of client and server, in printable ASCII. It is stored unformatted:
-/// most requests need it only once, as text in a response header, so a stored string would be an
-/// additional allocation.
+/// Id of a request in the logs of client and server, in printable ASCII. It is stored unformatted,
+/// because most requests need it as text only once, in a response header. A stored string would be
+/// an additional allocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequestId {
     /// The id that the client sent.

@@ -1,7 +1,7 @@
 //! Rejects overlapping locations of tables and views. The location of a table or view must not
 //! overlap with that of another table or view, or with a path that is reserved for the catalog. It
-//! must not be the default location of a namespace, and must not equal or contain the location of a
-//! whole warehouse.
+//! must not be the default location of a namespace. And it must not equal or contain the location
+//! of a whole warehouse.
 //!
 //! The owner of a table may list, read, write and delete files below its location. So a table
 //! cannot get a location at, inside or around that of another table, unless
@@ -97,8 +97,8 @@ impl Environment {
             );
         }
         let length = location.parts().len();
-        // Tables at the root of the warehouse are skipped: a table that was created there before
-        // this check existed would overlap with every location.
+        // Tables at the root of the warehouse are skipped. Such a table may be older than this
+        // check, and would overlap with every location.
         let root = objects.location(warehouse).filter(|root| location.is_within(root));
         let root_parts = root.map_or(0, |root| root.parts().len());
         let mut taken =

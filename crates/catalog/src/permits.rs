@@ -178,8 +178,8 @@ impl Access {
         Ok(self.permit_tabular_and(store, operation, target, &[], nothing).await?.permit)
     }
 
-    /// Returns the permit to do `A` on a table or view, and the result of `and`. `and` evaluates
-    /// the further `actions` by the same policies.
+    /// Returns the permit to do `A` on a table or view, and the result of the function `and`. This
+    /// function evaluates the other `actions` by the same policies.
     #[instrument(target = TARGET, name = "authorize", level = "debug", skip_all)]
     pub(super) async fn permit_tabular_and<A: Action, T>(
         &self,
@@ -262,8 +262,8 @@ impl Access {
         }
     }
 
-    /// Returns the permit for a commit to an existing table with these attributes. For a commit
-    /// that requires that the table does not exist, evaluates `Create` instead. Such a commit is
+    /// Returns the permit for a commit to an existing table with these attributes. If the commit
+    /// requires that the table does not exist, evaluates `Create` instead. Such a commit is
     /// rejected later, because the table exists.
     #[instrument(target = TARGET, name = "authorize", level = "debug", skip_all)]
     pub(super) fn permit_commit_in_lane(

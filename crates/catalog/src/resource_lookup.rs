@@ -15,7 +15,8 @@ use uuid::Uuid;
 
 /// A resource that was looked up by its name.
 pub(super) struct NamedResource {
-    /// The resource. If policies use attributes, it has the attributes of each level that exists.
+    /// The resource. If policies use attributes, the resource has the attributes of each level that
+    /// exists.
     pub(super) resource: Resource,
     /// Whether the resource exists.
     pub(super) there: bool,
@@ -48,9 +49,9 @@ fn named(resource: &Resource) -> ResourceNames {
 }
 
 impl Access {
-    /// Parses the name of a resource, such as `table:prod/sales/orders`. For a name that no
-    /// resource can have, every caller gets the error for a missing resource, without an evaluation
-    /// of policies.
+    /// Parses the name of a resource, such as `table:prod/sales/orders`. If no resource can have
+    /// the name, returns the error for a missing resource to every caller. No policies are
+    /// evaluated in this case.
     pub(super) fn resource_named(&self, name: &str) -> Result<Resource> {
         let resource = notation::resource(name);
         let resource = resource?;

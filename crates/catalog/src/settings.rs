@@ -10,8 +10,7 @@ use slateberg_authz::resource::LEVELS_MAX;
 use slateberg_base::setting::InvalidSetting;
 use slateberg_model::ident::NameLimits;
 
-/// Memory that a job needs for each file that it must not delete, in bytes: a hash and its entry in
-/// a set.
+/// Memory, in bytes, for one file that a job must not delete: a hash and its entry in a set.
 pub const JOB_FILE_BYTES: u64 = 40;
 
 /// Settings of the catalog. `config/default.toml` has the default of each field.
@@ -30,16 +29,16 @@ pub struct Settings {
     pub transaction_tables_max: usize,
     /// Maximum number of commits that wait for one table. Further commits get 503.
     pub commit_lane_depth_max: usize,
-    /// Appends that the server rebases instead of rejecting them with 409. This is the upper limit
-    /// for the property `slateberg.append-rebase`, with which tables and namespaces enable the
-    /// rebase.
+    /// Appends that the server rebases instead of rejecting them with 409. The property
+    /// `slateberg.append-rebase` of a table or namespace enables the rebase, but for no more
+    /// appends than this setting (`off` < `declared` < `all`).
     pub append_rebase: AppendRebase,
     /// Maximum number of manifests of a table whose appends are rebased.
     pub append_rebase_manifests_max: usize,
     /// Maximum number of snapshots of a table whose appends are rebased.
     pub append_rebase_snapshots_max: usize,
-    /// Milliseconds after which a commit that still waits gets 503, and a commit that is already in
-    /// the write-ahead log gets an unknown outcome.
+    /// Maximum duration of a commit, in milliseconds. A commit that still waits then gets 503. If
+    /// it is already in the write-ahead log, its outcome is unknown.
     pub commit_deadline_ms: u64,
     /// Seconds for which an `Idempotency-Key` is stored.
     pub idempotency_lifetime_seconds: u64,
@@ -48,9 +47,9 @@ pub struct Settings {
     /// Size of the cache of parsed metadata, measured in bytes of JSON. 0 for a share of
     /// `memory_bytes_max`.
     pub metadata_cache_bytes: u64,
-    /// Size of the cache for listings that policies filter, in bytes. It contains the attributes of
-    /// names that policies read, and the names that each principal sees. 0 for a share of
-    /// `memory_bytes_max`.
+    /// Size of the cache for listings that policies filter, in bytes. For each page of a listing,
+    /// it contains the names that each principal sees, and the attributes that policies read. 0 for
+    /// a share of `memory_bytes_max`.
     pub listing_cache_bytes: u64,
     /// Size of the cache of manifest lists and manifests for scan planning, in bytes; 0 for a share
     /// of `memory_bytes_max`.
@@ -59,8 +58,8 @@ pub struct Settings {
     /// principal gets at most half of the slots.
     pub plans_parallel_max: usize,
     /// Maximum size of a file of a warehouse (metadata, manifest list, manifest), in bytes, before
-    /// and after decompression. The same limit applies to the total of all concurrent reads, and to
-    /// the total of all concurrent decompressions. 0 for a share of `memory_bytes_max`.
+    /// and after decompression. The same limit applies to the total size of the files in all
+    /// concurrent reads, and in all concurrent decompressions. 0 for a share of `memory_bytes_max`.
     pub file_bytes_max: u64,
     /// Number of files that a background job deletes concurrently.
     pub file_deletions_parallel_max: usize,
@@ -68,11 +67,12 @@ pub struct Settings {
     pub file_deletions_per_second_max: u32,
     /// Number of background jobs that run concurrently. Clean-ups of metadata files do not count.
     pub jobs_parallel_max: usize,
-    /// Maximum time that the response to a purge waits for the job, in milliseconds. So the files
-    /// of a small table are usually deleted before the client gets the response. 0 for no wait.
+    /// Maximum time that the response to a purge waits for the job, in milliseconds. With this
+    /// wait, the files of a small table are usually deleted before the client gets the response. 0
+    /// for no wait.
     pub purge_wait_ms: u64,
-    /// Maximum number of files that all concurrent jobs together store in memory as files that must
-    /// not be deleted. 0 for a share of `memory_bytes_max`.
+    /// Jobs remember in memory which files they must not delete. This is the maximum number of
+    /// these files, for all concurrent jobs together. 0 for a share of `memory_bytes_max`.
     pub job_files_known_max: usize,
     /// Retention of finished jobs, in seconds.
     pub jobs_kept_seconds: u64,
@@ -83,7 +83,8 @@ pub struct Settings {
     pub dropped_kept_seconds: u64,
     /// Default minimum age of an orphan file, in seconds.
     pub orphan_age_seconds: u64,
-    /// Smallest minimum age of an orphan file that a request may set, in seconds.
+    /// A request may set the minimum age of an orphan file. This is the smallest permitted value,
+    /// in seconds.
     pub orphan_age_seconds_min: u64,
     /// Maximum number of warehouses. It is checked when the API creates a warehouse.
     pub warehouses_max: usize,
@@ -93,8 +94,8 @@ pub struct Settings {
     /// Maximum number of cached credentials for table files. Each credential is for one table and
     /// one set of allowed file operations.
     pub vended_credentials_max: usize,
-    /// Local directories that may contain warehouses created through the API, in addition to
-    /// `warehouse` in the data directory.
+    /// Local directories in which the API may create warehouses. `warehouse` in the data directory
+    /// is always allowed.
     pub local_warehouse_dirs: Vec<PathBuf>,
     /// Whether the location of a table or view may overlap with the location of another table or
     /// view, of a namespace, or of a whole warehouse.

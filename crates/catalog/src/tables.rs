@@ -1,4 +1,4 @@
-//! Tables: the use cases of the Iceberg REST specification.
+//! The operations on tables that the Iceberg REST specification defines.
 
 use std::collections::BTreeMap;
 
@@ -95,9 +95,9 @@ impl Tabulars {
     }
 
     /// Drops a table. The table can be restored until its retention ends. With `purge`, a
-    /// background job deletes the files of the table after the retention. If the caller may
-    /// `PurgeNow`, the job deletes them at once, and the response waits for the job for at most
-    /// `purge_wait_ms`.
+    /// background job deletes the files of the table after the retention. If the caller has the
+    /// permission `PurgeNow`, the job deletes the files at once. The response then waits for the
+    /// job, but for at most `purge_wait_ms`.
     #[boxed]
     pub async fn drop_table(
         &self,
@@ -143,10 +143,10 @@ impl Tabulars {
         self.rename_tabular::<TableMetadata>(cx, source, destination).await
     }
 
-    /// Returns the state of a table, or what `known` returns for it, such as a cached response.
-    /// `known` gets the current version, and the access to the table's files that the response
-    /// would contain. If it returns a value, the metadata is not read. The access is determined
-    /// only if the client requests delegation (`ways`).
+    /// Returns the state of a table, or the value that `known` returns, such as a cached response.
+    /// The arguments of `known` are the current version, and the access to the table's files that
+    /// the response would contain. If `known` returns a value, the metadata is not read. The access
+    /// is determined only if the client requests delegation (`ways`).
     pub async fn load_table<K>(
         &self,
         cx: &RequestContext,

@@ -1,4 +1,4 @@
-//! Views: the use cases of the Iceberg REST specification.
+//! The operations on views that the Iceberg REST specification defines.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;

@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::settings::Settings;
 use slateberg_base::setting::InvalidSetting;
 
-/// Parts of setting names, and the maximum of the settings whose names contain the part. Greater
-/// values would overflow sums of bytes or times.
+/// Parts of setting names, each with the maximum of the settings whose names contain the part.
+/// Greater values would overflow sums of bytes or times.
 const MAXIMA: [(&str, u64); 4] = [
     ("_bytes", 1 << 50),
     ("_days", 3_650),
@@ -19,8 +19,8 @@ const MAXIMA: [(&str, u64); 4] = [
 /// The maximum of counts.
 const COUNT_MAX: u64 = 1_000_000_000;
 
-/// Settings with a minimum other than 1. Depending on the setting, 0 disables a cache, a delay or a
-/// limit, or permits none of the counted items.
+/// Settings with a minimum other than 1. Where 0 is permitted, it disables a cache, a delay or a
+/// limit. If a setting counts items, 0 permits none of them.
 const MINIMA: [(&str, u64); 33] = [
     ("authn.clock_leeway_seconds", 0),
     ("authn.failure_delay_ms_max", 0),
@@ -58,7 +58,7 @@ const MINIMA: [(&str, u64); 33] = [
     ("telemetry.otlp.flush_ms_max", 0),
 ];
 
-/// Sections that other code checks.
+/// Sections that are checked elsewhere.
 const ELSEWHERE: [&str; 2] = ["credentials", "warehouses"];
 
 /// Returns all numbers that are out of bounds.

@@ -1,4 +1,5 @@
-//! Rank 6: all settings. Only this crate reads settings files and the environment.
+//! Rank 6 (`docs/architecture.md`): all settings. Only this crate reads settings files and the
+//! environment.
 //!
 //! Later sources take precedence: the defaults, then `config/*.toml` or the file of `--config`,
 //! then variables `SLATEBERG__SECTION__KEY`, then command line options.

@@ -131,7 +131,7 @@ impl LoadedSettings {
         unreadable_files.chain(self.layers.iter().filter_map(Layer::name)).collect()
     }
 
-    /// Adds the position of the key to a problem that other code found.
+    /// Adds the position of its key to a problem that was found elsewhere.
     pub fn problem(&self, invalid: InvalidSetting) -> Problem {
         let InvalidSetting { key, message, help } = invalid;
         let known = self.layers.iter().filter_map(|layer| Some((layer, layer.path_of(&key)?)));

@@ -25,8 +25,8 @@ impl Settings {
         found
     }
 
-    /// Returns all problems except numbers that are out of bounds: tests, and programs that embed
-    /// the catalog, may set extreme values.
+    /// Returns all problems except numbers that are out of bounds. Tests and programs that embed
+    /// the catalog may set extreme values.
     pub fn contradictions(&self) -> Vec<InvalidSetting> {
         let single = [
             logs::check(&self.log).err(),

@@ -51,8 +51,8 @@ pub struct Settings {
     /// Size of the cache of rendered `loadTable` responses, in bytes. 0: a share of
     /// `memory_bytes_max`.
     pub answer_cache_bytes: u64,
-    /// Minimum size, in bytes, from which `loadTable` responses are compressed for clients that
-    /// accept it.
+    /// `loadTable` responses of at least this size, in bytes, are compressed for clients that
+    /// accept compression.
     pub compression_bytes_min: usize,
     /// Maximum time for active requests to complete when the server stops, in seconds.
     pub drain_seconds_max: u64,

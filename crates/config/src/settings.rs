@@ -21,10 +21,10 @@ use crate::server;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// If the state is not in a bucket: the directory of the state, and of warehouses without a
-    /// location.
+    /// The directory of the state and of warehouses without a location, unless the state is in a
+    /// bucket.
     pub data_dir: PathBuf,
-    /// The warehouse of paths without a prefix, and of clients that do not name one.
+    /// The warehouse for paths without a prefix, and for clients that name no warehouse.
     pub default_warehouse: String,
     /// Maximum memory of caches, buffers, request bodies and jobs together, in bytes. 0: a quarter
     /// of the memory of the machine or cgroup, and at most 1 GiB.

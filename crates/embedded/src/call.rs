@@ -1,5 +1,4 @@
-//! Calls of the API: the context that each call gives to the catalog, and the span and errors that
-//! it gives to the host.
+//! Calls of the API. Each call gives a context to the catalog, and a span and errors to the host.
 //!
 //! Each call has a `tracing` span, which contains all log events of the call and is inside the
 //! host's current span. If no subscriber of the host enables these spans, they are not created.

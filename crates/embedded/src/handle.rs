@@ -20,9 +20,9 @@ use slateberg_model::warehouse::Warehouse;
 /// all clones share the open catalog.
 ///
 /// If the last handle is dropped without [`EmbeddedCatalog::close`], the catalog closes itself in
-/// the background. If the Tokio runtime ends before that, the effect is that of a killed server:
-/// acknowledged changes are durable, and the next opening writes the metadata files that are still
-/// missing.
+/// the background. If the Tokio runtime ends before that, the effect is the same as if a server is
+/// killed: acknowledged changes are durable, and the next opening writes the missing metadata
+/// files.
 #[derive(Debug, Clone)]
 pub struct EmbeddedCatalog {
     shared: Arc<SharedCatalog>,
@@ -82,8 +82,8 @@ impl EmbeddedCatalog {
         Arc::clone(&self.shared).close().await
     }
 
-    /// Waits until the store has closed: the host has closed the catalog, another writer has fenced
-    /// the store, or the store has failed. Every later call fails with
+    /// Waits until the store has closed, because the host has closed the catalog, another writer
+    /// has fenced the store, or the store has failed. Every later call fails with
     /// [`Unavailable`](super::Error::Unavailable).
     pub async fn closed(&self) -> StoreError {
         self.shared.catalog.store_closed().await

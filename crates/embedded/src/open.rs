@@ -50,13 +50,12 @@ impl Builder {
         Self { dependencies, ..self }
     }
 
-    /// Opens the catalog, writes the metadata files that an earlier process still had to write for
-    /// its commits, and starts the same background tasks as a server. Must be called in a Tokio
+    /// Opens the catalog, completes the commits of an earlier process by writing their missing
+    /// metadata files, and starts the same background tasks as a server. Must be called in a Tokio
     /// runtime that lives as long as the catalog is open.
     ///
-    /// Fails in the cases in which a server would fail to start: for example, the settings are
-    /// invalid, another process has locked the directory, or the object store cannot hold the state
-    /// safely.
+    /// Fails whenever a server would fail to start: for example, if the settings are invalid,
+    /// another process has locked the directory, or the object store cannot hold the state safely.
     pub async fn open(self) -> Result<EmbeddedCatalog, OpenError> {
         let Self { mut settings, identity, warehouse, dependencies } = self;
         // The catalog has no remote clients, so it listens on no port and fetches no issuer keys.

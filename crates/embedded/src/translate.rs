@@ -1,8 +1,8 @@
 //! Conversion between the types of the `iceberg` crate and the types of the catalog.
 //!
 //! Names are converted directly. Types with validation rules (schemas, specs, orders, updates,
-//! requirements) are converted to the JSON that a REST client would send, so that the same parser
-//! validates the requests of both. Metadata is converted from the JSON that a REST client would
+//! requirements) are converted to the JSON that a REST client would send, so that the parser of
+//! REST requests validates them, too. Metadata is converted from the JSON that a REST client would
 //! receive.
 
 use iceberg::spec::TableMetadata;
@@ -93,8 +93,8 @@ pub(super) fn change_of(mut commit: TableCommit) -> Result<TableChange> {
     })
 }
 
-/// Converts the metadata of a table. Errors if the `iceberg` crate does not support the metadata,
-/// because it supports less than the specification.
+/// Converts the metadata of a table. Errors if the `iceberg` crate does not support the metadata:
+/// the crate supports less than the specification.
 pub(super) fn metadata_of(
     ident: &TableIdent,
     text: &SegmentedJson,

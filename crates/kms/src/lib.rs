@@ -1,16 +1,16 @@
-//! Rank 2: envelope encryption of stored data.
+//! Rank 2 (`docs/architecture.md`): envelope encryption of stored data.
 //!
 //! Terms, from the outside in:
 //! - a **wrapping key** never leaves its **KMS** ([`Kms`]): a key of AWS KMS, or of a file on this
 //!   machine ([`local`]);
-//! - a **data key** ([`data_key`]) is stored in wrapped form in the **ring** ([`ring`]), an object
-//!   beside the store. When a process opens the store, the KMS unwraps the data keys once. The
-//!   process keeps them in memory ([`keys::Keys`]) and zeroizes them at the end;
+//! - a **data key** ([`data_key`]) is stored in wrapped form in the **ring** ([`ring`]), which is
+//!   an object beside the store. When a process opens the store, the KMS unwraps the data keys
+//!   once. The process keeps them in memory ([`keys::Keys`]) and zeroizes them at the end;
 //! - a **session key** is derived by each process from the active data key and a random salt. It
-//!   encrypts with AES-256-GCM and a counter as the nonce, so that no nonce is used twice, and no
-//!   nonce is random;
-//! - **sealed** data ([`keys`]) names its data key and salt, and is bound to the catalog, its
-//!   purpose and, where known, its position.
+//!   encrypts with AES-256-GCM. The nonce is a counter instead of a random number, so no nonce is
+//!   used twice;
+//! - **sealed** data ([`keys`]) begins with the number of its data key and with the salt. It is
+//!   bound to the catalog, to its purpose and, if known, to its position.
 //!
 //! Each kind of stored data is sealed by the code that writes it: the [`block_transformer`] seals
 //! blocks of SlateDB, `wal` seals frames of the local WAL, and [`sealed_objects`] seals whole
@@ -65,8 +65,8 @@ pub struct WrappedBytes {
     pub bytes: Vec<u8>,
 }
 
-/// A key management service that holds wrapping keys. It is called when a store is opened, and when
-/// data keys are created or rewrapped, but not for reads and writes.
+/// A key management service that holds wrapping keys. It is called when a store is opened and when
+/// data keys are created or rewrapped. Reads and writes do not call it.
 #[async_trait]
 pub trait Kms: Send + Sync {
     /// Returns the kind of KMS, with its name in the ring and in the settings.

@@ -1,7 +1,7 @@
 //! The key ring: the object beside a store that contains the wrapped data keys.
 //!
-//! The ring is JSON. It need not be secret, but each change of it is detected: a MAC covers the
-//! whole ring, and the key of the MAC is derived from the active data key. In addition, the KMS
+//! The ring is JSON. The ring need not be secret, but it is protected against changes: a MAC covers
+//! the whole ring. The key of this MAC is derived from the active data key. In addition, the KMS
 //! binds each data key to the catalog and to the key's number. Data keys are never removed, so that
 //! all data ever written stays readable.
 
@@ -128,9 +128,9 @@ impl Ring {
         Ok((ring.sign(&keys)?, keys))
     }
 
-    /// Creates the ring of a clone of the store that has this ring. `path` is the path of that
-    /// store. The number of the clone's own data key is greater than all numbers of the parent, so
-    /// that each number identifies one key.
+    /// Creates the ring for a clone. `self` is the ring of the parent, and `path` is the path of
+    /// the parent. The number of the clone's own data key is greater than all numbers of the
+    /// parent, so that each number identifies one key.
     pub async fn cloned(
         &self,
         kms: &dyn Kms,
@@ -168,8 +168,8 @@ impl Ring {
         self.unlock_with(kms, None).await
     }
 
-    /// Like [`unlock`](Self::unlock), but takes data keys from `known` if they are there, and
-    /// requests only the other ones from the KMS.
+    /// Like [`unlock`](Self::unlock), but uses the data keys in `known`, and requests only the
+    /// others from the KMS.
     pub async fn unlock_with(&self, kms: &dyn Kms, known: Option<&Keys>) -> Result<Keys, Error> {
         if let Some(known) = known
             && known.catalog() != self.catalog
@@ -227,9 +227,9 @@ impl Ring {
         Ok((ring.sign(&keys)?, keys))
     }
 
-    /// Returns the ring with all data keys, including those of a clone's parent, wrapped with
-    /// `wrapping_key` or else with the configured wrapping key. The old wrapping key is not needed,
-    /// because the data keys are in memory.
+    /// Returns the ring with newly wrapped data keys, including those of a clone's parent. They are
+    /// wrapped with `wrapping_key` or, if it is `None`, with the configured wrapping key. The old
+    /// wrapping key is not needed, because the data keys are in memory.
     pub async fn rewrap(
         &self,
         kms: &dyn Kms,

@@ -1,17 +1,18 @@
 //! [`SealedObjects`]: an object store for SlateDB that seals every object, chunk by chunk.
 //!
-//! SlateDB passes its blocks to a transformer, but not its manifests and the footers of its files.
-//! Footers contain the first and last key, and keys contain names. Therefore whole objects are
-//! sealed here, in addition to the blocks. A reader of the bucket sees only paths, sizes and times.
+//! SlateDB passes its blocks to a transformer, but passes neither its manifests nor the footers of
+//! its files. Footers contain the first and last key, and keys contain names. Therefore whole
+//! objects are sealed here, in addition to the blocks. A reader of the bucket sees only paths,
+//! sizes and times.
 //!
-//! Chunks have [`PLAIN_CHUNK_BYTES`] bytes, except the last one, which may be shorter and always
-//! exists: an empty object has one empty chunk. Each chunk is bound to the object's path, to its
-//! own index, and to whether it is the last chunk. Therefore an attacker cannot exchange, move,
-//! omit or cut off chunks. The position of a chunk follows from its index, so one request can read
-//! any range.
+//! Each chunk has [`PLAIN_CHUNK_BYTES`] bytes, except the last one, which may be shorter. There is
+//! always a last chunk: an empty object has one empty chunk. Each chunk is bound to the object's
+//! path, to its own index, and to whether it is the last chunk. Therefore an attacker cannot
+//! exchange, move, omit or cut off chunks. The position of a chunk follows from its index, so one
+//! request can read any range.
 //!
 //! A clone (`store::clones`) shares objects with its parent. These objects are below the parent's
-//! path and can be opened only with the parent's keys, so an object of one store cannot replace an
+//! path, and can be opened only with the parent's keys. So an object of one store cannot replace an
 //! object of the other store.
 
 use std::fmt;
@@ -313,8 +314,8 @@ impl ObjectStore for SealedObjects {
     }
 
     async fn copy_opts(&self, from: &Path, _to: &Path, _options: CopyOptions) -> Result<()> {
-        // A copy could not be opened at its new path. SlateDB copies only logs of stores that it
-        // clones, and a store that is cloned here has no log.
+        // A copy could not be opened at its new path. SlateDB copies objects only to clone the log
+        // of a store, and slateberg clones only states without a log.
         Err(Error::NotSupported {
             source: format!("{from}: sealed objects cannot be copied").into(),
         })

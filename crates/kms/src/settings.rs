@@ -53,8 +53,8 @@ impl Default for Settings {
 
 impl Settings {
     /// Returns the first invalid setting: a timeout of 0, a missing setting that the configured KMS
-    /// needs, or the key of a KMS that is not configured. Such a key is invalid because the
-    /// operator would wrongly believe that it is in use.
+    /// needs, or the key of a KMS that is not configured. The last one is invalid because the
+    /// operator would wrongly believe that this key is in use.
     pub fn problem(&self) -> Option<InvalidSetting> {
         let has_file = !self.local_key_file.as_os_str().is_empty();
         let has_key = !self.aws_key.is_empty();

@@ -7,8 +7,8 @@ use utoipa::ToSchema;
 
 use crate::string_enum::string_enum;
 
-/// Body of `POST /management/v1/api-keys`.
-// If a typo such as `warehouse` were ignored, the key would be valid for all warehouses.
+/// Body of `POST /management/v1/api-keys`. Unknown members are rejected: if a typo such as
+/// `warehouse` were ignored, the key would be valid for all warehouses.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct CreateApiKeyRequest {

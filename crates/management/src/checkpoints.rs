@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-/// Body of `POST /management/v1/checkpoints`.
-// If a typo in `lifetime-seconds` were ignored, the checkpoint would never expire.
+/// Body of `POST /management/v1/checkpoints`. Unknown members are rejected: if a typo in
+/// `lifetime-seconds` were ignored, the checkpoint would never expire.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct CreateCheckpointRequest {

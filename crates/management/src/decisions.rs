@@ -188,7 +188,7 @@ pub struct AuthorizeResponse {
     pub decision: Decision,
     /// Policies that led to the decision; empty if no policy permits the action.
     pub policies: Vec<DecidingPolicy>,
-    /// The readable parts of the table: one for each policy that permits the principal to load the
+    /// The readable parts of the table, one for each policy that permits the principal to load the
     /// table. Absent if the whole table is readable.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -224,7 +224,7 @@ pub struct PermissionsResponse {
     pub resource: String,
     /// Permitted actions.
     pub actions: Vec<String>,
-    /// The readable parts of the table: one for each policy that permits the principal to load the
+    /// The readable parts of the table, one for each policy that permits the principal to load the
     /// table. Absent if the whole table is readable.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]

@@ -11,8 +11,8 @@ pub struct UndropRequest {
     /// Former name of the table or view, such as `table:prod/sales/orders`.
     #[schema(pattern = "^(table|view):[^/]+(/[^/]+){2,}$")]
     pub resource: String,
-    /// Id of the table or view. Without an id, the table or view of this name that was dropped last
-    /// is restored.
+    /// Id of the table or view. Without an id, the last dropped table or view of this name is
+    /// restored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<Uuid>,
     /// New name, in the same warehouse, such as `table:prod/sales/orders_2025`. Without a new name,

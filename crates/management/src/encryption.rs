@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-/// Body of `POST /management/v1/encryption/rewrap`.
-// If a typo in `wrapping-key` were ignored, the data keys would be wrapped with a key that the
-// caller did not name.
+/// Body of `POST /management/v1/encryption/rewrap`. Unknown members are rejected: if a typo in
+/// `wrapping-key` were ignored, the data keys would be wrapped with a different key than the caller
+/// intended.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct RewrapRequest {
@@ -31,7 +31,7 @@ pub struct EncryptionStatus {
 #[serde(rename_all = "kebab-case")]
 pub struct KeyRing {
     /// Id of the catalog to which the keys are bound. In a clone, the keys of the parent are bound
-    /// to the parent.
+    /// to the parent's id instead.
     pub catalog_id: Uuid,
     /// Number of changes of the key ring.
     pub revision: u64,

@@ -59,7 +59,7 @@ pub struct CreatedGrant {
     /// The grant; null for a dry run that would create it.
     #[schema(required)]
     pub grant: Option<Grant>,
-    /// The change, which is empty if the grant existed before.
+    /// The change; it is empty if the grant existed before.
     #[serde(flatten)]
     pub change: PolicyChange,
 }

@@ -8,7 +8,8 @@ use uuid::Uuid;
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct HistoryEntry {
-    /// Sequence number. Later changes have greater numbers, which need not be consecutive.
+    /// Sequence number. Later changes have greater numbers, but the numbers need not be
+    /// consecutive.
     pub number: u64,
     /// Time of the change, in milliseconds since the Unix epoch.
     pub at_ms: i64,

@@ -137,8 +137,8 @@ pub struct PolicyChange {
     pub dry_run: bool,
     /// Differences that the change has made or, for a dry run, would make.
     pub changes: PolicyDifferences,
-    /// Warnings about policies whose conditions can never hold, and about grantees that match no
-    /// API key, issuer or role.
+    /// Warnings: policies with conditions that can never be true, and grantees that match no API
+    /// key, issuer or role.
     #[serde(default)]
     #[schema(required)]
     pub warnings: Vec<String>,

@@ -15,11 +15,12 @@ pub struct ExpireSnapshotsRequest {
     #[schema(default = true)]
     pub dry_run: bool,
     /// Age in seconds from which snapshots expire. Defaults to the table property
-    /// `history.expire.max-snapshot-age-ms`, and to five days without it.
+    /// `history.expire.max-snapshot-age-ms`, or to five days if the table has no such property.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub older_than_seconds: Option<u64>,
-    /// Number of snapshots of each branch that are retained, whatever their age. Defaults to the table
-    /// property `history.expire.min-snapshots-to-keep`, and to 1 without it.
+    /// Number of snapshots of each branch that are retained, whatever their age. Defaults to the
+    /// table property `history.expire.min-snapshots-to-keep`, or to 1 if the table has no such
+    /// property.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub retain_last: Option<u32>,

@@ -61,8 +61,8 @@ pub struct FileAccessRequest {
     /// Access-delegation modes, the preferred one first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delegation: Option<Vec<DelegationMode>>,
-    /// Role that the server assumes to get credentials for a table. Only for S3; `MinIO` needs
-    /// none.
+    /// Role that the server assumes to get credentials for a table. Only for S3; `MinIO` needs no
+    /// role.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role_arn: Option<String>,
     /// External ID that the role's trust policy requires.
@@ -136,8 +136,8 @@ pub struct FileAccess {
     /// Access-delegation modes, the preferred one first; empty if clients have their own
     /// credentials.
     pub delegation: Vec<DelegationMode>,
-    /// Role that the server assumes to get credentials for a table. Only for S3; `MinIO` needs
-    /// none.
+    /// Role that the server assumes to get credentials for a table. Only for S3; `MinIO` needs no
+    /// role.
     #[schema(required)]
     pub role_arn: Option<String>,
     /// External ID that the role's trust policy requires.
@@ -234,8 +234,8 @@ pub struct WarehouseDetails {
     /// Reason why the warehouse is unavailable; null if it is open.
     #[schema(required)]
     pub problem: Option<String>,
-    /// Version of the warehouse, which counts its changes. This member and those that follow are
-    /// null for a warehouse of the configuration.
+    /// Version of the warehouse. Each change increases it. This member and all that follow are null
+    /// for a warehouse in the configuration.
     #[schema(required)]
     pub version: Option<u64>,
     /// Id of the principal that created the warehouse.

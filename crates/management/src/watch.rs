@@ -10,8 +10,8 @@ use uuid::Uuid;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct WatchEvent {
-    /// Type of the event, such as `table.committed`. `resync` means that the resources that the
-    /// caller may see may have changed: the client must list them again.
+    /// Type of the event, such as `table.committed`. After `resync`, the client must list the
+    /// resources again, because the caller may now see other resources than before.
     #[serde(rename = "type")]
     pub event_type: String,
     /// Position after the event, at which a later watch can begin. Absent if more events of the

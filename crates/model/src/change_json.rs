@@ -1,6 +1,6 @@
-//! Writes requirements and updates as JSON, as the REST specification defines them. If a request
-//! did not arrive over HTTP, the fingerprint that belongs to its idempotency key is computed from
-//! this JSON.
+//! Writes requirements and updates as JSON, as the REST specification defines them. Requests that
+//! did not arrive over HTTP need this JSON: the fingerprint for their idempotency key is computed
+//! from it.
 
 use serde::ser::{Error, Serialize, SerializeMap, Serializer};
 use serde_json::value::RawValue;

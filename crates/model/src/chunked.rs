@@ -1,9 +1,10 @@
 //! [`ChunkedList`]: a list that grows at its end. Its versions share all older items.
 //!
-//! All items except the newest are in *sealed* chunks of at most `N` items, which store their JSON
-//! as a [`Chunk`]. A clone of the list copies one pointer per chunk. `push` changes only the items
-//! after the sealed chunks (the open end), and only these are rendered again. The open end is never
-//! empty if there is a sealed chunk, so a comma follows every sealed item.
+//! All items except the newest are in *sealed* chunks. A sealed chunk has at most `N` items, and
+//! stores their JSON as a [`Chunk`]. A clone of the list copies one pointer per chunk. The items
+//! after the sealed chunks are the open end. `push` changes only the open end, and only its items
+//! are rendered again. If there is a sealed chunk, the open end is never empty, so a comma follows
+//! every sealed item.
 //!
 //! Any two neighboring chunks together contain more than `N` items. Without this rule, a list could
 //! have ten thousand chunks of one item each after ten thousand removals.
@@ -23,8 +24,8 @@ pub trait Item: Clone {
     /// Writes the item's JSON.
     fn write(&self, out: &mut Vec<u8>);
 
-    /// Returns the same item. The returned item may store `json`, which is a slice of its chunk's
-    /// JSON, instead of its own copy.
+    /// Returns the same item. `json` is a slice of the JSON of the item's chunk. The returned item
+    /// may store `json` instead of its own copy of the JSON.
     fn with_json(&self, json: Bytes) -> Self;
 }
 
@@ -184,7 +185,7 @@ impl<T: Item, const N: usize> ChunkedList<T, N> {
 
 /// Consecutive items during a removal.
 enum Part<T> {
-    /// A chunk that lost no item.
+    /// A chunk from which no item was removed.
     Whole(Arc<SealedChunk<T>>),
     /// Items that remain of a chunk.
     Partial(Vec<T>),
@@ -217,7 +218,7 @@ impl<T: Item> Part<T> {
 struct Parts<T, const N: usize>(Vec<Part<T>>);
 
 impl<T: Item, const N: usize> Parts<T, N> {
-    /// Appends items. Merges them with the previous ones if both fit into one chunk.
+    /// Appends items. Merges them with the previous items if all of them fit into one chunk.
     fn push(&mut self, part: Part<T>) {
         if part.items().is_empty() {
             return;

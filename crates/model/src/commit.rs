@@ -8,7 +8,7 @@
 //! A commit has these steps: check the requirements, copy the base (a cheap copy that shares all
 //! large parts), apply the updates in order, and finish. The last step cuts the snapshot log,
 //! appends the location of the base's document to the metadata log, and sets the time. The cost of
-//! a commit is that of its updates, plus the copy of one pointer per chunk of snapshots.
+//! a commit is the cost of its updates, plus the copy of one pointer per chunk of snapshots.
 
 mod finish;
 mod layout;
@@ -47,7 +47,7 @@ pub struct CommitBase<'a> {
 pub struct CommitContext {
     /// The current time, in milliseconds since 1970.
     pub now_ms: i64,
-    /// UUID of a new table if the client sends none.
+    /// UUID of a new table, if the client does not send one.
     pub new_uuid: Uuid,
     /// Location of a new table if the client sends none.
     pub default_location: Option<String>,
@@ -62,9 +62,9 @@ pub struct AppliedCommit {
     pub changed: bool,
 }
 
-/// Applies a commit to a table. Without a base, creates the table, like the commit at the end of a
-/// create transaction. This function only checks `assert-create`. The caller decides whether a
-/// missing table may be created.
+/// Applies a commit to a table. If there is no base, creates the table. This is the commit at the
+/// end of a create transaction. This function only checks `assert-create`. The caller decides
+/// whether a missing table may be created.
 ///
 /// A client that received no response sends the same commit again. If the table already contains
 /// the snapshots of the commit and the result of its other updates, the commit is accepted without

@@ -1,4 +1,4 @@
-//! Creates the metadata of a table from a request: assigns fresh field ids, and builds the first
+//! Creates the metadata of a table from a request. Assigns fresh field ids, and builds the first
 //! spec, the first order and the properties.
 
 use std::collections::BTreeMap;
@@ -159,7 +159,7 @@ fn check_encryption_properties(
 }
 
 /// Checks that metrics properties name existing columns. As in the reference implementation, this
-/// applies only to new tables, so that existing tables with an invalid property stay usable.
+/// check applies only to new tables. So existing tables with an invalid property stay usable.
 fn check_metrics_columns(
     properties: &BTreeMap<String, String>,
     schema: &Schema,

@@ -1,6 +1,6 @@
-//! Expiry of snapshots: which snapshots and references a table no longer has to retain, as in
-//! `expire_snapshots` of Iceberg's Java library ("Snapshot Retention Policy" in the table
-//! specification).
+//! Expiry of snapshots: determines which snapshots and references a table no longer has to retain.
+//! The rules are those of `expire_snapshots` in Iceberg's Java library ("Snapshot Retention Policy"
+//! in the table specification).
 
 use std::collections::{HashMap, HashSet};
 
@@ -24,7 +24,7 @@ pub const GC_PROPERTY: &str = "gc.enabled";
 /// The default of [`MAX_SNAPSHOT_AGE_PROPERTY`]: five days.
 const MAX_SNAPSHOT_AGE_MS: i64 = 5 * 24 * 60 * 60 * 1000;
 
-/// What a caller requests instead of the table's properties.
+/// Retention that a caller requests instead of that in the table's properties.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ExpiryRequest {
     /// Minimum age of expired snapshots, in milliseconds. `None`: the property decides.
@@ -80,8 +80,8 @@ impl Expiry {
     /// Returns the expired snapshots and references of a table.
     ///
     /// # Errors
-    /// Rejects a table with `gc.enabled=false`, because other tables may need its files, and a table
-    /// with an invalid retention property.
+    /// Rejects a table with an invalid retention property. Also rejects a table with
+    /// `gc.enabled=false`, because other tables may need its files.
     pub fn of(table: &TableMetadata, request: ExpiryRequest, now_ms: i64) -> Result<Self, Refusal> {
         let rules = Rules::of(table, request, now_ms)?;
         let by_id: HashMap<i64, &Snapshot> =
@@ -95,7 +95,7 @@ impl Expiry {
         for (_, reference) in kept {
             rules.retain(reference, &by_id, &mut retained, &mut reachable);
         }
-        // A snapshot outside of all branches may be one that its writer is about to publish.
+        // If a snapshot is outside of all branches, its writer may be about to publish it.
         let stays = |it: &Snapshot| {
             retained.contains(&it.snapshot_id)
                 || !reachable.contains(&it.snapshot_id) && it.timestamp_ms >= rules.expire_before_ms
@@ -190,7 +190,7 @@ impl Rules {
         snapshot.is_some_and(|it| self.now_ms.saturating_sub(it.timestamp_ms) <= max_age_ms)
     }
 
-    /// Adds the snapshots that a reference retains, and those that lead to it.
+    /// Adds the snapshots that a reference retains, and the snapshots that lead to the reference.
     fn retain(
         &self,
         reference: &SnapshotRef,

@@ -91,7 +91,7 @@ pub enum TabularKind {
 }
 
 impl TabularKind {
-    /// Returns the word with which Iceberg's own messages begin ("Table does not exist: ...").
+    /// Returns the first word of messages in Iceberg's style, such as "Table does not exist: ...".
     pub fn title(self) -> &'static str {
         match self {
             Self::Table => "Table",
@@ -107,7 +107,7 @@ impl TabularKind {
         }
     }
 
-    /// Returns the other kind. A name may be used for only one of the two.
+    /// Returns the other kind. A name belongs either to a table or to a view.
     pub fn other(self) -> Self {
         match self {
             Self::Table => Self::View,

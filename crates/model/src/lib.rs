@@ -2,9 +2,9 @@
 //! them.
 //!
 //! This crate does no I/O, does not wait and does not log. The current time and random ids are
-//! arguments. It validates all outside input and never panics on it. The error for a request that
-//! can never succeed is [`refusal::Refusal::Invalid`]. The error for a request that was valid for
-//! another state of the table is `Conflict`.
+//! arguments. It validates all input from outside, and no input makes it panic. The error for a
+//! request that can never succeed is [`refusal::Refusal::Invalid`]. The error for a request that
+//! was valid for another state of the table is `Conflict`.
 //!
 //! Comments call the Java library of Apache Iceberg the *reference implementation*.
 //!

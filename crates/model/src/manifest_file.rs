@@ -37,7 +37,7 @@ pub struct ManifestFile {
     pub partitions: Option<Vec<FieldSummary>>,
     /// Metadata of the key that encrypts the manifest.
     pub key_metadata: Option<Bytes>,
-    /// Row id of the first row in those files of the manifest that have no row ids yet (v3).
+    /// First row id for the files of the manifest that have no row ids yet (v3).
     pub first_row_id: Option<i64>,
 }
 
@@ -56,7 +56,7 @@ pub struct FieldSummary {
 }
 
 impl ManifestFile {
-    /// Whether the entry has all counts, which format version 1 does not require.
+    /// Whether the entry has all counts. Format version 1 does not require them.
     pub fn has_counts(&self) -> bool {
         let files = [self.added_files_count, self.existing_files_count, self.deleted_files_count];
         let rows = [self.added_rows_count, self.existing_rows_count, self.deleted_rows_count];

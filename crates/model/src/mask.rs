@@ -86,12 +86,14 @@ impl Mask {
         }
     }
 
-    /// Returns the least strict mask that shows no more than either of the two.
+    /// Returns the mask that shows only what both `self` and `other` show. If there are several
+    /// such masks, returns the least strict one.
     ///
     /// Masks are ordered by the information that remains in their results: a month also contains
     /// its year, and [`Mask::ShowFirst4`] also shows what [`Mask::MaskAlphanum`] shows. If the
-    /// results of two masks contain different information, such as a hash and a pattern, the only
-    /// mask that shows no more than both is the fixed value.
+    /// results of two masks contain different information, such as a hash and a text that was
+    /// masked by [`Mask::MaskAlphanum`], the result is [`Mask::MaskToFixedValue`].
+    /// [`Mask::ReplaceWithNull`] is stricter than all other masks.
     pub(crate) fn stricter(self, other: Self) -> Self {
         use Mask as M;
         match (self, other) {

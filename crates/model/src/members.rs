@@ -1,9 +1,10 @@
 //! Reads the members of a JSON object by name.
 //!
-//! If a member is missing or invalid, every method errors with a refusal that names the member. Its
-//! message is that of the reference implementation ("Cannot parse missing int: schema-id"), because
-//! clients may compare it. Two types implement the methods: a parsed `Map` for small and deep
-//! objects, and `RawMembers` for objects with large members (snapshots) that stay unparsed.
+//! If a member is missing or invalid, every method errors with a refusal that names the member. The
+//! message of the refusal is that of the reference implementation ("Cannot parse missing int:
+//! schema-id"), because clients may test for it. Two types implement the methods: a parsed `Map`
+//! for small and deep objects, and `RawMembers` for objects with large members (snapshots) that
+//! stay unparsed.
 //!
 //! Every `Value` was created by `serde_json`'s parser, whose recursion limit is 128. This also
 //! limits the depth of every recursive function in this crate. Therefore, code must not parse
@@ -235,8 +236,8 @@ fn wrong_type(problem: &str, name: &str, value: &Value) -> Refusal {
 ///
 /// Members that are `null` are removed because the parsers of the reference implementation refuse
 /// some of them, such as `parent-snapshot-id`. JSON that one client writes must not make the table
-/// unreadable for another client. For the same reason, nesting that is deeper than readers accept
-/// is an error.
+/// unreadable for another client. For the same reason, JSON is rejected if its nesting is too deep
+/// for readers.
 pub(super) fn compact<'a>(what: &str, raw: &'a RawValue) -> Result<Cow<'a, RawValue>, Refusal> {
     let text = raw.get();
     let shape = Shape::of(text);
@@ -257,7 +258,7 @@ pub(super) fn compact<'a>(what: &str, raw: &'a RawValue) -> Result<Cow<'a, RawVa
         .map_err(|error| Refusal::invalid(format!("Cannot parse {what}: {error}")))
 }
 
-/// Properties of a JSON string that a scan of its tokens determines.
+/// Properties of a JSON string. A scan of its tokens determines them.
 struct Shape {
     /// Whether there is white space between its tokens.
     has_blanks: bool,

@@ -106,7 +106,7 @@ impl<'a> FromIterator<&'a str> for Names {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
     names: Arc<Names>,
-    /// The number of names on the page. `names` may have one more name, which is not returned but
+    /// The number of names on the page. `names` may have one more name. It is not returned, but
     /// shows that there is another page.
     len: usize,
     /// The token of the next page. `None` if this is the last page.

@@ -73,7 +73,7 @@ impl UnboundPartitionSpec {
         Ok(Self { spec_id, fields: parse_fields(&*members.required("fields")?)? })
     }
 
-    /// Parses a list of fields without the enclosing spec, which version 1 stores as
+    /// Parses a list of fields without an enclosing spec. Version 1 stores such a list as
     /// `partition-spec`.
     pub(super) fn from_fields_json(spec_id: i32, json: &Value) -> Result<Self, Refusal> {
         Ok(Self { spec_id: Some(spec_id), fields: parse_fields(json)? })
@@ -205,8 +205,8 @@ impl PartitionSpec {
         }
     }
 
-    /// Refuses fields whose column is missing, is not a primitive, is inside a list or map, or has
-    /// a type that the transform does not support. A void field needs no column.
+    /// Refuses a field if its column is missing, is not a primitive, is inside a list or map, or
+    /// has a type that the transform does not support. A void field needs no column.
     pub(super) fn check_compatibility(&self, schema: &SchemaIndex<'_>) -> Result<(), Refusal> {
         for field in self.fields.iter().filter(|field| field.transform != Transform::Void) {
             let Some(source) = schema.field(field.source_id) else {

@@ -15,7 +15,7 @@ pub enum Principal {
     Identified(Arc<Identity>),
 }
 
-/// An authenticated caller, with the information that its credential contains.
+/// An authenticated caller, with the information in its credential.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     /// Person or program.
@@ -59,10 +59,11 @@ pub enum Method {
 }
 
 /// Prefix of the default ids of programs that embed the catalog. No issuer may have this name, so
-/// no token can result in such an id.
+/// no principal with a token gets such an id.
 pub const EMBEDDED_ID_PREFIX: &str = "embedded";
 
-/// Id of the user for whom policies are evaluated if an operator asks only about roles or groups.
+/// Id of a placeholder user. Policies are evaluated for this user if an operator asks only about
+/// roles or groups.
 pub const ANY_USER_ID: &str = "anyone";
 
 /// Approximate memory overhead of the name of a group, role or warehouse, in bytes.

@@ -1,5 +1,5 @@
-//! Properties of the whole model: no outside input causes a panic, written documents can be read,
-//! and documents stay valid after any sequence of accepted commits.
+//! Properties of the whole model: no input from outside causes a panic, written documents can be
+//! read, and documents stay valid after any sequence of accepted commits.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -177,8 +177,8 @@ fn view_document() -> Value {
             "representations": [{"type": "sql", "sql": "select 1", "dialect": "spark"}]}]})
 }
 
-/// A list of updates with most actions. A table of format version 3 accepts all except the sort
-/// order by a variant.
+/// A list of updates with most actions. A table of format version 3 accepts all of them except the
+/// sort order by a variant.
 fn rich_updates() -> Value {
     let mut next = snapshot(4, Some(3), 4);
     next["first-row-id"] = json!(30);

@@ -1,17 +1,16 @@
 //! Read restrictions: the rows of a table that a principal may read, and the masks of its columns
 //! (`ReadRestrictions` in the REST catalog specification).
 //!
-//! A [`ReadRule`] is the restriction of one permission to read, in which columns have names.
-//! [`ReadRules`] are the restrictions of all permissions that a principal has for a table.
-//! Resolving them against the table's schema results in [`ReadRestrictions`], in which columns have
-//! field ids. The client applies these.
+//! A [`ReadRule`] is the restriction of one permission to read. It refers to columns by name.
+//! [`ReadRules`] are the restrictions of all permissions that a principal has for a table. They are
+//! resolved against the table's schema. The result is a [`ReadRestrictions`], which refers to
+//! columns by field id. The client applies it.
 //!
 //! **Combination.** The result shows no more of a row than at least one of the permissions alone
-//! would show. So the filters are combined by *or*. A column is masked in all rows if any
-//! permission that contributes rows masks it, and the strictest mask applies. A permission that
-//! shows nothing beyond another permission is ignored. So a principal that may read everything is
-//! not restricted by its other permissions. The reasons are in
-//! `docs/adr/0014-read-restrictions.md`.
+//! would show. So the filters are combined by *or*. If any permission that contributes rows masks a
+//! column, the column is masked in all rows, by the strictest mask. A permission that shows nothing
+//! beyond another permission is ignored. So a principal that may read everything is not restricted
+//! by its other permissions. The reasons are in `docs/adr/0014-read-restrictions.md`.
 
 mod columns;
 
@@ -176,13 +175,13 @@ impl ResolvedRule {
             None => (json!(true), None),
             Some(Ok(filter)) => (filter, None),
             // The whole filter is replaced, because a part of it might select more rows than the
-            // whole.
+            // whole filter.
             Some(Err(reason)) => (json!(false), Some(problem(reason))),
         };
         Ok((Self { filter, masks }, filter_problem))
     }
 
-    /// Whether this rule shows at least the rows and values that the other shows.
+    /// Whether this rule shows at least the rows and values that the other rule shows.
     fn shows_at_least(&self, other: &Self, schema: &SchemaIndex<'_>) -> bool {
         let rows = self.filter == json!(true)
             || other.filter == json!(false)
@@ -198,7 +197,7 @@ impl ResolvedRule {
     }
 }
 
-/// Removes rules that another rule makes redundant. Of several equal rules, keeps one.
+/// Removes rules that are redundant because of another rule. Keeps one of several equal rules.
 fn without_redundant(mut rules: Vec<ResolvedRule>, schema: &SchemaIndex<'_>) -> Vec<ResolvedRule> {
     let mut at = 0;
     while at < rules.len() {

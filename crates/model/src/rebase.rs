@@ -1,11 +1,11 @@
-//! Rebase of appends. A commit that only adds data files, and was made for an earlier state of its
-//! table, is applied to the current state.
+//! Rebase of appends. A client may create a commit for an earlier state of the table. If the commit
+//! only adds data files, it is applied to the current state.
 //!
 //! "Append operations have no requirements and can always be applied. [...] To change a sequence
 //! number for a retry, only the manifest list must be rewritten" (table specification, "Commit
 //! Conflict Resolution and Retry"). The new snapshot keeps its id and its manifests. Its parent,
-//! sequence number, time, manifest list, row ids and totals become those that a client's retry
-//! would have.
+//! sequence number, time, manifest list, row ids and totals become the same as in a retry by the
+//! client.
 //!
 //! The functions are pure. The caller reads and writes the manifest lists.
 
@@ -68,7 +68,7 @@ pub struct RebasedAppend {
 pub struct NewList<'a> {
     /// Location of the manifest list.
     pub location: &'a str,
-    /// Number of manifests in the list that were in the branch before.
+    /// Number of manifests in the list that the branch had before the append.
     pub kept: usize,
     /// Current time, in milliseconds since 1970.
     pub now_ms: i64,
@@ -303,8 +303,8 @@ impl Append {
             return Err(NotRebased::Manifests);
         };
         let end = before.checked_add(added).ok_or(NotRebased::Manifests)?;
-        // If a manifest had row ids outside the range of the snapshot, another snapshot could get
-        // the same row ids.
+        // Row ids of a manifest must be inside the range of the snapshot. Otherwise, another
+        // snapshot could get the same row ids.
         let is_inside = |it: &ManifestFile| {
             let first = it.first_row_id.filter(|first| *first >= before)?;
             Some(first.checked_add(it.added_rows_count?)? <= end)
@@ -340,7 +340,7 @@ impl Append {
     }
 }
 
-/// The first row id of an append: the one that its client assumed, and the one that it gets.
+/// The first row id of an append: the id that its client assumed, and the id that the append gets.
 #[derive(Clone, Copy)]
 struct RowIds {
     before: i64,

@@ -1,7 +1,7 @@
 //! Requirements: conditions of a commit on the state of the table.
 //!
-//! The messages are those of the reference implementation, because clients and its compatibility
-//! kit compare them.
+//! The messages are those of the reference implementation, because clients and the compatibility
+//! kit test for them.
 
 use serde_json::value::RawValue;
 use uuid::Uuid;
@@ -100,8 +100,8 @@ pub fn parse_requirement(raw: &RawValue) -> Result<TableRequirement, Refusal> {
 
 /// Checks all requirements against the table. `metadata` is `None` if the table does not exist.
 ///
-/// `assert-create` cannot be combined with other requirements: the combination is invalid, whether
-/// or not the table exists.
+/// `assert-create` cannot be combined with other requirements. Such a combination is always
+/// invalid, even if the table does not exist.
 pub fn check_requirements(
     metadata: Option<&TableMetadata>,
     requirements: &[TableRequirement],

@@ -15,8 +15,7 @@ use super::refusal::Refusal;
 use super::types::{MapFields, NestedField, PrimitiveType, Type, parse_struct};
 
 /// Maximum total length of all full names of a schema, in bytes. The full name of a nested field
-/// repeats the names of its parents, so without this limit, a small request could require
-/// gigabytes.
+/// repeats the names of its parents. So a small request could require gigabytes without this limit.
 const SCHEMA_NAME_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Maximum number of problems of one schema that a refusal lists.
@@ -89,7 +88,8 @@ impl Schema {
         self.highest_field_id
     }
 
-    /// Returns the type of the field with this id. `None` if there is none or it is not primitive.
+    /// Returns the type of the field with this id. `None` if there is no such field, or if its type
+    /// is not primitive.
     pub(crate) fn primitive_type(&self, id: i32) -> Option<PrimitiveType> {
         find_primitive(&self.fields, id).cloned()
     }
@@ -127,8 +127,8 @@ impl Schema {
     }
 
     /// Returns the same columns with the ids 1, 2, 3, ..., and the map from old to new ids. The
-    /// order is that of the reference implementation: all fields of a struct come before the fields
-    /// nested in them.
+    /// order of the ids is that of the reference implementation: all fields of a struct come before
+    /// the fields nested in them.
     pub(super) fn with_fresh_ids(
         &self,
         schema_id: i32,
@@ -293,7 +293,7 @@ impl<'a> SchemaIndex<'a> {
         self.ids_by_name.get(name).or_else(|| self.ids_by_short_name.get(name)).copied()
     }
 
-    /// Returns the ids of the fields whose full or short name equals `name` in all but case.
+    /// Returns the ids of the fields whose full or short name equals `name`, ignoring case.
     pub(super) fn ids_by_name_ignoring_case(&self, name: &str) -> BTreeSet<i32> {
         let name = name.to_lowercase();
         let names = self.ids_by_name.iter().chain(&self.ids_by_short_name);

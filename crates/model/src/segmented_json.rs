@@ -1,12 +1,12 @@
 //! [`SegmentedJson`]: a JSON document in segments. The versions of a document share most segments.
 //!
-//! A segment is either *inline* JSON, which is written again for each version, or a *chunk*: a part
-//! that will not change again, identified by a hash of its content. A table with ten thousand
+//! There are two kinds of segments. *Inline* JSON is written again for each version. A *chunk* will
+//! not change again, and is identified by a hash of its content. A table with ten thousand
 //! snapshots has a few hundred chunks and some kilobytes of inline JSON. The cost to render, store
 //! and send a new version depends only on these kilobytes.
 //!
-//! Without its chunks, the document is still valid JSON: each chunk ends with a comma, and is
-//! followed by inline JSON in the same list.
+//! Each chunk ends with a comma, and inline JSON in the same list follows it. So the document is
+//! still valid JSON without its chunks.
 
 use std::fmt;
 use std::io;
@@ -16,7 +16,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-/// Number of bytes of a chunk's SHA-256 that form its hash.
+/// The hash of a chunk consists of this number of bytes of its SHA-256.
 const HASH_BYTES: usize = 16;
 
 /// The identifier of a chunk: the first half of the SHA-256 of its content.

@@ -1,9 +1,9 @@
 //! Snapshots, and the references that point to them.
 //!
-//! A snapshot in a table never changes, and a table may have ten thousand of them. Therefore each
-//! snapshot is stored as the JSON that its writer sent, together with the few members that commits
-//! need. A commit shares the existing snapshots and writes their JSON verbatim. This preserves
-//! members that this version of slateberg does not know.
+//! A snapshot in a table never changes, and a table may have ten thousand of them. Therefore, each
+//! snapshot is stored in two forms: as the JSON that its writer sent, and as the few members that
+//! commits need. A commit shares the existing snapshots and writes their JSON verbatim. This
+//! preserves members that this version of slateberg does not know.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -14,7 +14,7 @@ use super::transform::Transform;
 /// The id of the unsorted order; no other order may have it.
 pub(super) const UNSORTED_ORDER_ID: i32 = 0;
 
-/// The id of the first order that is not the unsorted one.
+/// The id of the first sort order that sorts. The unsorted order has the id 0.
 pub(super) const INITIAL_SORT_ORDER_ID: i32 = 1;
 
 /// A sort order as a client sends it. It has not been validated against a schema.
@@ -109,8 +109,8 @@ impl SortOrder {
         Self { order_id: UNSORTED_ORDER_ID, fields: Vec::new() }
     }
 
-    /// Refuses fields whose column is missing, is not a primitive, or has a type that the transform
-    /// does not support.
+    /// Refuses a field if its column is missing, is not a primitive, or has a type that the
+    /// transform does not support.
     pub(super) fn check_compatibility(&self, schema: &SchemaIndex<'_>) -> Result<(), Refusal> {
         for field in &self.fields {
             let Some(source) = schema.field(field.source_id) else {

@@ -1,5 +1,5 @@
-//! The metadata of a table: everything that a client needs to read the table, and that commits
-//! change.
+//! The metadata of a table: everything that a client needs in order to read the table. Commits
+//! change it.
 //!
 //! Terms of the table specification: a *snapshot* is a state of the table. A *ref* (branch or tag)
 //! points to a snapshot. *main* is the branch whose snapshot is current. The *snapshot log* records
@@ -57,13 +57,13 @@ pub struct TableMetadata {
     pub current_schema_id: i32,
     /// The schemas, in the order in which they were added.
     pub schemas: Vec<Arc<Schema>>,
-    /// The id of the spec that writers use, one of `partition_specs`.
+    /// The id of the spec in `partition_specs` that writers use.
     pub default_spec_id: i32,
     /// The partition specs, in the order in which they were added.
     pub partition_specs: Vec<Arc<PartitionSpec>>,
     /// The greatest partition field id ever assigned; 999 if there never was one.
     pub last_partition_id: i32,
-    /// The id of the sort order that writers use, one of `sort_orders`.
+    /// The id of the sort order in `sort_orders` that writers use.
     pub default_sort_order_id: i32,
     /// The sort orders, in the order in which they were added.
     pub sort_orders: Vec<Arc<SortOrder>>,
@@ -155,8 +155,8 @@ impl TableMetadata {
         metadata
     }
 
-    /// Refuses an inconsistent document: one that the constructor of the reference implementation
-    /// refuses, or that refers to ids that do not exist.
+    /// Refuses an inconsistent document. A document is inconsistent if the constructor of the
+    /// reference implementation refuses it, or if it refers to ids that do not exist.
     pub(super) fn check(&self) -> Result<(), Refusal> {
         if self.format_version == 1 && self.last_sequence_number != 0 {
             let number = self.last_sequence_number;

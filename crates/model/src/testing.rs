@@ -157,7 +157,8 @@ pub(crate) fn set_ref(name: &str, kind: &str, snapshot_id: i64) -> Value {
     json!({"action": "set-snapshot-ref", "ref-name": name, "type": kind, "snapshot-id": snapshot_id})
 }
 
-/// A table with snapshots 1 to `count`, each of which was current and is based on the previous one.
+/// A table with snapshots 1 to `count`. Each of them was current, and its parent is the previous
+/// one.
 pub(crate) fn table_with_snapshots(format_version: u8, count: i64) -> TableMetadata {
     (1..=count).fold(table(format_version), |table, id| {
         let sequence_number = if format_version == 1 { 0 } else { id };

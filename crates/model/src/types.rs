@@ -2,8 +2,8 @@
 //! Data Types" of the table specification, up to format version 3.
 //!
 //! The types of the `iceberg` crate end at version 2, so this module replaces them. The JSON is
-//! that of "Appendix C" of the specification. `Display` formats types as messages of the reference
-//! implementation do.
+//! that of "Appendix C" of the specification. `Display` formats types in the same way as messages
+//! of the reference implementation.
 
 pub(super) mod primitive;
 

@@ -1,7 +1,7 @@
 //! Updates: the changes that a commit makes to a table, with the names of the REST specification.
 //!
 //! The parser is written by hand, so that large members (snapshots, statistics) can stay unparsed.
-//! A derived parser of an internally tagged enum cannot do that.
+//! A derived parser of an internally tagged enum would parse them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -242,8 +242,8 @@ impl<'a> Builder<'a> {
         if is_current && (self.has_base || self.history_entry.is_some()) {
             return Ok(());
         }
-        // A version that becomes current again is logged with the current time, not its creation
-        // time.
+        // If a version becomes current again, the log entry has the current time, not the creation
+        // time of the version.
         let added = self.added.contains(&version_id);
         let timestamp_ms = if added { version.timestamp_ms } else { self.ctx.now_ms };
         self.history_entry = Some(ViewHistoryEntry { timestamp_ms, version_id });
@@ -309,7 +309,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Retains the versions with the greatest ids, the current version, and the versions that this
-    /// commit added. Removes all entries of the log up to the last one of a removed version.
+    /// commit added. Removes all entries of the log up to the last entry of a removed version.
     fn expire_versions(&mut self, versions_max: usize) {
         let current = self.metadata.current_version_id;
         let mut needed = self.added.clone();

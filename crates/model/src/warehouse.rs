@@ -65,7 +65,8 @@ impl Default for FileAccess {
 pub struct StorageProfile {
     /// The URL below which tables get their default locations, without a trailing slash.
     pub location: String,
-    /// Further URLs below which tables may be located, for data that is older than the catalog.
+    /// Other URLs below which tables may be located. They are for data that is older than the
+    /// catalog.
     pub allowed_locations: Vec<String>,
     /// Options of the object store without secrets, such as `aws_region`.
     pub options: BTreeMap<String, String>,

@@ -1,10 +1,10 @@
 //! Reads Avro container files from untrusted writers.
 //!
-//! The schema determines only the encoding of values. The reader builds no entries: it calls a
-//! function with each number and string, and with the names of the fields that lead to it. The
-//! memory for an entry therefore does not depend on its content. Counts and lengths are not
-//! trusted. A block is decompressed up to a limit, and recursive records end at a maximum depth.
-//! The number of values is also limited, because some values take no bytes.
+//! The schema determines only the encoding of values. The reader builds no entries. Instead, it
+//! passes each number and string to a function, together with the names of the fields that lead to
+//! this value. The memory for an entry therefore does not depend on its content. Counts and lengths
+//! are not trusted. A block is decompressed up to a limit, and recursive records end at a maximum
+//! depth. The number of values is also limited, because some values take no bytes.
 
 mod decompress;
 pub(super) mod program;
@@ -27,10 +27,10 @@ const SYNC_BYTES: usize = 16;
 const SCHEMA_BYTES_MAX: usize = 1 << 20;
 /// Maximum depth of nested values. Manifests have at most ten levels.
 const DEPTH_MAX: usize = 64;
-/// Maximum number of values per decompressed byte. A file can only exceed it with values that take
-/// no bytes.
+/// Maximum number of values per decompressed byte. Only a file with values that take no bytes can
+/// exceed this number.
 const VALUES_PER_BYTE: u64 = 4;
-/// Number of values as which a block counts, because decompressing an empty block takes about as
+/// Each block counts as this number of values, because decompressing an empty block takes about as
 /// long as reading this number of values.
 const VALUES_PER_BLOCK: u64 = 256;
 /// Error for a file with too many values.
@@ -53,8 +53,9 @@ pub(super) enum LeafValue<'a> {
     Item,
 }
 
-/// Reads a file that may decompress to at most `bytes_max` bytes. Calls `see` for every value of an
-/// entry, with the names of the fields that lead to it, and then `take` with the entry.
+/// Reads a file that may decompress to at most `bytes_max` bytes. For each value of an entry, calls
+/// `see` with the names of the fields that lead to the value. After the last value, calls `take`
+/// with the entry.
 pub(super) fn entries<E: Default>(
     content: &[u8],
     bytes_max: u64,

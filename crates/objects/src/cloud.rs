@@ -1,9 +1,9 @@
 //! Buckets: S3, Google Cloud Storage, Azure, and compatible services.
 //!
-//! Timeouts are short here, because the code that sends requests has its own retries and deadlines,
-//! and has to notice a failure soon. The library's default is ten retries with up to fifteen
-//! seconds between them. With this default, the effects of an outage of one minute would last up to
-//! 15 seconds longer.
+//! Timeouts are short here. The code that sends requests has its own retries and deadlines, so it
+//! has to notice a failure soon. The library's default is ten retries with up to fifteen seconds
+//! between them. With this default, requests could still wait up to 15 seconds after an outage of
+//! one minute has ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,7 +52,7 @@ pub(super) fn open<'a>(
     macro_rules! bucket {
         ($builder:ty, $own:expr, $searched:expr) => {{
             let builder = <$builder>::new().with_url(url.to_string()).with_retry(retries());
-            // Ignores options of the environment for other kinds of stores.
+            // Ignores unknown options: those in the environment may be for other kinds of stores.
             let known = options
                 .filter_map(|(key, value)| Some((key.to_ascii_lowercase().parse().ok()?, value)));
             let builder = known.fold(builder, |it, (key, value)| it.with_config(key, value));

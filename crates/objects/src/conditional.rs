@@ -1,11 +1,11 @@
 //! [`Conditional`]: an object store that reports an existing object only if the object exists.
 //!
-//! S3 responds with `409 ConditionalRequestConflict` to a put that meets another request in
-//! progress for the same name: nothing was written, and the client has to retry. A single writer
-//! can cause this, because an attempt whose response was lost may still be in progress at the
-//! retry. `object_store` reports it as [`Error::AlreadyExists`], like the `412` for an existing
-//! object. SlateDB then looks for its own mark on the object, finds no object, concludes that
-//! another writer was first, and closes as fenced although no writer has fenced it.
+//! S3 responds with `409 ConditionalRequestConflict` to a put while another request for the same
+//! name is in progress. Then nothing was written, and the client has to retry. Even a single writer
+//! can cause this: if it retries because a response was lost, the first attempt may still be in
+//! progress. `object_store` reports this `409` as [`Error::AlreadyExists`], like the `412` for an
+//! existing object. SlateDB then looks for its own mark on the object, and finds no object. It
+//! concludes that another writer was first, and closes as fenced although no writer has fenced it.
 //!
 //! Therefore this store checks whether the object exists. If the object exists, the error is
 //! returned, and SlateDB determines which writer created the object. If the object does not exist,
@@ -59,7 +59,7 @@ impl Conditional {
                 Err(Error::NotFound { .. }) => {
                     tracing::info!(%location, "conditional put returned 409: retrying");
                 }
-                // It is unknown whether the object exists, so this is not `AlreadyExists`.
+                // It is unknown whether the object exists, so the error is not `AlreadyExists`.
                 Err(error) => return Err(error),
             }
             backoff.wait().await;

@@ -1,9 +1,9 @@
 //! Tests whether an object store lets exactly one of many concurrent writers win.
 //!
-//! SlateDB relies on this to ensure that only one process writes. A store that lets two writers
-//! win, even once in a thousand times, loses acknowledged commits, which a single client never
-//! notices. Several S3-compatible stores do that. A run of the test is a *race* of several rounds.
-//! In each round, all writers put at the same time: first to a name that does not exist
+//! SlateDB relies on this to ensure that only one process writes. If a store lets two writers win,
+//! even once in a thousand times, acknowledged commits are lost. A single client never notices
+//! this. Several S3-compatible stores let two writers win. A run of the test is a *race* of several
+//! rounds. In each round, all writers put at the same time: first to a name that does not exist
 //! (`If-None-Match`), then to the object of the winner (`If-Match`).
 
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub struct Outcome {
     pub rounds: usize,
     /// Number of puts.
     pub puts: usize,
-    /// Puts with an unknown outcome: they failed for a reason other than a concurrent writer.
+    /// Puts with an unknown outcome. They failed, but not because of a concurrent writer.
     pub unknown: usize,
     /// Violations by the store. Empty if it passed.
     pub broken: Vec<String>,

@@ -1,9 +1,10 @@
 //! [`Content`]: the content of a file, and limits for content in memory.
 //!
-//! A client that may write a file of a warehouse determines the size of the file, compressed and
-//! decompressed. A limit for each file is checked before the file is read. A second limit applies
-//! to all files together: readers wait while it is reached. A reader acquires memory for the
-//! compressed content before memory for the decompressed content, so that readers cannot deadlock.
+//! A client that may write a file of a warehouse determines the compressed and the decompressed
+//! size of this file. A limit for each file is checked before the file is read. A second limit
+//! applies to all files together: readers wait while it is reached. A reader acquires memory for
+//! the compressed content before memory for the decompressed content, so that readers cannot
+//! deadlock.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -82,8 +83,8 @@ impl Default for Bounds {
 }
 
 impl Bounds {
-    /// Limits files to `file_bytes_max` bytes each, and all files being read to the same number of
-    /// bytes together. Decompressed content has a separate limit of the same size.
+    /// `file_bytes_max` is the maximum size of each file, and also of all files together that are
+    /// being read. Decompressed content has its own limit of the same size.
     pub(super) fn new(file_bytes_max: u64) -> Self {
         // One call of the semaphore can acquire all of these units.
         let units = file_bytes_max.div_ceil(UNIT_BYTES);

@@ -1,5 +1,5 @@
-//! `WithCredentials`: a bucket whose credentials can only come from the instance metadata, with a
-//! check before its first request.
+//! `WithCredentials`: a bucket that can get credentials only from the instance metadata. It checks
+//! this before its first request.
 //!
 //! Without configured credentials, the last source is the metadata service of the machine (AWS,
 //! Google Cloud, Azure). On a machine without such a service, every request would fail after its

@@ -12,8 +12,8 @@ use super::error::Error;
 use super::location::Location;
 use super::warehouse_files::Objects;
 
-/// Prefix of the name of a file from whose write time the clock of the object store is read. An id
-/// follows.
+/// Prefix of the name of a file that shows the clock of the object store by its write time. An id
+/// follows the prefix.
 const CLOCK: &str = ".slateberg-clock-";
 
 /// A directory of a warehouse.
@@ -64,8 +64,8 @@ impl Directory {
         listed.map_ok(file).map_err(|error| self.failed(error)).boxed()
     }
 
-    /// Whether a listed file is reserved for the catalog. This is possible because listings follow
-    /// symbolic links.
+    /// Whether a listed file is reserved for the catalog. A listing may contain such a file,
+    /// because listings follow symbolic links.
     pub fn is_reserved(&self, file: &ListedFile) -> bool {
         let location = Location::parse(&self.location_of(file));
         location.is_ok_and(|location| self.objects.check_reserved(&location).is_err())

@@ -45,7 +45,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Error for a location that contains a longer name than its store accepts.
+    /// Error for a location with a name that is too long for its store.
     pub(super) fn name_too_long(location: &str) -> Self {
         Self::NotAllowed(format!("Location '{location}' has a name that is too long for its store"))
     }
@@ -67,7 +67,7 @@ impl Error {
         }
         match error {
             object_store::Error::NotFound { .. } => Self::NotFound(location.to_owned()),
-            // S3 and compatible stores report this code. A retry cannot succeed.
+            // S3 and compatible stores report this code. A retry would fail as well.
             other if other.to_string().contains(NAME_TOO_LONG) => Self::name_too_long(location),
             other => Self::Unavailable { location: location.to_owned(), source: Cause::new(other) },
         }

@@ -1,10 +1,11 @@
-//! Rank 4: the files of warehouses.
+//! Rank 4 (`docs/architecture.md`): the files of warehouses.
 //!
-//! [`warehouse_files`] resolves a [`location`] in Iceberg metadata to an object of a store, if the
-//! warehouse may use it. A [`metadata_file`] is written once, under a new name, with a conditional
-//! put. A [`manifest_list`] of a rebased append is read and written in the same way. Scan planning
-//! reads each [`manifest`] into columns. [`reachable`] lists the files that a table's metadata
-//! references, and a [`directory`] lists all files. [`content`] limits how much of a file is read.
+//! [`warehouse_files`] finds the object for a [`location`] in Iceberg metadata. It rejects
+//! locations that the warehouse may not use. A [`metadata_file`] is written once, under a new name,
+//! with a conditional put. A [`manifest_list`] of a rebased append is read and written in the same
+//! way. Scan planning reads each [`manifest`] into columns. [`reachable`] lists the files that a
+//! table's metadata references, and a [`directory`] lists all files. [`content`] limits how much of
+//! a file is read.
 //!
 //! [`stores`] opens the storage of warehouses that are created at run time. Requests may set only
 //! the options in [`option_allowlist`], and a [`probe`] tests the location. [`redact`] removes

@@ -1,8 +1,8 @@
 //! Locations: the URLs in Iceberg metadata, and their containment.
 //!
-//! Locations are compared by their segments, not as strings. A location that readers could
-//! interpret in two ways (`..`, encoded slashes, empty segments, ...) is rejected, so that a
-//! location within a warehouse is within it for every reader.
+//! Locations are compared by their segments, not as strings. If readers could interpret a location
+//! in two ways (`..`, encoded slashes, empty segments, ...), it is rejected. So a location within a
+//! warehouse is within this warehouse for every reader.
 
 use std::fmt;
 
@@ -78,10 +78,10 @@ impl Location {
         [store.to_owned(), bucket].into_iter().chain(self.segments.iter().cloned()).collect()
     }
 
-    /// Returns the *spellings* of the location, which may all name the same files: its parts as
-    /// written and, if they differ, its parts with percent-encoded characters decoded. Only some
-    /// clients decode locations, so two locations overlap if any of their spellings overlap. All
-    /// spellings have the same number of parts.
+    /// Returns the *spellings* of the location: its parts as written and, if this makes a
+    /// difference, its parts with percent-encoded characters decoded. All spellings may name the
+    /// same files. Only some clients decode locations, so two locations overlap if any of their
+    /// spellings overlap. All spellings have the same number of parts.
     pub fn spellings(&self) -> Vec<Vec<String>> {
         let parts = self.parts();
         let decoded = |part: &String| percent_decode_str(part).decode_utf8_lossy().into_owned();
@@ -95,8 +95,8 @@ impl Location {
         self.spellings().iter().any(|parts| around.iter().any(|around| parts.starts_with(around)))
     }
 
-    /// Returns the kind of store and the bucket. Azure's schemes name the same containers, and
-    /// accounts are not distinguished.
+    /// Returns the kind of store and the bucket. All of Azure's schemes name the same containers,
+    /// so they count as one kind. Accounts are not distinguished.
     fn store_and_path(&self) -> (&str, String) {
         let split = self.authority.split_once('@');
         let (store, bucket) = match self.scheme.as_str() {

@@ -41,7 +41,7 @@ pub struct Inherited {
     pub sequence_number: i64,
     /// Snapshot that added the manifest.
     pub snapshot_id: i64,
-    /// First row id of the manifest's files without one.
+    /// First row id for those files of the manifest that have no row id of their own.
     pub first_row_id: Option<i64>,
 }
 
@@ -247,7 +247,7 @@ impl<'a> ManifestEntry<'a> {
         self.manifest.key_metadata.get(self.row)
     }
 
-    /// Returns the data file whose rows a delete file deletes, if it is only one.
+    /// Returns the data file to which a delete file applies, if there is only one.
     pub fn referenced_data_file(self) -> Option<&'a str> {
         let bytes = self.manifest.referenced_data_files.get(self.row)?;
         std::str::from_utf8(bytes).ok()

@@ -3,7 +3,8 @@
 //!
 //! A list is an Avro file. The lists of consecutive appends share all entries except the newest
 //! ones. So entries are encoded and compressed once, in blocks that later lists contain unchanged
-//! ([`ListBlocks`]). No Avro crate can write blocks that are already encoded.
+//! ([`ListBlocks`]). This module encodes Avro itself, because no Avro crate can write blocks that
+//! are already encoded.
 
 mod blocks;
 mod encode;

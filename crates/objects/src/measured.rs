@@ -38,7 +38,7 @@ struct PendingRequest {
     span: Span,
 }
 
-/// Wraps a store. Its requests are counted as requests to `whom`.
+/// Wraps a store, and counts the requests to it. `whom` is the name of the store in metrics.
 pub fn measured(
     inner: Arc<dyn ObjectStore>,
     requests: &Arc<RequestMetrics>,
@@ -47,7 +47,8 @@ pub fn measured(
     Arc::new(Measured { inner, requests: Arc::clone(requests), whom })
 }
 
-/// Wraps an opener. The requests to its stores are counted as requests to `whom`.
+/// Wraps an opener, and counts the requests to the stores that it opens. `whom` is the name of
+/// these stores in metrics.
 pub fn measured_opener(inner: Opener, requests: Arc<RequestMetrics>, whom: &'static str) -> Opener {
     Arc::new(move |url, options| {
         let opened = inner(url, options)?;
@@ -213,7 +214,7 @@ impl MultipartUpload for MeasuredUpload {
     }
 }
 
-/// A stream of results. The time until the first result is the duration of the request.
+/// A stream of results. The time until the first result counts as the duration of the request.
 struct MeasuredStream<T> {
     inner: BoxStream<'static, Result<T>>,
     pending: Option<PendingRequest>,

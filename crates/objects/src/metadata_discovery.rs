@@ -82,8 +82,8 @@ fn open(url: &str, options: &BTreeMap<String, String>) -> Result<Opened, Error> 
     opened.map_err(|error| Error::NotAllowed(error.to_string()))
 }
 
-/// Returns the version in a metadata file's name: `v3.metadata.json` of Hadoop tables,
-/// `00003-<uuid>.metadata.json` of all others, compressed or not.
+/// Returns the version in a metadata file's name, such as 3 in `v3.metadata.json` (Hadoop tables)
+/// or `00003-<uuid>.metadata.json` (all other tables). The file may be compressed.
 fn number_of(name: &str) -> Option<u64> {
     let stem = name
         .strip_suffix(".gz.metadata.json")

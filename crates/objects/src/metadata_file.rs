@@ -25,7 +25,7 @@ pub(crate) const PATH_PROPERTY: &str = "write.metadata.path";
 /// Property with the compression of metadata files.
 pub(crate) const CODEC_PROPERTY: &str = "write.metadata.compression-codec";
 
-/// Bytes that a compressed metadata file may have in addition to its JSON and 1/256 of its JSON.
+/// A compressed metadata file may be longer than its JSON by 1/256 and this number of bytes.
 /// Compression adds at most a thousandth.
 const FRAME_BYTES_MAX: u64 = 64 << 10;
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];

@@ -55,7 +55,7 @@ pub type Opener =
     Arc<dyn Fn(&str, &BTreeMap<String, String>) -> Result<Opened, OpenError> + Send + Sync>;
 
 /// Timeout of a request. With the library's default of 30 seconds, one lost response would delay
-/// all commits that wait for it.
+/// all waiting commits for too long.
 const REQUEST_TIMEOUT: &str = "5 seconds";
 /// Timeout of a connection attempt.
 const CONNECT_TIMEOUT: &str = "2 seconds";

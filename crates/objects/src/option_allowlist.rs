@@ -1,9 +1,9 @@
-//! Allow-list of the object store options that requests may set: options that contain no secret,
+//! Allow-list of the object store options that requests may set. These options contain no secret,
 //! name no local file, and do not send credentials to another host. An option that a later version
 //! of the library introduces is rejected until it is added here.
 //!
-//! S3's endpoint is allowed, because a signed request discloses only its signature. Requests to the
-//! other stores contain tokens, so their endpoints belong in the configuration.
+//! S3's endpoint is allowed: a request to S3 is signed, so it discloses only its signature.
+//! Requests to the other stores contain tokens, so their endpoints belong in the configuration.
 
 use url::Url;
 

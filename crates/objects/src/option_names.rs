@@ -1,5 +1,5 @@
 //! Names of object store options, for suggestions in error messages. Also finds endpoints that
-//! begin with `http://` although no option allows unencrypted HTTP.
+//! begin with `http://` if no option allows unencrypted HTTP.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -74,7 +74,7 @@ const ANY: [&str; 6] = [
 const ENDPOINTS: [&str; 4] =
     ["aws_endpoint", "aws_endpoint_url_s3", "azure_storage_endpoint", "google_base_url"];
 
-/// Returns the canonical name of an option for the kind of store that the URL's scheme selects, or
+/// Returns the canonical name of an option. The URL's scheme determines the kind of store. Returns
 /// `None` if this kind of store has no such option.
 pub(super) fn option(url: &str, key: &str) -> Option<String> {
     match url.split_once("://").map(|(scheme, _)| scheme) {

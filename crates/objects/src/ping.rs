@@ -25,7 +25,8 @@ pub async fn check(opened: &Opened, at_most: Duration) -> Result<(), PingError> 
     let path = opened.path.clone().join(NOTHING);
     let response = tokio::time::timeout(at_most, opened.object_store.head(&path)).await;
     let (reason, is_transient) = match &response {
-        // An error without a specific kind comes from the network, or from an unavailable store.
+        // `object_store` gives errors no specific kind if they come from the network, or from an
+        // unavailable store.
         Ok(Err(error @ (Error::Generic { .. } | Error::JoinError { .. }))) => {
             (error.to_string(), true)
         }

@@ -2,8 +2,8 @@
 //! back, finds it in a listing, and deletes it.
 //!
 //! A warehouse must keep written files ([`probe`]). The catalog's state requires more
-//! ([`probe_state`]): SlateDB depends on conditional writes to ensure that only one process writes,
-//! and on a mark in the metadata of each object to recognize its own writes.
+//! ([`probe_state`]). SlateDB needs conditional writes, which ensure that only one process writes.
+//! It also needs a mark in the metadata of each object, by which it recognizes its own writes.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ pub struct Findings {
     /// Duration of a head request.
     pub head: Duration,
     /// Milliseconds by which the store's clock is ahead of this machine's. Stores report whole
-    /// seconds, so a smaller difference is 0.
+    /// seconds, so a difference of less than a second is 0.
     pub clock_ahead_ms: i64,
 }
 
@@ -285,7 +285,8 @@ impl<'a> ProbeRun<'a> {
         Err(ProbeError { step: self.step, reason, is_transient })
     }
 
-    /// Removes the directory, which file systems keep when it is empty. It may not exist.
+    /// Removes the directory, because file systems keep empty directories. The directory may not
+    /// exist.
     fn remove_directory(&self) {
         if let Some(local) = &self.opened.directory {
             let _ = std::fs::remove_dir(local.join(&self.name));

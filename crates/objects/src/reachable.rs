@@ -76,7 +76,8 @@ struct Entry {
     is_skipped: bool,
 }
 
-/// The `status` of an entry for a file that the snapshot of its manifest removed from the table.
+/// The `status` of an entry if the snapshot of the manifest removed the entry's file from the
+/// table.
 const STATUS_DELETED: i64 = 2;
 
 /// Returns the manifests in a manifest list, each with its number of files. The number is `None` if

@@ -12,14 +12,14 @@ const PART_BYTES_MIN: usize = 8;
 /// Returns `text` without these secrets and their longer parts, both plain and URL-encoded.
 pub fn redact<'a>(text: &str, secrets: impl IntoIterator<Item = &'a Secret>) -> String {
     let mut parts: Vec<String> = secrets.into_iter().flat_map(parts).collect();
-    // The longest parts are replaced first, because replacing a short part inside a longer part
-    // would leave the rest of the longer part visible.
+    // The longest parts are replaced first. If a short part inside a longer part were replaced
+    // first, the rest of the longer part would stay visible.
     parts.sort_by_key(|part| std::cmp::Reverse(part.len()));
     parts.iter().fold(text.to_owned(), |text, part| text.replace(part.as_str(), SCRUBBED))
 }
 
-/// Returns the secret and its components, if it is a query (such as a shared access signature) or
-/// JSON.
+/// Returns the secret. If the secret is a query (such as a shared access signature) or JSON, also
+/// returns its components.
 fn parts(secret: &Secret) -> Vec<String> {
     let whole = secret.reveal();
     let split = |c: char| c.is_whitespace() || "&=?\"{},\\".contains(c);

@@ -1,9 +1,10 @@
 //! Locations that must not overlap: the locations of the catalog itself, and the locations of
 //! warehouses.
 //!
-//! Locations are compared in all of their forms: as written, with percent-encoded characters
-//! decoded, and, in the local file system, with symbolic links resolved. The endpoint of a bucket
-//! and the account of a container are ignored, because a bucket can be reached in several ways.
+//! Locations are compared in all of their forms: as written, and with percent-encoded characters
+//! decoded. In the local file system, they are also compared with symbolic links resolved. The
+//! endpoint of a bucket and the account of a container are ignored, because a bucket can be reached
+//! in several ways.
 
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -58,7 +59,7 @@ impl Extent {
 pub struct Reservation {
     /// The setting with the location.
     pub setting: &'static str,
-    /// Content of the location, such as `the catalog's own state`.
+    /// Description of the location's content, such as `the catalog's own state`.
     pub what: &'static str,
     /// URL or path, for messages.
     pub url: String,
@@ -190,7 +191,8 @@ mod tests {
             url: url.to_owned(),
             extent: Extent::of(&parse(url)),
         };
-        // This check is a safeguard: a start rejects a state or log inside a warehouse.
+        // This check is only a safeguard, because the server does not start if its state or log is
+        // inside a warehouse.
         let reserved = Reserved::default()
             .with(reserved("the catalog's own state", "s3://lake/w/the-state"))
             .with(reserved("the log of the catalog's own state", "s3a://lake/w/x/log"));

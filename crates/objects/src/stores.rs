@@ -1,5 +1,5 @@
 //! Opens the stores of warehouses that are created at run time. Their creator is an administrator
-//! of the catalog, not of the machine, so storage profiles may contain less than the configuration:
+//! of the catalog, not of the machine. So storage profiles may contain less than the configuration:
 //! only options in [`option_allowlist`], and only local directories that are intended for
 //! warehouses. The locations that the catalog has [`reserved`](super::reserved) are rejected as
 //! well.
@@ -28,7 +28,7 @@ const ALLOWED_LOCATIONS_MAX: usize = 100;
 
 /// One scheme for each kind of store.
 const SCHEMES: [&str; 3] = ["s3", "gs", AZURE[0]];
-/// Values in the environment that are shorter, such as `true`, do not count as secrets.
+/// Shorter values in the environment, such as `true`, do not count as secrets.
 const AMBIENT_SECRET_BYTES_MIN: usize = 16;
 
 /// Settings for opening stores.

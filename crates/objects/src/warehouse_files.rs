@@ -40,8 +40,8 @@ enum Access {
     Open {
         /// Locations of the warehouse.
         roots: Vec<Root>,
-        /// Locations that the warehouse had at some time since the start of the server, but no
-        /// longer has. Accepted files are still written there.
+        /// Former locations of the warehouse, since the start of the server. Files that were
+        /// accepted earlier are still written there.
         former: Vec<Root>,
     },
     /// The stores cannot be opened, for this reason.
@@ -166,8 +166,8 @@ impl Objects {
     }
 
     /// Returns the vendor for a location of a warehouse. Returns `None` if the location is outside
-    /// of the warehouse, is or contains an allowed location of the warehouse, or overlaps with a
-    /// location of the catalog.
+    /// of the warehouse, if it is (or contains) an allowed location of the warehouse, or if it
+    /// overlaps with a location of the catalog.
     pub fn vendor(&self, warehouse: Uuid, location: &Location) -> Option<&Arc<Vendor>> {
         self.reject_reserved(location, &Extent::as_written(location)).ok()?;
         let Access::Open { roots, .. } = self.warehouses.get(&warehouse)?.as_ref() else {
@@ -186,9 +186,9 @@ impl Objects {
         }
     }
 
-    /// Whether a location is a warehouse's own location, or contains a location that a warehouse
-    /// may use. A further allowed location itself does not count, because it may be the location of
-    /// a single table.
+    /// Whether a location covers a whole location of a warehouse: it is the warehouse's own
+    /// location, or contains a location that the warehouse may use. A location that is equal to a
+    /// further allowed location does not count, because it may be the location of a single table.
     pub fn is_whole(&self, location: &Location) -> bool {
         let roots = |access: &Access| match access {
             Access::Open { roots, .. } => roots.iter().enumerate().any(|(number, root)| {
@@ -279,7 +279,7 @@ impl Objects {
         }
     }
 
-    /// Reads a file. Errors if the file is too long. Waits while the files that are being read take
+    /// Reads a file. Errors if the file is too long. Waits if other files that are being read take
     /// too much memory.
     pub async fn read(&self, warehouse: Uuid, location: &str) -> Result<Content, Error> {
         let found = self.find(warehouse, location, false).await?;
@@ -289,8 +289,8 @@ impl Objects {
         Ok(Content::new(bytes, self.bounds.file_bytes_max, room))
     }
 
-    /// Waits for memory to decode a file. Returns the reservation, and the maximum size of the
-    /// decoded content: `bytes`, or the limit for files if that is less.
+    /// Waits for memory to decode a file. Returns the reservation and the maximum size of the
+    /// decoded content. This is the smaller one of `bytes` and the limit for files.
     pub async fn reserve(&self, bytes: u64) -> (Room, u64) {
         let bytes = bytes.min(self.bounds.file_bytes_max);
         (self.bounds.decompression(bytes).await, bytes)
@@ -326,7 +326,7 @@ impl Objects {
     /// Deletes a file. Succeeds if it does not exist.
     pub async fn delete(&self, warehouse: Uuid, location: &str) -> Result<(), Error> {
         let target = self.target(warehouse, location)?;
-        // A symbolic link below a table must not lead a deletion to the state.
+        // A symbolic link below a table must not cause a deletion of the catalog's state.
         if let Ok(location) = Location::parse(location) {
             self.check_reserved(&location)?;
         }

@@ -1,9 +1,9 @@
 //! `clone`: creates a second catalog from a state of this one, without copying data.
 //!
-//! The cloned state is that of a checkpoint, even while a server runs, or the current state of a
-//! local directory on which no server runs. [`slateberg_store::clones`] defines the contents of a
-//! clone and the order of its writes. This module determines and validates the location of the
-//! clone.
+//! Either the state of a checkpoint is cloned, which works even while a server runs, or the current
+//! state of a local directory, which requires that no server runs on it.
+//! [`slateberg_store::clones`] defines the contents of a clone and the order of its writes. This
+//! module determines and validates the location of the clone.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

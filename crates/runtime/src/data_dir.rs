@@ -26,7 +26,8 @@ fn wrong_data_dir(settings: &Settings, reason: &str) -> BuildError {
     BuildError::Setting(format!("data_dir: {}: {reason}", settings.data_dir.display()))
 }
 
-/// Rejects a data directory without a catalog, so that a misspelled path creates no new one.
+/// Rejects a data directory without a catalog, so that a misspelled path does not create a new
+/// catalog.
 pub(super) fn check_there(settings: &Settings) -> Result<(), BuildError> {
     if uses_data_dir(settings) && !settings.data_dir.join(STATE_DIR).is_dir() {
         let directory = settings.data_dir.display();

@@ -21,7 +21,7 @@ const RETRY_EVERY: Duration = Duration::from_secs(10);
 /// The path of the discovery document below an issuer's `iss`.
 const DISCOVERY: &str = "/.well-known/openid-configuration";
 
-/// Fetching an issuer's keys failed.
+/// The keys of an issuer could not be fetched.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
     /// The request failed, or the response has an error status.

@@ -1,4 +1,4 @@
-//! Opens a catalog with its background tasks from settings, and performs operations on a catalog
+//! Opens a catalog and its background tasks from settings. Also performs operations on a catalog
 //! without a running server: restore, export, import, clone, fsck.
 //!
 //! - [`build`]: opens all parts of a catalog in the order of their dependencies.

@@ -116,8 +116,8 @@ impl RestoreTarget {
             Self::Checkpoint(name_or_id) => {
                 checkpoints.iter().find(|checkpoint| checkpoint.has_name_or_id(name_or_id))
             }
-            // Checkpoint times have a resolution of one second. A checkpoint counts only if its
-            // whole second had passed.
+            // Checkpoint times have a resolution of one second. A checkpoint is selected only if
+            // its whole second had passed by the given time.
             Self::Time(ms) => {
                 let until =
                     |checkpoints: &&Checkpoint| checkpoints.created_ms + LAST_OF_SECOND_MS <= *ms;
@@ -314,7 +314,7 @@ impl OfflineWriter {
         import::check_target(&self.store, &checked).await?;
         let revision = self.imported_policies(&checked.book).await?;
         let lines = open().map_err(transfer::Error::from)?;
-        // After the export, the exported catalog may have used the next version numbers for other
+        // Since the export, the exported catalog may have used the next version numbers for other
         // changes. A new timeline prevents the ETags of those versions from matching here.
         self.store.begin_timeline(&permit, self.ids.random()).await?;
         import::write(&self.store, &permit, &checked, lines, &phase).await?;

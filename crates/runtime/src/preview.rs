@@ -1,4 +1,4 @@
-//! The preview of a restore. A server may be running.
+//! The preview of a restore. It works even while a server runs.
 
 use super::data_dir::{check_there, lock_data_dir};
 use super::dependencies::Dependencies;
@@ -14,7 +14,8 @@ use slateberg_store::restore::{RestorePlan, RestoreSummary};
 /// Maximum number of attempts to read the state.
 const READS_MAX: usize = 3;
 
-/// Returns the changes of a restore. Writes nothing and takes no lock, so a server may be running.
+/// Returns the changes of a restore. Writes nothing and takes no lock, so it works even while a
+/// server runs.
 pub async fn preview(
     settings: &Settings,
     dependencies: &Dependencies,

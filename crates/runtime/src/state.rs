@@ -175,8 +175,8 @@ impl State {
             let at_most = left().clamp(PAUSE_MIN, TRY_MAX);
             match probe_state(opened, id, dependencies.clock.as_ref(), at_most).await {
                 Ok(found) => {
-                    // In an attempt that timed out, the write may have taken effect after the
-                    // deletion. Delete its object again.
+                    // If an attempt timed out, its write may have taken effect after the deletion.
+                    // So delete its object again.
                     for id in probed {
                         probe::remove(opened, id).await;
                     }

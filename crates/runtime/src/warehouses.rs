@@ -113,7 +113,7 @@ pub(super) async fn open_all(
 }
 
 /// Checks a configured warehouse if a warehouse of the same name was created through the API: both
-/// must have the same location. From then, the configuration defines the warehouse.
+/// must have the same location. From then on, the configuration defines the warehouse.
 fn check_configured_over_api(
     name: &str,
     known: Option<&WarehouseRecord>,
@@ -321,7 +321,8 @@ impl ConfiguredLocations {
     }
 }
 
-/// The settings keys of a URL and of its options, for error messages, and the options that are set.
+/// The options that are set for a URL. For error messages, also the settings keys of the URL and of
+/// its options.
 pub(super) struct Keys<'a> {
     pub(super) url: String,
     pub(super) options: String,

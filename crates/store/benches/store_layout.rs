@@ -1,6 +1,6 @@
 //! Measures how the block size and the filters affect reads, with keys and values like those of the
-//! store. The results are the requests and bytes of a cold read, the time of a warm read, and the
-//! requests and bytes of lookups of missing names.
+//! store. It reports the requests and bytes of a cold read, the time of a warm read, and the
+//! requests and bytes of a lookup of a missing name.
 //!
 //! `cargo bench -p slateberg-store --bench store_layout`
 
@@ -106,7 +106,7 @@ fn by_name(number: u32) -> Vec<u8> {
     [&[0x30], mixed(number % 50).to_be_bytes().as_slice(), name.as_bytes()].concat()
 }
 
-/// Returns a value of this size that is as hard to compress as compressed data.
+/// Returns a value of this size. It can hardly be compressed, like data that is already compressed.
 fn value(number: u32, bytes: u32) -> Vec<u8> {
     (0..bytes.div_ceil(16)).flat_map(|part| mixed(number ^ (part << 20)).to_be_bytes()).collect()
 }

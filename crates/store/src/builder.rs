@@ -32,8 +32,9 @@ pub(super) struct OpenContext<'a> {
 /// Creates the builder that opens the store for writing.
 pub(super) fn builder(location: &StoreLocation, context: OpenContext<'_>) -> DbBuilder<String> {
     let OpenContext { settings, unlocked, metrics, caches } = context;
-    // By default, SlateDB does not cache the data blocks that a compaction writes, so after each
-    // compaction, even frequently read keys would have to be fetched from the object store again.
+    // By default, SlateDB does not cache the data blocks that a compaction writes. After each
+    // compaction, even frequently read keys would then have to be fetched from the object store
+    // again.
     let cache_policy = slatedb::BlockCachePolicy::default().with_compaction_output_targets(&[
         CacheTarget::data::<&[u8], _>(..),
         CacheTarget::Index,

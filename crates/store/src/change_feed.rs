@@ -3,8 +3,8 @@
 //! A transaction gets the numbers of its changes just before it commits. The order in which
 //! concurrent transactions become durable can therefore differ from the order of their numbers. The
 //! feed hides a change until every change with a smaller number is durable or is known to have
-//! failed, so that a reader that has read up to a number never misses a change with a smaller
-//! number. The **horizon** is the number after that of the last visible change.
+//! failed. So a reader never misses a change with a smaller number than those that it has read. The
+//! **horizon** is the number of the last visible change plus one.
 //!
 //! If the outcome of a transaction is unknown, the horizon stops before the transaction's changes
 //! until the store is opened again.
@@ -35,7 +35,7 @@ pub struct ChangePage {
     pub groups: Vec<ChangeGroup>,
     /// The position with which the next page begins.
     pub next: u64,
-    /// Whether no visible change followed when the page was read.
+    /// Whether the page was the last one when it was read: no visible change followed it.
     pub is_last: bool,
 }
 
@@ -57,7 +57,7 @@ struct State {
     recent_count: usize,
     /// `recent` contains all visible changes with this number or a greater one.
     recent_from: u64,
-    /// Everything up to this sequence number of SlateDB is durable.
+    /// SlateDB's sequence number up to which everything is durable.
     durable_seq: u64,
 }
 
@@ -69,7 +69,7 @@ struct InProgress {
 }
 
 impl ChangeGroup {
-    /// Returns the number after that of the last change.
+    /// Returns the number of the last change plus one.
     pub fn end(&self) -> u64 {
         self.first + self.changes.len() as u64
     }
@@ -162,9 +162,9 @@ impl ChangeFeed {
         }
     }
 
-    /// Returns the visible transactions that begin at a position. The page ends before the
-    /// transaction with which it would exceed `max` changes, but its first transaction may be
-    /// larger. Returns `None` if not all of these changes are in memory.
+    /// Returns the visible transactions that begin at a position. The page consists of complete
+    /// transactions with at most `max` changes in total, or of a single larger transaction. Returns
+    /// `None` if not all of these changes are in memory.
     pub(super) fn recent(&self, from: u64, max: usize) -> Option<ChangePage> {
         let state = self.lock();
         if from < state.recent_from {
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn horizon_never_exceeds_the_first_number_after_a_restart() {
-        // The next process continues with the number after that of the last change in the log.
+        // The next process continues after the last change in the log.
         let feed = ChangeFeed::new(0);
         let (a, b, c) = (assign(&feed, &["a"]), assign(&feed, &["b"]), assign(&feed, &["c"]));
         feed.accept(a, 1);

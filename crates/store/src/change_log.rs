@@ -18,8 +18,9 @@ impl Store {
         self.shared.changes.next()
     }
 
-    /// Returns a receiver of the horizon: the number after that of the last visible change. It is
-    /// notified when the horizon moves. No change with a smaller number can become visible later.
+    /// Returns a receiver of the horizon, which is the number of the last visible change plus one.
+    /// The receiver is notified when the horizon moves. No change with a smaller number can become
+    /// visible later.
     pub fn change_horizon(&self) -> watch::Receiver<u64> {
         self.shared.changes.horizon()
     }
@@ -33,10 +34,10 @@ impl Store {
         Ok(oldest.first().map_or(horizon, |(oldest, _)| oldest.0.min(horizon)))
     }
 
-    /// Returns the visible transactions that begin at a position. The page ends before the
-    /// transaction with which it would exceed `max` changes, but its first transaction may be
-    /// larger. Returns `None` if the change at this position was removed from the log, or if the
-    /// position is greater than the horizon.
+    /// Returns the visible transactions that begin at a position. The page consists of complete
+    /// transactions with at most `max` changes in total, or of a single larger transaction. Returns
+    /// `None` if the change at this position was removed from the log, or if the position is
+    /// greater than the horizon.
     #[boxed]
     pub async fn changes_from(&self, from: u64, max: usize) -> Result<Option<ChangePage>, Error> {
         let horizon = *self.change_horizon().borrow();

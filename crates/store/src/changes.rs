@@ -34,8 +34,8 @@ pub struct Change {
     /// Origin of the request. `None` for background tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
-    /// The changed resource. `None` if it is not a warehouse, a namespace, a table or a view, or if
-    /// an older binary wrote the entry.
+    /// The changed resource. Present only for warehouses, namespaces, tables and views. `None` also
+    /// if an older binary wrote the entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<ChangedResource>,
     /// Position of this entry in its transaction. `None` if the transaction has no other entry.
@@ -43,7 +43,7 @@ pub struct Change {
     pub group: Option<GroupPosition>,
 }
 
-/// Position of an entry among those of its transaction, which have consecutive numbers.
+/// Position of an entry among the entries of its transaction, whose numbers are consecutive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupPosition {
     /// Position, counted from 0.

@@ -138,7 +138,7 @@ impl Store {
     }
 
     /// Deletes a checkpoint, and returns whether it existed. Garbage collection then removes the
-    /// data that nothing else references.
+    /// data that only this checkpoint referenced.
     pub async fn delete_checkpoint<A: Action>(
         &self,
         _permit: &Permit<A>,
@@ -205,8 +205,8 @@ pub(super) async fn open_view(
     Ok(OfflineView { reader: builder.build().await? })
 }
 
-/// Returns the SlateDB interface that reads and changes the store's manifest. It needs the object
-/// store of the log, because SlateDB compares it with the manifest.
+/// Returns the SlateDB interface that reads and changes the store's manifest. It also gets the
+/// object store of the log, because SlateDB compares this object store with the manifest.
 pub(super) fn admin(location: &StoreLocation) -> Admin {
     let builder = Admin::builder(location.path.clone(), location.object_store.clone());
     match &location.log {

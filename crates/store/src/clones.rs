@@ -1,4 +1,4 @@
-//! A clone is a store that starts with a state of another store, its parent, and references the
+//! A clone is a store that starts with a state of another store, its parent. It references the
 //! parent's sorted runs instead of copying them.
 //!
 //! Both stores are in one bucket, or on one machine. A clone's manifest references the sorted runs
@@ -7,10 +7,10 @@
 //!
 //! A clone is created in these steps, and a crash may occur after each of them:
 //! 1. The state is pinned in the parent ([`Store::pin`]).
-//! 2. The clone of an encrypted store gets a key ring. The ring contains the parent's keys, for
-//!    reading, and a new key of the clone, for writing.
+//! 2. The clone of an encrypted store gets a key ring. The ring contains the parent's keys (for
+//!    reading) and a new key of the clone (for writing).
 //! 3. The clone gets a manifest ([`Store::share`]). It is now a store that shares objects but is
-//!    not marked as a clone. In this state, only the command that creates the clone opens it.
+//!    not marked as a clone. Only the command that creates the clone opens a store in this state.
 //! 4. One transaction makes the clone an independent catalog, with a record about its parent
 //!    ([`Store::become_clone`]).
 //!
@@ -163,9 +163,8 @@ impl Store {
             clone.create_clone_builder_from_source(source).build().await?;
         }
         // SlateDB pins the same state again, without a name. The pin without a name is deleted
-        // here, because nothing else would delete it: users see only the named pin. SlateDB would
-        // delete its own pin only when it detaches the clone from its parent, and this is turned
-        // off.
+        // here, because nothing else would delete it: users see only the named pin. SlateDB deletes
+        // its own pin only when it detaches a clone from its parent, and detaching is turned off.
         let manifest = clone.read_manifest(None).await?;
         let manifest = manifest.ok_or_else(|| Error::internal("the clone has no manifest"))?;
         if let (_, Some(second)) = source(&manifest, raw_location)? {
@@ -179,8 +178,8 @@ impl Store {
 
     /// Makes a store with shared objects an independent catalog that is marked as a clone. Rejects
     /// a store that is already marked. [`CloneRule`] describes what happens to each key space. The
-    /// clone does not get the responses that the parent stored for repeated requests. Nor does it
-    /// get the keys that sign tokens, because with these keys anyone can sign tokens for the
+    /// clone does not get the responses that the parent stored for repeated requests. It does not
+    /// get the parent's signing keys either, because with these keys one can sign tokens for the
     /// parent.
     #[boxed]
     pub async fn become_clone(
@@ -239,8 +238,8 @@ impl Store {
         accepted.durable().await
     }
 
-    /// Whether a clone can reference objects below a path. SlateDB encodes such a path twice. This
-    /// changes a path with characters that need encoding.
+    /// Whether a clone can reference objects below a path. SlateDB encodes the path twice, so the
+    /// path must not contain characters that need encoding.
     pub fn can_share(path: &str) -> bool {
         !path.is_empty() && Path::from(path).as_ref() == path
     }
@@ -252,7 +251,7 @@ impl Store {
 }
 
 /// Opens an unfinished clone. Returns `None` if nothing exists at `target`. Errors if `target`
-/// contains anything but an unfinished clone of this parent.
+/// contains anything other than an unfinished clone of this parent.
 async fn find_partial_clone(
     parent: &StoreLocation,
     unlocked: Option<&UnlockedKeys>,

@@ -2,7 +2,7 @@
 //!
 //! Small records are JSON: later versions can add fields without a migration, and people can read
 //! the records. Metadata of tables and views is compressed with zstd. It is stored as a
-//! [`DocumentHead`], which each version writes, and chunks, which versions share.
+//! [`DocumentHead`] and chunks. Each version has its own head, but versions share chunks.
 
 use std::collections::HashMap;
 
@@ -60,12 +60,12 @@ pub(crate) fn decode_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Decode
 /// compressed JSON. Only older binaries wrote such documents.
 const WHOLE_DOCUMENT_VERSION: u8 = 1;
 /// Version byte of a document with chunks. It is followed by the record's version, the list of
-/// segments, and the inline segments, which are compressed together.
+/// segments, and the inline segments. The inline segments are compressed together.
 const DOCUMENT_VERSION: u8 = 2;
 /// Version byte of chunks.
 const CHUNK_VERSION: u8 = 1;
-/// Level 1 takes half the time of zstd's default and a few percent more space. Metadata is written
-/// more often than it is read from the store.
+/// Level 1 takes half the time of zstd's default and a few percent more space. This is worthwhile
+/// because metadata is written more often than it is read from the store.
 const ZSTD_LEVEL: i32 = 1;
 /// Maximum decompressed size of a document, which bounds the allocation for a corrupt length.
 const DOCUMENT_BYTES_MAX: usize = 1 << 30;

@@ -1,5 +1,5 @@
-//! Documents: the metadata of a table or view, as a head that each version writes, and chunks that
-//! versions share.
+//! Documents: the metadata of a table or view, as a head and chunks. Each version has its own head,
+//! but versions share chunks.
 //!
 //! A chunk exists exactly while the head references it, because both change in one batch. If a
 //! reader finds a head but not all of its chunks, a commit happened between these two reads. The
@@ -18,8 +18,8 @@ use slateberg_base::boxed;
 use slateberg_model::segmented_json::{Chunk, ChunkHash, SegmentedJson};
 
 impl Transaction {
-    /// Writes a document. `before` must be the JSON that the document replaces, exactly as stored:
-    /// the two are compared to find the new chunks and the chunks to remove.
+    /// Writes a document. `before` must be the JSON that the document replaces, exactly as stored.
+    /// It is compared with the new JSON to find the chunks to add and to remove.
     pub fn put_document(
         &self,
         id: Uuid,

@@ -6,8 +6,9 @@ use super::codec::{DecodeError, Value, decode_json, encode_json};
 use super::records::TabularRecord;
 use slateberg_model::ident::{NamespaceIdent, TabularIdent};
 
-/// A dropped table or view. Until the retention ends, the store keeps its metadata and, marked as
-/// dropped, its entries in the indexes of locations and UUIDs. Its name is free.
+/// A dropped table or view. Until the retention ends, the store keeps its metadata. It also keeps
+/// its entries in the indexes of locations and UUIDs, but marks them as dropped. The name can be
+/// used again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DroppedTabular {
     /// Its last record. The namespace in it may have been dropped since.

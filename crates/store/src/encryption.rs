@@ -194,7 +194,7 @@ impl UnlockedKeys {
     }
 
     /// Changes the ring, and retries after concurrent changes. A new key is stored in the ring
-    /// before it is used, so that a crash cannot lose a key that encrypted anything.
+    /// before it is used. So a crash cannot lose a key with which data was encrypted.
     pub(super) async fn change<C, F>(&self, change: C) -> Result<Ring, Error>
     where
         C: Fn(Ring) -> F,

@@ -113,7 +113,8 @@ pub enum Error {
     /// The object store does not respond. Nothing was written, and a retry may succeed.
     #[error("the object store is unavailable: {0}")]
     Unavailable(#[source] Cause),
-    /// In every attempt, a concurrent transaction changed the same records. Nothing was written.
+    /// Every attempt conflicted with a concurrent transaction that changed the same records.
+    /// Nothing was written.
     #[error(
         "transaction {name} conflicted with concurrent transactions in all {attempts} attempts"
     )]
@@ -216,7 +217,7 @@ pub(super) fn encryption_failure(error: &(dyn StdError + 'static)) -> Option<kms
 }
 
 /// Returns the first error of this type among the causes. SlateDB wraps the errors of a log in an
-/// [`Arc`]. This function looks inside it, which [`StdError::source`] does not.
+/// [`Arc`]. This function looks inside the [`Arc`], but [`StdError::source`] does not.
 fn find_cause<E: StdError + Clone + 'static>(error: &(dyn StdError + 'static)) -> Option<E> {
     let mut next = Some(error);
     while let Some(mut at) = next {

@@ -1,10 +1,10 @@
-//! Reads every file that a start of the server needs, and reports missing and damaged files.
+//! Reads every file that the server needs to start, and reports missing and damaged files.
 //!
-//! SlateDB reports only the first file that it cannot read, often without its name, and reads some
-//! files only when a request needs them. Therefore `fsck` reads all files one by one: manifests,
-//! lists of compactions, boundary files of the garbage collection, and every part of every sorted
-//! run that the newest manifest or a checkpoint references. Each part of SlateDB's objects has a
-//! checksum.
+//! SlateDB reports only the first file that it cannot read, often without its name. It also reads
+//! some files only when a request needs them. Therefore `fsck` reads all files one by one:
+//! manifests, lists of compactions, boundary files of the garbage collection, and sorted runs. It
+//! reads every part of the sorted runs that the newest manifest or a checkpoint references. Each
+//! part of SlateDB's objects has a checksum.
 
 mod content;
 mod sorted_runs;
@@ -84,8 +84,8 @@ pub async fn check_files(
     Ok(files)
 }
 
-/// Rejects a store whose newest manifest is missing. This can only be detected before the start of
-/// a server writes new manifests.
+/// Rejects a store whose newest manifest is missing. This can only be detected before the server
+/// writes new manifests, which it does when it starts.
 pub(super) async fn reject_older_manifest(location: &StoreLocation) -> Result<(), Error> {
     let admin = admin(location);
     let compactions = admin.read_compactions(None).await;
@@ -120,9 +120,9 @@ pub(super) async fn damaged_root(location: &StoreLocation) -> Option<DamagedFile
     roots.files.damaged.into_iter().next()
 }
 
-/// Checks that no number is missing among the objects of the log whose changes are not in sorted
-/// runs yet. The content of these objects is checked when the store is opened. It may be empty: a
-/// writer fences another writer with an empty object.
+/// Checks the objects of the log whose changes are not in sorted runs yet: no number may be
+/// missing. The content of these objects is checked when the store is opened. The content may be
+/// empty, because a writer fences another writer with an empty object.
 async fn check_log(
     location: &StoreLocation,
     after: u64,

@@ -3,9 +3,9 @@
 //!
 //! If no flush is in progress, a flush starts as soon as a transaction waits, so a single commit
 //! has no delay. Transactions that are accepted during a flush form the next **group**, whose flush
-//! starts when the current one ends. Before a flush, the group waits a short time for transactions
-//! that are about to be accepted, because otherwise they would become durable only with the flush
-//! after it ([`BatchWindow`]).
+//! starts when the current one ends. A group that closely follows another group first waits a short
+//! time for transactions that are about to be accepted. Otherwise, these would become durable only
+//! with the next group ([`BatchWindow`]).
 //!
 //! SlateDB could flush on a timer instead. But then a single commit waits for half a period on
 //! average, and an idle process wakes up in every period.
@@ -50,8 +50,8 @@ impl Default for FlushGroup {
     }
 }
 
-/// Membership in a group. With it, a transaction waits until everything is durable that was
-/// accepted before the transaction joined the group.
+/// Membership in a group. With it, a transaction waits for the flush of the group. This flush makes
+/// everything durable that was accepted before the transaction joined.
 #[derive(Clone)]
 pub(super) struct Membership(watch::Receiver<FlushResult>);
 
@@ -118,8 +118,8 @@ async fn run(db: Db, shared: Arc<Shared>, changes: Arc<ChangeFeed>, metrics: Met
     }
 }
 
-/// Flushes everything that has been accepted. Returns when all of it is visible to readers of the
-/// durable state.
+/// Flushes everything that has been accepted. Returns when readers of the durable state see all of
+/// it.
 async fn flush(db: &Db) -> Result<(), Error> {
     let unknown = |error: slatedb::Error| Error::Unknown(Cause::new(error));
     let accepted = db.snapshot().map_err(unknown)?.seq();

@@ -161,7 +161,7 @@ const RECORDS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Head of the document of version 7 that consists of `{"a":[`, the chunk `1,`, and `2]}`.
+/// Head of a document of version 7. The document consists of `{"a":[`, the chunk `1,`, and `2]}`.
 const HEAD: &str = "0200000000000000070000000300000000060100000002e9586b616536950f82cad86972b68f4f000000000328b52ffd20094900007b2261223a5b325d7d";
 const CHUNK_KEY: &str = "340197a000000070008000000000000030e9586b616536950f82cad86972b68f4f";
 const CHUNK: &str = "0128b52ffd2002110000312c";

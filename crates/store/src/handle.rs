@@ -21,7 +21,7 @@ use slateberg_telemetry::cache::CacheUsage;
 use slateberg_telemetry::collection::Collection;
 use slateberg_wal::JournalLock;
 
-/// The open store, of which this process is the only writer. Cheap to clone.
+/// The open store. This process is its only writer. Cheap to clone.
 #[derive(Clone)]
 pub struct Store {
     pub(super) db: Db,
@@ -67,7 +67,7 @@ impl PublishedMarkers {
 }
 
 impl Store {
-    /// Returns the store with this audit log, to which it also writes its changes.
+    /// Returns the store with an audit log. The store also writes its changes to this log.
     #[must_use]
     pub fn with_audit_log(self, audit: Arc<AuditLog>) -> Self {
         Self { audit, ..self }
@@ -159,8 +159,8 @@ impl Store {
 }
 
 /// Closes the store with all records in sorted runs, so that the log is not needed. The log may be
-/// deleted only if this succeeds. SlateDB's own result is not enough: for a failed database, it
-/// reports success without writing anything.
+/// deleted only if this succeeds. SlateDB's own result is not enough: if the database has failed,
+/// SlateDB writes nothing but still reports success.
 pub(super) async fn close_in_order(db: &Db) -> Result<(), Error> {
     let options = CloseOptions { flush_type: Some(FlushType::MemTable) };
     let closed = db.close_with_options(options).await;

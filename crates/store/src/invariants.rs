@@ -69,8 +69,8 @@ pub fn namespace_change(
     })
 }
 
-/// Checks that a change keeps the identity of a table or view, and that it increases the version if
-/// and only if it changes the metadata.
+/// Checks that a change keeps the identity of a table or view. The change must increase the version
+/// if and only if it changes the metadata.
 pub fn tabular_change(
     before: Option<&TabularRecord>,
     after: &TabularRecord,

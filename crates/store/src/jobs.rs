@@ -99,7 +99,7 @@ pub struct JobProgress {
     /// Files that were not deleted, because another table needs them, or because the warehouse may
     /// not access them.
     pub kept: u64,
-    /// Size of the files in `done`, if a listing contains their sizes.
+    /// Total size of the files in `done`, if a listing contains their sizes.
     pub bytes: u64,
     /// Position at which the next attempt continues.
     pub position: Option<PurgePosition>,

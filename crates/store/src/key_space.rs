@@ -2,10 +2,10 @@
 //! on whole stores treat these records.
 //!
 //! To add a kind of record, add a variant of [`KeySpace`]. The crate then compiles only if the
-//! variant has [`Rules`] and a key type ([`visit`](super::key_visitor::visit)), and the tests pass
-//! only if there is an example of a record. `fsck`, restore, clone, export, the cache and the
-//! removal of old records use these rules. They have no lists of key spaces of their own. The
-//! tables of keys in `docs/storage-layout.md` are generated from the registry.
+//! variant has [`Rules`] and a key type ([`visit`](super::key_visitor::visit)). The tests pass only
+//! if there is an example of such a record. `fsck`, restore, clone, export, the cache and the
+//! removal of old records use these rules. None of them has its own list of key spaces. The tables
+//! of keys in `docs/storage-layout.md` are generated from the registry.
 
 mod rules;
 mod table;

@@ -2,9 +2,9 @@
 //! encoding of a tuple. [`KeySpace`] lists the key spaces, and `docs/storage-layout.md` has a table
 //! of them.
 //!
-//! An id has 16 bytes, and a name is always the last part. Therefore different tuples have
-//! different keys, whatever their names contain, and the names below one parent are adjacent and in
-//! order. The parent of a top-level namespace is its warehouse.
+//! An id has 16 bytes, and a name is always the last part. Therefore different tuples always have
+//! different keys, regardless of the characters in names. The names below one parent are adjacent
+//! and in order. The parent of a top-level namespace is its warehouse.
 
 use uuid::Uuid;
 
@@ -276,7 +276,7 @@ impl Key for TabularNameKey {
 
 /// A location with files of a table or view. A zero byte ends each part of the location, and no
 /// part contains a zero byte. So the keys of all locations inside a location begin with the parts
-/// of the outer location. The byte after the last part is 0x01, with which no part can begin.
+/// of the outer location. The byte after the last part is 0x01. No part can begin with this byte.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocationKey {
     /// The store, the bucket, and the segments of the path.
@@ -329,8 +329,8 @@ impl Key for LocationKey {
     }
 }
 
-/// A UUID in the metadata of a table or view. Several registrations of one metadata file have the
-/// same UUID.
+/// A UUID in the metadata of a table or view. Several tables may have the same UUID, if one
+/// metadata file was registered several times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UuidKey {
     /// The `table-uuid` or `view-uuid`.

@@ -1,5 +1,5 @@
-//! Rank 4: the catalog's records, typed and transactional, on SlateDB. Only this crate knows the
-//! keys.
+//! Rank 4 (`docs/architecture.md`): typed and transactional records of the catalog, on SlateDB.
+//! Only this crate knows the keys.
 //!
 //! Terms, in the order in which they build on each other:
 //! - A **key space** is a range of keys ([`keys`]) with one leading byte. It contains one kind of
@@ -8,14 +8,14 @@
 //! - A **document** is the metadata of a table or view: a **head**, and **chunks** that its
 //!   versions share ([`codec::Document`]). A document is always read and written as a whole.
 //! - A **read** sees only durable state ([`read`]). It uses the record cache if no transaction has
-//!   written the record since it was cached. A **transaction** ([`txn`]) sees everything that has
-//!   been accepted, and is serializable.
+//!   written the record since the record was cached. A **transaction** ([`txn`]) sees everything
+//!   that has been accepted, and is serializable.
 //! - A committed transaction is **accepted**: visible to later transactions, but not durable yet.
 //!   It is **durable** once it is stored in the write-ahead log, so that a crash cannot lose it.
 //!   Durability is ordered: everything before a durable transaction is durable.
 //! - A **publication** is the record of a metadata file that may be missing in the warehouse
-//!   ([`records::Publication`]). It is complete when both the log and the file are written. A later
-//!   batch of writes removes the record, which is also called the **marker** of the publication.
+//!   ([`records::Publication`]). It is complete when both the log and the file are written. The
+//!   record is also called the **marker** of the publication. A later batch of writes removes it.
 //! - A **checkpoint** ([`checkpoints`]) is a state of the store that stays readable until it is
 //!   deleted.
 //! - A **clone** ([`clones`]) is another store that starts with the state of a checkpoint, and

@@ -31,8 +31,8 @@ impl Store {
         Ok(checked.damaged.map(|file| file.to_string()))
     }
 
-    /// Gives up the acknowledged changes that are missing at the end of a store's journal, so that
-    /// the next start serves the remaining ones. Errors if the journal is damaged before its end.
+    /// Gives up the acknowledged changes that are missing at the end of a store's journal. The next
+    /// start then serves the remaining changes. Errors if the journal is damaged before its end.
     #[boxed]
     pub async fn accept_loss(location: &StoreLocation) -> Result<AcceptedLoss, Error> {
         let (location, unlocked) = unlock(location, IfMissing::Reject).await?;

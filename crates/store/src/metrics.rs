@@ -12,7 +12,7 @@ use slateberg_telemetry::instruments::{Counters, Histograms, SIZES};
 use slateberg_telemetry::stripes::Stripes;
 
 const CONFLICTS: &str = "slateberg.store.transaction.conflicts";
-/// Description of metrics that neither SlateDB nor [`slatedb_help`] describes.
+/// Default description, for metrics that neither SlateDB nor [`slatedb_help`] describes.
 const UNDESCRIBED: &str = "A metric of SlateDB without a description.";
 const FLUSHES: &str = "slateberg.store.flush.group.size";
 

@@ -131,8 +131,8 @@ impl Store {
         Ok(format)
     }
 
-    /// Starts a new timeline, so that later versions differ from versions with the same numbers in
-    /// other copies of this state.
+    /// Starts a new timeline. Other copies of this state may get versions with the same numbers,
+    /// but on another timeline.
     #[boxed]
     pub async fn begin_timeline(
         &self,
@@ -150,7 +150,7 @@ impl Store {
         accepted.durable().await
     }
 
-    /// Creates the record of a configured warehouse with `id`, or returns the existing one. A
+    /// Returns the record of a configured warehouse. Creates it with `id` if it does not exist. A
     /// warehouse that was created at run time becomes a configured one.
     #[boxed]
     pub async fn ensure_warehouse(
@@ -207,8 +207,8 @@ async fn open_bucket(
         Ok(db) => db,
         Err(error) => return Err(explain(raw_location, unlocked.as_ref(), error).await),
     };
-    // The previous writer is fenced now. The ring is read again, because it may contain a newer key
-    // with which that writer wrote.
+    // The previous writer is fenced now. It may have written with a newer key, so the ring is read
+    // again.
     if let Some(unlocked) = &unlocked {
         unlocked.refresh().await?;
     }
@@ -249,8 +249,8 @@ async fn reject_leftover_journal(location: &StoreLocation) -> Result<(), Error> 
     Ok(())
 }
 
-/// Rejects a store whose journal is empty but should contain records. Runs before SlateDB writes a
-/// manifest.
+/// Rejects a store if its journal is empty but should contain records. Must run before SlateDB
+/// writes a manifest.
 async fn reject_loss(location: &StoreLocation, context: OpenContext<'_>) -> Result<(), Error> {
     let Some(directory) = &location.directory else { return Ok(()) };
     let keys = context.unlocked.map(|unlocked| unlocked.keys.as_ref());

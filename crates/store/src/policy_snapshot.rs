@@ -2,8 +2,8 @@
 //! the policy log.
 //!
 //! Policies and grants are separate records. Each change appends a revision to the policy log. The
-//! revision contains the changed policies and grants before and after the change. The snapshot at
-//! an earlier revision results from the current snapshot if all later revisions are undone.
+//! revision contains the changed policies and grants before and after the change. To compute the
+//! snapshot at an earlier revision, all later revisions are undone in the current snapshot.
 
 use std::collections::BTreeMap;
 

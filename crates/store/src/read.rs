@@ -296,9 +296,9 @@ impl DurableView<'_> {
         Ok(names)
     }
 
-    /// Returns a stamp with which [`stale_reads`](Self::stale_reads) later finds out whether the
-    /// record has changed since this call. Returns `None` if the record may be changing now,
-    /// because a write is in progress.
+    /// Returns a stamp. With it, [`stale_reads`](Self::stale_reads) later finds out whether the
+    /// record has changed since this call. Returns `None` if a write in progress may change the
+    /// record.
     pub fn read_stamp<K: Key>(&self, key: &K) -> Option<ReadStamp> {
         self.shared.record_cache.read_stamp(&key.encode())
     }
@@ -360,8 +360,8 @@ async fn get_cached<K: Key>(
     Ok(record)
 }
 
-/// View of the accepted state, whether durable or not. Changes may be evaluated on this state,
-/// because the response to a change waits until everything before the change is durable.
+/// View of the accepted state, whether durable or not. Changes may be based on this state, because
+/// the response to a change waits until everything before the change is durable.
 #[derive(Clone, Copy)]
 pub struct LatestView<'a> {
     pub(super) db: &'a Db,

@@ -1,12 +1,12 @@
 //! [`RecordCache`]: caches decoded small records and pages of names, with a limit in bytes.
 //!
-//! It contains only durable state. Each entry contains the sequence number up to which everything
-//! was durable when the entry was read. A [`VersionClock`] determines whether an entry is still
-//! valid: this process is the only writer of its store, and reports the keys of a transaction to
-//! the clock before it commits. So an entry becomes invalid before a newer write can be accepted.
-//! While a write is in progress or not durable yet, reads of its keys go to the store, which knows
-//! exactly which writes are durable. A read that overlaps with a write does not create a valid
-//! entry.
+//! It contains only durable state. Each entry contains a sequence number: when the entry was read,
+//! everything up to this number was durable. A [`VersionClock`] determines whether an entry is
+//! still valid. This process is the only writer of its store, and it reports the keys of each
+//! transaction to the clock before the transaction commits. So an entry becomes invalid before a
+//! newer write can be accepted. While a write is in progress or not durable yet, reads of its keys
+//! go to the store. The store knows exactly which writes are durable. A read that overlaps with a
+//! write does not create a valid entry.
 //!
 //! The absence of a name or record is cached as well.
 
@@ -78,8 +78,8 @@ struct CacheEntry<T> {
     as_of: u64,
 }
 
-/// A stamp that is created before a read: the read returns at least everything up to a sequence
-/// number. With the stamp, writes since that number can be detected later.
+/// A stamp that is created before a read. It contains a sequence number: the read returns at least
+/// everything up to this number. The stamp later shows whether there were writes after this number.
 #[derive(Debug, Clone, Copy)]
 pub struct ReadStamp {
     stripe: Stripe,
@@ -146,8 +146,8 @@ impl RecordCache {
     pub(super) fn read_stamp(&self, key: &[u8]) -> Option<ReadStamp> {
         let stripe = self.clock.of(key);
         // The sequence number is read before the clock, because a write updates the clock before it
-        // becomes durable. So if the clock contains no write after `as_of`, later reads of the
-        // store return everything up to `as_of`.
+        // becomes durable. So a write that the clock does not show yet has a sequence number above
+        // `as_of`.
         let as_of = self.status.borrow().durable_seq;
         self.clock.is_unchanged(stripe, as_of).then_some(ReadStamp { stripe, as_of })
     }
@@ -170,8 +170,8 @@ impl RecordCache {
         self.status.borrow().close_reason.is_none() && self.clock.is_unchanged(stripe, as_of)
     }
 
-    /// Returns the stripes that a write of a key affects: the stripe of the key, and for a name
-    /// also the stripe of the pages that may contain it.
+    /// Returns the stripes that a write of a key affects: the stripe of the key and, if the key is
+    /// a name, the stripe of the pages that may contain the name.
     pub(super) fn stripes_of(&self, key: &[u8]) -> impl Iterator<Item = Stripe> {
         let page = match cache_rule(key) {
             CacheRule::RecordsAndPages => key.get(..NAME_PARENT_BYTES),

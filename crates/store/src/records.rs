@@ -59,9 +59,9 @@ json_records!(
 /// markers, and records of protections and of dropped tables and views. Format 9 added jobs that
 /// delete the files of expired snapshots.
 pub const FORMAT_VERSION: u32 = 9;
-/// Format of clones. It has the same records as [`FORMAT_VERSION`]. The number differs so that
-/// older binaries, which do not know clones and would delete files of a clone's tables, reject the
-/// store.
+/// Format of clones. It has the same records as [`FORMAT_VERSION`]. The number is different, so
+/// older binaries reject the store. They do not know clones, and would delete files of a clone's
+/// tables.
 pub const FORMAT_OF_CLONES: u32 = 10;
 /// First format with keys for the locations of tables and views.
 pub const FORMAT_WITH_LOCATIONS: u32 = 4;
@@ -219,8 +219,8 @@ pub struct NamespaceRecord {
 /// A table or view, without its metadata.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TabularRecord {
-    /// Id in the catalog, which stays the same when the table or view is renamed. It differs from
-    /// the `table-uuid`, because several registrations of the same metadata have the same
+    /// Id in the catalog, which stays the same when the table or view is renamed. The `table-uuid`
+    /// is not suitable as an id, because several registrations of the same metadata have the same
     /// `table-uuid`.
     pub id: Uuid,
     /// Table or view.
@@ -235,7 +235,8 @@ pub struct TabularRecord {
     pub uuid: Uuid,
     /// The `location` of its metadata.
     pub location: String,
-    /// Locations outside of `location` where the table's properties cause files to be written.
+    /// Further locations, outside of `location`, to which files are written because of the table's
+    /// properties.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub further_paths: Vec<String>,
     /// Location of this version's metadata file.
@@ -284,7 +285,8 @@ pub struct PromisedList {
     pub first_row_id: Option<i64>,
     /// The manifests of the append.
     pub own: Vec<ManifestFile>,
-    /// Location of the list whose manifests follow. `None` if the branch was empty.
+    /// Location of the other list. Its manifests come after those of the append. `None` if the
+    /// branch was empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub onto: Option<String>,
 }
@@ -298,7 +300,7 @@ pub struct PublicationKey {
     pub version: u64,
 }
 
-/// Outcome of a request with an `Idempotency-Key`, with which the response can be repeated.
+/// Outcome of a request with an `Idempotency-Key`. The server can repeat the response from it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdempotencyRecord {
     /// SHA-256 of the request's method, path and body, in hexadecimal. A different request with the
@@ -306,8 +308,8 @@ pub struct IdempotencyRecord {
     pub fingerprint: String,
     /// Outcome of the request.
     pub outcome: MutationOutcome,
-    /// For a transaction, further versions whose metadata files must exist before the response is
-    /// sent.
+    /// Only for a transaction: the other versions whose metadata files must exist before the
+    /// response is sent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub publications: Vec<PublicationKey>,
     /// Time at which the record expires. An expired record is ignored.
@@ -345,8 +347,8 @@ pub struct PolicyHead {
     pub number: u64,
 }
 
-/// A revision of the policy log. It contains the changed policies and grants before and after the
-/// change, so that all earlier states can be computed from the current state.
+/// A revision of the policy log. It contains each changed policy and grant as it was before and
+/// after the change. With the revisions, all earlier states can be computed from the current state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyRevision {
     /// Number of the revision.
@@ -359,8 +361,8 @@ pub struct PolicyRevision {
     pub action: String,
     /// Comment of the principal.
     pub comment: Option<String>,
-    /// Revision of the whole policy set, which consists of the policies in files, the policies in
-    /// the store and the grants.
+    /// Hash of the whole policy set: the policies in files, the policies in the store, and the
+    /// grants.
     pub in_force: String,
     /// Target revision of a rollback.
     pub rolled_back_to: Option<u64>,

@@ -1,4 +1,5 @@
-//! Restores an earlier state: writes its differences from the current state in one batch.
+//! Restores an earlier state: writes the differences between the current and the earlier state in
+//! one batch.
 //!
 //! SlateDB's manifest, its log and the epochs of its writers stay as they are. The earlier state is
 //! written as a change of the current state. So a restore is atomic, respects the fence of the
@@ -236,7 +237,7 @@ impl RestorePlan {
             self.summary.purged +=
                 usize::from(before.is_none() && last_versions.purged.contains(&id));
             let version = match &before {
-                // The metadata is the same: only the name or the owner differs.
+                // The metadata is the same, and only the name or the owner differs.
                 Some(before) if is_same_metadata(before, &after) => after.version,
                 Some(before) => before.version.max(after.version) + 1,
                 None => last_versions.of(id).max(after.version) + 1,
@@ -267,8 +268,8 @@ impl RestorePlan {
         then: &impl StoreRead,
         different: Vec<Difference>,
     ) -> Result<(), Error> {
-        // While a purge is running, the head of the dropped table still exists, so it may be equal
-        // in both states. Such a head gets the new version as well.
+        // While a purge is running, the head of the dropped table still exists, so this head may be
+        // the same in both states. It gets the new version as well.
         let versions = std::mem::take(&mut self.versions);
         for (id, version) in &versions {
             let head = then.get(&MetadataKey(*id)).await?;
@@ -345,7 +346,7 @@ impl RestorePlan {
 impl Store {
     /// Executes a plan in one durable and atomic transaction. Adds `entry` to the change log and,
     /// if policies or grants change, `revision` to the policy log. Starts a new timeline, because
-    /// the last versions of dropped tables may be unknown.
+    /// the store may not know the last versions of dropped tables.
     #[boxed]
     pub async fn restore(
         &self,

@@ -1,11 +1,11 @@
 //! Checks that a store and its separate write-ahead log belong together. A separate log is not in
 //! the object store that contains the rest of the store.
 //!
-//! A process that opens the store without its log, or with the log of another store, loses the
-//! records that are only in the log. Therefore each side has an object that names the other side
-//! and a unique id. These two objects are created before the store, the object in the log first.
-//! They never change, because the location of the log is fixed when a store is created. SlateDB
-//! itself does not record that location.
+//! A process that opened the store without its log, or with the log of another store, would lose
+//! the records that are only in the log. Therefore each side has an object that names the other
+//! side and a unique id. These two objects are created before the store. The object in the log is
+//! created first. Neither object ever changes, because the location of the log is fixed when a
+//! store is created. SlateDB itself does not record that location.
 //!
 //! Two processes that open the same new store at the same time may have different settings. A
 //! process without a separate log writes a log file to the store before it checks again for the two
@@ -40,9 +40,9 @@ struct LogPair {
     log_url: String,
 }
 
-/// Rejects a store whose log is not where the settings say: they name a log that is not the
-/// store's, or no log although the store has a separate log. Writes nothing. A writer has to check
-/// again after it has opened the store.
+/// Rejects wrong settings for the log of a store: they name a log that does not belong to the
+/// store, or they name no log although the store has a separate one. Writes nothing. A writer has
+/// to check again after it has opened the store.
 pub(super) async fn check(location: &StoreLocation) -> Result<(), Error> {
     match (read(&location.object_store, location).await?, &location.log) {
         (None, None) => Ok(()),

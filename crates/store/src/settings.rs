@@ -19,13 +19,13 @@ const CACHED_PART_BYTES: usize = 256 << 10;
 /// Bytes that may wait for a flush in a store without a memory budget.
 const UNFLUSHED_BYTES_MAX: usize = 64 << 20;
 
-/// Sorted runs with fewer keys have no filter. SlateDB's default is 1000. A flush after half a
-/// minute with few writes has fewer keys, and there may be eight such runs. Without filters, a
-/// lookup of a missing name reads all of them.
+/// Sorted runs with fewer keys have no filter. SlateDB's default is 1000. If there are few writes,
+/// the flush after half a minute creates a run with fewer keys than that, and there may be eight
+/// such runs. Without filters, a lookup of a missing name reads all of them.
 const FILTERED_KEYS_MIN: u32 = 16;
 
 /// Bits per key of a filter. With SlateDB's default of 10, one in a hundred lookups of a missing
-/// name reads a block of a run unnecessarily, and there are up to a dozen runs.
+/// name reads a block unnecessarily. This applies to each run, and there are up to a dozen runs.
 pub(super) const FILTER_BITS_PER_KEY: u32 = 14;
 
 /// Settings of the store. `config/default.toml` documents the defaults.
@@ -47,9 +47,9 @@ pub struct Settings {
     /// Bytes that may wait for a flush before writers are blocked. 0 means a share of
     /// `memory_bytes_max`.
     pub unflushed_bytes_max: usize,
-    /// Milliseconds between checks for the manifest of a newer writer. After a writer is fenced, it
-    /// may still respond to requests for this long if it writes nothing. 0 means a default for the
-    /// kind of store.
+    /// Milliseconds between checks for the manifest of a newer writer. A fenced writer that writes
+    /// nothing may still respond to requests for this time. 0 means a default for the kind of
+    /// store.
     pub manifest_poll_ms: u64,
     /// Local directory for copies of sorted runs. If it is empty, there are no copies.
     pub object_cache_dir: PathBuf,
@@ -83,7 +83,7 @@ impl Settings {
     /// Returns the options of garbage collection. `conditional_update` states whether the object
     /// store can replace an object on the condition that it is unchanged. A local directory cannot
     /// do so. Therefore garbage collection works without boundary files there. A clone never
-    /// removes the pin of its parent's objects, because that would be a write to the parent.
+    /// removes the pin in its parent, because that would be a write to the parent.
     pub(super) fn garbage_collector(&self, conditional_update: bool) -> GarbageCollectorOptions {
         GarbageCollectorOptions {
             boundary_files_enabled: conditional_update,
@@ -120,7 +120,7 @@ impl Settings {
     }
 
     /// Returns the number of bytes that may wait for a flush. Without a memory budget, the setting
-    /// may still be 0, with which SlateDB would block the first write. This function then returns a
+    /// may still be 0, and SlateDB would then block the first write. In this case, returns a
     /// constant.
     fn unflushed_bytes(&self) -> usize {
         match self.unflushed_bytes_max {
@@ -137,8 +137,8 @@ impl Settings {
             manifest_poll_interval: self.manifest_poll(is_directory),
             object_store_cache_options: self.object_cache(),
             min_filter_keys: FILTERED_KEYS_MIN,
-            // A memtable may have half of these bytes, because a second memtable fills while the
-            // first one is flushed.
+            // A memtable may have at most half of these bytes, because a second memtable fills
+            // while the first one is flushed.
             l0_sst_size_bytes: self.l0_sst_bytes.min(self.unflushed_bytes() / 2),
             max_unflushed_bytes: self.unflushed_bytes(),
             garbage_collector_options: None,

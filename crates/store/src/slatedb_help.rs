@@ -1,6 +1,6 @@
 //! Descriptions of SlateDB's metrics, because SlateDB registers most of them without a description.
 
-/// Returns the description of the metric with this name in SlateDB.
+/// Returns the description of SlateDB's metric with this name.
 pub(super) fn help(name: &str) -> Option<&'static str> {
     let (_, help) = HELP.iter().find(|(known, _)| name.strip_prefix("slatedb.") == Some(known))?;
     Some(help)

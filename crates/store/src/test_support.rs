@@ -100,7 +100,7 @@ pub(super) async fn compact(store: &Store) {
     }
 }
 
-/// Collects all garbage, regardless of its age, including files that compactions pin.
+/// Collects all garbage regardless of its age, even files that compactions pin.
 pub(super) async fn collect(location: &StoreLocation) {
     let (location, _) = &unlock(location, IfMissing::Reject).await.expect("its keys are there");
     for pinned in admin(location).list_checkpoints(None).await.expect("the checkpoints are listed")

@@ -1,5 +1,5 @@
-//! Transactions of the store. They are serializable, have a name, are retried a limited number of
-//! times, and are never open during requests to the warehouse.
+//! Transactions of the store. They are serializable, have names, and are retried a limited number
+//! of times. No transaction is open during a request to the warehouse.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,8 +24,8 @@ use slateberg_authz::action::{Action, Maintain};
 use slateberg_authz::permit::Permit;
 use slateberg_base::boxed;
 
-/// Records that the transaction of a request writes in addition to its changes. Such a transaction
-/// cannot commit without them.
+/// Records that the transaction of a request writes in addition to its changes. It cannot commit
+/// without these records.
 #[derive(Debug, Default)]
 #[must_use = "a change without its entry in the change log cannot be audited"]
 pub struct RequestRecords {
@@ -199,9 +199,9 @@ impl Store {
         self.retry(name, with_records).await
     }
 
-    /// Runs `work` of a background task in a serializable transaction and commits it. If another
-    /// transaction has changed records that `work` read, runs `work` again on a new snapshot.
-    /// `name` identifies the transaction in logs and metrics.
+    /// Runs `work` of a background task in a serializable transaction and commits it. If `work` has
+    /// read records that another transaction has changed since, runs `work` again on a new
+    /// snapshot. `name` identifies the transaction in logs and metrics.
     ///
     /// If `work` returns an error, nothing is written.
     pub async fn transact<T, E, F, W>(
@@ -313,9 +313,9 @@ impl Store {
         }
     }
 
-    /// Waits until everything that has been accepted is durable. Before a request is rejected
-    /// because of a state that may not be durable yet, it waits here. Otherwise, a crash could undo
-    /// that state, and the rejection would have been wrong.
+    /// Waits until everything that has been accepted is durable. A request must wait here before it
+    /// is rejected because of a state that may not be durable yet. Otherwise, a crash could undo
+    /// this state, and the rejection would have been wrong.
     #[boxed]
     pub async fn wait_durable(&self) -> Result<(), Error> {
         // A snapshot contains everything that any request can have read so far.

@@ -1,13 +1,13 @@
 //! [`VersionClock`]: determines whether a value that was read earlier is still current.
 //!
-//! The hash of a key determines one of a fixed number of stripes. A stripe contains the sequence
-//! number of the newest write to any of its keys, and the number of transactions in progress that
-//! write to them. A value that was read *as of* a sequence number is current while its stripe has
-//! no newer write and no transaction in progress. Then no writer has changed the key since, and the
-//! value is both durable and the newest one.
+//! The hash of a key determines one of a fixed number of stripes. A stripe contains two numbers:
+//! the sequence number of the newest write to any of its keys, and the number of transactions in
+//! progress that write to these keys. A value that was read *as of* a sequence number is current
+//! while its stripe has no newer write and no transaction in progress. In this case, no writer has
+//! changed the key since then, so the value is both durable and the newest one.
 //!
-//! A write to a key invalidates the cached values of all keys of the same stripe, which only causes
-//! additional reads. In return, no state per key is needed.
+//! A write to a key invalidates the cached values of all keys of the same stripe. This only causes
+//! additional reads, and no state per key is needed.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,7 +35,7 @@ pub(super) struct VersionClock {
 pub(super) struct Stripe(u32);
 
 /// A transaction in progress. If this value is dropped before the outcome is known, the keys of its
-/// stripes are never cached again, which makes reads slower but never wrong.
+/// stripes are never cached again. Reads then become slower, but never wrong.
 #[must_use = "the stripes are blocked until the transaction has ended"]
 pub(super) struct PendingWrite<'a> {
     clock: &'a VersionClock,

@@ -1,9 +1,9 @@
 //! Warm-up: after the start, fetches the parts of sorted runs that every read needs.
 //!
 //! These are the index and the filters of each file, and the data blocks of level 0, which contain
-//! the newest writes. Without them, the first read of a name sends three sequential requests to the
-//! bucket. The warm-up runs while the server serves requests. It may end before it is complete,
-//! because it only makes reads faster.
+//! the newest writes. Without these parts, the first read of a name would send three requests to
+//! the bucket, one after the other. The warm-up runs while the server serves requests. It may end
+//! before it is complete, because it only makes reads faster.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -30,8 +30,8 @@ pub struct WarmUpProgress {
 }
 
 impl Store {
-    /// Fetches the parts that reads need, those of the newest files first, for at most `timeout`.
-    /// If a file cannot be fetched, the first read that needs it tries again.
+    /// Fetches the parts that every read needs, beginning with the newest files. Stops after
+    /// `timeout`. If a file cannot be fetched, the first read that needs it fetches it.
     #[boxed]
     pub async fn warm_up(&self, timeout: Duration) -> WarmUpProgress {
         let (began, deadline) = (Instant::now(), Instant::now() + timeout);

@@ -1,6 +1,6 @@
-//! Measures the cost of recording a metric with the registry of this crate, with
-//! `prometheus-client` and with OpenTelemetry's SDK, on one thread and on two threads. Also
-//! measures the cost of a span in a request that is not sampled.
+//! Measures the cost of recording a metric, on one thread and on two threads. Compares the registry
+//! of this crate, `prometheus-client` and OpenTelemetry's SDK. Also measures the cost of a span in
+//! a request that is not sampled.
 //!
 //! `cargo bench -p slateberg-telemetry --bench metric_cost`
 

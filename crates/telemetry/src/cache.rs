@@ -1,7 +1,7 @@
 //! [`ByteCache`]: a cache with a limit in bytes that reports its usage.
 //!
-//! Each request queries caches several times, and all cores do so at once. Hits and misses are
-//! therefore counted in [`Stripes`].
+//! Each request queries caches several times, and many requests run on all cores at the same time.
+//! Hits and misses are therefore counted in [`Stripes`].
 
 use std::hash::{BuildHasher, Hash};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,8 +15,8 @@ use super::stripes::Stripes;
 /// Minimum estimated number of entries of a cache.
 const ENTRIES_MIN: usize = 16;
 
-/// A cache that evicts the least used entries when all entries together exceed a limit in bytes.
-/// The code that inserts an entry passes the size of the entry.
+/// A cache with a limit in bytes. If all entries together exceed it, the cache evicts the least
+/// used ones. The code that inserts an entry passes the size of the entry.
 #[derive(Debug)]
 pub struct ByteCache<K, V> {
     entries: Cache<K, Entry<V>, EntryBytes>,

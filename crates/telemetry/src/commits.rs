@@ -111,7 +111,8 @@ impl CommitMetrics {
             into.histogram(GROUPS, "{commit}", help, Vec::new(), distribution);
         }
         let help = "Commits, by outcome.";
-        // Report all series from the start: otherwise a rate over time would miss the first event.
+        // All series are reported from the start. Otherwise, a rate over time would miss the first
+        // event.
         for (action, outcome) in
             ACTIONS.into_iter().flat_map(|it| OUTCOME_VALUES.map(|end| (it, end)))
         {

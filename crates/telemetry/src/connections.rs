@@ -1,5 +1,5 @@
-//! Metrics of the connections to both ports: open connections, and connections that the server
-//! closed, by reason, or failed to accept.
+//! Metrics of the connections to both ports: open connections, connections that the server closed
+//! (by reason), and connections that it failed to accept.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,7 +1,7 @@
 //! Checks the directives of `log.level`, such as `warn,slateberg=debug`.
 //!
-//! The filter treats an unknown word as the name of a crate and then logs only this crate. A
-//! misspelled level would thus disable all output. Therefore only the names of crates that log are
+//! The filter would treat an unknown word as the name of a crate, and log only this crate. So a
+//! misspelled level would disable all output. Therefore only the names of crates that log are
 //! accepted.
 
 use std::str::FromStr;

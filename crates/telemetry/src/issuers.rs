@@ -39,7 +39,7 @@ impl IssuerFetches {
     }
 
     /// Adds the metrics to the collection. For an issuer that was never reached, the time of the
-    /// last success is 0, so that an alert on the age of the last success fires.
+    /// last success is 0. An alert on the age of the last success then fires.
     pub fn collect(&self, into: &mut Collection) {
         let help = "Fetches of the keys of an issuer.";
         into.declare_counter(FETCHES, "{fetch}", help);

@@ -40,8 +40,8 @@ where
         line.insert("level".to_owned(), metadata.level().as_str().into());
         line.insert("target".to_owned(), target.into());
         line.insert("fields".to_owned(), Value::Object(fields.values));
-        // Only the request's span has the ids by which operators search log lines; the spans inside
-        // it have none.
+        // Operators search log lines by ids. Only the request's span has these ids, and the spans
+        // inside it have none.
         let current = context.lookup_current();
         let request =
             current.as_ref().and_then(|it| it.scope().find(|it| is_request(it.metadata())));

@@ -1,4 +1,4 @@
-//! Rank 1: telemetry of the process: logs, metrics, traces and the audit log.
+//! Rank 1 (`docs/architecture.md`): logs, metrics, traces and the audit log of the process.
 //!
 //! [`instruments`] record measurements in per-thread [`stripes`]. The [`registry`] collects all
 //! sources into a [`collection`] on request: for the [`prometheus`] page, or for the task that

@@ -186,8 +186,8 @@ impl Default for OtlpSettings {
 }
 
 impl OtlpSettings {
-    /// Returns these settings, but with the values of `others` for each setting that has its
-    /// default here.
+    /// Returns these settings. For each setting that has its default value, uses the value in
+    /// `others`.
     #[must_use]
     pub fn or(self, others: Self) -> Self {
         fn or<T: PartialEq>(own: T, other: T, default: T) -> T {

@@ -1,4 +1,4 @@
-//! [`Stripes`]: copies of a value, so that cores that write to it do not share a cache line.
+//! [`Stripes`]: copies of a value that many cores write to. Each copy has its own cache lines.
 //!
 //! The cache line of a single counter would move between cores with each request. Instead, each
 //! thread writes to a stripe that it shares with few other threads, and readers add up all stripes.

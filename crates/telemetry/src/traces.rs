@@ -2,8 +2,8 @@
 //!
 //! Spans are created with `tracing`. Each sampled request begins a [`RequestSpan`]. Spans that the
 //! server or a library creates inside this span become parts of its trace. Other spans are not
-//! created. In a request that is not sampled, each span that is not created costs one check of the
-//! stack of current spans.
+//! created. In a request that is not sampled, none of these spans are created. Each omitted span
+//! costs one check of the stack of current spans.
 
 use std::fmt::Display;
 
@@ -132,7 +132,7 @@ pub fn fail(span: &Span, reason: &'static str) {
     span.set_status(Status::error(reason));
 }
 
-/// Links a span to those of the other spans that are sampled.
+/// Links a span to the sampled ones of the other spans.
 pub fn link<'a>(span: &Span, others: impl Iterator<Item = &'a Span>) {
     for other in others.filter(|other| *other != span && !span.is_disabled()) {
         // `add_link` ignores the invalid context of a span that is not sampled.
@@ -211,8 +211,8 @@ fn is_inside<S: Subscriber + for<'a> LookupSpan<'a>>(context: &Context<'_, S>) -
     current.is_some_and(|span| span.scope().any(|it| is_request(it.metadata())))
 }
 
-/// Disables the spans for parts of requests that are not sampled, for all layers at once. If only
-/// the filters of all layers disabled a span, the registry would still create it.
+/// If a request is not sampled, disables the spans for its parts, for all layers at once. If only
+/// the filters of the layers disabled a span, the registry would still create it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SampledOnlyLayer;
 

@@ -11,9 +11,10 @@
 //! | 8 | the frame's number |
 //! | 8 | the epoch of its writer |
 //!
-//! The rows follow one after the other: sequence number (8), flags (1), the lengths of key and
-//! value (4 each), the times of creation and expiry (8 each, if the flags say so), key, value. In
-//! an encrypted store, the rows are sealed together and bound to the frame's number and epoch.
+//! The rows follow one after the other. Each row consists of its sequence number (8 bytes), flags
+//! (1), the lengths of key and value (4 each), the times of creation and expiry (8 each, only if
+//! the flags say so), the key, and the value. In an encrypted store, the rows are sealed together
+//! and bound to the frame's number and epoch.
 
 use bytes::{Buf, BufMut, Bytes};
 use slatedb::{RowEntry, ValueDeletable};
@@ -52,7 +53,7 @@ pub(super) enum Unreadable {
     End,
     /// A write that a crash interrupted.
     Torn,
-    /// A frame that was complete on the disk once, but is damaged now.
+    /// A damaged frame that was once complete on the disk.
     Damaged,
     /// A complete frame that cannot be decrypted.
     Sealed(kms::Error),
@@ -138,7 +139,7 @@ impl Builder {
     }
 }
 
-/// Reads the frame at an offset of a segment. Returns the frame and the offset of the next frame.
+/// Reads the frame at an offset in a segment. Returns the frame and the offset of the next frame.
 /// With keys, only sealed frames are valid. Without keys, only unsealed frames are valid.
 pub(super) fn read(
     segment: &Bytes,

@@ -138,7 +138,7 @@ fn read_segment(
 }
 
 /// Whether a complete frame with a higher number follows an unreadable frame. In that case, the
-/// unreadable frame was complete on the disk once, because a frame is written only after the
+/// unreadable frame was once complete on the disk, because a frame is written only after the
 /// previous one is synced.
 fn is_followed_by_frame(bytes: &Bytes, at: usize, number: u64, keys: Option<&Keys>) -> bool {
     let is_frame =

@@ -60,7 +60,8 @@ fn overlaps(range: &WalFileRange, first: u64, end: u64) -> bool {
     begins_before && ends_after
 }
 
-/// Whether a file was not modified for at least `age`. A file whose age is unknown counts as newer.
+/// Whether a file was not modified for at least `age`. Returns false if the age of the file is
+/// unknown.
 fn is_older(path: &Path, age: Duration) -> bool {
     let elapsed = || -> io::Result<Duration> {
         fs::metadata(path)?.modified()?.elapsed().map_err(io::Error::other)

@@ -1,4 +1,5 @@
-//! Rank 3: the local write-ahead log (WAL) of a store in a local directory, also called journal.
+//! Rank 3 (`docs/architecture.md`): the local write-ahead log (WAL), also called the journal. A
+//! store in a local directory has one.
 //!
 //! On object storage, every flush of the WAL writes an object. On a disk, this would be expensive:
 //! each commit would create, sync, link and delete a file, and sync its directory. The local WAL
@@ -8,24 +9,24 @@
 //!   numbers frames without gaps. A CRC protects it, and it takes effect completely or not at all.
 //!   In an encrypted store, all frames are sealed.
 //! - A **segment** ([`segment`]) is a file of frames, named after its first frame. Only the last
-//!   segment grows, and only its end can be **torn**: a crash interrupted the last write, for which
-//!   no client received a response. Any other unreadable part is **damage**, and the store does not
-//!   open. A frame is written only after the previous one is synced, so an unreadable frame that a
-//!   complete frame follows is damaged, not torn.
+//!   segment grows, and only its end can be **torn**. A torn end means that a crash interrupted the
+//!   last write, so no client received a response for this write. Any other unreadable part is
+//!   **damage**, and the store does not open. A frame is written only after the previous one is
+//!   synced. So if a complete frame comes after an unreadable frame, the unreadable frame is
+//!   damaged, not torn.
 //! - The [`mark`] beside the directory records the last acknowledged frame. A WAL that ends before
 //!   that frame has lost acknowledged changes, and is rejected, too.
 //! - The [`writer`] owns the directory for its lifetime, and its lock excludes other processes.
-//!   Fencing, as between writers of a bucket, is not needed, because a local process holds its lock
-//!   until it ends.
+//!   Writers of a bucket need fencing. Here it is not needed, because a local process holds its
+//!   lock until it ends.
 //!
 //! A write that fails temporarily leaves no trace: the writer cuts off the partial frame and
 //! retries until the disk has space (or file descriptors are free). Until then, the store rejects
 //! new writes ([`JournalState::check_writable`]).
 //!
-//! After a failed sync, the content of the disk is unknown, and a second sync would not report the
-//! failure: the system may have dropped the data that it could not write. So the WAL and the store
-//! close. The next start reads the actual content. Errors that no retry resolves have the same
-//! effect.
+//! After a failed sync, the content of the disk is unknown. The system may have dropped the data
+//! that it could not write, and a second sync would then succeed. So the WAL and the store close.
+//! The next start reads the actual content. Errors that no retry resolves have the same effect.
 
 mod damage;
 mod error;
@@ -71,7 +72,7 @@ pub struct Journal {
     lock: File,
 }
 
-/// The lock on a local WAL. It can be held longer than the writer exists.
+/// The lock on a local WAL. It can outlive the writer.
 pub struct JournalLock {
     directory: PathBuf,
     _lock: File,
@@ -125,8 +126,9 @@ impl Journal {
         Ok(JournalLock { directory: self.directory.clone(), _lock: lock })
     }
 
-    /// Accepts the loss of acknowledged frames at the end: the remaining frames after `after` then
-    /// count as the complete WAL. Returns the old and the new last acknowledged frame.
+    /// Accepts the loss of acknowledged frames at the end of the WAL. From then on, the remaining
+    /// frames with greater numbers than `after` count as the complete WAL. Returns the number of
+    /// the last acknowledged frame, before and after this call.
     pub fn accept_loss(
         &self,
         after: u64,
@@ -152,9 +154,9 @@ impl Journal {
 }
 
 impl JournalLock {
-    /// Deletes all segments of a cleanly closed store whose records up to the frame `replayed` are
-    /// in sorted runs. Errors if a later frame was acknowledged. Deletes the newest segment first,
-    /// so that an interruption leaves no gap between segments.
+    /// Deletes all segments of a cleanly closed store. The records up to the frame `replayed` must
+    /// be in sorted runs. Errors if a later frame was acknowledged. Deletes the newest segment
+    /// first, so that an interruption leaves no gap between segments.
     pub fn discard(self, replayed: u64) -> io::Result<()> {
         let acknowledged = match mark::read(&self.directory) {
             Ok(acknowledged) => acknowledged.unwrap_or_default(),
@@ -165,8 +167,8 @@ impl JournalLock {
             let (from, to) = (replayed + 1, acknowledged.frame);
             return Err(io::Error::other(format!("frames {from} to {to} are not in sorted runs")));
         }
-        // With this mark, the next start detects if only an older manifest exists, which lacks the
-        // newest sorted runs.
+        // This mark lets the next start detect that the newest manifest is missing. An older
+        // manifest lacks the newest sorted runs.
         let closed = AckPosition { frame: replayed, ..AckPosition::default() };
         Mark::open(&self.directory)?.write_durably(closed)?;
         for segment in Segment::list(&self.directory)?.into_iter().rev() {
@@ -194,8 +196,8 @@ pub fn has_object_log(store: &Path) -> bool {
     store.join("wal").is_dir()
 }
 
-/// Checks the WAL of a store's directory, whose frames up to `after` are in sorted runs. Returns
-/// the damage.
+/// Checks the WAL of a store's directory, and returns the damage. The frames up to `after` are
+/// already in sorted runs.
 pub fn check(store: &Path, after: u64, keys: Option<&Keys>) -> Result<CheckedJournal, Error> {
     let directory = store.join(DIRECTORY);
     let segments = Segment::list(&directory);

@@ -2,13 +2,14 @@
 //!
 //! A torn end of the last segment is normal after a crash. The WAL alone therefore cannot
 //! distinguish an interrupted write from the loss of acknowledged frames. The mark records the last
-//! acknowledged frame and its end. It is written after the frame is synced and before any client
-//! receives a response, so it never claims more than the disk contains. It is synced only with each
-//! new segment and at a clean shutdown, so a commit costs one more short write to the system's
-//! cache, and no sync. If the process is killed, the mark is still exact. After a power failure, it
-//! may name an earlier frame, which is a weaker but still correct claim.
+//! acknowledged frame and its end. The mark is written after the frame is synced, so it never
+//! claims more than the disk contains. It is written before any client receives a response. The
+//! mark itself is synced only with each new segment and at a clean shutdown. So a commit costs one
+//! more short write to the system's cache, but no additional sync. If the process is killed, the
+//! mark is still exact. After a power failure, it may name an earlier frame. That claim is weaker,
+//! but still correct.
 //!
-//! The mark is beside the WAL's directory, so that a copy that contains only one of the two is
+//! The mark is beside the WAL's directory. So if a copy contains only one of the two, this is
 //! detected. It has 32 bytes with little-endian numbers: `sbm1`, the CRC-32 of the rest, the number
 //! of the last acknowledged frame, the number of the first frame in its segment, and the end of the
 //! frame in the segment.
@@ -57,8 +58,8 @@ pub(super) fn path(journal: &Path) -> PathBuf {
     journal.with_extension("mark")
 }
 
-/// Reads the mark of a WAL. `None` if there is no mark, because an older version of slateberg wrote
-/// the WAL, or because of a power failure before the first sync.
+/// Reads the mark of a WAL. Returns `None` if there is no mark: either an older version of
+/// slateberg wrote the WAL, or the power failed before the first sync.
 pub(super) fn read(journal: &Path) -> Result<Option<AckPosition>, Unreadable> {
     let path = path(journal);
     let mut bytes = Vec::new();

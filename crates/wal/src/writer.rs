@@ -232,9 +232,9 @@ impl JournalWriter {
 }
 
 impl Appender {
-    /// Writes frames from the queue. Each frame is written only after the previous frame is synced:
-    /// a disk might retain only the second of two unsynced frames, which would look like damage.
-    /// Commits are batched into frames, so a second frame rarely waits.
+    /// Writes frames from the queue. Each frame is written only after the previous frame is synced.
+    /// Otherwise, a disk might retain only the second of two unsynced frames, and this would look
+    /// like damage. Commits are batched into frames, so a second frame rarely waits.
     fn run(mut self, queue: &mpsc::Receiver<PendingFrame>) {
         while let Ok(append) = queue.recv() {
             if let Err(error) = self.append_or_wait(&append) {

@@ -69,9 +69,9 @@ async fn read_mutation(request: Request, state: &ApiState) -> Result<(Operation,
     Ok((Operation { idempotency, ..operation }, body))
 }
 
-/// Reads a whole body. Rejects a body that is too long; if its announced length is too long, reads
-/// nothing. Rejects a body that does not arrive in time, because it holds memory that other
-/// requests need.
+/// Reads a whole body. Rejects a body that is too long. If the announced length is already too
+/// long, reads nothing. Also rejects a body that does not arrive in time, because its reserved
+/// memory is needed for other requests.
 pub async fn read_body(
     parts: &Parts,
     body: Body,

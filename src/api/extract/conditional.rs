@@ -36,8 +36,8 @@ impl IfNoneMatch {
 fn list_contains(value: &HeaderValue, bare: &str) -> bool {
     value.to_str().is_ok_and(|tags| {
         tags.split(',')
-            // Iceberg's client adds quotes to a tag that does not both begin and end with a quote,
-            // such as a weak tag.
+            // Iceberg's client adds quotes to a tag unless it begins and ends with a quote. So it
+            // also adds quotes to weak tags.
             .map(|tag| tag.trim().trim_start_matches('"').trim_start_matches("W/"))
             .map(|tag| tag.trim_matches('"'))
             .any(|tag| tag == bare || tag == "*")

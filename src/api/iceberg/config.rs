@@ -15,7 +15,7 @@ use slateberg_model::principal::Principal;
 use slateberg_model::warehouse::Warehouse;
 
 /// Returns the value of the access-delegation header that clients send for this warehouse. Clients
-/// take it from the response, so that users do not have to configure it.
+/// read this value from the response, so users do not have to configure it.
 fn delegation_header(warehouse: &Warehouse) -> Option<String> {
     let modes = &warehouse.storage.access.delegation;
     let names = modes.iter().map(|mode| mode.name()).collect::<Vec<_>>();

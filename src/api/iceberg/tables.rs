@@ -161,7 +161,7 @@ pub async fn load(
     Ok(state.response_cache.respond_rendered(key, rendered, coding).await)
 }
 
-/// Responses to a load that need no metadata.
+/// Responses to `loadTable` for which the metadata need not be read.
 enum EarlyResponse {
     /// The client has the current version, which has this tag.
     Unchanged(ETag),

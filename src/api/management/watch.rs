@@ -30,8 +30,8 @@ const EVENTS_MAX: usize = 1000;
 /// Time for which a long poll waits, unless the client requests another time.
 const WAIT_SECONDS: u64 = 30;
 const WAIT_SECONDS_MAX: u64 = 60;
-/// Time after which a stream without events sends its position, so that the position of its client
-/// does not get older than the change log.
+/// Time after which a stream without events sends its position. Otherwise, the client's position
+/// could become older than the oldest entry of the change log.
 const PROGRESS_PERIOD: Duration = Duration::from_secs(15);
 /// Time after which the client of an ended stream connects again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -77,7 +77,7 @@ pub async fn watch(
 }
 
 /// Responds with the next events. If there are none, the body of the response is a stream that
-/// waits for them, so that the wait does not count as a request in flight.
+/// waits for events. So the waiting request does not count as a request in flight.
 async fn poll(
     state: ApiState,
     mut watch: Watch,

@@ -150,9 +150,9 @@ fn basic(headers: &HeaderMap) -> Result<Option<(String, String)>, OAuthError> {
     Ok(Some((id.to_owned(), secret.to_owned())))
 }
 
-/// Returns the API key for a token exchange. This is the key with which the client authenticates
-/// or, if the client sends none, the key to which `subject_token` was issued. In the first case,
-/// the token may have expired.
+/// Returns the API key for a token exchange. If the client authenticates with a key, this is that
+/// key. Otherwise, it is the key to which `subject_token` was issued. In the first case, the token
+/// may have expired.
 async fn exchange(
     state: &ApiState,
     form: &HashMap<String, String>,

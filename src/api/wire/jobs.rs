@@ -7,7 +7,7 @@ use slateberg_management::jobs::{
     Job, JobFiles, JobKind, JobList, JobState, StartJobRequest, StartableJob,
 };
 
-/// Returns the removal of orphan files that a request describes.
+/// Converts a request to remove orphan files.
 pub fn orphan_removal(request: StartJobRequest) -> OrphanRemoval {
     let StartJobRequest { kind, resource, dry_run, older_than_seconds } = request;
     match kind {

@@ -1,4 +1,5 @@
-//! Converts requests for the expiry of snapshots, and what expired.
+//! Converts requests that expire snapshots, and converts the expired snapshots to the form of
+//! responses.
 
 use slateberg_catalog as catalog;
 use slateberg_management::snapshots::{ExpireSnapshotsRequest, ExpiredSnapshot, SnapshotExpiry};
@@ -6,7 +7,7 @@ use slateberg_model::expiry::ExpiryRequest;
 
 use crate::api::error::ApiError;
 
-/// Returns the expiry that a request describes.
+/// Converts a request that expires snapshots.
 pub fn expiry_request(
     request: ExpireSnapshotsRequest,
 ) -> Result<catalog::SnapshotExpiry, ApiError> {
@@ -23,7 +24,7 @@ pub fn expiry_request(
     Ok(catalog::SnapshotExpiry { resource, retention, dry_run })
 }
 
-/// Returns what expired.
+/// Converts the expired snapshots.
 pub fn snapshot_expiry(expired: catalog::ExpiredSnapshots) -> SnapshotExpiry {
     let catalog::ExpiredSnapshots { snapshots, refs, remaining, job } = expired;
     let snapshots = snapshots

@@ -20,7 +20,7 @@ use slateberg_telemetry::settings::AuditTo;
 
 /// Timeout for the response of the program that has bound a port.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(3);
-/// The check recommends to renew a certificate that expires in less than this number of days.
+/// If a certificate expires in less than this number of days, the check recommends its renewal.
 const RENEWAL_DAYS: i64 = 14;
 /// Limit of open files below which a busy server runs out of connections.
 const OPEN_FILES_MIN: u64 = 4096;

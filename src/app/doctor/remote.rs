@@ -113,7 +113,7 @@ async fn location(subject: &str, url: &str, opened: &Opened, dependencies: &Depe
     }
 }
 
-/// Requests credentials for a path at which there is no table.
+/// Requests credentials for a path without a table.
 async fn vending(
     subject: &str,
     configured: &ConfiguredLocations,

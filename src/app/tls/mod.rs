@@ -28,8 +28,8 @@ pub struct Tls {
 struct State {
     /// The configuration of the last valid files.
     handshake_config: HandshakeConfig,
-    /// The result of the last read, whether it was valid or not. The next read is compared with
-    /// this result, so that each change of the files is evaluated only once.
+    /// The result of the last read, valid or not. The next read is compared with it, so that each
+    /// change of the files is evaluated only once.
     read: Result<TlsFiles, String>,
     /// Whether the configuration in use is from the last read.
     is_current: bool,

@@ -15,8 +15,8 @@ pub struct Migrate {
     pub(super) from: Kind,
     /// Location of the source. With --from rest: the URL of the catalog without the trailing /v1.
     /// With --from sql: the `SQLite` file. With --from locations: the URL or directory of the
-    /// tables, or a file with one line per table, which consists of NAMESPACE.TABLE, a tab and the
-    /// location of the metadata file
+    /// tables, or a file with one line per table. Each line consists of NAMESPACE.TABLE, a tab and
+    /// the location of the metadata file
     #[arg(long, value_name = "URL|FILE|DIR")]
     pub(super) source: String,
     /// Warehouse in the source. Only with --from rest

@@ -50,8 +50,8 @@ impl Rest {
             Response::Rejected(rejection) => return Err(rejection.error(&path)),
         };
         let found = listed.iter().filter_map(strings);
-        // Keep only direct children. A catalog that ignores `parent` and returns all namespaces
-        // would otherwise cause an endless loop.
+        // Keep only direct children. Otherwise, the loop would be endless if a catalog ignores
+        // `parent` and returns all namespaces.
         let is_child =
             |levels: &Vec<String>| levels.len() == parent.len() + 1 && levels.starts_with(parent);
         Ok(found.filter(is_child).collect())

@@ -1,8 +1,8 @@
 //! Annotations of policies: `@id` and `@description`. Permit policies may also have the read
 //! restrictions `@row_filter` and `@column_mask`.
 //!
-//! Other annotations are rejected, because a misspelled `@row_filter` would have no effect and so
-//! show every row.
+//! Other annotations are rejected: a misspelled `@row_filter` would have no effect, so the
+//! principal could read every row.
 
 use std::collections::BTreeMap;
 
@@ -90,7 +90,8 @@ impl<'a> Annotated<'a> {
         self.annotations.iter().filter_map(problem).collect()
     }
 
-    /// Returns the reason why read restrictions have no effect on this policy.
+    /// Returns the reason why read restrictions in this policy would have no effect. `None` if they
+    /// have an effect.
     fn ineffective_reason(&self, schema: &Schema) -> Option<String> {
         if self.effect == Effect::Forbid {
             return Some(
@@ -114,8 +115,8 @@ impl<'a> Annotated<'a> {
     }
 }
 
-/// Returns the type of everything in an entity, if all of it has the same type. This is so only for
-/// tables and views, which contain only themselves.
+/// Returns the type of the entities that are `in` this entity (in the sense of Cedar), if they all
+/// have the same type. This is so only for tables and views, because nothing else is `in` them.
 fn type_within(one: &EntityUid) -> Option<EntityTypeName> {
     let name = one.type_name();
     matches!(name.basename(), "Table" | "View").then(|| name.clone())

@@ -16,7 +16,7 @@ use slateberg_model::read_restrictions::ReadRule;
 /// Maximum length of a chain of references from the resource: `resource.namespace.parent.warehouse`
 /// has three.
 const REFERENCES_MAX: u32 = 8;
-/// The name that a problem with a grant contains instead of a file name.
+/// Problems with grants contain this name instead of a file name.
 const GRANTS: &str = "grants";
 
 /// Builder of a policy set.
@@ -40,8 +40,8 @@ impl SetBuilder {
             }
         };
         let text: Arc<str> = file.text.as_str().into();
-        // Policies are added in the order of the file, so that the second of two policies with the
-        // same id is rejected.
+        // Policies are added in the order of the file. So if two policies have the same id, the
+        // second one is rejected.
         let offset_of = |policy: String| file.text.find(&policy).unwrap_or(0);
         let mut policies: Vec<_> =
             parsed.policies().map(|policy| (offset_of(policy.to_string()), policy)).collect();

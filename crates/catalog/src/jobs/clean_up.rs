@@ -4,8 +4,8 @@
 //! records.
 //!
 //! The metadata log of a registered table is untrusted, and may contain any file. So a job deletes
-//! only files that have the name of a metadata file, are at a location of the table, and are not
-//! reachable from another table.
+//! a file only if three conditions hold. The file has the name of a metadata file, it is at a
+//! location of the table, and it is not reachable from another table.
 
 use std::sync::Arc;
 
@@ -114,8 +114,8 @@ async fn clean_up(run: &mut JobRun) -> std::result::Result<(), Interruption> {
     shared.refresh(run, &files).await?;
     let id = run.job.table.as_ref().map(|table| table.id).unwrap_or_default();
     let record = lookup::record_with_dropped(&run.jobs().core.store().latest(), id).await?;
-    // A registration may have replaced the table by an earlier state, so that its current metadata
-    // file is in the list.
+    // The list may contain the current metadata file of the table, because a registration may have
+    // replaced the table by an earlier state.
     let current = |file: &String| record.as_ref().is_some_and(|it| it.metadata_location == *file);
     let files = files.into_iter().filter(|file| !shared.has(file) && !current(file)).collect();
     run.delete(files).await

@@ -169,7 +169,7 @@ impl Jobs {
         let action = "cancel_job";
         let write = Write::of_records(action, permit);
         let cancelled = self.core.pipeline().commit(write, |t| async move {
-            // Since the first read, the job may have stored its progress, or may have ended.
+            // After the first read, the job may have stored its progress, or may have ended.
             let Some(mut job) = t.get(&key).await? else {
                 return Err(Error::Conflict(StateConflict::JobEnded(key.0)));
             };
@@ -190,7 +190,7 @@ impl Jobs {
             Ok((info, records))
         });
         let info = cancelled.await?;
-        // Stops a running job immediately. Without this, the job would stop when it next stores its
+        // Stops a running job immediately. Otherwise, the job would run on until it next stores its
         // progress.
         if let Some(live) = self.state.live(key.0) {
             live.halt(StopReason::Cancelled);

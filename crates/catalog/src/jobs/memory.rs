@@ -20,7 +20,7 @@ pub(super) struct JobMemory {
 pub(super) enum LimitExceeded {
     /// The job alone needs more than the limit for all jobs together.
     Alone,
-    /// The job needs more memory than the other running jobs leave for it.
+    /// The job needs more memory than is left by the other running jobs.
     WithOthers,
 }
 

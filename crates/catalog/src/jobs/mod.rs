@@ -1,12 +1,12 @@
-//! Background jobs, which delete files: the files of purged tables, outdated metadata files, and
-//! orphan files. Requests themselves never delete files of tables.
+//! Background jobs. They delete the files of purged tables, outdated metadata files, orphan files,
+//! and the files of expired snapshots. Requests themselves never delete files of tables.
 //!
-//! A **job** is a record, so it survives a restart. The transaction of the change that made the
-//! files garbage also writes the record. Several jobs run concurrently ([`scheduler`]), with a
-//! shared rate limit ([`run`]). Each job regularly stores its progress. A job that fails is retried
-//! after a wait, and continues at its stored progress. A job that has **ended** is retained for a
-//! bounded time. Callers with permission list jobs ([`listing`]), cancel them, and start searches
-//! for **orphans** ([`manage`]).
+//! A **job** is a record, so it survives a restart. If a change makes files garbage, its
+//! transaction also writes the record of the job. Several jobs run concurrently ([`scheduler`]),
+//! with a shared rate limit ([`run`]). Each job regularly stores its progress. A job that fails is
+//! retried after a wait, and continues at its stored progress. A job that has **ended** is retained
+//! for a bounded time. Callers with permission list jobs ([`listing`]), cancel them, and start
+//! searches for **orphans** ([`manage`]).
 //!
 //! There are four kinds of jobs. A [`purge`] deletes the files that are reachable from the table's
 //! last metadata. An expiry deletes the files that were reachable only from expired snapshots. An
@@ -219,8 +219,7 @@ impl Jobs {
     }
 }
 
-/// Returns the information about a table that a job on its files needs, including `name` if it is
-/// given.
+/// Returns what a job needs to know about its table. This includes `name`, if given.
 pub(super) fn table_of(
     record: &TabularRecord,
     name: Option<(&Warehouse, &TabularIdent)>,

@@ -2,12 +2,13 @@
 //! before their commit. Metadata files of failed commits are orphans, too.
 //!
 //! A file is an orphan if two conditions hold. It is older than a limit, by the clock of the object
-//! store. And it is reachable neither from the table nor from another table at its location. The
-//! job determines the reachable files before it lists the location. Right before it deletes files,
-//! it does so again for tables that have changed. A file is hidden if a segment of its path begins
-//! with a dot. It is also hidden if a segment begins with an underscore and is not the name of a
-//! partition. Hidden files are never orphans, as in Iceberg's `remove_orphan_files`. Files at the
-//! location of another table or view are never orphans of this table.
+//! store. And it is reachable neither from the table nor from another table at the same location.
+//! The job determines the reachable files before it lists the location. Right before it deletes
+//! files, it determines the reachable files of changed tables again. A file is hidden if a segment
+//! of its path begins with a dot. It is also hidden if a segment begins with an underscore and is
+//! not the name of a partition. Hidden files are never orphans, as in Iceberg's
+//! `remove_orphan_files`. Files at the location of another table or view are never orphans of this
+//! table.
 
 use std::collections::BTreeSet;
 
@@ -30,7 +31,7 @@ use slateberg_store::records::TabularRecord;
 
 /// Maximum number of files that a dry run reports.
 const FOUND_MAX: usize = 1000;
-/// File in which tables that belong to no catalog store their current version number.
+/// File with the current version number of a table. Only tables without a catalog have it.
 const VERSION_HINT: &str = "version-hint.text";
 
 /// Deletes the orphans of a table. A dry run only reports them.
@@ -110,8 +111,8 @@ async fn locations_of_others(
     })?;
     let others = others_below(&store, record.id, &location, OTHERS_MAX).await?;
     let mut others = others.ok_or_else(too_many)?;
-    // The catalog generated this location for this table. Another table with the same location got
-    // the location later, so the files there belong to this table.
+    // The catalog generated this location for this table. If another table has the same location,
+    // it got the location later. So the files there belong to this table.
     for parts in location.spellings() {
         others.remove(&parts);
     }
@@ -137,9 +138,9 @@ fn fail_if_unreadable(interrupted: Interruption) -> Interruption {
 }
 
 impl Jobs {
-    /// Rejects a table whose location equals the location of another table or view, or is inside
-    /// it, because the files may belong to the other table. This does not apply to a location that
-    /// the catalog generated for the table, because such a location belongs to the table.
+    /// Rejects a table whose location is at or inside the location of another table or view,
+    /// because the files may belong to the other table. Accepts a location that the catalog
+    /// generated for the table, because such a location belongs to the table.
     pub(super) async fn check_own_location(&self, record: &TabularRecord) -> crate::Result<()> {
         let Ok(location) = Location::parse(&record.location) else { return Ok(()) };
         if is_generated_for(&location, record.id) {

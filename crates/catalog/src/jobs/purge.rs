@@ -1,10 +1,10 @@
-//! Purge: deletes all files that are reachable from a table's last metadata, or those that were
-//! reachable only from expired snapshots of a table.
+//! Purge: deletes all files that are reachable from a table's last metadata. Also deletes, after an
+//! expiry, the files that were reachable only from expired snapshots.
 //!
 //! A file is deleted only after all files that it references. So the order is: data files;
 //! manifests; manifest lists; statistics and older metadata files; the current metadata file. Each
-//! step processes its files in the order of their names, so that a single name identifies the
-//! position at which a restarted job continues. Missing files count as deleted.
+//! step processes its files in the order of their names. So a single name is sufficient to store
+//! the position at which a restarted job continues. Missing files count as deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -67,8 +67,8 @@ pub(super) async fn delete_expired(
     Purge::start(run, kept.only_live_files(), true).run(named, None, true).await
 }
 
-/// Derives the table from its last metadata, because the record of a job that an older binary
-/// created does not contain the table.
+/// Derives the table from its last metadata, because jobs of older binaries do not contain the
+/// table in their record.
 fn table_of(id: Uuid, metadata: &Json) -> JobTable {
     let text = |name: &str| metadata[name].as_str().unwrap_or_default();
     let location = text("location");
@@ -141,8 +141,8 @@ impl<'a> Purge<'a> {
         self.files(PurgePhase::Metadata, metadata_location).await
     }
 
-    /// Returns all manifests, each with the number of files that it references, if the manifest
-    /// list contains this number.
+    /// Returns all manifests. If the manifest list contains the number of files that a manifest
+    /// references, the result includes this number.
     async fn manifests(
         &mut self,
         lists: &BTreeSet<String>,
@@ -223,8 +223,8 @@ impl<'a> Purge<'a> {
         self.run.reached(Some(PurgePosition { phase, after: file.to_owned() })).await
     }
 
-    /// Returns the files that a file references. If the file is missing, outside of the warehouse,
-    /// unreadable or too large, returns an empty result: the files that it references stay, and the
+    /// Returns the files that a file references. Returns an empty result if the file is missing,
+    /// outside of the warehouse, unreadable or too large. The referenced files then stay, and the
     /// purge continues. Drops the content of the file before it returns, because the next step may
     /// need the memory.
     async fn named<C: Default>(

@@ -19,8 +19,8 @@ use slateberg_store::jobs::{Job, PurgePosition};
 use slateberg_store::keys::JobKey;
 use slateberg_store::read::StoreRead;
 
-/// Number of files that a job deletes before it checks again which files other tables need, and
-/// whether it has to stop.
+/// Number of files that a job deletes in one batch. After each batch, it checks again which files
+/// other tables need, and whether it has to stop.
 pub(super) const BATCH_FILES: usize = 1000;
 /// Shortest interval between two writes of a job's progress.
 const SAVE_INTERVAL: Duration = Duration::from_secs(5);
@@ -152,7 +152,8 @@ impl JobRun {
         self.live.set_progress(&self.job.progress);
     }
 
-    /// Records `position` as finished, and stores the progress at most every [`SAVE_INTERVAL`].
+    /// Records that the work up to `position` is done. Stores the progress if the last write was at
+    /// least [`SAVE_INTERVAL`] ago.
     pub(super) async fn reached(
         &mut self,
         position: Option<PurgePosition>,
@@ -169,7 +170,8 @@ impl JobRun {
         if self.saved.elapsed() >= SAVE_INTERVAL {
             self.save().await?;
         }
-        // A job that never waits can stop here.
+        // Yields once, so that even a job that otherwise never waits notices here that it was
+        // stopped.
         self.until_stopped(tokio::task::yield_now()).await
     }
 

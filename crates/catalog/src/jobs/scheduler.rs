@@ -59,8 +59,7 @@ impl Drop for ClaimGuard<'_> {
 }
 
 impl Jobs {
-    /// Claims the jobs that are due: at most `room` jobs that are not clean-ups, and at most
-    /// `CLEAN_UPS_MAX` clean-ups.
+    /// Claims jobs that are due: at most `CLEAN_UPS_MAX` clean-ups, and at most `room` other jobs.
     #[boxed]
     pub async fn claim_due_jobs(&self, room: usize) -> Result<DueJobs> {
         let now_ms = self.core.now_ms();

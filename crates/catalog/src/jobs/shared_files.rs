@@ -1,15 +1,15 @@
 //! Files that a job must not delete because other tables of the catalog need them.
 //!
 //! Another table is relevant if it has a location at, around or below a location of the job's
-//! table, or if it has the same UUID. In the latter case, both tables were registered from the same
-//! metadata, possibly at different locations. A few short scans find these tables, and usually
-//! there are none. The job determines once which files are reachable from the relevant tables. When
-//! one of these tables changes, the job reads only the manifest lists and manifests that it has not
-//! read yet.
+//! table, or if it has the same UUID. If two tables have the same UUID, they were registered from
+//! the same metadata, possibly at different locations. A few short scans find these tables, and
+//! usually there are none. The job determines once which files are reachable from the relevant
+//! tables. When one of these tables changes, the job reads only the manifest lists and manifests
+//! that it has not read yet.
 //!
-//! A file at the location of another table or view always stays, because a writer of that table may
-//! be about to commit it. If the file is also at a location of the job's own table, the location of
-//! another table protects the file only if this location is inside the location of the job's table.
+//! A file at the location of another table or view stays, because a writer of that table may be
+//! about to commit it. But if the file is also at a location of the job's own table, it stays for
+//! this reason only if the location of the other table is inside that location.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -51,16 +51,16 @@ pub(super) struct SharedFiles {
     /// Locations of the job's table. Together with `uuid`, they determine the relevant tables.
     locations: Vec<Location>,
     uuid: Option<Uuid>,
-    /// The table whose reachable files may be deleted, if there is one.
+    /// Id of the table whose reachable files may be deleted. `None` if there is no such table.
     except: Option<Uuid>,
     /// The tables and views whose files are in `files`, with the versions that were read.
     read: HashMap<Uuid, u64>,
     /// Id of the job's table, even if its reachable files must stay. Nil if the table is unknown.
     itself: Uuid,
-    /// Directories of files to delete. The value is whether the directory is at the location of
+    /// Directories of files to delete. The value is `true` if the directory is at the location of
     /// another table.
     directories: HashMap<String, bool>,
-    /// Whether files stay that a manifest contains only with the status *deleted*.
+    /// Whether a file stays if manifests contain it only with the status *deleted*.
     with_deleted: bool,
     /// Manifest lists and manifests that were read.
     manifests: HashSet<ChunkHash>,
@@ -112,8 +112,8 @@ impl SharedFiles {
         Self { except: None, ..self }
     }
 
-    /// Excludes files that no snapshot contains any more, although a manifest still has an entry for
-    /// their removal.
+    /// Excludes files that manifests contain only with the status *deleted*. No snapshot contains
+    /// these files.
     pub(super) fn only_live_files(self) -> Self {
         Self { with_deleted: false, ..self }
     }

@@ -53,7 +53,7 @@ impl Pipeline {
     }
 
     /// Waits until the metadata file of a version exists. If the wait takes too long, the outcome
-    /// of the first request is still unknown, so the error must not claim that nothing was written.
+    /// of the first request is still unknown. So the error must not claim that nothing was written.
     async fn published(&self, key: PublicationKey) -> Result<()> {
         self.pending.wait(key, self.deadline).await.map_err(Error::unknown)
     }
@@ -63,9 +63,9 @@ impl Core {
     /// Returns the response that an earlier request with this key got. `None` if there was no such
     /// request.
     ///
-    /// The record is read from the accepted state, because the first request may have ended with an
-    /// unknown outcome while its change is still pending. The replay waits until that change is
-    /// durable and its metadata files exist.
+    /// The record is read from the accepted state: the first request may have ended with an unknown
+    /// outcome, and its change may still be pending. The replay waits until that change is durable
+    /// and its metadata files exist.
     pub(super) async fn replay<T: Response>(
         &self,
         operation: &Operation,
@@ -201,7 +201,7 @@ refusals! {
         Unprocessable = "Unprocessable"
     }
     // `Forbidden` is not recorded, because the client may be granted the missing permission later.
-    // `PositionGone` cannot occur, because mutations do not contain positions of the change feed.
+    // `PositionGone` cannot occur, because mutations contain no positions in the change feed.
     forgotten {
         NoSuchPlan
         NoSuchPlanTask

@@ -58,7 +58,7 @@ impl Lanes {
             lanes.retain(|_, lane| Arc::strong_count(lane) > 1);
         }
         let lane = lanes.entry(id).or_default();
-        // The map holds one reference to the lane. Each further reference belongs to a change that
+        // The map holds one reference to the lane. Every other reference belongs to a change that
         // holds the lane or waits for it.
         if Arc::strong_count(lane) > self.depth_max {
             return Err(Error::unavailable("Too many changes wait already", "lane is full"));

@@ -1,13 +1,13 @@
 //! [`Pipeline`]: executes all changes that requests make to the catalog.
 //!
-//! 1. A mutation runs detached from its request, so that a client that disconnects does not cancel
-//!    it. It runs at most once for each `Idempotency-Key` ([`request`]).
+//! 1. A mutation runs detached from its request, so it continues if the client disconnects. It runs
+//!    at most once for each `Idempotency-Key` ([`request`]).
 //! 2. It enters the lanes of the tables and views that it changes ([`lanes`]). The caller's
-//!    permissions are checked. The mutation is evaluated against the accepted state (that of all
-//!    committed transactions, durable or not), outside of any transaction.
+//!    permissions are checked. The mutation is evaluated outside of any transaction, against the
+//!    accepted state (the state after all committed transactions, durable or not).
 //! 3. One serializable transaction checks that the state is still the same. It writes the changed
-//!    records, the entries of the change log, the responses that `Idempotency-Key`s replay
-//!    ([`records`]), and a marker for each metadata file that is to be published.
+//!    records, the entries of the change log, and the responses for repeated `Idempotency-Key`s
+//!    ([`records`]). It also writes a marker for each metadata file that must be published.
 //! 4. The metadata files are written while the write-ahead log becomes durable ([`publications`]).
 //!    The mutation stays in its lanes until both are done.
 //! 5. The caller gets the response. If step 4 takes longer than
@@ -88,7 +88,7 @@ pub(crate) struct Write<'a, A: Action> {
 pub(crate) struct NewFile {
     /// The version.
     pub(crate) key: PublicationKey,
-    /// The metadata file of the version and its manifest lists, as far as they do not exist yet.
+    /// The metadata file of the version and its manifest lists, without those that already exist.
     pub(crate) files: Vec<WarehouseFile>,
     /// The version for the cache. `None` if the metadata was not parsed.
     pub(crate) cached: Option<CachedVersion>,
@@ -124,7 +124,7 @@ impl From<store::Error> for NotWritten {
 }
 
 impl<'a, A: Action> Write<'a, A> {
-    /// Creates a change of records that have neither a lane nor a metadata file.
+    /// Creates a change of records for which there is neither a lane nor a metadata file.
     pub(crate) fn of_records(action: &'static str, permit: &'a Permit<A>) -> Self {
         Self { action, permit, lanes: LaneGuard::default(), versions: Vec::new() }
     }
@@ -178,9 +178,9 @@ impl Pipeline {
         committed.map(|committed| committed.value).ok_or_else(unwritten)
     }
 
-    /// Writes a change like [`commit`](Self::commit). If the state has changed since the change was
-    /// evaluated, `work` returns `None`. In this case, nothing is written, and this function also
-    /// returns `None`.
+    /// Writes a change like [`commit`](Self::commit), but only if the state is still that on which
+    /// the change was evaluated. Otherwise, `work` returns `None`, nothing is written, and this
+    /// function also returns `None`.
     ///
     /// # Errors
     /// See [`commit`](Self::commit).

@@ -1,8 +1,8 @@
 //! [`PendingPublications`]: accepted versions of tables and views that are not durable yet, or
 //! whose metadata file is not published yet.
 //!
-//! A reader that sees such a version in the durable records waits until its metadata file exists,
-//! so that no response contains a `metadata-location` without a file.
+//! If a reader sees such a version in the durable records, it waits until the metadata file exists.
+//! So there is a file for the `metadata-location` in every response.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};

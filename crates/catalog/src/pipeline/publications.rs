@@ -1,8 +1,8 @@
 //! Publications: writes new metadata files into the warehouse.
 //!
-//! A publication is retried until the file exists or the store is closed, however long the object
-//! store of the warehouse fails. Each publication has a marker in the store, so that the next start
-//! finishes the incomplete ones.
+//! A publication is retried until the file exists or the store is closed, even if the object store
+//! of the warehouse fails for a long time. Each publication has a marker in the store, so that the
+//! next start finishes the incomplete ones.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -93,11 +93,11 @@ impl Pipeline {
     /// Finishes the publications that an earlier process left incomplete: writes each file from the
     /// stored metadata, and removes the marker. `warehouse` limits this to one warehouse.
     ///
-    /// An existing file with different content is replaced. It is damaged, because its name
-    /// contains a UUID that this catalog chose. Publications of a warehouse that is not configured
-    /// are left pending. If a file of a warehouse cannot be written within `patience`, background
-    /// tasks retry the files of this warehouse. Requests for a table return 503 until the table's
-    /// file is written.
+    /// An existing file with different content is replaced. Such a file must be damaged, because
+    /// its name contains a UUID that this catalog chose. Publications of a warehouse that is not
+    /// configured are left pending. If a file of a warehouse cannot be written within `patience`,
+    /// background tasks retry the files of this warehouse. Requests for a table return 503 until
+    /// the table's file is written.
     pub(crate) async fn finish_publications(
         self: &Arc<Self>,
         warehouse: Option<Uuid>,
@@ -117,9 +117,8 @@ impl Pipeline {
             if warehouse.is_some() && record.as_ref().map(|record| record.warehouse) != warehouse {
                 continue;
             }
-            // The marker of a version older than the record's version is obsolete: the file of that
-            // version was written before the newer version was committed. Such a marker is only
-            // removed.
+            // A marker is obsolete if its version is older than that of the record: its file was
+            // written before the newer version was committed. So such a marker is only removed.
             if let Some(record) = record
                 && record.version == key.version
                 && let Some(document) = store.document(key.id).await?
@@ -159,8 +158,8 @@ impl Pipeline {
         (lists, file): (Vec<PromisedList>, WarehouseFile),
         at_most: Duration,
     ) -> Result<Completion> {
-        // This works as it does for a new change: readers wait until the file of the version
-        // exists, and the lane blocks later versions.
+        // This works as for a new change: readers wait until the file of the version exists, and
+        // the lane blocks later versions.
         let pending = self.pending.register(vec![key]);
         let lanes = self.lanes.enter(vec![key.id]).await?;
         let (pipeline, location) = (Arc::clone(self), file.location.clone());

@@ -1,5 +1,5 @@
-//! Records that every change writes in addition to the records that it changes. These are the entry
-//! in the change log, and the response for repeated requests with the same `Idempotency-Key`.
+//! Every change writes two more records: its entry in the change log, and the response for repeated
+//! requests with the same `Idempotency-Key`.
 
 use uuid::Uuid;
 

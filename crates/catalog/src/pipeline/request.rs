@@ -94,7 +94,7 @@ impl Core {
         }
     }
 
-    /// Runs `work`, and counts its outcome under `action` if that is given.
+    /// Runs `work`. If there is an `action`, counts the outcome of `work` under this action.
     async fn counted<T>(
         &self,
         action: Option<&'static str>,
@@ -110,10 +110,10 @@ impl Core {
         ended
     }
 
-    /// Runs `work`. Delays a final rejection until the state on which the rejection is based is
+    /// Runs `work`. A final rejection is based on a state. Delays the rejection until this state is
     /// durable, so that the rejection is still true after a crash.
     async fn settled<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
-        // This is checked first, because the change may have to wait for other changes, which wait
+        // This is checked before the change waits for other changes, because those may be waiting
         // for disk space.
         self.store().check_writable()?;
         let outcome = work.await;

@@ -15,8 +15,8 @@ pub(crate) trait Response: Sized + Send + 'static {
     /// Returns the part of the response that an idempotency record stores.
     fn outcome(&self) -> Result<MutationOutcome>;
 
-    /// Returns the versions whose metadata files must exist before the response is replayed, except
-    /// those that the outcome contains.
+    /// Returns the versions whose metadata files must exist before the response is replayed. Omits
+    /// the versions that the outcome contains.
     fn publications(&self) -> Vec<PublicationKey> {
         Vec::new()
     }

@@ -19,9 +19,9 @@ const RANGE_BYTES: u64 = 16 << 20;
 const FILE_BYTES: u64 = 400;
 /// Approximate size of the statistics of a column in a response, in bytes.
 const COLUMN_BYTES: u64 = 150;
-/// Number of ranges of the largest scan. Its ranges are longer.
+/// Maximum number of ranges of a scan. A scan with more files has longer ranges instead.
 const RANGES_MAX: u64 = 10_000;
-/// Factor by which the range of a token may exceed that of this version of the server.
+/// The range of a token may be longer than the ranges of this server, by up to this factor.
 const TOLERANCE: u64 = 4;
 
 /// An entry of a manifest list.
@@ -41,8 +41,8 @@ impl Deref for ManifestRef {
 
 /// The manifests of a scan.
 pub(super) struct Candidates {
-    /// All data manifests in the order of their lists. The order depends only on the snapshots, so
-    /// that tokens can contain positions.
+    /// All data manifests in the order of their lists. This order depends only on the snapshots, so
+    /// tokens can contain positions in it.
     pub(super) data: Vec<ManifestRef>,
     /// Whether the partitions of each data manifest may match the filter.
     pub(super) matching: Vec<bool>,
@@ -52,7 +52,8 @@ pub(super) struct Candidates {
     pub(super) list: Option<String>,
 }
 
-/// Returns the number of live files of a manifest. `None`: the list does not have it.
+/// Returns the number of live files of a manifest. `None` if the manifest list does not contain
+/// this number.
 pub(super) fn live_files(manifest: &ManifestFile) -> Option<u64> {
     let counts = manifest.added_files_count.zip(manifest.existing_files_count)?;
     u64::try_from(counts.0).ok()?.checked_add(u64::try_from(counts.1).ok()?)
@@ -135,7 +136,7 @@ fn split(position: u32, live: Option<u64>, files_max: u64) -> Vec<EntryRange> {
         ranges.push(EntryRange { manifests, rows: (first, first + max) });
         first += max;
     }
-    // The last range is open, because the number in the list may be too small.
+    // The last range has no end, because the number of files in the list may be too small.
     ranges.push(EntryRange { manifests, rows: (first, u32::MAX) });
     ranges
 }

@@ -1,6 +1,6 @@
 //! [`Compute`]: limits for concurrent plans, and threads for their evaluation.
 //!
-//! Commits must not wait for plans. So one core remains free of them, unless there is only one.
+//! Commits must not wait for plans. So plans never use one of the cores, unless there is only one.
 
 use std::collections::HashMap;
 use std::num::NonZero;
@@ -49,7 +49,7 @@ impl Compute {
         }
     }
 
-    /// Waits until a request may begin. Errors if too many requests are planned already.
+    /// Waits until a request may begin. Errors if too many requests are being planned already.
     pub(super) async fn admit(&self, operation: &Operation) -> Result<Slot> {
         let busy = |cause| Error::unavailable("Too many scans are planned at the same time", cause);
         let principal = operation.owner();
@@ -61,8 +61,9 @@ impl Compute {
         }
     }
 
-    /// Counts a request of a principal. `None`: it has too many already. All requests without a
-    /// principal are on a server without authentication, and have no limit of their own.
+    /// Counts a request of a principal. `None` if the principal has too many requests already.
+    /// Requests have no principal only on a server without authentication. For them, there is no
+    /// limit per principal.
     fn count(&self, principal: Option<String>) -> Option<PrincipalSlot> {
         let mut all = self.principals.lock().unwrap_or_else(PoisonError::into_inner);
         let count = all.entry(principal.clone()).or_default();

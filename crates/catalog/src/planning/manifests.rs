@@ -1,7 +1,7 @@
 //! [`ManifestCache`]: manifest lists and manifests in memory.
 //!
-//! These files never change, so that no entry can be stale. The key contains the warehouse, and the
-//! values that the manifest inherits from its list.
+//! These files never change, so no entry can be stale. The key of an entry contains the warehouse,
+//! and the values that the manifest inherits from its list.
 
 use std::sync::Arc;
 

@@ -1,14 +1,14 @@
-//! Scan planning: the files that a client has to read for a filter, found by the server.
+//! Scan planning: the server determines which files a client has to read for a filter.
 //!
-//! A plan of a small scan contains all its files. That of a larger one contains the first files,
-//! and plan tasks for the others. Plan ids and plan tasks are requests, not rights: a [`token`]
-//! contains what was requested, and each use is authorized and evaluated again. So the server
-//! stores nothing for them, and they stay valid after a restart.
+//! The plan of a small scan contains all files of the scan. The plan of a larger scan contains the
+//! first files, and plan tasks for the others. A plan id or plan task is a [`token`] that contains
+//! what was requested. It grants no rights: each use is authorized and evaluated again. So the
+//! server stores nothing for these tokens, and they stay valid after a restart.
 //!
 //! A caller needs the permit to load the table and the privilege to read its files. A caller with a
 //! read restriction gets no plan, because file names, partition values and statistics disclose
-//! rows. The server reads manifests only at the table's own locations ([`table`]): whoever commits
-//! to a table chooses the paths in its metadata.
+//! rows. The server reads manifests only at the table's own locations ([`table`]), because writers
+//! choose the paths in the metadata of a table.
 
 mod candidates;
 mod compute;

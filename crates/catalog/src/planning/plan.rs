@@ -1,4 +1,4 @@
-//! The use cases of scan planning.
+//! The operations of scan planning.
 
 use super::files::PlannedFiles;
 use super::report::ScanReport;
@@ -32,8 +32,8 @@ impl Planning {
         self.complete(cx, ident, table, scan, wanted).await
     }
 
-    /// Returns the result of a plan. Any plan id of the table has one, because the id contains the
-    /// request.
+    /// Returns the result of a plan. Every plan id of the table has a result, because the id
+    /// contains the request.
     #[boxed]
     pub async fn plan_result(
         &self,
@@ -55,7 +55,7 @@ impl Planning {
         Ok(PlanResult::Completed(Box::new(plan)))
     }
 
-    /// Cancels a plan. The server has no work to stop, so that this only records the cancellation.
+    /// Cancels a plan. There is no work to stop, so this only records the cancellation.
     #[boxed]
     pub async fn cancel_plan(
         &self,

@@ -62,7 +62,7 @@ impl PlannedManifest {
     }
 }
 
-/// Returns the distinct tuples of a manifest in the order of the spec's fields. `None`: a value
+/// Returns the distinct tuples of a manifest in the order of the spec's fields. `None` if a value
 /// does not have the type of its field.
 fn tuples(manifest: &Manifest, spec: &BoundSpec) -> Option<Vec<Box<PartitionTuple>>> {
     let written = manifest.partition_fields();

@@ -73,8 +73,8 @@ impl Planning {
         all.all(|manifest| self.manifests.has(warehouse, manifest, &needed))
     }
 
-    /// Returns the data manifests of a range with their specs, and the positions of its files in
-    /// each.
+    /// Returns the data manifests of a range, each with its spec and the positions of the range's
+    /// files.
     async fn data_manifests(
         &self,
         prepared: &Prepared,

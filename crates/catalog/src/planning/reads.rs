@@ -100,8 +100,8 @@ impl Planning {
         self.manifests.list(warehouse, location, read).await
     }
 
-    /// Returns the delete files of a scan. The index contains those of all partitions, so that all
-    /// scans of a snapshot share it.
+    /// Returns the delete files of a scan. The index contains the delete files of all partitions,
+    /// so all scans of a snapshot can share it.
     pub(super) async fn deletes(
         &self,
         table: &PlannedTable,
@@ -151,7 +151,7 @@ impl Planning {
             let content = Arc::new(content.map_err(unreadable)?);
             let expected = (content.len() as u64).saturating_mul(EXPANSION) + EXPECTED_BYTES_MIN;
             match self.decode(manifest, &content, expected, &needed).await {
-                // The file may only be larger than expected.
+                // The reason may only be that the decoded file is larger than expected.
                 Err(_) => self.decode(manifest, &content, u64::MAX, &needed).await,
                 decoded => decoded,
             }

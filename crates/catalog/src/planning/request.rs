@@ -30,9 +30,9 @@ pub struct ScanRequest {
     pub use_snapshot_schema: bool,
     /// Columns whose statistics the response contains. Unknown names are ignored.
     pub statistics: Vec<String>,
-    /// Number of rows that suffice.
+    /// Number of rows that are sufficient for the client.
     pub rows_requested_min: Option<i64>,
-    /// Number of files in the response from which further files become plan tasks.
+    /// When the response has this number of files, the remaining files become plan tasks.
     pub inline_tasks_max: usize,
 }
 
@@ -68,7 +68,7 @@ pub(super) struct Scan {
     /// What tokens contain.
     pub(super) body: RequestBody,
     pub(super) inline_tasks_max: usize,
-    /// Number of rows that suffice.
+    /// Number of rows that are sufficient for the client.
     pub(super) rows_requested_min: Option<i64>,
 }
 
@@ -99,8 +99,8 @@ impl Scan {
         Ok(Self { inline_tasks_max, rows_requested_min, ..scan })
     }
 
-    /// Binds the request of a token. `None`: the table no longer has its snapshots or its schema,
-    /// or the token was not issued by a server.
+    /// Binds the request of a token. `None` if the table no longer has the snapshots or the schema
+    /// of the request, or if no server issued the token.
     pub(super) fn of_token(
         table: &Arc<TableMetadata>,
         token: &Token,

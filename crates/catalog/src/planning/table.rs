@@ -32,7 +32,7 @@ pub(super) struct PlannedTable {
 
 impl PlannedTable {
     /// Rejects a file outside of the table's own locations. The server reads files with its own
-    /// credentials, so a commit must not make it read those of other tables.
+    /// credentials. A commit must not make the server read the files of other tables.
     pub(super) fn check_own(&self, file: &str) -> Result<()> {
         let location = Location::parse(file).ok();
         let is_own = |root: &Location| location.as_ref().is_some_and(|file| file.is_within(root));

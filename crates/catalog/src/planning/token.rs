@@ -1,8 +1,8 @@
 //! [`Token`]: plan ids and plan tasks.
 //!
-//! A token contains a request, and no right: its use is authorized like the request itself. So it
-//! has no signature, and a forged one is only another request. Requests that are too long for a
-//! token are stored in memory, in [`LongRequests`].
+//! A token contains a request and grants no rights: each use is authorized like the request itself.
+//! So tokens need no signature: a forged token is only another request. Requests that are too long
+//! for a token are stored in memory, in [`LongRequests`].
 
 use std::sync::Arc;
 
@@ -29,9 +29,9 @@ const CANCELLED_MAX: usize = 10_000;
 /// A part of the live files of a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct EntryRange {
-    /// Positions of the first manifest and of the end, among all data manifests of the scan.
+    /// The first manifest and the end, as positions in the list of all data manifests of the scan.
     pub(super) manifests: (u32, u32),
-    /// Positions of the first live file and of the end, in each of these manifests.
+    /// The first live file and the end, as positions in each of these manifests.
     pub(super) rows: (u32, u32),
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Token {
 /// Kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TokenKind {
-    /// A plan id, with a number that distinguishes it from those of equal plans.
+    /// A plan id. The number distinguishes it from the ids of equal plans.
     Plan(u64),
     /// A plan task for these entries.
     Task(EntryRange),
@@ -96,7 +96,8 @@ impl Default for LongRequests {
 }
 
 impl LongRequests {
-    /// Returns the request of a token. `None`: it was stored, and is no longer.
+    /// Returns the request of a token. `None` if the request was stored in memory and is no longer
+    /// there.
     pub(super) fn request(&self, token: &Token) -> Option<RequestBody> {
         match &token.body {
             TokenBody::Inline(body) => Some(body.clone()),
@@ -155,7 +156,8 @@ impl Tokens {
 }
 
 impl Token {
-    /// Parses a token for the table with this id. `None` if it is not one, or for another table.
+    /// Parses a token for the table with this id. `None` if the string is not a token, or is a
+    /// token for another table.
     pub(super) fn parse(text: &str, table: Uuid) -> Option<Self> {
         if text.len() > TOKEN_CHARS_MAX {
             return None;
@@ -245,7 +247,7 @@ impl RequestBody {
         out.extend(self.filter.as_deref().unwrap_or_default().as_bytes());
     }
 
-    /// Reads a request, which ends at the end of the token.
+    /// Reads a request. It ends at the end of the token.
     fn read(reader: &mut Reader<'_>) -> Option<Self> {
         let case_sensitive = reader.bool()?;
         let count = reader.number()?;
@@ -332,7 +334,8 @@ mod tests {
             let text = token.to_text(TABLE);
             for end in 0..text.len() {
                 let truncated = Token::parse(&text[..end], TABLE);
-                // A filter has no end of its own. A truncated one is not JSON.
+                // A filter has no end mark, so a token with a truncated filter is parsed. The
+                // filter is then invalid JSON.
                 let has_filter = |token: &Token| matches!(&token.body, TokenBody::Inline(body) if body.filter.is_some());
                 assert!(truncated.is_none_or(|token| has_filter(&token)));
                 let mut altered = text.clone().into_bytes();

@@ -105,7 +105,7 @@ pub struct Changed {
     pub dry_run: bool,
     /// The differences from the previous revision. Empty if the change has no effect.
     pub changes: PolicyChanges,
-    /// The created or existing grant, for a change that creates one.
+    /// For the creation of a grant: the created grant, or the equal one that already existed.
     pub grant: Option<GrantRecord>,
     /// Warnings about the policies in force.
     pub warnings: Vec<String>,
@@ -142,9 +142,9 @@ impl Policies {
     ) -> Result<Changed> {
         check_comment(proposal.comment.as_deref())?;
         // Rejects callers without permission before they wait for the lock. The change is evaluated
-        // again under the lock, and that evaluation decides. A missing grant is not rejected here:
-        // an earlier request with the same `Idempotency-Key` may have revoked it, and the response
-        // of that request has to be replayed.
+        // again under the lock, and that evaluation decides. A missing grant is not rejected here,
+        // because an earlier request with the same `Idempotency-Key` may have revoked it. The
+        // response of that request must then be replayed.
         match self.allowed(operation, &proposal.edit).await {
             Err(refused) if refused.kind() != Kind::NoSuchPolicy => return Err(refused),
             _ => {}
@@ -308,8 +308,7 @@ impl Policies {
         }
     }
 
-    /// Returns the id of the only policy in a text. If `wanted` is given, the id must be equal to
-    /// it.
+    /// Returns the id of the only policy in a text. Errors if `wanted` is given and is not this id.
     fn policy_id(&self, wanted: Option<&str>, text: &str) -> Result<String> {
         let bytes_max = self.limits.policy_bytes_max;
         if text.len() > bytes_max {
@@ -359,8 +358,8 @@ impl Policies {
 }
 
 /// Rejects a change after which neither the caller nor one of the `known` identities may manage
-/// policies. If none of them may manage policies before the change, the change is allowed: the
-/// administrators may be users whom only a token issuer knows.
+/// policies. The change is allowed if none of them may manage policies before the change either.
+/// The administrators may then be users whom only a token issuer knows.
 fn check_lockout(
     before: &PolicySet,
     after: &PolicySet,

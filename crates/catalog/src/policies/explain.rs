@@ -113,7 +113,7 @@ impl Policies {
         let HypotheticalRequest { identity, resource, context, exists } = hypothetical;
         let request = Request { identity: &identity, resource: &resource, context: &context };
         let decision = policies.decide(action, request);
-        // Remedies contain names of roles, which only callers that may read policies may see.
+        // Remedies contain names of roles. Only callers that may read policies may see these names.
         let remedies = if self.reads_policies(operation) {
             policies.remedies(action, request, &decision)
         } else {
@@ -218,7 +218,7 @@ impl Policies {
     }
 }
 
-/// Returns the entry for a denial that the scope of the credential causes, not a policy.
+/// Returns the entry for a denial whose cause is the scope of the credential and not a policy.
 fn no_policy(id: &str) -> PolicyInForce {
     let message = (id == CREDENTIAL_SCOPE)
         .then(|| "The credential is limited to other warehouses.".to_owned());

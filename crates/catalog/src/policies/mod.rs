@@ -1,7 +1,7 @@
 //! Stored policies and grants, which callers create, change and remove at run time.
 //!
 //! One policy set is in force. It consists of the policy files, and of the stored policies and
-//! grants. A change of the latter:
+//! grants. A change of the stored policies or grants:
 //! 1. waits for the lock on policy changes ([`change`]);
 //! 2. is authorized by the policies in force. The resulting policy set is validated as a whole. A
 //!    change that would lock out all administrators is rejected;
@@ -115,7 +115,7 @@ impl Sources {
     }
 }
 
-/// Returns the name that validation errors contain as the file of a stored policy.
+/// Returns the file name of a stored policy in validation errors.
 fn file_name(id: &str) -> String {
     format!("api/{id}")
 }

@@ -29,7 +29,7 @@ const RETRY_DELAY_MAX: Duration = Duration::from_secs(1);
 
 impl Policies {
     /// Writes a change in a background task. If this takes longer than the deadline, the caller
-    /// gets an unknown outcome, and the task holds the lock until the outcome is known.
+    /// gets an unknown outcome. The task then holds the lock until the outcome is known.
     pub(super) async fn execute(
         &self,
         turn: SerialGuard,

@@ -25,7 +25,7 @@ use slateberg_objects::metadata_file;
 use slateberg_store::records::TabularRecord;
 use slateberg_telemetry::commits::REBASED;
 
-/// A table or view, and the result of the commits that were applied so far.
+/// A table or view, with the result of the commits that were applied to it so far.
 pub(crate) struct CommitBuilder<'a, M> {
     pub(super) tabulars: &'a Tabulars,
     pub(super) warehouse: &'a Warehouse,

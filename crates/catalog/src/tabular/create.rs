@@ -215,7 +215,7 @@ impl Tabulars {
     }
 
     /// Returns the location of a table or view, and the location of its next metadata file. Errors
-    /// if the warehouse does not allow one of these locations.
+    /// if the warehouse does not allow both locations.
     pub(super) async fn check_locations(
         &self,
         warehouse: &Warehouse,

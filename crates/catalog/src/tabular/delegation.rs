@@ -3,7 +3,7 @@
 //!
 //! Principals with a read restriction get neither credentials nor signatures ([`ReadAccess`]). For
 //! all other principals, policies determine whether they may read and write files (`ReadData`,
-//! `WriteData`), and credentials and signatures permit no more than that. Credentials and
+//! `WriteData`). Credentials and signatures permit no more than the policies do. Credentials and
 //! signatures are valid only for the table's own locations. They are not valid for a location that
 //! also contains files of other tables, or for a whole warehouse.
 
@@ -36,8 +36,8 @@ use slateberg_objects::vend::files::{Files, Privileges};
 use slateberg_store::records::TabularRecord;
 use slateberg_telemetry::traces::TARGET;
 
-/// Maximum number of staged tables to whose files clients have access before the commit that
-/// creates the table.
+/// Maximum number of staged tables that are known at the same time. Clients have access to the
+/// files of a staged table before the commit that creates the table.
 const STAGED_MAX: usize = 10_000;
 /// Time after which the access to the files of a staged table ends, in milliseconds.
 const STAGED_MS: i64 = 60 * 60 * 1000;
@@ -53,8 +53,7 @@ pub struct DelegatedAccess {
     pub store: Arc<BTreeMap<String, String>>,
     /// The means of access.
     pub mode: AccessMode,
-    /// If the table is only staged, the id with which the client requests new credentials or
-    /// signatures.
+    /// For a staged table, the id with which the client requests new credentials or signatures.
     pub staged: Option<Uuid>,
     /// The client property with the path from which the client gets new credentials.
     pub refresh_key: &'static str,

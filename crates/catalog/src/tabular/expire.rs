@@ -1,4 +1,4 @@
-//! Expiry of snapshots: a commit that removes them from a table, and a job that deletes the files
+//! Expiry of snapshots: a commit removes the snapshots from a table, and a job deletes the files
 //! that only they needed.
 
 use serde::{Deserialize, Serialize};
@@ -33,9 +33,9 @@ const ACTION: &str = "expire_snapshots";
 pub struct SnapshotExpiry {
     /// The table, as `table:prod/sales/orders`.
     pub resource: String,
-    /// The retention, where it differs from the table's properties.
+    /// The retention that the caller requests instead of that in the table's properties.
     pub retention: ExpiryRequest,
-    /// Whether only to return what would expire.
+    /// Whether the request only returns what would expire.
     pub dry_run: bool,
 }
 
@@ -48,8 +48,8 @@ pub struct ExpiredSnapshots {
     pub refs: Vec<String>,
     /// The number of snapshots that remain.
     pub remaining: usize,
-    /// The job that deletes the files. `None`: nothing expired, the files stay because this catalog
-    /// is a clone, or this is a dry run.
+    /// The job that deletes the files. `None` if nothing expired, if this is a dry run, or if this
+    /// catalog is a clone (whose files stay).
     pub job: Option<Uuid>,
 }
 
@@ -74,8 +74,9 @@ impl ExpiredSnapshots {
 }
 
 impl Tabulars {
-    /// Removes the snapshots, branches and tags of a table whose retention has ended. A background
-    /// job deletes the files that no other snapshot needs. The caller needs `Purge` on the table.
+    /// Removes the expired snapshots, branches and tags of a table: those whose retention has
+    /// ended. A background job deletes the files that no other snapshot needs. The caller needs
+    /// `Purge` on the table.
     #[boxed]
     pub async fn expire_snapshots(
         &self,
@@ -130,7 +131,7 @@ impl Tabulars {
             let permit = self.permit_expiry(cx, ident).await?;
             let (now_id, head) = self.expiring_head(cx, ident).await?;
             if now_id != id {
-                // Another table has the name since.
+                // Another table has got the name since then.
                 continue;
             }
             // In the lane, no commit can make an expired snapshot current.

@@ -1,5 +1,5 @@
-//! Group commit: the commits that wait for the lane of one table or view become one version, with
-//! one record, one metadata file and one write to the write-ahead log.
+//! Group commit: the commits that wait for the lane of one table or view become one version. This
+//! version has one record, one metadata file and one write to the write-ahead log.
 //!
 //! While a group is written, the next one forms. Its members are evaluated in the order of their
 //! arrival. Each member is evaluated on the state after the previous member, and has its own
@@ -45,8 +45,8 @@ enum MemberOutcome {
     Unchanged(Permit<Commit>),
     /// The name in the commit no longer refers to this table or view.
     Moved,
-    /// The commit is rejected. `by_predecessor` is whether a change of an earlier member may be the
-    /// reason.
+    /// The commit is rejected. `by_predecessor` is `true` if a change of an earlier member may be
+    /// the reason.
     Refused { refusal: Error, by_predecessor: bool },
 }
 
@@ -232,8 +232,8 @@ impl Tabulars {
         Ok(Some(EvaluatedGroup { members: evaluated, state, new }))
     }
 
-    /// Returns the state of the table or view. Also returns, for each member whose name still
-    /// refers to this table or view, the attributes of the enclosing namespaces.
+    /// Returns the state of the table or view. If the name of a member still refers to this table
+    /// or view, also returns the attributes of the enclosing namespaces for this member.
     async fn named_head<M: Rebase>(
         &self,
         warehouse: &Warehouse,

@@ -31,7 +31,7 @@ impl Tabulars {
     /// Returns the durable state of a table or view. Waits until its metadata file is in the
     /// warehouse. If `known` returns a value for the current version, such as a cached response,
     /// the metadata is not read. If the client requests delegation (`ways`), the result includes
-    /// the access to the table's files that the client gets, if any.
+    /// the access to the table's files. The client may also get no access.
     pub(crate) async fn load<K>(
         &self,
         operation: &Operation,
@@ -111,8 +111,8 @@ impl Tabulars {
         let permitted: WithPermit<A, ()> =
             self.core.access.permit_tabular_and(&store, operation, target, &[], |_, _| ()).await?;
         // If the decision was based on attributes, the read of the attributes has already
-        // determined whether the table exists. A new lookup could find a table that got the name
-        // since then, to which the decision does not apply.
+        // determined whether the table exists. A new lookup could find another table that has got
+        // the name since then. The decision does not apply to that table.
         let exists = match permitted.basis {
             EvaluatedVersion::Version(_) => true,
             EvaluatedVersion::Absence => false,

@@ -25,7 +25,7 @@ use slateberg_model::view_update::{ViewRequirement, ViewUpdate};
 /// deleted.
 const DELETE_AFTER_COMMIT: &str = "write.metadata.delete-after-commit.enabled";
 
-/// The names of the transactions that change a table or view, in the change log, logs and metrics.
+/// Names, in the change log, logs and metrics, for the transactions that change a table or view.
 #[derive(Debug, Clone, Copy)]
 pub struct Actions {
     /// Creates the table or view.
@@ -83,8 +83,8 @@ pub trait TabularMetadata: Debug + Clone + Send + Sync + 'static {
     fn properties(&self) -> &BTreeMap<String, String>;
 
     /// Applies a commit and returns the new metadata. Returns `None` if nothing changed. `base` is
-    /// the current metadata and the location of its metadata file. The location is `None` between
-    /// two commits that become one version.
+    /// the current metadata and the location of its metadata file. If several commits become one
+    /// version, the location is `None` from the second commit on.
     fn apply(
         base: Option<(&Self, Option<&str>)>,
         requirements: &[Self::Requirement],
@@ -105,8 +105,8 @@ pub trait TabularMetadata: Debug + Clone + Send + Sync + 'static {
     /// Returns the properties and the location that these updates set on a new table or view.
     fn attributes_of_new(updates: &[Self::Update]) -> (BTreeMap<String, String>, Option<&String>);
 
-    /// If a property of the table enables their deletion, returns the metadata files that are no
-    /// longer in the metadata log of `after`.
+    /// Returns the metadata files that are no longer in the metadata log of `after`, if a property
+    /// of the table enables the deletion of such files.
     fn outdated_files(before: &Self, after: &Self) -> Vec<String>;
 
     /// Converts the metadata into an entry of the version cache.
@@ -264,7 +264,7 @@ impl TabularMetadata for ViewMetadata {
         Ok(applied.changed.then_some(applied.metadata))
     }
 
-    /// There is no requirement with which a commit creates a view.
+    /// No requirement of a commit can create a view.
     fn creates(_requirements: &[ViewRequirement]) -> bool {
         false
     }

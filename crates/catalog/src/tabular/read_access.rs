@@ -26,8 +26,8 @@ use slateberg_model::warehouse::Warehouse;
 use slateberg_store::keys::TabularKey;
 use slateberg_store::read::StoreRead;
 
-/// A version of a table or view as a principal may read it. It identifies the content of a
-/// response.
+/// A version of a table or view in the form in which a principal may read it. It identifies the
+/// content of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ReadVersion {
     /// The id of the table or view.
@@ -100,7 +100,8 @@ impl Core {
         };
         let resource =
             self.created_resource(&cx.operation, &asking, &cx.warehouse, ident, &state).await;
-        // The table was created, so an error of this check must not claim that nothing was written.
+        // The table has already been created, so an error of this check must not claim that nothing
+        // was written.
         let resource = resource.map_err(Error::unknown)?;
         let rules = match asking.permit::<Load>(&resource) {
             Ok(permit) => permit.decision().and_then(|decision| decision.read_rules.clone()),

@@ -28,8 +28,7 @@ const REGISTER_ATTEMPTS_MAX: usize = 16;
 pub struct RegisterTable {
     /// The name of the table or view.
     pub ident: TabularIdent,
-    /// The metadata file, which becomes the current metadata file of the table or view without
-    /// changes.
+    /// The metadata file. It becomes, unchanged, the current metadata file of the table or view.
     pub metadata_location: String,
     /// Whether the registration replaces the metadata of an existing table with that name.
     pub overwrite: bool,
@@ -112,8 +111,8 @@ impl Tabulars {
         let (metadata, text, _room) =
             self.read_metadata::<M>(cx, &request.metadata_location).await?;
         let entered = match self.enter(warehouse, M::KIND, ident).await {
-            // The name is free, or belongs to the other kind, which a registration does not
-            // replace.
+            // The name is free, or belongs to an object of the other kind. A registration does not
+            // replace such an object.
             Err(Error::NoSuchTable(_) | Error::NoSuchView(_)) => {
                 self.free_name(warehouse, M::KIND, ident).await?;
                 return Ok(None);
@@ -209,7 +208,7 @@ impl Tabulars {
     }
 }
 
-/// Returns the version of a registered metadata file, which exists already.
+/// Returns the version for a registration. Its metadata file exists already.
 fn registered(
     before: Option<PreviousVersion>,
     record: TabularRecord,

@@ -43,7 +43,7 @@ pub(crate) struct Removal<R> {
 /// Treatment of the records and files of a removed table or view.
 #[derive(Clone, Copy)]
 enum Ending {
-    /// The table or view can be restored until its retention ends. `purge` is whether its files are
+    /// The table or view can be restored until its retention ends. If `purge`, its files are
     /// deleted then.
     Retain { purge: bool },
     /// The background job with this id deletes the files.

@@ -59,7 +59,7 @@ pub(crate) struct NewVersion {
     pub(crate) parsed: Option<ParsedMetadata>,
     /// Metadata files that a background job deletes.
     pub(crate) outdated: Vec<String>,
-    /// Whether the metadata file must be written. `false` if it exists already.
+    /// Whether the metadata file must be written. `false` if the file exists already.
     pub(crate) publish: bool,
     /// Manifest lists to write.
     pub(crate) lists: Vec<NewManifestList>,
@@ -161,7 +161,7 @@ impl NewRecord<'_> {
     }
 }
 
-/// Returns the key that the name of this table or view has as a name of `kind`.
+/// Returns the key of the name of this table or view, for a name of this `kind`.
 pub(crate) fn name_key(record: &TabularRecord, kind: TabularKind) -> TabularNameKey {
     TabularNameKey { kind, namespace: record.namespace, name: record.name.clone() }
 }

@@ -31,8 +31,8 @@ pub(crate) struct Creation<'a> {
 }
 
 impl<'a> Creation<'a> {
-    /// Returns the creation by a registration. It has no properties and no location, because these
-    /// are in a metadata file that was not read yet.
+    /// Returns the target of a registration. It has no properties and no location yet, because
+    /// these are in a metadata file that is read later.
     pub(crate) fn registered(kind: TabularKind, ident: &'a TabularIdent) -> Self {
         const NONE: &BTreeMap<String, String> = &BTreeMap::new();
         Self { kind, ident, properties: NONE, location: None }

@@ -81,7 +81,7 @@ impl Tabulars {
             let new = || planned.iter().filter_map(|plan| plan.new.as_ref());
             // Also enters the lanes of created tables, because other requests can find these tables
             // as soon as they are written. Until then, no other request knows their ids. So their
-            // lanes are free, and it cannot cause a deadlock that they are entered late.
+            // lanes are free, and entering them late cannot cause a deadlock.
             let created = new().filter(|new| new.before.is_none()).map(|new| new.record.id);
             let lanes = lanes.and(self.core.pipeline().lanes.enter(created.collect()).await?);
             let versions = new().map(NewVersion::file).collect();
@@ -146,8 +146,8 @@ impl Tabulars {
         Ok(Some(planned))
     }
 
-    /// Returns the permits for all changes. Must be called before any requirement is checked, so
-    /// that a rejection because of one table discloses nothing about another table.
+    /// Returns the permits for all changes. Must be called before any requirement is checked.
+    /// Otherwise, the error for one table could disclose something about another table.
     async fn permit_changes(
         &self,
         cx: &RequestContext,

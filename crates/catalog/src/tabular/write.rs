@@ -56,7 +56,7 @@ impl Tabulars {
     /// was evaluated. The change must then be evaluated again.
     ///
     /// # Errors
-    /// Fails if the namespace of a new table or view does not exist, or if its name or location is
+    /// Fails for a new table or view if its namespace does not exist, or if its name or location is
     /// already used.
     pub(crate) async fn write_version(
         &self,
@@ -105,8 +105,8 @@ impl Tabulars {
             .check_locations_free(t, FileLocations::by(Some(&before.record), &new.record))
             .await
         {
-            // The location was free during the evaluation, but has been taken since. The change is
-            // evaluated again, and that evaluation returns the error.
+            // The location was free during the evaluation, but has been taken since then. The
+            // change is evaluated again, and that evaluation returns the error.
             Err(error) if error.kind() == Kind::Invalid => return Ok(false),
             checked => checked?,
         }

@@ -79,8 +79,9 @@ pub(super) fn at(number: usize, reason: &str) -> Error {
     Error::Line { number, reason: reason.to_owned() }
 }
 
-/// Validates all lines. Each line is validated alone, against the earlier lines, and against the
-/// paths that the target catalog reserves. Reports the number of processed bytes to `bytes`.
+/// Validates all lines. Three checks apply to each line: the line alone, the line together with the
+/// earlier lines, and its paths against those that the target catalog reserves. Reports the number
+/// of processed bytes to `bytes`.
 pub fn check(lines: impl BufRead, reserved: &Reserved, bytes: &Phase) -> Result<CheckedExport> {
     let mut checked = CheckedExport { reserved: reserved.clone(), ..CheckedExport::default() };
     let mut lines = Reader::new(lines);

@@ -50,7 +50,7 @@ pub async fn check_target(store: &Store, checked: &CheckedExport) -> Result<()> 
     if others > 0 {
         return Err(not_empty(&count(others, "table or view", "tables and views")));
     }
-    // An imported table could have the location of a dropped table.
+    // An imported table could have the same location as a dropped table.
     let dropped = latest.scan::<DroppedKey>(&KeyRange::all(KeySpace::Dropped), None).await?.len();
     if dropped > 0 {
         return Err(not_empty(&count(

@@ -34,7 +34,7 @@ pub enum Line {
     Grant(Grant),
     /// An API key, without its secret.
     ApiKey(ApiKey),
-    /// The last line. A file without it was truncated.
+    /// The last line. A file without this line was truncated.
     End(End),
 }
 
@@ -46,8 +46,8 @@ pub struct Header {
     pub version: u32,
     /// The id of the exported catalog.
     pub catalog_id: Uuid,
-    /// The time of the exported state. This is the time of the checkpoint if one was exported,
-    /// otherwise the time of the export.
+    /// The time of the exported state. This is the time of the checkpoint if a checkpoint was
+    /// exported. Otherwise it is the time of the export.
     pub as_of: String,
 }
 

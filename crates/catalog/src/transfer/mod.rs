@@ -2,9 +2,9 @@
 //! an empty store.
 //!
 //! The format of the lines ([`mod@line`]) is independent of the records in the store, and stays
-//! readable when the records change. `docs/backup.md` describes it. The lines contain no secrets:
-//! they contain the hashes of API keys, and the names of the credentials that warehouses have in
-//! the configuration.
+//! readable when the records change. `docs/backup.md` describes it. The lines contain no secrets.
+//! They contain only the hashes of API keys, and only the names of the credentials of warehouses
+//! (the configuration has the credentials themselves).
 
 pub mod check;
 pub mod export;

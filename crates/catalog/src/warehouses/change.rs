@@ -213,8 +213,8 @@ impl Warehouses {
         self.check_definition(operation, name, &requested).await?;
         let left = self.core.store().latest().get(&WarehouseKey(name.to_owned())).await?;
         // If a warehouse with this name was removed from the configuration, the new warehouse takes
-        // over its contents and location. The configuration takes over a warehouse that was created
-        // through the API in the same way.
+        // over its contents and location. In the same way, the configuration takes over a warehouse
+        // that was created through the API.
         if let Some(left) = &left
             && !is_same_location(&left.location, &requested.storage.location)
         {
@@ -279,7 +279,7 @@ impl Warehouses {
         Ok(Entry::from_record(name, record, &definition))
     }
 
-    /// Returns a warehouse that the API may change: one that was created at run time and is not the
+    /// Returns a warehouse that the API may change: it was created at run time and is not the
     /// default warehouse.
     fn changeable(&self, name: &str) -> Result<Entry> {
         let served = self.core.warehouses();

@@ -34,11 +34,11 @@ const CONNECTION_KEYS: [&str; 10] = [
     "oauth2-server-uri",
     "s3.signer.uri",
 ];
-/// Prefixes of further properties that control this connection. Iceberg's Java client creates a new
-/// connection to the catalog from the configuration that the catalog returns. A proxy in that
+/// Prefixes of further properties that control this connection. Iceberg's Java client opens a new
+/// connection to the catalog, with the configuration that the catalog returns. A proxy in that
 /// configuration would receive the tokens.
 const CONNECTION_KEY_PREFIXES: [&str; 4] = ["header.", "rest.auth.", "rest.client.", "s3.signer."];
-/// Properties with such a prefix that a warehouse may set nevertheless.
+/// Exceptions: properties with such a prefix that a warehouse may set.
 const HARMLESS: [&str; 4] = [
     "rest.client.connection-timeout-ms",
     "rest.client.socket-timeout-ms",
@@ -88,8 +88,8 @@ impl Warehouses {
         }
     }
 
-    /// Rejects a location that overlaps with the location of another warehouse, because readers of
-    /// one warehouse could read files of the other. Warehouses that were removed from the
+    /// Rejects a location that overlaps with the location of another warehouse. Otherwise, readers
+    /// of one warehouse could read files of the other. Warehouses that were removed from the
     /// configuration still occupy their locations.
     async fn check_overlap(
         &self,

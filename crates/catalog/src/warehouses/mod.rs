@@ -3,8 +3,8 @@
 //!
 //! The served warehouses are one set ([`served_warehouses`]), which a change replaces as a whole. A
 //! change:
-//! 1. is evaluated, and its location is probed, before it takes the lock, because object stores are
-//!    slow;
+//! 1. is evaluated, and the location of the warehouse is probed. The change does this before it
+//!    takes the lock, because object stores are slow;
 //! 2. waits for the lock on warehouse changes, and is evaluated again ([`change`]);
 //! 3. is written, together with its entry in the change log, in one transaction. The transaction of
 //!    a deletion scans for contents of the warehouse. A transaction that creates something in the
@@ -68,8 +68,8 @@ impl Warehouses {
     }
 
     /// Returns the warehouse of a path prefix. `None` for the default warehouse. Callers that may
-    /// not see the warehouse get the error for a missing warehouse, whatever they may do with its
-    /// contents.
+    /// not see the warehouse get the error for a missing warehouse, even if they have permissions
+    /// on its contents.
     pub fn warehouse_for(
         &self,
         operation: &Operation,

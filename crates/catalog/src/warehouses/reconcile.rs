@@ -31,7 +31,7 @@ const RETRY_DELAY_MAX: Duration = Duration::from_secs(1);
 
 impl Warehouses {
     /// Writes a change in a background task. If this takes longer than the deadline, the caller
-    /// gets an unknown outcome, and the task holds the lock until the outcome is known.
+    /// gets an unknown outcome. The task then holds the lock until the outcome is known.
     pub(super) async fn execute_warehouse_change(
         &self,
         turn: SerialGuard,
@@ -88,13 +88,13 @@ impl Warehouses {
     }
 
     /// Rejects the deletion of a warehouse that is not empty. This runs in the serializable
-    /// transaction of the deletion. A concurrent creation of a namespace reads the record of the
-    /// warehouse, so it conflicts with the deletion.
+    /// transaction of the deletion. The creation of a namespace reads the record of the warehouse,
+    /// so a concurrent creation conflicts with the deletion.
     ///
     /// Dropped tables and jobs are scanned outside of the transaction. Otherwise, the transaction
-    /// would conflict with changes of dropped tables and jobs in all other warehouses. This is
-    /// safe: the transaction has begun already, and an empty warehouse gets no new dropped tables
-    /// or jobs, except a job that replaces a dropped table.
+    /// would conflict with changes of dropped tables and jobs in all other warehouses. The scan
+    /// outside is safe: the transaction has begun already, and an empty warehouse gets no new
+    /// dropped tables or jobs, except a job that replaces a dropped table.
     async fn require_empty_warehouse(&self, t: &Transaction, name: &str, id: Uuid) -> Result<()> {
         let mut contents = contents_of(t, id).await?;
         // Dropped tables are scanned before the jobs, because the end of a retention replaces a

@@ -156,8 +156,9 @@ impl ServedWarehouses {
         self.default == name
     }
 
-    /// Returns the warehouse whose name or location is the value of a client's property
-    /// `warehouse`. `None` or an empty string refers to the default warehouse.
+    /// Returns the warehouse for a client's property `warehouse`. The value of the property is the
+    /// name or the location of the warehouse. `None` or an empty string refers to the default
+    /// warehouse.
     pub(super) fn by_client_name(&self, requested: Option<&str>) -> Result<&Entry> {
         let Some(requested) = requested.filter(|requested| !requested.is_empty()) else {
             return self.find(None);

@@ -89,8 +89,8 @@ const SELECTABLE: [&str; 39] = [
 ];
 
 impl EventType {
-    /// The client must list its resources again. Either the set of resources that the caller may
-    /// see has changed, or the server cannot determine whether the caller may see a change.
+    /// The client must list its resources again. The caller may now see other resources, or the
+    /// server cannot determine whether the caller may see some change.
     pub const RESYNC: Self = Self("resync");
     /// The watch has selected no change. The event only advances the position.
     pub const PROGRESS: Self = Self("progress");
@@ -100,8 +100,8 @@ impl EventType {
         self.0
     }
 
-    /// Returns the type of a change. `None` if an older binary wrote the entry, so that the changed
-    /// resource is missing in it.
+    /// Returns the type of a change. `None` for an entry of an older binary that does not contain
+    /// the changed resource.
     pub(super) fn of(change: &Change) -> Option<Self> {
         let happening = happening(change);
         let Some(resource) = &change.resource else {
@@ -138,8 +138,8 @@ impl fmt::Display for EventType {
     }
 }
 
-/// Returns what a change did to its resource. `None` if changes of this kind do not concern a
-/// warehouse, namespace, table or view.
+/// Returns what a change did to its resource. `None` if changes of this kind concern other
+/// resources than warehouses, namespaces, tables and views.
 fn happening(change: &Change) -> Option<Happening> {
     use Happening as H;
     Some(match &*change.action {

@@ -90,8 +90,8 @@ pub struct Event {
 pub struct EventBatch {
     /// The events.
     pub events: Vec<Event>,
-    /// The position after all these events, and after the changes that the watch has read but not
-    /// selected.
+    /// The position after all these events. It is also after all changes that the watch has read
+    /// but not selected.
     pub position: Position,
     /// Whether the watch has read all changes.
     pub caught_up: bool,
@@ -200,8 +200,8 @@ impl Watch {
         }
     }
 
-    /// Returns the next events, without a wait for new changes. The batch ends after the
-    /// transaction with which it reaches `max` events.
+    /// Returns the next events, without a wait for new changes. When the batch reaches `max`
+    /// events, it ends at the end of the current transaction.
     ///
     /// # Errors
     /// Returns [`Error::PositionGone`] if changes that the watch has not read yet were removed from

@@ -24,7 +24,7 @@ pub struct Position {
     pub(super) timeline: Timeline,
     /// The number of the next change.
     pub(super) next: u64,
-    /// The view of the caller with which earlier events were selected.
+    /// What the caller could see when the earlier events were selected.
     pub(super) view: View,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct View(u64);
 
 impl From<Uuid> for Timeline {
     fn from(id: Uuid) -> Self {
-        // Half of a random id suffices, because there are only few timelines.
+        // Half of a random id is sufficient, because there are only few timelines.
         Self(id.as_u64_pair().1)
     }
 }
@@ -49,8 +49,8 @@ impl View {
     /// Returns the current view of a caller.
     pub(super) fn of(operation: &Operation, policies: &PolicySet) -> Self {
         let Principal::Identified(identity) = &operation.principal else { return Self(0) };
-        // The hash may differ between releases. In that case, a client only lists its resources
-        // once more.
+        // The hash may differ between releases. The only effect is that clients list their
+        // resources once more.
         let mut hash = DefaultHasher::new();
         policies.revision().to_string().hash(&mut hash);
         (&identity.id, &identity.roles, &identity.groups, &identity.warehouses).hash(&mut hash);

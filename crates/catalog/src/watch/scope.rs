@@ -9,8 +9,8 @@ use crate::core::Core;
 use slateberg_authz::resource::{Kind, Resource};
 use slateberg_store::records::{Change, ChangedKind, ChangedResource, PreviousName};
 
-/// The resources that a watch selects. Tables and views are selected by their names, so that a watch
-/// can begin before the table exists.
+/// The resources that a watch selects. Tables and views are selected by name, so a watch can begin
+/// before its table exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Scope {
     /// Everything.
@@ -67,8 +67,8 @@ impl Scope {
     }
 }
 
-/// Converts a rename into the creation of the resource under its new name, for a caller that may see
-/// only that name.
+/// For a caller that may see only the new name: converts a rename into the creation of the resource
+/// under that name.
 pub(super) fn rename_as_creation(change: &Change) -> (Change, EventType) {
     let mut change = change.clone();
     let resource = change.resource.as_mut();
@@ -79,8 +79,8 @@ pub(super) fn rename_as_creation(change: &Change) -> (Change, EventType) {
     (change, EventType::created(kind))
 }
 
-/// Converts a rename into the drop of the resource under its old name, for a caller that may see only
-/// that name.
+/// For a caller that may see only the old name: converts a rename into the drop of the resource
+/// under that name.
 pub(super) fn rename_as_drop(change: &Change) -> (Change, EventType) {
     let mut change = change.clone();
     let resource = change.resource.as_mut();

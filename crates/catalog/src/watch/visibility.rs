@@ -19,9 +19,9 @@ use slateberg_store::records::{Change, ChangedKind, ChangedResource};
 pub(super) enum Sight {
     /// The whole change.
     Change,
-    /// Of a rename, only the new name.
+    /// For a rename: only the new name.
     Creation,
-    /// Of a rename, only the old name.
+    /// For a rename: only the old name.
     Drop,
     /// Nothing.
     Nothing,

@@ -27,7 +27,7 @@ fn default_file_equals_the_built_in_defaults() {
     settings.ambient_options.clear();
     assert_eq!(settings, Settings::default());
 
-    // The file names every key that the defaults serialize.
+    // The file contains every key of the serialized defaults.
     let text = std::fs::read_to_string(root.join("config/default.toml")).expect("it is there");
     let defaults =
         figment::value::Value::serialize(Settings::default()).expect("settings are data");

@@ -1,5 +1,5 @@
-//! Tests that reading a sealed object, as a whole or in ranges, returns the original data, or an
-//! error if the object was tampered with.
+//! Tests that a read of a sealed object, or of a range, returns the original data. If the object
+//! was tampered with, the read must return an error.
 
 use std::io::Write;
 

@@ -43,7 +43,7 @@ impl Builder<'_> {
     /// - if this commit removed snapshots, all entries up to the last entry of a removed snapshot.
     ///   Otherwise, the gap in the log would suggest that another snapshot was current at that time.
     ///
-    /// Returns whether it may have removed an entry.
+    /// Returns whether an entry may have been removed.
     fn cut_snapshot_log(&mut self) -> Result<bool, Refusal> {
         let current = self.metadata.current_snapshot_id;
         let mut intermediate = std::mem::take(&mut self.added_to_main);

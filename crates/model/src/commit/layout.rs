@@ -1,8 +1,8 @@
 //! Applies updates of a table's layout: of its schemas, partition specs and sort orders.
 //!
 //! A table stores equal objects only once: if a client adds a schema, spec or order that equals an
-//! existing one, the added object gets the id of the existing one. The existing object then counts
-//! as the last added one, so that `-1` refers to the object that the client has just sent. (The
+//! existing object, the table keeps only the existing object, with its id. The existing object then
+//! counts as the last added object, so `-1` still refers to what the client has just sent. (The
 //! reference implementation refuses `-1` in this case.)
 
 use std::collections::HashSet;
@@ -95,9 +95,9 @@ impl Builder<'_> {
     }
 
     /// Assigns the field ids that a client has left out. In version 1, these are 1000, 1001, and so
-    /// on. In later versions, a field that occurs in an existing spec reuses its id there, and
-    /// other fields get new ids. (The reference implementation always begins with 1000, so
-    /// different fields can get the same id. Its own clients send ids.)
+    /// on. In later versions, a field that also occurs in an existing spec gets the same id as in
+    /// that spec. Other fields get new ids. (The reference implementation always begins with 1000,
+    /// so different fields can get the same id. Its own clients send ids.)
     fn assign_field_ids(&self, spec: UnboundPartitionSpec) -> Result<PartitionSpec, Refusal> {
         let v1 = self.metadata.format_version == 1;
         let mut last = self

@@ -1,9 +1,9 @@
 //! Recognizes a commit that the table already contains.
 //!
 //! If the response to an append is lost, the client sends the same commit again. The first attempt
-//! has changed the table, so the requirements of the second attempt fail. A client that gets a
-//! conflict deletes the files of its snapshot, although the table contains them. Therefore, the
-//! repeated commit is accepted without effect.
+//! has changed the table, so the requirements of the second attempt fail. If the client then got a
+//! conflict, it would delete the files of its snapshot, although the table needs them. Therefore,
+//! the repeated commit is accepted without effect.
 
 use std::collections::HashMap;
 
@@ -13,8 +13,9 @@ use super::super::snapshot::{Snapshot, SnapshotRef};
 use super::super::update::TableUpdate;
 use super::{Builder, CommitBase, CommitContext};
 
-/// Whether the table contains the result of this commit: the same snapshots in the history of the
-/// same branches, and the result of all other updates.
+/// Whether the table contains the result of this commit. This is so if two conditions hold: the
+/// same branches have the same snapshots in their history, and the table has the results of all
+/// other updates.
 pub(super) fn is_repeated(
     base: CommitBase<'_>,
     requirements: &[TableRequirement],
@@ -61,8 +62,8 @@ pub(super) fn is_repeated(
         && builder.finish().is_ok_and(|applied| !applied.changed)
 }
 
-/// Whether a branch or tag points to the snapshot of `wanted` or to a descendant of it, and is
-/// otherwise equal to `wanted`.
+/// Whether a branch or tag is equal to `wanted`, except that it may point to a descendant of the
+/// snapshot of `wanted`.
 fn leads_to(current: &SnapshotRef, wanted: &SnapshotRef, known: &HashMap<i64, &Snapshot>) -> bool {
     if (SnapshotRef { snapshot_id: current.snapshot_id, ..wanted.clone() }) != *current {
         return false;

@@ -44,14 +44,14 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Checks that the sequence number of a snapshot is greater than that of all existing
+    /// Checks that the sequence number of a snapshot is greater than those of all existing
     /// snapshots. If the snapshot has no parent, its number may also equal the greatest existing
-    /// number: such a snapshot replaces the table, and its writer did not know the existing
-    /// snapshots.
+    /// number. The reason: such a snapshot replaces the table, and its writer did not know the
+    /// existing snapshots.
     ///
     /// (If the number of a snapshot without a parent is too small, the reference implementation
     /// lowers the last sequence number of the table, and then fails because of the newer snapshots.
-    /// Here, that is a conflict, which the client resolves by a retry.)
+    /// Here, such a number is a conflict, and the client retries.)
     fn check_sequence_number(&self, snapshot: &Snapshot) -> Result<(), Refusal> {
         let number = snapshot.sequence_number;
         let last = self.metadata.last_sequence_number;
@@ -75,7 +75,7 @@ impl Builder<'_> {
     }
 
     /// Assigns the row ids of a snapshot of version 3. Afterwards, the table's next row id is
-    /// greater than all of them, even if there is a gap before the first row id of the snapshot.
+    /// greater than all row ids of the snapshot, even if there is a gap before the first of them.
     /// (The reference implementation only adds the number of rows, so after a gap it would assign
     /// some ids twice.)
     fn assign_row_ids(&mut self, snapshot: &Snapshot) -> Result<(), Refusal> {

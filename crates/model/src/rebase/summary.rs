@@ -8,12 +8,14 @@ use super::super::snapshot::Snapshot;
 /// or `none` if the branch did not exist.
 pub const REBASED_FROM: &str = "slateberg.rebased-from";
 
-/// Keys of a summary that identify the writer of a snapshot. Such a writer reads its earlier
-/// snapshot before it commits the next one.
+/// Keys of a summary that identify the writer of a snapshot. Such a writer expects to see its
+/// previous snapshot before it commits the next one. So its append is not rebased onto a snapshot
+/// of the same writer.
 const WRITER_KEYS: [&str; 3] = ["flink.job-id", "flink.operator-id", "spark.sql.streaming.queryId"];
 /// Prefix of the keys with the offsets of a Kafka Connect coordinator.
 const KAFKA_OFFSETS_PREFIX: &str = "kafka.connect.offsets.";
-/// Keys in a summary: a total, what was added to it, and what was removed from it.
+/// Keys in a summary. Each entry has three keys: for a total, for what was added to it, and for
+/// what was removed from it.
 const TOTALS: [(&str, &str, &str); 6] = [
     ("total-records", "added-records", "deleted-records"),
     ("total-files-size", "added-files-size", "removed-files-size"),
@@ -27,8 +29,8 @@ const TOTALS: [(&str, &str, &str); 6] = [
 pub(super) type Summary = BTreeMap<String, String>;
 
 /// Returns the summary `sent` with new totals. They continue the totals in `head`, the summary of
-/// the branch's current snapshot, as a client's retry would. `kept` is the number of manifests of
-/// the branch, and `base` is the snapshot that the client had loaded.
+/// the branch's current snapshot. A retry by the client would have the same totals. `kept` is the
+/// number of manifests of the branch, and `base` is the snapshot that the client had loaded.
 pub(super) fn rebased(
     sent: &Summary,
     head: Option<&Summary>,
@@ -73,7 +75,7 @@ pub(super) fn is_same_writer(one: &Summary, other: &Summary) -> bool {
         || streaming(one).is_some_and(|it| streaming(other) == Some(it))
 }
 
-/// Whether `committed` is the rebased form of the snapshot `sent`.
+/// Whether `committed` is the snapshot `sent` after a rebase.
 pub(crate) fn is_rebased_form(committed: &Snapshot, sent: &Snapshot) -> bool {
     let rewritten = |key: &str| {
         key == REBASED_FROM || key == "manifests-kept" || TOTALS.iter().any(|it| it.0 == key)

@@ -101,7 +101,7 @@ impl<'a> ObjectWriter<'a> {
     }
 
     /// Writes schemas, specs and orders. In version 1, also writes the current schema and spec as
-    /// single members, because readers may know only those.
+    /// single members, because some readers know only these members.
     fn layout(&mut self, table: &TableMetadata) {
         if let (1, Ok(schema)) = (table.format_version, table.current_schema()) {
             self.member("schema", schema);

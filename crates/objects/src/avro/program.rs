@@ -1,8 +1,8 @@
 //! Reads the entries of Avro files by the field ids of Iceberg.
 //!
-//! A [`Program`] is compiled once for each file, from the schema of its writer. It passes the
-//! values of the fields that its caller wants to a [`Sink`], and skips all others. It allocates
-//! nothing for an entry. The limits are those of [`super::entries`].
+//! A [`Program`] is compiled once for each file, from the schema of its writer. Its caller selects
+//! fields. The program passes the values of these fields to a [`Sink`], and skips all others. It
+//! allocates nothing for an entry. The limits are those of [`super::entries`].
 
 use super::shape::{Field, Schema, Shape};
 use super::{Block, Blocks, Cursor, DEPTH_MAX, LONG_BLOCK, TOO_MANY};
@@ -46,8 +46,9 @@ pub(crate) struct FieldInfo {
     pub(crate) is_date: bool,
 }
 
-/// Reads a file that may decompress to at most `bytes_max` bytes. `wanted` decides on each field,
-/// and gets all fields from the entry to it. Fields without an id are skipped.
+/// Reads a file that may decompress to at most `bytes_max` bytes. `wanted` decides whether a field
+/// is read. It gets the path of the field: all fields from the entry to this field. Fields without
+/// an id are skipped.
 pub(crate) fn read(
     content: &[u8],
     bytes_max: u64,

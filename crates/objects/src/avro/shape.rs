@@ -40,7 +40,7 @@ pub(super) struct Schema {
 pub(super) struct Field {
     /// Its name.
     pub(super) name: String,
-    /// Iceberg's id of the field. `None`: the writer did not record one.
+    /// Iceberg's id of the field. `None` if the writer did not record one.
     pub(super) id: Option<i32>,
     /// Whether its values are dates, or null.
     pub(super) is_date: bool,

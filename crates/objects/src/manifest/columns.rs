@@ -239,7 +239,7 @@ impl BlobsBuilder {
             .zip(&self.ends)
             .map(|(start, end)| self.bytes.get(start as usize..*end as usize).unwrap_or_default());
         let prefix = values.clone().reduce(common_prefix).unwrap_or_default();
-        // Ends at a slash, which is not a part of another character.
+        // The prefix ends at a slash. The byte of a slash is never a part of another character.
         let length = prefix.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
         let prefix = String::from_utf8_lossy(&prefix[..length]).into();
         let mut rest = Self::default();

@@ -6,7 +6,7 @@ use super::partition::{PartitionFieldInfo, PartitionValue, Tuples};
 use super::statistics::{Bound, Count, NeededColumns, StatisticsBuilder};
 use super::{Inherited, Manifest};
 
-/// Memory that an entry takes while it is read, in addition to what its columns take, in bytes.
+/// Memory that an entry takes while it is read, in bytes, in addition to its columns.
 const ENTRY_BYTES: usize = 32;
 /// Slot of the first field of a partition tuple. Field ids of entries are less.
 const PARTITION_SLOT: Slot = 1000;
@@ -128,7 +128,7 @@ struct Entry {
 struct Reader {
     inherited: Inherited,
     budget: Budget,
-    /// Row ids that entries before took from the manifest.
+    /// Number of row ids that earlier entries took from the manifest.
     assigned_rows: i64,
     rows: usize,
     entry: Entry,

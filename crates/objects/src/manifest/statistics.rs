@@ -108,7 +108,8 @@ pub(super) struct StatisticsBuilder {
     needed: NeededColumns,
     /// Ordered by field id.
     columns: Vec<ColumnBuilder>,
-    /// Position of the column that was set last: most writers order columns by id in every entry.
+    /// Position of the column that was set last. Most writers order columns by id in every entry,
+    /// so the next column usually follows it.
     last: usize,
 }
 
@@ -143,7 +144,7 @@ impl StatisticsBuilder {
         }
     }
 
-    /// Returns a column. `None`: it is not needed.
+    /// Returns a column. `None` if it is not needed.
     fn column(
         &mut self,
         field_id: i32,

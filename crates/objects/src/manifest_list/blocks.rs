@@ -10,7 +10,8 @@ use slateberg_model::manifest_file::ManifestFile;
 
 /// Number of entries of a full block.
 const ENTRIES_MAX: usize = 256;
-/// This many blocks of the same level at the front are merged into a larger block.
+/// When there are this many blocks of the same level at the front, they are merged into a larger
+/// block.
 const MERGED_BLOCKS: usize = 16;
 /// Memory that an entry takes in addition to its path, in bytes.
 const ENTRY_BYTES: usize = 256;
@@ -46,8 +47,8 @@ impl ListBlocks {
 
     /// Returns these entries with further entries in front.
     ///
-    /// Encodes only the new entries. From time to time, also merges small blocks at the front, so
-    /// that a list has few blocks, and each entry is encoded only a few times in total.
+    /// Encodes only the new entries. From time to time, also merges small blocks at the front. So a
+    /// list has few blocks, and each entry is encoded only a few times in total.
     #[must_use]
     pub fn prepend(&self, own: Vec<ManifestFile>) -> Self {
         let mut all = self.clone();

@@ -55,8 +55,8 @@ impl ManifestList {
     /// Parses a manifest list.
     ///
     /// # Errors
-    /// Fails if the file is not an Avro file, an entry lacks a required field, or the entries take
-    /// more memory than the limit for files.
+    /// Fails if the file is not an Avro file, if an entry lacks a required field, or if the entries
+    /// take more memory than the limit for files.
     pub fn parse(location: &str, file: &Content) -> Result<Self, Error> {
         parse(file, file.bytes_max()).map_err(|reason| Error::unreadable(location, reason))
     }

@@ -2,9 +2,9 @@
 //! the files of a table are signed.
 //!
 //! Hosts, methods with their query parameters, and `x-amz-*` headers must be on allow-lists. A key
-//! is decoded once, as S3 does, and must be below one of the table's locations. A key that further
-//! decoding would turn into `..` or similar is rejected, because a proxy between the client and the
-//! store may decode the key again.
+//! is decoded once, as S3 does, and must be below one of the table's locations. A proxy between the
+//! client and the store may decode the key again. So a key is rejected if further decoding would
+//! turn it into `..` or similar.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use url::Url;
@@ -63,8 +63,8 @@ struct ParsedUri {
     query: Vec<(String, String)>,
 }
 
-/// Maximum length of a URI in bytes. A key has at most 1024 bytes, each of which may be encoded as
-/// three bytes.
+/// Maximum length of a URI in bytes. A key has at most 1024 bytes, and percent-encoding turns a
+/// byte into up to three bytes.
 const URI_BYTES_MAX: usize = 8 << 10;
 /// Characters that are percent-encoded in the query of a signed request: all except letters, digits
 /// and `-_.~`.
@@ -235,10 +235,10 @@ enum AddressingStyle {
 }
 
 /// Returns the addressing style and the origin of a URI. Errors if the host is not the store's. In
-/// virtual-hosted style, the name of the host contains the bucket, so a signature for another host
+/// virtual-hosted style, the name of the host contains the bucket. So a signature for another host
 /// would be valid for another bucket. AWS supports both styles. Other stores may support only one
-/// style. In a request of the other style, they take the bucket for the first part of the key, or
-/// the first part of the key for the bucket. So only the configured style is accepted for these
+/// style. In a request of the other style, they mistake the bucket for the first part of the key,
+/// or the first part of the key for the bucket. So only the configured style is accepted for these
 /// stores. Clients get this style in their configuration (`s3.path-style-access`).
 fn style(
     store: &S3Store,
@@ -263,8 +263,8 @@ fn style(
     if (request_url.scheme(), request_url.port_or_known_default()) != own {
         return Err(no());
     }
-    // The same host can be written in several ways, such as in upper case or with the default port.
-    // The normalized form is signed.
+    // The same host can be written in several ways, for example in upper case or with the default
+    // port. The normalized form is signed.
     let origin = request_url.origin().ascii_serialization();
     for own in hosts {
         if by_path && host == own {
@@ -359,7 +359,7 @@ fn is_within(bucket: &str, key: &str, locations: &[Location]) -> bool {
 
 /// Whether a key stays the same when it is decoded repeatedly.
 fn is_plain(key: &str) -> bool {
-    /// No client encodes a key more often than this number of times on purpose.
+    /// Clients that encode a key more often than this do not do so on purpose.
     const TIMES_MAX: usize = 4;
     let mut text = key.to_owned();
     for _ in 0..=TIMES_MAX {

@@ -62,8 +62,8 @@ impl Signer {
         check::check(&self.store, request, allowed)
     }
 
-    /// Signs a request with credentials that were vended for the table, so that the store enforces
-    /// the limits of these credentials. Without such credentials, signs with the credentials of the
+    /// Signs a request with credentials that were vended for the table. The store then enforces the
+    /// limits of these credentials. Without such credentials, signs with the credentials of the
     /// warehouse, but only if the store rejects unsigned headers.
     pub async fn sign(
         &self,
@@ -73,7 +73,7 @@ impl Signer {
     ) -> Result<Signed, SignError> {
         let credentials = match vended {
             Some(config) => session(config)?,
-            // MinIO does not compare a body with its signed hash, and other stores may not do so,
+            // MinIO does not compare a body with its signed hash. Other stores might not do so
             // either.
             None if self.store.endpoint.is_some()
                 && matches!(checked.payload, Payload::Text(_)) =>

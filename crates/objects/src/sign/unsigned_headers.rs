@@ -1,8 +1,9 @@
 //! Tests whether a store rejects unsigned headers.
 //!
-//! AWS rejects a request with an unsigned S3 header. Some stores accept such a request. There, a
-//! client with a signature for writing one object could add a header that copies any object of the
-//! bucket into this object. For such stores, the server signs only with credentials for one table.
+//! AWS rejects a request with an unsigned S3 header. Some stores accept such a request. In these
+//! stores, a client with a signature for writing one object could add a header to the request. The
+//! header could copy any object of the bucket into that object. For such stores, the server signs
+//! only with credentials for one table.
 
 use super::check::{CheckedRequest, Payload};
 use super::request::SignError;

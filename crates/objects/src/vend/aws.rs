@@ -1,5 +1,5 @@
-//! Credentials for S3 and compatible stores: assumes a role for each table, with a session policy
-//! that limits the role's permissions to the table.
+//! Credentials for S3 and compatible stores. Assumes a role for each table, with a session policy
+//! that limits the permissions of the role to this table.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

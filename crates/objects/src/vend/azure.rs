@@ -22,7 +22,8 @@ use slateberg_base::secret::Secret;
 
 /// Version of Azure's storage service for which requests and signatures are created.
 const VERSION: &str = "2022-11-02";
-/// Signatures are already valid this many seconds before their creation, because clocks may differ.
+/// Signatures are valid from this number of seconds before their creation, because clocks may
+/// differ.
 const EARLIER_SECONDS: i64 = 300;
 
 /// Creates shared access signatures.

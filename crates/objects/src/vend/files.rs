@@ -13,7 +13,7 @@ use crate::location::Location;
 pub struct Privileges {
     /// Reading and listing files.
     pub read: bool,
-    /// Writing files; completing and aborting uploads, and listing their parts.
+    /// Writing files. This includes completing and aborting uploads, and listing their parts.
     pub write: bool,
     /// Deleting files. Granted together with writing, except in a clone.
     pub delete: bool,

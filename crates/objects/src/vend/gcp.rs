@@ -19,9 +19,9 @@ use slateberg_base::secret::Secret;
 /// URL of the token exchange.
 const ENDPOINT: &str = "https://sts.googleapis.com/v1/token";
 const ACCESS_TOKEN: &str = "urn:ietf:params:oauth:token-type:access_token";
-/// Lifetime of a downscoped token if the response does not contain it. Such a token expires with
-/// the original token, which the library replaces five minutes before it expires. So the token is
-/// valid for at least this time.
+/// Lifetime of a downscoped token if the response does not contain its lifetime. Such a token
+/// expires together with the original token. The library replaces the original token five minutes
+/// before it expires, so both are valid for at least this time.
 const LIFE_SECONDS_MIN: i64 = 300;
 
 /// Exchanges tokens.

@@ -1,4 +1,4 @@
-//! Short-lived credentials for the files of one table, to read, write or both.
+//! Short-lived credentials for reading or writing the files of one table.
 //!
 //! A [`Vendor`] belongs to one location of a warehouse, and has the options of its object store.
 //! Vended credentials are derived from the credentials with which the catalog accesses the
@@ -24,7 +24,7 @@ use super::sign::Signer;
 use slateberg_base::error_chain::Cause;
 use slateberg_model::warehouse::{Delegation, FileAccess};
 
-/// Lifetimes of an assumed role that AWS accepts. Other providers get the same limits.
+/// AWS accepts these lifetimes for an assumed role. The same limits apply to other providers.
 const SECONDS: std::ops::RangeInclusive<u32> = 900..=43_200;
 
 /// Issues credentials and signatures for the files below one location of a warehouse.

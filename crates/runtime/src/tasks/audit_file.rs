@@ -1,4 +1,5 @@
-//! Reopens the audit log file on `SIGHUP`, which log rotation sends after it has moved the file.
+//! Reopens the audit log file on `SIGHUP`. Log rotation sends this signal after it has moved the
+//! file.
 
 use tokio::sync::watch;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-/// Interval between two threads. Starting and ending a thread takes about 50 us.
+/// Interval between the starts of two threads. To start and end a thread takes about 50 us.
 const EVERY: Duration = Duration::from_secs(5);
 
 /// Periodically starts a thread that ends at once.

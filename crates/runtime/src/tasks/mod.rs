@@ -21,7 +21,8 @@ use slateberg_authn::issuers::Issuer;
 use slateberg_telemetry::requests::TaskRuns;
 use slateberg_telemetry::settings::AuditTo;
 
-/// Interval at which markers of completed publications are removed if no commit removes them.
+/// Interval at which markers of completed publications are removed, unless commits remove them
+/// earlier.
 const REMOVE_COMPLETED_EVERY: Duration = Duration::from_secs(10);
 /// Interval at which expired records are removed.
 const EXPIRE_EVERY: Duration = Duration::from_secs(60);

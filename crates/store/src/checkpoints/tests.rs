@@ -57,7 +57,8 @@ async fn checkpoint_is_readable_without_the_journal() {
     write(&store, "before").await;
     let checkpoint = create_named(&store, "mine").await;
     write(&store, "after").await;
-    // The open writer holds the lock of the journal, which a reader of a checkpoint does not need.
+    // The open writer holds the lock of the journal. A reader of a checkpoint does not need this
+    // lock.
     let then = Store::open_checkpoint(&location, checkpoint.id).await.expect("it opens");
     assert!(has(&then, "before").await && !has(&then, "after").await);
     store.close().await.expect("the store closes");

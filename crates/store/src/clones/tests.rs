@@ -271,8 +271,8 @@ async fn parent_object_at_a_path_of_the_clone_is_rejected() {
     let pin = pinned(&parents, checkpoint).await;
     let clone = cloned(&parents, pin, &clones).await;
     clone.close().await.expect("the store closes");
-    // Writes more manifests of the parent, so that it has a manifest of each name that the clone's
-    // manifests have.
+    // Writes more manifests of the parent. Then each manifest of the clone has the same name as a
+    // manifest of the parent.
     compact(&store).await;
     store.close().await.expect("it closes");
     // An object of the parent, sealed with real keys, replaces the clone's manifest of the same

@@ -139,8 +139,8 @@ impl SortedRun {
         unlocked: Option<&UnlockedKeys>,
         end: u64,
     ) -> Result<Option<String>, Error> {
-        // `SstReader` looks for a run below the root that it is given. A run of a clone may be
-        // below the root of its parent, so the root is derived from the path of the run.
+        // `SstReader` looks for a run below a root, which the caller passes. A clone may reference
+        // runs below the root of its parent, so the root is derived from the path of the run.
         let parts: Vec<_> = self.path.parts().collect();
         let root = Path::from_iter(parts[..parts.len().saturating_sub(2)].iter().cloned());
         let store = location.object_store.clone();

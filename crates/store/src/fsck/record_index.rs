@@ -32,8 +32,8 @@ impl RecordIndex {
         self.tabulars.values().chain(self.dropped.values().map(|dropped| &dropped.record))
     }
 
-    /// Whether the table or view of an index entry exists. If the entry is marked as dropped,
-    /// whether the table or view is dropped.
+    /// Whether the table or view of an index entry exists or, for an entry that is marked as
+    /// dropped, whether it is dropped.
     pub(super) fn has(&self, entry: &IndexEntry) -> bool {
         match entry.dropped {
             true => self.dropped.contains_key(&entry.id),

@@ -23,8 +23,9 @@ pub struct Rules {
     pub removal: Removal,
 }
 
-/// Checks of `fsck`, in the order in which they run, because later checks use the records that
-/// earlier checks have read. Every check decodes all keys and records of its space.
+/// Checks of `fsck`, in the order in which they run. The order matters, because later checks use
+/// the records that earlier checks have read. Every check decodes all keys and records of its
+/// space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Check {
     /// This binary supports the format.
@@ -52,8 +53,8 @@ pub enum Check {
     Protections,
     /// Metadata is complete and matches the record of its table or view.
     Metadata,
-    /// All revisions of the policy log, applied in order, result in the current policies and
-    /// grants.
+    /// If all revisions of the policy log are applied in order, they result in the current policies
+    /// and grants.
     Policies,
     /// Each job has ended.
     EndedJobs,
@@ -78,8 +79,8 @@ pub enum RestoreRule {
     Namespaces,
     /// Tables and views get their earlier contents, at a newer version if their metadata changes.
     Tabulars,
-    /// Dropped tables and views get their earlier contents. The next start writes the metadata
-    /// files of the restored ones again.
+    /// Dropped tables and views get their earlier contents. If any are restored, the next start
+    /// writes their metadata files again.
     Dropped,
     /// Heads get their earlier contents, at the version of their table or view.
     Heads,
@@ -107,8 +108,8 @@ pub enum CloneRule {
     Append,
     /// The records are removed, because only the parent may have them.
     LeaveOut,
-    /// Jobs are removed, together with metadata that exists only for them, because they delete
-    /// files that the parent may need.
+    /// Jobs are removed, because they delete files that the parent may need. Metadata that exists
+    /// only for these jobs is removed as well.
     Cancel,
 }
 

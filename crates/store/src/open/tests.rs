@@ -128,8 +128,8 @@ async fn failed_store_keeps_its_journal_on_close() {
     assert_eq!(segments(&directory), 0);
 }
 
-/// A log of objects may be deleted only after a clean close, so closing a database that failed
-/// before must return an error.
+/// A log of objects may be deleted only after a clean close. So if the database has already failed,
+/// closing it must return an error.
 #[tokio::test]
 async fn fenced_database_is_not_closed_cleanly() {
     let location = in_memory();

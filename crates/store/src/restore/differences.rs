@@ -73,7 +73,7 @@ pub(super) async fn differences(
     }
 }
 
-/// Returns a copy of the next entry, because an entry of an iterator keeps a whole block in memory.
+/// Returns a copy of the next entry. The original would keep a whole block in memory.
 async fn next(entries: &mut DbIterator) -> Result<Option<(Bytes, Bytes)>, Error> {
     let copied = |bytes: &Bytes| Bytes::copy_from_slice(bytes);
     Ok(entries.next().await?.map(|entry| (copied(&entry.key), copied(&entry.value))))

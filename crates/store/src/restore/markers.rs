@@ -17,8 +17,8 @@ impl RestorePlan {
         version: u64,
     ) -> Result<(), Error> {
         let id = record.id;
-        // If the earlier state contains a marker of this version, its manifest lists may not have
-        // been written.
+        // If the earlier state contains a marker of this version, the manifest lists in the marker
+        // may still be missing.
         let marker = then.get(&PublicationKey { id, version: record.version }).await?;
         let lists = marker.map(|marker| marker.lists).unwrap_or_default();
         let metadata_location = record.metadata_location.clone();

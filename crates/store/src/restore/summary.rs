@@ -52,7 +52,7 @@ impl Counts {
 }
 
 impl RestoreSummary {
-    /// Whether no visible object changes.
+    /// Whether the restore leaves all visible objects unchanged.
     pub fn is_empty(&self) -> bool {
         let Self { warehouses, namespaces, tables, views, policies, grants, .. } = self;
         [warehouses, namespaces, tables, views, policies, grants].into_iter().all(Counts::is_empty)

@@ -77,7 +77,7 @@ async fn store_without_its_separate_log_is_rejected() {
     };
     assert_eq!(reported_url(open(&without).await.err()), elsewhere);
     assert_eq!(reported_url(Store::open_offline(&without).await.err()), elsewhere);
-    // An empty bucket, and one with the log of another store.
+    // An empty bucket, and a bucket with the log of another store.
     let (empty, others) = (self::bucket(), self::bucket());
     let other =
         open(&location(&self::bucket(), Some((&others, 2)))).await.expect("the store opens");
@@ -110,8 +110,7 @@ async fn log_of_another_store_is_rejected() {
     let (first, second, log) = (bucket(), bucket(), bucket());
     let store = open(&location(&first, Some((&log, 1)))).await.expect("the store opens");
     write(&store, "a").await;
-    // The store has the same path in another bucket, so that its log files would have the same
-    // names.
+    // The store has the same path in another bucket, so its log files would have the same names.
     let error = open(&location(&second, Some((&log, 2)))).await.err();
     assert!(matches!(error, Some(Error::LogOfAnother { .. })), "{error:?}");
     write(&store, "b").await;

@@ -1,8 +1,8 @@
 //! Storage: wraps the object stores that SlateDB uses, and records their current failures.
 //!
 //! SlateDB retries most failures forever, and logs them at a level that is off by default.
-//! Therefore all its requests pass through `watched`, which logs failures as warnings and ends the
-//! retries of requests that cannot succeed.
+//! Therefore all requests of SlateDB pass through `watched`. This module logs failures as warnings,
+//! and ends the retries of requests that cannot succeed.
 //!
 //! The reaction to a full disk depends on the process. A starting server and a subcommand fail with
 //! the reason. A running server continues ([`Storage::wait_for_space`]): it serves reads, and its
@@ -22,7 +22,7 @@ use slateberg_wal::JournalState;
 
 /// Minimum interval between warnings about one file.
 const WARN_EVERY: Duration = Duration::from_secs(10);
-/// A failure counts as current until this time has passed since the last failed attempt.
+/// A failure counts as current for this time after the last failed attempt.
 const FAILURE_LIFETIME: Duration = Duration::from_secs(30);
 
 /// Current failures of a store's files or objects. Cheap to clone, because clones share the
@@ -99,14 +99,13 @@ impl Operation {
 }
 
 impl Storage {
-    /// From now on, writes that fail temporarily, as on a full disk, are retried until they
-    /// succeed.
+    /// From now on, retries writes that fail temporarily (for example because the disk is full)
+    /// until they succeed.
     pub fn wait_for_space(&self) {
         self.0.journal.wait_for_space();
     }
 
-    /// From now on, writes that fail temporarily are no longer retried: their next failure is
-    /// final.
+    /// From now on, no longer retries writes that fail temporarily: their next failure is final.
     pub fn give_up_on_space(&self) {
         self.0.journal.give_up_on_space();
     }
@@ -116,8 +115,8 @@ impl Storage {
         self.0.journal.waits_for_space()
     }
 
-    /// Returns the error of a read, write or listing that has failed for at least this time without
-    /// a success in between.
+    /// Returns the error of a read, write or listing that has failed in every attempt for at least
+    /// this time.
     pub fn failing_for(&self, at_least: Duration) -> Option<String> {
         let failures = self.failures();
         let failing = failures.iter().find(|(request, failure)| {

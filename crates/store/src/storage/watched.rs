@@ -66,7 +66,7 @@ impl WatchedObjectStore {
         Ok(GetResult { payload, meta, range, attributes, extensions })
     }
 
-    /// Returns the reason why a range can never be read, if the object is too short.
+    /// If the object is too short for a range, returns the reason why the range can never be read.
     async fn beyond_end(&self, location: &Path, range: &GetRange) -> Option<String> {
         let size = self.inner.head(location).await.ok()?.size;
         let first = match range {
@@ -154,7 +154,7 @@ impl Watch {
     }
 }
 
-/// Whether an error is a failure that SlateDB would retry, in contrast to information about an
+/// Whether an error is a failure that SlateDB would retry. Other errors are information about an
 /// object, such as its absence.
 fn is_failure(error: &Error) -> bool {
     slatedb_common::retry::should_retry(error)

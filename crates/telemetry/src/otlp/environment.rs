@@ -1,5 +1,5 @@
-//! Settings from `OTEL_*` variables, as defined by OpenTelemetry's specification. They apply where
-//! configuration files and slateberg's own variables leave the default.
+//! Settings from `OTEL_*` variables, as defined by OpenTelemetry's specification. They apply to
+//! settings that neither configuration files nor slateberg's own variables change.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use slateberg_base::secret::Secret;
 pub const PREFIX: &str = "OTEL_";
 
 /// Returns the settings that these variables describe, with defaults for all others. An invalid
-/// value is an error, although other programs only warn: otherwise, the operator would notice the
-/// mistake only because data is missing in the collector.
+/// value is an error, although other programs only warn. With a warning, the operator would notice
+/// the mistake only when data is missing in the collector.
 pub fn settings(variables: &BTreeMap<String, String>) -> Result<OtlpSettings, String> {
     let mut settings = OtlpSettings::default();
     let get = |name: &str| variables.get(name).map(|text| text.trim()).filter(|it| !it.is_empty());

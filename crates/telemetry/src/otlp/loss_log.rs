@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Minimum time between two log lines about failed exports.
+/// Minimum time between log lines about failed exports.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 /// Logs the number of lost items, at most once per [`LOG_INTERVAL`].
 #[derive(Debug, Default)]

@@ -86,7 +86,7 @@ impl HttpClient for SdkHttpClient {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let (parts, body) = request.into_parts();
         let request = self.client.post(parts.uri.to_string()).body(body);
-        // `send` must be called on the runtime, too, and not only polled there.
+        // `send` must not only be polled on the runtime, but also be called there.
         let sent = self.runtime.spawn(async move { request.send().await }).await?;
         let sent = sent.map_err(reqwest::Error::without_url)?;
         let mut response = Response::new(Bytes::new());

@@ -152,7 +152,7 @@ fn exporter(settings: &OtlpSettings, url: &str) -> Result<OtlpExporter, InvalidO
     built.map_err(|error| InvalidOtlp(error.to_string()))
 }
 
-/// Drops and counts the spans that exceed a maximum number of waiting spans.
+/// Limits the number of waiting spans. Drops and counts further spans.
 #[derive(Debug)]
 struct BoundedSpanProcessor {
     inner: BatchSpanProcessor,

@@ -1,10 +1,11 @@
 //! Rebases appends.
 //!
 //! If an append conflicts with the current state of its table, the server can apply it to this
-//! state instead of rejecting it. The table must enable this. With the value `declared`, the writer
-//! must also declare that the append is blind. `slateberg_model::rebase` has the rules. This module
-//! reads the manifest list of the client before the commit enters the lane. It builds the manifest
-//! list of the new snapshot, which the pipeline publishes together with the metadata file.
+//! state instead of rejecting it. The property `slateberg.append-rebase` must enable this. With its
+//! value `declared`, the writer must also declare that the append is blind.
+//! `slateberg_model::rebase` has the rules. This module reads the manifest list of the client
+//! before the commit enters the lane. It builds the manifest list of the new snapshot, which the
+//! pipeline publishes together with the metadata file.
 
 pub(crate) mod lists;
 pub(crate) mod prepared;
@@ -33,7 +34,7 @@ use slateberg_store::records::PromisedList;
 pub(crate) trait Rebase: Grouped {
     /// Returns the append of a commit if appends to its table are rebased. If the table has already
     /// changed since the client loaded it, also reads the manifest lists that the rebase needs. So
-    /// these reads happen before the commit enters the lane.
+    /// the commit does not read them while it is in the lane.
     fn prepare_append(
         tabulars: &Tabulars,
         cx: &RequestContext,
@@ -81,8 +82,8 @@ impl Rebase for TableMetadata {
             let own = prepared.own(&objects, record, append);
             let head = append.head(table).map(|head| &**head);
             let kept = manifest_lists.of_branch(&objects, record, version, head);
-            // A failure is not reported here. If the append has to be rebased later, the failure is
-            // the reason why it is not.
+            // A failure is not reported here. If the append must be rebased later and cannot be,
+            // the failure is reported as the reason.
             let (_own, _kept) = tokio::join!(own, kept);
         }
         Ok(Some(Arc::new(prepared)))

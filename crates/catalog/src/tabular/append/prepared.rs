@@ -16,14 +16,14 @@ pub(crate) struct PreparedAppend {
     append: Result<Append, NotRebased>,
     /// Whether the request declared the append as blind.
     declared: bool,
-    /// The value that the table inherits from its namespaces.
+    /// The value of the property that the table inherits from its namespaces.
     inherited: AppendRebase,
     /// The manifests that the append adds. Set when the manifest list of the client has been read.
     own: OnceCell<Result<Vec<ManifestFile>, NotRebased>>,
 }
 
 impl PreparedAppend {
-    /// Creates a prepared append. `declared` is whether the request declared it as blind.
+    /// Creates a prepared append. `declared` is `true` if the request declared it as blind.
     pub(super) fn new(
         append: Result<Append, NotRebased>,
         declared: bool,

@@ -1,8 +1,8 @@
 //! Lists and restores dropped tables and views, and ends their retention.
 //!
 //! A drop moves the record of a table or view to a separate key space. The metadata stays, and the
-//! name becomes free. The entries in the indexes of locations and UUIDs are marked as dropped, so
-//! that jobs retain the files, and new tables can use the locations. A caller with `Undrop` on the
+//! name becomes free. The entries in the indexes of locations and UUIDs are marked as dropped. So
+//! jobs retain the files, but new tables can use the locations. A caller with `Undrop` on the
 //! former name can see and restore the dropped table or view. All other callers get the error for a
 //! missing one.
 
@@ -125,8 +125,8 @@ impl Tabulars {
         }
     }
 
-    /// Returns the resource on which permissions for a dropped table or view are evaluated: the
-    /// former name, with the attributes in the metadata. `None` if the warehouse is not served.
+    /// Returns the resource for the permissions of a dropped table or view: the former name, with
+    /// the attributes in the metadata. `None` if the warehouse is not served.
     async fn described_dropped(&self, dropped: DroppedTabular) -> Result<Option<FoundDropped>> {
         let Some(warehouse) = self.core.warehouses().by_id(dropped.record.warehouse) else {
             return Ok(None);

@@ -37,7 +37,8 @@ use slateberg_store::txn::Transaction;
 pub struct UndropRequest {
     /// The former name, such as `table:prod/sales/orders`.
     pub resource: String,
-    /// The id of the table or view. `None` for the one with this name that was dropped last.
+    /// The id of the table or view. `None` for the table or view that was dropped last under this
+    /// name.
     pub id: Option<Uuid>,
     /// The new name, in the same notation and the same warehouse. `None` for the former name.
     pub new_name: Option<String>,
@@ -150,8 +151,8 @@ impl Tabulars {
         Ok(record)
     }
 
-    /// Returns the name of the restored table or view. If it is a new name, first checks the
-    /// permission to create a table or view with that name.
+    /// Returns the name of the restored table or view. If the request has a new name, first checks
+    /// the permission to create a table or view with that name.
     async fn destination(
         &self,
         operation: &Operation,
