@@ -2,9 +2,9 @@
 //!
 //! [`warehouse_files`] resolves a [`location`] in Iceberg metadata to an object of a store, if the
 //! warehouse may use it. A [`metadata_file`] is written once, under a new name, with a conditional
-//! put. A [`manifest_list`] of a rebased append is read and written
-//! likewise. Scans read each [`manifest`] into columns. [`reachable`] lists the files that a table's metadata references, and a [`directory`] lists
-//! all files. [`content`] limits how much of a file is read.
+//! put. A [`manifest_list`] of a rebased append is read and written likewise. Scans read each
+//! [`manifest`] into columns. [`reachable`] lists the files that a table's metadata references, and
+//! a [`directory`] lists all files. [`content`] limits how much of a file is read.
 //!
 //! [`stores`] opens the storage of warehouses that are created at run time. Requests may only set
 //! [`option_allowlist`] options, and a [`probe`] tests the location. [`redact`] removes secrets
