@@ -90,8 +90,8 @@ impl Planning {
         Ok(files)
     }
 
-    /// Evaluates a whole scan of a table with a name such as `table:prod/sales/orders`. Returns what
-    /// it reads and what was pruned.
+    /// Evaluates a whole scan of a table with a name such as `table:prod/sales/orders`. Returns
+    /// what it reads and what was pruned.
     #[boxed]
     pub async fn explain_scan(
         &self,
