@@ -199,10 +199,10 @@ impl Overlap {
             OverlapKind::Nothing(_) => String::new(),
             OverlapKind::Reserved(Reservation { setting, url, what, .. }) if *what == STATE => {
                 format!(
-                    " ({url}). A principal that may delete files of a table there could delete the catalog. Set \
-                 warehouses.{name}.location to another location. If tables are in this location, stop every server \
-                 instead, move all files of the state to a location outside of the warehouses, and set \
-                 {setting} to the new location"
+                    " ({url}). A principal that may delete files of a table there could delete the \
+                 catalog. Set warehouses.{name}.location to another location. If tables are in this \
+                 location, stop every server instead, move all files of the state to a location \
+                 outside of the warehouses, and set {setting} to the new location"
                 )
             }
             OverlapKind::Reserved(Reservation { setting, url, .. }) => {

@@ -196,9 +196,7 @@ fn method(requested: &str) -> Result<&'static str, SignError> {
 fn target(store: &S3Store, bucket: &str, uri: &str) -> Result<ParsedUri, SignError> {
     let plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'\\' | b'#');
     if uri.len() > URI_BYTES_MAX || !uri.bytes().all(plain) {
-        return invalid(
-            "Invalid URI: it is too long, or contains a character that must be encoded".into(),
-        );
+        return invalid("Invalid URI: it is too long, or a character is not encoded".into());
     }
     let (scheme, rest) =
         uri.split_once("://").ok_or_else(|| SignError::Invalid("Invalid URI".into()))?;
@@ -293,9 +291,8 @@ fn hosts_of_aws(region: &str) -> Vec<String> {
 
 /// Decodes a string exactly once. The result is used literally.
 fn decoded(raw: &str) -> Result<String, SignError> {
-    let wrong = || {
-        SignError::Invalid("Invalid URI: each % must be followed by two hexadecimal digits, and the decoded text must be UTF-8 without control characters".into())
-    };
+    let wrong =
+        || SignError::Invalid("Invalid URI: expected UTF-8, with two digits after each %".into());
     let whole = raw
         .split('%')
         .skip(1)
@@ -393,9 +390,7 @@ fn headers(
         if name == "host" {
             let host = target.origin.split_once("://").map(|(_, host)| host);
             if values.iter().any(|value| Some(value.as_str()) != host) {
-                return reject(
-                    "Not allowed: the header Host differs from the host in the URI".into(),
-                );
+                return reject("Not allowed: the header Host differs from the URI".into());
             }
             continue;
         }
