@@ -6,6 +6,10 @@
 
 #[path = "tidy/cycles.rs"]
 mod cycles;
+#[path = "tidy/dependencies.rs"]
+mod dependencies;
+#[path = "tidy/documents.rs"]
+mod documents;
 #[path = "tidy/figures.rs"]
 mod figures;
 #[path = "tidy/literals.rs"]
@@ -24,7 +28,7 @@ use std::path::{Path, PathBuf};
 const RANKS: [(&str, u8); 3] = [("cli", 9), ("app", 8), ("api", 7)];
 
 /// Files and modules that may use an external crate, although the manifest allows it in more files.
-const CRATE_USERS: [(&str, &[&str]); 31] = [
+const CRATE_USERS: [(&str, &[&str]); 29] = [
     // Replaces SlateDB's own caches, which do not report their size.
     ("moka", &["store/block_cache.rs"]),
     ("slatedb_common", &["kms/sealed_objects.rs", "store/storage/", "store/metrics.rs"]),
@@ -34,8 +38,6 @@ const CRATE_USERS: [(&str, &[&str]); 31] = [
     ("aws_lc_rs", &["kms/", "objects/vend/azure.rs"]),
     // The load generator writes to the object stores of servers, and delays their responses.
     ("object_store", &["objects/", "store/open.rs", "load/bare_put.rs", "load/latency.rs"]),
-    // Tests write manifests with it. The server reads them without trusting them.
-    ("apache_avro", &[]),
     ("snap", &["objects/avro/decompress.rs"]),
     // Metadata files, manifests, and responses.
     (
@@ -104,22 +106,34 @@ const CRATE_USERS: [(&str, &[&str]); 31] = [
     ("clap", &["cli/", "load/command/", "load/main.rs"]),
     ("indicatif", &["cli/progress.rs"]),
     ("rusqlite", &["cli/migrate/sql.rs"]),
-    ("iceberg", &["embedded/"]),
     ("mimalloc", &["main.rs", "load/main.rs"]),
 ];
 
 /// Words that the code of a module may not contain, with the reason.
-const FORBIDDEN: [(&str, &[&str], &str); 5] = [
-    // The manifest of the model excludes waiting, I/O and logging.
+const FORBIDDEN: [(&str, &[&str], &str); 3] = [
+    // The manifests of these two exclude I/O, tasks and logging.
     ("model/", &["async fn", ".await"], "the model is pure"),
-    ("authz/", &["async fn", "tokio::", "tracing::", ".await"], "decisions are pure"),
-    ("catalog/", &["StatusCode", "http::"], "the catalog knows no HTTP"),
+    ("authz/", &["async fn", ".await"], "decisions are pure"),
     (
         "api/",
         &["slateberg_authz", "slateberg_store"],
         "handlers do not authorize requests and do not use records",
     ),
-    ("", &["static mut", "LazyLock", "OnceLock", "lazy_static"], "there are no globals"),
+];
+
+/// Words that declare state of a process or of a thread.
+const GLOBALS: [&str; 6] =
+    ["static ", "static mut", "thread_local!", "LazyLock", "OnceLock", "lazy_static"];
+
+/// Files that may declare such state, with the reason. Other state belongs to a value that its
+/// users receive, so that two catalogs in one process do not share it.
+const GLOBAL_USERS: [(&str, &str); 3] = [
+    ("main.rs", "Rust requires a static for the allocator of the program"),
+    ("load/main.rs", "Rust requires a static for the allocator of the program"),
+    (
+        "telemetry/stripes.rs",
+        "a thread keeps its stripe for all metrics; the number has no meaning",
+    ),
 ];
 
 /// Maximum number of code lines of a file, without tests.
@@ -134,19 +148,51 @@ const LONG_FILES: [(&str, &str); 0] = [];
 
 #[test]
 fn modules_of_the_server_import_only_lower_ranks() {
+    let broken = imports_of_higher_ranks(&files_below("src"));
+    assert!(broken.is_empty(), "{broken:#?}");
+}
+
+#[test]
+fn import_of_a_higher_rank_is_found() {
+    let files = |api: &str| {
+        let file = |name: &str, text: &str| Source { name: name.to_owned(), text: text.to_owned() };
+        [
+            file("lib.rs", "pub mod api;"),
+            file("cli/mod.rs", ""),
+            file("app/tls.rs", ""),
+            file("api/a.rs", api),
+        ]
+    };
+    for import in [
+        "use crate::app::tls::Tls;",
+        "use crate::{\n    api::a,\n    app::tls,\n};",
+        "fn f() -> crate::app::tls::Tls {}",
+        "use super::super::app::tls::Tls;",
+        "#[cfg(test)]\nmod tests;\n\nuse crate::app::tls::Tls;",
+        "#[cfg(test)]\nmod tests {\n    use a::B;\n}\n\nfn f() -> crate::app::tls::Tls {}",
+    ] {
+        assert_eq!(imports_of_higher_ranks(&files(import)), ["api/a imports app/tls"], "{import}");
+    }
+    let test = "#[cfg(test)]\nmod tests {\n    use crate::app::tls::Tls;\n}";
+    assert_eq!(imports_of_higher_ranks(&files(test)), Vec::<String>::new());
+    let lower = [Source { name: "cli/a.rs".to_owned(), text: "use crate::api::a;".to_owned() }];
+    assert_eq!(imports_of_higher_ranks(&lower), Vec::<String>::new());
+}
+
+/// Returns the imports of modules with the same rank or a higher one.
+fn imports_of_higher_ranks(files: &[Source]) -> Vec<String> {
     let ranks = BTreeMap::from(RANKS);
+    let top = |module: &str| module.split('/').next().unwrap_or_default().to_owned();
+    let rank = |module: &str| *ranks.get(module).unwrap_or_else(|| panic!("{module} has no rank"));
     let mut broken = Vec::new();
-    for file in files_below("src") {
-        let Some(module) = file.module() else { continue };
-        let rank = ranks.get(module).unwrap_or_else(|| panic!("{module} has no rank"));
-        for imported in file.imported_modules() {
-            let other = ranks.get(imported.as_str());
-            if imported != module && other.is_none_or(|other| other >= rank) {
-                broken.push(format!("{} imports {imported}", file.name));
-            }
+    for (module, imported) in cycles::imports(files) {
+        let (from, to) = (top(&module), top(&imported));
+        let is_root = from.is_empty() || to.is_empty();
+        if !is_root && from != to && rank(&to) >= rank(&from) {
+            broken.push(format!("{module} imports {imported}"));
         }
     }
-    assert!(broken.is_empty(), "{broken:#?}");
+    broken
 }
 
 #[test]
@@ -178,6 +224,30 @@ fn forbidden_code_does_not_occur() {
         }
     }
     assert!(broken.is_empty(), "{broken:#?}");
+}
+
+#[test]
+fn globals_are_declared_only_in_the_listed_files() {
+    let is_listed = |file: &Source| GLOBAL_USERS.iter().any(|(name, _)| *name == file.name);
+    let (listed, others): (Vec<_>, Vec<_>) = sources().into_iter().partition(is_listed);
+    let broken: Vec<_> =
+        others.iter().filter(|file| file.declares_globals()).map(|file| &file.name).collect();
+    assert!(broken.is_empty(), "{broken:#?} declare globals");
+    assert_eq!(listed.len(), GLOBAL_USERS.len());
+    assert!(listed.iter().all(Source::declares_globals), "a file can leave the list");
+}
+
+#[test]
+fn declaration_of_a_global_is_found() {
+    let declares =
+        |text: &str| Source { name: "a.rs".to_owned(), text: text.to_owned() }.declares_globals();
+    assert!(declares("pub(crate) static A: AtomicU64 = AtomicU64::new(0);"));
+    assert!(declares("fn f() {\n    static A: u8 = 0;\n}"));
+    assert!(declares("#[cfg(test)]\nmod tests;\n\nthread_local! {}"));
+    assert!(declares("use std::sync::{\n    LazyLock,\n};"));
+    assert!(!declares("fn f() -> &'static str {\n    \"\"\n}"));
+    assert!(!declares("#[cfg(test)]\nmod tests {\n    static A: u8 = 0;\n}"));
+    assert!(!declares("// a static value"));
 }
 
 #[test]
@@ -225,14 +295,6 @@ fn no_file_contains_leftovers() {
     assert!(broken.is_empty(), "{broken:#?}");
 }
 
-#[test]
-fn documents_name_every_module() {
-    let map = fs::read_to_string(root().join("docs/architecture.md")).expect("it is there");
-    for name in RANKS.into_iter().map(|(module, _)| module.to_owned()).chain(crate_names()) {
-        assert!(map.contains(&format!("`{name}`")), "docs/architecture.md does not mention {name}");
-    }
-}
-
 /// A source file.
 struct Source {
     /// Its path below `src` or `tests`, with slashes.
@@ -241,11 +303,6 @@ struct Source {
 }
 
 impl Source {
-    /// Returns its module. `None` for `lib.rs` and `main.rs`.
-    fn module(&self) -> Option<&str> {
-        self.name.split_once('/').map(|(module, _)| module)
-    }
-
     /// Returns its lines without comments and test items.
     fn code(&self) -> impl Iterator<Item = &str> {
         let mut lines = self.text.lines();
@@ -276,26 +333,14 @@ impl Source {
         !is_test_file(&self.name) && self.code().any(|line| mentions(line, word))
     }
 
-    fn imported_modules(&self) -> Vec<String> {
-        let mut modules = Vec::new();
-        for line in self.code() {
-            for (at, found) in line.match_indices("crate::") {
-                let rest = &line[at + found.len()..];
-                let module: String =
-                    rest.chars().take_while(|c| c.is_ascii_lowercase() || *c == '_').collect();
-                if !module.is_empty() {
-                    modules.push(module);
-                }
-                // `use crate::{api, store};`
-                let list = rest.strip_prefix('{').and_then(|rest| rest.split_once('}'));
-                modules.extend(
-                    list.into_iter()
-                        .flat_map(|(list, _)| list.split(','))
-                        .map(|item| item.trim().split("::").next().unwrap_or_default().to_owned()),
-                );
-            }
-        }
-        modules
+    fn declares_globals(&self) -> bool {
+        let is_global = |line: &str, word: &str| {
+            line.match_indices(word).any(|(at, _)| {
+                !line[..at].ends_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '\''))
+            })
+        };
+        !is_test_file(&self.name)
+            && self.code().any(|line| GLOBALS.iter().any(|word| is_global(line, word)))
     }
 
     /// Returns the functions with their lengths, by the formatter's indentation.

@@ -14,13 +14,12 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use slateberg_catalog::{AccessMode, DelegatedAccess};
+use slateberg_config::server::Settings;
 use slateberg_model::ident::TabularIdent;
 use slateberg_model::separator;
 use slateberg_model::warehouse::Warehouse;
-use slateberg_telemetry::cache::ByteCache;
+use slateberg_telemetry::cache::{ByteCache, CacheUsage};
 
-/// Maximum size of the cache, in bytes.
-const CACHE_BYTES_MAX: u64 = 16 << 20;
 /// Expected bytes of an entry, to size the cache.
 const TYPICAL_BYTES: u64 = 4 << 10;
 
@@ -52,13 +51,17 @@ struct CacheEntry {
     files: DelegationConfig,
 }
 
-impl Default for DelegationCache {
-    fn default() -> Self {
-        Self(ByteCache::new(CACHE_BYTES_MAX, TYPICAL_BYTES))
-    }
-}
-
 impl DelegationCache {
+    /// Creates an empty cache within the bounds of these settings.
+    pub fn new(settings: &Settings) -> Self {
+        Self(ByteCache::new(settings.delegation_cache_bytes(), TYPICAL_BYTES))
+    }
+
+    /// Statistics of the cache.
+    pub fn usage(&self) -> CacheUsage {
+        self.0.usage()
+    }
+
     /// Returns the configuration for the table with this name.
     pub fn config_for(
         &self,

@@ -61,7 +61,7 @@ pub struct CachedResponse {
 impl ResponseCache {
     /// Creates an empty cache within the bounds of these settings.
     pub fn new(settings: &Settings) -> Self {
-        let bytes_max = settings.answer_cache_bytes;
+        let bytes_max = settings.response_cache_bytes();
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         Self {
             entries: ByteCache::new(bytes_max, TYPICAL_BYTES),

@@ -31,7 +31,7 @@ pub struct Parts {
     /// The cache of complete responses.
     pub response_cache: Arc<ResponseCache>,
     /// The cache of file-access configurations.
-    pub delegation: DelegationCache,
+    pub delegation: Arc<DelegationCache>,
     /// The access log.
     pub access_log: AccessLog,
     /// The log of rejected credentials.

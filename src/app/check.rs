@@ -106,8 +106,7 @@ pub fn check(settings: &Settings, dependencies: &Dependencies) -> Findings {
         findings
             .record("encryption.local_key_file", LocalKms::open(file).map_err(BuildError::from));
     }
-    let kms = format!("{:?}", settings.encryption.kms).to_lowercase();
-    findings.summarize("encryption", kms);
+    findings.summarize("encryption", settings.encryption.kms.name());
     audit(settings, &mut findings);
     findings
         .record("telemetry.otlp", otlp::check(&settings.telemetry.otlp).map_err(BuildError::from));

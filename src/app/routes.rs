@@ -26,6 +26,7 @@ pub struct App {
     /// The open catalog and its background components.
     pub runtime: Runtime,
     response_cache: Arc<ResponseCache>,
+    delegation: Arc<DelegationCache>,
     watchers: Watchers,
     /// Whether the server is shutting down.
     pub(super) shutdown: Arc<ShutdownFlag>,
@@ -40,11 +41,16 @@ impl App {
         runtime.measures.registry.register("answers", move |into| {
             source.usage().collect(into, "answer", "Responses to loadTable");
         });
+        let delegation = Arc::new(DelegationCache::new(&runtime.settings.server));
+        let source = Arc::clone(&delegation);
+        runtime.measures.registry.register("delegation", move |into| {
+            source.usage().collect(into, "delegation", "File-access configurations of tables");
+        });
         let watchers = Watchers::new(&runtime.settings.server);
         let source = watchers.clone();
         runtime.measures.registry.register("watchers", move |into| source.collect(into));
         runtime.measures.registry.register("build", collect_build);
-        Ok(Self { runtime, response_cache, watchers, shutdown: Arc::default() })
+        Ok(Self { runtime, response_cache, delegation, watchers, shutdown: Arc::default() })
     }
 
     /// The routes of the port for clients: all routes, if there is no management port.
@@ -59,7 +65,7 @@ impl App {
         routers(ApiState::new(state::Parts {
             catalog: catalog.clone(),
             response_cache: Arc::clone(&self.response_cache),
-            delegation: DelegationCache::default(),
+            delegation: Arc::clone(&self.delegation),
             authn: authn.clone(),
             settings: settings.server.clone(),
             access_log: AccessLog::new(&settings.log),

@@ -4,11 +4,10 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Args;
+use clap::{Args, Command};
 use clap_complete::Shell;
 
 use super::exit::{Exit, Failure, Outcome};
-use super::help;
 use super::output::print;
 
 /// Print completions for a shell.
@@ -28,23 +27,23 @@ pub struct Man {
 }
 
 impl Completions {
-    /// Prints the completions.
-    pub fn run(self) -> Outcome {
+    /// Prints the completions of a command line.
+    pub fn run(self, mut command: Command) -> Outcome {
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut help::command(), "slateberg", &mut script);
+        clap_complete::generate(self.shell, &mut command, "slateberg", &mut script);
         print(&String::from_utf8_lossy(&script));
         Ok(ExitCode::SUCCESS)
     }
 }
 
 impl Man {
-    /// Writes the pages.
-    pub fn run(self) -> Outcome {
+    /// Writes the pages of a command line.
+    pub fn run(self, command: Command) -> Outcome {
         let failed = |error: std::io::Error| {
             Failure::new(Exit::Failed, format!("cannot write {}: {error}", self.out.display()))
         };
         std::fs::create_dir_all(&self.out).map_err(failed)?;
-        clap_mangen::generate_to(help::command(), &self.out).map_err(failed)?;
+        clap_mangen::generate_to(command, &self.out).map_err(failed)?;
         Ok(ExitCode::SUCCESS)
     }
 }

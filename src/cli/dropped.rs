@@ -8,7 +8,7 @@ use super::client::run_online;
 use super::client::{ClientError, Connection, body, child_path, parse};
 use super::exit::Outcome;
 use super::output::{Output, json_text, principal, table, time};
-use slateberg_management::dropped::{DroppedList, DroppedResource, UndropRequest, Undropped};
+use slateberg_management::dropped::{DroppedList, DroppedResource, UndropRequest, UndropResult};
 
 const PATH: &str = "/management/v1/dropped";
 
@@ -123,7 +123,7 @@ impl Undrop {
             Ok(match connection.output {
                 Output::Json => json_text(&restored),
                 Output::Table => {
-                    let Undropped { resource, .. } = parse(restored)?;
+                    let UndropResult { resource, .. } = parse(restored)?;
                     format!("restored {resource}\n")
                 }
             })

@@ -1,13 +1,9 @@
 //! The help of the program: groups of subcommands, examples and exit codes. Also defines the long
 //! version text.
 
-use std::ffi::OsString;
-
+use clap::Command;
 use clap::builder::StyledStr;
-use clap::error::Result;
-use clap::{Command, CommandFactory, FromArgMatches};
 
-use super::Cli;
 use crate::app::COMMIT;
 use slateberg_base::version::VERSION;
 use slateberg_store::records::FORMAT_VERSION;
@@ -59,15 +55,9 @@ const EXIT_CODES: &str = "  0   success
 
 const EXAMPLES: &str = include_str!("examples.txt");
 
-/// Parses a command line.
-pub(super) fn parse(arguments: &[OsString]) -> Result<Cli> {
-    let matches = command().try_get_matches_from(arguments)?;
-    Cli::from_arg_matches(&matches)
-}
-
-/// Returns the command line definition with its complete help.
-pub(super) fn command() -> Command {
-    let command = with_examples(Cli::command(), "");
+/// Completes the help of a command line definition.
+pub(super) fn with_help(command: Command) -> Command {
+    let command = with_examples(command, "");
     let heading = *command.get_styles().get_header();
     let groups = groups(&command);
     let version = format!("{VERSION} ({COMMIT})\nstore format {FORMAT_VERSION}");
@@ -131,6 +121,8 @@ fn section(path: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::{Cli, definition};
+    use clap::CommandFactory;
 
     /// Collects the paths of all subcommands that have no further subcommands.
     fn leaf_paths(command: &Command, path: &str, found: &mut Vec<String>) {
@@ -146,7 +138,7 @@ mod tests {
 
     #[test]
     fn command_line_definition_is_consistent() {
-        command().debug_assert();
+        definition().debug_assert();
     }
 
     #[test]

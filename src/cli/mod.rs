@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::error::Result;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use exit::{Exit, Failure, Outcome};
 use output::{GLOBAL, OUTPUT_HELP, Output};
@@ -127,7 +128,7 @@ enum Command {
 /// Runs the program with these arguments and returns its exit code.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<_> = arguments.into_iter().collect();
-    match help::parse(&arguments) {
+    match parse(&arguments) {
         Ok(cli) => {
             let output = cli.output;
             cli.run().unwrap_or_else(|failure| failure.report(output))
@@ -143,6 +144,16 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
         }
     }
+}
+
+/// Returns the command line definition with its complete help.
+fn definition() -> clap::Command {
+    help::with_help(Cli::command())
+}
+
+fn parse(arguments: &[OsString]) -> Result<Cli> {
+    let matches = definition().try_get_matches_from(arguments)?;
+    Cli::from_arg_matches(&matches)
 }
 
 /// Reports a failure on standard error and returns the exit code, for programs that run a
@@ -179,8 +190,8 @@ impl Cli {
             Command::Revoke(revoke) => revoke.run(),
             Command::Grants(grants) => grants.run(),
             Command::Policy(policy) => policy.run(),
-            Command::Completions(completions) => completions.run(),
-            Command::Man(man) => man.run(),
+            Command::Completions(completions) => completions.run(definition()),
+            Command::Man(man) => man.run(definition()),
             Command::Ls(ls) => ls.run(),
             Command::Table(table) => table.run(),
             Command::Protect(protect) => protect.run(),

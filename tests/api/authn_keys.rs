@@ -143,6 +143,22 @@ async fn bucket_contains_no_api_key() {
 }
 
 #[tokio::test]
+async fn change_of_api_keys_with_an_idempotency_key_is_rejected() {
+    let app = TestApp::secured().await;
+    let (id, key) = app.make_key(json!({ "name": "etl", "roles": ["reader"] })).await;
+    let before = app.dump().await;
+    let headers = [("Idempotency-Key", "0195f1e0-0000-7000-8000-000000000001")];
+    let body = json!({ "name": "other", "roles": ["reader"] });
+    for (method, path) in [(Method::POST, KEYS), (Method::DELETE, &format!("{KEYS}/{id}"))] {
+        let response = app.request(method, path, &headers, &body).await;
+        let response = response.expect_error(400, "BadRequestException");
+        assert!(response.message().contains("Idempotency-Key"), "{}", response.message());
+    }
+    assert_eq!(app.dump().await, before);
+    app.get_as(&key, "/v1/config").await.expect(200);
+}
+
+#[tokio::test]
 async fn api_key_is_created_shown_once_listed_and_revoked() {
     let app = TestApp::secured().await;
     let request = json!({ "name": "etl", "roles": ["writer"], "warehouses": ["default"] });

@@ -33,8 +33,28 @@ async fn every_cache_reports_its_size_and_its_limit() {
         let limit = metric(&app, &format!("slateberg_{cache}_cache_limit_bytes")).await;
         assert!(0.0 < used && used <= limit, "{cache}: {used} of {limit} bytes");
     }
-    // A server without authentication makes no decisions, so this cache stays empty.
-    assert!(metric(&app, "slateberg_decision_cache_limit_bytes").await > 0.0);
+    // A server without authentication makes no decisions, warehouses in memory delegate no access,
+    // and appends are not rebased by default, so these caches stay empty.
+    for cache in ["decision", "delegation", "manifest_list", "listing"] {
+        let limit = metric(&app, &format!("slateberg_{cache}_cache_limit_bytes")).await;
+        assert!(limit > 0.0, "{cache}");
+    }
+}
+
+#[tokio::test]
+async fn caches_that_share_a_setting_stay_within_it_together() {
+    let app = TestApp::with_settings(|settings| {
+        settings.server.answer_cache_bytes = 1 << 20;
+        settings.catalog.metadata_cache_bytes = 1 << 20;
+    })
+    .await;
+    for caches in [["answer", "delegation"], ["version", "manifest_list"]] {
+        let mut sum = 0.0;
+        for cache in caches {
+            sum += metric(&app, &format!("slateberg_{cache}_cache_limit_bytes")).await;
+        }
+        assert!((sum - f64::from(1 << 20)).abs() < 1.0, "{caches:?}: {sum} bytes");
+    }
 }
 
 #[test]

@@ -13,11 +13,21 @@ fn module(file: &str) -> String {
     if matches!(path, "lib" | "main") { String::new() } else { path.to_owned() }
 }
 
-/// Returns the paths of a use-tree.
-fn flatten(prefix: &str, tree: &str, into: &mut Vec<String>) {
+/// A path in a file, and the name that it gets there if it belongs to a use-tree.
+struct Mention {
+    path: String,
+    name: Option<String>,
+}
+
+/// Adds the paths of a use-tree with their names.
+fn flatten(prefix: &str, tree: &str, into: &mut Vec<Mention>) {
     let Some((head, body)) = tree.split_once('{') else {
-        let path = tree.split(" as ").next().unwrap_or_default();
-        into.push(format!("{prefix}{}", path.trim()));
+        let (path, alias) = tree.split_once(" as ").unwrap_or((tree, ""));
+        let path = format!("{prefix}{}", path.trim());
+        let path = path.strip_suffix("::self").unwrap_or(&path).to_owned();
+        let last = path.rsplit("::").next().unwrap_or_default();
+        let name = if alias.is_empty() { last } else { alias.trim() }.to_owned();
+        into.push(Mention { path, name: Some(name) });
         return;
     };
     let prefix = format!("{prefix}{}", head.trim());
@@ -39,9 +49,8 @@ fn flatten(prefix: &str, tree: &str, into: &mut Vec<String>) {
     }
 }
 
-/// Returns the paths in a file: those of its use-trees, and those in its code that begin with
-/// `crate` or `super`.
-fn paths(file: &Source) -> Vec<String> {
+/// Returns the paths in a file: those of its use-trees, and those in its code.
+fn mentions(file: &Source) -> Vec<Mention> {
     let text = file.code().collect::<Vec<_>>().join("\n");
     let mut found = Vec::new();
     let mut code = String::new();
@@ -58,59 +67,96 @@ fn paths(file: &Source) -> Vec<String> {
     }
     code.push_str(rest);
     let is_path = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
-    let words = code.split(|c| !is_path(c)).map(str::to_owned);
-    found.extend(words.filter(|word| word.starts_with("crate::") || word.starts_with("super::")));
+    let words = code.split(|c| !is_path(c)).filter(|word| word.contains("::"));
+    found.extend(words.map(|word| Mention { path: word.to_owned(), name: None }));
     found
 }
 
-/// Resolves a path in a module to another module.
-fn target(from: &str, path: &str, modules: &BTreeSet<String>) -> Option<String> {
-    let mut base: Vec<&str> = from.split('/').filter(|part| !part.is_empty()).collect();
-    let mut parts = path.split("::").map(str::trim).peekable();
-    match *parts.peek()? {
-        "crate" => {
-            base.clear();
-            parts.next();
+/// The modules of a crate, with the paths in each.
+struct Modules(BTreeMap<String, Vec<Mention>>);
+
+impl Modules {
+    fn new(files: &[Source]) -> Self {
+        let files =
+            files.iter().filter(|file| !is_test_file(&file.name) && file.name != "test_support.rs");
+        let mut modules: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for file in files {
+            // `lib.rs` and `main.rs` are both the root.
+            modules.entry(module(&file.name)).or_default().extend(mentions(file));
         }
-        "self" => {
-            parts.next();
-        }
-        "super" => {
-            while parts.next_if_eq(&"super").is_some() {
-                base.pop();
+        Self(modules)
+    }
+
+    /// Returns the path below the root of the crate. `None`: the path begins in another crate.
+    fn absolute(&self, from: &str, path: &str) -> Option<Vec<String>> {
+        let mut base: Vec<&str> = from.split('/').filter(|part| !part.is_empty()).collect();
+        let mut parts = path.split("::").map(str::trim).peekable();
+        match *parts.peek()? {
+            "crate" => {
+                base.clear();
+                parts.next();
+            }
+            "self" => {
+                parts.next();
+            }
+            "super" => {
+                while parts.next_if_eq(&"super").is_some() {
+                    base.pop();
+                }
+            }
+            first => {
+                let child = base.iter().copied().chain([first]).collect::<Vec<_>>().join("/");
+                self.0.get(&child)?;
             }
         }
-        first => {
-            let child = base.iter().copied().chain([first]).collect::<Vec<_>>().join("/");
-            modules.get(&child)?;
+        Some(base.into_iter().chain(parts).map(str::to_owned).collect())
+    }
+
+    /// Returns the module that defines what a path in another module names. Follows the names that
+    /// a module on the path imports or re-exports. `None`: another crate defines it.
+    fn definition(&self, from: &str, path: &str) -> Option<String> {
+        let path = self.absolute(from, path)?;
+        let lengths = (0..=path.len()).rev();
+        let mut candidates = lengths.map(|length| (length, path[..length].join("/")));
+        let (length, module) = candidates.find(|(_, name)| self.0.contains_key(name))?;
+        let next = path.get(length);
+        let imported = self.0[&module].iter().find(|it| it.name.as_ref() == next && next.is_some());
+        match imported {
+            Some(it) if module != from => self.definition(&module, &it.path),
+            _ => Some(module),
         }
     }
-    base.extend(parts);
-    let prefixes = (1..=base.len()).rev().map(|length| base[..length].join("/"));
-    prefixes.into_iter().find(|name| modules.contains(name)).filter(|name| name != from)
+
+    /// Returns the modules that each module imports.
+    fn edges(&self) -> BTreeMap<&str, BTreeSet<String>> {
+        let of = |(from, mentions): (&String, &Vec<Mention>)| {
+            let found = mentions.iter().filter_map(|it| self.definition(from, &it.path));
+            found.filter(|module| module != from).collect()
+        };
+        self.0.iter().map(|entry| (entry.0.as_str(), of(entry))).collect()
+    }
+}
+
+/// Returns each import of one module by another.
+pub(super) fn imports(files: &[Source]) -> Vec<(String, String)> {
+    let modules = Modules::new(files);
+    let imports = modules.edges().into_iter();
+    imports.flat_map(|(from, to)| to.into_iter().map(|to| (from.to_owned(), to))).collect()
 }
 
 /// Returns the reachable modules of each module of a crate.
 fn reachable(files: &[Source]) -> BTreeMap<String, BTreeSet<String>> {
-    let files =
-        files.iter().filter(|file| !is_test_file(&file.name) && file.name != "test_support.rs");
-    let files: BTreeMap<_, _> = files.map(|file| (module(&file.name), file)).collect();
-    let modules = files.keys().cloned().collect();
-    let edges: BTreeMap<_, BTreeSet<_>> = files
-        .iter()
-        .map(|(from, file)| {
-            let paths = paths(file);
-            (from.clone(), paths.iter().filter_map(|path| target(from, path, &modules)).collect())
-        })
-        .collect();
-    let from = |start: &String| {
-        let (mut seen, mut open) = (BTreeSet::new(), vec![start]);
+    let modules = Modules::new(files);
+    let edges = modules.edges();
+    let from = |start: &str| {
+        let (mut seen, mut open) = (BTreeSet::new(), vec![start.to_owned()]);
         while let Some(at) = open.pop() {
-            open.extend(edges[at].iter().filter(|next| seen.insert((*next).clone())));
+            let next = edges[at.as_str()].iter().filter(|next| seen.insert((*next).clone()));
+            open.extend(next.cloned());
         }
         seen
     };
-    edges.keys().map(|start| (start.clone(), from(start))).collect()
+    edges.keys().map(|start| ((*start).to_owned(), from(start))).collect()
 }
 
 /// Returns the import cycles of a crate: sets of modules that reach each other.
@@ -133,4 +179,41 @@ fn files_of_a_crate_have_no_import_cycles() {
         }
     }
     assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+fn source(name: &str, text: &str) -> Source {
+    Source { name: name.to_owned(), text: text.to_owned() }
+}
+
+/// Returns the cycles of a crate whose root has the text `root`, and whose file `a.rs` has the text
+/// `a`. The file `b.rs` imports an item of `a.rs`.
+fn cycles_of(root: &str, a: &str) -> Vec<Vec<String>> {
+    let b = source("b.rs", "use super::a::A;\npub struct B;");
+    let found = find_cycles(&[source("lib.rs", root), source("a.rs", a), b]);
+    found.into_iter().map(|cycle| cycle.into_iter().collect()).collect()
+}
+
+#[test]
+fn a_cycle_through_a_name_that_the_root_re_exports_is_found() {
+    let root = "mod a;\nmod b;\npub use b::{B as Exported};";
+    let cycle = [["a", "b"]];
+    assert_eq!(cycles_of(root, "use super::Exported;"), cycle);
+    assert_eq!(cycles_of(root, "use crate::{\n    Exported,\n};"), cycle);
+    assert_eq!(cycles_of(root, "fn a() -> crate::Exported {}"), cycle);
+    assert_eq!(cycles_of(root, "use super::b::B;"), cycle);
+    assert_eq!(cycles_of(root, "// use super::Exported;"), [[""; 0]; 0]);
+}
+
+#[test]
+fn a_cycle_through_an_item_that_the_root_defines_is_found() {
+    let root = "mod a;\nmod b;\nuse a::A;\npub type Result = A;";
+    assert_eq!(cycles_of(root, "use super::Result;"), [["", "a"]]);
+    let root = "mod a;\nmod b;\npub type Result = a::A;";
+    assert_eq!(cycles_of(root, "fn a() -> crate::Result {}"), [["", "a"]]);
+}
+
+#[test]
+fn names_that_the_root_re_exports_from_other_crates_are_no_cycle() {
+    let root = "mod a;\nmod b;\npub use a::A;\npub use other::Name;";
+    assert_eq!(cycles_of(root, "use super::Name;\npub struct A;"), [[""; 0]; 0]);
 }

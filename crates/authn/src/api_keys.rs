@@ -166,7 +166,7 @@ impl ApiKeys {
             let ((), accepted) = store
                 .transact_for_request("create_api_key", &permit, |t| async move {
                     t.put(&ApiKeyKey(written.id), written)?;
-                    Ok::<_, Error>(((), RequestRecords::change(log.clone())))
+                    Ok::<_, Error>(((), RequestRecords::of_change(log.clone(), None)))
                 })
                 .await?;
             accepted.durable().await?;
@@ -221,7 +221,7 @@ impl ApiKeys {
                     if let Some(forgotten) = forgotten {
                         t.delete(&RevokedKeyKey(forgotten))?;
                     }
-                    Ok::<_, Error>(((), RequestRecords::change(log.clone())))
+                    Ok::<_, Error>(((), RequestRecords::of_change(log.clone(), None)))
                 })
                 .await?;
             // The index changes before the change is durable, so that the key is rejected even if

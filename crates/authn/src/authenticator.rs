@@ -143,16 +143,16 @@ impl Authenticator {
             let permit = Permit::for_task(Task::Open);
             let ((), accepted) = store
                 .transact_for_request("first_keys", &permit, |t| async move {
-                    let mut records = RequestRecords::default();
                     if let Some(record) = fresh {
                         t.put(&SigningKeyKey(record.id), record)?;
                     }
-                    if let Some(record) = minted {
-                        t.put(&ApiKeyKey(record.id), *record)?;
-                        let change = keys.change("create_api_key", "slateberg", record, None);
-                        records.extend(RequestRecords::change(change));
-                    }
-                    Ok::<_, Error>(((), records))
+                    let Some(record) = minted else {
+                        // The change log does not contain signing keys.
+                        return Ok::<_, Error>(((), RequestRecords::without_change(None)));
+                    };
+                    t.put(&ApiKeyKey(record.id), *record)?;
+                    let change = keys.change("create_api_key", "slateberg", record, None);
+                    Ok(((), RequestRecords::of_change(change, None)))
                 })
                 .await?;
             accepted.durable().await?;

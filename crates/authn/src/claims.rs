@@ -8,11 +8,11 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde_json::{Map, Value};
 
 /// The claims of a token's payload.
-pub type Claims = Map<String, Value>;
+pub(super) type Claims = Map<String, Value>;
 
 /// The requirements on a token's claims.
 #[derive(Debug, Clone)]
-pub struct Rules<'a> {
+pub(super) struct Rules<'a> {
     /// The required `iss`.
     pub issuer: &'a str,
     /// The accepted audiences. `aud` must contain one of them.
@@ -23,7 +23,7 @@ pub struct Rules<'a> {
 
 /// Returns the time until which the token is valid (its `exp` plus the leeway), in milliseconds
 /// since 1970. Errors with the reason if the token is not valid now.
-pub fn check(claims: &Claims, rules: &Rules<'_>, now_ms: i64) -> Result<i64, &'static str> {
+pub(super) fn check(claims: &Claims, rules: &Rules<'_>, now_ms: i64) -> Result<i64, &'static str> {
     if claims.get("iss").and_then(Value::as_str) != Some(rules.issuer) {
         return Err("another issuer");
     }
@@ -62,7 +62,7 @@ fn date_ms(value: &Value) -> Option<i64> {
 
 /// Returns the claim at a path. The path is the name of the claim, or the names of nested claims,
 /// separated by dots.
-pub fn at<'a>(claims: &'a Claims, path: &str) -> Option<&'a Value> {
+pub(super) fn at<'a>(claims: &'a Claims, path: &str) -> Option<&'a Value> {
     if let Some(value) = claims.get(path) {
         return Some(value);
     }

@@ -2,6 +2,9 @@
 
 use slateberg_store as store;
 
+/// The result of managing credentials.
+pub type Result<T> = std::result::Result<T, Error>;
+
 /// Managing a credential failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {

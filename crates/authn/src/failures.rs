@@ -25,7 +25,7 @@ const FORGIVEN_AFTER_MS: i64 = 60_000;
 const DELAY_MS_MIN: u64 = 50;
 
 /// Failed authentications, by source.
-pub struct Failures {
+pub(super) struct Failures {
     by_source: Cache<IpAddr, Arc<FailureStreak>>,
     held_back: Semaphore,
     free: u32,
@@ -46,14 +46,14 @@ impl Failures {
     /// Creates the tracker. The responses to the first `free` failures of a source are not delayed.
     /// The responses to later failures get longer and longer delays. The count restarts after a
     /// minute without failures.
-    pub fn new(free: u32, delay_ms_max: u64) -> Self {
+    pub(super) fn new(free: u32, delay_ms_max: u64) -> Self {
         let by_source = Cache::new(SOURCES_MAX);
         Self { by_source, held_back: Semaphore::new(HELD_BACK_MAX), free, delay_ms_max }
     }
 
     /// Records a failure, and waits for the delay of its response. A failure without a source comes
     /// from inside the process and is not delayed.
-    pub async fn note(&self, source: Option<IpAddr>, now_ms: i64) -> Result<(), TooMany> {
+    pub(super) async fn note(&self, source: Option<IpAddr>, now_ms: i64) -> Result<(), TooMany> {
         let Some(source) = source else { return Ok(()) };
         let delay = self.delay(network(source), now_ms);
         if delay.is_zero() {

@@ -10,6 +10,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::{Notify, watch};
 
+use super::algorithms::algorithm as named;
+
 /// Maximum number of keys in a set.
 const KEYS_MAX: usize = 100;
 /// Maximum time that a request whose token names an unknown key waits for a refetch of the keys.
@@ -55,7 +57,7 @@ impl KeySet {
     pub fn find(&self, kid: Option<&str>, algorithm: Algorithm) -> Option<&PublicKey> {
         let fits = |key: &&PublicKey| {
             key.family == family(algorithm)
-                && key.algorithm.as_ref().is_none_or(|own| *own == format!("{algorithm:?}"))
+                && key.algorithm.as_deref().is_none_or(|own| named(own) == Some(algorithm))
         };
         match kid {
             Some(kid) => self.keys.iter().filter(fits).find(|key| key.kid.as_deref() == Some(kid)),

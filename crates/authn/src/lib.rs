@@ -22,21 +22,18 @@ pub mod advice;
 mod algorithms;
 pub mod api_keys;
 pub mod authenticator;
-pub mod claims;
+mod claims;
 pub mod client_certificates;
 pub mod error;
-pub mod failures;
+mod failures;
 pub mod issuer_rules;
 pub mod issuers;
 pub mod key_index;
 pub mod key_listing;
 pub mod key_set;
 pub mod key_text;
-pub mod own_tokens;
+mod own_tokens;
 pub mod settings;
 
 pub use authenticator::Authenticator;
-pub use error::Error;
-
-/// The result of managing credentials.
-pub type Result<T> = std::result::Result<T, Error>;
+pub use error::{Error, Result};

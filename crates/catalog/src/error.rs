@@ -29,6 +29,9 @@ const STATE_STALLED: &str =
 pub(super) const WAREHOUSE_FULL: &str = "The disk of the warehouse is full (no space left on device): nothing was written. \
                                          Reads are served, and writes are accepted when there is space again";
 
+/// The result of an operation.
+pub type Result<T> = std::result::Result<T, Error>;
+
 /// Error of an operation. Its message is for the client. The causes of failures are for the log.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {

@@ -36,6 +36,7 @@ pub mod lookup;
 pub mod namespaces;
 pub mod operation;
 mod overlaps;
+mod parts;
 mod permits;
 mod pipeline;
 pub mod planning;
@@ -61,7 +62,7 @@ use self::core::Core;
 pub use access::Access;
 use checkpoints::Checkpoints;
 use encryption::Encryption;
-pub use error::Error;
+pub use error::{Error, Result};
 use expiry::Maintenance;
 use history::History;
 use jobs::Jobs;
@@ -69,6 +70,7 @@ use listings::Listings;
 pub use location_index::ensure_location_index;
 use namespaces::Namespaces;
 pub use operation::{Operation, RequestContext};
+pub use parts::Parts;
 pub use pipeline::publications::FinishedPublications;
 use planning::Planning;
 use policies::Policies;
@@ -77,63 +79,27 @@ use settings::Settings;
 pub use tabular::Tabulars;
 use tabular::delegation::Delegations;
 pub use tabular::delegation::{AccessMode, DelegatedAccess};
-pub use tabular::dropped::undrop::{UndropRequest, Undropped};
+pub use tabular::dropped::undrop::{UndropRequest, UndropResult};
 pub use tabular::dropped::{DroppedInfo, DroppedPage};
 pub use tabular::expire::{ExpiredSnapshot, ExpiredSnapshots, SnapshotExpiry};
 pub use tabular::load::Loaded;
 pub use tabular::read_access::{ReadAccess, ReadVersion, Readable};
 pub use tabular::state::TabularState;
 use warehouses::Warehouses;
-use warehouses::served_warehouses::ServedWarehouses;
 use watch::Watches;
 
-use slateberg_authz::authority::Authority;
-use slateberg_authz::settings::Limits;
 use slateberg_base::boxed;
-use slateberg_base::clock::Clock;
-use slateberg_base::ids::Ids;
+use slateberg_base::error_chain::chain;
 use slateberg_base::progress::Progress;
-use slateberg_objects::stores::Stores;
+use slateberg_store as store;
 pub use slateberg_store::records::CloneOf;
 use slateberg_store::warm_up::WarmUpProgress;
-use slateberg_store::{self as store, Store};
 use slateberg_telemetry::collection::Collection;
-
-/// The result of an operation.
-pub type Result<T> = std::result::Result<T, Error>;
 
 /// The catalog: a facade over its parts. Cheap to clone.
 #[derive(Clone)]
 pub struct Catalog {
     inner: Arc<Inner>,
-}
-
-/// The components of a [`Catalog`].
-pub struct Parts {
-    /// The store of the records.
-    pub store: Store,
-    /// The warehouses at the start, and their object stores.
-    pub warehouses: ServedWarehouses,
-    /// Opens the object stores of warehouses that are created at run time.
-    pub stores: Stores,
-    /// Evaluates policies.
-    pub authority: Arc<Authority>,
-    /// The sources of the policies in force.
-    pub policy_sources: policies::Sources,
-    /// The limits for policies and grants that are created at run time.
-    pub policy_limits: Limits,
-    /// The parent, if this catalog is a clone.
-    pub clone_of: Option<CloneOf>,
-    /// The catalog's id.
-    pub catalog_id: Uuid,
-    /// The timeline id ([`Catalog::timeline`]).
-    pub timeline: Option<Uuid>,
-    /// Limits and durations.
-    pub settings: Settings,
-    /// The clock.
-    pub clock: Arc<dyn Clock>,
-    /// The source of new identifiers.
-    pub ids: Arc<dyn Ids>,
 }
 
 struct Inner {
@@ -340,7 +306,7 @@ impl Catalog {
         self.give_up_on_space();
         if let Err(error) = self.inner.core.pipeline().remove_completed_markers().await {
             tracing::warn!(
-                ?error,
+                error = chain(&error),
                 "cannot remove the markers of complete publications: the next start removes them"
             );
         }

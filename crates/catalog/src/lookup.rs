@@ -9,6 +9,7 @@ use crate::environment::Environment;
 use slateberg_model::ident::{NamespaceIdent, TabularIdent, TabularKind};
 use slateberg_model::segmented_json::SegmentedJson;
 use slateberg_store::codec::Document;
+use slateberg_store::key_space::{FileOwner, KeySpace};
 use slateberg_store::keys::{
     DroppedKey, NamespaceKey, NamespaceNameKey, TabularKey, TabularNameKey,
 };
@@ -156,15 +157,22 @@ pub(crate) async fn tabular_by_id(
     Ok(None)
 }
 
-/// Returns the record of a table or view, which may be dropped.
+/// Returns the record of a table or view, which may be dropped. Considers every kind of record
+/// whose files stay.
 pub(crate) async fn record_with_dropped(
     store: &impl StoreRead,
     id: Uuid,
 ) -> Result<Option<TabularRecord>> {
-    if let Some(record) = store.get(&TabularKey(id)).await? {
-        return Ok(Some(record));
+    for owner in KeySpace::file_owners() {
+        let record = match owner {
+            FileOwner::Existing => store.get(&TabularKey(id)).await?,
+            FileOwner::Dropped => store.get(&DroppedKey(id)).await?.map(|dropped| dropped.record),
+        };
+        if record.is_some() {
+            return Ok(record);
+        }
     }
-    Ok(store.get(&DroppedKey(id)).await?.map(|dropped| dropped.record))
+    Ok(None)
 }
 
 /// Like [`tabular_by_id`], but the table or view may be dropped.

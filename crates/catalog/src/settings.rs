@@ -44,8 +44,8 @@ pub struct Settings {
     pub idempotency_lifetime_seconds: u64,
     /// Maximum number of entries of the change log.
     pub change_log_entries_max: u64,
-    /// Size of the cache of parsed metadata, measured in bytes of JSON. 0 for a share of
-    /// `memory_bytes_max`.
+    /// Size of the caches of parsed metadata, measured in bytes of JSON, and of manifest lists of
+    /// rebased appends. 0 for a share of `memory_bytes_max`.
     pub metadata_cache_bytes: u64,
     /// Size of the cache for listings that policies filter, in bytes. For each page of a listing,
     /// it contains the names that each principal sees, and the attributes that policies read. 0 for
@@ -142,6 +142,18 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// Returns the size of the cache of manifest lists, in bytes: a quarter of
+    /// `metadata_cache_bytes`.
+    pub(crate) fn manifest_list_cache_bytes(&self) -> u64 {
+        self.metadata_cache_bytes / 4
+    }
+
+    /// Returns the size of the cache of parsed metadata, in bytes: the remainder of
+    /// `metadata_cache_bytes`.
+    pub(crate) fn version_cache_bytes(&self) -> u64 {
+        self.metadata_cache_bytes - self.manifest_list_cache_bytes()
+    }
+
     /// Returns the first setting that is invalid, alone or in combination with others.
     pub fn problem(&self) -> Option<InvalidSetting> {
         // A resource path in policies also contains the warehouse and the table.

@@ -6,7 +6,7 @@
 
 mod bounds;
 pub mod client;
-pub mod layers;
+mod layers;
 pub mod load;
 mod memory;
 pub mod problem;
@@ -14,7 +14,7 @@ mod rules;
 mod secrets;
 pub mod server;
 pub mod setting_source;
-pub mod settings;
+mod settings;
 pub mod show;
 mod type_names;
 mod variables;

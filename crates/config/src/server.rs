@@ -48,8 +48,8 @@ pub struct Settings {
     /// Maximum duration of a stream of events, in seconds. After that, its client has to connect
     /// again with a valid credential.
     pub watch_seconds_max: u64,
-    /// Size of the cache of rendered `loadTable` responses, in bytes. 0: a share of
-    /// `memory_bytes_max`.
+    /// Size of the caches of rendered `loadTable` responses and of the file-access configurations
+    /// in them, in bytes. 0: a share of `memory_bytes_max`.
     pub answer_cache_bytes: u64,
     /// `loadTable` responses of at least this size, in bytes, are compressed for clients that
     /// accept compression.
@@ -93,6 +93,18 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// Returns the size of the cache of file-access configurations, in bytes: a quarter of
+    /// `answer_cache_bytes`.
+    pub fn delegation_cache_bytes(&self) -> u64 {
+        self.answer_cache_bytes / 4
+    }
+
+    /// Returns the size of the cache of responses, in bytes: the remainder of
+    /// `answer_cache_bytes`.
+    pub fn response_cache_bytes(&self) -> u64 {
+        self.answer_cache_bytes - self.delegation_cache_bytes()
+    }
+
     /// Returns the maximum time to receive a request's header.
     pub fn header_max(&self) -> Duration {
         Duration::from_secs(self.header_seconds_max.max(1))

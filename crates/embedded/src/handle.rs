@@ -7,8 +7,6 @@ use uuid::Uuid;
 
 use super::call::{Call, NamedCall, named, record_failure};
 use super::fingerprint::RequestMembers;
-#[cfg(feature = "iceberg")]
-use super::iceberg_catalog::IcebergCatalog;
 use super::shared::SharedCatalog;
 use super::{Identity, Result, StoreError};
 use slateberg_catalog::operation::{Context, Idempotency};
@@ -64,12 +62,6 @@ impl EmbeddedCatalog {
     #[must_use]
     pub fn once(&self, key: Uuid) -> Self {
         Self { key: Some(key), ..self.clone() }
-    }
-
-    /// Returns the catalog for engines that use `iceberg::Catalog`.
-    #[cfg(feature = "iceberg")]
-    pub fn as_iceberg(&self) -> IcebergCatalog {
-        IcebergCatalog::new(self.clone())
     }
 
     /// Closes the catalog for all handles: background tasks end, accepted changes become durable,

@@ -37,11 +37,14 @@ pub struct IcebergCatalog {
     file_io: Option<FileIO>,
 }
 
-impl IcebergCatalog {
-    pub(super) fn new(catalog: EmbeddedCatalog) -> Self {
-        Self { catalog, file_io: None }
+impl EmbeddedCatalog {
+    /// Returns the catalog for engines that use `iceberg::Catalog`.
+    pub fn as_iceberg(&self) -> IcebergCatalog {
+        IcebergCatalog { catalog: self.clone(), file_io: None }
     }
+}
 
+impl IcebergCatalog {
     /// Sets the file I/O with which tables access their files. Warehouses in local directories need
     /// no setting: their default is the file I/O of the `iceberg` crate. For other warehouses,
     /// methods that return a table need this setting. Without it, they fail with

@@ -23,16 +23,16 @@ mod call;
 #[cfg(feature = "iceberg")]
 pub mod cause;
 mod fingerprint;
-pub mod handle;
+mod handle;
 #[cfg(feature = "iceberg")]
-pub mod iceberg_catalog;
-pub mod namespaces;
-pub mod open;
+mod iceberg_catalog;
+mod namespaces;
+mod open;
 mod shared;
-pub mod tables;
+mod tables;
 #[cfg(feature = "iceberg")]
 mod translate;
-pub mod views;
+mod views;
 
 #[cfg(feature = "iceberg")]
 pub use cause::cause;

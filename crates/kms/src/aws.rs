@@ -12,13 +12,14 @@ use async_trait::async_trait;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, Region};
 use aws_sdk_kms::Client;
-use aws_sdk_kms::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
+use aws_sdk_kms::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_kms::primitives::Blob;
 
 use super::data_key::DataKey;
 use super::error::Error;
 use super::settings::Settings;
 use super::{Binding, Kms, WrappedBytes};
+use slateberg_base::error_chain::Cause;
 
 /// Timeout of connecting to AWS KMS.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -82,12 +83,12 @@ impl Kms for AwsKms {
             .key_id(key)
             .set_encryption_context(Some(context(binding)))
             .plaintext(Blob::new(data_key.reveal().to_vec()));
-        let wrapped = request.send().await.map_err(|error| request_error(&error, key, binding))?;
+        let wrapped = request.send().await.map_err(|error| request_error(error, key, binding))?;
         match (wrapped.key_id, wrapped.ciphertext_blob) {
             (Some(wrapping_key), Some(blob)) => {
                 Ok(WrappedBytes { wrapping_key, bytes: blob.into_inner() })
             }
-            _ => Err(Error::Refused("its response has no ciphertext".to_owned())),
+            _ => Err(Error::Refused(Cause::new("its response has no ciphertext"))),
         }
     }
 
@@ -99,10 +100,9 @@ impl Kms for AwsKms {
             .key_id(key)
             .set_encryption_context(Some(context(binding)))
             .ciphertext_blob(Blob::new(wrapped.bytes.clone()));
-        let unwrapped =
-            request.send().await.map_err(|error| request_error(&error, key, binding))?;
+        let unwrapped = request.send().await.map_err(|error| request_error(error, key, binding))?;
         let plain = unwrapped.plaintext.map(Blob::into_inner).and_then(DataKey::from_buffer);
-        plain.ok_or_else(|| Error::Refused("the unwrapped data is not a data key".to_owned()))
+        plain.ok_or_else(|| Error::Refused(Cause::new("the unwrapped data is not a data key")))
     }
 }
 
@@ -111,22 +111,22 @@ fn context(binding: &Binding) -> HashMap<String, String> {
 }
 
 /// Converts the error of a request.
-fn request_error<E, R>(error: &SdkError<E, R>, key: &str, binding: &Binding) -> Error
+fn request_error<E, R>(error: SdkError<E, R>, key: &str, binding: &Binding) -> Error
 where
-    E: ProvideErrorMetadata + std::error::Error + 'static,
-    R: std::fmt::Debug,
+    E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
+    R: std::fmt::Debug + Send + Sync + 'static,
 {
     let Some(refusal) = error.as_service_error() else {
-        return Error::Unavailable(DisplayErrorContext(error).to_string());
+        return Error::Unavailable(Cause::new(error));
     };
     let code = refusal.code().unwrap_or("an error without a code");
     let message = refusal.message().unwrap_or_default();
     let text = format!("{code} for key {key}: {message}");
     if TRANSIENT_CODES.contains(&code) {
-        Error::Unavailable(text)
+        Error::Unavailable(Cause::new(text))
     } else if WRONG_KEY_CODES.contains(&code) {
         Error::WrongKey { data_key: binding.data_key, wrapping_key: key.to_owned() }
     } else {
-        Error::Refused(text)
+        Error::Refused(Cause::new(text))
     }
 }

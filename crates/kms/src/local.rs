@@ -157,7 +157,7 @@ mod tests {
         let kms = LocalKms::open(file.path()).expect("it is a key file");
         let data_key = DataKey::random();
         let wrapped = kms.wrap(&data_key, &BINDING, None).await.expect("it can be wrapped");
-        assert_eq!(kms.unwrap(&wrapped, &BINDING).await, Ok(data_key));
+        assert_eq!(kms.unwrap(&wrapped, &BINDING).await.ok(), Some(data_key));
         let others =
             [Binding { data_key: 2, ..BINDING }, Binding { catalog: Uuid::max(), ..BINDING }];
         for other in others {
@@ -178,11 +178,11 @@ mod tests {
         let kms = LocalKms::open(old.path()).expect("it is a key file");
         let wrapped = kms.wrap(&data_key, &BINDING, None).await.expect("it can be wrapped");
         let kms = LocalKms::open(both.path()).expect("it is a key file");
-        assert_eq!(kms.unwrap(&wrapped, &BINDING).await.as_ref(), Ok(&data_key));
+        assert_eq!(kms.unwrap(&wrapped, &BINDING).await.ok().as_ref(), Some(&data_key));
         let anew = kms.wrap(&data_key, &BINDING, None).await.expect("it can be wrapped");
         assert_ne!(anew.wrapping_key, wrapped.wrapping_key);
         let named = kms.wrap(&data_key, &BINDING, Some(&wrapped.wrapping_key)).await;
-        assert_eq!(named.map(|named| named.wrapping_key), Ok(wrapped.wrapping_key));
+        assert_eq!(named.ok().map(|named| named.wrapping_key), Some(wrapped.wrapping_key));
     }
 
     #[test]

@@ -18,6 +18,7 @@ use super::data_key::DataKey;
 use super::error::Error;
 use super::keys::{Keys, extract};
 use super::{Binding, Kms, WrappedBytes};
+use slateberg_base::error_chain::Cause;
 
 /// The format of the ring of a store that is not a clone.
 const FORM: u32 = 1;
@@ -102,8 +103,9 @@ impl WrappedKey {
             )));
         }
         let bytes = STANDARD.decode(&self.wrapped);
-        let bytes =
-            bytes.map_err(|error| Error::Ring(format!("data key {}: {error}", self.number)))?;
+        let bytes = bytes.map_err(|error| {
+            Error::Ring(Cause::about(format_args!("data key {}", self.number), error))
+        })?;
         let wrapped = WrappedBytes { wrapping_key: self.wrapping_key.clone(), bytes };
         let binding = Binding { catalog, data_key: self.number };
         Ok((self.number, kms.unwrap(&wrapped, &binding).await?))
@@ -139,7 +141,7 @@ impl Ring {
         now_ms: i64,
     ) -> Result<(Self, Keys), Error> {
         if self.inherited.is_some() {
-            return Err(Error::Ring("a clone cannot be cloned".to_owned()));
+            return Err(Error::Ring(Cause::new("a clone cannot be cloned")));
         }
         let number = self.next_number()?;
         let (data_key, binding) = (DataKey::random(), Binding { catalog, data_key: number });
@@ -174,7 +176,10 @@ impl Ring {
         if let Some(known) = known
             && known.catalog() != self.catalog
         {
-            return Err(Error::Ring(format!("it belongs to another catalog, {}", self.catalog)));
+            return Err(Error::Ring(Cause::new(format!(
+                "it belongs to another catalog, {}",
+                self.catalog
+            ))));
         }
         let unwrapping = self.data_keys.iter().map(|wrapped| async {
             match known.and_then(|known| known.data_key(wrapped.number)) {
@@ -186,7 +191,7 @@ impl Ring {
         let keys = Keys::new(self.catalog, data_keys, self.active)?;
         let mac = STANDARD.decode(&self.mac).unwrap_or_default();
         let verified = hmac::verify(&self.mac_key(&keys)?, &self.unsigned_bytes()?, &mac);
-        verified.map_err(|_| Error::Ring("its MAC does not match".to_owned()))?;
+        verified.map_err(|_| Error::Ring(Cause::new("its MAC does not match")))?;
         Ok(keys)
     }
 
@@ -255,9 +260,9 @@ impl Ring {
                 Some(InheritedKeys { data_keys, ..inherited.clone() })
             }
             (Some(_), None) => {
-                return Err(Error::Ring(
-                    "the keys of the clone's parent are not unlocked".to_owned(),
-                ));
+                return Err(Error::Ring(Cause::new(
+                    "the keys of the clone's parent are not unlocked",
+                )));
             }
             (None, _) => None,
         };
@@ -299,24 +304,24 @@ impl Ring {
     /// Returns the ring in its stored form.
     pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
         let text = serde_json::to_vec_pretty(self);
-        text.map_err(|error| Error::Ring(error.to_string()))
+        text.map_err(|error| Error::Ring(Cause::new(error)))
     }
 
     /// Parses the stored form of a ring.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
         let ring: Self =
-            serde_json::from_slice(bytes).map_err(|error| Error::Ring(error.to_string()))?;
+            serde_json::from_slice(bytes).map_err(|error| Error::Ring(Cause::new(error)))?;
         let known = if ring.inherited.is_some() { FORM_OF_CLONES } else { FORM };
         if ring.form != known {
-            return Err(Error::Ring(format!(
+            return Err(Error::Ring(Cause::new(format!(
                 "it has format {}, but this slateberg supports only format {FORM}, or {FORM_OF_CLONES} for clones",
                 ring.form
-            )));
+            ))));
         }
         if ring.to_bytes()? != bytes {
-            return Err(Error::Ring(
-                "its JSON differs from the form that slateberg writes".to_owned(),
-            ));
+            return Err(Error::Ring(Cause::new(
+                "its JSON differs from the form that slateberg writes",
+            )));
         }
         Ok(ring)
     }
@@ -324,7 +329,7 @@ impl Ring {
     /// Returns an unused key number, greater than all numbers of the store and its parent.
     fn next_number(&self) -> Result<u32, Error> {
         let newest = self.data_keys().map(|known| known.number).max().unwrap_or(0);
-        newest.checked_add(1).ok_or_else(|| Error::Ring("all key numbers are used".to_owned()))
+        newest.checked_add(1).ok_or_else(|| Error::Ring(Cause::new("all key numbers are used")))
     }
 
     fn wrapped(&self, number: u32) -> Option<&WrappedKey> {
@@ -344,7 +349,7 @@ impl Ring {
         let data_key = keys.data_key(self.active).ok_or(Error::UnknownDataKey(self.active))?;
         let secret = extract(&data_key, self.catalog.as_bytes());
         let key = secret.expand(&[b"slateberg key ring"], hmac::HMAC_SHA256);
-        let key = key.map_err(|_| Error::Ring("its key cannot be derived".to_owned()))?;
+        let key = key.map_err(|_| Error::Ring(Cause::new("its key cannot be derived")))?;
         Ok(hmac::Key::from(key))
     }
 }

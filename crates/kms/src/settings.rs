@@ -38,6 +38,17 @@ pub enum KmsKind {
     Aws,
 }
 
+impl KmsKind {
+    /// Returns the name in settings.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Local => "local",
+            Self::Aws => "aws",
+        }
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {

@@ -25,7 +25,7 @@ pub struct UndropRequest {
 /// A restored table or view.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
-pub struct Undropped {
+pub struct UndropResult {
     /// Id of the table or view.
     pub id: Uuid,
     /// Its name, such as `table:prod/sales/orders`.

@@ -44,7 +44,7 @@ use crate::{
     scans::ExplainScanRequest,
     scans::ScanExplanation,
     dropped::UndropRequest,
-    dropped::Undropped,
+    dropped::UndropResult,
     dropped::DroppedList,
     checkpoints::CreateCheckpointRequest,
     checkpoints::CheckpointList,

@@ -29,6 +29,7 @@ use super::table::{
     FORMAT_VERSION_DEFAULT, FORMAT_VERSION_MAX, SnapshotLog, TableMetadata, clean_location,
 };
 use super::update::TableUpdate;
+use repeated::is_repeated;
 use snapshot_sets::{Removals, SnapshotIds};
 
 /// The state of the table to which a commit is applied.
@@ -75,12 +76,19 @@ pub fn apply(
     updates: &[TableUpdate],
     ctx: &CommitContext,
 ) -> Result<AppliedCommit, Refusal> {
-    match (evaluate(base, requirements, updates, ctx), base) {
-        (Err(_), Some(base)) if repeated::is_repeated(base, requirements, updates, ctx) => {
-            Ok(AppliedCommit { metadata: base.metadata.clone(), changed: false })
-        }
-        (applied, _) => applied,
+    let applied = evaluate(base, requirements, updates, ctx);
+    let (Err(_), Some(base)) = (&applied, base) else { return applied };
+    let has_no_effect = |updates: &[&TableUpdate]| has_no_effect(base, updates, ctx);
+    if is_repeated(base.metadata, requirements, updates, has_no_effect) {
+        return Ok(AppliedCommit { metadata: base.metadata.clone(), changed: false });
     }
+    applied
+}
+
+fn has_no_effect(base: CommitBase<'_>, updates: &[&TableUpdate], ctx: &CommitContext) -> bool {
+    let mut builder = Builder::from_base(base, ctx);
+    updates.iter().all(|update| builder.apply((*update).clone()).is_ok())
+        && builder.finish().is_ok_and(|applied| !applied.changed)
 }
 
 fn evaluate(

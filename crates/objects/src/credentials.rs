@@ -46,7 +46,7 @@ struct LookupOnce {
     "no credentials for {url}: neither its options nor the environment contain {searched}, and this machine's \
      instance metadata has none ({reason})"
 )]
-pub struct NoCredentials {
+pub(super) struct NoCredentials {
     url: String,
     searched: &'static str,
     reason: String,
@@ -54,7 +54,7 @@ pub struct NoCredentials {
 
 impl NoCredentials {
     /// Finds this error among the causes of an object store's error.
-    pub fn find(error: &Error) -> Option<&Self> {
+    pub(super) fn find(error: &Error) -> Option<&Self> {
         match error {
             Error::Unauthenticated { source, .. } => source.downcast_ref(),
             _ => None,

@@ -6,6 +6,7 @@
 //! reading ([`Inherited`]).
 
 mod columns;
+mod field_ids;
 mod partition;
 mod read;
 mod statistics;
@@ -19,9 +20,6 @@ use columns::{Blobs, Lists, Longs};
 use slateberg_model::manifest_file::ManifestFile;
 use slateberg_model::scan::FileStatistics;
 use statistics::Statistics;
-
-use super::content::Content;
-use super::error::Error;
 
 /// Content of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,21 +86,6 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// Reads a manifest that takes at most `bytes_max` bytes, decompressed and in memory.
-    ///
-    /// # Errors
-    /// Fails if the file is not a manifest, or takes more memory.
-    pub fn read(
-        location: &str,
-        file: &Content,
-        bytes_max: u64,
-        inherited: Inherited,
-        needed: NeededColumns,
-    ) -> Result<Self, Error> {
-        read::read(file, bytes_max, inherited, needed)
-            .map_err(|reason| Error::unreadable(location, reason))
-    }
-
     /// Returns the number of live files.
     pub fn len(&self) -> usize {
         self.rows

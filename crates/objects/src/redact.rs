@@ -10,7 +10,7 @@ const SCRUBBED: &str = "(secret)";
 const PART_BYTES_MIN: usize = 8;
 
 /// Returns `text` without these secrets and their longer parts, both plain and URL-encoded.
-pub fn redact<'a>(text: &str, secrets: impl IntoIterator<Item = &'a Secret>) -> String {
+pub(super) fn redact<'a>(text: &str, secrets: impl IntoIterator<Item = &'a Secret>) -> String {
     let mut parts: Vec<String> = secrets.into_iter().flat_map(parts).collect();
     // The longest parts are replaced first. If a short part inside a longer part were replaced
     // first, the rest of the longer part would stay visible.

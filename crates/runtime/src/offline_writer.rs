@@ -260,7 +260,7 @@ impl OfflineWriter {
     async fn log(&self, action: &'static str, about: &Checkpoint) -> Result<(), OfflineError> {
         let name = about.name.clone().unwrap_or_default();
         let entry = &self.entry(action, about.id, name);
-        let records = || RequestRecords::change(entry.clone());
+        let records = || RequestRecords::of_change(entry.clone(), None);
         let written = self.store.transact_for_request(action, &self.permit, |_| async move {
             Ok::<_, store::Error>(((), records()))
         });
@@ -324,7 +324,7 @@ impl OfflineWriter {
             if let Some(revision) = revision {
                 t.revise_policies(revision).await?;
             }
-            Ok::<_, store::Error>(((), RequestRecords::change(entry.clone())))
+            Ok::<_, store::Error>(((), RequestRecords::of_change(entry.clone(), None)))
         });
         let ((), accepted) = written.await?;
         accepted.durable().await?;

@@ -3,15 +3,16 @@
 //!
 //! To add a kind of record, add a variant of [`KeySpace`]. The crate then compiles only if the
 //! variant has [`Rules`] and a key type ([`visit`](super::key_visitor::visit)). The tests pass only
-//! if there is an example of such a record. `fsck`, restore, clone, export, the cache and the
-//! removal of old records use these rules. None of them has its own list of key spaces. The tables
-//! of keys in `docs/storage-layout.md` are generated from the registry.
+//! if there is an example of such a record. `fsck`, restore, clone, export, the cache, the
+//! removal of old records and the deletion of files use these rules. None of them has its own list
+//! of key spaces. The tables of keys in `docs/storage-layout.md` are generated from the registry.
 
 mod rules;
 mod table;
 
 pub use rules::{
-    CacheRule, Check, CloneRule, Expiry, ExportRule, LineKind, Removal, RestoreRule, Rules,
+    CacheRule, Check, CloneRule, Expiry, ExportRule, FileOwner, FilesRule, LineKind, Removal,
+    RestoreRule, Rules,
 };
 
 /// Declares the enum together with the list of its variants, so that the list is always complete.
@@ -103,6 +104,14 @@ impl KeySpace {
     /// Returns the leading byte of the keys.
     pub const fn byte(self) -> u8 {
         self as u8
+    }
+
+    /// Returns the kinds of records whose files no job deletes for another table or view.
+    pub fn file_owners() -> impl Iterator<Item = FileOwner> {
+        Self::ALL.iter().filter_map(|space| match space.rules().files {
+            FilesRule::Keep(owner) => Some(owner),
+            FilesRule::None | FilesRule::Index | FilesRule::Publish | FilesRule::Delete => None,
+        })
     }
 
     /// Returns the key space of a key. Returns `None` if this binary does not know it.

@@ -126,7 +126,7 @@ impl Store {
         format.check()?;
         if encrypted_id.is_some_and(|id| id != format.catalog_id) {
             let reason = format!("the store belongs to catalog {}", format.catalog_id);
-            return Err(Error::Encryption(kms::Error::Ring(reason)));
+            return Err(Error::Encryption(kms::Error::Ring(Cause::new(reason))));
         }
         Ok(format)
     }

@@ -24,27 +24,49 @@ use slateberg_authz::action::{Action, Maintain};
 use slateberg_authz::permit::Permit;
 use slateberg_base::boxed;
 
+/// The idempotency record of a request, with the response that later requests with the same
+/// `Idempotency-Key` get. `None`: the request has no such key.
+pub type ResponseRecord = Option<(IdempotencyKey, IdempotencyRecord)>;
+
 /// Records that the transaction of a request writes in addition to its changes. It cannot commit
-/// without these records.
-#[derive(Debug, Default)]
+/// without these records. Every constructor requires a response, or an explicit `None`.
+#[derive(Debug)]
 #[must_use = "a change without its entry in the change log cannot be audited"]
 pub struct RequestRecords {
     /// Entries of the change log, one for each changed object.
-    pub changes: Vec<Change>,
-    /// Responses for later requests with the same `Idempotency-Key`.
-    pub responses: Vec<(IdempotencyKey, IdempotencyRecord)>,
+    changes: Vec<Change>,
+    /// Responses for later requests with the same `Idempotency-Key`, at most one for each request.
+    responses: Vec<(IdempotencyKey, IdempotencyRecord)>,
 }
 
 impl RequestRecords {
-    /// Returns the records for a change by a request without an `Idempotency-Key`.
-    pub fn change(change: Change) -> Self {
-        Self { changes: vec![change], responses: Vec::new() }
+    /// Returns the records of a request that changes one object.
+    pub fn of_change(change: Change, response: ResponseRecord) -> Self {
+        Self::of_changes(change, [], response)
     }
 
-    /// Adds the records of another request whose changes are in the same transaction.
-    pub fn extend(&mut self, other: Self) {
-        self.changes.extend(other.changes);
-        self.responses.extend(other.responses);
+    /// Returns the records of a request that changes several objects.
+    pub fn of_changes(
+        first: Change,
+        others: impl IntoIterator<Item = Change>,
+        response: ResponseRecord,
+    ) -> Self {
+        let changes = std::iter::once(first).chain(others).collect();
+        Self { changes, responses: response.into_iter().collect() }
+    }
+
+    /// Returns the records of a request that changes nothing that the change log contains.
+    pub fn without_change(response: ResponseRecord) -> Self {
+        Self { changes: Vec::new(), responses: response.into_iter().collect() }
+    }
+
+    /// Returns the records of several requests whose changes are in the same transaction.
+    pub fn of_group(first: Self, others: impl IntoIterator<Item = Self>) -> Self {
+        others.into_iter().fold(first, |mut group, other| {
+            group.changes.extend(other.changes);
+            group.responses.extend(other.responses);
+            group
+        })
     }
 
     fn write(self, t: &Transaction) -> Result<(), Error> {

@@ -1,5 +1,8 @@
 //! Errors of the local WAL. The variants differ in how the calling code has to react.
 
+use std::io;
+use std::sync::Arc;
+
 use slatedb::wal::WalError;
 
 use super::damage::DamagedFile;
@@ -39,4 +42,9 @@ impl From<WalError> for Error {
         }
         Self::Log(error)
     }
+}
+
+/// Converts an error of the directory to SlateDB's.
+pub(super) fn unavailable(error: io::Error) -> WalError {
+    WalError::Unavailable(Arc::new(error))
 }

@@ -47,7 +47,7 @@ pub(super) fn magic(keys: Option<&Keys>) -> [u8; 4] {
 }
 
 /// The reason why a frame cannot be read.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(super) enum Unreadable {
     /// The end of the segment.
     End,

@@ -8,10 +8,10 @@ use bytes::Bytes;
 use slatedb::wal::WalError;
 
 use super::damage::{DamagedFile, RESTORE};
+use super::error::unavailable;
 use super::frame::{self, Frame, Unreadable};
 use super::mark::{self, AckPosition};
 use super::segment::Segment;
-use super::unavailable;
 use slateberg_kms::keys::Keys;
 
 /// The frames of consecutive segments.

@@ -9,8 +9,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use slatedb::wal::{WalError, WalFileRange, WalGc};
 
+use super::error::unavailable;
 use super::segment::Segment;
-use super::unavailable;
 
 /// Deletes segments that no manifest refers to.
 pub(super) struct JournalGc {

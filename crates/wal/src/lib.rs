@@ -47,7 +47,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use slatedb::wal::{WalError, WalGc, WalReader, WriterInit};
+use slatedb::wal::{WalGc, WalReader, WriterInit};
 
 pub use damage::{DamagedFile, RESTORE};
 pub use error::Error;
@@ -222,10 +222,6 @@ fn is_empty(directory: &Path) -> Result<bool, Error> {
 /// Whether an object has the name of a segment.
 pub fn is_segment(name: &str) -> bool {
     Segment::has_extension(Path::new(name))
-}
-
-fn unavailable(error: io::Error) -> WalError {
-    WalError::Unavailable(Arc::new(error))
 }
 
 /// Creates a directory and its missing parents durably.

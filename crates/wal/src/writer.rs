@@ -16,14 +16,16 @@ use slatedb::wal::{
 };
 use tokio::sync::watch;
 
+use super::JournalWriterInit;
+use super::error::unavailable;
 use super::frame::Builder;
 use super::frames::read_after;
 use super::mark::{AckPosition, Mark};
 use super::reader::JournalIterator;
 use super::segment::Segment;
 use super::state::JournalState;
-use super::{JournalWriterInit, unavailable};
 use slateberg_base::io_failure::IoFailure;
+use slateberg_base::retry::Backoff;
 use slateberg_kms::keys::Keys;
 
 /// Size at which a new segment begins, in bytes.
@@ -248,7 +250,7 @@ impl Appender {
 
     /// Appends a frame, and retries temporary failures. Later frames wait.
     fn append_or_wait(&mut self, append: &PendingFrame) -> io::Result<()> {
-        let mut pause = RETRY_DELAY_MIN;
+        let mut backoff = Backoff::new(RETRY_DELAY_MIN, RETRY_DELAY_MAX);
         loop {
             let error = match self.append(append) {
                 Ok(()) => {
@@ -261,8 +263,7 @@ impl Appender {
                 }
             };
             self.state.record_stall(&self.directory, &error);
-            thread::sleep(pause);
-            pause = (pause * 2).min(RETRY_DELAY_MAX);
+            thread::sleep(backoff.delay());
         }
     }
 

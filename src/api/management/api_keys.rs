@@ -6,6 +6,7 @@ use axum::http::StatusCode;
 use axum::response::IntoResponseParts;
 
 use super::Result;
+use crate::api::error::ApiError;
 use crate::api::extract::body::{Mutation, MutationWithBody, ReadOperation};
 use crate::api::extract::path::PathParams;
 use crate::api::extract::query::Query;
@@ -21,6 +22,7 @@ pub async fn create(
     State(state): State<ApiState>,
     MutationWithBody(operation, body): MutationWithBody<CreateApiKeyRequest>,
 ) -> Result<(StatusCode, impl IntoResponseParts, Json<CreatedApiKey>)> {
+    let caller = changing_caller(&operation)?;
     for warehouse in body.warehouses.iter().flatten() {
         state.catalog.warehouses().load_warehouse(&operation, warehouse)?;
     }
@@ -31,7 +33,7 @@ pub async fn create(
         expires_ms: body.expires_at_ms,
     };
     let keys = state.authn.keys();
-    let (secret, created_key) = keys.create(&caller(&operation), new_key).await?;
+    let (secret, created_key) = keys.create(&caller, new_key).await?;
     let created = CreatedApiKey {
         key: secret.reveal().to_owned(),
         details: api_key(keys.listed(&created_key), keys),
@@ -68,8 +70,20 @@ pub async fn revoke(
     Mutation(operation): Mutation,
 ) -> Result<StatusCode> {
     let force = query.flag("force")?;
-    state.authn.keys().revoke(&caller(&operation), &id, force).await?;
+    state.authn.keys().revoke(&changing_caller(&operation)?, &id, force).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Returns the caller of a change. Rejects an `Idempotency-Key`: the store contains no secrets, so
+/// the server cannot replay the response with the secret of a key.
+fn changing_caller(operation: &Operation) -> Result<GranteeReader<'_>> {
+    if operation.idempotency.is_some() {
+        return Err(ApiError::bad_request(
+            "API keys do not support Idempotency-Key: the server does not store their secrets, so it cannot repeat a \
+             response. Send the request without the header; list the keys to see what an earlier request changed",
+        ));
+    }
+    Ok(caller(operation))
 }
 
 pub(super) fn caller(operation: &Operation) -> GranteeReader<'_> {

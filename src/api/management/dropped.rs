@@ -11,7 +11,7 @@ use crate::api::extract::path::PathParams;
 use crate::api::extract::query::Query;
 use crate::api::state::ApiState;
 use crate::api::wire::dropped::{dropped_list, undrop_request, undropped};
-use slateberg_management::dropped::{DroppedList, UndropRequest, Undropped};
+use slateberg_management::dropped::{DroppedList, UndropRequest, UndropResult};
 
 /// `GET /management/v1/dropped`.
 pub async fn list(
@@ -27,7 +27,7 @@ pub async fn list(
 pub async fn undrop(
     State(state): State<ApiState>,
     MutationWithBody(operation, body): MutationWithBody<UndropRequest>,
-) -> Result<Json<Undropped>> {
+) -> Result<Json<UndropResult>> {
     let request = undrop_request(body);
     Ok(Json(undropped(state.catalog.tabulars().undrop(&operation, request).await?)))
 }

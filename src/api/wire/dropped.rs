@@ -2,7 +2,7 @@
 
 use slateberg_authn::api_keys::ApiKeys;
 use slateberg_catalog as catalog;
-use slateberg_management::dropped::{DroppedList, DroppedResource, UndropRequest, Undropped};
+use slateberg_management::dropped::{DroppedList, DroppedResource, UndropRequest, UndropResult};
 
 /// Returns the restoration that a request describes.
 pub fn undrop_request(request: UndropRequest) -> catalog::UndropRequest {
@@ -11,9 +11,9 @@ pub fn undrop_request(request: UndropRequest) -> catalog::UndropRequest {
 }
 
 /// Returns a restored table or view.
-pub fn undropped(undropped: catalog::Undropped) -> Undropped {
-    let catalog::Undropped { id, resource, metadata_location } = undropped;
-    Undropped { id, resource, metadata_location }
+pub fn undropped(undropped: catalog::UndropResult) -> UndropResult {
+    let catalog::UndropResult { id, resource, metadata_location } = undropped;
+    UndropResult { id, resource, metadata_location }
 }
 
 /// Returns a page of dropped tables and views.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::Check;
+use super::check::Check;
 use crate::app::tls::Tls;
 use slateberg_base::clock::Clock;
 use slateberg_base::ids::PROBE_PREFIX;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Check;
+use super::check::Check;
 use slateberg_authn::issuers::Issuers;
 use slateberg_base::error_chain::chain;
 use slateberg_config::Settings;

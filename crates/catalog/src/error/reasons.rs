@@ -7,6 +7,12 @@ use slateberg_model::rebase::NotRebased;
 use slateberg_store as store;
 use uuid::Uuid;
 
+/// Returns the keys in quotes, separated by commas.
+fn quoted(keys: &[String]) -> String {
+    let keys: Vec<_> = keys.iter().map(|key| format!("\"{}\"", brief(key))).collect();
+    keys.join(", ")
+}
+
 /// A resource that does not exist.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MissingResource {
@@ -182,7 +188,7 @@ pub enum RuleViolation {
     #[error("Idempotency-Key {0} was used for another request")]
     ReusedIdempotencyKey(Uuid),
     /// A namespace update sets and removes the same properties.
-    #[error("Invalid namespace update, cannot simultaneously set and remove keys: {0:?}")]
+    #[error("Invalid namespace update, cannot simultaneously set and remove keys: [{}]", quoted(.0))]
     ContradictoryProperties(Vec<String>),
     /// The settings disable stored policies.
     #[error(

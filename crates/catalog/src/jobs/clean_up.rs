@@ -18,6 +18,7 @@ use super::shared_files::{Depth, SharedFiles};
 use crate::jobs::Jobs;
 use crate::{Error, Result, lookup};
 use slateberg_authz::permit::{Permit, Task};
+use slateberg_base::error_chain::chain;
 use slateberg_objects::location::Location;
 use slateberg_objects::metadata_file;
 use slateberg_store::jobs::{Job, JobWork};
@@ -48,7 +49,7 @@ impl Jobs {
             Ok(()) => done.len(),
             Err(error) => {
                 tracing::warn!(
-                    ?error,
+                    error = chain(&error),
                     "cannot remove the records of finished clean-up jobs: these jobs will run again"
                 );
                 0

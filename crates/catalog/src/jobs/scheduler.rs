@@ -12,6 +12,7 @@ use crate::jobs::Jobs;
 use crate::{Error, Result};
 use slateberg_authz::permit::{Permit, Task};
 use slateberg_base::boxed;
+use slateberg_base::error_chain::chain;
 use slateberg_base::retry::Backoff;
 use slateberg_objects::reachable::ReferencedFiles;
 use slateberg_store::jobs::{Job, JobEnd, JobOutcome, JobWork};
@@ -200,7 +201,7 @@ impl Jobs {
                 let failures_before = run.job.failures.saturating_sub(1);
                 let wait = Backoff::new(WAIT_MIN, WAIT_MAX).after(failures_before).delay();
                 let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-                tracing::warn!(%job, kind, ?error, wait_ms, "job interrupted by an error: the job continues later");
+                tracing::warn!(%job, kind, error = chain(&error), wait_ms, "job interrupted by an error: the job continues later");
                 run.job.last_error = Some(public_message(&error));
                 let wait_ms = i64::try_from(wait_ms).unwrap_or(i64::MAX);
                 run.job.next_try_ms = self.core.now_ms().saturating_add(wait_ms);
@@ -210,7 +211,9 @@ impl Jobs {
         match saved {
             Ok(()) | Err(Interruption::Halted(_)) => {}
             // The job will continue from its last stored state.
-            Err(error) => tracing::warn!(%job, kind, ?error, "cannot store the result of a job"),
+            Err(error) => {
+                tracing::warn!(%job, kind, error = chain(&error), "cannot store the result of a job")
+            }
         }
     }
 

@@ -141,7 +141,7 @@ impl Pipeline {
             lanes: lanes(),
             request_lanes: lanes(),
             pending: PendingPublications::default(),
-            versions: VersionCache::new(settings.metadata_cache_bytes),
+            versions: VersionCache::new(settings.version_cache_bytes()),
             space: DiskSpace::default(),
             metrics: Arc::default(),
             clock,

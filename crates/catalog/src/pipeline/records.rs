@@ -53,17 +53,20 @@ impl Pipeline {
         entries: impl IntoIterator<Item = Entry<'a>>,
         response: &impl Response,
     ) -> Result<RequestRecords> {
-        let changes = entries.into_iter().map(|entry| self.change(operation, entry)).collect();
-        let responses = match &operation.idempotency {
+        let response = match &operation.idempotency {
             Some(idempotency) => {
                 let publications = response.publications();
                 let record = self.idempotency_record(idempotency, response.outcome()?);
                 let record = IdempotencyRecord { publications, ..record };
-                vec![(idempotency_key(operation, idempotency), record)]
+                Some((idempotency_key(operation, idempotency), record))
             }
-            None => Vec::new(),
+            None => None,
         };
-        Ok(RequestRecords { changes, responses })
+        let mut changes = entries.into_iter().map(|entry| self.change(operation, entry));
+        Ok(match changes.next() {
+            Some(first) => RequestRecords::of_changes(first, changes, response),
+            None => RequestRecords::without_change(response),
+        })
     }
 
     fn change(&self, operation: &Operation, entry: Entry<'_>) -> Change {

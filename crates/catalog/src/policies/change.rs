@@ -317,7 +317,7 @@ impl Policies {
                 text.len()
             )));
         }
-        let named = names(&super::file_name(wanted.unwrap_or("policy")), text);
+        let named = names(&super::sources::file_name(wanted.unwrap_or("policy")), text);
         let named = named.map_err(|problems| invalid(&problems))?;
         let [own] = named.as_slice() else {
             return Err(Error::Invalid(format!(

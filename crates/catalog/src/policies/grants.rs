@@ -62,7 +62,7 @@ pub(super) fn find(book: &PolicySnapshot, id: &str) -> Result<GrantRecord> {
 
 /// Returns the policy id of a grant in decisions.
 pub(super) fn policy_id(record: &GrantRecord) -> Result<String> {
-    Ok(super::grant_of(record).map_err(Error::internal)?.to_string())
+    Ok(super::sources::grant_of(record).map_err(Error::internal)?.to_string())
 }
 
 fn resource_of(name: &str) -> Result<Resource> {
@@ -108,7 +108,7 @@ impl NewGrant {
             created_ms: policies.core.now_ms(),
             created_by: operation.principal.id().to_owned(),
         };
-        super::grant_of(&record).map_err(|problem| invalid(&[problem]))?;
+        super::sources::grant_of(&record).map_err(|problem| invalid(&[problem]))?;
         let subject = (record.id, name_of_grant(&record));
         book.grants.insert(record.id, record);
         Ok(subject)

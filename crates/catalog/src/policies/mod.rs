@@ -23,10 +23,13 @@ pub mod grants;
 pub mod history;
 pub mod listing;
 mod reconcile;
+pub(crate) mod sources;
 
 use std::sync::{Arc, PoisonError, RwLock};
 
 pub use slateberg_store::records::{GrantRecord, PolicyChanges, PolicyRevision};
+
+pub use sources::Sources;
 
 use super::access::Access;
 use super::core::Core;
@@ -34,28 +37,12 @@ use super::serial_lock::SerialLock;
 use super::{Error, Operation, Result};
 use slateberg_authz::action::{Action, ManagePolicies, ReadPolicies};
 use slateberg_authz::authority::Authority;
-use slateberg_authz::grants::Grant;
-use slateberg_authz::notation;
 use slateberg_authz::permit::Permit;
-use slateberg_authz::policy_file::PolicyFile;
 use slateberg_authz::policy_set::PolicySet;
 use slateberg_authz::problem::Problem;
 use slateberg_authz::resource::Resource;
-use slateberg_authz::schema::Schema;
 use slateberg_authz::settings::Limits;
 use slateberg_model::principal::Principal;
-use slateberg_store::policy_snapshot::PolicySnapshot;
-
-/// The sources of the policy set.
-#[derive(Debug, Clone, Default)]
-pub struct Sources {
-    /// The policy files.
-    pub files: Arc<Vec<PolicyFile>>,
-    /// The stored policies and grants.
-    pub book: Arc<PolicySnapshot>,
-    /// Whether the stored policies and grants are in force.
-    pub stored_in_force: bool,
-}
 
 /// Policies and grants, for requests. Cheap to clone.
 #[derive(Clone)]
@@ -82,57 +69,6 @@ impl PolicyState {
         *self.sources.write().unwrap_or_else(PoisonError::into_inner) = sources;
         access.put_policies_in_force(set);
     }
-}
-
-impl Sources {
-    /// Whether no stored policy and no grant is in force.
-    pub fn are_only_files(&self) -> bool {
-        !self.stored_in_force || (self.book.policies.is_empty() && self.book.grants.is_empty())
-    }
-
-    /// Builds the policy set from all sources. Errors with all problems that it finds.
-    pub fn build(&self, schema: Arc<Schema>) -> std::result::Result<PolicySet, Vec<Problem>> {
-        if !self.stored_in_force {
-            return PolicySet::build(schema, &self.files, &[]);
-        }
-        let created = self.book.policies.values();
-        let created = created
-            .map(|record| PolicyFile { name: file_name(&record.id), text: record.text.clone() });
-        let files: Vec<_> = self.files.iter().cloned().chain(created).collect();
-        let mut problems = Vec::new();
-        let mut grants = Vec::new();
-        for record in self.book.grants.values() {
-            match grant_of(record) {
-                Ok(grant) => grants.push(grant),
-                Err(problem) => problems.push(problem),
-            }
-        }
-        match PolicySet::build(schema, &files, &grants) {
-            Ok(set) if problems.is_empty() => Ok(set),
-            Ok(_) => Err(problems),
-            Err(others) => Err([problems, others].concat()),
-        }
-    }
-}
-
-/// Returns the file name of a stored policy in validation errors.
-fn file_name(id: &str) -> String {
-    format!("api/{id}")
-}
-
-/// Parses the record of a grant.
-fn grant_of(record: &GrantRecord) -> std::result::Result<Grant, Problem> {
-    let wrong = |error: notation::NotAName| Problem {
-        file: "grants".to_owned(),
-        line: 1,
-        column: 1,
-        message: format!("{}: {error}", record.id),
-    };
-    Ok(Grant {
-        template: record.template.clone(),
-        grantee: notation::grantee(&record.grantee).map_err(wrong)?,
-        resource: notation::resource(&record.resource).map_err(wrong)?,
-    })
 }
 
 /// Joins problems into one error for the author of the policies.

@@ -221,7 +221,7 @@ impl Delegations {
             }
         };
         delegated.await.unwrap_or_else(|error: Error| {
-            tracing::warn!(table = %ident, ?error, "cannot delegate access to a new table: the response has no credentials");
+            tracing::warn!(table = %ident, error = chain(&error), "cannot delegate access to a new table: the response has no credentials");
             None
         })
     }

@@ -294,8 +294,8 @@ impl Tabulars {
 
     fn records_of_group<M: Rebase>(&self, group: &EvaluatedGroup<M>) -> Result<RequestRecords> {
         let EvaluatedGroup { members, state, new } = group;
-        let mut records = RequestRecords::default();
-        for (member, outcome) in members.iter().filter(|(_, outcome)| outcome.permit().is_some()) {
+        let permitted = members.iter().filter(|(_, outcome)| outcome.permit().is_some());
+        let mut records = permitted.map(|(member, outcome)| {
             let Member { cx, change, request, .. } = member;
             let entry = match (outcome, new) {
                 (MemberOutcome::Changed(permit), Some(new)) => {
@@ -305,15 +305,17 @@ impl Tabulars {
                 _ => None,
             };
             let pipeline = self.core.pipeline();
-            records.extend(match request {
-                CommitRequest::Single => pipeline.records(&cx.operation, entry, state)?,
+            match request {
+                CommitRequest::Single => pipeline.records(&cx.operation, entry, state),
                 CommitRequest::Transaction => {
                     let publications = new.iter().map(NewVersion::key).collect();
-                    pipeline.records(&cx.operation, entry, &TransactionResponse { publications })?
+                    pipeline.records(&cx.operation, entry, &TransactionResponse { publications })
                 }
-            });
-        }
-        Ok(records)
+            }
+        });
+        let first =
+            records.next().unwrap_or_else(|| Err(Error::internal("a group without members")));
+        Ok(RequestRecords::of_group(first?, records.collect::<Result<Vec<_>>>()?))
     }
 }
 

@@ -59,7 +59,7 @@ impl Tabulars {
             listings: listings.clone(),
             delegations: delegations.clone(),
             jobs: jobs.clone(),
-            manifest_lists: Arc::default(),
+            manifest_lists: Arc::new(ManifestLists::new(core.settings())),
         }
     }
 

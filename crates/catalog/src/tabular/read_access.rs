@@ -13,7 +13,7 @@ use super::state::TabularState;
 use crate::attributes::{attributes, namespace_resource};
 use crate::core::Core;
 use crate::version_cache::{CachedVersion, Version};
-use crate::{Error, Operation, RequestContext, Result};
+use crate::{Error, RequestContext, Result};
 use slateberg_authz::action::{Action, Load};
 use slateberg_authz::authority::{Decider, PrincipalDecider};
 use slateberg_authz::resource::{Attributes, Node, Resource};
@@ -22,7 +22,6 @@ use slateberg_model::members::brief;
 use slateberg_model::read_restrictions::{Problem, ReadRestrictions, ReadRules, RulesKey};
 use slateberg_model::schema::Schema;
 use slateberg_model::table::TableMetadata;
-use slateberg_model::warehouse::Warehouse;
 use slateberg_store::keys::TabularKey;
 use slateberg_store::read::StoreRead;
 
@@ -98,8 +97,7 @@ impl Core {
             Decider::Unrestricted(_) => return Ok(Readable { state, access: ReadAccess::Whole }),
             Decider::Policies(asking) => asking,
         };
-        let resource =
-            self.created_resource(&cx.operation, &asking, &cx.warehouse, ident, &state).await;
+        let resource = self.created_resource(cx, &asking, ident, &state).await;
         // The table has already been created, so an error of this check must not claim that nothing
         // was written.
         let resource = resource.map_err(Error::unknown)?;
@@ -120,15 +118,14 @@ impl Core {
     /// Returns a created table as a resource for policies.
     async fn created_resource(
         &self,
-        operation: &Operation,
+        cx: &RequestContext,
         asking: &PrincipalDecider<'_>,
-        warehouse: &Warehouse,
         ident: &TabularIdent,
         state: &TabularState,
     ) -> Result<Resource> {
         let store = self.store().latest();
         let wanted = asking.wants_attributes(&[Load::NAME]);
-        let inside = namespace_resource(&store, wanted, warehouse, &ident.namespace).await?;
+        let inside = namespace_resource(&store, wanted, &cx.warehouse, &ident.namespace).await?;
         if !wanted {
             return Ok(inside.tabular(TabularKind::Table, Node::named(&ident.name)));
         }
@@ -139,7 +136,7 @@ impl Core {
             None => Attributes {
                 properties: metadata.properties,
                 location: Some(metadata.location),
-                owner: operation.owner(),
+                owner: cx.operation.owner(),
             },
         };
         let node = Node::known(&ident.name, Arc::new(attributes));

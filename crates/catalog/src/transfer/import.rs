@@ -21,7 +21,7 @@ use slateberg_model::ident::TabularKind;
 use slateberg_model::segmented_json::SegmentedJson;
 use slateberg_store::Store;
 use slateberg_store::codec::Document;
-use slateberg_store::key_space::KeySpace;
+use slateberg_store::key_space::{FileOwner, KeySpace};
 use slateberg_store::keys::{
     ApiKeyKey, DroppedKey, Key, NamespaceKey, NamespaceNameKey, PublicationKey, TabularKey,
     TabularNameKey, WarehouseKey,
@@ -45,19 +45,24 @@ pub async fn check_target(store: &Store, checked: &CheckedExport) -> Result<()> 
     if others > 0 {
         return Err(not_empty(&count(others, "namespace", "namespaces")));
     }
-    let tabulars = latest.scan::<TabularKey>(&KeyRange::all(KeySpace::Tabulars), None).await?;
-    let others = tabulars.iter().filter(|(key, _)| !checked.ids.contains(&key.0)).count();
-    if others > 0 {
-        return Err(not_empty(&count(others, "table or view", "tables and views")));
-    }
-    // An imported table could have the same location as a dropped table.
-    let dropped = latest.scan::<DroppedKey>(&KeyRange::all(KeySpace::Dropped), None).await?.len();
-    if dropped > 0 {
-        return Err(not_empty(&count(
-            dropped,
-            "dropped table or view",
-            "dropped tables and views",
-        )));
+    for owner in KeySpace::file_owners() {
+        let (others, one, several) = match owner {
+            FileOwner::Existing => {
+                let range = KeyRange::all(KeySpace::Tabulars);
+                let tabulars = latest.scan::<TabularKey>(&range, None).await?;
+                let others = tabulars.iter().filter(|(key, _)| !checked.ids.contains(&key.0));
+                (others.count(), "table or view", "tables and views")
+            }
+            // An imported table could have the same location as a dropped table.
+            FileOwner::Dropped => {
+                let range = KeyRange::all(KeySpace::Dropped);
+                let dropped = latest.scan::<DroppedKey>(&range, None).await?;
+                (dropped.len(), "dropped table or view", "dropped tables and views")
+            }
+        };
+        if others > 0 {
+            return Err(not_empty(&count(others, one, several)));
+        }
     }
     Ok(())
 }

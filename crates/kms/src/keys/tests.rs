@@ -22,7 +22,7 @@ proptest! {
         prop_assert!(looks_sealed(&sealed));
         // Another process has another active session key, but can derive the session key of this
         // data.
-        prop_assert_eq!(keys(1, &[1], 1).open(Purpose::Block, &sealed), Ok(plain));
+        prop_assert_eq!(keys(1, &[1], 1).open(Purpose::Block, &sealed).ok(), Some(plain));
     }
 
     #[test]
@@ -72,8 +72,8 @@ fn data_of_another_catalog_or_key_does_not_open() {
     let sealed = keys(1, &[1], 1).seal(Purpose::Block, b"text").expect("it is short");
     let tampered = |error| matches!(error, Error::Tampered { .. });
     assert!(keys(2, &[1], 1).open(Purpose::Block, &sealed).is_err_and(tampered));
-    let unknown = Err(Error::UnknownDataKey(1));
-    assert_eq!(keys(1, &[2], 2).open(Purpose::Block, &sealed), unknown);
+    let unknown = |error| matches!(error, Error::UnknownDataKey(1));
+    assert!(keys(1, &[2], 2).open(Purpose::Block, &sealed).is_err_and(unknown));
 }
 
 #[test]
@@ -84,8 +84,8 @@ fn rotated_keys_seal_with_the_new_key_and_open_the_old() {
     assert_eq!(keys.active(), 2);
     let after = keys.seal(Purpose::Block, b"after").expect("it is short");
     assert_eq!(after[1..5], 2_u32.to_be_bytes());
-    assert_eq!(keys.open(Purpose::Block, &before).as_deref(), Ok(&b"before"[..]));
-    assert_eq!(rotated.open(Purpose::Block, &after).as_deref(), Ok(&b"after"[..]));
+    assert_eq!(keys.open(Purpose::Block, &before).ok().as_deref(), Some(&b"before"[..]));
+    assert_eq!(rotated.open(Purpose::Block, &after).ok().as_deref(), Some(&b"after"[..]));
 }
 
 #[test]

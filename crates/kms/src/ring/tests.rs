@@ -1,5 +1,6 @@
 //! Tests that a ring is unlocked only if it is unchanged.
 
+use std::error::Error as StdError;
 use std::io::Write;
 
 use tempfile::NamedTempFile;
@@ -36,7 +37,7 @@ async fn ring_round_trips_with_its_keys() {
     assert_eq!(back, ring);
     let sealed = keys.seal(Purpose::Block, b"text").expect("it is short");
     let unlocked = back.unlock(&kms).await.expect("it is the same file");
-    assert_eq!(unlocked.open(Purpose::Block, &sealed).as_deref(), Ok(&b"text"[..]));
+    assert_eq!(unlocked.open(Purpose::Block, &sealed).ok().as_deref(), Some(&b"text"[..]));
 }
 
 #[tokio::test]
@@ -62,8 +63,9 @@ async fn resetting_the_active_key_is_rejected() {
     let (ring, keys) = new_ring(&kms).await;
     let (rotated, _) = ring.rotate(&kms, &keys, 6).await.expect("the key wraps");
     let set_back = Ring { active: 1, ..rotated };
-    let rejection = set_back.unlock(&kms).await.map(|_| ());
-    assert_eq!(rejection, Err(Error::Ring("its MAC does not match".to_owned())));
+    let rejection = set_back.unlock(&kms).await.map(|_| ()).expect_err("the ring was changed");
+    assert!(matches!(rejection, Error::Ring(_)), "{rejection}");
+    assert!(rejection.to_string().ends_with(": its MAC does not match"), "{rejection}");
 }
 
 #[tokio::test]
@@ -78,7 +80,7 @@ async fn rotated_ring_opens_data_of_all_its_keys() {
     }
     let keys = ring.unlock(&kms).await.expect("all are wrapped by one key");
     for (index, sealed) in sealed.iter().enumerate() {
-        assert_eq!(keys.open(Purpose::Block, sealed), Ok(vec![index as u8 + 1]));
+        assert_eq!(keys.open(Purpose::Block, sealed).ok(), Some(vec![index as u8 + 1]));
     }
 }
 
@@ -122,7 +124,7 @@ async fn clone_ring_opens_parent_data_and_seals_with_its_own_key() {
         ring.unlock_inherited(&kms).await.expect("the ring unlocks").expect("a clone's ring");
     let sealed = parent_keys.seal(Purpose::Block, b"text").expect("it is short");
     assert!(inherited.knows(&sealed) && !own.knows(&sealed));
-    assert_eq!(inherited.open(Purpose::Block, &sealed).as_deref(), Ok(&b"text"[..]));
+    assert_eq!(inherited.open(Purpose::Block, &sealed).ok().as_deref(), Some(&b"text"[..]));
     assert!(own.open(Purpose::Block, &sealed).is_err());
     let sealed = own.seal(Purpose::Block, b"text").expect("it is short");
     assert!(!inherited.knows(&sealed) && inherited.open(Purpose::Block, &sealed).is_err());
@@ -161,4 +163,12 @@ async fn changed_parent_of_a_clone_ring_is_rejected() {
         };
         assert!(unlocked.is_err(), "{changed}");
     }
+}
+
+#[test]
+fn error_of_a_damaged_ring_keeps_its_source() {
+    let error = Ring::from_bytes(b"{").expect_err("it is no JSON");
+    let source = error.source().and_then(StdError::source);
+    assert!(source.is_some_and(|source| source.is::<serde_json::Error>()), "{error:?}");
+    assert!(error.to_string().starts_with("the key ring is damaged or was tampered with: EOF"));
 }

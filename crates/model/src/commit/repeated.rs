@@ -10,19 +10,18 @@ use std::collections::HashMap;
 use super::super::rebase::is_rebased_form;
 use super::super::requirement::TableRequirement;
 use super::super::snapshot::{Snapshot, SnapshotRef};
+use super::super::table::TableMetadata;
 use super::super::update::TableUpdate;
-use super::{Builder, CommitBase, CommitContext};
 
 /// Whether the table contains the result of this commit. This is so if two conditions hold: the
 /// same branches have the same snapshots in their history, and the table has the results of all
-/// other updates.
+/// other updates, which `has_no_effect` checks.
 pub(super) fn is_repeated(
-    base: CommitBase<'_>,
+    table: &TableMetadata,
     requirements: &[TableRequirement],
     updates: &[TableUpdate],
-    ctx: &CommitContext,
+    has_no_effect: impl FnOnce(&[&TableUpdate]) -> bool,
 ) -> bool {
-    let table = base.metadata;
     let added: Vec<&Snapshot> = updates
         .iter()
         .filter_map(|update| match update {
@@ -47,19 +46,22 @@ pub(super) fn is_repeated(
         TableRequirement::UuidMatch { uuid } => *uuid == table.table_uuid,
         _ => true,
     };
-    let mut builder = Builder::from_base(base, ctx);
-    let holds = |update: &TableUpdate| match update {
-        TableUpdate::AddSnapshot { .. } => true,
-        TableUpdate::SetSnapshotRef { ref_name, reference }
-            if added.iter().any(|new| new.snapshot_id == reference.snapshot_id) =>
-        {
-            table.refs.get(ref_name).is_some_and(|it| leads_to(it, reference, &known))
+    let mut others = Vec::new();
+    for update in updates {
+        match update {
+            TableUpdate::AddSnapshot { .. } => {}
+            TableUpdate::SetSnapshotRef { ref_name, reference }
+                if added.iter().any(|new| new.snapshot_id == reference.snapshot_id) =>
+            {
+                let current = table.refs.get(ref_name);
+                if !current.is_some_and(|it| leads_to(it, reference, &known)) {
+                    return false;
+                }
+            }
+            other => others.push(other),
         }
-        other => builder.apply(other.clone()).is_ok(),
-    };
-    requirements.iter().all(same_table)
-        && updates.iter().all(holds)
-        && builder.finish().is_ok_and(|applied| !applied.changed)
+    }
+    requirements.iter().all(same_table) && has_no_effect(&others)
 }
 
 /// Whether a branch or tag is equal to `wanted`, except that it may point to a descendant of the

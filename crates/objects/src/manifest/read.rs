@@ -1,7 +1,11 @@
 //! Reading of manifests.
 
 use super::super::avro::program::{self, FieldInfo, Sink, Slot, Wanted};
+use super::super::content::Content;
+use super::super::error::Error;
 use super::columns::{BlobsBuilder, Budget, ListsBuilder, LongsBuilder};
+use super::field_ids as id;
+use super::field_ids::FILE_FIELDS;
 use super::partition::{PartitionFieldInfo, PartitionValue, Tuples};
 use super::statistics::{Bound, Count, NeededColumns, StatisticsBuilder};
 use super::{Inherited, Manifest};
@@ -13,59 +17,25 @@ const PARTITION_SLOT: Slot = 1000;
 /// Maximum number of fields of a partition tuple.
 const PARTITION_FIELDS_MAX: usize = 1000;
 
-/// Field ids of entries ("Manifests" in the table specification).
-mod id {
-    pub(super) const STATUS: i32 = 0;
-    pub(super) const SNAPSHOT_ID: i32 = 1;
-    pub(super) const DATA_FILE: i32 = 2;
-    pub(super) const SEQUENCE_NUMBER: i32 = 3;
-    pub(super) const PATH: i32 = 100;
-    pub(super) const FORMAT: i32 = 101;
-    pub(super) const PARTITION: i32 = 102;
-    pub(super) const RECORD_COUNT: i32 = 103;
-    pub(super) const SIZE: i32 = 104;
-    pub(super) const COLUMN_SIZES: i32 = 108;
-    pub(super) const VALUE_COUNTS: i32 = 109;
-    pub(super) const NULL_COUNTS: i32 = 110;
-    pub(super) const LOWER_BOUNDS: i32 = 125;
-    pub(super) const UPPER_BOUNDS: i32 = 128;
-    pub(super) const KEY_METADATA: i32 = 131;
-    pub(super) const SPLIT_OFFSETS: i32 = 132;
-    pub(super) const CONTENT: i32 = 134;
-    pub(super) const EQUALITY_IDS: i32 = 135;
-    pub(super) const NAN_COUNTS: i32 = 137;
-    pub(super) const SORT_ORDER_ID: i32 = 140;
-    pub(super) const FIRST_ROW_ID: i32 = 142;
-    pub(super) const REFERENCED_DATA_FILE: i32 = 143;
-    pub(super) const CONTENT_OFFSET: i32 = 144;
-    pub(super) const CONTENT_SIZE: i32 = 145;
-}
-
-/// The fields of a data file that are read.
-const FILE_FIELDS: [i32; 19] = [
-    id::PATH,
-    id::FORMAT,
-    id::RECORD_COUNT,
-    id::SIZE,
-    id::COLUMN_SIZES,
-    id::VALUE_COUNTS,
-    id::NULL_COUNTS,
-    id::LOWER_BOUNDS,
-    id::UPPER_BOUNDS,
-    id::KEY_METADATA,
-    id::SPLIT_OFFSETS,
-    id::CONTENT,
-    id::EQUALITY_IDS,
-    id::NAN_COUNTS,
-    id::SORT_ORDER_ID,
-    id::FIRST_ROW_ID,
-    id::REFERENCED_DATA_FILE,
-    id::CONTENT_OFFSET,
-    id::CONTENT_SIZE,
-];
-
 /// Status of an entry whose file was deleted.
 const DELETED: i64 = 2;
+
+impl Manifest {
+    /// Reads a manifest that takes at most `bytes_max` bytes, decompressed and in memory.
+    ///
+    /// # Errors
+    /// Fails if the file is not a manifest, or takes more memory.
+    pub fn read(
+        location: &str,
+        file: &Content,
+        bytes_max: u64,
+        inherited: Inherited,
+        needed: NeededColumns,
+    ) -> Result<Self, Error> {
+        read(file, bytes_max, inherited, needed)
+            .map_err(|reason| Error::unreadable(location, reason))
+    }
+}
 
 /// Reads a manifest that takes at most `bytes_max` bytes, decompressed and as columns.
 pub(super) fn read(

@@ -116,8 +116,8 @@ const AMZ_HEADERS: [&str; 16] = [
     "x-amz-trailer",
 ];
 /// Prefixes of further S3 headers that are signed. `x-amz-meta-` is not included: with some
-/// metadata, such as MinIO's `x-amz-meta-snowball-auto-extract`, a store unpacks an uploaded
-/// archive into other keys.
+/// metadata, such as `x-amz-meta-snowball-auto-extract`, a store unpacks an uploaded archive into
+/// other keys.
 const AMZ_HEADER_PREFIXES: [&str; 2] =
     ["x-amz-checksum-", "x-amz-server-side-encryption-customer-"];
 /// Further headers that are signed if present.

@@ -7,7 +7,7 @@
 
 use super::check::{CheckedRequest, Payload};
 use super::request::SignError;
-use super::signed;
+use super::signature::signed;
 use crate::vend::http::client;
 use crate::vend::s3_store::S3Store;
 

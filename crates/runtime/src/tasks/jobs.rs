@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use slateberg_base::error_chain::chain;
 use slateberg_catalog::Catalog;
 
 /// Delay before the next attempt if the store cannot list due jobs.
@@ -24,7 +25,7 @@ pub(super) async fn run_jobs(catalog: Catalog, mut stopping: watch::Receiver<boo
                 look.again_in
             }
             Err(error) => {
-                tracing::warn!(task = "run_jobs", ?error, "background task failed");
+                tracing::warn!(task = "run_jobs", error = chain(&error), "background task failed");
                 TRY_AGAIN_IN
             }
         };

@@ -18,6 +18,7 @@ use super::issuers::keep_fresh;
 use policy_files::{PolicyFiles, watch_policy_files};
 use sighup::Sighup;
 use slateberg_authn::issuers::Issuer;
+use slateberg_base::error_chain::chain;
 use slateberg_telemetry::requests::TaskRuns;
 use slateberg_telemetry::settings::AuditTo;
 
@@ -123,7 +124,7 @@ async fn repeat<F, W, E>(
 ) where
     F: Future<Output = Result<usize, E>> + Send,
     W: Fn() -> F + Send,
-    E: std::fmt::Debug,
+    E: std::error::Error + 'static,
 {
     loop {
         tokio::select! {
@@ -135,7 +136,9 @@ async fn repeat<F, W, E>(
         match done {
             Ok(0) => {}
             Ok(records) => tracing::debug!(task = name, records, "background task"),
-            Err(error) => tracing::warn!(task = name, ?error, "background task failed"),
+            Err(error) => {
+                tracing::warn!(task = name, error = chain(&error), "background task failed")
+            }
         }
     }
 }

@@ -21,6 +21,8 @@ pub struct Rules {
     pub cache: CacheRule,
     /// Removal of records that are no longer needed.
     pub removal: Removal,
+    /// Treatment of the warehouse files that the record names, when jobs delete files.
+    pub files: FilesRule,
 }
 
 /// Checks of `fsck`, in the order in which they run. The order matters, because later checks use
@@ -168,6 +170,31 @@ pub enum Removal {
     Limit,
     /// The authenticator removes keys whose tokens have expired.
     Rotation,
+}
+
+/// Rules for the deletion of files in warehouses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FilesRule {
+    /// The record names no files that another record does not name.
+    None,
+    /// No job deletes the files of this table or view for another one, as long as the record
+    /// exists.
+    Keep(FileOwner),
+    /// The record leads to the tables and views whose files stay.
+    Index,
+    /// The files are missing or being written, and belong to a table or view.
+    Publish,
+    /// A job deletes the files, except those of other tables and views.
+    Delete,
+}
+
+/// Records of tables and views, whose files stay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileOwner {
+    /// An existing table or view.
+    Existing,
+    /// A dropped table or view, which can be restored.
+    Dropped,
 }
 
 /// Records that a background task removes when they are old.

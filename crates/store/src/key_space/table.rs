@@ -1,7 +1,8 @@
 //! The rules of every key space.
 
 use super::rules::{
-    CacheRule, Check, CloneRule, Expiry, ExportRule, LineKind, Removal, RestoreRule, Rules,
+    CacheRule, Check, CloneRule, Expiry, ExportRule, FileOwner, FilesRule, LineKind, Removal,
+    RestoreRule, Rules,
 };
 
 pub(super) const STORE: Rules = Rules {
@@ -14,6 +15,7 @@ pub(super) const STORE: Rules = Rules {
     export: ExportRule::Header,
     cache: CacheRule::None,
     removal: Removal::Never,
+    files: FilesRule::None,
 };
 
 pub(super) const WAREHOUSE_NAMES: Rules = Rules {
@@ -26,6 +28,7 @@ pub(super) const WAREHOUSE_NAMES: Rules = Rules {
     export: ExportRule::Lines(LineKind::Warehouse),
     cache: CacheRule::None,
     removal: Removal::WithObject,
+    files: FilesRule::None,
 };
 
 pub(super) const NAMESPACE_NAMES: Rules = Rules {
@@ -38,6 +41,7 @@ pub(super) const NAMESPACE_NAMES: Rules = Rules {
     export: ExportRule::Derive,
     cache: CacheRule::RecordsAndPages,
     removal: Removal::WithObject,
+    files: FilesRule::None,
 };
 
 pub(super) const NAMESPACES: Rules = Rules {
@@ -50,6 +54,7 @@ pub(super) const NAMESPACES: Rules = Rules {
     export: ExportRule::Lines(LineKind::Namespace),
     cache: CacheRule::Records,
     removal: Removal::WithObject,
+    files: FilesRule::None,
 };
 
 pub(super) const TABLE_NAMES: Rules = Rules {
@@ -62,6 +67,7 @@ pub(super) const TABLE_NAMES: Rules = Rules {
     export: ExportRule::Derive,
     cache: CacheRule::RecordsAndPages,
     removal: Removal::WithObject,
+    files: FilesRule::None,
 };
 
 pub(super) const VIEW_NAMES: Rules = Rules {
@@ -74,6 +80,7 @@ pub(super) const VIEW_NAMES: Rules = Rules {
     export: ExportRule::Derive,
     cache: CacheRule::RecordsAndPages,
     removal: Removal::WithObject,
+    files: FilesRule::None,
 };
 
 pub(super) const TABULARS: Rules = Rules {
@@ -86,6 +93,7 @@ pub(super) const TABULARS: Rules = Rules {
     export: ExportRule::Lines(LineKind::Tabular),
     cache: CacheRule::Records,
     removal: Removal::WithObject,
+    files: FilesRule::Keep(FileOwner::Existing),
 };
 
 pub(super) const METADATA: Rules = Rules {
@@ -98,6 +106,7 @@ pub(super) const METADATA: Rules = Rules {
     export: ExportRule::WithTabular,
     cache: CacheRule::None,
     removal: Removal::WithObject,
+    files: FilesRule::None,
 };
 
 pub(super) const METADATA_CHUNKS: Rules = Rules {
@@ -110,6 +119,7 @@ pub(super) const METADATA_CHUNKS: Rules = Rules {
     export: ExportRule::WithTabular,
     cache: CacheRule::None,
     removal: Removal::WithObject,
+    files: FilesRule::None,
 };
 
 pub(super) const LOCATIONS: Rules = Rules {
@@ -122,6 +132,7 @@ pub(super) const LOCATIONS: Rules = Rules {
     export: ExportRule::Derive,
     cache: CacheRule::None,
     removal: Removal::WithObject,
+    files: FilesRule::Index,
 };
 
 pub(super) const UUIDS: Rules = Rules {
@@ -134,6 +145,7 @@ pub(super) const UUIDS: Rules = Rules {
     export: ExportRule::Derive,
     cache: CacheRule::None,
     removal: Removal::WithObject,
+    files: FilesRule::Index,
 };
 
 pub(super) const DROPPED: Rules = Rules {
@@ -146,6 +158,7 @@ pub(super) const DROPPED: Rules = Rules {
     export: ExportRule::LeaveOut,
     cache: CacheRule::None,
     removal: Removal::Expiry(Expiry::Dropped),
+    files: FilesRule::Keep(FileOwner::Dropped),
 };
 
 pub(super) const PROTECTIONS: Rules = Rules {
@@ -158,6 +171,7 @@ pub(super) const PROTECTIONS: Rules = Rules {
     export: ExportRule::LeaveOut,
     cache: CacheRule::None,
     removal: Removal::Never,
+    files: FilesRule::None,
 };
 
 pub(super) const PUBLICATIONS: Rules = Rules {
@@ -170,6 +184,7 @@ pub(super) const PUBLICATIONS: Rules = Rules {
     export: ExportRule::Derive,
     cache: CacheRule::None,
     removal: Removal::Published,
+    files: FilesRule::Publish,
 };
 
 pub(super) const JOBS: Rules = Rules {
@@ -182,6 +197,7 @@ pub(super) const JOBS: Rules = Rules {
     export: ExportRule::LeaveOut,
     cache: CacheRule::None,
     removal: Removal::JobEnd,
+    files: FilesRule::Delete,
 };
 
 pub(super) const ENDED_JOBS: Rules = Rules {
@@ -194,6 +210,7 @@ pub(super) const ENDED_JOBS: Rules = Rules {
     export: ExportRule::LeaveOut,
     cache: CacheRule::None,
     removal: Removal::Expiry(Expiry::EndedJobs),
+    files: FilesRule::None,
 };
 
 pub(super) const IDEMPOTENCY: Rules = Rules {
@@ -206,6 +223,7 @@ pub(super) const IDEMPOTENCY: Rules = Rules {
     export: ExportRule::LeaveOut,
     cache: CacheRule::None,
     removal: Removal::Expiry(Expiry::Idempotency),
+    files: FilesRule::None,
 };
 
 pub(super) const CHANGES: Rules = Rules {
@@ -218,6 +236,7 @@ pub(super) const CHANGES: Rules = Rules {
     export: ExportRule::LeaveOut,
     cache: CacheRule::None,
     removal: Removal::Expiry(Expiry::Changes),
+    files: FilesRule::None,
 };
 
 pub(super) const POLICY_HEAD: Rules = Rules {
@@ -230,6 +249,7 @@ pub(super) const POLICY_HEAD: Rules = Rules {
     export: ExportRule::Derive,
     cache: CacheRule::None,
     removal: Removal::Never,
+    files: FilesRule::None,
 };
 
 pub(super) const POLICY_LOG: Rules = Rules {
@@ -242,6 +262,7 @@ pub(super) const POLICY_LOG: Rules = Rules {
     export: ExportRule::Derive,
     cache: CacheRule::None,
     removal: Removal::Never,
+    files: FilesRule::None,
 };
 
 pub(super) const POLICIES: Rules = Rules {
@@ -254,6 +275,7 @@ pub(super) const POLICIES: Rules = Rules {
     export: ExportRule::Lines(LineKind::Policy),
     cache: CacheRule::None,
     removal: Removal::WithObject,
+    files: FilesRule::None,
 };
 
 pub(super) const GRANTS: Rules = Rules {
@@ -266,6 +288,7 @@ pub(super) const GRANTS: Rules = Rules {
     export: ExportRule::Lines(LineKind::Grant),
     cache: CacheRule::None,
     removal: Removal::WithObject,
+    files: FilesRule::None,
 };
 
 pub(super) const API_KEYS: Rules = Rules {
@@ -278,6 +301,7 @@ pub(super) const API_KEYS: Rules = Rules {
     export: ExportRule::Lines(LineKind::ApiKey),
     cache: CacheRule::None,
     removal: Removal::WithObject,
+    files: FilesRule::None,
 };
 
 pub(super) const SIGNING_KEYS: Rules = Rules {
@@ -290,6 +314,7 @@ pub(super) const SIGNING_KEYS: Rules = Rules {
     export: ExportRule::LeaveOut,
     cache: CacheRule::None,
     removal: Removal::Rotation,
+    files: FilesRule::None,
 };
 
 pub(super) const REVOKED_KEYS: Rules = Rules {
@@ -302,4 +327,5 @@ pub(super) const REVOKED_KEYS: Rules = Rules {
     export: ExportRule::LeaveOut,
     cache: CacheRule::None,
     removal: Removal::Limit,
+    files: FilesRule::None,
 };

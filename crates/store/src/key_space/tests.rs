@@ -87,6 +87,17 @@ fn removal(removal: Removal) -> &'static str {
     }
 }
 
+fn files(rule: FilesRule) -> &'static str {
+    match rule {
+        FilesRule::None => "–",
+        FilesRule::Keep(FileOwner::Existing) => "stay",
+        FilesRule::Keep(FileOwner::Dropped) => "stay until the retention ends",
+        FilesRule::Index => "leads to those that stay",
+        FilesRule::Publish => "written",
+        FilesRule::Delete => "deleted, except those that stay",
+    }
+}
+
 fn check(check: Check) -> &'static str {
     match check {
         Check::Store => "this binary supports the format",
@@ -116,8 +127,8 @@ fn tables() -> String {
         writeln!(text, "| 0x{byte:02x} | {name} | {key} | {value} |").expect("a string");
     }
     text.push_str("\nOperations on all records of a store:\n\n");
-    text.push_str("| space | `fsck` | restore | clone | export | cached | removed |\n");
-    text.push_str("|---|---|---|---|---|---|---|\n");
+    text.push_str("| space | `fsck` | restore | clone | export | cached | removed | its files |\n");
+    text.push_str("|---|---|---|---|---|---|---|---|\n");
     for &space in KeySpace::ALL {
         let rules = space.rules();
         let columns = [
@@ -128,6 +139,7 @@ fn tables() -> String {
             export(rules.export),
             cache(rules.cache),
             removal(rules.removal),
+            files(rules.files),
         ];
         writeln!(text, "| {} |", columns.join(" | ")).expect("a string");
     }

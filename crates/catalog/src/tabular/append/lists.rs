@@ -3,6 +3,7 @@
 use uuid::Uuid;
 
 use crate::location_index::locations_of;
+use crate::settings::Settings;
 use slateberg_model::rebase::NotRebased;
 use slateberg_model::snapshot::Snapshot;
 use slateberg_objects::Objects;
@@ -12,8 +13,6 @@ use slateberg_store::records::TabularRecord;
 use slateberg_telemetry::cache::ByteCache;
 use slateberg_telemetry::collection::Collection;
 
-/// Size of the cache, in bytes. Only tables whose appends are rebased use it.
-const CACHE_BYTES: u64 = 32 << 20;
 /// The expected size of an entry, in bytes.
 const TYPICAL_BYTES: u64 = 64 << 10;
 /// Lists of this size or more, in bytes, are parsed on a thread for blocking work.
@@ -23,13 +22,13 @@ const INLINE_BYTES_MAX: usize = 64 << 10;
 /// version of the table. A list never changes.
 pub(crate) struct ManifestLists(ByteCache<(String, u8), ListBlocks>);
 
-impl Default for ManifestLists {
-    fn default() -> Self {
-        Self(ByteCache::new(CACHE_BYTES, TYPICAL_BYTES))
-    }
-}
-
 impl ManifestLists {
+    /// Creates an empty cache within the bounds of these settings. Only tables whose appends are
+    /// rebased use it.
+    pub(crate) fn new(settings: &Settings) -> Self {
+        Self(ByteCache::new(settings.manifest_list_cache_bytes(), TYPICAL_BYTES))
+    }
+
     /// Adds the manifests of a new list.
     pub(super) fn insert(&self, location: String, format_version: u8, blocks: ListBlocks) {
         let bytes = location.len() + blocks.bytes();

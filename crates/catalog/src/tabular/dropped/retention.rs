@@ -63,8 +63,8 @@ impl Tabulars {
         let write = Write { action, permit, lanes, versions: Vec::new() };
         let deleted = self.core.pipeline().commit(write, |t| async move {
             let dropped = t.get(&DroppedKey(id)).await?.ok_or_else(missing)?;
-            let author = Some(operation.principal.id().to_owned());
-            self.end_retention(&t, &dropped, purge.then_some(author)).await?;
+            let purged_by = purge.then(|| operation.principal.id());
+            self.end_retention(&t, &dropped, purged_by).await?;
             let resource = notation::resource_text(&found.resource);
             let entry = Entry {
                 action,
@@ -82,25 +82,25 @@ impl Tabulars {
         Ok(())
     }
 
-    /// Deletes the records of a dropped table or view. With `purge`, creates a job that deletes the
-    /// files and then the metadata. The value in `purge` is the principal that created the job.
+    /// Deletes the records of a dropped table or view. With `purged_by`, creates a job that deletes
+    /// the files and then the metadata. `purged_by` is the principal that creates this job.
     async fn end_retention(
         &self,
         t: &Transaction,
         dropped: &DroppedTabular,
-        purge: Option<Option<String>>,
+        purged_by: Option<&str>,
     ) -> Result<()> {
         let record = &dropped.record;
         t.delete(&DroppedKey(record.id))?;
         put_index_entries(t, Some(record), None)?;
-        let Some(author) = purge else { return Ok(t.delete_document(record.id).await?) };
+        let Some(author) = purged_by else { return Ok(t.delete_document(record.id).await?) };
         let (id, metadata_location) = (record.id, record.metadata_location.clone());
         let work = JobWork::ReachableFrom { id, metadata_location };
         let warehouse = self.core.warehouses().by_id(record.warehouse);
         let ident = dropped.ident();
         let table = table_of(record, warehouse.as_deref().map(|warehouse| (warehouse, &ident)));
         let job = self.core.ids().ordered();
-        self.jobs.put_job(t, job, record.warehouse, work, table, author)
+        self.jobs.put_job(t, job, record.warehouse, work, table, Some(author.to_owned()))
     }
 
     /// Removes the dropped tables and views whose retention has ended, and returns their number.
@@ -130,9 +130,8 @@ impl Tabulars {
             let mut removed = 0;
             for key in keys {
                 let Some(dropped) = t.get(key).await? else { continue };
-                let author = Some(dropped.dropped_by.clone());
-                let purge = (dropped.purge && may_purge).then_some(author);
-                self.end_retention(&t, &dropped, purge).await?;
+                let purged_by = (dropped.purge && may_purge).then_some(dropped.dropped_by.as_str());
+                self.end_retention(&t, &dropped, purged_by).await?;
                 removed += 1;
             }
             Ok::<_, Error>(removed)

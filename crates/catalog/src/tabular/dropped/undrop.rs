@@ -1,7 +1,5 @@
 //! Restores dropped tables and views.
 
-use std::sync::Arc;
-
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -46,7 +44,7 @@ pub struct UndropRequest {
 
 /// A restored table or view.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Undropped {
+pub struct UndropResult {
     /// The id of the table or view.
     pub id: Uuid,
     /// The name, such as `table:prod/sales/orders`.
@@ -58,7 +56,11 @@ pub struct Undropped {
 impl Tabulars {
     /// Restores a dropped table or view, under its former name or another one.
     #[boxed]
-    pub async fn undrop(&self, operation: &Operation, request: UndropRequest) -> Result<Undropped> {
+    pub async fn undrop(
+        &self,
+        operation: &Operation,
+        request: UndropRequest,
+    ) -> Result<UndropResult> {
         let undrop = |tabulars: Self, operation: Operation| async move {
             tabulars.undrop_once(&operation, &request).await.map(Body)
         };
@@ -70,13 +72,14 @@ impl Tabulars {
         &self,
         operation: &Operation,
         request: &UndropRequest,
-    ) -> Result<Undropped> {
+    ) -> Result<UndropResult> {
         let found = self.find_dropped(request).await?;
         let found = found.ok_or_else(|| no_such_dropped(&request.resource))?;
         let permit: &Permit<Undrop> = &self.permit_dropped(operation, &found, &request.resource)?;
         let FoundDropped { dropped, warehouse, .. } = found;
+        let cx = &RequestContext { operation: operation.clone(), warehouse };
         let record = &dropped.record;
-        let ident = &self.destination(operation, &warehouse, &dropped, request).await?;
+        let ident = &self.destination(cx, &dropped, request).await?;
         let id = record.id;
         let action = match record.kind {
             TabularKind::Table => "undrop_table",
@@ -84,7 +87,7 @@ impl Tabulars {
         };
         let lanes = self.core.pipeline().lanes.enter(vec![id]).await?;
         let write = Write { action, permit, lanes, versions: Vec::new() };
-        let warehouse = &*warehouse;
+        let warehouse = &*cx.warehouse;
         let undropped = self.core.pipeline().commit(write, |t| async move {
             // Another request may have removed the record, or the retention may have ended.
             let dropped = t.get(&DroppedKey(id)).await?;
@@ -92,7 +95,7 @@ impl Tabulars {
             let record = self.put_undropped(&t, warehouse, ident, dropped).await?;
             let inside = Resource::warehouse(&warehouse.name).namespace(&ident.namespace);
             let resource = inside.tabular(record.kind, Node::named(&ident.name));
-            let undropped = Undropped {
+            let undropped = UndropResult {
                 id,
                 resource: notation::resource_text(&resource),
                 metadata_location: record.metadata_location.clone(),
@@ -155,28 +158,25 @@ impl Tabulars {
     /// the permission to create a table or view with that name.
     async fn destination(
         &self,
-        operation: &Operation,
-        warehouse: &Arc<Warehouse>,
+        cx: &RequestContext,
         dropped: &DroppedTabular,
         request: &UndropRequest,
     ) -> Result<TabularIdent> {
         let Some(new_name) = &request.new_name else { return Ok(dropped.ident()) };
         let (name, kind, ident) = self.core.access.tabular_named(new_name)?;
         let record = &dropped.record;
-        if kind != record.kind || name != warehouse.name {
+        if kind != record.kind || name != cx.warehouse.name {
             return Err(Error::Invalid(format!(
                 "Invalid new name: expected a {} in the warehouse {}",
                 record.kind.name(),
-                warehouse.name
+                cx.warehouse.name
             )));
         }
         if ident != dropped.ident() {
-            let cx =
-                RequestContext { operation: operation.clone(), warehouse: Arc::clone(warehouse) };
             let attributes = self.attributes_of_dropped(record).await?;
             let (properties, location) = (&attributes.properties, Some(&record.location));
             let creation = Creation { kind, ident: &ident, properties, location };
-            let _permit: Permit<Create> = self.core.access.permit_creation(&cx, creation).await?;
+            let _permit: Permit<Create> = self.core.access.permit_creation(cx, creation).await?;
         }
         Ok(ident)
     }
