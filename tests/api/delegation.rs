@@ -151,7 +151,9 @@ async fn credentials_are_for_what_policies_allow() {
     assert!(
         actions("looks").await.expect_err("denied").contains("may neither read nor write them")
     );
-    assert!(actions("part").await.expect_err("denied").contains("has read restrictions on the table"));
+    assert!(
+        actions("part").await.expect_err("denied").contains("has read restrictions on the table")
+    );
     let stranger = app.key_with_role("nobody").await;
     load_as(&app, &stranger, &VENDED).await.expect(403);
     app.get_as(&stranger, &format!("{TABLE}/credentials")).await.expect(403);
