@@ -1,6 +1,6 @@
 //! Reads the entries of Avro files by the field ids of Iceberg.
 //!
-//! A [`Program`] is compiled once for each file, from the schema of its writer. Its caller selects
+//! A program is compiled once for each file, from the schema of its writer. Its caller selects
 //! fields. The program passes the values of these fields to a [`Sink`], and skips all others. It
 //! allocates nothing for an entry. The limits are those of [`super::entries`].
 
