@@ -1,27 +1,37 @@
 //! [`ShutdownFlag`]: whether the server is shutting down.
 
-use tokio::sync::watch;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::Notify;
 
 /// Whether the server is shutting down. During the shutdown, each HTTP/1.1 response contains
 /// `Connection: close`, so that no client sends another request on a connection that will soon end.
 /// `/ready` returns 503, and watches end.
 #[derive(Debug, Default)]
-pub struct ShutdownFlag(watch::Sender<bool>);
+pub struct ShutdownFlag {
+    // Each response reads it, so it is not in a channel, whose lock all cores would share.
+    has_begun: AtomicBool,
+    begun: Notify,
+}
 
 impl ShutdownFlag {
     /// Starts the shutdown.
     pub fn begin(&self) {
-        self.0.send_replace(true);
+        self.has_begun.store(true, Ordering::Release);
+        self.begun.notify_waiters();
     }
 
     /// Whether the shutdown has started.
     pub fn has_begun(&self) -> bool {
-        *self.0.borrow()
+        self.has_begun.load(Ordering::Acquire)
     }
 
     /// Waits until the shutdown starts.
     pub async fn wait(&self) {
-        // The channel cannot close while `self` exists.
-        let _ = self.0.subscribe().wait_for(|begun| *begun).await;
+        // Created before the check, so that it is notified of a shutdown that begins after it.
+        let begun = self.begun.notified();
+        if !self.has_begun() {
+            begun.await;
+        }
     }
 }

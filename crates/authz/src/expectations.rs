@@ -199,7 +199,7 @@ impl Scenario {
         &self.grants
     }
 
-    /// Evaluates all expectations. The name of a group stands for all actions of the group that
+    /// Evaluates all expectations. The name of a group includes all actions of the group that
     /// apply to the resource.
     pub fn run(&self, policies: &PolicySet) -> Result<Vec<Outcome>> {
         let mut outcomes = Vec::new();

@@ -72,7 +72,7 @@ impl Maintenance {
     async fn trim_change_log(&self) -> Result<usize> {
         // The newest entry always stays, because the next entry gets the number after it.
         let kept_max = self.core.settings().change_log_entries_max.max(1);
-        let keep_from = self.core.store().change_horizon().borrow().saturating_sub(kept_max);
+        let keep_from = self.core.store().current_horizon().saturating_sub(kept_max);
         let range = KeyRange::all(KeySpace::Changes);
         let mut removed = 0;
         loop {

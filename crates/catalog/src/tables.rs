@@ -97,7 +97,7 @@ impl Tabulars {
     /// Drops a table. The table can be restored until its retention ends. With `purge`, a
     /// background job deletes the files of the table after the retention. If the caller has the
     /// permission `PurgeNow`, the job deletes the files at once. The response then waits for the
-    /// job, but for at most `purge_wait_ms`.
+    /// job, at most `purge_wait_ms`.
     #[boxed]
     pub async fn drop_table(
         &self,

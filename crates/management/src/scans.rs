@@ -29,7 +29,7 @@ pub struct ExplainScanRequest {
     pub case_sensitive: Option<bool>,
 }
 
-/// What a scan reads, and why it skips the rest.
+/// Counts of the manifests and files that a scan reads, and of those that it skips.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct ScanExplanation {

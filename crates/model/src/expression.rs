@@ -171,7 +171,8 @@ impl Comparison {
         }
     }
 
-    /// Returns the comparison with both operands swapped. `None` if there is none.
+    /// Returns the comparison with both operands swapped. Returns `None` for
+    /// comparisons that have no swapped form.
     pub(crate) fn swap(self) -> Option<Self> {
         match self {
             Self::Lt => Some(Self::Gt),

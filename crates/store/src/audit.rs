@@ -46,7 +46,7 @@ struct ChangeLine<'a> {
 /// An audit log line of a denial.
 #[derive(Debug, Serialize)]
 pub struct Denial<'a> {
-    /// How the server responded.
+    /// The response of the server.
     pub answer: DenialResponse,
     /// The denied action.
     pub action: &'a str,

@@ -87,6 +87,11 @@ impl ChangeFeed {
         self.lock().next
     }
 
+    /// Returns the horizon.
+    pub(super) fn current_horizon(&self) -> u64 {
+        *self.horizon.borrow()
+    }
+
     /// Returns a receiver of the horizon, which is notified when the horizon moves.
     pub(super) fn horizon(&self) -> watch::Receiver<u64> {
         self.horizon.subscribe()

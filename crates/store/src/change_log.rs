@@ -18,6 +18,12 @@ impl Store {
         self.shared.changes.next()
     }
 
+    /// Returns the current horizon. Unlike [`change_horizon`](Self::change_horizon), this does not
+    /// subscribe to its changes, which is faster.
+    pub fn current_horizon(&self) -> u64 {
+        self.shared.changes.current_horizon()
+    }
+
     /// Returns a receiver of the horizon, which is the number of the last visible change plus one.
     /// The receiver is notified when the horizon moves. No change with a smaller number can become
     /// visible later.
@@ -30,7 +36,7 @@ impl Store {
     pub async fn oldest_change(&self) -> Result<u64, Error> {
         let all = KeyRange::all(KeySpace::Changes);
         let oldest = self.durable().scan::<ChangeKey>(&all, Some(1)).await?;
-        let horizon = *self.change_horizon().borrow();
+        let horizon = self.current_horizon();
         Ok(oldest.first().map_or(horizon, |(oldest, _)| oldest.0.min(horizon)))
     }
 
@@ -40,7 +46,7 @@ impl Store {
     /// greater than the horizon.
     #[boxed]
     pub async fn changes_from(&self, from: u64, max: usize) -> Result<Option<ChangePage>, Error> {
-        let horizon = *self.change_horizon().borrow();
+        let horizon = self.current_horizon();
         if from > horizon {
             return Ok(None);
         }

@@ -143,8 +143,8 @@ impl Store {
     pub async fn close(&self) -> Result<(), Error> {
         self.give_up_on_space();
         let closed = close_in_order(&self.db).await;
-        // Whatever the result, nothing is written after this line, so the lock of the directory can
-        // be released.
+        // Nothing is written after this line, even if the close failed. Therefore, the lock of the
+        // directory can be released.
         let journal = self.shared.journal.lock().unwrap_or_else(PoisonError::into_inner).take();
         closed?;
         // A checkpoint that SlateDB created for its own use may need the journal.

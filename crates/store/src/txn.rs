@@ -10,7 +10,7 @@ use slatedb::config::{DurabilityLevel, PutOptions};
 use slatedb::{DbIterator, DbTransaction, ErrorKind, IsolationLevel};
 
 use super::audit::{ChangeOutcome, UnauditedChanges};
-use super::change_feed::{ChangeFeed, ChangeGroup};
+use super::change_feed::ChangeGroup;
 use super::codec::Value;
 use super::error::Error;
 use super::flusher::Membership;
@@ -130,9 +130,7 @@ impl Transaction {
     fn changes(&self) -> MutexGuard<'_, Vec<Change>> {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-impl Transaction {
     /// Assigns numbers to the changes and writes their entries, as the last writes before the
     /// commit. Returns `None` if there are no changes.
     fn number_changes(&self) -> Result<Option<ChangeGroup>, Error> {
@@ -302,20 +300,20 @@ impl Store {
         let unaudited_changes = UnauditedChanges::new(Arc::clone(&self.audit), changes);
         let pending = self.shared.record_cache.begin(stripes);
         let committed = transaction.inner.commit().await;
-        let feed = |report: &dyn Fn(&ChangeFeed, u64)| {
-            if let Some(group) = &numbered {
-                report(&self.shared.changes, group.first);
-            }
-        };
+        let (feed, first) = (&self.shared.changes, numbered.map(|group| group.first));
         // If the outcome is unknown, the stripes stay blocked: their keys are never cached again.
         match &committed {
             Ok(Some(accepted)) => {
-                feed(&|feed, first| feed.accept(first, accepted.seqnum()));
+                if let Some(first) = first {
+                    feed.accept(first, accepted.seqnum());
+                }
                 pending.accept(accepted.seqnum());
             }
             Ok(None) => pending.reject(),
             Err(error) if error.kind() == ErrorKind::Transaction => {
-                feed(&|feed, first| feed.discard(first));
+                if let Some(first) = first {
+                    feed.discard(first);
+                }
                 pending.reject();
             }
             Err(_) => drop(pending),

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::files::{PlannedFiles, PruneCounts};
 use slateberg_model::scan::FileStatistics;
 
-/// What a scan reads, and why it skips the rest.
+/// Counts of the manifests and files that a scan reads, and of those that it skips.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ScanReport {
     /// Data manifests of the snapshots.

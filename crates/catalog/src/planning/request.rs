@@ -65,7 +65,7 @@ pub(super) struct Scan {
     pub(super) schema: Arc<Schema>,
     pub(super) filter: ScanFilter,
     pub(super) specs: BTreeMap<i32, ScanSpec>,
-    /// What tokens contain.
+    /// The part of the request that tokens contain.
     pub(super) body: RequestBody,
     pub(super) inline_tasks_max: usize,
     /// Number of rows that are sufficient for the client.

@@ -17,6 +17,7 @@ use crate::{Error, RequestContext, Result, lookup};
 use slateberg_authz::action::{Commit, Create};
 use slateberg_authz::authority::Decider;
 use slateberg_authz::permit::Permit;
+use slateberg_model::ident::{TabularIdent, TabularKind};
 use slateberg_model::members::brief;
 use slateberg_model::warehouse::Warehouse;
 
@@ -56,13 +57,7 @@ impl Tabulars {
                 return Ok(state);
             }
         }
-        let kind = M::KIND.name();
-        Err(Error::unavailable(
-            &format!(
-                "Gave up after repeated conflicts: the {kind} is changed concurrently. Retry later"
-            ),
-            brief(&change.ident),
-        ))
+        Err(too_many_conflicts(M::KIND, &change.ident))
     }
 
     /// Returns the permit to commit to a table or view in its current state, or to create it.
@@ -110,4 +105,15 @@ impl Tabulars {
         }
         Ok(id)
     }
+}
+
+/// Returns the error for a change that was evaluated [`COMMIT_ATTEMPTS_MAX`] times in vain.
+pub(super) fn too_many_conflicts(kind: TabularKind, ident: &TabularIdent) -> Error {
+    let kind = kind.name();
+    Error::unavailable(
+        &format!(
+            "Gave up after repeated conflicts: the {kind} is changed concurrently. Retry later"
+        ),
+        brief(ident),
+    )
 }

@@ -1,11 +1,13 @@
 //! Expiry of snapshots: a commit removes the snapshots from a table, and a job deletes the files
 //! that only they needed.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::builder::CommitBuilder;
-use super::commit::COMMIT_ATTEMPTS_MAX;
+use super::commit::{COMMIT_ATTEMPTS_MAX, too_many_conflicts};
 use super::head::Head;
 use super::metadata::TabularMetadata;
 use super::state::NewVersion;
@@ -39,7 +41,7 @@ pub struct SnapshotExpiry {
     pub dry_run: bool,
 }
 
-/// What expired, or would expire.
+/// Snapshots, branches and tags that expired, or that would expire.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExpiredSnapshots {
     /// The snapshots, in the order in which they were added.
@@ -64,10 +66,11 @@ pub struct ExpiredSnapshot {
 
 impl ExpiredSnapshots {
     fn of(expiry: &Expiry, table: &TableMetadata) -> Self {
-        let timestamp_ms = |id| table.snapshot(id).map_or(0, |it| it.timestamp_ms);
-        let snapshots = expiry.snapshots.iter();
-        let snapshots =
-            snapshots.map(|&id| ExpiredSnapshot { id, timestamp_ms: timestamp_ms(id) }).collect();
+        let ids: HashSet<i64> = expiry.snapshots.iter().copied().collect();
+        let snapshots = table.snapshots.iter().filter(|it| ids.contains(&it.snapshot_id));
+        let snapshots = snapshots
+            .map(|it| ExpiredSnapshot { id: it.snapshot_id, timestamp_ms: it.timestamp_ms })
+            .collect();
         let remaining = table.snapshots.len() - expiry.snapshots.len();
         Self { snapshots, refs: expiry.refs.clone(), remaining, job: None }
     }
@@ -126,7 +129,7 @@ impl Tabulars {
         for _ in 0..COMMIT_ATTEMPTS_MAX {
             // Rejects callers without permission before they wait for the lane.
             let _permit = self.permit_expiry(cx, ident).await?;
-            let (id, _) = self.expiring_head(cx, ident).await?;
+            let id = self.expiring_id(cx, ident).await?;
             let lanes = self.core.pipeline().lanes.enter(vec![id]).await?;
             let permit = self.permit_expiry(cx, ident).await?;
             let (now_id, head) = self.expiring_head(cx, ident).await?;
@@ -142,10 +145,7 @@ impl Tabulars {
                 return Ok(expired);
             }
         }
-        Err(Error::unavailable(
-            "Gave up after repeated conflicts: the table is changed concurrently. Retry later",
-            brief(ident),
-        ))
+        Err(too_many_conflicts(TabularKind::Table, ident))
     }
 
     /// Commits an expiry. Returns `None` if another request has changed the table.
@@ -203,12 +203,15 @@ impl Tabulars {
         cx: &RequestContext,
         ident: &TabularIdent,
     ) -> Result<(Uuid, Head<TableMetadata>)> {
-        let store = self.core.store().latest();
-        let absent = || Error::no_such(TabularKind::Table, ident);
-        let id = lookup::tabular_id(&store, cx.warehouse.id, TabularKind::Table, ident).await?;
-        let id = id.ok_or_else(absent)?;
-        let head = self.core.environment.head(&store, id).await?.ok_or_else(absent)?;
-        Ok((id, head))
+        let id = self.expiring_id(cx, ident).await?;
+        let head = self.core.environment.head(&self.core.store().latest(), id).await?;
+        Ok((id, head.ok_or_else(|| Error::no_such(TabularKind::Table, ident))?))
+    }
+
+    async fn expiring_id(&self, cx: &RequestContext, ident: &TabularIdent) -> Result<Uuid> {
+        let (store, kind) = (self.core.store().latest(), TabularKind::Table);
+        let id = lookup::tabular_id(&store, cx.warehouse.id, kind, ident).await?;
+        id.ok_or_else(|| Error::no_such(kind, ident))
     }
 }
 

@@ -122,7 +122,7 @@ impl Watches {
     /// Returns the current position for a caller. A client that reads the catalog after this call,
     /// and then watches from this position, misses no change.
     pub fn position(&self, operation: &Operation) -> Position {
-        let next = *self.core.store().change_horizon().borrow();
+        let next = self.core.store().current_horizon();
         let view = View::of(operation, &self.core.access.authority.policies());
         Position { timeline: self.timeline, next, view }
     }

@@ -24,7 +24,7 @@ pub struct Position {
     pub(super) timeline: Timeline,
     /// The number of the next change.
     pub(super) next: u64,
-    /// What the caller could see when the earlier events were selected.
+    /// The permissions of the caller when the earlier events were selected.
     pub(super) view: View,
 }
 
@@ -52,7 +52,7 @@ impl View {
         // The hash may differ between releases. The only effect is that clients list their
         // resources once more.
         let mut hash = DefaultHasher::new();
-        policies.revision().to_string().hash(&mut hash);
+        policies.revision().hash(&mut hash);
         (&identity.id, &identity.roles, &identity.groups, &identity.warehouses).hash(&mut hash);
         Self(hash.finish())
     }

@@ -135,7 +135,7 @@ fn through_steps(transform: &Transform, source: &PrimitiveType, test: &ValueTest
     }
 }
 
-/// Returns the next or previous number. `None` if there is none.
+/// Returns the next or previous number. Returns `None` if the type has no such number.
 fn add(value: &Datum, step: i8) -> Option<Datum> {
     match value {
         Datum::Integer(number) => number.checked_add(step.into()).map(Datum::Integer),

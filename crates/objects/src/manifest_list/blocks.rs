@@ -31,7 +31,7 @@ pub struct ListBlocks {
 struct Block {
     entries: Vec<ManifestFile>,
     encoded: Bytes,
-    /// How often the entries of this block were merged.
+    /// The number of merges of the entries of this block.
     level: u8,
 }
 

@@ -1,4 +1,4 @@
-//! Which delete files apply to a data file.
+//! Tests of the delete files that apply to a data file.
 
 use super::{TestFile, columns, spec};
 use crate::scan::{

@@ -12,7 +12,7 @@ use crate::transform::Transform;
 use crate::types::PrimitiveType;
 use crate::value::Datum;
 
-/// Which of the statistics a writer writes, and how exactly.
+/// The statistics that a writer writes, and their precision.
 #[derive(Debug, Clone)]
 pub(super) struct Writer {
     pub(super) missing: Vec<u8>,
