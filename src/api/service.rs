@@ -1,8 +1,8 @@
 //! The entry point of a port: rejects requests that exceed a limit before it does any work for
 //! them, authenticates all other requests, and responds with 500 if a handler panics.
 //!
-//! The service wraps the router as a whole. As an axum layer, it would wrap each route, and each
-//! request would clone it.
+//! The service wraps the router as a whole. An axum layer would wrap each route separately, and
+//! each request would clone the wrapped route.
 
 use std::any::Any;
 use std::convert::Infallible;
@@ -309,14 +309,14 @@ impl AuthLayer {
         if request.extensions().get::<Operation>().is_none() {
             let slot = admission.admit_unauthenticated()?;
             let body = admission.body(request, FORM_BYTES_MAX.min(bytes_max))?;
-            // The permits are dropped with the head of the request, which is no longer needed once
-            // the body has arrived.
+            // The permits are in the request's extensions: the handler drops these soon after the
+            // body has arrived.
             request.extensions_mut().insert(Arc::new((slot, body)));
             return Ok(());
         }
         let body = admission.body(request, bytes_max)?;
-        // An accepted operation continues after its client has disconnected. It keeps the reserved
-        // memory until it ends.
+        // An accepted operation continues after its client has disconnected. So the reserved memory
+        // belongs to the operation until the operation ends.
         if let Some(operation) = request.extensions_mut().get_mut::<Operation>() {
             operation.room = Some(body);
         }

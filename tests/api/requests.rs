@@ -62,13 +62,14 @@ async fn served() -> (Arc<FaultStore>, ServedApp) {
 async fn idle_server_sends_few_requests_to_its_bucket() {
     let seconds = number_from_env(IDLE_SECONDS, 6);
     let (bucket, _served) = served().await;
-    // The requests of the start, and those at the end of work, are not counted.
+    // Waits, so that the requests of the start and those after the last change are not counted.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let before = bill(&bucket);
     tokio::time::sleep(Duration::from_secs(seconds)).await;
     let (kinds, asked) = since(&before, &bill(&bucket));
     println!("idle for {seconds} s: {asked} requests, {kinds:#?}");
-    // The server polls at most twice a second, and sends some requests at the end of work.
+    // The server polls at most twice a second, and sends some further requests after the last
+    // change.
     assert!(asked as u64 <= 3 * seconds + 12, "{asked} requests in {seconds} s: {kinds:?}");
 }
 

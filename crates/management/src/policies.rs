@@ -46,7 +46,7 @@ string_enum! {
         Api = "api",
         /// A grant.
         Grant = "grant",
-        /// The limits of the credential itself.
+        /// No policy: the credential is limited to other warehouses, so the action is denied.
         Credential = "credential",
     }
 }

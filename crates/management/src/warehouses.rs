@@ -21,7 +21,7 @@ impl DelegationMode {
     /// All modes.
     pub const ALL: [Self; 2] = [Self::VendedCredentials, Self::RemoteSigning];
 
-    /// Returns the string in JSON.
+    /// Returns the string that represents the mode in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::VendedCredentials => "vended-credentials",
@@ -191,9 +191,9 @@ string_enum! {
 string_enum! {
     /// Whether a warehouse can be used.
     WarehouseStatus {
-        /// Its object store is open.
+        /// The object store of the warehouse is open.
         Open = "open",
-        /// Its object store cannot be opened; requests to it get 503.
+        /// The object store cannot be opened. Requests to the warehouse get 503.
         Unavailable = "unavailable",
     }
 }

@@ -260,7 +260,7 @@ impl<'a> Document<'a> {
         Ok(ChunkedList::read_from(chunks, behind))
     }
 
-    /// Returns the chunks at the beginning of a list.
+    /// Returns the chunks at the beginning of the list `name`.
     fn chunks_of(&self, name: &str) -> impl Iterator<Item = &'a Chunk> {
         let beginning = self.members.raw(name).map(|list| {
             let offset = list.get().as_ptr() as usize - self.json.as_ptr() as usize;

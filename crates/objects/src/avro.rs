@@ -127,7 +127,7 @@ impl<'a> Blocks<'a> {
     }
 }
 
-/// Returns a member of the header.
+/// Returns the value of a key in the metadata map of the header.
 pub(super) fn member<'a>(content: &'a [u8], name: &str) -> Result<Option<&'a [u8]>, String> {
     let mut file = Cursor(content);
     let mut found = None;
@@ -139,7 +139,7 @@ pub(super) fn member<'a>(content: &'a [u8], name: &str) -> Result<Option<&'a [u8
     Ok(found)
 }
 
-/// Reads the members of the header.
+/// Passes each key and value of the header's metadata map to a function.
 fn members<'a>(
     file: &mut Cursor<'a>,
     mut see: impl FnMut(&'a [u8], &'a [u8]),

@@ -1,9 +1,9 @@
-//! `clone`: creates a second catalog from a state of this one, without copying data.
+//! `clone`: creates a second catalog from a state of the configured catalog, without copying data.
 //!
-//! Either the state of a checkpoint is cloned, which works even while a server runs, or the current
-//! state of a local directory, which requires that no server runs on it.
-//! [`slateberg_store::clones`] defines the contents of a clone and the order of its writes. This
-//! module determines and validates the location of the clone.
+//! There are two sources for a clone. The state of a checkpoint can be cloned even while a server
+//! runs. The current state can be cloned only if it is in a local directory and no server runs on
+//! it. [`slateberg_store::clones`] defines the contents of a clone and the order of its writes.
+//! This module determines and validates the location of the clone.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -35,13 +35,13 @@ const TEMPORARY_CHECKPOINT_SECONDS: u64 = 60 * 60;
 
 /// A completed clone.
 pub struct Cloned {
-    /// The URL of its state.
+    /// The URL of the clone's state.
     pub url: String,
-    /// Its data directory, if it was created in one.
+    /// The clone's data directory. `None` if the target was the URL of a state.
     pub data_dir: Option<PathBuf>,
     /// The parent.
     pub of: CloneOf,
-    /// The report of `fsck` on its records.
+    /// The report of `fsck` on the clone's records.
     pub report: Report,
 }
 
@@ -119,7 +119,8 @@ async fn finish(
     Ok(walk(&store.latest(), progress).await?)
 }
 
-/// Pins the state to clone. If an earlier attempt has already pinned the state, returns its pin.
+/// Pins the state to clone. If an earlier attempt to create this clone has already pinned the
+/// state, returns that pin.
 async fn source(
     settings: &Settings,
     dependencies: &Dependencies,

@@ -84,8 +84,8 @@ pub async fn check_files(
     Ok(files)
 }
 
-/// Rejects a store whose newest manifest is missing. This can only be detected before the server
-/// writes new manifests, which it does when it starts.
+/// Rejects a store whose newest manifest is missing. Must run before the server writes new
+/// manifests during its start, because afterwards the newest manifest is a new one.
 pub(super) async fn reject_older_manifest(location: &StoreLocation) -> Result<(), Error> {
     let admin = admin(location);
     let compactions = admin.read_compactions(None).await;
@@ -99,8 +99,8 @@ pub(super) async fn reject_older_manifest(location: &StoreLocation) -> Result<()
 }
 
 /// Returns the missing manifest if a list of compactions has a newer epoch than the newest
-/// manifest. A compactor writes a new epoch to a manifest first, so a manifest with this epoch must
-/// have existed.
+/// manifest. A compactor writes a new epoch first to a manifest and then to a list of compactions,
+/// so a manifest with this epoch must have existed.
 fn missing_manifest(
     compactions: &VersionedCompactions,
     newest: &VersionedManifest,

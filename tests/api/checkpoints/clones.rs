@@ -143,7 +143,7 @@ async fn clone_deletes_no_files_and_reports_it() {
     assert!(before.iter().all(|file| after.contains(file)), "{before:#?} {after:#?}");
     assert_eq!(after.len(), before.len() + 4);
 
-    // The same change deletes files in the parent.
+    // In the parent, the same commits delete files.
     for number in 0..4 {
         let key = format!("k{number}");
         app.commit("ns", "t", vec![], vec![set_property(&key, "v")]).await.expect(200);
@@ -210,7 +210,7 @@ async fn encrypted_clone_and_parent_rotate_keys_independently() {
     let before = visible_state(&app).await;
     let clone = cloned(&app, "before").await;
     assert_eq!(visible_state(&clone).await, before);
-    // Parent and clone each create a third key of their own, with different numbers.
+    // The parent and the clone each create a new key. The two keys have different numbers.
     assert_eq!(rotate(&app).await, (3, vec![1, 2, 3]));
     assert_eq!(rotate(&clone).await, (4, vec![1, 2, 3, 4]));
     for (app, key) in [(&app, "parent"), (&clone, "clone")] {

@@ -19,7 +19,7 @@ const INDEX_ENTRY_BYTES: usize = 300;
 pub struct DeleteFiles {
     index: DeleteIndex,
     manifests: Vec<PlannedManifest>,
-    /// The manifest and the row of each file of the index.
+    /// For each file in the index, the positions of its manifest and of its entry in the manifest.
     files: Vec<(u32, u32)>,
     equality_ids: BTreeSet<i32>,
 }

@@ -44,7 +44,8 @@ impl Evaluation {
         Self { scan, deletes, files, outcomes: HashMap::new() }
     }
 
-    /// Adds the files of a manifest at these positions.
+    /// Evaluates the files at these positions in a manifest, and adds those that the client has to
+    /// read.
     pub(super) fn add(
         &mut self,
         manifest: Arc<Manifest>,
