@@ -17,6 +17,7 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use super::request_id::REQUEST_ID;
+use super::watchers::POSITION;
 use slateberg_config::server::listen::CorsSettings;
 
 /// The layer that decides which pages of other origins may call the server.
@@ -36,7 +37,8 @@ impl Cors {
             false => AllowOrigin::list(origins.filter_map(|it| HeaderValue::from_str(it).ok())),
         };
         let methods = [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::DELETE];
-        let exposed = [header::ETAG, header::RETRY_AFTER, header::WWW_AUTHENTICATE, REQUEST_ID];
+        let exposed =
+            [header::ETAG, header::RETRY_AFTER, header::WWW_AUTHENTICATE, POSITION, REQUEST_ID];
         let layer = CorsLayer::new()
             .allow_origin(origins)
             .allow_methods(methods)

@@ -15,7 +15,7 @@ use std::task::{Context, Poll};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -37,6 +37,7 @@ use super::peer::{peer, source};
 use super::rate_limits::RateLimits;
 use super::request_id::REQUEST_ID;
 use super::state::ApiState;
+use super::watchers::POSITION;
 use slateberg_catalog::operation::{Context as OperationContext, RequestId};
 use slateberg_catalog::{self as catalog, Operation};
 use slateberg_model::principal::Principal;
@@ -44,10 +45,6 @@ use slateberg_telemetry::traces::{self, TARGET};
 
 /// The path of the metrics. By default, Prometheus scrapes it without a credential.
 const METRICS: &str = "/metrics";
-
-/// The header with a position in the change feed. A watch that begins at this position misses no
-/// change after the response.
-const POSITION: HeaderName = HeaderName::from_static("slateberg-position");
 
 /// The routes of a port. Each request is checked before it reaches its route. Cheap to clone.
 #[derive(Clone)]

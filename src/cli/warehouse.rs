@@ -78,7 +78,7 @@ struct Update {
     name: String,
     #[command(flatten)]
     settings: Settings,
-    /// Stop using the credentials of a section [credentials.NAME]
+    /// Remove the reference to a section [credentials.NAME]
     #[arg(long, conflicts_with = "credentials")]
     no_credentials: bool,
     #[command(flatten)]

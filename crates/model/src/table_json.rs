@@ -283,7 +283,7 @@ impl<'a> Document<'a> {
         if placed == self.chunks.len() {
             return Ok(());
         }
-        Err(Refusal::invalid("Cannot parse metadata: an element is outside of a list"))
+        Err(Refusal::invalid("Cannot parse metadata: a chunk is not at the beginning of a list"))
     }
 
     fn read_metadata_log(&self) -> Result<Vec<MetadataLogEntry>, Refusal> {

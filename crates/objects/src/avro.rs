@@ -34,7 +34,7 @@ const VALUES_PER_BYTE: u64 = 4;
 /// long as reading this number of values.
 const VALUES_PER_BLOCK: u64 = 256;
 /// Error for a file with too many values.
-const TOO_MANY: &str = "has more values than fit into its bytes";
+const TOO_MANY: &str = "has more values than its size allows";
 /// Error for a block with bytes after its entries.
 const LONG_BLOCK: &str = "a block is longer than its entries";
 

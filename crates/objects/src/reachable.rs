@@ -131,7 +131,7 @@ fn named_in(
         if entry.is_skipped {
             return Ok(());
         }
-        let path = entry.path.ok_or("an entry names no file")?;
+        let path = entry.path.ok_or("an entry has no file path")?;
         // The memory of the names has its own limit, because a short name takes more space in
         // memory than in the file.
         let left = bytes_left.checked_sub(name_bytes(&path));

@@ -271,7 +271,8 @@ impl Target {
         if own.starts_with(theirs) || theirs.starts_with(own) {
             return Err(location_error(
                 url,
-                "it is inside the state of the parent or contains it. Choose a location beside it",
+                "the location is inside the state of the parent, or contains that state. Choose a location \
+                 outside of the parent's state",
             ));
         }
         for path in [&parent.location.path, &self.state.location.path] {

@@ -122,7 +122,7 @@ fn check_configured_over_api(
     let Some(made) = known.filter(|known| known.definition.is_some()) else { return Ok(()) };
     if !is_same_location(&made.location, location) {
         return Err(BuildError::Setting(format!(
-            "warehouses.{name}: a warehouse of this name was created through the API at {created}, but the \
+            "warehouses.{name}: a warehouse of this name was created through the API with location {created}, but the \
              configuration has location {location}: rename the warehouse in the configuration, or set \
              its location to {created}",
             created = made.location

@@ -27,8 +27,9 @@ use slateberg_wal::{self as journal, DamagedFile, RESTORE};
 use sorted_runs::{DELETE_CHECKPOINT, SortedRuns};
 
 /// Advice for a damaged file that the store does not need.
-const MOVE_COMPACTIONS: &str = "Move this file away: it only lists compactions in progress, and the next start works without it";
-const MOVE_BOUNDARY: &str = "Move this file away: the garbage collection writes a new one";
+const MOVE_COMPACTIONS: &str = "Move this file out of the store: it only lists compactions in progress, and the next start works without it";
+const MOVE_BOUNDARY: &str =
+    "Move this file out of the store: the garbage collection writes a new one";
 
 /// The result of reading all files of a store.
 #[derive(Debug, Default)]

@@ -98,8 +98,8 @@ pub(super) fn lost_frames(
         return Some(DamagedFile {
             file: "manifest".to_owned(),
             reason: format!(
-                "lacks its newest files: at the last orderly stop, sorted runs contained changes up to frame \
-                 {frame}, but the newest existing manifest refers only to changes up to frame {last}"
+                "lacks its newest files: at the last clean shutdown, sorted runs contained the changes up to frame \
+                 {frame}, but the newest existing manifest contains only those up to frame {last}"
             ),
             advice: ACCEPT_LOSS,
         });
@@ -170,7 +170,7 @@ impl Mark {
         {
             tracing::warn!(
                 %error,
-                "cannot record the last acknowledged change of the journal: its loss would go undetected"
+                "cannot record the last acknowledged frame of the journal: a later loss of this frame would not be detected"
             );
         }
         self.has_failed = written.is_err();

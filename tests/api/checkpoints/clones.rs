@@ -322,8 +322,8 @@ async fn invalid_clone_is_rejected_and_changes_nothing() {
     let before = app.get(PATH).await.expect(200).body;
     let state = app.files("memory:///").await;
     for (of, to, expected) in [
-        (Some("before"), "memory:///state", "is inside the state of the parent or contains it"),
-        (Some("before"), "memory:///state/below", "Choose a location beside it"),
+        (Some("before"), "memory:///state", "is inside the state of the parent, or contains"),
+        (Some("before"), "memory:///state/below", "outside of the parent's state"),
         (Some("before"), "memory:///", "expected a URL"),
         (Some("before"), "s3://bucket/clone", "Choose a location in the same bucket"),
         (Some("before"), "somewhere", "slateberg export and slateberg import"),

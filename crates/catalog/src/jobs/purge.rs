@@ -62,7 +62,7 @@ pub(super) async fn delete_expired(
     named: ReferencedFiles,
 ) -> Result<(), Interruption> {
     let Some(table) = &run.job.table else {
-        return Err(Interruption::Failed("the job names no table".to_owned()));
+        return Err(Interruption::Failed("the record of the job contains no table".to_owned()));
     };
     let kept = SharedFiles::of_other_tables(table, Depth::Everything).including_itself();
     Purge::start(run, kept.only_live_files(), true).run(named, None, true).await

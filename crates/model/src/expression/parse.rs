@@ -84,7 +84,7 @@ fn predicate(members: &Map<String, Value>, type_name: &str) -> Result<Expression
             let column = operand(members, "left", &[name])?;
             let value = literal(member(members, name)?)?;
             if comparison.is_for_strings() && !value.is_string() {
-                return refuse(format!("expected a text as the value of {type_name}"));
+                return refuse(format!("expected a string as the value of {type_name}"));
             }
             Ok(Expression::Compare(comparison, column, value))
         }
