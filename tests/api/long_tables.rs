@@ -61,8 +61,8 @@ impl LongTable {
     async fn expire(&mut self, keep: impl Fn(i64) -> bool) -> Value {
         let expired: Vec<i64> = self.snapshots.iter().copied().filter(|id| !keep(*id)).collect();
         self.snapshots.retain(|id| keep(*id));
-        // The catalog removes the entries of the snapshot log from the first one to the last one
-        // whose snapshot is expired.
+        // The catalog cuts the beginning of the snapshot log: all entries up to and including the
+        // last one whose snapshot is expired.
         let last_gone = self.log.iter().rposition(|id| expired.contains(id));
         self.log.drain(..last_gone.map_or(0, |at| at + 1));
         let updates = vec![json!({ "action": "remove-snapshots", "snapshot-ids": expired })];

@@ -3,8 +3,8 @@
 //!
 //! Each transaction of the writer writes a greater count in every form that is cached: in two
 //! records, and as a name that replaces the previous name. The page of names changes with the name.
-//! Readers read all these forms in turn, directly from the store. Each read must return at least
-//! the greatest count that was returned or acknowledged before it started.
+//! Readers read all these forms in turn, with the methods of `Store` and not over HTTP. Each read
+//! must return at least the greatest count that was returned or acknowledged before it started.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -123,7 +123,7 @@ async fn by_name(store: &Store, at_least: u64) -> u64 {
 }
 
 /// Reads the count in six ways in turn until the writer is done. `shown` is the greatest count that
-/// any reader has got.
+/// a reader has got or that was acknowledged to the writer.
 async fn read_continuously(
     store: Store,
     shown: Arc<AtomicU64>,

@@ -22,8 +22,8 @@ pub struct Dump {
 
 impl TestApp {
     /// Returns the content of the default warehouse. First removes the markers of complete
-    /// publications. Otherwise, the next write would remove the markers in addition to its own
-    /// changes.
+    /// publications. Otherwise, the next write would not only write its own changes, but also
+    /// remove the markers.
     pub async fn dump(&self) -> Dump {
         self.app
             .runtime

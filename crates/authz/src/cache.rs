@@ -133,9 +133,9 @@ impl DecisionCache {
 }
 
 impl PageKey {
-    /// Returns the cache key of the result for names of this kind in a container. It contains
-    /// everything that the result depends on, except the names and their attributes. `None` if
-    /// policies use the time.
+    /// Returns the key under which the visible names of this kind in a container are cached. It
+    /// contains everything that their visibility depends on, except the names and their attributes.
+    /// `None` if policies use the time.
     pub(super) fn of(
         policies: &PolicySet,
         action: &'static str,

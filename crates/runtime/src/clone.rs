@@ -166,8 +166,8 @@ async fn source(
     // Opening a store in a bucket would fence the server that runs on it.
     if parent_location.directory.is_none() {
         return Err(OfflineError::Refused(
-            "choose a state with --checkpoint: `slateberg checkpoint create NAME` creates one on a running \
-             server, or with --offline while no server runs"
+            "choose a checkpoint with --checkpoint. To create one, run `slateberg checkpoint create NAME` while the \
+             server runs, or the same command with --offline while no server runs"
                 .to_owned(),
         ));
     }

@@ -167,7 +167,7 @@ impl ChangeFeed {
         }
     }
 
-    /// Returns the visible transactions that begin at a position. The page consists of complete
+    /// Returns a page of the visible transactions from a position on. The page consists of complete
     /// transactions with at most `max` changes in total, or of a single larger transaction. Returns
     /// `None` if not all of these changes are in memory.
     pub(super) fn recent(&self, from: u64, max: usize) -> Option<ChangePage> {

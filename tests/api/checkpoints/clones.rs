@@ -331,7 +331,7 @@ async fn invalid_clone_is_rejected_and_changes_nothing() {
         (Some("before"), "memory:///a~b", "contains characters that object stores encode"),
         (Some("unknown"), CLONE, "there is no checkpoint 'unknown'"),
         (Some("2001-01-01T00:00:00Z"), CLONE, "there is no checkpoint at or before 2001-01-01"),
-        (None, CLONE, "choose a state with --checkpoint"),
+        (None, CLONE, "choose a checkpoint with --checkpoint"),
     ] {
         let found = rejection(clone_to(&app.bucket, &settings, of, to).await);
         assert!(found.contains(expected), "{to}: {found}");

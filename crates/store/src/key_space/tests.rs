@@ -92,7 +92,7 @@ fn files(rule: FilesRule) -> &'static str {
         FilesRule::None => "–",
         FilesRule::Keep(FileOwner::Existing) => "stay",
         FilesRule::Keep(FileOwner::Dropped) => "stay until the retention ends",
-        FilesRule::Index => "index of files that stay",
+        FilesRule::Index => "– (leads jobs to tables and views whose files stay)",
         FilesRule::Publish => "written",
         FilesRule::Delete => "deleted, except files of other tables and views",
     }
@@ -107,7 +107,8 @@ fn check(check: Check) -> &'static str {
         Check::Dropped => "each has an id of its own and a warehouse",
         Check::TabularNames => "each belongs to one table or view, which has only this name",
         Check::Locations => {
-            "as many as the records of tables and views (including dropped ones) have"
+            "each table or view (including dropped ones) has as many entries as locations in its \
+             record; an encoded location can have two"
         }
         Check::Uuids => "those in the records of tables and views, including dropped ones",
         Check::Publications => "no marker has a newer version than its table or view",
