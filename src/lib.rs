@@ -1,7 +1,7 @@
 //! slateberg: an Apache Iceberg REST catalog whose only dependency is a bucket.
 //!
-//! The modules of the server, highest first. A file imports its own module, one of a strictly lower
-//! rank, or one of the library crates below (`docs/architecture.md`).
+//! The modules of the server, highest first. A file imports only from its own module, from modules
+//! of a lower rank, and from the library crates (see `docs/architecture.md`).
 //!
 //! | rank | module | contents |
 //! |---|---|---|

@@ -91,7 +91,7 @@ const CRATE_USERS: [(&str, &[&str]); 29] = [
             "telemetry/otlp/",
         ],
     ),
-    // Determines the route of a request like axum.
+    // Determines the route of a request in the same way as axum.
     ("matchit", &["api/observe.rs"]),
     // The load generator compares reads with a handler that uses the same HTTP library without a
     // catalog.
@@ -125,8 +125,8 @@ const FORBIDDEN: [(&str, &[&str], &str); 3] = [
 const GLOBALS: [&str; 6] =
     ["static ", "static mut", "thread_local!", "LazyLock", "OnceLock", "lazy_static"];
 
-/// Files that may declare such state, with the reason. Other state belongs to a value that its
-/// users receive, so that two catalogs in one process do not share it.
+/// Files that may declare such state, with the reason. All other state belongs to values that are
+/// passed to the code that uses them, so that two catalogs in one process do not share state.
 const GLOBAL_USERS: [(&str, &str); 3] = [
     ("main.rs", "Rust requires a static for the allocator of the program"),
     ("load/main.rs", "Rust requires a static for the allocator of the program"),
@@ -310,7 +310,8 @@ impl Source {
             let mut line = lines.next()?;
             while line.trim() == "#[cfg(test)]" {
                 let indent = &line[..line.len() - line.trim_start().len()];
-                // The formatter closes an item at the column where it begins.
+                // An item ends with the first line at its own indentation that closes it, because
+                // the formatter indents all lines in between.
                 let is_end = |line: &str| {
                     line.strip_prefix(indent).is_some_and(|line| {
                         let is_closed = line.starts_with('}') || line.ends_with([';', '}']);

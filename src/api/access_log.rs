@@ -49,7 +49,7 @@ impl AccessLog {
         Self { all: settings.access, slow }
     }
 
-    /// Whether any request may be logged.
+    /// Whether the settings enable any line of the access log.
     pub fn is_on(self) -> bool {
         self.all || self.slow.is_some()
     }

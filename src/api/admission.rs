@@ -14,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 
 use slateberg_config::server::Settings;
 
-/// Bodies are counted in units of this many bytes.
+/// Body memory that one permit of `body_units` represents, in bytes.
 const UNIT_BYTES: usize = 1024;
 
 /// Divisor of the maximum number of requests. The quotient is the maximum number of unauthenticated
@@ -75,15 +75,15 @@ impl Admission {
         if before < self.requests_max { Ok(permit) } else { Err(AtCapacity) }
     }
 
-    /// Takes a second permit for an unauthenticated request. It must be held until the body has
-    /// arrived. These permits limit how many unauthenticated requests can wait for their bodies, so
-    /// that authenticated requests are still served.
+    /// Takes the additional permit that an unauthenticated request needs. The permit must be held
+    /// until the body has arrived. These permits limit how many unauthenticated requests can wait
+    /// for their bodies, so that authenticated requests are still served.
     pub fn admit_unauthenticated(&self) -> Result<OwnedSemaphorePermit, AtCapacity> {
         Ok(Arc::clone(&self.unauthenticated).try_acquire_owned()?)
     }
 
-    /// Reserves memory for the body of a request. At most `bytes_max` bytes of the body are read
-    /// later. The reservation must be held while any part of the body is in use.
+    /// Reserves memory for the body of a request. `bytes_max` is the maximum length of a body that
+    /// the server reads. The reservation must be held while any part of the body is in use.
     pub fn body(
         &self,
         request: &Request,

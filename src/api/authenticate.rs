@@ -17,9 +17,10 @@ pub const CHALLENGE: &str = r#"Bearer realm="slateberg""#;
 const INVALID: &str = r#"Bearer realm="slateberg", error="invalid_token""#;
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
-/// Returns the principal of a request, or the error response. The certificate of the connection is
-/// used only if the request itself has no credential: a proxy may use one connection for several
-/// principals, and a valid certificate must not replace an invalid credential.
+/// Returns the principal of a request, or the error response. The client certificate of the
+/// connection counts only if the request has no other credential. A proxy may send requests of
+/// several principals over one connection, and a valid certificate must not replace an invalid
+/// credential.
 pub async fn authenticate(
     state: &ApiState,
     headers: &HeaderMap,
@@ -61,8 +62,8 @@ pub async fn record_failure(
     state.authn.note_failure(source).await.map_err(|_| ApiError::too_many_failures())
 }
 
-/// Returns the credential of a request. Rejects a request with two different credentials, because a
-/// proxy may have checked only the credential that the server would ignore.
+/// Returns the credential of a request. Rejects a request with two different credentials: a proxy
+/// may have checked one of them, and the server would use the other.
 fn credential(headers: &HeaderMap) -> Result<Option<&str>, RejectionReason> {
     let bearer = single(headers, &header::AUTHORIZATION)?.map(bearer).transpose()?;
     let api_key = single(headers, &API_KEY)?;

@@ -40,9 +40,11 @@ struct TrackedBody {
     rest: RestSlot,
 }
 
-/// Wraps the body of a request, to find the part that the handler leaves unread.
+/// Wraps the body of a request, so that the server can drain the part that the handler leaves
+/// unread.
 pub fn track(request: Request) -> (Request, UnreadBody) {
-    // In HTTP/2, each request has its own stream, which the response ends.
+    // In HTTP/2, each request has its own stream, so an unread body does not affect the next
+    // request.
     let is_drainable = request.version() < Version::HTTP_2 && !request.body().is_end_stream();
     // A client that waits for `100 Continue` has not sent its body yet.
     if !is_drainable || request.headers().contains_key(header::EXPECT) {

@@ -1,9 +1,8 @@
 //! CORS: responds to preflight requests, with which browsers check whether a page of another origin
 //! may call the server.
 //!
-//! Pages send their credential in a header, as all clients do. The module `cross_origin` checks
-//! requests that a page sends without a credential, so that no page can use an identity that the
-//! browser supplies.
+//! Like all clients, pages send their credential in a header. The module `cross_origin` checks
+//! requests without such a credential, because the browser may supply an identity for them.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -18,6 +17,7 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use super::request_id::REQUEST_ID;
+use super::watchers::POSITION;
 use slateberg_config::server::listen::CorsSettings;
 
 /// The layer that decides which pages of other origins may call the server.
@@ -32,11 +32,13 @@ impl Cors {
         let origins = settings.allowed_origins.iter();
         let origins = match settings.allows_any() {
             true => AllowOrigin::any(),
-            // Validated settings contain only origins that are valid header values.
+            // Validated settings contain only origins that are valid header values, so none is
+            // skipped here.
             false => AllowOrigin::list(origins.filter_map(|it| HeaderValue::from_str(it).ok())),
         };
         let methods = [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::DELETE];
-        let exposed = [header::ETAG, header::RETRY_AFTER, header::WWW_AUTHENTICATE, REQUEST_ID];
+        let exposed =
+            [header::ETAG, header::RETRY_AFTER, header::WWW_AUTHENTICATE, POSITION, REQUEST_ID];
         let layer = CorsLayer::new()
             .allow_origin(origins)
             .allow_methods(methods)

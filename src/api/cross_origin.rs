@@ -5,7 +5,7 @@
 //! present installed client certificates, and a server without authentication needs no credential
 //! at all. In both cases, the request names the origin of the page, and the server rejects the
 //! request unless that origin is allowed. If the server requires no credential, the module `host`
-//! has verified before that the request names the server's own host.
+//! has already verified that the request names the server's own host.
 
 use axum::extract::Request;
 use axum::http::{HeaderName, Method, StatusCode, header};
@@ -43,8 +43,8 @@ pub fn check(
 /// Whether a request comes from an allowed page, or from a client that is not a page.
 fn is_allowed(request: &Request, principal: &Principal, allowed: &CorsSettings) -> bool {
     let headers = request.headers();
-    // Pages cannot forge this header. It is checked first because a proxy may have changed the host
-    // that the request names.
+    // Pages cannot forge this header. It is checked before the `Origin` header, because a proxy may
+    // have changed the host with which the origin is compared.
     let site = headers.get(SEC_FETCH_SITE);
     if site.is_some_and(|site| site == "same-origin") {
         return true;
@@ -53,13 +53,14 @@ fn is_allowed(request: &Request, principal: &Principal, allowed: &CorsSettings) 
         return site.is_none_or(|site| site != "cross-site");
     };
     let Ok(origin) = origin.to_str() else { return false };
-    // A setting that allows all origins does not allow them to use the identity of a client
+    // The setting `*` allows pages of all origins, but not with the identity of a client
     // certificate.
     let any = allowed.allows_any() && *principal == Principal::Anonymous;
     any || allowed.allowed_origins.iter().any(|it| it == origin) || is_own(origin, request)
 }
 
-/// Whether an origin is the server's own. The request names the server's host.
+/// Whether an origin is the server's own: the host of the origin is the host that the request
+/// names.
 fn is_own(origin: &str, request: &Request) -> bool {
     let in_header = || request.headers().get(header::HOST)?.to_str().ok();
     let own = request.uri().authority().map(|it| it.as_str()).or_else(in_header);

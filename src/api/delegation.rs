@@ -29,7 +29,7 @@ pub type ConfigDigest = [u8; 16];
 /// The file-access configuration of a table for a client.
 #[derive(Debug, Clone)]
 pub struct DelegationConfig {
-    /// The end of the response.
+    /// The end of the response's JSON, which contains the configuration.
     pub tail: Bytes,
     /// The digest of `tail`.
     pub key: ConfigDigest,
@@ -99,7 +99,7 @@ impl DelegationCache {
 /// Credentials and the locations for which they are valid.
 #[derive(Serialize)]
 pub struct StorageCredential<'a> {
-    /// The prefix of these locations.
+    /// The prefix of all locations for which the credentials are valid.
     prefix: &'a str,
     /// The properties with the credentials.
     config: &'a BTreeMap<&'a str, &'a str>,
@@ -190,8 +190,8 @@ pub fn credentials_body(
     body
 }
 
-/// The member `storage-credentials` with vended credentials and all other properties of their
-/// store. `None`: the client gets no credentials.
+/// The value of the member `storage-credentials`: the vended credentials and all other properties
+/// of the object store. `None` if the client gets no credentials.
 pub fn storage_credentials(
     delegated: Option<&DelegatedAccess>,
     warehouse: &Warehouse,

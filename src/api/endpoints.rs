@@ -1,7 +1,7 @@
 //! The endpoints that the server announces to clients.
 
-/// The `endpoints` of `GET /v1/config`, written as in the specification. The list contains the
-/// routes of `catalog_routes` whose support clients check before they send a request.
+/// The `endpoints` of `GET /v1/config`, written as in the specification: all routes of
+/// `catalog_routes`. Clients check this list before they use an endpoint.
 pub const ENDPOINTS: [&str; 31] = [
     "GET /v1/{prefix}/namespaces",
     "POST /v1/{prefix}/namespaces",

@@ -28,8 +28,8 @@ impl SnapshotMode {
 /// and the selection of snapshots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Representation {
-    /// The timeline of the catalog, if the catalog was restored, imported or cloned. It
-    /// distinguishes versions that have the same number.
+    /// The timeline of the catalog, if the catalog was restored, imported or cloned. Versions
+    /// before and after such a change can have the same number. The timeline distinguishes them.
     pub timeline: Option<Uuid>,
     /// The version in the response.
     pub version: ReadVersion,

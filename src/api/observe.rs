@@ -23,7 +23,7 @@ pub struct Observer {
     metrics: Arc<HttpMetrics>,
     /// The fraction of requests that are traced, if traces are exported.
     traced: Option<Ratio>,
-    /// The index of each route. Paths are matched in the same way as by axum.
+    /// Maps a path to the index of its route. Matches paths in the same way as axum.
     routes: Router<u16>,
     access_log: AccessLog,
 }
@@ -122,7 +122,7 @@ impl RequestTelemetry<'_> {
     }
 }
 
-/// Returns the trace headers. If a request has several parents, ignores all of them.
+/// Returns the trace headers. If a request has several `traceparent` headers, ignores all of them.
 fn trace_headers(headers: &HeaderMap) -> TraceHeaders<'_> {
     let mut parents = headers.get_all(TRACEPARENT).iter();
     let parent = match (parents.next(), parents.next()) {

@@ -7,7 +7,7 @@ use axum::extract::ConnectInfo;
 use axum::http::Extensions;
 use slateberg_authn::client_certificates::PresentedCertificate;
 
-/// The client of a connection. Each request on the connection has it as an extension.
+/// The client of a connection. Each request on the connection carries this value as an extension.
 #[derive(Debug, Clone)]
 pub struct Peer {
     /// The client's address.

@@ -21,8 +21,8 @@ pub const NO_STORE: [(HeaderName, HeaderValue); 1] =
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// The end of a `LoadTableResult` without file access and read restrictions, and of every
-/// `LoadViewResult`.
+/// The end of every `LoadViewResult`, and of a `LoadTableResult` that has neither file access nor
+/// read restrictions.
 const LOAD_TAIL: &[u8] = br#","config":{}}"#;
 
 /// Expected size of the JSON before the metadata, in bytes.
@@ -46,7 +46,7 @@ impl RenderedResponse {
     }
 }
 
-/// The ETag of the unrestricted state with all snapshots.
+/// The ETag of a table's state with all snapshots, for callers without read restrictions.
 pub fn unrestricted_etag(timeline: Option<Uuid>, state: &TabularState) -> ETag {
     let version = ReadVersion { id: state.id, version: state.version, rules: None };
     ETag::new(Representation { timeline, version, mode: SnapshotMode::All })

@@ -25,14 +25,14 @@ use super::service::{AuthLayer, PortService};
 use super::state::ApiState;
 use slateberg_telemetry::http::HttpMetrics;
 
-/// Paths for operators that are exempt from admission.
+/// Paths of probes and metrics. Requests to these paths are exempt from admission.
 const UNLIMITED_PATHS: [&str; 3] = ["/health", "/ready", "/metrics"];
 
 /// Paths without authentication. `/metrics` is added if the settings allow it.
 const PUBLIC_PATHS: [&str; 6] =
     ["/", "/health", "/ready", "/v1/oauth/tokens", "/v1/oauth/jwks", "/management/v1/openapi.json"];
 
-/// The prefixes of a warehouse's routes: without a name for the default warehouse, and with a name.
+/// The prefixes of a warehouse's routes. The prefix without a name selects the default warehouse.
 const PREFIXES: [&str; 2] = ["/v1", "/v1/{prefix}"];
 /// The prefix of the management API.
 const MANAGEMENT: &str = "/management/v1";

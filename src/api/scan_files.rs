@@ -1,5 +1,5 @@
-//! Renders the files of a scan. A response has up to ten thousand files, so they are written
-//! without a tree of values.
+//! Renders the files of a scan. A response can contain more than ten thousand files, so their JSON
+//! is written directly, without a tree of values.
 //!
 //! Clients require more than the specification: bounds are the hexadecimal form of the binary
 //! values, each file has a residual filter, delete files are present only if a data file
@@ -18,7 +18,7 @@ const FILE_BYTES: usize = 400;
 
 const HEX: &[u8; 16] = b"0123456789ABCDEF";
 
-/// The members of an object that is written.
+/// A JSON object to which members are added one after the other.
 pub struct Members {
     json: Vec<u8>,
     is_empty: bool,
@@ -36,7 +36,7 @@ impl Members {
         serde_json::to_writer(json, value).expect("text is JSON");
     }
 
-    /// Adds a member with this JSON.
+    /// Adds a member whose value is this JSON.
     pub fn add_json(&mut self, name: &str, value: &[u8]) {
         self.name(name).extend_from_slice(value);
     }
@@ -197,7 +197,7 @@ fn write_statistics(out: &mut Vec<u8>, file: ManifestEntry<'_>, columns: &[i32])
     write_map(out, "upper-bounds", upper.collect(), write_hex);
 }
 
-/// Writes a map by column as two lists, unless it is empty.
+/// Writes a map from column ids to values as two lists. Writes nothing if the map is empty.
 fn write_map<T: Copy>(
     out: &mut Vec<u8>,
     name: &str,
@@ -229,7 +229,8 @@ fn write_string(out: &mut Vec<u8>, text: &str) {
     serde_json::to_writer(out, text).expect("text is JSON");
 }
 
-/// Writes a path as two strings, joined into one.
+/// Writes a path, which is stored in two parts, as one string: writes each part as a string, and
+/// removes the two quotes between them.
 fn write_path(out: &mut Vec<u8>, file: ManifestEntry<'_>) {
     let (prefix, rest) = file.path_parts();
     write_string(out, prefix);

@@ -1,8 +1,8 @@
 //! The entry point of a port: rejects requests that exceed a limit before it does any work for
 //! them, authenticates all other requests, and responds with 500 if a handler panics.
 //!
-//! The service wraps the router as a whole. As an axum layer, it would wrap each route, and each
-//! request would clone it.
+//! The service wraps the router as a whole. An axum layer would wrap each route separately, and
+//! each request would clone the wrapped route.
 
 use std::any::Any;
 use std::convert::Infallible;
@@ -15,7 +15,7 @@ use std::task::{Context, Poll};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -37,6 +37,7 @@ use super::peer::{peer, source};
 use super::rate_limits::RateLimits;
 use super::request_id::REQUEST_ID;
 use super::state::ApiState;
+use super::watchers::POSITION;
 use slateberg_catalog::operation::{Context as OperationContext, RequestId};
 use slateberg_catalog::{self as catalog, Operation};
 use slateberg_model::principal::Principal;
@@ -44,10 +45,6 @@ use slateberg_telemetry::traces::{self, TARGET};
 
 /// The path of the metrics. By default, Prometheus scrapes it without a credential.
 const METRICS: &str = "/metrics";
-
-/// The header with a position in the change feed. A watch that begins at this position misses no
-/// change after the response.
-const POSITION: HeaderName = HeaderName::from_static("slateberg-position");
 
 /// The routes of a port. Each request is checked before it reaches its route. Cheap to clone.
 #[derive(Clone)]
@@ -309,14 +306,14 @@ impl AuthLayer {
         if request.extensions().get::<Operation>().is_none() {
             let slot = admission.admit_unauthenticated()?;
             let body = admission.body(request, FORM_BYTES_MAX.min(bytes_max))?;
-            // The permits are dropped with the head of the request, which is no longer needed once
-            // the body has arrived.
+            // The permits are in the request's extensions: the handler drops these soon after the
+            // body has arrived.
             request.extensions_mut().insert(Arc::new((slot, body)));
             return Ok(());
         }
         let body = admission.body(request, bytes_max)?;
-        // An accepted operation continues after its client has disconnected. It keeps the reserved
-        // memory until it ends.
+        // An accepted operation continues after its client has disconnected. So the reserved memory
+        // belongs to the operation until the operation ends.
         if let Some(operation) = request.extensions_mut().get_mut::<Operation>() {
             operation.room = Some(body);
         }

@@ -9,7 +9,8 @@ use tokio::sync::Notify;
 /// `/ready` returns 503, and watches end.
 #[derive(Debug, Default)]
 pub struct ShutdownFlag {
-    // Each response reads it, so it is not in a channel, whose lock all cores would share.
+    // An atomic, because each response reads the flag. In a channel, all cores would contend for
+    // the lock of the channel.
     has_begun: AtomicBool,
     begun: Notify,
 }
@@ -28,7 +29,8 @@ impl ShutdownFlag {
 
     /// Waits until the shutdown starts.
     pub async fn wait(&self) {
-        // Created before the check, so that it is notified of a shutdown that begins after it.
+        // Create the future before the check, so that it is notified even if the shutdown begins
+        // right after the check.
         let begun = self.begun.notified();
         if !self.has_begun() {
             begun.await;

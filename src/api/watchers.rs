@@ -4,13 +4,17 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use axum::http::StatusCode;
+use axum::http::{HeaderName, StatusCode};
 
 use super::error::ApiError;
 use slateberg_catalog as catalog;
 use slateberg_config::server::Settings;
 use slateberg_model::principal::Principal;
 use slateberg_telemetry::collection::Collection;
+
+/// The header with a position in the change feed. A watch that begins at this position misses no
+/// change after the response.
+pub const POSITION: HeaderName = HeaderName::from_static("slateberg-position");
 
 /// The watches in progress. Cheap to clone.
 #[derive(Clone)]

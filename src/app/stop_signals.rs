@@ -2,9 +2,9 @@
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Receives the stop signals that arrive after its creation. A server creates this value first. In
-/// a container, the first process ignores signals that have no handler, so a stop signal during the
-/// start would otherwise have no effect.
+/// Receives the stop signals that arrive after its creation. A server creates this value at the
+/// beginning of its start. Otherwise, a stop signal during the start would have no effect in a
+/// container, where the first process ignores signals that have no handler.
 pub struct StopSignals {
     signals: Option<(Signal, Signal)>,
     /// Whether a signal has arrived.

@@ -31,8 +31,8 @@ const CLIENT_CERT_HELP: &str =
 
 /// Timeout for connecting to the server.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Timeout for the next bytes from a connected server. For some requests, the server tests an
-/// object store before it responds.
+/// Timeout for the next bytes from a connected server. This timeout is long because, for some
+/// requests, the server tests an object store before it responds.
 const READ_TIMEOUT: Duration = Duration::from_secs(120);
 /// Maximum number of printed characters of a response that is not JSON.
 const ERROR_TEXT_CHARS_MAX: usize = 200;

@@ -24,8 +24,8 @@ enum Command {
     Status(StatusArgs),
     /// Encrypt new data with a new data key. Existing data stays readable
     Rotate(StatusArgs),
-    /// Encrypt (wrap) all data keys again, with the wrapping key in the server's settings or
-    /// another one
+    /// Encrypt (wrap) all data keys again, with the wrapping key of the server's settings or with
+    /// --wrapping-key
     Rewrap(Rewrap),
 }
 
@@ -37,7 +37,7 @@ struct StatusArgs {
 
 #[derive(Debug, Args)]
 struct Rewrap {
-    /// Name of the wrapping key in the KMS, such as an ARN [default: the wrapping key in the
+    /// Name of the wrapping key in the KMS, such as an ARN [default: the wrapping key of the
     /// server's settings]
     #[arg(long, value_name = "KEY")]
     wrapping_key: Option<String>,

@@ -75,7 +75,7 @@ pub(super) fn with_help(command: Command) -> Command {
 }
 
 /// Lists the subcommands under the headings of their groups. The last group also contains all
-/// subcommands that no group names.
+/// subcommands that belong to no group.
 fn groups(command: &Command) -> String {
     let styles = command.get_styles();
     let (heading, literal) = (styles.get_header(), styles.get_literal());
@@ -97,7 +97,8 @@ fn groups(command: &Command) -> String {
     text
 }
 
-/// Adds the sections of `examples.txt` to the long help of the subcommands below `path`.
+/// Adds the sections of `examples.txt` to the long help of the command at `path` and of all its
+/// subcommands.
 fn with_examples(command: Command, path: &str) -> Command {
     let command = command.mut_subcommands(|subcommand| {
         let path = format!("{path} {}", subcommand.get_name());

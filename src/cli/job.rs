@@ -164,7 +164,7 @@ impl JobArgs {
     }
 }
 
-/// Formats a job as lines of a name and a value.
+/// Formats a job, with the name and the value of one member on each line.
 fn lines(job: &wire::Job) -> String {
     let at = |at_ms: Option<i64>| at_ms.map(|at_ms| time(Some(at_ms)));
     let by = job.created_by.as_deref().map(|by| principal(by, job.created_by_name.as_deref()));

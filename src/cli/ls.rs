@@ -120,7 +120,8 @@ impl<'a> Warehouse<'a> {
         format!("/v1/{}/namespaces/{namespace}/{member}", encoded(&self.name))
     }
 
-    /// Lists a namespace, or the namespaces of the warehouse if there are no levels.
+    /// Lists the contents of a namespace. If `levels` is empty, lists the namespaces of the
+    /// warehouse.
     async fn list(&self, levels: Vec<String>, recursive: bool) -> Result<Vec<Entry>, ClientError> {
         let mut entries = Vec::new();
         let mut pending = VecDeque::from([levels]);

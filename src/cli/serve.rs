@@ -111,14 +111,14 @@ async fn until_stopped<T>(signals: &mut StopSignals, work: impl Future<Output = 
 }
 
 async fn serve(settings: Settings, dependencies: Dependencies, traces: Option<Traces>) -> Outcome {
-    // Raise the limit before any file is opened: it limits connections and files of the store
-    // together.
+    // Raise the limit of open files before any file is opened. Connections and files of the store
+    // share this limit.
     match descriptors::raise_limit() {
         Ok(()) => tracing::debug!(open_files_max = descriptors::limit(), "limit of open files"),
         Err(error) => tracing::warn!(%error, "cannot raise the limit of open files"),
     }
-    // Handle stop signals during the start, too. It may take long, for example because it waits for
-    // its bucket or replays a long log.
+    // Handle stop signals during the start, too. The start may take long, for example because it
+    // waits for the bucket or replays a long log.
     let mut signals = StopSignals::listen();
     let bound = run::bind(&settings).await?;
     let Some(opened) = until_stopped(&mut signals, App::build(settings, dependencies)).await else {

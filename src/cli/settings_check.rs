@@ -13,7 +13,8 @@ use slateberg_runtime::dependencies::Dependencies;
 pub(super) struct SettingsCheck {
     /// The settings as read.
     pub(super) read: LoadedSettings,
-    /// All problems, each with the position in a file or the variable that it concerns.
+    /// All problems, each with the source of the setting, such as a position in a file or an
+    /// environment variable.
     pub(super) problems: Vec<Problem>,
     /// The result of the validation, with the effective configuration.
     pub(super) findings: Findings,

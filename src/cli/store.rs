@@ -29,7 +29,8 @@ const PUT_MAX: Duration = Duration::from_secs(30);
 /// Maximum number of findings printed for one store.
 const PRINTED_MAX: usize = 10;
 
-/// Test an object store, or let a server start although its local write-ahead log has lost changes.
+/// Test an object store, or let a server start even though its local write-ahead log has lost
+/// changes.
 #[derive(Debug, Args)]
 pub struct Store {
     #[command(subcommand)]
@@ -41,14 +42,14 @@ enum Command {
     /// Let many writers create and replace the same objects at the same time, and check that
     /// exactly one wins each time
     Check(Check),
-    /// Let a server start although acknowledged changes at the end of its local write-ahead log are
-    /// lost
+    /// Let a server start even though its local write-ahead log has lost acknowledged changes at its
+    /// end
     AcceptLoss(AcceptLoss),
 }
 
 #[derive(Debug, Args)]
 struct Check {
-    /// URL of an unused path, below which the check writes its objects [default: the object stores
+    /// URL of an unused path below which the check writes objects [default: check the object stores
     /// of the state and of its write-ahead log]
     url: Option<String>,
     /// Option of the URL's object store, such as `aws_endpoint=http://127.0.0.1:9000`

@@ -78,7 +78,7 @@ struct Update {
     name: String,
     #[command(flatten)]
     settings: Settings,
-    /// Stop using the credentials of a section [credentials.NAME]
+    /// Remove the reference to a section [credentials.NAME]
     #[arg(long, conflicts_with = "credentials")]
     no_credentials: bool,
     #[command(flatten)]
@@ -143,7 +143,8 @@ fn delegation_mode() -> impl TypedValueParser<Value = DelegationMode> {
 }
 
 impl Settings {
-    /// Sets the options that were given in a request.
+    /// Copies the options of the command line to the members of a request. Omitted options change
+    /// nothing.
     fn apply_to(
         self,
         storage: &mut StorageRequest,
@@ -226,7 +227,7 @@ impl Show {
     }
 }
 
-/// Formats a warehouse as lines of a name and a value.
+/// Formats a warehouse, with the name and the value of one member on each line.
 fn lines(warehouse: &wire::Warehouse) -> String {
     let mut rows: Vec<[String; 2]> = Vec::new();
     let mut add = |name: &str, values: Vec<String>| {
@@ -300,7 +301,8 @@ impl Update {
                 "the warehouse {name} cannot be changed with this credential, which cannot read its storage settings"
             )));
         };
-        // The server rejects the update if another client changes the warehouse before it arrives.
+        // With `expected_version`, the server rejects the update if another client has changed the
+        // warehouse after this command loaded it.
         let mut request = UpdateWarehouseRequest {
             storage: details.storage.into(),
             client_defaults: Some(current.client_defaults),

@@ -23,9 +23,9 @@ const RETRY_DELAY_MAX: Duration = Duration::from_secs(30);
 
 /// Print changes as they happen, until interrupted.
 ///
-/// If the server becomes unreachable, the command retries, and later continues without a gap. The
-/// command fails if the catalog was restored, or if changes were removed from the change log before
-/// the command could read them.
+/// If the server becomes unreachable, the command retries until the server responds, and then prints
+/// all changes that it has missed. The command fails if the catalog was restored, or if changes were
+/// removed from the change log before the command could read them.
 #[derive(Debug, Args)]
 pub struct Watch {
     /// Resource, as table:WAREHOUSE/LEVEL.../NAME, view:..., namespace:WAREHOUSE/LEVEL... or

@@ -11,8 +11,8 @@ use crate::support::table::{append, main_is, set_property};
 
 const CONFLICT: &str = "CommitFailedException";
 
-/// Asserts that the snapshots form one line, that each snapshot lists exactly the manifests of the
-/// snapshots up to it, and that row ids are unique. Returns the snapshot ids.
+/// Asserts that each snapshot is the parent of the next one and lists exactly the manifests of all
+/// snapshots so far, and that row ids are unique. Returns the snapshot ids.
 async fn check_line(app: &TestApp) -> Vec<i64> {
     let table = LoadedTable::load(app).await;
     let (mut parent, mut expected, mut next_row_id) = (None, BTreeSet::new(), 0);
@@ -77,8 +77,8 @@ async fn rebased_append_follows_the_head_and_names_the_snapshot_it_was_made_for(
 
 #[tokio::test]
 async fn appends_are_rebased_only_up_to_the_maximum_of_the_server() {
-    // Each case has the maximum in the settings, the property of the table, whether the append is
-    // declared as blind, and the expected status.
+    // Each case consists of the setting for the maximum, the property of the table, whether the
+    // append is declared as blind, and the expected status.
     for (max, property, declared, status) in [
         ("off", Some("all"), true, 409),
         ("declared", None, true, 409),

@@ -172,6 +172,6 @@ async fn audit_log_reopens_its_file_after_it_was_moved() {
     app.app.runtime.catalog.access().reopen_audit().expect("there is room for a new file");
     app.get_as("sb_nonsense", TABLE).await.expect(401);
     let lines = |path: &Path| std::fs::read_to_string(path).expect("it is there").lines().count();
-    // The admin key was created before.
+    // The first of the three lines is that of the admin key's creation.
     assert_eq!((lines(&old), lines(&log)), (3, 1));
 }

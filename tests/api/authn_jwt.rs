@@ -21,7 +21,7 @@ async fn trusting(issuers: &[(&str, IssuerSettings)]) -> ServedApp {
         settings.authn.insecure_no_auth = false;
         settings.authn.issuers =
             issuers.iter().map(|(name, it)| ((*name).to_owned(), it.clone())).collect();
-        // Rejections are not delayed, because the tests do not cover the delay.
+        // Disables the delay of repeated rejections, which other tests cover.
         settings.authn.failures_before_delay = u32::MAX;
     })
     .await;
@@ -78,7 +78,8 @@ async fn config_contains_the_token_url_of_the_callers_issuer() {
     };
     let token_url = json!(format!("{}/token", issuer.iss));
     assert_eq!(found(&key.sign(&issuer.claims("a"))).await, token_url);
-    // The server itself issues tokens to holders of API keys, at the default path of clients.
+    // A client with an API key gets no URL: the server itself issues its tokens, at the default
+    // path of clients.
     assert_eq!(found(server.app.credential()).await, Value::Null);
 }
 
@@ -177,7 +178,7 @@ async fn signature_algorithm_comes_from_the_issuer_and_not_from_the_token() {
             forged.push(encode(&header, &claims, &secret).expect("it signs"));
         }
     }
-    // Tokens whose header contains the key for their verification, refers to such a key, or has
+    // Tokens with a header that contains or references the key for the verification, or that lists
     // critical members.
     let own = TestKey::es256("k");
     for (name, value) in [

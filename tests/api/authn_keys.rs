@@ -353,8 +353,8 @@ async fn server_without_authentication_creates_no_api_keys() {
     assert!(app.app.runtime.minted_key.is_none());
     let whoami = app.get("/management/v1/whoami").await.expect(200).body;
     assert_eq!((&whoami["kind"], &whoami["method"]), (&json!("anonymous"), &json!("none")));
-    // If the server created the key, the key would become valid once the server requires
-    // credentials.
+    // A key that is created without authentication would become valid as soon as the server
+    // requires credentials.
     app.post_rejected(KEYS, json!({ "name": "x" })).await.expect_error(403, "ForbiddenException");
     // Credentials of clients are ignored.
     app.get_as("sb_whatever", "/v1/config").await.expect(200);

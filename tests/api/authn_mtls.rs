@@ -14,7 +14,8 @@ use crate::support::app::TestApp;
 use crate::support::certificates::{TestCa, TestCertificate, TlsFiles};
 use crate::support::served_app::ServedApp;
 
-/// A server that requests certificates of `clients`, and its own CA.
+/// A server that requests client certificates of the CA `clients`. Its own certificate is from the
+/// CA `own`.
 struct Scene {
     server: ServedApp,
     own: TestCa,

@@ -68,7 +68,7 @@ async fn api_key_is_exchanged_for_a_token_with_its_identity() {
         app.get_as(credential, "/management/v1/whoami").await.expect(200).body
     };
     assert_eq!(whoami(&token(&given)).await, whoami(&key).await);
-    // Send it twice, so that the second request uses the cache.
+    // Sends the token a second time, because this request uses the cache.
     assert_eq!(whoami(&token(&given)).await, whoami(&key).await);
 
     let grant = ("grant_type", "client_credentials");
@@ -205,7 +205,7 @@ async fn token_is_exchanged_for_a_newer_one() {
     clock.advance_seconds(3000);
     let bearer = format!("Bearer {first}");
     let second = token(&exchange(&first, Some(&bearer)).await.expect(200));
-    // Java clients send this if their token is the API key.
+    // Java clients send this request if their token is the API key.
     exchange(&key, None).await.expect(200);
     clock.advance_seconds(1000);
     app.get_as(&second, "/management/v1/whoami").await.expect(200);

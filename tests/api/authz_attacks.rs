@@ -154,7 +154,8 @@ async fn rename_needs_write_permission_on_both_namespaces() {
     rename("sales", "sales").await.expect(204);
 }
 
-/// Requests for the table TABLE in the namespace SPACE, with its metadata in FILE.
+/// Requests for the table `TABLE` in the namespace `SPACE`, with the table's metadata in `FILE`.
+/// These names are placeholders.
 fn requests() -> Vec<(Method, &'static str, Value)> {
     let rename = json!({
         "source": { "namespace": ["SPACE"], "name": "TABLE" },
@@ -234,12 +235,12 @@ async fn hidden_resource_gets_the_same_response_as_a_missing_one() {
     let table = app.get(&format!("{HR}/tables/t")).await;
     let file = table.body["metadata-location"].as_str().expect("a file");
     let names = |space, table| [("SPACE", space), ("TABLE", table), ("FILE", file)];
-    // A principal that sees nothing of hr.
+    // A principal that sees nothing of the namespace `hr`.
     let nobody = app.key_with_role("nobody").await;
     let absent = answers(&app, &nobody, names("xx", "t")).await;
     assert_eq!(answers(&app, &nobody, names("hr", "t")).await, absent);
     assert_eq!(answers(&app, &nobody, names("hr", "u")).await, absent);
-    // A principal that sees that hr exists, but not its contents.
+    // A principal that sees that the namespace `hr` exists, but not its contents.
     let team = app.key_with_role("team").await;
     let absent = answers(&app, &team, names("hr", "x")).await;
     for (there, absent) in answers(&app, &team, names("hr", "t")).await.iter().zip(absent) {

@@ -60,7 +60,8 @@ async fn explained_decision_contains_its_deciding_policies() {
     // A missing resource is evaluated by its name.
     let response = ask(reader.clone(), "Load", "table:default/hr/offices").await;
     assert_eq!(decided(&response), expected_decision("allow", &["role-reader"]));
-    // The decision if the table had these properties.
+    // The request replaces the properties of the table: the response is the decision that would
+    // apply with them.
     let body = json!({
         "principal": reader, "action": "Load", "resource": people,
         "attributes": { "properties": {} },

@@ -64,8 +64,8 @@ async fn loaded_table_is_the_one_that_policies_permitted() {
             tokio::spawn(async move {
                 let mut output = 0_u64;
                 while !done.load(Ordering::Relaxed) {
-                    // A load from the cache never yields, and would block its thread for other
-                    // tasks.
+                    // A load from the cache never yields, so without this call, this task would not
+                    // let other tasks run on its thread.
                     tokio::task::yield_now().await;
                     let response = app.get_as(&team, TABLE).await;
                     if response.status.as_u16() == 404 {

@@ -324,7 +324,8 @@ fn commit(variant: &str) -> Value {
             { "id": 1, "name": "id", "required": true, "type": "long" },
         ]}})],
         "properties" => vec![set_property("a", "b")],
-        // The missing branch is reported only to callers that may remove it.
+        // The branch does not exist. The server reports this only to callers that may remove
+        // branches.
         "refs" => vec![json!({ "action": "remove-snapshot-ref", "ref-name": "none" })],
         "location" => {
             vec![json!({ "action": "set-location", "location": "memory:///warehouse/moved" })]
@@ -353,7 +354,7 @@ async fn every_route_responds_to_every_role_as_in_the_matrix() {
     let lake = WarehouseSettings { location: "memory:///lake".to_owned(), ..Default::default() };
     let app = TestApp::with_policies(POLICIES, |settings| {
         settings.warehouses.insert("lake".to_owned(), lake);
-        // The requests of all roles set the same location.
+        // The requests of all roles set the same location, so locations may overlap.
         settings.catalog.overlapping_locations = true;
     })
     .await;

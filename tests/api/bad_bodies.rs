@@ -98,7 +98,7 @@ async fn body_that_is_not_json_is_rejected() {
     }
 }
 
-/// `{}` is valid only where all members are optional.
+/// Sends `{}`, which is valid only at endpoints whose body has no required member.
 #[tokio::test]
 async fn body_without_a_required_member_is_rejected() {
     let (app, endpoints) = with_endpoints().await;

@@ -76,7 +76,7 @@ async fn lookup_of_an_invalid_name_finds_nothing() {
     let app = TestApp::with_table_and_view().await;
     for (name, _) in broken_names() {
         let name = path::segment(&name);
-        // An empty name has no path segment, and the longest names do not fit into a URI.
+        // An empty name cannot be a path segment, and the longest names do not fit into a URI.
         if name.is_empty() || name.len() > 10_000 {
             continue;
         }
@@ -191,7 +191,7 @@ async fn namespace_properties_beyond_their_bounds_are_rejected() {
             )
         );
     }
-    // The limit also applies to the total of properties that several updates set.
+    // The limit applies to all properties together, even if several updates set them.
     let half = |key: &str| json!({ "updates": { key: "x".repeat(600_000) } });
     app.post("/v1/namespaces/ns/properties", half("a")).await.expect(200);
     app.post_rejected("/v1/namespaces/ns/properties", half("b")).await;

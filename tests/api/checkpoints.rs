@@ -219,7 +219,8 @@ async fn version_numbers_are_not_reused_after_a_restore() {
     let all = std::collections::BTreeSet::from([&before, &between, &after, &last]);
     assert_eq!(all.len(), 4, "{all:?}");
 
-    // The version is also new if the table had changed after the checkpoint and was then dropped.
+    // The restored table also gets a new version if it was changed and then dropped after the
+    // checkpoint.
     let app = app_with_content().await;
     keep(&app, "before").await;
     app.commit("ns", "t", vec![], vec![set_property("a", "1")]).await.expect(200);
@@ -230,7 +231,7 @@ async fn version_numbers_are_not_reused_after_a_restore() {
     assert_ne!(tag(&app).await, between);
 }
 
-/// Returns the tag of the table after a commit that sets this value.
+/// Commits a property with this value, and returns the `ETag` of the table afterwards.
 async fn tag_after(app: &TestApp, value: &str) -> String {
     app.commit("ns", "t", vec![], vec![set_property("a", value)]).await.expect(200);
     app.get(TABLE).await.expect(200).header("etag").to_owned()
@@ -406,7 +407,8 @@ async fn checkpoint_names_are_unique_and_checkpoints_expire() {
     let brief = app.post(PATH, body).await.expect(201).body;
     let lived = brief["expires-at-ms"].as_i64().expect("a time")
         - brief["created-at-ms"].as_i64().expect("a time");
-    // The two times are read one after the other, and the store may be slow.
+    // The lifetime may be shorter than requested, because the two times are read one after the
+    // other and the store may be slow.
     assert!((3_000_000..=3_600_000).contains(&lived), "{lived}");
     let unnamed = app.post(PATH, json!({})).await.expect(201).body;
     assert_eq!(unnamed["name"], Value::Null);

@@ -43,7 +43,8 @@ async fn a_connection_whose_request_header_does_not_end_in_time_is_closed() {
     let mut silent = RawConnection::connect(&server).await;
     let mut partial = RawConnection::connect(&server).await;
     partial.send(&half).await;
-    // After this part of the HTTP/2 preface, the server does not know the HTTP version yet.
+    // Sends only a part of the HTTP/2 preface, from which the server cannot determine the HTTP
+    // version.
     let mut undecided = RawConnection::connect(&server).await;
     undecided.send("PRI * HT").await;
     let mut second = RawConnection::connect(&server).await;
@@ -64,8 +65,8 @@ async fn a_request_header_of_64_kib_is_answered_431() {
     connection.send(short).await;
     assert_eq!(connection.read_response().await.0, 200);
     for begin in ["GET /health HTTP/1.1\r\nhost: x\r\nx: ", "GET /"] {
-        // The request has exactly the maximum length: bytes that the server does not read would
-        // reset the connection.
+        // The request has exactly the maximum length. If it were longer, the server would not read
+        // all bytes, and the connection would be reset.
         let mut long = begin.to_owned();
         long.push_str(&"a".repeat((64 << 10) - begin.len()));
         let mut connection = RawConnection::connect(&server).await;

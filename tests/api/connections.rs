@@ -84,7 +84,8 @@ async fn connection_is_reusable_after_a_request_rejected_before_its_body() {
         assert_eq!(status, 401, "{head}");
         assert!(!head.contains("connection: close"), "{head}");
     }
-    // Another layer rejects the next requests, because their route does not exist.
+    // Other layers reject the next two requests: the route of the first does not exist, and the
+    // body of the second is too long.
     let credential = format!("authorization: Bearer {}\r\n", server.app.credential());
     for (path, length, refused) in [("/nothing", 5_000, 404), ("/v1/namespaces", 20_000, 413)] {
         let head = format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n");

@@ -45,7 +45,9 @@ async fn a_preflight_is_answered_without_a_credential() {
     let query = [("origin", PAGE), ("authorization", &bearer)];
     let found = app.request(Method::GET, "/v1/config", &query, &Value::Null).await.expect(200);
     let exposed = found.header("access-control-expose-headers");
-    assert!(exposed.contains("etag") && exposed.contains("x-request-id"), "{exposed}");
+    for header in ["etag", "slateberg-position", "x-request-id"] {
+        assert!(exposed.contains(header), "{exposed}");
+    }
 }
 
 #[tokio::test]

@@ -166,7 +166,8 @@ async fn credentials_are_reused_for_half_of_their_lifetime() {
     let app = lake(&sts, &[Delegation::VendedCredentials]).await;
     let key = async || load(&app, &VENDED).await.expect(200).body["config"][KEY].clone();
     assert_eq!(key().await, "ASIA1");
-    // A commit does not change the location of the table.
+    // The cached credentials are also used after a commit, because the commit does not change the
+    // location of the table.
     app.post(TABLE, json!({ "requirements": [], "updates": [set_property("a", "b")] }))
         .await
         .expect(200);
@@ -243,7 +244,7 @@ async fn location_of_another_table_gives_no_access_to_its_files() {
     let policy = sts.last_policy();
     let objects = json!(["arn:aws:s3:::lake/w/place/*", "arn:aws:s3:::lake/w/own/*"]);
     assert_eq!(policy["Statement"][1]["Resource"], objects);
-    // A path in the properties of another table is protected like that table's location.
+    // A table gets no credentials for a location that is in the properties of another table.
     let mut body = create_table("thief");
     body["location"] = json!("s3://lake/w/own");
     let response = app.request(Method::POST, TABLES, &VENDED, &body).await.expect(200);

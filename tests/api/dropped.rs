@@ -278,7 +278,7 @@ async fn policy_on_a_property_applies_to_a_dropped_table() {
     app.create_table("ns", "t").await;
     app.commit("ns", "t", vec![], vec![set_property("pii", "yes")]).await.expect(200);
     app.delete(TABLE).await.expect(204);
-    // The policy does not match the present table of that name.
+    // The policy matches the dropped table, but not the new table with the same name.
     app.create_table("ns", "t").await;
     let writer = app.key_with_role("writer").await;
     let listed = send(&app, &writer, Method::GET, DROPPED).await.expect(200);
@@ -302,7 +302,7 @@ async fn writer_restores_what_it_dropped_and_a_reader_sees_nothing() {
     let seen = send(&app, &reader, Method::GET, DROPPED).await.expect(200);
     assert_eq!(seen.body["dropped"], json!([]));
     let request = json!({ "resource": "table:default/ns/t" });
-    // A reader of the table learns that it may not restore it.
+    // A reader, who could load the table before the drop, gets 403 and not 404.
     let denied = app.request_as(&reader, Method::POST, UNDROP, &request).await;
     denied.expect_error(403, "ForbiddenException");
     app.request_as(&writer, Method::POST, UNDROP, &request).await.expect(200);

@@ -258,7 +258,8 @@ async fn flipped_bit_is_detected_in_each_kind_of_object() {
     app.app.runtime.catalog.flush().await.expect("it can be flushed");
     let commit = json!({ "requirements": [], "updates": [set_property("late", "x")] });
     app.post(TABLE, commit).await.expect(200);
-    // As after a crash, the last commit is only in the log.
+    // Copies the objects without closing the catalog. As after a crash, the last commit is only in
+    // the log.
     let objects = state(app.bucket.as_ref()).await;
     let copy = || async {
         let bucket: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
@@ -303,8 +304,8 @@ async fn flipped_bit_is_detected_in_each_kind_of_object() {
 
 #[tokio::test]
 async fn interrupted_rotation_loses_nothing() {
-    // The rotation is interrupted before the key ring is written, while the response to the write
-    // is on its way, and after the write.
+    // Interrupts one rotation before it writes the key ring, one after the write but before the
+    // response to the write, and one while it reads the key ring.
     for (verb, fault) in
         [(Verb::Put, Fault::Hang), (Verb::Put, Fault::LoseResponse), (Verb::Get, Fault::Hang)]
     {
@@ -346,7 +347,7 @@ async fn new_writer_uses_the_key_ring_of_the_previous_one() {
     let next = TestApp::with(Arc::clone(&app.bucket), settings(&file)).await;
     let loaded = next.get(TABLE).await.expect(200);
     assert_eq!(loaded.body["metadata"]["properties"]["late"], "x");
-    // The fenced catalog can still write the ring, which is harmless.
+    // The fenced catalog can still write the key ring. This must not harm the new catalog.
     let _ = app.post(ROTATE, Value::Null).await;
     next.post(ROTATE, Value::Null).await.expect(200);
     next.restart().await.get(TABLE).await.expect(200);

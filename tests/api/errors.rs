@@ -69,7 +69,7 @@ async fn bodies_beyond_the_memory_limit_get_503() {
     .await;
     let padding = "x".repeat(50 << 10);
     let create = |name: &str| json!({ "namespace": [name], "ignored": padding });
-    // One request at a time fits; of two concurrent ones, the second gets 503.
+    // The memory suffices for one request. Of two concurrent requests, the second gets 503.
     app.post("/v1/namespaces", create("a")).await.expect(200);
     let (first, second) = futures::future::join(
         app.post("/v1/namespaces", create("b")),

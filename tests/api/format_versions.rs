@@ -42,8 +42,8 @@ async fn table_has_the_requested_format_version() {
         assert_eq!(metadata["properties"].get("format-version"), None, "no stored property");
         assert_eq!(metadata.get("next-row-id").is_some(), version == 3);
         assert_eq!(metadata.get("last-sequence-number").is_some(), version > 1);
-        // In version 1, the early readers also need the current schema and partition spec in
-        // members of their own.
+        // Version 1 also has the current schema and partition spec in separate members, because
+        // early readers need them.
         assert_eq!(metadata.get("schema").is_some(), version == 1);
         assert_eq!(metadata.get("partition-spec").is_some(), version == 1);
         let current = if version == 3 { None } else { Some(json!(-1)) };

@@ -29,13 +29,14 @@ use crate::support::path;
 
 const REQUESTS: u64 = 100_000;
 const SEED: u64 = 20_260_901;
-/// Mutations wait for the log, so two cores have work for many workers.
+/// Number of workers. It is larger than the number of cores, because workers often wait for the
+/// log.
 const WORKERS: u64 = 16;
-/// A request that takes longer is considered stuck.
+/// Maximum duration of a request, in seconds. A request that takes longer fails the test.
 const ANSWER_SECONDS_MAX: u64 = 30;
 /// Number of requests between two sweeps, which keep the catalog small.
 const SWEEP_EVERY: u64 = 200;
-/// One of this many requests is checked for side effects.
+/// Side effects are checked for one in this number of requests.
 const CHECK_ONE_OF: u32 = 20;
 /// Size of a table's metadata, in bytes, above which a sweep drops it.
 const METADATA_BYTES_MAX: usize = 64 << 10;
@@ -43,8 +44,8 @@ const METADATA_BYTES_MAX: usize = 64 << 10;
 const NAMES_MAX: usize = 1000;
 /// Maximum number of warehouses.
 const WAREHOUSES_MAX: usize = 4;
-/// One of this many workers has a catalog that requires no credentials. Policies and keys cannot
-/// be managed in such a catalog.
+/// One in this number of workers has a catalog that requires no credentials. Policies and keys
+/// cannot be managed in such a catalog.
 const OPEN_ONE_OF: u64 = 4;
 /// Maximum growth of the process, in bytes. Its memory contains the buckets of all workers.
 const GROWTH_BYTES_MAX: u64 = 2 << 30;
@@ -55,7 +56,7 @@ struct Generated {
     uri: String,
     headers: Vec<(&'static str, String)>,
     body: Vec<u8>,
-    /// Whether it has no credential.
+    /// Whether the request has no credential.
     anonymous: bool,
 }
 
@@ -181,8 +182,8 @@ impl Worker {
             assert_eq!(before.visible, after.visible, "{name}: {generated} changed something");
             let managed = managed(&self.app).await;
             assert_eq!(managed_before, managed, "{name}: {generated} changed managed resources");
-            // A rejection of a request with an idempotency key is recorded. Any other one does not
-            // even write to the log.
+            // The catalog records the rejection of a request with an idempotency key. Any other
+            // rejection does not even write to the log.
             if !generated.has_key() {
                 // The garbage collection of SlateDB deletes old files of the log at any time.
                 let is_log = |object: &str| object.starts_with("state/wal/");

@@ -81,8 +81,9 @@ async fn repeated_mutation_is_applied_once_and_gets_the_same_response() {
             assert_eq!(again.body, first.body, "{method} {path}");
         }
         assert_eq!(app.dump().await, before, "{method} {path} was applied again");
-        // Without the key, these requests would fail if they were repeated. (The catalog recognizes
-        // repeated appends, such as those of the transaction.)
+        // Requests that get the status 204, and `unregister`, fail if they are repeated without the
+        // key. The transaction is an exception, because the catalog recognizes its repeated
+        // appends.
         let fails_without_key = status == 204 || path.ends_with("/unregister");
         if fails_without_key && path != "/v1/transactions/commit" {
             let plain = app.request(method.clone(), path, &[], &body).await;

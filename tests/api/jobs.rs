@@ -237,7 +237,7 @@ async fn a_purge_keeps_every_file_at_another_tables_location() {
     for file in [&theirs, &uncommitted] {
         table.app.put_file(file, "content").await;
     }
-    // The manifest of the first table now contains both files of the other table.
+    // Adds both files of the other table to the manifest of the first table.
     let files = [table.at("data/1.parquet"), theirs.clone(), uncommitted.clone()];
     let files: Vec<_> = files.iter().map(String::as_str).collect();
     table.app.put_file(&table.at("metadata/m1.avro"), manifest(&files)).await;
@@ -261,7 +261,7 @@ async fn metadata_files_that_another_registration_needs_are_not_cleaned_up() {
     let body = app.get(TABLE).await.expect(200).body;
     let first = body["metadata-location"].as_str().expect("a location").to_owned();
     app.commit("ns", "t", vec![], vec![set_property("a", "1")]).await.expect(200);
-    // The second table has the first file in its metadata log.
+    // Registers a second table, which has the first metadata file in its metadata log.
     register(&app, "second").await;
     app.commit("ns", "t", vec![], vec![keep_one]).await.expect(200);
     let waiting = only_job(&app).await;
@@ -420,7 +420,7 @@ async fn orphan_removal_deletes_exactly_what_its_dry_run_lists() {
 #[tokio::test]
 async fn recent_file_is_not_an_orphan() {
     let table = filled().await;
-    // By the clock of the store, the files are younger than an hour.
+    // The files were just written, so they are younger than an hour by the clock of the store.
     let mut requested = orphans_of("t", false);
     requested["older-than-seconds"] = json!(3600);
     table.app.post(JOBS, requested).await.expect(202);

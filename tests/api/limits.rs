@@ -7,8 +7,8 @@ use slateberg_config::server::listen::RateLimitSettings;
 use crate::support::app::{TestApp, TestResponse};
 use crate::support::served_app::ServedApp;
 
-/// A number of requests of which at least one must be rejected: in the time that it takes to send
-/// them, the limits allow fewer.
+/// A number of requests that exceeds the limits: the limits allow fewer requests in the time that
+/// it takes to send them.
 const MANY: usize = 5_000;
 
 fn limits(change: impl FnOnce(&mut RateLimitSettings)) -> RateLimitSettings {

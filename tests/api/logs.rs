@@ -166,7 +166,7 @@ fn a_start_that_waits_for_its_storage_is_logged_with_its_step() {
         .expect("it starts");
     let log = BufReader::new(child.stderr.take().expect("stderr is piped"));
     let lines = log.lines().map_while(Result::ok);
-    // The error at the end is not JSON.
+    // Skips the error at the end of the log, which is not JSON.
     let lines: Vec<Value> = lines.filter_map(|line| serde_json::from_str(&line).ok()).collect();
     child.wait().expect("it ends");
     let continues = with_message(&lines, "start in progress");

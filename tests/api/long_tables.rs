@@ -61,7 +61,8 @@ impl LongTable {
     async fn expire(&mut self, keep: impl Fn(i64) -> bool) -> Value {
         let expired: Vec<i64> = self.snapshots.iter().copied().filter(|id| !keep(*id)).collect();
         self.snapshots.retain(|id| keep(*id));
-        // The snapshot log loses all entries up to the last one whose snapshot is expired.
+        // The catalog cuts the beginning of the snapshot log: all entries up to and including the
+        // last one whose snapshot is expired.
         let last_gone = self.log.iter().rposition(|id| expired.contains(id));
         self.log.drain(..last_gone.map_or(0, |at| at + 1));
         let updates = vec![json!({ "action": "remove-snapshots", "snapshot-ids": expired })];
@@ -244,7 +245,7 @@ async fn store_of_an_earlier_binary_gets_chunks_with_the_next_commit() {
     let format = table.store().await.get(&StoreKey).await.expect("it can be read");
     let mut format = format.expect("it is there");
     format.format_version = 1;
-    // The record consists of its format version, its own version, and the whole metadata.
+    // The record consists of its format version, the version of the table, and the whole metadata.
     let mut whole = vec![1];
     whole.extend_from_slice(&document.version.to_be_bytes());
     whole.extend(zstd::bulk::compress(&document.text.to_bytes(), 1).expect("it can be packed"));

@@ -100,7 +100,7 @@ async fn metadata_files_are_compressed_if_the_table_requests_it() {
     GzDecoder::new(stored.as_slice()).read_to_string(&mut text).expect("gzip");
     let stored: Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!(stored, created.body["metadata"]);
-    // A compressed file can be registered under any name.
+    // A compressed metadata file can be registered.
     let body = json!({ "name": "r", "metadata-location": file(&created) });
     app.post("/v1/namespaces/ns/register", body).await.expect(200);
     let plain = set(&app, codec, "none").await;

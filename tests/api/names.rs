@@ -111,7 +111,8 @@ async fn names_that_look_alike_are_different() {
     assert_eq!(listed.body["namespaces"].as_array().map(Vec::len), Some(6));
 }
 
-/// Clients look up `ns.t.snapshots` as the table `snapshots` of the namespace `ns.t` first.
+/// A client that reads the metadata table `ns.t.snapshots` first looks for a table `snapshots` in
+/// the namespace `ns.t`.
 #[tokio::test]
 async fn metadata_table_is_not_a_table_of_the_catalog() {
     let app = TestApp::with_table().await;

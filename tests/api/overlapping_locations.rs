@@ -142,8 +142,8 @@ async fn a_percent_encoded_spelling_of_a_taken_location_is_rejected() {
             assert!(message.contains("overlaps"), "{path} {body}: {message}");
         }
     }
-    // When a location becomes free, it can be used again whether it is written percent-encoded or
-    // decoded, and its keys are removed from the store.
+    // When a location becomes free, another table can use the location in its percent-encoded or
+    // decoded form. The index keys of the location are removed from the store.
     app.delete("/v1/namespaces/hidden/tables/encoded").await.expect(204);
     app.post(TABLES, at("x", "memory:///warehouse/spelled/c d")).await.expect(200);
     app.delete("/v1/namespaces/hidden/tables/decoded").await.expect(204);
@@ -298,8 +298,8 @@ async fn metadata_file_of_a_hidden_table_gets_the_same_response_as_a_missing_one
             let rejection = app.request_as(&owner, Method::POST, path, &body).await;
             assert_eq!(rejection.error(), (404, "NotFoundException", message.as_str()));
         }
-        // An owner of a table may register the metadata of this table again, and an administrator
-        // that of all tables.
+        // If locations may overlap, an owner of a table may register this table's metadata again.
+        // An administrator may register the metadata of any table.
         let own = app.get("/v1/namespaces/a/tables/t").await.expect(200).body;
         let own = own["metadata-location"].as_str().expect("a location").to_owned();
         let status = if overlapping { 200 } else { 400 };
@@ -346,10 +346,11 @@ async fn a_search_for_orphans_finds_no_file_at_the_location_of_another_table() {
         }
     }
     assert!(app.file(&in_flight).await.is_some(), "a writer may still commit the file");
-    // A search for orphans of the table at this location finds the file.
+    // A search for orphans of the table that has this location finds the file.
     let mut body = orphans("t", true);
     body["resource"] = json!("table:default/b/t");
-    // A dropped table would keep the files at its location.
+    // Unregisters the table instead of dropping it, because a dropped table would still protect the
+    // files at its location.
     app.post("/v1/namespaces/a/tables/inside/unregister", Value::Null).await.expect(200);
     let job = app.post(JOBS, body).await.expect(202).body;
     app.app.runtime.catalog.jobs().run_jobs().await.expect("jobs run");

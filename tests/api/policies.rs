@@ -213,7 +213,7 @@ async fn change_that_locks_out_all_administrators_is_rejected() {
         "{}",
         response.message()
     );
-    // The change is accepted if it does not apply to another administrator.
+    // The change is accepted if it exempts another administrator.
     let (id, other) = app.make_key(json!({ "name": "other", "roles": ["admin"] })).await;
     let all_but = format!(
         "{} unless {{ principal == ServiceAccount::\"{id}\" }};",

@@ -137,7 +137,7 @@ fn grants_are_created_listed_explained_and_revoked() {
     let oneself: Value =
         serde_json::from_str(&output_text(ask(&["--output", "json"]))).expect("JSON");
     assert_eq!(oneself["policies"][0]["id"], "role-admin");
-    // The decision comes first, for people who read the JSON.
+    // The decision is the first member, because people read the JSON too.
     let members: Vec<_> = oneself.as_object().expect("an object").keys().collect();
     assert_eq!(members[..3], ["decision", "policies", "principal"]);
     let twice = ask(&["--user", "x", "--policies", "policies", "--url", &server.uri]);
@@ -187,7 +187,7 @@ fn sighup_reloads_policy_files() {
         }
     };
     let policy = "@id(\"more\") permit (principal == User::\"x\", action, resource);";
-    // Once the server responds, it handles the signal instead of being killed by it.
+    // Waits for a response: from then on, the signal no longer kills the server.
     wait_for(false);
     std::fs::write(&file, policy).expect("it can be written");
     hang_up();

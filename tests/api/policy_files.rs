@@ -91,7 +91,7 @@ async fn invalid_policy_files_change_nothing() {
     for (refused, broken) in (1..).zip([
         "@id(\"mine\") permit (principal",
         "@id(\"mine\") permit (principal, action == Action::\"Fly\", resource);",
-        // The id belongs to a policy that was created at run time.
+        // A policy that was created at run time has the same id.
         stored,
     ]) {
         write(directory.path(), broken);
@@ -105,7 +105,8 @@ async fn invalid_policy_files_change_nothing() {
     write(directory.path(), mine);
     files.look().await;
     assert_eq!(last_successful(&app).await, 1);
-    // The grants would be invalid without their template.
+    // An empty file of grant templates is rejected, because the existing grants need their
+    // template.
     let grants = directory.path().join("grants.cedar");
     std::fs::write(&grants, "").expect("it can be written");
     files.look().await;

@@ -99,7 +99,8 @@ async fn overwriting_registration_replaces_the_table_uuid() {
     assert_eq!(app.get(TABLE).await.expect(200).body, other.body);
 }
 
-/// The registered file is compressed by another program, so slateberg would write other bytes.
+/// Another program has compressed the registered file. If slateberg wrote the file again, its bytes
+/// would change.
 #[tokio::test]
 async fn crash_after_an_overwriting_registration_keeps_the_registered_file() {
     let app = TestApp::with_table().await;
@@ -111,7 +112,7 @@ async fn crash_after_an_overwriting_registration_keeps_the_registered_file() {
     let file = "memory:///warehouse/foreign.gz.metadata.json";
     app.put_file(file, content.clone()).await;
     app.post(REGISTER, overwrite("t", file)).await.expect(200);
-    // The first catalog is never closed: the second one opens the state after a crash.
+    // The first catalog is never closed, so the second catalog opens the state as after a crash.
     let opening = TestApp::on(app.bucket.clone());
     let anew = timeout(Duration::from_secs(10), opening).await.expect("the catalog opens");
     assert_eq!(anew.get(TABLE).await.expect(200).body["metadata"], metadata);

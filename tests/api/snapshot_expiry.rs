@@ -56,7 +56,7 @@ impl Scene {
         self.app.put_file(&list, manifest_list(&manifests)).await;
         let mut updates = append(id, (id > 1).then(|| id - 1), id);
         updates[0]["snapshot"]["manifest-list"] = json!(list);
-        // Long ago, so that the snapshot has expired unless the test retains it.
+        // The timestamp is long ago, so the snapshot expires unless the test retains it.
         updates[0]["snapshot"]["timestamp-ms"] = json!(1_700_000_000_000_i64 + id * 1000);
         self.app.commit("ns", "t", vec![], updates).await.expect(200);
     }

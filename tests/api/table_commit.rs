@@ -222,7 +222,7 @@ async fn concurrent_commits_without_conflicts_all_succeed() {
     let properties = loaded.body["metadata"]["properties"].as_object().expect("an object");
     assert_eq!(properties.keys().filter(|key| key.starts_with('k')).count(), 32);
     let log = loaded.body["metadata"]["metadata-log"].as_array().expect("a list");
-    // Commits that wait together become one version.
+    // Commits that wait at the same time may become one version.
     assert!((1..=32).contains(&log.len()), "{} files", log.len());
     for entry in log {
         let file = entry["metadata-file"].as_str().expect("a location");

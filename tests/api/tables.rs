@@ -226,7 +226,7 @@ async fn renamed_table_keeps_its_identity() {
     assert_eq!(after.body, before.body);
     assert_eq!(names(&app, "ns").await, Vec::<String>::new());
     assert_eq!(names(&app, "other").await, ["t"]);
-    // The namespace that the table was in is empty, and the new one is not.
+    // After the rename, the old namespace is empty and can be dropped. The new one cannot.
     app.delete("/v1/namespaces/other%1Fdeep").await.expect(204);
     app.delete("/v1/namespaces/other").await.expect_error(409, "NamespaceNotEmptyException");
     app.commit("other", "t", vec![], append(2, Some(1), 2)).await.expect(200);

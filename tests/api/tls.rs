@@ -17,7 +17,7 @@ async fn encrypted(tls: TlsSettings) -> ServedApp {
     ServedApp::start(TestApp::with_settings(|settings| settings.server.tls = tls).await).await
 }
 
-/// Whether the server shows a certificate of this CA to a new connection.
+/// Whether the server presents a certificate of this CA to a new connection.
 async fn shows_one_of(server: &ServedApp, ca: &TestCa) -> bool {
     ServedApp::client(ca, None).get(format!("{}/health", server.uri)).send().await.is_ok()
 }
@@ -94,7 +94,7 @@ async fn certificates_are_reloaded_atomically_without_a_restart() {
     assert_eq!(ready().await, 200);
     assert_eq!(measured(&server, &old, "last_reload_successful").await, 1.0);
 
-    // A partial update: the certificate is new, and its key is not.
+    // A partial update: the certificate is new, but the key is still the old one.
     let (begins, ends) = (date_time_ymd(2026, 1, 1), date_time_ymd(2126, 1, 1));
     let next = new.server_with(|params| {
         params.not_before = begins;

@@ -165,7 +165,8 @@ async fn crossing_transactions_complete_and_are_atomic() {
     let names = ["a", "b", "c", "d"];
     let app = with_tables(&names).await;
     let transactions = (0..24).map(|n: usize| {
-        // Each transaction changes two tables, in either order.
+        // Each transaction changes two tables. Other transactions change the same tables in the
+        // reverse order.
         let (first, second) = (names[n % 4], names[(n + 1 + n / 4 % 3) % 4]);
         let value = n.to_string();
         let set = json!([set_property("first-and-second", &value)]);

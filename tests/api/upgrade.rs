@@ -11,7 +11,7 @@ use crate::support::app::TestApp;
 use crate::support::fsck::{assert_sound, findings};
 use crate::support::table_with_files::{ALL, TableWithFiles};
 
-/// First bytes of keys in these key spaces.
+/// First byte of the keys in each of these key spaces.
 const STORE: u8 = 0x01;
 const TABULARS: u8 = 0x32;
 const PLACES: u8 = 0x35;
@@ -26,7 +26,8 @@ fn bytes(record: &Value, as_before: &[u8]) -> Vec<u8> {
     [&as_before[..1], record.to_string().as_bytes()].concat()
 }
 
-/// Removes the keys that a binary of this format would not have written.
+/// Changes the store to this older format: removes the keys and members that a binary of this
+/// format would not have written.
 async fn set_back(bucket: Arc<dyn ObjectStore>, format: u32) {
     let db = Db::builder("state", bucket).build().await.expect("it opens");
     let mut later = vec![UUIDS];

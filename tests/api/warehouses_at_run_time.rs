@@ -286,7 +286,8 @@ async fn hidden_warehouse_gets_the_same_response_as_a_missing_one() {
     let seen = app.get_as(&reader, LAKE).await.expect(200).body;
     assert_eq!(seen.get("storage"), None);
     assert!(!seen.to_string().contains("memory:"), "{seen}");
-    // A key is limited to the name of a warehouse, even if the warehouse is created later.
+    // A key with a limit is bound to the name of a warehouse, even if the warehouse is created
+    // later.
     let forbid = format!(
         "@id(\"f\") forbid (principal == ServiceAccount::\"{id}\", action == Action::\"ReadConfig\", resource);"
     );

@@ -520,7 +520,7 @@ async fn position_is_gone_after_its_changes_left_the_log() {
     let all = events(&app, "after=oldest").await;
     let position = |at: usize| all[at]["position"].as_str().expect("a position").to_owned();
     app.app.runtime.catalog.maintenance().expire().await.expect("it expires");
-    // Until the restart, the events are in memory.
+    // The events are readable until the restart, because they are still in memory.
     assert_eq!(events(&app, &format!("after={}", position(0))).await, all[1..]);
     let app = app.restart().await;
     let gone = app.get(&format!("{WATCH}?wait=0&after={}", position(0))).await;

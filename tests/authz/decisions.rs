@@ -236,7 +236,8 @@ fn commit_needs_permission_for_each_kind_of_change() {
     assert!(!commits("writer", &[CommitKind::Data, CommitKind::Location]));
     assert!(commits("reader", &[]), "an empty commit needs only the permission to load");
     assert!(!commits("nobody", &[]));
-    // A permit for all kinds together would bypass the policies on individual kinds.
+    // No permit for the group `Commit` is issued directly, because it would bypass the policies on
+    // individual kinds of changes.
     let admin = Principal::Identified(person("ann", Some("admin")));
     assert!(authority.authorize::<Commit>(&admin, &orders(), &context).is_err());
 }

@@ -6,8 +6,7 @@ use slateberg_authz::expectations::Expectations;
 
 use crate::support::{defaults_and, only};
 
-/// Returns the code blocks of a language in a document, in order, with the policy block before
-/// each.
+/// Returns the code blocks of a document in order, each with its language.
 fn blocks(document: &str) -> Vec<(String, String)> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(document);
     let text = std::fs::read_to_string(file).expect("the document can be read");

@@ -259,7 +259,8 @@ proptest! {
         let texts = accepted(&schema, texts);
         let decide = |texts: &[String]| build(&schema, texts, &[]).decide(action, request);
         let decision = decide(&texts);
-        // Without the forbids, at least as much is allowed, and without permits nothing.
+        // Without the forbid policies, at least as much is allowed. Without the permit policies,
+        // nothing is allowed.
         let (permits, forbids): (Vec<_>, Vec<_>) =
             texts.iter().cloned().partition(|text| text.starts_with("permit"));
         let by_permits = decide(&permits);
@@ -271,7 +272,8 @@ proptest! {
         let mut forbidden = texts.clone();
         forbidden.push("forbid (principal, action, resource);".to_owned());
         prop_assert!(!decide(&forbidden).allow);
-        // With a permit for everything, all requests that match no forbid are allowed.
+        // With a permit policy for everything, all requests that match no forbid policy are
+        // allowed.
         let mut open = texts;
         open.push("permit (principal, action, resource);".to_owned());
         let forbidden_by = decide(&forbids).policies;

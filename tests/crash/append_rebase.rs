@@ -1,5 +1,5 @@
-//! Manifest lists of rebased appends: a commit is acknowledged once its list exists, and a list
-//! that a crash prevented is written by the next start.
+//! Manifest lists of rebased appends: a commit is acknowledged once its list exists. If a crash
+//! prevents the write of a list, the next start writes the list.
 
 use object_store::ObjectStoreExt;
 use object_store::path::Path;

@@ -75,7 +75,8 @@ async fn checkpoint_under_load_contains_every_commit_acknowledged_before() {
         client.checkpoint(&name).await.expect(201);
         kept.push((name, before));
     }
-    // The first checkpoint is read while the server writes, and all of them after its kill.
+    // The first checkpoint is read while the server writes, and all checkpoints are read after the
+    // kill.
     let (name, before) = &kept[0];
     assert_holds(&tables(data_dir.path(), Some(name)), before, name);
     server.kill();
@@ -158,7 +159,8 @@ async fn killed_clone_keeps_its_parent_intact_and_completes_when_repeated() {
     for round in 0..rounds {
         let clone = at.join(format!("clone-{round}"));
         let to = clone.to_str().expect("it is UTF-8").to_owned();
-        // Half of the clones use the current state. A retry continues with the same state.
+        // Half of the clones are of the current state instead of the checkpoint. A retry continues
+        // with the state of the first attempt.
         let of: &[&str] = if round % 2 == 0 { &["--checkpoint", "old"] } else { &[] };
         let arguments = [&["--to", to.as_str()], of].concat();
         let after = Duration::from_millis(rng.random_range(KILL_AFTER_MS));

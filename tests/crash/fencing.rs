@@ -82,7 +82,7 @@ async fn metadata_file_pending_in_both_writers_is_written_once() {
 }
 
 /// A fenced writer that does not write serves reads from its present state until it detects the
-/// fence. This takes at most one `manifest_poll_ms`, as documented.
+/// fence. The detection takes at most one `manifest_poll_ms`, as documented.
 #[tokio::test]
 async fn idle_fenced_writer_rejects_reads() {
     let first = Scene::new().await;

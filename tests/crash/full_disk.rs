@@ -99,7 +99,7 @@ async fn with_table(data_dir: &Path) -> (Server, Client) {
     (server, client)
 }
 
-/// Sends writes until one is rejected with 503, and returns the message. Earlier ones may succeed
+/// Sends writes until one is rejected with 503, and returns the message. Earlier writes may succeed
 /// or have an unknown outcome.
 async fn rejected(mut write: impl AsyncFnMut(usize) -> Reply) -> String {
     for number in 0..1000 {

@@ -49,7 +49,8 @@ async fn hold_lane(scene: &Scene, part: &str) -> JoinHandle<TestResponse> {
     first
 }
 
-/// Starts a commit that occupies the lane, and then one for each member that sets a property.
+/// Starts a commit that occupies the lane. Then, for each member of the next group, starts a commit
+/// that sets a property.
 async fn gather(scene: &Scene, part: &str) -> Vec<JoinHandle<TestResponse>> {
     let mut waiting = vec![hold_lane(scene, part).await];
     for member in 0..MEMBERS {

@@ -95,7 +95,7 @@ async fn failing_store_delays_only_the_purge() {
     let job = job_that(&scene.app, "failing", |job| job["failures"] == 2).await;
     assert!(job["last-error"].as_str().is_some_and(|it| it.contains("injected failure")), "{job}");
     assert_eq!((&job["kind"], &job["files"]["done"]), (&json!("purge"), &json!(0)));
-    // The job has made two attempts, without immediate retries of single deletions.
+    // The job has made two attempts, and did not retry single deletions within an attempt.
     let attempt = scene.faults.count(Verb::Delete, "warehouse/");
     assert!(attempt <= 12, "{attempt} deletions were tried");
     let commit = vec![crate::support::table::set_property("a", "b")];
@@ -180,7 +180,7 @@ async fn file_committed_during_orphan_removal_is_kept() {
     let late = at("data/late");
     scene.app.put_file(&late, "content").await;
     tokio::time::sleep(Duration::from_millis(if store_url().is_some() { 1100 } else { 5 })).await;
-    // The job has read all reachable files except one manifest.
+    // The job hangs when it has read all reachable files except one manifest.
     scene.faults.inject(Verb::Get, "m2.avro", Fault::Hang);
     let tasks = Tasks::of(&scene.app);
     let body = json!({
@@ -205,10 +205,10 @@ async fn file_committed_during_orphan_removal_is_kept() {
     tasks.stop().await;
 }
 
-/// Number of data files of the large table, and of the manifests that reference them.
+/// Number of data files of the large table, and number of the manifests that reference them.
 const FILES: usize = 3000;
 const MANIFESTS: usize = 6;
-/// A rate at which the purge makes progress, but lasts long enough to be interrupted.
+/// A rate of deletions at which the purge makes progress, but takes long enough to be interrupted.
 const RATE: [(&str, &str); 1] = [("SLATEBERG__CATALOG__FILE_DELETIONS_PER_SECOND_MAX", "1500")];
 
 fn path_of(location: &str) -> PathBuf {

@@ -66,7 +66,7 @@ async fn damaged_journal_fails_the_start_and_is_left_unchanged() {
         assert!(output_text.contains(&*segment.to_string_lossy()), "{output_text}");
     }
     assert_eq!(std::fs::read(&segment).expect("it is there"), bytes, "the segment was changed");
-    // Restore the segment from a copy.
+    // Flips the bit back, as if the segment were restored from a copy.
     bytes[middle] ^= 1;
     std::fs::write(&segment, &bytes).expect("it can be written");
     let server = Server::start(data_dir.path());

@@ -1,5 +1,6 @@
-//! A write-ahead log that rejects writes. Nothing is acknowledged before it is durable, and the
-//! outcome of each commit is either done or unknown.
+//! A write-ahead log whose puts hang, fail, are slow, lose their responses or report false
+//! conflicts. Nothing is acknowledged before it is durable. A commit is done, has an unknown
+//! outcome, or gets 503 and writes nothing.
 
 use std::time::Duration;
 

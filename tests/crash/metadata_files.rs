@@ -133,7 +133,8 @@ async fn transaction_is_invisible_until_all_its_metadata_files_are_written() {
 #[tokio::test]
 async fn table_created_by_a_transaction_waits_for_its_first_metadata_file() {
     let scene = Scene::new().await;
-    // Only the first file hangs. If a second version were accepted, its file would be written.
+    // Only the put of the first file hangs. If the server accepted a second version, its file would
+    // be written.
     scene.faults.inject_times(Verb::Put, METADATA_FILES, Fault::Hang, 1);
     let transaction = json!({ "table-changes": [table_creation()] });
     let response = scene.app.post("/v1/transactions/commit", transaction).await;

@@ -48,8 +48,8 @@ async fn stopping_server_completes_requests_in_progress() {
                     match client.set(TABLE, &key).await {
                         Reply::Answered(200, _) => acknowledged.push(key),
                         Reply::Answered(status, body) => panic!("{status}: {body}"),
-                        // Accepted requests always get a response, so this one was sent after the
-                        // listener had closed.
+                        // A request on an accepted connection always gets a response, so this
+                        // request was sent after the listener had closed.
                         Reply::Lost => return (acknowledged, key),
                     }
                 }

@@ -81,7 +81,7 @@ async fn unchanged_properties_are_acknowledged_once_they_are_durable() {
     assert!(answers.iter().all(|response| response.status == 200));
 }
 
-/// For a table, the second commit waits for the first one in the table's lane (its commit queue).
+/// The second commit waits for the first one in the table's lane (its commit queue).
 #[tokio::test]
 async fn commit_without_effect_is_acknowledged_once_its_base_is_durable() {
     let scene = Scene::new().await;
@@ -95,8 +95,8 @@ async fn commit_without_effect_is_acknowledged_once_its_base_is_durable() {
     assert_eq!(version(&answers[0]), version(&answers[1]));
 }
 
-/// Many concurrent requests for one name: a losing request may read the winner's change immediately
-/// after it was accepted.
+/// Many concurrent requests for one name: a losing request may read the winner's change before the
+/// change is durable.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn losers_of_a_race_are_rejected_once_the_winner_is_durable() {
     const ROUNDS: usize = 40;

@@ -86,7 +86,8 @@ impl Watcher {
                 "table.committed" => {
                     let table = by_id.get_mut(&id).expect("the table exists");
                     let location = location.expect("a commit has one");
-                    // Commits of one group have the same version before and after them.
+                    // All events of a group commit have the same version before and after the
+                    // commit.
                     let continues = event["before"]["metadata-location"] == table.1;
                     assert!(continues || location == table.1, "a gap after {}: {event}", table.1);
                     table.1 = location;
@@ -112,8 +113,8 @@ fn name_of(resource: &Value) -> String {
     levels.collect::<Vec<_>>().join(".")
 }
 
-/// Asserts that all events of a transaction are in the same response: only its last one has a
-/// position.
+/// Asserts that all events of a transaction are in the same response: only the last event of a
+/// transaction has a position.
 fn assert_complete_groups(events: &[Value]) {
     if let Some(last) = events.last() {
         assert!(last["position"].is_string(), "a response ends within a transaction: {events:?}");

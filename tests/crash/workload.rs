@@ -51,7 +51,7 @@ pub enum Expectation {
     ExistsAtOne {
         /// The possible paths.
         possible: Vec<Option<String>>,
-        /// All paths that it may have had.
+        /// All paths that the table may have had.
         paths: Vec<String>,
     },
     /// The request, repeated with its key, succeeds: it is applied exactly once.
@@ -112,9 +112,9 @@ pub struct Worker {
 
 /// Number of workers in each round.
 pub const WORKERS: usize = 14;
-/// Number of the first worker that sends an `Idempotency-Key` with each request. From this worker
-/// on, each one appends to its own table, so that no other worker can cause the rejection of a
-/// retry.
+/// Number of the first worker that sends an `Idempotency-Key` with each request. This worker and
+/// all later ones append to tables of their own, so that no other worker can cause the rejection of
+/// a retry.
 const WITH_KEY: usize = 12;
 
 impl Worker {
@@ -179,7 +179,8 @@ impl Worker {
         acknowledged
     }
 
-    /// Appends like a client: on top of the loaded state, starting again if it has changed.
+    /// Appends like a client: on top of the loaded state. If the table has changed, the next step
+    /// tries again.
     async fn append(&mut self, _step: usize) -> bool {
         let table = self.names.table("log");
         let Reply::Answered(200, loaded) = self.client.get(&table).await else { return false };

@@ -66,7 +66,8 @@ impl FileStatistics for TestFile {
     }
 }
 
-/// A table with one column, partitioned by a transform of it, and the column's values.
+/// A table with one column, which is partitioned by a transform of this column, and the column's
+/// values.
 struct Fixture {
     json: Value,
     primitive: PrimitiveType,
@@ -221,7 +222,8 @@ fn fixtures() -> Vec<Fixture> {
     let days = || integers(&[-366, -31, -1, 0, 1, 30, 31, 364, 365, 800]);
     let hour = 3_600_000_000;
     let times = || integers(&[-25 * hour, -hour, -1, 0, 1, hour - 1, hour, 24 * hour, 800 * hour]);
-    // Before 1970, the crate does not widen the filter for old writers here.
+    // Without times before 1970: for these, slateberg widens filters because of old writers, and
+    // the crate does not.
     let late_times = || integers(&[0, 1, hour - 1, hour, 24 * hour - 1, 24 * hour, 800 * hour]);
     let decimals = || [-1001, -50, -1, 0, 1, 49, 50, 1000].map(Datum::Decimal).to_vec();
     vec![

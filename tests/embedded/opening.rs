@@ -116,7 +116,8 @@ async fn second_opening_of_a_bucket_fences_the_first() {
     let t = make_table(&with_any_files(&first)).await;
     let second = open_on(Arc::clone(&bucket)).await;
     let lost = tokio::time::timeout(TIMEOUT, async {
-        // A write detects the fence; an idle catalog polls for it.
+        // This write detects the fence. An idle catalog would detect the fence only with its next
+        // poll.
         let late = set_property(&with_any_files(&first), &t, ("late", "1")).await;
         assert!(late.is_err(), "the fenced catalog acknowledges nothing");
         first.closed().await

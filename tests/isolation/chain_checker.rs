@@ -17,7 +17,7 @@ pub struct Step {
 
 #[derive(Debug, Clone)]
 pub enum Operation {
-    /// A table had these snapshots.
+    /// A read of a table returned these snapshots.
     Read { table: usize, seen: Chain },
     /// A snapshot was appended to a table, which then had the snapshots `seen`. `required` is the
     /// snapshot that the commit required before its own, if it had such a requirement.
@@ -105,8 +105,8 @@ impl RunResult {
         Ok(())
     }
 
-    /// A rejection is wrong if its requirement was met from before the call until after the
-    /// response.
+    /// A rejection is wrong if its requirement was met during the whole request, from the call to
+    /// the response.
     fn check_rejections_were_justified(&self) -> Result<(), String> {
         for step in &self.steps {
             let Operation::Rejected { table, id, required } = &step.operation else { continue };
@@ -170,8 +170,8 @@ impl RunResult {
     }
 
     /// Returns, for each table of a step, a position in the table's chain, and whether the step
-    /// wrote to the table. The position is that of the step's own commit, or of the last one that
-    /// it read.
+    /// wrote to the table. The position is that of the step's own commit or, if the step only read
+    /// the table, of the last commit that it read.
     fn positions(&self, step: &Step) -> Vec<(usize, usize, bool)> {
         if let Operation::Read { table, seen } = &step.operation {
             return vec![(*table, seen.len(), false)];

@@ -89,7 +89,8 @@ async fn assert_whole(change: impl AsyncFnOnce(&TestApp)) {
     assert_whole_after(async |_| {}, change).await;
 }
 
-/// Like [`assert_whole`], for a table after `prepare`.
+/// Like [`assert_whole`], but runs `prepare` on the catalog before the first of the two states is
+/// copied.
 async fn assert_whole_after(
     prepare: impl AsyncFnOnce(&TestApp),
     change: impl AsyncFnOnce(&TestApp),

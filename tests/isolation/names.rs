@@ -33,7 +33,7 @@ const NAMES: [Name; 5] = [(A, "t"), (A, "u"), (B, "t"), (B, "u"), (NESTED, "t")]
 #[derive(Debug, Clone, Copy)]
 enum OperationMix {
     Everything,
-    /// Namespaces are created and dropped while their tables are.
+    /// Namespaces are created and dropped while clients create and drop tables in them.
     Namespaces,
     /// Most operations are commits to tables, which are also renamed and dropped.
     Commits,

@@ -3,8 +3,8 @@
 //!
 //! Each transaction of the writer writes a greater count in every form that is cached: in two
 //! records, and as a name that replaces the previous name. The page of names changes with the name.
-//! Readers read all these forms in turn, directly from the store. Each read must return at least
-//! the greatest count that was returned or acknowledged before it started.
+//! Readers read all these forms in turn, with the methods of `Store` and not over HTTP. Each read
+//! must return at least the greatest count that was returned or acknowledged before it started.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -28,12 +28,13 @@ use crate::support::faults::{Fault, FaultStore, LOG, Verb};
 
 const PARENT: Uuid = Uuid::from_u128(1);
 const RECORDS: [Uuid; 2] = [Uuid::from_u128(2), Uuid::from_u128(3)];
-/// Number of transactions of the writer, and of concurrent readers.
+/// Number of transactions of the writer, and number of concurrent readers.
 const TRANSACTIONS: u64 = 2000;
 const READERS: usize = 4;
 /// Number of transactions between two waits for durability.
 const UNDER_WAY_MAX: u64 = 3;
-/// A search for a name ends after this many counts. The writer cannot be further ahead of a read.
+/// Maximum number of counts for which a search tries names. The writer cannot be further ahead of a
+/// read.
 const READ_AHEAD_MAX: u64 = TRANSACTIONS * 100;
 /// The store's bucket is copied, as after a crash, once in this many transactions.
 const CRASH_EVERY: u64 = 100;
@@ -122,7 +123,7 @@ async fn by_name(store: &Store, at_least: u64) -> u64 {
 }
 
 /// Reads the count in six ways in turn until the writer is done. `shown` is the greatest count that
-/// any reader has got.
+/// a reader has got or that was acknowledged to the writer.
 async fn read_continuously(
     store: Store,
     shown: Arc<AtomicU64>,
@@ -163,8 +164,8 @@ async fn read_during_writes(settings: Settings) {
             shown.fetch_max(count, Ordering::SeqCst);
         }
         if count.is_multiple_of(CRASH_EVERY) {
-            // The greatest count is determined before the crash, so it must still exist after the
-            // crash.
+            // The greatest count is read before the simulated crash, so the store must still have
+            // it after the crash.
             let seen = shown.load(Ordering::SeqCst);
             let left: Arc<dyn ObjectStore> = Arc::new(bucket.fork());
             let left = Store::open_offline(&store_location(left)).await.expect("the store opens");

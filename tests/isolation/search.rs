@@ -17,7 +17,8 @@ pub fn is_linearizable(events: &[Event]) -> bool {
 }
 
 /// Splits a commit into the commit and a load. Commits that the server combines into one version
-/// (group commit) all return that version, so the response may show the table after later commits.
+/// (group commit) all return that version, so the response to a commit may show the table after
+/// later commits of the group.
 fn moments(event: &Event) -> Vec<Event> {
     let (Op::Set(name, _) | Op::Append { table: name, .. }) = &event.op else {
         return vec![event.clone()];
@@ -47,8 +48,8 @@ fn has_order(events: &[Event]) -> bool {
     false
 }
 
-/// Returns the events that may come next: those called before any other remaining event was
-/// answered.
+/// Returns the events that may come next: those that were called before the first response to a
+/// remaining event.
 fn candidates(events: &[Event], done: Done) -> impl Iterator<Item = (Done, &Event)> {
     let left = move || {
         let bits = events.iter().enumerate().map(|(at, event)| (1 << at, event));

@@ -45,7 +45,7 @@ impl Load {
         Self { writers: writers.collect(), stop }
     }
 
-    /// Stops them, and waits for the last responses.
+    /// Stops the writers, and waits for the last responses.
     pub async fn stop(self) -> Outcomes {
         self.stop.store(true, Ordering::Relaxed);
         let mut all = Outcomes::default();

@@ -22,7 +22,8 @@ const TOXIC_SECONDS: u64 = 4;
 const DEADLINE_MS: u64 = 3000;
 /// Longest response time: one deadline in the table's commit queue, and one for the log.
 const ANSWER_MAX: Duration = Duration::from_millis(DEADLINE_MS * 2 + 2000);
-/// Time limit for the recovery: the longest pause between two attempts, and the waiting requests.
+/// Time limit for the recovery: the server's longest pause between two attempts, plus the time for
+/// the requests that wait.
 const RECOVERY_MAX: Duration = Duration::from_secs(15);
 
 fn seconds(name: &str, default: u64) -> Duration {

@@ -16,11 +16,11 @@ use tokio::net::TcpListener;
 /// Fault of a put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PutFault {
-    /// It has no effect, and the response is a conflict with another request, as from S3.
+    /// The put has no effect, and the response reports a conflict with another request, as from S3.
     Conflict,
-    /// It takes effect, and the response is lost.
+    /// The put takes effect, and the response is lost.
     LoseResponse,
-    /// It takes effect, and the response is a failure.
+    /// The put takes effect, and the response is a failure.
     FailAfterwards,
 }
 

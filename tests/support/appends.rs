@@ -148,8 +148,9 @@ impl PreparedAppend {
 }
 
 impl TestApp {
-    /// Returns a catalog that rebases at most these appends, with a table of this format version
-    /// that enables them.
+    /// Returns a catalog with the value `max` of `append_rebase`, and with a table of this format
+    /// version. `property` is the value of the table's property `slateberg.append-rebase`. `None`
+    /// leaves it unset.
     pub async fn rebasing(max: &str, property: Option<&str>, format_version: u8) -> Self {
         let max = serde_json::from_value(json!(max)).expect("a value of append_rebase");
         let app = Self::with_settings(|settings| settings.catalog.append_rebase = max).await;

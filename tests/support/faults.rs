@@ -44,25 +44,26 @@ pub enum Verb {
     Delete,
     /// Lists objects.
     List,
-    /// Any of these; only for rules.
+    /// Any of these verbs. Only rules have this value.
     Any,
 }
 
 /// Fault of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fault {
-    /// It fails without effect.
+    /// The request fails without effect.
     Fail,
-    /// It takes effect, and its response is lost: the caller gets a failure.
+    /// The request takes effect, and its response is lost: the caller gets a failure.
     LoseResponse,
-    /// It has no effect, and the response is that the object exists already, although it does not.
-    /// This is the result of S3's `409 ConditionalRequestConflict` in `object_store`.
+    /// The request has no effect, and the response is that the object exists already, although it
+    /// does not exist. This is the result of S3's `409 ConditionalRequestConflict` in
+    /// `object_store`.
     FalseConflict,
     /// The object is put without the request's condition, as in stores that ignore conditions.
     IgnoreCondition,
-    /// It takes effect after a random delay in this range of milliseconds.
+    /// The request takes effect after a random delay in this range of milliseconds.
     Delay(Range<u64>),
-    /// It waits until the rule is removed.
+    /// The request waits until the rule is removed.
     Hang,
 }
 
@@ -71,7 +72,7 @@ struct Rule {
     verb: Verb,
     part: String,
     fault: Fault,
-    /// Number of requests that pass before the first one that is affected.
+    /// Number of matching requests that still pass before the rule takes effect.
     passing: usize,
     times_left: usize,
 }
@@ -170,7 +171,7 @@ impl Gate {
     }
 
     /// Counts a request, and delays or fails it by the rules. The caller applies the returned value
-    /// after the request took effect.
+    /// to the response of the request.
     async fn admit(&self, verb: Verb, path: &Path) -> Result<After> {
         let path = path.to_string();
         let mut rules = self.rules.subscribe();
@@ -213,8 +214,8 @@ impl Gate {
                 None => {}
             }
             rules.retain(|rule| rule.times_left > 0);
-            // The removal of a used-up rule notifies no request, so hanging requests continue to
-            // hang.
+            // Returns `false`, so that the removal of a used-up rule does not wake hanging
+            // requests.
             false
         });
         found

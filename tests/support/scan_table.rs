@@ -15,7 +15,7 @@ pub enum Content {
     /// Rows.
     #[default]
     Data,
-    /// Deletions by position, of this data file if it is only one.
+    /// Deletions by position. Contains the data file if all deletions concern a single one.
     Positions(Option<String>),
     /// A deletion vector of this data file.
     Vector(String),
@@ -28,13 +28,13 @@ pub enum Content {
 pub struct ScanFile {
     /// 0: existing, 1: added, 2: deleted.
     pub status: i32,
-    /// Its content.
+    /// Content of the file.
     pub content: Content,
-    /// Its name below the table's location.
+    /// Name of the file below the table's location.
     pub name: String,
-    /// Its region.
+    /// Partition value `region`.
     pub region: Option<&'static str>,
-    /// Its day since 1970.
+    /// Partition value for the day of `ts`, in days since 1970.
     pub day: Option<i32>,
     /// The smallest and the greatest id.
     pub ids: (i64, i64),
@@ -42,7 +42,7 @@ pub struct ScanFile {
     pub rows: i64,
     /// Data sequence number, of an existing file.
     pub sequence_number: Option<i64>,
-    /// Snapshot that added it, if it is not that of the manifest.
+    /// Snapshot that added the file, if it is not the snapshot of the manifest.
     pub snapshot_id: Option<i64>,
 }
 

@@ -21,8 +21,9 @@ pub struct Dump {
 }
 
 impl TestApp {
-    /// Returns the content of the default warehouse. First, it removes the markers of complete
-    /// publications, because otherwise the next write would remove them.
+    /// Returns the content of the default warehouse. First removes the markers of complete
+    /// publications. Otherwise, the next write would not only write its own changes, but also
+    /// remove the markers.
     pub async fn dump(&self) -> Dump {
         self.app
             .runtime

@@ -13,7 +13,8 @@ fn module(file: &str) -> String {
     if matches!(path, "lib" | "main") { String::new() } else { path.to_owned() }
 }
 
-/// A path in a file, and the name that it gets there if it belongs to a use-tree.
+/// A path in a file. If the path belongs to a use-tree, also the name under which the file imports
+/// it.
 struct Mention {
     path: String,
     name: Option<String>,
@@ -112,8 +113,8 @@ impl Modules {
         Some(base.into_iter().chain(parts).map(str::to_owned).collect())
     }
 
-    /// Returns the module that defines what a path in another module names. Follows the names that
-    /// a module on the path imports or re-exports. `None`: another crate defines it.
+    /// Returns the module that defines the item to which a path in another module refers. Follows
+    /// the names that a module on the path imports or re-exports. `None`: another crate defines it.
     fn definition(&self, from: &str, path: &str) -> Option<String> {
         let path = self.absolute(from, path)?;
         let lengths = (0..=path.len()).rev();

@@ -57,7 +57,7 @@ fn code_spans(document: &str) -> Vec<&str> {
     outside.flat_map(|text| text.split('`').skip(1).step_by(2)).collect()
 }
 
-/// What a document can name.
+/// The names that a document may contain.
 struct Names {
     /// Paths of files and directories below the checkout, which end in a slash.
     paths: Vec<String>,

@@ -1,5 +1,6 @@
-//! Appends to a table as a client does: commits on top of the state that it knows, reloads the
-//! table after a conflict, and after an unknown outcome looks for its snapshot before it retries.
+//! Appends to a table as a client does: a client commits on top of the state that it knows, and
+//! reloads the table after a conflict. After an unknown outcome, the client checks whether the
+//! table contains its snapshot before it retries.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -23,7 +24,7 @@ pub struct Journal {
     attempts: u64,
     /// Number of responses with an unknown outcome.
     unknown: u64,
-    /// Number of appends that were found in the table after a response with an unknown outcome.
+    /// Number of appends with an unknown outcome that were then found in the table.
     found_after_unknown: u64,
 }
 
@@ -40,13 +41,14 @@ pub struct Appender {
 
 /// Next step of an appender.
 enum Step {
-    /// It sends a commit.
+    /// The appender sends a commit.
     Commit,
-    /// It waits for the response to a commit. If the commit succeeds, `head_after` is the new head.
+    /// The appender waits for the response to a commit. If the commit succeeds, `head_after` is the
+    /// new head.
     Committing { id: i64, head_after: Head },
-    /// It waits for the current table.
+    /// The appender waits for the current table.
     Loading,
-    /// It waits for the current table, to check whether this snapshot exists.
+    /// The appender waits for the current table, to check whether this snapshot exists.
     Verifying { id: i64 },
 }
 

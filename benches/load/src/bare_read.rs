@@ -28,7 +28,7 @@ struct StoredResponse {
     etag: Option<HeaderValue>,
 }
 
-/// A handler with a bound address that does not serve yet.
+/// A handler that has bound its address, but does not serve yet.
 pub struct BareRead {
     listener: TcpListener,
     stored: Arc<StoredResponse>,

@@ -103,8 +103,9 @@ struct Link {
 }
 
 fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, TargetError> {
-    let response: LoadResponse<T> = serde_json::from_slice(body)
-        .map_err(|error| TargetError::Unsupported(format!("no table's metadata: {error}")))?;
+    let response: LoadResponse<T> = serde_json::from_slice(body).map_err(|error| {
+        TargetError::Unsupported(format!("the response is not the metadata of a table: {error}"))
+    })?;
     Ok(response.metadata)
 }
 

@@ -118,7 +118,7 @@ impl ConnectionDriver {
             if let Some(connection) = &mut self.0
                 && Pin::new(connection).poll(cx).is_ready()
             {
-                // The request's own future returns the reason.
+                // The connection ended. `future` returns the reason.
                 self.0 = None;
             }
             future.as_mut().poll(cx)
@@ -127,7 +127,7 @@ impl ConnectionDriver {
     }
 }
 
-/// A connection to a server. It is reopened after the server closes it.
+/// A connection to a server. The client reopens the connection after the server has closed it.
 pub struct Connection {
     driver: ConnectionDriver,
     sender: SendRequest<Full<Bytes>>,
@@ -167,7 +167,8 @@ impl Connection {
         }
         let sending = self.sender.send_request(self.request(call)?);
         let response = match self.driver.drive(sending).await {
-            // The server closed the connection before it saw the request, so nothing has happened.
+            // The server closed the connection before it received the request, so the request can
+            // be sent again.
             Err(error) if error.is_canceled() => {
                 self.reopen().await?;
                 let sending = self.sender.send_request(self.request(call)?);

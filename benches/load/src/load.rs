@@ -47,7 +47,7 @@ pub enum Length {
     Requests(u64),
     /// Duration.
     Time(Duration),
-    /// Until no caller has a further request.
+    /// No limit: the measurement ends when no caller has a further request.
     Exhaustion,
 }
 
@@ -151,7 +151,7 @@ struct ConnectionWorker {
 
 /// Runs all callers concurrently, over `connections` connections that are open before the
 /// measurement starts. Callers that share a connection take turns, and their latencies include the
-/// wait for it.
+/// wait for the connection.
 pub async fn drive(
     target: &Target,
     callers: Callers,
@@ -200,8 +200,8 @@ impl ConnectionWorker {
         let mut since = (self.callers.len() > 1).then_some(*ready);
         loop {
             let Some(call) = self.callers[number].next() else { return false };
-            // If a caller does not share its connection, its latency does not include the time in
-            // which it decides its next request.
+            // If a caller does not share its connection, the measurement starts after the caller
+            // has decided its next request.
             let since = *since.get_or_insert_with(Instant::now);
             let response = self.connection.call(&call).await;
             let now = Instant::now();

@@ -34,7 +34,7 @@ pub struct Workload {
     pub callers: Callers,
     /// Additional figures for the report.
     pub extra: Value,
-    /// Check after the round, whose result is reported as well.
+    /// Check to run after the round. Its result is a part of the report.
     pub finish: Option<Finish>,
 }
 

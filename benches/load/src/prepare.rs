@@ -16,7 +16,8 @@ const CONNECTIONS: usize = 16;
 /// Number of snapshots in one commit of the preparation.
 const SNAPSHOTS_PER_COMMIT: usize = 500;
 
-/// Callers that share a range of numbers. An object that exists already is a success.
+/// Callers that share a range of numbers. The response that an object already exists counts as a
+/// success.
 struct SharedCalls<F> {
     next: Arc<AtomicU64>,
     end: u64,

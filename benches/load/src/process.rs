@@ -13,13 +13,14 @@ const TICKS_LOST_SECONDS: f64 = 2.0 / TICKS_PER_SECOND;
 /// Fields of `/proc/PID/stat`, counted after the command's name.
 const PARENT_FIELD: usize = 1;
 const UTIME_FIELD: usize = 11;
-/// `utime`, `stime`, and those of terminated children.
+/// Number of fields with CPU times: `utime`, `stime`, and the same two of terminated children.
 const TIME_FIELDS: usize = 4;
 
 /// Usage of some processes at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Usage {
-    /// CPU time in ticks, user and system, since the start of the processes, in seconds.
+    /// User and system CPU time since the start of the processes, in seconds, measured in clock
+    /// ticks.
     ticks_seconds: f64,
     /// CPU time of each thread, in nanoseconds.
     threads_ns: BTreeMap<u32, u64>,
@@ -39,7 +40,8 @@ impl Usage {
         let before: u64 = earlier.threads_ns.values().sum();
         let after: u64 = self.threads_ns.values().sum();
         let exact = after.saturating_sub(before) as f64 / 1e9;
-        // The time of threads that started and ended in between is contained only in the ticks.
+        // Only the ticks include the time of threads that started and ended between the two
+        // moments.
         exact.max(ticks - TICKS_LOST_SECONDS)
     }
 }
@@ -56,7 +58,7 @@ pub fn usage(pids: &[u32]) -> Option<Usage> {
 /// Resets the peaks of memory, if permitted.
 pub fn reset_peaks(pids: &[u32]) {
     for pid in process_tree(pids) {
-        // If the reset fails, the peak is that since the start of the process.
+        // If the reset fails, the reported peak is that since the start of the process.
         let _ = fs::write(format!("/proc/{pid}/clear_refs"), "5");
     }
 }

@@ -66,7 +66,7 @@ pub struct Target {
     pub pids: Vec<u32>,
     /// Whether it is the bare handler, which only supports `GET`.
     pub is_bare: bool,
-    /// Kinds of prepared objects, with their numbers.
+    /// Number of prepared objects, by kind.
     prepared: Arc<Mutex<BTreeMap<String, usize>>>,
 }
 
@@ -89,7 +89,7 @@ pub enum TargetError {
         /// Beginning of the body.
         body: String,
     },
-    /// The server does not support something.
+    /// The server cannot be measured, for this reason.
     #[error("{0}")]
     Unsupported(String),
 }
@@ -148,7 +148,7 @@ impl Target {
         if response.is_success() { Ok(response) } else { Err(unexpected_status(&call, &response)) }
     }
 
-    /// Creates an object that may exist.
+    /// Creates an object, unless it already exists.
     pub async fn create(&self, call: Call) -> Result<(), TargetError> {
         let response = self.send(call.clone()).await?;
         let exists = response.is_success() || response.status == CONFLICT;
@@ -199,7 +199,7 @@ impl Target {
 
 /// Name of the bare handler in reports.
 pub const BARE_NAME: &str = "bare handler";
-/// Status for objects that exist.
+/// Status of the response if the object to create already exists.
 pub const CONFLICT: u16 = 409;
 
 fn unexpected_status(call: &Call, response: &CallResponse) -> TargetError {

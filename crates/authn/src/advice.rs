@@ -137,8 +137,9 @@ impl Authenticator {
         Some(format!("'{}' does not begin with the name of an issuer: {expected}{hint}", brief(id)))
     }
 
-    /// Warns about a role only if its name is probably misspelled. A grant to an unknown role is no
-    /// mistake by itself: the policies, keys or issuers that use the role may be created later.
+    /// Warns about a role only if its name is probably misspelled. A grant to an unknown role is
+    /// not necessarily a mistake: the policies, keys or issuers that use the role may be created
+    /// later.
     fn role_warning(&self, asker: &GranteeReader<'_>, role: &str) -> Vec<String> {
         let mut known = self.keys().authority().policies().roles();
         if self.keys().may_read(asker) {

@@ -188,9 +188,9 @@ impl ApiKeys {
         all.map(|known| Arc::clone(&known.identity)).collect()
     }
 
-    /// Revokes a key. Afterwards, requests with the key, or with tokens that were issued for it,
-    /// are rejected. Without `force`, rejects the revocation of the last credential that may manage
-    /// keys.
+    /// Revokes a key. Afterwards, the server rejects requests with the key, and requests with
+    /// tokens that were issued for the key. Without `force`, this function rejects the revocation
+    /// of the last credential that may manage keys.
     pub async fn revoke(&self, asker: &GranteeReader<'_>, id: &str, force: bool) -> Result<()> {
         let permit: Permit<ManageKeys> = self.permit(asker)?;
         let id = self.find(id)?.record.id;
@@ -247,7 +247,8 @@ impl ApiKeys {
             lockout::any_may::<ManageKeys>(&policies, candidates, context)
         };
         let mut others = self.identities();
-        // `identities` includes a caller with an API key, unless that key was revoked concurrently.
+        // If the caller uses an API key, `identities` already contains this key, unless it was
+        // revoked concurrently.
         if let Principal::Identified(identity) = principal
             && identity.method != Method::ApiKey
         {
@@ -266,9 +267,9 @@ impl ApiKeys {
     }
 
     /// Authorizes action `A` on the keys. Keys belong to the catalog as a whole. So a caller that
-    /// is limited to some warehouses is rejected: otherwise it could create an unlimited key. A
-    /// server without authentication rejects every caller: otherwise anyone could create a key,
-    /// which would stay valid after authentication is enabled.
+    /// is limited to some warehouses is rejected. Otherwise, this caller could create an unlimited
+    /// key. A server without authentication rejects every caller. Otherwise, anyone could create a
+    /// key that would stay valid after authentication is enabled.
     pub(super) fn permit<A: Action>(&self, asker: &GranteeReader<'_>) -> Result<Permit<A>> {
         let GranteeReader { principal, context, origin } = asker;
         let not_allowed = |why: &str| Error::Forbidden(format!("Not allowed: {why}"));
@@ -368,8 +369,8 @@ fn check_name(what: &str, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Spawns `work` so that it completes even if the client disconnects. Otherwise a key could be
-/// durable but missing in memory, or the reverse.
+/// Spawns `work` so that it completes even if the client disconnects. Otherwise, the store and the
+/// index in memory could differ: for example, a durable key could be missing in the index.
 async fn apart<T: Send + 'static>(
     work: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<T> {

@@ -85,8 +85,9 @@ pub struct Parts {
 }
 
 impl Authenticator {
-    /// Loads the keys, and creates those that a first start needs. Returns the admin key if it
-    /// generated one. Only this call returns that key.
+    /// Loads the keys. Creates a signing key if there is none, and an admin key if this is the
+    /// first start or the settings request one. Returns a generated admin key, which no later call
+    /// returns.
     pub async fn open(parts: Parts) -> Result<(Self, Option<Secret>)> {
         let Parts { store, authority, catalog_id, settings, issuers, bootstrap_key, clock, ids } =
             parts;
@@ -109,7 +110,7 @@ impl Authenticator {
         let verified = Cache::new(settings.verified_tokens_max);
         let inner = Inner { settings, clock, keys, own, issuers, verified, failures };
         let authenticator = Self { inner: Arc::new(inner) };
-        // A server without authentication needs no keys and leaves existing ones unchanged.
+        // A server without authentication needs no keys and leaves existing keys unchanged.
         if authenticator.inner.settings.insecure_no_auth {
             return Ok((authenticator, None));
         }
@@ -147,7 +148,7 @@ impl Authenticator {
                         t.put(&SigningKeyKey(record.id), record)?;
                     }
                     let Some(record) = minted else {
-                        // The change log does not contain signing keys.
+                        // The creation of a signing key has no entry in the change log.
                         return Ok::<_, Error>(((), RequestRecords::without_change(None)));
                     };
                     t.put(&ApiKeyKey(record.id), *record)?;
@@ -189,8 +190,9 @@ impl Authenticator {
         &self.inner.issuers
     }
 
-    /// Resolves a credential to its principal. Waits only if a token names an unknown signing key,
-    /// because its issuer may have added that key recently.
+    /// Resolves a credential to its principal. Waits only if a token names an unknown signing key.
+    /// In this case, the keys of the issuer are fetched again, because the issuer may have added
+    /// that key recently.
     pub async fn principal(
         &self,
         credential: &str,

@@ -1,8 +1,8 @@
-//! Failed authentications, by source. Responses to frequent failures are delayed.
+//! Counts failed authentications for each source, and delays the responses to frequent failures.
 //!
-//! Guessing a key of 256 bits is impossible. The delay limits how much server time and how many log
-//! lines such attempts cost. Requests with a valid credential are never delayed, whatever their
-//! source.
+//! Guessing a key of 256 bits is impossible. The delay limits the server time and the number of log
+//! lines that attempts to guess a key cost. Requests with a valid credential are never delayed,
+//! whatever their source.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,15 +16,15 @@ use slateberg_base::network::network;
 
 /// Maximum number of tracked sources. The least active ones are evicted.
 const SOURCES_MAX: usize = 4096;
-/// Maximum number of responses that are delayed at the same time. Further failures are answered at
-/// once, with [`TooMany`].
+/// Maximum number of responses that are delayed at the same time. Further failures immediately
+/// return [`TooMany`].
 const HELD_BACK_MAX: usize = 256;
 /// Time without failures after which a source's count is reset, in milliseconds.
 const FORGIVEN_AFTER_MS: i64 = 60_000;
 /// The first delay, in milliseconds. Each further failure doubles it.
 const DELAY_MS_MIN: u64 = 50;
 
-/// Failed authentications, by source.
+/// Counts of failed authentications, by source.
 pub(super) struct Failures {
     by_source: Cache<IpAddr, Arc<FailureStreak>>,
     held_back: Semaphore,

@@ -16,7 +16,7 @@ use slateberg_model::principal::{Identity, IdentityKind, Method};
 /// The reason for rejecting a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// The token is invalid for this reason. Other keys of the issuer would not change this.
+    /// The token is invalid for this reason. A newer key set of the issuer would not make it valid.
     Reason(&'static str),
     /// The token names a key that is not in the known key set of its issuer.
     UnknownKey,

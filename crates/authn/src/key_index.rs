@@ -174,8 +174,8 @@ impl KeyIndex {
         valid.or_else(|| tables.revoked.get(&id).map(|key| key.key.name.clone()))
     }
 
-    /// Changes a copy of the tables, and replaces the tables with the copy. So requests read the
-    /// tables without waiting. Changes are rare.
+    /// Changes a copy of the tables, and replaces the tables with the copy. So requests never wait
+    /// when they read the tables. Copying is acceptable because changes are rare.
     fn change(&self, change: impl Fn(&mut Tables)) {
         self.0.rcu(|tables| {
             let mut tables = Tables::clone(tables);

@@ -104,9 +104,9 @@ fn family(algorithm: Algorithm) -> AlgorithmFamily {
 pub struct Known {
     /// The key set.
     pub set: Arc<KeySet>,
-    /// Increases when the key set changes.
+    /// Number that increases whenever the key set changes.
     pub generation: u64,
-    /// Increases with every fetch, including failed ones.
+    /// Number of fetches, including failed ones.
     looks: u64,
     /// The URL of the token endpoint, if the issuer publishes it.
     pub token_url: Option<Arc<str>>,
@@ -152,15 +152,15 @@ impl KeyHandle {
     }
 
     /// Requests newer keys, unless they were already requested within the last `pause_ms`. Waits
-    /// until the requested fetch ends, but only for a short time. If it returns `true`, the fetch
-    /// has ended, and the caller should check the token again.
+    /// for the end of the requested fetch, but only for a short time. Returns `true` if the fetch
+    /// has ended. In this case, the caller should verify the token again.
     pub(super) async fn refetch(&self, now_ms: i64, pause_ms: i64) -> bool {
         let mut known = self.known.subscribe();
         let looks = known.borrow_and_update().looks;
         let again_ms = self.look_again_ms.load(Ordering::Relaxed);
         let next_ms = now_ms.saturating_add(pause_ms);
         let turn = (Ordering::AcqRel, Ordering::Relaxed);
-        // The first fetch starts without a request.
+        // The first fetch starts without a request, so this function only waits for it.
         let first = looks == 0;
         if !first
             && now_ms >= again_ms

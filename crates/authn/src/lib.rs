@@ -4,8 +4,7 @@
 //! - a **credential** is part of a request: an **API key** (`sb_...`), or a **token** (a JWT);
 //! - an **API key** has 256 random bits ([`key_text`]). The store contains only its SHA-256
 //!   ([`api_keys`]). All keys are in memory, indexed by that hash ([`key_index`]). So
-//!   authentication does not read from the store, and the next request with a revoked key is
-//!   rejected;
+//!   authentication does not read from the store, and a revocation applies to the next request;
 //! - an **issuer** is an external party that signs tokens ([`issuers`]). Its **key set** verifies
 //!   them ([`key_set`]). This crate does no HTTP: other code fetches the key sets and stores them
 //!   here;

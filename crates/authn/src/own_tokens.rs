@@ -197,7 +197,7 @@ impl OwnTokens {
         let Some(newest) = keys.last() else { return Ok(0) };
         let due = newest.created_ms.saturating_add(self.key_lifetime_ms) <= now_ms;
         let fresh = due.then(|| self.mint_signing_key());
-        // Each key signed until its successor was created.
+        // A key signs tokens only until its successor is created.
         let successors = keys.iter().skip(1).map(|key| key.created_ms);
         let over: Vec<Uuid> = keys
             .iter()

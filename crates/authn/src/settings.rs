@@ -22,7 +22,7 @@ pub struct Settings {
     pub metrics_need_credential: bool,
     /// A file with the admin key for the first start, used instead of a generated one.
     pub bootstrap_key_file: PathBuf,
-    /// The same key as a value. Empty if it is not set.
+    /// The admin key for the first start, as a string instead of a file. Empty if it is not set.
     pub bootstrap_key: Secret,
     /// Maximum number of API keys.
     pub api_keys_max: usize,
@@ -36,15 +36,15 @@ pub struct Settings {
     pub own_token_lifetime_seconds: u64,
     /// Days after which slateberg rotates its signing key.
     pub signing_key_lifetime_days: u64,
-    /// Number of failures of a source after which the responses to it are delayed. The count
-    /// restarts after a minute without failures.
+    /// Number of failed authentications of a source after which responses to further failures are
+    /// delayed. The count restarts after a minute without failures.
     pub failures_before_delay: u32,
     /// Maximum delay of the response to a failure, in milliseconds.
     pub failure_delay_ms_max: u64,
-    /// Interval of refreshing an issuer's keys, in seconds.
+    /// Interval at which the server fetches an issuer's keys, in seconds.
     pub issuer_refresh_seconds: u64,
-    /// Minimum interval, in seconds, between two fetches of an issuer's keys that unknown keys
-    /// cause.
+    /// Minimum interval between two extra fetches of an issuer's keys, in seconds. A token that
+    /// names an unknown key causes an extra fetch.
     pub issuer_refetch_pause_seconds: u64,
     /// The accepted issuers, by a name that the operator chooses.
     pub issuers: BTreeMap<String, IssuerSettings>,
@@ -227,12 +227,13 @@ impl Settings {
         ms(self.signing_key_lifetime_days.saturating_mul(24 * 60 * 60))
     }
 
-    /// Returns the interval of refreshing an issuer's keys.
+    /// Returns the interval at which the server fetches an issuer's keys.
     pub fn issuer_refresh(&self) -> Duration {
         Duration::from_secs(self.issuer_refresh_seconds.max(1))
     }
 
-    /// Returns the minimum interval between two fetches because of unknown keys, in milliseconds.
+    /// Returns the minimum interval between two extra fetches that unknown keys cause, in
+    /// milliseconds.
     pub(super) fn issuer_refetch_pause_ms(&self) -> i64 {
         ms(self.issuer_refetch_pause_seconds)
     }

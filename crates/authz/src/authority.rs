@@ -35,7 +35,8 @@ pub enum Decider<'a> {
 /// Issues permits without evaluating policies.
 pub struct Unrestricted(());
 
-/// Decides for one principal. It always uses the policies that were in force at its own creation.
+/// Decides for one principal. A decider always uses the policies that were in force when the
+/// decider was created.
 pub struct PrincipalDecider<'a> {
     decisions: &'a DecisionCache,
     policies: Guard<Arc<PolicySet>>,
@@ -141,7 +142,7 @@ impl PrincipalDecider<'_> {
         actions.iter().any(|action| self.policies.asks(action).attributes)
     }
 
-    /// Starts the decision on which names in `container` the principal may do `A`.
+    /// Starts to decide for which names in `container` the principal may do `A`.
     pub fn page<A: Action>(&self, container: &Resource, kind: Kind) -> PageQuestion<'_> {
         let policies = &self.policies;
         PageQuestion::new(policies, A::NAME, self.identity, container, kind, self.context)

@@ -16,8 +16,9 @@ use slateberg_telemetry::collection::{Collection, attributes};
 use slateberg_telemetry::instruments::{Histograms, SECONDS};
 
 const EVALUATIONS: &str = "slateberg.policy.evaluation.duration";
-/// Maximum size of a decision that counts as one. A larger decision counts as several, because
-/// clients can make decisions large: they choose parts of the request.
+/// Maximum size of an entry that counts as one decision. A larger entry counts as several
+/// decisions. This limits the memory of the cache, although entries contain values that clients
+/// choose, such as the `User-Agent`.
 const UNIT_BYTES: usize = 1 << 10;
 /// Size of an entry without its principal, resource and policies.
 const ENTRY_BYTES: usize = 384;
@@ -132,9 +133,9 @@ impl DecisionCache {
 }
 
 impl PageKey {
-    /// Returns the cache key of the result for names of this kind in a container. It contains
-    /// everything that the result depends on, except the names and their attributes. `None` if
-    /// policies use the time.
+    /// Returns the key under which the visible names of this kind in a container are cached. It
+    /// contains everything that their visibility depends on, except the names and their attributes.
+    /// `None` if policies use the time.
     pub(super) fn of(
         policies: &PolicySet,
         action: &'static str,

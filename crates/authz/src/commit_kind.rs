@@ -90,10 +90,10 @@ pub fn of_table(updates: &[TableUpdate], refs: &Refs) -> BTreeSet<CommitKind> {
             | TableUpdate::RemoveEncryptionKey { .. } => kinds.extend([CommitKind::Data]),
             TableUpdate::RemoveSnapshots { snapshot_ids } => {
                 kinds.extend([CommitKind::Data]);
-                // The removal of a snapshot also removes the refs that point to it. While no update
-                // has the kind `Refs`, `set` contains only existing branches and `main`. So the
-                // number of updates in the commit does not matter: the loop visits at most the
-                // table's refs and `main`.
+                // The removal of a snapshot also removes the refs that point to it. As long as
+                // `kinds` does not contain `Refs`, earlier updates have set only existing branches
+                // and `main`. So the loop visits at most the table's refs and `main`, even if the
+                // commit has many updates.
                 if !kinds.contains(&CommitKind::Refs) {
                     let removed_ids: HashSet<_> = snapshot_ids.iter().copied().collect();
                     let takes_refs =
@@ -242,13 +242,14 @@ mod tests {
         let remove = |ids: &[i64]| json!({"action": "remove-snapshots", "snapshot-ids": ids});
         let moved = set("main", "branch", 2);
         assert_eq!(kinds(json!([added(2), moved, remove(&[2])])), [Data, Refs]);
-        // No ref points to snapshot 7, which the first removal removes. When the second removal
-        // removes snapshot 2, `main` points to it.
+        // The first removal affects no ref, because no ref points to snapshot 7. The second removal
+        // removes snapshot 2, to which `main` points at that time.
         assert_eq!(kinds(json!([added(2), remove(&[7]), moved, remove(&[7, 2])])), [Data, Refs]);
-        // `main` has moved on to a third snapshot, so the removal of the second does not affect it.
+        // `main` points to snapshot 3 when snapshot 2 is removed, so the removal does not affect
+        // `main`.
         let on = json!([added(2), moved, added(3), set("main", "branch", 3), remove(&[2])]);
         assert_eq!(kinds(on), [Data]);
-        // The tag `v1` still points to the first snapshot, and is removed with it.
+        // The tag `v1` still points to snapshot 1, and is removed together with this snapshot.
         assert_eq!(kinds(json!([added(2), moved, remove(&[1])])), [Data, Refs]);
     }
 

@@ -64,7 +64,7 @@ impl PolicySet {
         self.decide_by(action, request, |scope| self.relevant(scope))
     }
 
-    /// Decides without the index of policies, for comparison in tests.
+    /// Evaluates all policies instead of those that `relevant` selects, for comparison in tests.
     #[cfg(test)]
     pub(super) fn decide_by_all(&self, action: &str, request: Request<'_>) -> Decision {
         self.decide_by(action, request, |_| Cow::Borrowed(&self.cedar))

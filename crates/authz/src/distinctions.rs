@@ -20,8 +20,8 @@ pub(super) struct Distinctions {
     all_tags: bool,
 }
 
-/// The values of the attributes in [`Distinctions`] for one name. `None` for attributes that are
-/// not in it.
+/// The values of the attributes in [`Distinctions`] for one name. Attributes that are not in
+/// [`Distinctions`] are `None`.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct DistinctValues<'n> {
     name: Option<&'n str>,
@@ -32,7 +32,7 @@ pub(super) struct DistinctValues<'n> {
 }
 
 impl Distinctions {
-    /// Returns the distinctions of a policy's conditions.
+    /// Returns the attributes by which a policy's conditions distinguish names.
     pub(super) fn of(conditions: &Conditions) -> Self {
         let mut all = Self::default();
         match conditions.uses() {
@@ -42,7 +42,7 @@ impl Distinctions {
         all
     }
 
-    /// Adds the distinctions of another policy.
+    /// Adds the attributes in `other`.
     pub(super) fn extend(&mut self, other: &Self) {
         self.name |= other.name;
         self.owner |= other.owner;

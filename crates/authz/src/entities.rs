@@ -88,7 +88,7 @@ impl Schema {
     }
 
     /// Returns the entities of a resource and its parents. `None` if there are more than
-    /// [`LEVELS_MAX`] levels. This is a safeguard: names are checked earlier.
+    /// [`LEVELS_MAX`] levels. This limit is only a safeguard, because names are checked earlier.
     pub(super) fn path(&self, resource: &Resource) -> Option<Path> {
         if resource.nodes().len() > LEVELS_MAX {
             return None;

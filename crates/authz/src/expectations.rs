@@ -153,12 +153,12 @@ pub struct Outcome {
     /// If other policies decided: the policies that should have decided.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected_policies: Option<Vec<String>>,
-    /// If the actual read restrictions are different: the expected ones of each permit policy.
-    /// Columns are identified by name. `true` for the whole table.
+    /// The expected read restrictions of each permit policy, if the actual ones are different.
+    /// Columns are identified by name. `true` if the whole table may be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected_reads: Option<Value>,
-    /// The actual read restrictions in the same form, if the expectation includes read
-    /// restrictions.
+    /// The actual read restrictions, in the form of `expected_reads`, if the expectation includes
+    /// read restrictions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reads: Option<Value>,
 }
@@ -199,8 +199,8 @@ impl Scenario {
         &self.grants
     }
 
-    /// Evaluates all expectations. The name of a group includes all actions of the group that
-    /// apply to the resource.
+    /// Evaluates all expectations. An expectation with the name of a group is evaluated for all
+    /// actions of the group that apply to the resource.
     pub fn run(&self, policies: &PolicySet) -> Result<Vec<Outcome>> {
         let mut outcomes = Vec::new();
         for (number, expectation) in self.expect.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! Rank 3: permissions, by policies in Cedar. Pure: no I/O, no async, no clock.
 //!
-//! A lookup returns the object together with a [`permit::Permit`] for its use. A mutation requires
-//! the permit, so a handler cannot forget to authorize the request.
+//! A [`permit::Permit`] proves that an action is allowed. A mutation requires the permit, so a
+//! handler cannot forget to authorize the request.
 //!
 //! 1. [`schema`] defines principals, resources and actions. [`policy_set`] has the policies in
 //!    force, including those of [`grants`]. They are validated as a whole.

@@ -29,7 +29,8 @@ use slateberg_model::principal::Identity;
 pub struct PageQuestion<'a> {
     kind: Kind,
     path: Path,
-    /// The warehouses in the scope of the credential, for names of warehouses.
+    /// The warehouses in the scope of the credential, if the names are those of warehouses and the
+    /// scope is limited.
     warehouses: Option<&'a BTreeSet<String>>,
     verdict: Verdict<'a>,
 }
@@ -50,7 +51,7 @@ struct NameDependent<'a> {
     permitted: HashSet<SmolStr>,
     /// Names that a policy without conditions forbids.
     forbidden: HashSet<SmolStr>,
-    /// Policies with conditions on the resource, for every name.
+    /// Policies that apply to every name and have conditions on the resource.
     conditional: CedarSet,
     /// The attributes by which the policies in `conditional` distinguish names.
     distinctions: Distinctions,
@@ -68,7 +69,7 @@ struct Asking<'a> {
     context: cedar_policy::Context,
 }
 
-/// Relation of a policy's scope to the names of a page.
+/// The names of a page that a policy's scope covers.
 enum ScopeCoverage {
     Nothing,
     Everything,
@@ -144,8 +145,8 @@ impl<'a> PageQuestion<'a> {
 }
 
 impl<'a> Asking<'a> {
-    /// Sorts the policies by their effect on the page, and evaluates those that do not depend on
-    /// the name.
+    /// Evaluates the policies whose result is the same for every name, and collects the policies
+    /// whose result depends on the name.
     fn verdict(self, identity: &Identity, path: &Path, kind: Kind) -> Verdict<'a> {
         let schema = &self.policies.schema;
         let leaf_type = schema.types.of(kind);
@@ -339,8 +340,8 @@ impl<'a> NameDependent<'a> {
 }
 
 impl Rule {
-    /// Returns the relation of the scope to leaves of a type below a path. `above` has the entities
-    /// of the path.
+    /// Returns the names directly below `path` for which the scope covers an object of type `leaf`.
+    /// `above` contains the ids of the entities in `path`.
     fn covers(
         &self,
         leaf: &EntityTypeName,

@@ -6,9 +6,10 @@ use super::conditions::{ConditionUse, Conditions};
 /// Parts of a request that the conditions of policies use.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PolicyInputs {
-    /// The resource, even if only its name. Decisions then differ between resources.
+    /// Any part of the resource, including its name. If it is used, decisions may differ between
+    /// resources.
     pub resource: bool,
-    /// Attributes or properties of the resource or its parents, other than its name.
+    /// Attributes or properties of the resource or its parents, other than their names.
     pub attributes: bool,
     /// The time.
     pub time: bool,
@@ -43,7 +44,7 @@ impl PolicyInputs {
 
     fn of_use(one: ConditionUse<'_>) -> Self {
         let none = Self::default();
-        // Name and parents are known without the record.
+        // The name and the parents are known without loading the record.
         let resource = Self { resource: true, ..none };
         let attributes = Self { attributes: true, ..resource };
         match one {

@@ -62,8 +62,9 @@ impl From<TabularKind> for Kind {
     }
 }
 
-/// Maximum number of levels, from the warehouse to the table. Cedar follows the parents
-/// recursively, and the id of each level contains the ids of its parents.
+/// Maximum number of levels, from the warehouse to the table. The number is limited because Cedar
+/// follows the parents recursively, and because the id of each level contains the ids of all its
+/// parents.
 pub const LEVELS_MAX: usize = 256;
 
 /// Size of a property without its key and value.
@@ -131,8 +132,8 @@ impl Node {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Resource {
     kind: Kind,
-    /// The warehouse, the levels of the namespace, and the table or view. Resources of higher
-    /// levels have only the first of these.
+    /// The warehouse, the levels of the namespace, and the table or view. The list ends with the
+    /// resource itself, and is empty for the catalog.
     nodes: Vec<Node>,
 }
 
@@ -178,7 +179,7 @@ impl Resource {
         Self { kind: Kind::Catalog, nodes: Vec::new() }
     }
 
-    /// Creates a warehouse.
+    /// Creates the resource of a warehouse.
     pub fn warehouse(name: impl Into<SmolStr>) -> Self {
         Self { kind: Kind::Warehouse, nodes: vec![Node::named(name)] }
     }
@@ -189,7 +190,8 @@ impl Resource {
         self.below(Kind::Namespace, node)
     }
 
-    /// Creates a namespace of this warehouse. Returns the warehouse itself for the root.
+    /// Creates the resource of a namespace in this warehouse. For the root namespace, returns the
+    /// warehouse itself.
     #[must_use]
     pub fn namespace(mut self, ident: &NamespaceIdent) -> Self {
         // Includes capacity for a table or view.
@@ -197,13 +199,13 @@ impl Resource {
         ident.0.iter().fold(self, |inner, level| inner.level(Node::named(level)))
     }
 
-    /// Creates a table or view in this namespace.
+    /// Creates the resource of a table or view in this namespace.
     #[must_use]
     pub fn tabular(self, kind: TabularKind, node: Node) -> Self {
         self.below(kind.into(), node)
     }
 
-    /// Sets the attributes.
+    /// Sets the attributes of the resource itself.
     #[must_use]
     pub fn with(mut self, attributes: Arc<Attributes>) -> Self {
         if let Some(node) = self.nodes.last_mut() {

@@ -70,7 +70,7 @@ impl Rule {
     }
 }
 
-/// Whether a scope includes an action that belongs to these groups.
+/// Whether a scope includes an action. `groups` are all groups that contain the action.
 pub(super) fn covers(
     scope: &ActionConstraint,
     action: &EntityUid,

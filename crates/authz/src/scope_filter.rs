@@ -9,8 +9,8 @@ use cedar_policy::{EntityUid, PolicySet as CedarSet, ResourceConstraint};
 use super::policy_set::PolicySet;
 use super::rules::Rule;
 
-/// Maximum size of a set that is evaluated without a selection. For so small a set, a selection
-/// would cost as much as it saves.
+/// Maximum number of policies that are evaluated without a selection. For such a small set, a
+/// selection would cost as much as it saves.
 const CHOOSE_FROM: usize = 32;
 
 /// Principal, action and resource, each with its parents.

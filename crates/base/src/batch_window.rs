@@ -4,8 +4,9 @@
 //! these requests started the next group at once, the requests of all other members would have to
 //! wait until that group ends. Two groups with half of the members each would then alternate, and
 //! each request would take twice as long. So a group that follows another group closely waits while
-//! further members arrive in quick succession. It waits for at most a fraction of the previous
-//! group's duration, and not at all if the previous group had a single member.
+//! further members arrive in quick succession. The wait lasts at most a fraction of the previous
+//! group's duration. If the previous group had a single member, the new group only yields to tasks
+//! that are ready.
 
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ const WINDOW_DIVISOR: u32 = 4;
 /// previous group divided by this number, but at least `GAP_MIN`.
 const GAP_DIVISOR: u32 = 16;
 const GAP_MIN: Duration = Duration::from_micros(150);
-/// If no blocking thread is free, a sleep takes this much longer than planned.
+/// Time by which a sleep exceeds its planned duration if no blocking thread is free.
 const SLEEP_GRACE: Duration = Duration::from_millis(1);
 /// Maximum number of yields before the group sleeps. Each yield lets all ready tasks run.
 const YIELDS_MAX: usize = 64;
@@ -89,14 +90,14 @@ async fn yield_while_growing(count: impl Fn() -> usize) {
     }
 }
 
-/// Sleeps on a blocking thread, because the runtime's timer has a resolution of one millisecond. If
-/// all blocking threads are busy, the timer ends the sleep.
+/// Sleeps on a blocking thread, because a sleep may be shorter than one millisecond, the
+/// resolution of the runtime's timer. If all blocking threads are busy, the timer ends the sleep.
 async fn sleep(time: Duration) {
     let sleeping = tokio::task::spawn_blocking(move || std::thread::sleep(time));
     let waiting = sleeping.abort_handle();
-    // A runtime that shuts down rejects the call. The group then starts without a sleep.
+    // A runtime that shuts down rejects `spawn_blocking`. The group then starts without a sleep.
     let _ = tokio::time::timeout(time + SLEEP_GRACE, sleeping).await;
-    // A sleep that has not started must not occupy a thread later.
+    // If the sleep has not started, it must not occupy a blocking thread later.
     waiting.abort();
 }
 

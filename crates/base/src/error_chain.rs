@@ -25,12 +25,12 @@ pub fn one_line(error: &(dyn Error + 'static)) -> String {
     error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The cause of an error: an error of any type, or a string. Cheap to clone. Its source is the
-/// wrapped error, so that it can be downcast.
+/// The cause of an error: an error of any type, or a string. Cheap to clone. `source` returns the
+/// wrapped error, so that callers can downcast that error.
 #[derive(Clone)]
 pub struct Cause(Arc<dyn Error + Send + Sync>);
 
-/// A cause with its subject.
+/// A cause, and the subject with which its message begins.
 #[derive(Debug, thiserror::Error)]
 #[error("{subject}: {source}")]
 struct WithSubject {

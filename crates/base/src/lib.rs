@@ -19,7 +19,8 @@ pub mod setting;
 pub mod similar;
 pub mod version;
 
-/// Makes an `async fn` return a boxed future, so that its state machine is compiled once. Without
-/// the box, every codegen unit that awaits the function gets its own copy of this state machine and
-/// of the state machines inside it. Used for the public functions of a layer (ADR 0023).
+/// Makes an `async fn` return a boxed future, so that the state machine of the function is compiled
+/// once. Without the box, every codegen unit that awaits the function compiles its own copy of this
+/// state machine and of all state machines inside it. Used for the public functions of a layer (ADR
+/// 0023).
 pub use async_recursion::async_recursion as boxed;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rand::RngExt;
 
-/// The delays before further attempts.
+/// The delays between the attempts of an operation.
 #[derive(Debug, Clone, Copy)]
 pub struct Backoff {
     next: Duration,
@@ -12,7 +12,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Starts with `delay_min` and doubles up to `delay_max`.
+    /// Creates delays that start with `delay_min` and double up to `delay_max`.
     pub fn new(delay_min: Duration, delay_max: Duration) -> Self {
         Self { next: delay_min, delay_max }
     }

@@ -27,9 +27,9 @@ impl Secret {
 }
 
 impl<'de> Deserialize<'de> for Secret {
-    /// The error for a value that is not a string does not contain the value, because the value may
-    /// be a secret. If a secret in an environment variable consists only of digits, it is parsed as
-    /// a number.
+    /// Rejects a value that is not a string. For example, an environment variable that consists
+    /// only of digits is parsed as a number. The error does not contain the value, because the
+    /// value may be a secret.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Value::deserialize(deserializer)? {
             Value::String(text) => Ok(Self(text)),

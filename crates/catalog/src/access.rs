@@ -29,7 +29,7 @@ impl Access {
         self.policy_changes.send_replace(());
     }
 
-    /// Returns a channel that is notified when other policies are in force.
+    /// Returns a channel that is notified when other policies come into force.
     pub(crate) fn policy_changes(&self) -> watch::Receiver<()> {
         self.policy_changes.subscribe()
     }

@@ -1,11 +1,11 @@
-//! [`AppendRebase`]: which appends the server rebases.
+//! [`AppendRebase`]: selects the appends that the server rebases.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Property of tables and namespaces. The tables in a namespace inherit it.
+/// Property of tables and namespaces. The tables in a namespace inherit the property.
 pub(crate) const PROPERTY: &str = "slateberg.append-rebase";
 
 /// Appends that the server rebases onto the current state of their table.
@@ -14,7 +14,7 @@ pub(crate) const PROPERTY: &str = "slateberg.append-rebase";
 )]
 #[serde(rename_all = "lowercase")]
 pub enum AppendRebase {
-    /// None.
+    /// No appends.
     #[default]
     Off,
     /// Appends that are declared as blind. The writer does this with `slateberg.blind-append` in

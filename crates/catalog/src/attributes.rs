@@ -30,7 +30,7 @@ pub(super) type Enclosing = Vec<Arc<Attributes>>;
 /// The state of a table or view that a decision was based on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EvaluatedVersion {
-    /// Only the name.
+    /// No state: the decision was based on names only.
     Names,
     /// The absence of a table or view with this name.
     Absence,
@@ -39,8 +39,8 @@ pub(super) enum EvaluatedVersion {
 }
 
 impl EvaluatedVersion {
-    /// Whether the decision applies to this record. This may not be so: after the decision, another
-    /// table may have taken the name, or a commit may have changed the attributes.
+    /// Whether the decision still applies to this record. After the decision, another table may
+    /// have taken the name, or a commit may have changed the attributes.
     pub(super) fn is_of(self, record: &TabularRecord) -> bool {
         match self {
             Self::Names => true,
@@ -51,8 +51,8 @@ impl EvaluatedVersion {
 }
 
 impl Access {
-    /// Returns a table or view as a resource, and the state of the table or view that was read for
-    /// it. If `wanted`, the resource has the attributes of each level that exists.
+    /// Returns a table or view as a resource, and the state on which a decision about this resource
+    /// is based. If `wanted`, the resource has the attributes of each level that exists.
     pub(super) async fn tabular_resource(
         &self,
         store: &impl StoreRead,
@@ -94,8 +94,8 @@ impl Access {
         }
     }
 
-    /// Returns the attributes of a table or view, and the version that has them. `None` if it was
-    /// dropped.
+    /// Returns the attributes of a table or view, and the version that has these attributes. `None`
+    /// if the table or view was dropped.
     pub(super) async fn attributes_of(
         &self,
         store: &impl StoreRead,

@@ -1,4 +1,4 @@
-//! Describes changed resources for the change log, from which the change feed is read.
+//! Describes changed resources for the change log. The change feed reads these descriptions.
 
 use slateberg_authz::resource::{Kind, Resource};
 use slateberg_model::ident::{NamespaceIdent, TabularIdent};

@@ -1,9 +1,10 @@
 //! Prevents clones from deleting files of tables.
 //!
-//! A clone starts with the tables of its parent, and both use the same files. Neither knows which
-//! of these files the other still needs. The parent takes precedence, so the clone deletes nothing.
-//! It rejects requests to delete files, its commits start no clean-up jobs, and clients get no
-//! permission to delete files. If there is a job nevertheless, it stops before it deletes a file.
+//! A clone starts with the tables of its parent, and both use the same files. Neither catalog knows
+//! which of these files the other catalog still needs. The parent takes precedence, so the clone
+//! deletes nothing. It rejects requests to delete files, its commits start no clean-up jobs, and
+//! clients get no permission to delete files. If the clone has a job nevertheless, the job stops
+//! before it deletes a file.
 
 use super::{Error, Result};
 use crate::environment::Environment;

@@ -22,9 +22,9 @@ struct RejectedCredential<'a> {
 }
 
 impl Access {
-    /// Records a denial and returns the error for the caller. If the caller may not see the
-    /// resource, `absent` is the error for a missing resource. It is then returned instead of
-    /// `Forbidden`.
+    /// Records a denial and returns the error for the caller. If the caller may see the resource,
+    /// `absent` is `None` and the error is `Forbidden`. Otherwise, `absent` is the error for a
+    /// missing resource, and this function returns `absent`.
     pub(super) fn refuse(
         &self,
         operation: &Operation,

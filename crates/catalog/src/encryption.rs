@@ -25,7 +25,7 @@ use slateberg_kms::ring::{Ring, WrappedKey};
 /// A key ring, as clients see it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyRing {
-    /// The id of the catalog that all keys are bound to.
+    /// The id of the catalog to which all keys are bound.
     pub catalog: Uuid,
     /// Number of changes that were made to the ring.
     pub revision: u64,

@@ -25,7 +25,7 @@ const STATE_FULL: &str = "The disk of the catalog's state is full (no space left
 /// Message of rejected writes while the WAL fails for another reason.
 const STATE_STALLED: &str =
     "The catalog's journal cannot be written at the moment: nothing was written. Reads are served";
-/// Message of rejected writes while the disk of their warehouse is full.
+/// Message of rejected writes while the disk of the warehouse is full.
 pub(super) const WAREHOUSE_FULL: &str = "The disk of the warehouse is full (no space left on device): nothing was written. \
                                          Reads are served, and writes are accepted when there is space again";
 
@@ -115,7 +115,7 @@ pub enum Error {
     /// The scan cannot be planned as requested.
     #[error(transparent)]
     Scan(#[from] ScanError),
-    /// The server cannot plan scans of the table. Clients plan them themselves.
+    /// The server cannot plan scans of the table. Clients plan these scans themselves.
     #[error("Cannot plan the scan on the server: {0}. Plan it on the client")]
     NotPlannable(String),
     /// The principal does not have the privileges.
@@ -145,7 +145,7 @@ pub enum Error {
     },
 }
 
-/// Two errors are equal if clients get the same response for both.
+/// Two errors are equal if clients get the same response for both errors.
 impl PartialEq for Error {
     fn eq(&self, other: &Self) -> bool {
         self.kind() == other.kind() && self.to_string() == other.to_string()

@@ -18,18 +18,19 @@ use slateberg_objects::location::Location;
 use slateberg_store::keys::TabularKey;
 use slateberg_store::read::StoreRead;
 
-/// Maximum number of tables and views to which a file may belong.
+/// Number of owners (tables and views) at which the search for the owners of a file stops. The file
+/// then counts as missing.
 const OWNERS_MAX: usize = 1000;
 
 impl Access {
     /// Rejects a metadata file at the location of a table or view that the caller may not load
-    /// without read restrictions. The error is that for a missing file.
+    /// without read restrictions. The error is the same as for a missing file.
     pub(super) async fn permit_file(&self, cx: &RequestContext, file: &str) -> Result<()> {
         self.permit_owners(cx, file, (file, None)).await
     }
 
-    /// Like [`permit_file`](Self::permit_file), but uses the contents of the metadata file: checks
-    /// the tables and views that have the location or UUID in these contents.
+    /// Like [`permit_file`](Self::permit_file), but checks the tables and views with the location
+    /// or the UUID that the metadata file contains.
     pub(super) async fn permit_metadata(
         &self,
         cx: &RequestContext,
@@ -54,7 +55,8 @@ impl Access {
                 location_index::at(&store, Owners::Existing, (&location, false), OWNERS_MAX)
                     .await?;
             for id in found.ok_or_else(missing)? {
-                // A table at the root of the warehouse does not own every file in the warehouse.
+                // The root of the warehouse does not count as the location of a table. Otherwise, a
+                // table at the root would own every file in the warehouse.
                 let Some(record) = store.get(&TabularKey(id)).await? else { continue };
                 let others = locations_of(&record).filter_map(|other| Location::parse(other).ok());
                 let mut around = others.filter(|other| location.may_be_within(other));

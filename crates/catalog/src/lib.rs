@@ -1,4 +1,4 @@
-//! Rank 5: the operations of the catalog, independent of HTTP.
+//! Rank 5 (`docs/architecture.md`): the operations of the catalog, independent of HTTP.
 //!
 //! [`Catalog`] is a facade over parts, each with its own state. The parts share a [`Core`]: the
 //! [`environment`] (store, warehouses, settings, clock) and the [access](Access) control of
@@ -7,7 +7,7 @@
 //! All changes by requests go through the commit [`pipeline`].
 //!
 //! Reads return durable state. If the metadata file of a version is not written yet, a read waits
-//! for it. The [`version_cache`] caches the parsed metadata of versions.
+//! for the file. The [`version_cache`] caches the parsed metadata of versions.
 
 mod access;
 pub mod append_rebase;
@@ -261,8 +261,7 @@ impl Catalog {
         self.inner.core.store().wait_closed().await
     }
 
-    /// Loads from the object store the parts of the store that every read needs. Stops after
-    /// `at_most`.
+    /// Fetches those parts of the store that every read needs. Stops after `at_most`.
     #[boxed]
     pub async fn warm_up(&self, at_most: Duration) -> WarmUpProgress {
         self.inner.core.store().warm_up(at_most).await

@@ -6,7 +6,8 @@
 //!   writes ([`ReadStamp`]). So a listing reads only the attributes of tables that were written
 //!   since the previous listing.
 //! - The second kind of entry has the names of a page that a principal may see. The key of such an
-//!   entry contains everything that determines which names these are.
+//!   entry contains everything that the decisions about the names depend on, except the names and
+//!   their attributes. A change of the names or attributes invalidates the entry.
 //!
 //! An entry is valid as long as the store returns the same list of names for its page. The creation
 //! or drop of a name on the page invalidates the entry.
@@ -23,14 +24,15 @@ use slateberg_store::key_space::KeySpace;
 use slateberg_store::read::ReadStamp;
 use slateberg_telemetry::cache::{ByteCache, CacheSize, CacheUsage};
 
-/// Size of a node and its [`ReadStamp`] without name and attributes, in bytes.
+/// Size of the node and the [`ReadStamp`] of one name, in bytes, without the name and its
+/// attributes.
 const READING_BYTES: usize = 128;
 /// Size of an entry in bytes, without its names and its key.
 const ENTRY_BYTES: usize = 512;
 /// Typical size of an entry in bytes, for both caches.
 const TYPICAL_BYTES: u64 = 64 << 10;
 
-/// Start of a page of names: key space, parent, and the name before the first one.
+/// Start of a page of names: the key space, the parent, and the last name before the page.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct PageStart {
     pub(super) space: KeySpace,
@@ -87,7 +89,7 @@ impl NamedAttributes {
         stale_reads(&self.readings)
     }
 
-    /// Returns copies of the nodes and readings, which the caller updates.
+    /// Returns copies of the nodes and of their stamps, which the caller updates.
     pub(super) fn to_parts(&self) -> (Vec<Node>, Vec<Option<ReadStamp>>) {
         (self.nodes.to_vec(), self.readings.to_vec())
     }

@@ -180,7 +180,7 @@ impl Listings {
         let gathered = match access_question.question.needs_attributes() {
             true => match self.attributes_of_names(store, kind, &start, names).await? {
                 PageAttributes::Complete(gathered) => Some(gathered),
-                // A page without its dropped names is not cached.
+                // The page is not cached, because some of its names were dropped.
                 PageAttributes::Remaining(left) => {
                     return Ok(Arc::new(access_question.visible_names(&left)));
                 }

@@ -39,7 +39,8 @@ const PATHS: [&str; 4] = [
 ];
 
 /// Maximum number of location keys of one table or view. The location has up to two keys: one as
-/// written, and one percent-decoded ([`Location::spellings`]). So has each property in [`PATHS`].
+/// written, and one percent-decoded ([`Location::spellings`]). Each property in [`PATHS`] also has
+/// up to two keys.
 const KEYS_MAX: usize = 2 * (PATHS.len() + 1);
 
 /// Tables and views that a search in the index considers.
@@ -125,10 +126,10 @@ pub(super) fn mark_index_entries(
     t.put(&UuidKey { uuid: record.uuid, id: record.id }, &entry)
 }
 
-/// Returns the `owners` with a location at or around this one. If `below`, also returns those with
-/// a location below this one. `None` if a scan found `limit` or more locations, because the result
-/// may then be incomplete. The caller cannot detect this from the number of tables, because a table
-/// may have several locations.
+/// Returns the tables and views (`owners`) with a location that equals or contains this one. If
+/// `below`, also returns those with a location inside this one. `None` if a scan found `limit` or
+/// more locations, because the result may then be incomplete. The caller cannot detect this from
+/// the number of tables, because a table may have several locations.
 pub(super) async fn at(
     store: &impl StoreRead,
     owners: Owners,

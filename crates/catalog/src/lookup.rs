@@ -86,7 +86,8 @@ pub async fn namespace(
     ))
 }
 
-/// Returns the id of a table or view. `None` if it or its namespace does not exist.
+/// Returns the id of a table or view. `None` if the table or view, or its namespace, does not
+/// exist.
 pub(crate) async fn tabular_id(
     store: &impl StoreRead,
     warehouse: Uuid,
@@ -157,8 +158,8 @@ pub(crate) async fn tabular_by_id(
     Ok(None)
 }
 
-/// Returns the record of a table or view, which may be dropped. Considers every kind of record
-/// whose files stay.
+/// Returns the record of a table or view, which may be dropped. Searches every key space whose
+/// tables and views own files.
 pub(crate) async fn record_with_dropped(
     store: &impl StoreRead,
     id: Uuid,
@@ -216,13 +217,13 @@ impl Environment {
         Ok(ident.validate(self.settings().name_limits())?)
     }
 
-    /// Validates the name of a table or view that should exist. The error for an invalid name is
-    /// that for a missing table or view.
+    /// Validates the name of a table or view that should exist. For an invalid name, returns the
+    /// error for a missing table or view.
     pub(crate) fn check_findable(&self, kind: TabularKind, ident: &TabularIdent) -> Result<()> {
         self.check_name(ident).map_err(|_| Error::no_such(kind, ident))
     }
 
-    /// Validates the name of a namespace that should exist. The error for an invalid name is that
+    /// Validates the name of a namespace that should exist. For an invalid name, returns the error
     /// for a missing namespace.
     pub(crate) fn check_findable_namespace(&self, ident: &NamespaceIdent) -> Result<()> {
         self.check_namespace_name(ident).map_err(|_| Error::no_such_namespace(ident))

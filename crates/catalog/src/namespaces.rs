@@ -304,7 +304,8 @@ impl Removals {
     }
 
     /// Returns the keys to remove and the properties to set. A client may load all properties and
-    /// then send them back. If these include the default location, it is not stored.
+    /// then send them back. If these properties include the default location, the location is not
+    /// stored.
     fn of(
         &self,
         before: &NamespaceRecord,
@@ -326,7 +327,7 @@ impl Removals {
 }
 
 /// Rejects the drop of a namespace that is not empty. This runs in the serializable transaction of
-/// the drop, so a concurrent creation in the namespace conflicts with it.
+/// the drop, so a concurrent creation in the namespace conflicts with the drop.
 async fn require_empty(
     t: &Transaction,
     ident: &NamespaceIdent,
@@ -355,8 +356,8 @@ pub(super) async fn contents_of(t: &Transaction, parent: Uuid) -> Result<Option<
 }
 
 /// Returns the parent id of a top-level namespace. Errors if the warehouse was deleted. The
-/// transaction that creates the namespace reads the record of the warehouse, so it conflicts with a
-/// concurrent deletion.
+/// transaction that creates the namespace reads the record of the warehouse. So the transaction
+/// conflicts with a concurrent deletion of the warehouse.
 async fn root_of(t: &Transaction, warehouse: &Warehouse) -> Result<Uuid> {
     match t.get(&WarehouseKey(warehouse.name.clone())).await? {
         Some(record) if record.id == warehouse.id => Ok(record.id),

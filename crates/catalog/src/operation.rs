@@ -62,9 +62,9 @@ impl Request for RequestContext {
     }
 }
 
-/// Id of a request in the logs of client and server, in printable ASCII. It is stored unformatted,
-/// because most requests need it as text only once, in a response header. A stored string would be
-/// an additional allocation.
+/// Id of a request in the logs of client and server, in printable ASCII. The id is stored
+/// unformatted to avoid the allocation of a string. Most requests need the string only once, in a
+/// response header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequestId {
     /// The id that the client sent.

@@ -1,10 +1,10 @@
 //! Rejects overlapping locations of tables and views. The location of a table or view must not
-//! overlap with that of another table or view, or with a path that is reserved for the catalog. It
-//! must not be the default location of a namespace. And it must not equal or contain the location
-//! of a whole warehouse.
+//! overlap with the location of another table or view, or with a path that is reserved for the
+//! catalog. It must not be the default location of a namespace. And it must not equal or contain
+//! the location of a whole warehouse.
 //!
 //! The owner of a table may list, read, write and delete files below its location. So a table
-//! cannot get a location at, inside or around that of another table, unless
+//! cannot get a location at, inside or around the location of another table, unless
 //! `catalog.overlapping_locations` allows this. The transaction that writes a location also scans
 //! for overlapping locations. If two concurrent changes write overlapping locations, one of them
 //! conflicts, runs again, and is rejected.

@@ -1,9 +1,9 @@
 //! Protects warehouses, namespaces, tables and views against drop, purge, unregister and rename.
 //!
-//! A protection is a separate record with the id of its resource. Each removal or rename reads the
-//! protection in its transaction, so it conflicts with a request that concurrently protects the
-//! resource. The name of a protected resource cannot change: a rename is rejected, and a namespace
-//! that contains something cannot be dropped.
+//! A protection is a separate record with the id of its resource. The transaction of each removal
+//! or rename reads the protection. So the transaction conflicts with a request that concurrently
+//! protects the resource. The name of a protected resource cannot change: a rename is rejected, and
+//! a namespace that contains something cannot be dropped.
 
 use std::sync::Arc;
 

@@ -140,8 +140,8 @@ impl Access {
         }
     }
 
-    /// Returns the error for a missing resource if the caller may not see the resource or if it
-    /// does not exist. `None` if the caller may see it.
+    /// Returns the error for a missing resource if the caller may not see the resource or if the
+    /// resource does not exist. Otherwise returns `None`.
     pub(super) fn hidden(&self, operation: &Operation, described: &NamedResource) -> Option<Error> {
         let NamedResource { resource, there } = described;
         let warehouse = resource.warehouse_name()?;
@@ -163,8 +163,8 @@ impl Access {
         }
     }
 
-    /// Returns the error for a missing resource. Only for callers that may learn whether it exists.
-    /// `None` if it exists.
+    /// Returns the error for a missing resource. Only for callers that may learn whether the
+    /// resource exists. `None` if it exists.
     pub(super) fn missing(&self, described: &NamedResource) -> Option<Error> {
         let NamedResource { resource, there } = described;
         let warehouse = resource.warehouse_name().filter(|_| !there)?;

@@ -37,15 +37,15 @@ pub struct Settings {
     pub append_rebase_manifests_max: usize,
     /// Maximum number of snapshots of a table whose appends are rebased.
     pub append_rebase_snapshots_max: usize,
-    /// Maximum duration of a commit, in milliseconds. A commit that still waits then gets 503. If
-    /// it is already in the write-ahead log, its outcome is unknown.
+    /// Maximum duration of a commit, in milliseconds. After this time, a commit that still waits
+    /// gets 503. If the commit is already in the write-ahead log, its outcome is unknown.
     pub commit_deadline_ms: u64,
     /// Seconds for which an `Idempotency-Key` is stored.
     pub idempotency_lifetime_seconds: u64,
     /// Maximum number of entries of the change log.
     pub change_log_entries_max: u64,
-    /// Size of the caches of parsed metadata, measured in bytes of JSON, and of manifest lists of
-    /// rebased appends. 0 for a share of `memory_bytes_max`.
+    /// Size of two caches together: parsed metadata (measured in bytes of JSON), and manifest lists
+    /// of rebased appends. 0 for a share of `memory_bytes_max`.
     pub metadata_cache_bytes: u64,
     /// Size of the cache for listings that policies filter, in bytes. For each page of a listing,
     /// it contains the names that each principal sees, and the attributes that policies read. 0 for
@@ -54,8 +54,8 @@ pub struct Settings {
     /// Size of the cache of manifest lists and manifests for scan planning, in bytes; 0 for a share
     /// of `memory_bytes_max`.
     pub manifest_cache_bytes: u64,
-    /// Scans that are planned concurrently. Further requests wait for at most 5 seconds, and one
-    /// principal gets at most half of the slots.
+    /// Maximum number of scans that are planned concurrently. Further requests wait for at most 5
+    /// seconds. The scans of one principal can be at most half of this number.
     pub plans_parallel_max: usize,
     /// Maximum size of a file of a warehouse (metadata, manifest list, manifest), in bytes, before
     /// and after decompression. The same limit applies to the total size of the files in all
@@ -71,8 +71,8 @@ pub struct Settings {
     /// wait, the files of a small table are usually deleted before the client gets the response. 0
     /// for no wait.
     pub purge_wait_ms: u64,
-    /// Jobs remember in memory which files they must not delete. This is the maximum number of
-    /// these files, for all concurrent jobs together. 0 for a share of `memory_bytes_max`.
+    /// Maximum number of files that all concurrent jobs together remember as files that they must
+    /// not delete. 0 for a share of `memory_bytes_max`.
     pub job_files_known_max: usize,
     /// Retention of finished jobs, in seconds.
     pub jobs_kept_seconds: u64,

@@ -78,7 +78,7 @@ impl Tabulars {
     }
 
     /// Drops a view. The view can be restored until its retention ends. Its metadata files stay, so
-    /// it can be registered again later.
+    /// the view can be registered again later.
     #[boxed]
     pub async fn drop_view(&self, cx: &RequestContext, ident: TabularIdent) -> Result<()> {
         let (action, respond) = ("drop_view", |_| ());

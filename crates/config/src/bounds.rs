@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::settings::Settings;
 use slateberg_base::setting::InvalidSetting;
 
-/// Parts of setting names, each with the maximum of the settings whose names contain the part.
-/// Greater values would overflow sums of bytes or times.
+/// The maximum of each setting whose name contains one of these parts. Greater values would
+/// overflow sums of bytes or times.
 const MAXIMA: [(&str, u64); 4] = [
     ("_bytes", 1 << 50),
     ("_days", 3_650),

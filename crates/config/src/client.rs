@@ -14,7 +14,8 @@ pub(crate) const CA_CERT: &str = "SLATEBERG_CA_CERT";
 pub(crate) const CLIENT_CERT: &str = "SLATEBERG_CLIENT_CERT";
 /// The variable with the token for the source catalog of a migration.
 pub(crate) const SOURCE_TOKEN: &str = "SLATEBERG_SOURCE_TOKEN";
-/// The variable with the credential that is exchanged for such a token: `<id>:<secret>`.
+/// The variable with the credential, `<id>:<secret>`, with which a migration requests a token for
+/// the source catalog.
 pub(crate) const SOURCE_CREDENTIAL: &str = "SLATEBERG_SOURCE_CREDENTIAL";
 /// All of these variables.
 pub(crate) const VARIABLES: [&str; 6] =

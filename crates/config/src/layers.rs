@@ -124,8 +124,8 @@ impl Layer {
     }
 
     /// Resolves a dotted key such as `warehouses.lake.location` to a path in this layer. If a file
-    /// contains only the first parts of the key, returns the path of these parts. Names may contain
-    /// dots.
+    /// contains only the first parts of the key, returns the path of these parts. The key is not
+    /// simply split at its dots, because names may contain dots.
     pub(super) fn path_of(&self, key: &str) -> Option<Vec<String>> {
         let mut path = Vec::new();
         let (mut dict, mut rest) = (&self.dict, key);

@@ -114,7 +114,8 @@ pub fn read(sources: &Sources) -> LoadedSettings {
         };
         let (path, problem) = problem_of(&error, &layers);
         problems.push(problem);
-        // The invalid value is from the layer with the highest precedence that contains the key.
+        // Of the layers that contain the key, the one with the highest precedence supplied the
+        // invalid value.
         match layers.iter_mut().rev().find(|layer| layer.has(&path)) {
             Some(layer) => layer.remove(&path),
             None => break,
@@ -131,7 +132,7 @@ impl LoadedSettings {
         unreadable_files.chain(self.layers.iter().filter_map(Layer::name)).collect()
     }
 
-    /// Adds the position of its key to a problem that was found elsewhere.
+    /// Converts a problem that a later check has found. Adds the position of the setting.
     pub fn problem(&self, invalid: InvalidSetting) -> Problem {
         let InvalidSetting { key, message, help } = invalid;
         let known = self.layers.iter().filter_map(|layer| Some((layer, layer.path_of(&key)?)));
@@ -243,7 +244,7 @@ fn is_ours(path: &Path) -> bool {
 
 fn variables(prefixes: &[&str]) -> BTreeMap<String, String> {
     let ours = |name: &str| prefixes.iter().any(|prefix| name.starts_with(prefix));
-    // Other variables may contain values that are not UTF-8.
+    // `std::env::vars` would panic if any variable of the process is not UTF-8.
     let texts = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     texts.filter(|(name, _)| ours(name)).collect()

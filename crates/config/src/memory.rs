@@ -1,9 +1,10 @@
 //! The memory budget of the server, and its distribution among caches, buffers and limits.
 //!
-//! A setting of [`PARTS`] with value 0 is derived. The explicit settings and the minimums of all
-//! derived settings are subtracted from the budget `memory_bytes_max`. Each derived setting gets
-//! its minimum and its weighted share of the rest. So the permitted total exceeds the budget only
-//! if the explicit settings and the minimums alone exceed it. That causes a warning.
+//! A setting of [`PARTS`] is derived if its value is 0. Otherwise, it is explicit. The explicit
+//! settings and the minimums of all derived settings are subtracted from the budget
+//! `memory_bytes_max`. Each derived setting gets its minimum and its weighted share of the rest. So
+//! the permitted total exceeds the budget only if the explicit settings and the minimums alone
+//! exceed the budget. In this case, the server logs a warning.
 
 use std::path::Path;
 
@@ -58,7 +59,7 @@ const PARTS: [MemoryShare; 13] = [
     part!(store.page_cache_bytes, 1, 1, MIB / 2),
     part!(store.unflushed_bytes_max, 1, 8, 4 * MIB),
     part!(server.answer_cache_bytes, 1, 3, MIB),
-    // `MemoryShare::minimum` determines the minimum.
+    // The minimum of 0 is a placeholder: `MemoryShare::minimum` returns the actual minimum.
     part!(server.bodies_bytes_max, 1, 11, 0),
     part!(catalog.metadata_cache_bytes, 1, 3, MIB),
     part!(catalog.listing_cache_bytes, 1, 1, MIB / 2),
@@ -75,7 +76,7 @@ impl MemoryShare {
     }
 
     /// Returns the minimum of a derived setting, in bytes. A body of the maximum size must always
-    /// be accepted, so it is the minimum for bodies.
+    /// be accepted, so this size is the minimum of `server.bodies_bytes_max`.
     fn minimum(&self, settings: &Settings) -> u64 {
         match self.key {
             "server.bodies_bytes_max" => settings.server.body_bytes_max as u64,

@@ -17,7 +17,8 @@ impl Settings {
     pub fn problems(&self) -> Vec<InvalidSetting> {
         let mut found = bounds::problems(self);
         for problem in self.contradictions() {
-            // A number that is out of bounds usually causes contradictions, too.
+            // Report one problem per setting: a number that is out of bounds usually causes a
+            // contradiction, too.
             if found.iter().all(|known| known.key != problem.key) {
                 found.push(problem);
             }
@@ -79,7 +80,8 @@ impl Settings {
         })
     }
 
-    /// Rejects a server without authentication that other machines could reach by mistake.
+    /// Rejects a server without authentication on an address that other machines can reach, unless
+    /// `insecure_no_auth_on_public_address` is set.
     fn address_problem(&self) -> Option<InvalidSetting> {
         let addresses = [Some(self.server.listen), self.server.management.listen];
         let is_public = |address: &SocketAddr| !address.ip().to_canonical().is_loopback();

@@ -22,8 +22,8 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// Maximum size of a request's body, in bytes.
     pub body_bytes_max: usize,
-    /// Host names by which clients reach a server without authentication, in addition to IP
-    /// addresses and localhost. `*` allows any name.
+    /// Host names that a server without authentication accepts in requests, in addition to IP
+    /// addresses and `localhost`. `*` allows any name.
     pub host_names: Vec<String>,
     /// Maximum number of open connections. Further ones wait in the system's backlog. 0 derives the
     /// number from the limit of open files.
@@ -48,8 +48,8 @@ pub struct Settings {
     /// Maximum duration of a stream of events, in seconds. After that, its client has to connect
     /// again with a valid credential.
     pub watch_seconds_max: u64,
-    /// Size of the caches of rendered `loadTable` responses and of the file-access configurations
-    /// in them, in bytes. 0: a share of `memory_bytes_max`.
+    /// Total size of the cache of rendered `loadTable` responses and of the cache of their
+    /// file-access configurations, in bytes. 0: a share of `memory_bytes_max`.
     pub answer_cache_bytes: u64,
     /// `loadTable` responses of at least this size, in bytes, are compressed for clients that
     /// accept compression.

@@ -55,7 +55,7 @@ pub struct Settings {
     /// The warehouses, by name.
     pub warehouses: BTreeMap<String, WarehouseSettings>,
     /// Credentials and endpoints of object stores from the process's environment (`AWS_*`,
-    /// `GOOGLE_*`, `AZURE_*`), as options in lower case. Files cannot set them.
+    /// `GOOGLE_*`, `AZURE_*`), as options in lower case. Settings files cannot set these options.
     #[serde(skip)]
     pub ambient_options: BTreeMap<String, String>,
 }

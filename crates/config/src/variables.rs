@@ -39,7 +39,7 @@ pub(super) fn unknown<'a>(names: impl Iterator<Item = &'a str>) -> UnknownVariab
             let help = Some(format!("did you mean {meant}?"));
             found.errors.push(Problem { help, ..problem });
         } else {
-            // The common prefix would make all names similar.
+            // Compare the names without the common prefix, which would make all names similar.
             let rest = |name: &'a str| name.strip_prefix(PREFIX).unwrap_or(name);
             let near = nearest(rest(name), client::VARIABLES.map(rest));
             let help = near.map(|known| format!("did you mean {PREFIX}{known}?"));
@@ -80,7 +80,8 @@ pub(super) fn meant(name: &str) -> Option<String> {
     if let Some((path, _)) = exact {
         return Some(named(path, ""));
     }
-    // Names in tables with arbitrary keys, such as object store options.
+    // Otherwise, the variable may name a key of a table with arbitrary keys, such as the options of
+    // an object store.
     keys.iter().filter(|(_, is_open)| *is_open).find_map(|(path, _)| {
         let more = rest.strip_prefix(&path.join("_"))?.trim_start_matches('_');
         (!more.is_empty()).then(|| named(path, &format!("{ENV_SEPARATOR}{more}")))

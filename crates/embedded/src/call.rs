@@ -1,4 +1,5 @@
-//! Calls of the API. Each call gives a context to the catalog, and a span and errors to the host.
+//! Calls of the API. Each call passes a request context to the catalog, runs in a span, and returns
+//! the catalog's errors to the host.
 //!
 //! Each call has a `tracing` span, which contains all log events of the call and is inside the
 //! host's current span. If no subscriber of the host enables these spans, they are not created.
@@ -17,7 +18,7 @@ pub(super) struct NamedCall {
     pub(super) span: Span,
 }
 
-/// Creates a call's name and its span, with fields that are recorded later.
+/// Creates the name and the span of a call. The values of the span's fields are recorded later.
 macro_rules! named {
     ($name:literal) => {
         crate::call::NamedCall {
@@ -50,7 +51,7 @@ impl Call<'_> {
         ended.map_err(|error| record_failure(&self.cx.operation, &self.span, error))
     }
 
-    /// Runs an existence check. A missing object is `false` and not an error.
+    /// Runs an existence check. Returns `false` if the object does not exist.
     pub(super) async fn is_there(&self, looked: impl Future<Output = Result<()>>) -> Result<bool> {
         match looked.instrument(self.span.clone()).await {
             Ok(()) => Ok(true),

@@ -6,7 +6,7 @@ use super::Error;
 use slateberg_catalog::error::Kind;
 
 /// Returns the error of the catalog that caused an error of [`super::IcebergCatalog`]. Returns
-/// `None` if the cause is another error. The catalog's own error is more precise than an
+/// `None` if a different error is the cause. The catalog's own error is more precise than an
 /// [`ErrorKind`]: `iceberg` has no kind for a denied permission or an unknown outcome.
 pub fn cause(error: &iceberg::Error) -> Option<&Error> {
     std::error::Error::source(error)?.downcast_ref()

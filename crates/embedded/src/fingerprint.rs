@@ -42,7 +42,7 @@ impl RequestMembers {
     }
 }
 
-// Each type is destructured with all its fields, so that a new field does not compile until it is
+// Each type is destructured with all its fields. So a new field causes a compile error until it is
 // added here.
 
 impl From<&CreateTable> for RequestMembers {

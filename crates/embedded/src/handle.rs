@@ -40,7 +40,7 @@ impl EmbeddedCatalog {
         Self { shared, warehouse, identity: embedded(identity), key: None }
     }
 
-    /// Returns a handle for another principal. Policies decide what this principal may do. Its
+    /// Returns a handle for another principal. Policies decide what this principal may do. The
     /// authentication method is always `embedded`, whatever `identity` contains.
     #[must_use]
     pub fn acting_as(&self, identity: Identity) -> Self {
@@ -55,10 +55,11 @@ impl EmbeddedCatalog {
     }
 
     /// Returns a handle with an idempotency key for one change, like an `Idempotency-Key` over
-    /// HTTP. The catalog applies the change at most once. The key is valid for this principal and
-    /// for `catalog.idempotency_lifetime_seconds`. Repeating the change with the key returns the
-    /// same result, even after an upgrade of slateberg. A different change or an HTTP request with
-    /// the same key is rejected as [`Unprocessable`](super::Error::Unprocessable).
+    /// HTTP. The catalog applies the change at most once. The key is valid only for this principal,
+    /// and expires after `catalog.idempotency_lifetime_seconds`. If the host repeats the change
+    /// with the key, it gets the same result, even after an upgrade of slateberg. A different
+    /// change or an HTTP request with the same key is rejected as
+    /// [`Unprocessable`](super::Error::Unprocessable).
     #[must_use]
     pub fn once(&self, key: Uuid) -> Self {
         Self { key: Some(key), ..self.clone() }

@@ -21,7 +21,7 @@ use slateberg_catalog::{ReadAccess, Readable};
 use slateberg_model::ident::TabularIdent;
 use slateberg_model::page::{Listing, PageRequest};
 
-/// Prefix of locations that the `iceberg` crate's own file I/O supports.
+/// Prefix of local locations. The default file I/O of the `iceberg` crate supports only these.
 const LOCAL: &str = "file:";
 /// Requests a whole listing as a single page.
 const EVERYTHING: PageRequest = PageRequest { listing: Listing(0), after: None, limit: None };
@@ -45,17 +45,17 @@ impl EmbeddedCatalog {
 }
 
 impl IcebergCatalog {
-    /// Sets the file I/O with which tables access their files. Warehouses in local directories need
-    /// no setting: their default is the file I/O of the `iceberg` crate. For other warehouses,
-    /// methods that return a table need this setting. Without it, they fail with
-    /// [`ErrorKind::FeatureUnsupported`] before they change anything.
+    /// Sets the file I/O with which tables access their files. Warehouses in local directories do
+    /// not need this setting, because their tables use the file I/O of the `iceberg` crate by
+    /// default. For other warehouses, methods that return a table fail without this setting: they
+    /// return [`ErrorKind::FeatureUnsupported`] before they change anything.
     #[must_use]
     pub fn with_file_io(self, file_io: FileIO) -> Self {
         Self { file_io: Some(file_io), ..self }
     }
 
-    /// Returns the file I/O. The default is used only if all locations are local, because it treats
-    /// the URL of a bucket as the name of a local directory.
+    /// Returns the file I/O. Uses the default only if all locations are local, because the default
+    /// would treat the URL of a bucket as the name of a local directory.
     fn file_io(&self) -> Result<FileIO> {
         if let Some(file_io) = &self.file_io {
             return Ok(file_io.clone());
@@ -70,7 +70,8 @@ impl IcebergCatalog {
         }
     }
 
-    /// Converts an error. Errors of a closed catalog are not retryable, because it stays closed.
+    /// Converts an error. Errors of a closed catalog are not retryable, because the catalog stays
+    /// closed.
     fn about_table(&self, error: Error) -> iceberg::Error {
         let error = about_table(error);
         let retryable = error.retryable() && !self.catalog.is_closed();
@@ -84,8 +85,8 @@ impl IcebergCatalog {
     }
 }
 
-/// Returns the state of a table without read restrictions. A table of the `iceberg` crate scans all
-/// rows and columns, and cannot represent restrictions.
+/// Returns the state of a table. Errors if the principal has read restrictions, because a table of
+/// the `iceberg` crate scans all rows and columns and cannot represent restrictions.
 fn whole(ident: &TabularIdent, readable: Readable) -> Result<TabularState> {
     match readable.access {
         ReadAccess::Whole => Ok(readable.state),
@@ -123,7 +124,8 @@ impl Catalog for IcebergCatalog {
         page.names().map(|name| namespace_below(parent, name)).collect()
     }
 
-    /// Returns the given properties of the namespace, without its default location.
+    /// Creates a namespace. The result has only the given properties, not the default location that
+    /// the catalog adds.
     async fn create_namespace(
         &self,
         namespace: &NamespaceIdent,

@@ -12,12 +12,12 @@
 //! - [`namespaces`], [`tables`], [`views`]: the methods, one per operation of
 //!   [`slateberg_catalog`].
 //! - `iceberg_catalog`, with the feature `iceberg`: the same operations as an implementation of
-//!   `iceberg::Catalog`, for engines that use that trait. Arguments are converted to JSON
-//!   (`translate`), which the parsers of HTTP requests read.
+//!   `iceberg::Catalog`, for engines that use that trait. `translate` converts arguments to JSON,
+//!   so that the parsers of HTTP requests can read them.
 //!
-//! By design, this crate has no knowledge of records, policies or keys. A call takes the path of an
-//! HTTP request: it resolves a warehouse that the principal may see, and the operation authorizes
-//! the call.
+//! By design, this crate does not access records, policies or keys. A call has the same steps as an
+//! HTTP request: it resolves a warehouse that the principal may see, and then runs an operation of
+//! the catalog, which authorizes the principal.
 
 mod call;
 #[cfg(feature = "iceberg")]

@@ -59,8 +59,8 @@ impl Builder {
     pub async fn open(self) -> Result<EmbeddedCatalog, OpenError> {
         let Self { mut settings, identity, warehouse, dependencies } = self;
         // The catalog has no remote clients, so it listens on no port and fetches no issuer keys.
-        // It creates no admin key, because it could not show the key's secret to an operator: the
-        // first server on this state creates one.
+        // It creates no admin key, because it could not show the key's secret to an operator. The
+        // first server that opens this state creates the admin key.
         settings.server = server::Settings::default();
         settings.authn = authn::settings::Settings { insecure_no_auth: true, ..Default::default() };
         // The future is boxed because it would take much of the stack of the host's task.

@@ -92,7 +92,7 @@ impl OpenParts {
     async fn end(self) -> Result<(), StoreError> {
         let Self { runtime, mut background } = self;
         background.stop();
-        // A task may be waiting for disk space.
+        // Otherwise, a task that waits for disk space might never end.
         runtime.catalog.give_up_on_space();
         background.ended().await;
         let closed = runtime.catalog.close().await;

@@ -14,7 +14,8 @@ pub enum Error {
     /// The KMS rejects the request, or has no such key.
     #[error("the KMS rejected the request: {0}")]
     Refused(#[source] Cause),
-    /// The ring was not wrapped with this wrapping key, or was tampered with.
+    /// The data key was wrapped with another wrapping key or for another catalog, or the ring was
+    /// tampered with.
     #[error(
         "data key {data_key} cannot be unwrapped with {wrapping_key}: this is not the key that wrapped \
          it, or the key ring belongs to another catalog or was tampered with"

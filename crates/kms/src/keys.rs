@@ -13,8 +13,8 @@
 //!
 //! A process generates a salt when it opens the store and when the data key is rotated. It derives
 //! a session key from the data key and the salt with HKDF-SHA-256, and uses a counter as the nonce.
-//! So no session key is used twice with the same nonce. The limit of 2^32 messages applies only to
-//! random nonces of 96 bits, so the cipher never requires a rotation.
+//! So no session key is used twice with the same nonce. AES-GCM's limit of 2^32 messages per key
+//! applies only to random nonces. So the cipher never requires a rotation of the data key.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -230,8 +230,8 @@ impl Keys {
         opened
     }
 
-    /// Returns the last error of opening data, if any. It is recorded here because callers may pass
-    /// the error on without its reason.
+    /// Returns the last error of opening data, if any. The error is recorded here, because a caller
+    /// such as SlateDB may report the failure without its reason.
     pub fn failure(&self) -> Option<Error> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

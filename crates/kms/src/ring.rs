@@ -170,8 +170,8 @@ impl Ring {
         self.unlock_with(kms, None).await
     }
 
-    /// Like [`unlock`](Self::unlock), but uses the data keys in `known`, and requests only the
-    /// others from the KMS.
+    /// Like [`unlock`](Self::unlock), but requests only those data keys from the KMS that are not
+    /// in `known`.
     pub async fn unlock_with(&self, kms: &dyn Kms, known: Option<&Keys>) -> Result<Keys, Error> {
         if let Some(known) = known
             && known.catalog() != self.catalog
@@ -267,8 +267,8 @@ impl Ring {
             (None, _) => None,
         };
         let ring = Self { revision: self.revision + 1, data_keys, inherited, ..self.clone() };
-        // A ring that cannot be unlocked must not replace a ring that can. So the KMS has to unwrap
-        // all keys of the new ring first.
+        // The caller replaces the current ring with this new ring. So the KMS first unwraps all
+        // keys of the new ring, which proves that the new ring can be unlocked.
         let ring = ring.sign(&known_keys)?;
         ring.unlock(kms).await?;
         ring.unlock_inherited(kms).await?;

@@ -314,8 +314,9 @@ impl ObjectStore for SealedObjects {
     }
 
     async fn copy_opts(&self, from: &Path, _to: &Path, _options: CopyOptions) -> Result<()> {
-        // A copy could not be opened at its new path. SlateDB copies objects only to clone the log
-        // of a store, and slateberg clones only states without a log.
+        // A copy could not be opened at its new path, because chunks are bound to the path of their
+        // object. SlateDB copies objects only to clone the log of a store, and slateberg clones
+        // only states without a log.
         Err(Error::NotSupported {
             source: format!("{from}: sealed objects cannot be copied").into(),
         })

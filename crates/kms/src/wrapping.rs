@@ -39,10 +39,10 @@ pub struct WrappedBytes {
 /// data keys are created or rewrapped. Reads and writes do not call it.
 #[async_trait]
 pub trait Kms: Send + Sync {
-    /// Returns the kind of KMS, with its name in the ring and in the settings.
+    /// Returns the name of this kind of KMS, as in the ring and in the settings.
     fn kind(&self) -> &'static str;
 
-    /// Wraps a data key with `wrapping_key` or else with the configured wrapping key.
+    /// Wraps a data key with `wrapping_key`. If that is `None`, uses the configured wrapping key.
     async fn wrap(
         &self,
         data_key: &DataKey,

@@ -165,8 +165,8 @@ pub struct ReadRule {
 pub struct Remedies {
     /// Roles.
     pub roles: Vec<String>,
-    /// Privileges that could be granted on the resource, the least powerful first. These are the
-    /// ids of templates, without the prefix `grant-`.
+    /// Privileges that could be granted on the resource, the least powerful first. Each privilege
+    /// is the id of a template, without the prefix `grant-`.
     pub grants: Vec<String>,
 }
 

@@ -28,9 +28,9 @@ pub struct UndropRequest {
 pub struct UndropResult {
     /// Id of the table or view.
     pub id: Uuid,
-    /// Its name, such as `table:prod/sales/orders`.
+    /// Name of the table or view, such as `table:prod/sales/orders`.
     pub resource: String,
-    /// Location of its metadata file.
+    /// Location of the metadata file of the table or view.
     pub metadata_location: String,
 }
 
@@ -42,20 +42,20 @@ pub struct DroppedResource {
     pub id: Uuid,
     /// Former name of the table or view, such as `table:prod/sales/orders`.
     pub resource: String,
-    /// Its location.
+    /// Location of the table or view.
     pub location: String,
-    /// Location of its last metadata file.
+    /// Location of the last metadata file of the table or view.
     pub metadata_location: String,
     /// Time of the drop, in milliseconds since the Unix epoch.
     pub dropped_at_ms: i64,
     /// Id of the principal that dropped the table or view.
     pub dropped_by: String,
-    /// Name of that principal if it is an API key; otherwise null.
+    /// Name of the API key that dropped the table or view; null for another principal.
     #[schema(required)]
     pub dropped_by_name: Option<String>,
-    /// End of its retention, in milliseconds since the Unix epoch.
+    /// Time at which the retention of the table or view ends, in milliseconds since the Unix epoch.
     pub expires_at_ms: i64,
-    /// Whether its files are deleted at the end of its retention.
+    /// Whether the files of the table or view are deleted when its retention ends.
     pub purge: bool,
 }
 

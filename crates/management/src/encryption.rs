@@ -33,7 +33,7 @@ pub struct KeyRing {
     /// Id of the catalog to which the keys are bound. In a clone, the keys of the parent are bound
     /// to the parent's id instead.
     pub catalog_id: Uuid,
-    /// Number of changes of the key ring.
+    /// Version of the key ring. Each change increases it.
     pub revision: u64,
     /// Number of the data key that encrypts new data.
     pub active_data_key: u32,

@@ -28,7 +28,7 @@ pub struct HistoryEntry {
     /// Version after the change; null if the resource was removed.
     #[schema(required)]
     pub version_after: Option<u64>,
-    /// Id of the principal.
+    /// Id of the principal that made the change.
     pub principal: String,
     /// Name of the principal at the time of the change.
     #[schema(required)]

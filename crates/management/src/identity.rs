@@ -82,6 +82,6 @@ pub struct CloneOrigin {
     pub checkpoint: Option<String>,
     /// Time of the cloned state, in milliseconds since the Unix epoch.
     pub as_of_ms: i64,
-    /// Time of the clone, in milliseconds since the Unix epoch.
+    /// Time at which the clone was created, in milliseconds since the Unix epoch.
     pub cloned_at_ms: i64,
 }

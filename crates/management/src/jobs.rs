@@ -110,7 +110,7 @@ pub struct Job {
     /// Time of the next attempt, in milliseconds since the Unix epoch.
     #[schema(required)]
     pub next_try_at_ms: Option<i64>,
-    /// The first files that a dry run found. Present only in responses with a single job.
+    /// The first 1,000 files that a dry run found. Present only in responses with a single job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub found: Option<Vec<String>>,
 }

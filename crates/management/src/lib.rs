@@ -1,9 +1,9 @@
 //! Rank 0 (`docs/architecture.md`): request and response bodies of `/management/v1`.
 //!
-//! The server and the command line share these types, so neither can compile with a field that was
-//! renamed only in the other. The schemas of the OpenAPI document are derived from the types, and
-//! its descriptions from their doc comments. The server rejects unknown fields in requests. Clients
-//! ignore unknown fields in responses, so that they can talk to a newer server.
+//! The server and the command line share these types, so a field cannot be renamed in only one of
+//! them. The schemas of the OpenAPI document are derived from these types. The descriptions in the
+//! document are the doc comments of the types. The server rejects unknown fields in requests.
+//! Clients ignore unknown fields in responses, so that they can talk to a newer server.
 
 pub mod api_keys;
 pub mod checkpoints;

@@ -46,7 +46,7 @@ string_enum! {
         Api = "api",
         /// A grant.
         Grant = "grant",
-        /// The limits of the credential itself.
+        /// No policy: the credential is limited to other warehouses, so the action is denied.
         Credential = "credential",
     }
 }
@@ -201,9 +201,9 @@ pub struct PolicyRevisionDetails {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct PolicyRevisionDiff {
-    /// Revision from which the differences lead.
+    /// Number of the first compared revision.
     pub from: u64,
-    /// Revision to which the differences lead.
+    /// Number of the second compared revision.
     pub to: u64,
     /// Differences from the revision `from` to the revision `to`.
     pub changes: PolicyDifferences,

@@ -24,11 +24,11 @@ pub struct Protection {
     pub id: Uuid,
     /// The protected resource, such as `table:prod/sales/orders`.
     pub resource: String,
-    /// Time of the protection, in milliseconds since the Unix epoch.
+    /// Time at which the resource was protected, in milliseconds since the Unix epoch.
     pub protected_at_ms: i64,
     /// Id of the principal that protected the resource.
     pub protected_by: String,
-    /// Name of that principal if it is an API key; otherwise null.
+    /// Name of the API key that protected the resource; null for another principal.
     #[schema(required)]
     pub protected_by_name: Option<String>,
     /// Comment of that principal.

@@ -33,24 +33,27 @@ pub struct ExplainScanRequest {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct ScanExplanation {
-    /// Data files to read.
+    /// Number of data files to read.
     pub files: u64,
-    /// Size of these files, in bytes.
+    /// Total size of the data files to read, in bytes.
     pub bytes: u64,
-    /// Rows of these files, including deleted rows and rows that the filter does not select.
+    /// Number of rows in the data files to read. Includes deleted rows and rows that do not match
+    /// the filter.
     pub rows: u64,
-    /// Delete files that apply to them.
+    /// Number of delete files that apply to the data files to read.
     pub delete_files: u64,
-    /// Size of these delete files, in bytes.
+    /// Total size of the delete files to read, in bytes.
     pub delete_bytes: u64,
-    /// Data manifests of the snapshots.
+    /// Number of data manifests in the scanned snapshots.
     pub manifests: u64,
-    /// Data manifests that were not read, because no partition in them can match the filter.
+    /// Number of data manifests that were not read, because no partition in them can match the
+    /// filter.
     pub manifests_pruned: u64,
-    /// Delete manifests of the snapshots.
+    /// Number of delete manifests in the scanned snapshots.
     pub delete_manifests: u64,
-    /// Files in the other data manifests whose partition cannot match the filter.
+    /// Number of files, in the data manifests that were read, whose partition cannot match the
+    /// filter.
     pub files_pruned_by_partition: u64,
-    /// Further files whose statistics show that no row matches the filter.
+    /// Number of remaining files whose statistics show that no row matches the filter.
     pub files_pruned_by_statistics: u64,
 }

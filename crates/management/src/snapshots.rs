@@ -40,7 +40,8 @@ pub struct SnapshotExpiry {
     pub refs: Vec<String>,
     /// Number of snapshots that remain.
     pub remaining: usize,
-    /// Id of the job that deletes the files; null for a dry run, if nothing expired, and in a clone.
+    /// Id of the job that deletes the files; null if the request was a dry run, if nothing expired,
+    /// or if the catalog is a clone.
     #[schema(required)]
     pub job: Option<String>,
 }
@@ -51,6 +52,7 @@ pub struct SnapshotExpiry {
 pub struct ExpiredSnapshot {
     /// Id of the snapshot.
     pub snapshot_id: i64,
-    /// Time of its creation by the clock of its writer, in milliseconds since the Unix epoch.
+    /// Time at which the snapshot was created, by the clock of its writer, in milliseconds since the
+    /// Unix epoch.
     pub timestamp_ms: i64,
 }

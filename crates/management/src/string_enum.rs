@@ -1,6 +1,7 @@
 //! Enums of responses.
 
-/// Defines an enum of strings in responses. A string of a newer server becomes `Other`.
+/// Defines an enum of strings in responses. A string that only a newer server knows becomes
+/// `Other`.
 macro_rules! string_enum {
     ($(#[$about:meta])* $name:ident { $($(#[$of:meta])* $variant:ident = $string:literal,)+ }) => {
         $(#[$about])*
@@ -12,7 +13,7 @@ macro_rules! string_enum {
         }
 
         impl $name {
-            /// Returns the string in JSON.
+            /// Returns the string that represents the value in JSON.
             pub fn as_str(&self) -> &str {
                 match self {
                     $(Self::$variant => $string,)+

@@ -21,7 +21,7 @@ impl DelegationMode {
     /// All modes.
     pub const ALL: [Self; 2] = [Self::VendedCredentials, Self::RemoteSigning];
 
-    /// Returns the string in JSON.
+    /// Returns the string that represents the mode in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::VendedCredentials => "vended-credentials",
@@ -45,8 +45,8 @@ pub struct StorageRequest {
     /// Options of the object store that hold no secret, such as `aws_region`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub options: Option<BTreeMap<String, String>>,
-    /// Name of a table in \[credentials\] of the server's settings. Its options, such as secrets,
-    /// are used in addition.
+    /// Name of a section `[credentials.NAME]` in the server's settings. The options in this section,
+    /// such as secrets, are used in addition to `options`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credentials: Option<String>,
     /// Access of clients to the files of tables.
@@ -121,8 +121,8 @@ pub struct WarehouseStorage {
     pub allowed_locations: Vec<String>,
     /// Options of the object store, without those that could be secrets.
     pub options: BTreeMap<String, String>,
-    /// Name of a table in \[credentials\] of the server's settings. Its options, such as secrets,
-    /// are used in addition.
+    /// Name of a section `[credentials.NAME]` in the server's settings. The options in this section,
+    /// such as secrets, are used in addition to `options`.
     #[schema(required)]
     pub credentials: Option<String>,
     /// Access of clients to the files of tables.
@@ -191,9 +191,9 @@ string_enum! {
 string_enum! {
     /// Whether a warehouse can be used.
     WarehouseStatus {
-        /// Its object store is open.
+        /// The object store of the warehouse is open.
         Open = "open",
-        /// Its object store cannot be opened; requests to it get 503.
+        /// The object store cannot be opened. Requests to the warehouse get 503.
         Unavailable = "unavailable",
     }
 }
@@ -234,8 +234,8 @@ pub struct WarehouseDetails {
     /// Reason why the warehouse is unavailable; null if it is open.
     #[schema(required)]
     pub problem: Option<String>,
-    /// Version of the warehouse. Each change increases it. This member and all that follow are null
-    /// for a warehouse in the configuration.
+    /// Version of the warehouse. Each change increases it. For a warehouse from the configuration,
+    /// this member and all later members are null.
     #[schema(required)]
     pub version: Option<u64>,
     /// Id of the principal that created the warehouse.

@@ -77,7 +77,7 @@ pub struct WatchedResource {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct ResourceState {
-    /// Version of the record.
+    /// Version of the resource.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,
     /// Location of the metadata file.

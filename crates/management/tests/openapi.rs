@@ -17,8 +17,9 @@ fn read(name: &str) -> Value {
     serde_json::from_str(&text).expect("the file is JSON")
 }
 
-/// Inlines flattened optional parts, with all members optional. utoipa describes such a part as
-/// "the schema or null", which does not permit an object without its members.
+/// Replaces each flattened optional field with the members of its type, and makes all these members
+/// optional. utoipa describes such a field as "the schema or null", which does not permit an object
+/// without these members.
 fn with_optional_parts(schemas: &Value) -> Value {
     let mut optional = schemas.clone();
     let parts = optional.as_object_mut().into_iter().flat_map(|all| all.values_mut());

@@ -2,12 +2,12 @@
 //!
 //! All items except the newest are in *sealed* chunks. A sealed chunk has at most `N` items, and
 //! stores their JSON as a [`Chunk`]. A clone of the list copies one pointer per chunk. The items
-//! after the sealed chunks are the open end. `push` changes only the open end, and only its items
-//! are rendered again. If there is a sealed chunk, the open end is never empty, so a comma follows
-//! every sealed item.
+//! after the sealed chunks are the *open end*. `push` changes only the open end, and a new version
+//! of the list renders only the items of the open end again. If there is a sealed chunk, the open
+//! end is never empty, so a comma follows every sealed item.
 //!
-//! Any two neighboring chunks together contain more than `N` items. Without this rule, a list could
-//! have ten thousand chunks of one item each after ten thousand removals.
+//! Any two neighboring chunks together contain more than `N` items. Without this rule, many
+//! removals could leave a list of thousands of chunks with one item each.
 
 use std::fmt;
 use std::sync::Arc;
@@ -60,8 +60,8 @@ impl<T: Item> SealedChunk<T> {
         Self { ids: items.iter().map(T::id).collect(), json: Chunk::new(text), items }
     }
 
-    /// Creates a chunk from items that were parsed from `chunk`. Keeps `chunk` if rendering the
-    /// items yields the same bytes.
+    /// Creates a chunk from items that were parsed from `json`. Keeps `json` as the chunk's JSON if
+    /// rendering the items yields the same bytes. Otherwise, renders the items again.
     fn read_from(items: Vec<T>, json: &Chunk) -> Self {
         if render(&items).0 != *json.text() {
             return Self::new(items);
@@ -88,7 +88,8 @@ impl<T: Item, const N: usize> ChunkedList<T, N> {
         Self { sealed: Vec::new(), open: Vec::new(), len: 0 }
     }
 
-    /// Builds a list from its JSON: the items of each chunk, and the items after the last chunk.
+    /// Builds a list from its parsed JSON. `chunks` are the sealed chunks with their items, and
+    /// `behind` are the items after the last chunk.
     pub(super) fn read_from<'a>(
         chunks: impl IntoIterator<Item = (Vec<T>, &'a Chunk)>,
         behind: Vec<T>,

@@ -6,7 +6,7 @@
 //! implementation (Iceberg's Java library, release 1.11). Comments mark the deliberate differences.
 //!
 //! A commit has these steps: check the requirements, copy the base (a cheap copy that shares all
-//! large parts), apply the updates in order, and finish. The last step cuts the snapshot log,
+//! large parts), apply the updates in order, and finish. The last step shortens the snapshot log,
 //! appends the location of the base's document to the metadata log, and sets the time. The cost of
 //! a commit is the cost of its updates, plus the copy of one pointer per chunk of snapshots.
 
@@ -37,9 +37,9 @@ use snapshot_sets::{Removals, SnapshotIds};
 pub struct CommitBase<'a> {
     /// The current metadata.
     pub metadata: &'a TableMetadata,
-    /// Location of the published document, which becomes the newest entry of the metadata log.
-    /// `None` if the document is never published because several commits are merged into one
-    /// version.
+    /// Location of the metadata file that contains `metadata`. This location becomes the newest
+    /// entry of the metadata log. `None` if `metadata` is an intermediate state within a group of
+    /// commits: such a state has no metadata file.
     pub metadata_location: Option<&'a str>,
 }
 
@@ -63,9 +63,9 @@ pub struct AppliedCommit {
     pub changed: bool,
 }
 
-/// Applies a commit to a table. If there is no base, creates the table. This is the commit at the
-/// end of a create transaction. This function only checks `assert-create`. The caller decides
-/// whether a missing table may be created.
+/// Applies a commit to a table. If `base` is `None`, the table does not exist, and the commit
+/// creates it. Such a commit is the last step of a create transaction. The caller decides whether a
+/// commit without `assert-create` may create a table.
 ///
 /// A client that received no response sends the same commit again. If the table already contains
 /// the snapshots of the commit and the result of its other updates, the commit is accepted without
@@ -116,7 +116,8 @@ struct Builder<'a> {
     changed: bool,
     /// Whether the client assigned the UUID of a new table.
     uuid_assigned: bool,
-    /// Whether a schema, spec or order changed. If so, they are validated together again.
+    /// Whether a schema, spec or order changed. In this case, schemas, specs and orders are
+    /// validated together again.
     layout_changed: bool,
     last_added_schema_id: Option<i32>,
     last_added_spec_id: Option<i32>,

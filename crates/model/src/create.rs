@@ -51,8 +51,8 @@ const ENCRYPTION_PROPERTIES: [&str; 2] = ["encryption.key-id", "encryption.data-
 pub struct NewTable {
     /// Directory of the table's files.
     pub location: String,
-    /// The columns. The table assigns new ids to them, and adapts the spec, order and identifier
-    /// fields.
+    /// The columns. The table assigns new ids to the columns, and replaces the old ids in the spec,
+    /// the order and the identifier fields.
     pub schema: Schema,
     /// The partitioning. `None` if the table is not partitioned.
     pub partition_spec: Option<UnboundPartitionSpec>,

@@ -33,7 +33,7 @@ pub struct ExpiryRequest {
     pub retain_last: Option<usize>,
 }
 
-/// What expires.
+/// The branches, tags and snapshots of a table that expire, and the files of the snapshots.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Expiry {
     /// Branches and tags, in alphabetical order.
@@ -95,7 +95,8 @@ impl Expiry {
         for (_, reference) in kept {
             rules.retain(reference, &by_id, &mut retained, &mut reachable);
         }
-        // If a snapshot is outside of all branches, its writer may be about to publish it.
+        // A recent snapshot outside of all branches stays, because its writer may be about to
+        // publish it.
         let stays = |it: &Snapshot| {
             retained.contains(&it.snapshot_id)
                 || !reachable.contains(&it.snapshot_id) && it.timestamp_ms >= rules.expire_before_ms
@@ -124,8 +125,8 @@ impl Expiry {
         self.refs.is_empty() && self.snapshots.is_empty()
     }
 
-    /// Returns the commit that removes the expired snapshots and references, and the statistics of
-    /// these snapshots.
+    /// Returns the updates that remove the expired references, the expired snapshots, and the
+    /// statistics of these snapshots.
     pub fn updates(&self, table: &TableMetadata) -> Vec<TableUpdate> {
         let removed: HashSet<i64> = self.snapshots.iter().copied().collect();
         let refs = self.refs.iter().cloned();
@@ -149,7 +150,8 @@ impl Expiry {
 /// The retention rules of a table at a time.
 struct Rules {
     now_ms: i64,
-    /// Snapshots from before this time expire, unless a reference has its own rule.
+    /// Snapshots from before this time expire. The retention settings of a branch override this
+    /// time.
     expire_before_ms: i64,
     min_snapshots: usize,
     max_ref_age_ms: i64,
@@ -178,7 +180,7 @@ impl Rules {
         Ok(Self {
             now_ms,
             expire_before_ms: now_ms.saturating_sub(request.older_than_ms.unwrap_or(age_ms)),
-            // The newest snapshot of a branch is its state.
+            // At least the newest snapshot stays, because it is the current state of the branch.
             min_snapshots: request.retain_last.unwrap_or(min_snapshots).max(1),
             max_ref_age_ms: property(MAX_REF_AGE_PROPERTY, i64::MAX)?,
         })
@@ -190,7 +192,8 @@ impl Rules {
         snapshot.is_some_and(|it| self.now_ms.saturating_sub(it.timestamp_ms) <= max_age_ms)
     }
 
-    /// Adds the snapshots that a reference retains, and the snapshots that lead to the reference.
+    /// Adds the snapshots that a reference retains to `retained`. Adds the snapshot of the
+    /// reference and, for a branch, all ancestors of this snapshot to `reachable`.
     fn retain(
         &self,
         reference: &SnapshotRef,
@@ -215,7 +218,9 @@ impl Rules {
         while let Some(snapshot) = next
             && depth < by_id.len()
         {
-            // As in Java, an expired snapshot hides older ones, even if their clock was ahead.
+            // As in the reference implementation, a branch does not retain the ancestors of an
+            // expired snapshot, even if their timestamps are later because the clock of a writer
+            // was wrong.
             is_retaining &= depth < min_snapshots || snapshot.timestamp_ms >= expire_before_ms;
             if is_retaining {
                 retained.insert(snapshot.snapshot_id);

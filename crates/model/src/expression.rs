@@ -41,8 +41,8 @@ pub enum Expression {
     Compare(Comparison, Term, Value),
     /// Rows whose column is in a set of literals, or is not in it.
     Among(Membership, Term, Vec<Value>),
-    /// Rows that a predicate selects which only the client can evaluate, as its JSON. Occurs only
-    /// in filters of scans.
+    /// Rows that match a predicate that only the client can evaluate. Contains the JSON of the
+    /// predicate. Occurs only in filters of scans.
     Opaque(Value),
 }
 
@@ -76,8 +76,8 @@ pub enum Test {
     NotNan,
 }
 
-/// A comparison of a column's value with a literal. A null value differs from every literal, so
-/// `NotEq` also selects rows whose column is null.
+/// A comparison of a column's value with a literal. Null differs from every literal, so `NotEq`
+/// also selects rows whose column is null.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Comparison {
     /// Less than the literal.
@@ -110,7 +110,7 @@ pub enum Membership {
 impl Test {
     const ALL: [Self; 4] = [Self::IsNull, Self::NotNull, Self::IsNan, Self::NotNan];
 
-    /// Returns the test that selects the other rows.
+    /// Returns the negated test, which selects exactly the other rows.
     pub(crate) fn negate(self) -> Self {
         match self {
             Self::IsNull => Self::NotNull,
@@ -155,9 +155,9 @@ impl Comparison {
         }
     }
 
-    /// Returns the comparison that selects the other rows, in the two-valued logic of the
-    /// reference. The rows whose column is null are selected by the negative of a pair of
-    /// comparisons: `lt` and `gt-eq` select none of them.
+    /// Returns the negated comparison, in the two-valued logic of the reference implementation.
+    /// `NotEq` and `NotStartsWith` select rows whose column is null. All other comparisons do not
+    /// select these rows, so neither `Lt` nor its negation `GtEq` selects them.
     pub(crate) fn negate(self) -> Self {
         match self {
             Self::Lt => Self::GtEq,
@@ -193,7 +193,7 @@ impl Comparison {
 impl Membership {
     const ALL: [Self; 2] = [Self::In, Self::NotIn];
 
-    /// Returns the test that selects the other rows.
+    /// Returns the negated test, which selects exactly the other rows.
     pub(crate) fn negate(self) -> Self {
         match self {
             Self::In => Self::NotIn,

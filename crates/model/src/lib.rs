@@ -6,7 +6,8 @@
 //! request that can never succeed is [`refusal::Refusal::Invalid`]. The error for a request that
 //! was valid for another state of the table is `Conflict`.
 //!
-//! Comments call the Java library of Apache Iceberg the *reference implementation*.
+//! Comments call the Java library of Apache Iceberg the *reference implementation*. A *reference*
+//! is a branch or tag, or the use of a column in an expression.
 //!
 //! The modules are listed in reading order: the names and ids of the catalog, the parts of a
 //! document, the documents, the client's requests, and their results.

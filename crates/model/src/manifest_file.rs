@@ -11,13 +11,13 @@ pub struct ManifestFile {
     pub path: String,
     /// Size of the manifest, in bytes.
     pub length: i64,
-    /// Id of the partition spec of its files.
+    /// Id of the partition spec of the files in the manifest.
     pub spec_id: i32,
     /// 0: data files, 1: delete files.
     pub content: i32,
     /// Sequence number at which the manifest was added to the table.
     pub sequence_number: i64,
-    /// Smallest data sequence number of its live files.
+    /// Smallest data sequence number of the live files in the manifest.
     pub min_sequence_number: i64,
     /// Snapshot that added the manifest.
     pub added_snapshot_id: i64,

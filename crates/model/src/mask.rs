@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::types::{NestedField, PrimitiveType, Type};
 
-/// A transformation of a column's values. Null stays null.
+/// A transformation of a column's values. A mask never changes null.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mask {
     /// Replaces digits with `n` and all other characters except some punctuation with `x`.
@@ -14,9 +14,9 @@ pub enum Mask {
     MaskToFixedValue,
     /// Replaces every value with null.
     ReplaceWithNull,
-    /// Like [`Mask::MaskAlphanum`], except for the first four characters.
+    /// Like [`Mask::MaskAlphanum`], but does not change the first four characters.
     ShowFirst4,
-    /// Like [`Mask::MaskAlphanum`], except for the last four characters.
+    /// Like [`Mask::MaskAlphanum`], but does not change the last four characters.
     ShowLast4,
     /// Truncates to the start of the year.
     TruncateToYear,
@@ -113,7 +113,7 @@ impl Mask {
         }
     }
 
-    /// Whether this mask shows no more than the other one.
+    /// Whether this mask shows no more than `other` shows.
     pub(crate) fn is_as_strict_as(self, other: Self) -> bool {
         self.stricter(other) == self
     }

@@ -6,9 +6,9 @@
 //! for small and deep objects, and `RawMembers` for objects with large members (snapshots) that
 //! stay unparsed.
 //!
-//! Every `Value` was created by `serde_json`'s parser, whose recursion limit is 128. This also
-//! limits the depth of every recursive function in this crate. Therefore, code must not parse
-//! nested `RawValue`s recursively.
+//! Every `Value` comes from `serde_json`'s parser, which limits the nesting to 128. This limit also
+//! bounds the depth of every recursive function in this crate. Code must not parse nested
+//! `RawValue`s recursively, because the limit applies to each parse separately.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -21,7 +21,8 @@ use super::refusal::Refusal;
 /// Maximum number of characters of a client's value that a refusal repeats.
 const BRIEF_CHARS_MAX: usize = 200;
 
-/// Maximum nesting of objects and arrays in JSON that is stored as it is. Known members need 4.
+/// Maximum nesting of objects and arrays in JSON that is stored as it is. Known members need only 4
+/// levels.
 const VERBATIM_DEPTH_MAX: usize = 32;
 
 /// Shortens a string to the length that a refusal may repeat.
@@ -236,8 +237,8 @@ fn wrong_type(problem: &str, name: &str, value: &Value) -> Refusal {
 ///
 /// Members that are `null` are removed because the parsers of the reference implementation refuse
 /// some of them, such as `parent-snapshot-id`. JSON that one client writes must not make the table
-/// unreadable for another client. For the same reason, JSON is rejected if its nesting is too deep
-/// for readers.
+/// unreadable for another client. Therefore, JSON that is nested too deep for readers is rejected,
+/// too.
 pub(super) fn compact<'a>(what: &str, raw: &'a RawValue) -> Result<Cow<'a, RawValue>, Refusal> {
     let text = raw.get();
     let shape = Shape::of(text);
@@ -260,7 +261,7 @@ pub(super) fn compact<'a>(what: &str, raw: &'a RawValue) -> Result<Cow<'a, RawVa
 
 /// Properties of a JSON string. A scan of its tokens determines them.
 struct Shape {
-    /// Whether there is white space between its tokens.
+    /// Whether there is white space between the tokens.
     has_blanks: bool,
     /// Maximum nesting of objects and arrays.
     depth: usize,

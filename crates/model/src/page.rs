@@ -20,7 +20,7 @@ const LISTING_BYTES: usize = 4;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Listing(pub u32);
 
-/// The part of a listing that a client requests.
+/// A client's request for one page of a listing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PageRequest {
     /// The listing, which the tokens of further pages contain.

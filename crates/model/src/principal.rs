@@ -62,8 +62,8 @@ pub enum Method {
 /// no principal with a token gets such an id.
 pub const EMBEDDED_ID_PREFIX: &str = "embedded";
 
-/// Id of a placeholder user. Policies are evaluated for this user if an operator asks only about
-/// roles or groups.
+/// Id of a placeholder user. Policies are evaluated for this user if an operator requests an
+/// evaluation only for roles or groups.
 pub const ANY_USER_ID: &str = "anyone";
 
 /// Approximate memory overhead of the name of a group, role or warehouse, in bytes.

@@ -327,7 +327,7 @@ proptest! {
     }
 }
 
-/// A table with `count` snapshots, each of which has been current, and a branch and a tag.
+/// A table with `count` snapshots, a branch `side` and a tag `old`. Each snapshot has been current.
 fn long_table(count: i64) -> TableMetadata {
     let mut json = document(&table(2));
     let snapshots = (1..=count).map(|id| snapshot(id, (id > 1).then(|| id - 1), id));

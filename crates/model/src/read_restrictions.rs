@@ -4,13 +4,15 @@
 //! A [`ReadRule`] is the restriction of one permission to read. It refers to columns by name.
 //! [`ReadRules`] are the restrictions of all permissions that a principal has for a table. They are
 //! resolved against the table's schema. The result is a [`ReadRestrictions`], which refers to
-//! columns by field id. The client applies it.
+//! columns by field id. The client applies the restrictions.
 //!
-//! **Combination.** The result shows no more of a row than at least one of the permissions alone
-//! would show. So the filters are combined by *or*. If any permission that contributes rows masks a
-//! column, the column is masked in all rows, by the strictest mask. A permission that shows nothing
-//! beyond another permission is ignored. So a principal that may read everything is not restricted
-//! by its other permissions. The reasons are in `docs/adr/0014-read-restrictions.md`.
+//! **Combination.** Every row that the result shows must also be visible through one of the
+//! permissions alone, with at least the same values. A permission that shows nothing beyond another
+//! permission is ignored. So a principal that may read everything is not restricted by its other
+//! permissions. The filters of the remaining permissions are combined by *or*. A column is masked
+//! in all rows if any of these permissions masks it. If they mask a column differently, the result
+//! has a mask that shows only what all of their masks show. The reasons are in
+//! `docs/adr/0014-read-restrictions.md`.
 
 mod columns;
 
@@ -37,8 +39,8 @@ pub struct ReadRule {
     pub masks: BTreeMap<String, Mask>,
 }
 
-/// The rules of all permissions of a principal to read a table. They are used only if each of these
-/// permissions has a rule.
+/// The rules of all permissions of a principal to read a table. Used only if each of these
+/// permissions has a rule. A permission without a rule would show the whole table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadRules {
     rules: Vec<Arc<ReadRule>>,
@@ -81,8 +83,8 @@ impl ReadRule {
 }
 
 impl ReadRules {
-    /// Combines rules. Without any rule, no row may be read. The key depends only on the content of
-    /// the rules, not on their policies.
+    /// Combines rules. If `rules` is empty, no row may be read. The key depends only on the content
+    /// of the rules, not on the policies that contain them.
     pub fn new(rules: Vec<Arc<ReadRule>>) -> Self {
         let mut rules_json: Vec<_> = rules.iter().map(|rule| rule.to_json().to_string()).collect();
         rules_json.sort();
@@ -108,8 +110,8 @@ impl ReadRules {
         &self.rules
     }
 
-    /// Resolves the rules against a schema. Errors if a mask does not apply to the schema. The
-    /// server must then not show the table.
+    /// Resolves the rules against a schema. Errors if a mask does not apply to the schema. In this
+    /// case, the server must not return the table.
     pub fn resolve(&self, schema: &Schema) -> Result<ReadRestrictions, Problem> {
         let problem = |reason| Problem { policy: String::new(), reason };
         let index = schema.index().map_err(|refusal| problem(refusal.to_string()))?;
@@ -181,7 +183,7 @@ impl ResolvedRule {
         Ok((Self { filter, masks }, filter_problem))
     }
 
-    /// Whether this rule shows at least the rows and values that the other rule shows.
+    /// Whether this rule shows at least the rows and values that `other` shows.
     fn shows_at_least(&self, other: &Self, schema: &SchemaIndex<'_>) -> bool {
         let rows = self.filter == json!(true)
             || other.filter == json!(false)
@@ -197,7 +199,7 @@ impl ResolvedRule {
     }
 }
 
-/// Removes rules that are redundant because of another rule. Keeps one of several equal rules.
+/// Removes each rule that shows nothing beyond another rule. Keeps one of several equal rules.
 fn without_redundant(mut rules: Vec<ResolvedRule>, schema: &SchemaIndex<'_>) -> Vec<ResolvedRule> {
     let mut at = 0;
     while at < rules.len() {
@@ -217,7 +219,7 @@ fn add_mask(masks: &mut BTreeMap<i32, Mask>, id: i32, mask: Mask) {
     masks.entry(id).and_modify(|before| *before = before.stricter(mask)).or_insert(mask);
 }
 
-/// Removes masks of fields inside a masked field, because readers could not apply both.
+/// Removes masks of fields inside a masked field, because readers could not apply both masks.
 fn without_nested_masks(
     masks: BTreeMap<i32, Mask>,
     schema: &SchemaIndex<'_>,

@@ -3,9 +3,9 @@
 //!
 //! "Append operations have no requirements and can always be applied. [...] To change a sequence
 //! number for a retry, only the manifest list must be rewritten" (table specification, "Commit
-//! Conflict Resolution and Retry"). The new snapshot keeps its id and its manifests. Its parent,
-//! sequence number, time, manifest list, row ids and totals become the same as in a retry by the
-//! client.
+//! Conflict Resolution and Retry"). The new snapshot keeps its id and its manifests. It gets the
+//! parent, sequence number, time, manifest list, row ids and totals that a retry by the client
+//! would give it.
 //!
 //! The functions are pure. The caller reads and writes the manifest lists.
 
@@ -55,7 +55,7 @@ pub struct Append {
 pub struct RebasedAppend {
     /// The updates, with the new snapshot.
     pub updates: Vec<TableUpdate>,
-    /// The remaining requirements.
+    /// The requirements of the commit, except the one on the snapshot of the branch.
     pub requirements: Vec<TableRequirement>,
     /// The new snapshot.
     pub snapshot: Arc<Snapshot>,
@@ -68,7 +68,7 @@ pub struct RebasedAppend {
 pub struct NewList<'a> {
     /// Location of the manifest list.
     pub location: &'a str,
-    /// Number of manifests in the list that the branch had before the append.
+    /// Number of manifests in the manifest list that the branch had before the append.
     pub kept: usize,
     /// Current time, in milliseconds since 1970.
     pub now_ms: i64,
@@ -78,7 +78,7 @@ impl Append {
     /// Returns the append of a commit with these requirements and updates.
     ///
     /// # Errors
-    /// Returns the reason if the commit is not an append that could be rebased onto any table.
+    /// Returns the reason if the commit could not be rebased, whatever the state of the table.
     pub fn of(
         requirements: &[TableRequirement],
         updates: &[TableUpdate],
@@ -322,7 +322,8 @@ impl Append {
         row_ids: Option<RowIds>,
     ) -> Result<ManifestFile, NotRebased> {
         let before = self.snapshot.sequence_number;
-        // A smaller number belongs to files that the client added with an explicit sequence number.
+        // A smaller number belongs to files that the client added with an explicit sequence number,
+        // and stays.
         let moved = |number: i64| if number == before { sequence_number } else { number };
         let first_row_id = match (manifest.first_row_id, row_ids) {
             (Some(id), Some(ids)) => {

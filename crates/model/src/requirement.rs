@@ -100,8 +100,8 @@ pub fn parse_requirement(raw: &RawValue) -> Result<TableRequirement, Refusal> {
 
 /// Checks all requirements against the table. `metadata` is `None` if the table does not exist.
 ///
-/// `assert-create` cannot be combined with other requirements. Such a combination is always
-/// invalid, even if the table does not exist.
+/// A combination of `assert-create` with other requirements is always invalid, even if the table
+/// does not exist.
 pub fn check_requirements(
     metadata: Option<&TableMetadata>,
     requirements: &[TableRequirement],

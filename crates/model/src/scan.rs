@@ -1,6 +1,6 @@
-//! Scan planning: which files of a table may have rows that a filter selects, which delete files
-//! apply to them, and what of the filter clients still have to evaluate ("Scan Planning" in the
-//! table specification).
+//! Scan planning ("Scan Planning" in the table specification). Determines which files of a table
+//! may have rows that a filter selects, which delete files apply to these files, and which part of
+//! the filter clients still have to evaluate.
 //!
 //! All functions are pure. The caller reads manifests and implements [`FileStatistics`] on their
 //! entries. The steps of a plan:

@@ -233,8 +233,8 @@ impl<'a> SchemaIndex<'a> {
         Ok(index)
     }
 
-    /// Adds a field and all fields inside it. The short name of a field leaves out `element` and
-    /// `value` before a struct.
+    /// Adds a field and all fields inside it. The short name of a field omits `element` and `value`
+    /// if they are structs. For example, the short name of `points.element.x` is `points.x`.
     fn add(
         &mut self,
         field: &'a NestedField,

@@ -1,9 +1,9 @@
 //! [`SegmentedJson`]: a JSON document in segments. The versions of a document share most segments.
 //!
-//! There are two kinds of segments. *Inline* JSON is written again for each version. A *chunk* will
-//! not change again, and is identified by a hash of its content. A table with ten thousand
-//! snapshots has a few hundred chunks and some kilobytes of inline JSON. The cost to render, store
-//! and send a new version depends only on these kilobytes.
+//! There are two kinds of segments. *Inline* JSON is written again for each version. A *chunk*
+//! never changes, and is identified by a hash of its content. A table with ten thousand snapshots
+//! has a few hundred chunks and some kilobytes of inline JSON. The cost to render, store and send a
+//! new version depends only on these kilobytes.
 //!
 //! Each chunk ends with a comma, and inline JSON in the same list follows it. So the document is
 //! still valid JSON without its chunks.
@@ -16,7 +16,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-/// The hash of a chunk consists of this number of bytes of its SHA-256.
+/// Length of a chunk's hash, in bytes. SHA-256 is longer, so its result is shortened.
 const HASH_BYTES: usize = 16;
 
 /// The identifier of a chunk: the first half of the SHA-256 of its content.

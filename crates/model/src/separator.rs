@@ -43,9 +43,9 @@ impl Warehouse {
         advertised.and_then(|value| parse(value).ok()).unwrap_or(DEFAULT)
     }
 
-    /// Rejects a new namespace if one of its levels contains the advertised separator. Clients
-    /// could not address such a namespace: some of them do not encode the separator, so a separator
-    /// inside of a level would look like a separator between levels.
+    /// Rejects a new namespace if one of its levels contains the advertised separator. Some clients
+    /// could not address such a namespace: they do not encode the separator, so a separator inside
+    /// a level would look like a separator between levels.
     pub fn check_new_namespace(&self, namespace: &NamespaceIdent) -> Result<(), Refusal> {
         let separator = self.namespace_separator();
         match namespace.0.iter().find(|level| level.contains(separator)) {

@@ -31,13 +31,13 @@ pub type Snapshots = ChunkedList<Arc<Snapshot>, 32>;
 pub struct Snapshot {
     /// The id, unique within the table; never -1.
     pub snapshot_id: i64,
-    /// The snapshot that this one is based on.
+    /// The id of the snapshot on which this snapshot is based.
     pub parent_snapshot_id: Option<i64>,
     /// The order of changes; 0 in tables of version 1.
     pub sequence_number: i64,
     /// Creation time in milliseconds since 1970, by the writer's clock.
     pub timestamp_ms: i64,
-    /// The schema that was current at creation.
+    /// The id of the schema that was current when the snapshot was created.
     pub schema_id: Option<i32>,
     /// The row id of the first added row (v3).
     pub first_row_id: Option<i64>,

@@ -1,6 +1,7 @@
 //! Statistics files of snapshots: Puffin files, and partition statistics files.
 //!
-//! These files are stored as the client's JSON, like snapshots. Only the snapshot id is parsed.
+//! The entry of each file is stored as the client's JSON, like the entry of a snapshot. Only the
+//! snapshot id is parsed.
 
 use serde::ser::{Serialize, Serializer};
 use serde_json::value::RawValue;

@@ -251,7 +251,7 @@ pub(super) fn in_order(earlier: i64, later: i64) -> bool {
     later.saturating_sub(earlier) >= -CLOCK_SKEW_MS_MAX
 }
 
-/// Whether times, of which the newest is first, are in order.
+/// Whether the times are in order. The first of `times` is the newest.
 fn is_sorted_from_the_end(times: impl Iterator<Item = i64> + Clone) -> bool {
     times.clone().zip(times.skip(1)).all(|(later, earlier)| in_order(earlier, later))
 }

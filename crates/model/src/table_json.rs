@@ -260,7 +260,7 @@ impl<'a> Document<'a> {
         Ok(ChunkedList::read_from(chunks, behind))
     }
 
-    /// Returns the chunks at the beginning of a list.
+    /// Returns the chunks at the beginning of the list `name`.
     fn chunks_of(&self, name: &str) -> impl Iterator<Item = &'a Chunk> {
         let beginning = self.members.raw(name).map(|list| {
             let offset = list.get().as_ptr() as usize - self.json.as_ptr() as usize;
@@ -283,7 +283,7 @@ impl<'a> Document<'a> {
         if placed == self.chunks.len() {
             return Ok(());
         }
-        Err(Refusal::invalid("Cannot parse metadata: an element is outside of a list"))
+        Err(Refusal::invalid("Cannot parse metadata: a chunk is not at the beginning of a list"))
     }
 
     fn read_metadata_log(&self) -> Result<Vec<MetadataLogEntry>, Refusal> {

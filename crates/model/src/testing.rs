@@ -1,5 +1,6 @@
 //! Test data and helper functions for the tests of this crate. `tests/differential.rs` of the
-//! server includes this file, so the paths of its dependencies begin at the crate's root.
+//! server also includes this file, and imports the modules of this crate into its root. So paths
+//! that begin with `crate` are valid in both crates.
 
 #[path = "testing/steps.rs"]
 pub(crate) mod steps;

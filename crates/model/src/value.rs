@@ -1,8 +1,8 @@
 //! [`Datum`]: a value of a primitive type, such as a partition value, a bound or a literal.
 //!
-//! A datum does not know its type, because one representation serves all types that are promoted
-//! to each other: a column that was an `int` when a file was written, and is a `long` now, has
-//! integers in both. Functions that need the type have an argument for it.
+//! A datum does not contain its type, so that a value rarely has to be converted when the type of
+//! its column was promoted. For example, `int` and `long` values have the same representation.
+//! Functions that need the type have an argument for it.
 
 pub(crate) mod binary;
 pub(crate) mod calendar;
@@ -123,7 +123,7 @@ impl Datum {
     }
 }
 
-/// Returns the same number, with one representation of NaN.
+/// Returns the number. Replaces every NaN by the same NaN.
 fn canonical(number: f64) -> f64 {
     if number.is_nan() { f64::NAN.abs() } else { number }
 }

@@ -83,8 +83,8 @@ pub enum ViewRepresentation {
         /// The SQL dialect.
         dialect: String,
     },
-    /// A representation of a later specification. Documents may contain it, and it is preserved. It
-    /// is refused in the request of a client.
+    /// A representation of a later specification. It is preserved if a document contains it, but
+    /// refused if a client's request contains it.
     Other {
         /// The type of the representation.
         kind: String,

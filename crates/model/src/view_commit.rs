@@ -309,7 +309,8 @@ impl<'a> Builder<'a> {
     }
 
     /// Retains the versions with the greatest ids, the current version, and the versions that this
-    /// commit added. Removes all entries of the log up to the last entry of a removed version.
+    /// commit added. Removes all entries of the version log up to the last entry of a removed
+    /// version.
     fn expire_versions(&mut self, versions_max: usize) {
         let current = self.metadata.current_version_id;
         let mut needed = self.added.clone();

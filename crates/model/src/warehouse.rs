@@ -30,7 +30,7 @@ impl Delegation {
 /// Default lifetime of credentials for a table's files, in seconds.
 pub const CREDENTIALS_SECONDS: u32 = 3600;
 
-/// Settings of the access to table files that the catalog gives to clients. They contain no secret.
+/// Settings of the access that clients get to the files of a table. They contain no secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FileAccess {
@@ -65,8 +65,8 @@ impl Default for FileAccess {
 pub struct StorageProfile {
     /// The URL below which tables get their default locations, without a trailing slash.
     pub location: String,
-    /// Other URLs below which tables may be located. They are for data that is older than the
-    /// catalog.
+    /// Other URLs below which tables may be located. They are for tables whose data was there
+    /// before the catalog.
     pub allowed_locations: Vec<String>,
     /// Options of the object store without secrets, such as `aws_region`.
     pub options: BTreeMap<String, String>,

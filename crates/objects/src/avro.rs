@@ -34,7 +34,7 @@ const VALUES_PER_BYTE: u64 = 4;
 /// long as reading this number of values.
 const VALUES_PER_BLOCK: u64 = 256;
 /// Error for a file with too many values.
-const TOO_MANY: &str = "has more values than fit into its bytes";
+const TOO_MANY: &str = "has more values than its size allows";
 /// Error for a block with bytes after its entries.
 const LONG_BLOCK: &str = "a block is longer than its entries";
 
@@ -127,7 +127,7 @@ impl<'a> Blocks<'a> {
     }
 }
 
-/// Returns a member of the header.
+/// Returns the value of a key in the metadata map of the header.
 pub(super) fn member<'a>(content: &'a [u8], name: &str) -> Result<Option<&'a [u8]>, String> {
     let mut file = Cursor(content);
     let mut found = None;
@@ -139,7 +139,7 @@ pub(super) fn member<'a>(content: &'a [u8], name: &str) -> Result<Option<&'a [u8
     Ok(found)
 }
 
-/// Reads the members of the header.
+/// Passes each key and value of the header's metadata map to a function.
 fn members<'a>(
     file: &mut Cursor<'a>,
     mut see: impl FnMut(&'a [u8], &'a [u8]),

@@ -1,4 +1,4 @@
-//! [`Conditional`]: an object store that reports an existing object only if the object exists.
+//! [`Conditional`]: an object store that returns `AlreadyExists` only if the object really exists.
 //!
 //! S3 responds with `409 ConditionalRequestConflict` to a put while another request for the same
 //! name is in progress. Then nothing was written, and the client has to retry. Even a single writer
@@ -43,7 +43,7 @@ impl Conditional {
         Arc::new(Self { inner })
     }
 
-    /// Creates an object. Reports an existing object only if it was found.
+    /// Creates an object. Returns `AlreadyExists` only if a head request finds the object.
     async fn create(
         &self,
         location: &Path,

@@ -39,7 +39,7 @@ pub struct Outcome {
     pub puts: usize,
     /// Puts with an unknown outcome. They failed, but not because of a concurrent writer.
     pub unknown: usize,
-    /// Violations by the store. Empty if it passed.
+    /// Violations by the store. Empty if the store passed.
     pub broken: Vec<String>,
     /// Duration of the slowest winning put.
     pub slowest: Duration,
@@ -128,8 +128,7 @@ impl Round<'_> {
                 .broken
                 .push(format!("{at}: no writer won, although the outcome of every put is known"));
         }
-        // A put with an unknown outcome may have won. In that case, the store must not have
-        // acknowledged another put.
+        // If no put was acknowledged, any put with an unknown outcome may have written the object.
         let expected: Vec<_> = match winners.as_slice() {
             [] => unknown,
             winners => winners.iter().map(|(writer, _)| *writer).collect(),
@@ -139,7 +138,7 @@ impl Round<'_> {
             Ok(content) => {
                 outcome.broken.push(format!("{at}: the object is not the winner's: {content:?}"));
             }
-            // Without a winner, the object must not exist.
+            // Without an acknowledged put, the object does not have to exist.
             Err(_) if winners.is_empty() => {}
             Err(error) => {
                 outcome.broken.push(format!("{at}: the winner's object is gone: {error}"))

@@ -27,8 +27,8 @@ pub struct Content {
     room: Room,
 }
 
-/// Reserved memory, which is released when this value is dropped. It is separate from [`Content`]
-/// for code that stores the bytes itself.
+/// Reserved memory, which is released when this value is dropped. A separate type, for code that
+/// stores the bytes outside of a [`Content`].
 #[derive(Debug)]
 #[must_use = "the reserved memory is released when this value is dropped"]
 pub struct Room {
@@ -86,7 +86,7 @@ impl Bounds {
     /// `file_bytes_max` is the maximum size of each file, and also of all files together that are
     /// being read. Decompressed content has its own limit of the same size.
     pub(super) fn new(file_bytes_max: u64) -> Self {
-        // One call of the semaphore can acquire all of these units.
+        // Limits the number of units so that one call of the semaphore can acquire all of them.
         let units = file_bytes_max.div_ceil(UNIT_BYTES);
         let units = u32::try_from(units).unwrap_or(u32::MAX).clamp(1, u32::MAX >> 4);
         Self {

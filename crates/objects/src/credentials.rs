@@ -1,5 +1,5 @@
-//! `WithCredentials`: a bucket that can get credentials only from the instance metadata. It checks
-//! this before its first request.
+//! `WithCredentials`: a bucket that can get credentials only from the instance metadata. Before its
+//! first request, it checks whether the instance metadata has credentials.
 //!
 //! Without configured credentials, the last source is the metadata service of the machine (AWS,
 //! Google Cloud, Azure). On a machine without such a service, every request would fail after its

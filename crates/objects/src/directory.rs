@@ -12,8 +12,8 @@ use super::error::Error;
 use super::location::Location;
 use super::warehouse_files::Objects;
 
-/// Prefix of the name of a file that shows the clock of the object store by its write time. An id
-/// follows the prefix.
+/// Prefix of the name of a temporary file, whose write time shows the clock of the object store. An
+/// id follows the prefix.
 const CLOCK: &str = ".slateberg-clock-";
 
 /// A directory of a warehouse.

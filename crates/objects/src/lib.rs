@@ -11,8 +11,9 @@
 //! the options in [`option_allowlist`], and a [`probe`] tests the location. [`redact`] removes
 //! secrets from messages.
 //!
-//! [`conditional`] reports an existing object only if the object exists. A [`conditional_put_test`]
-//! tests conditional puts of many writers, and [`ping`] tests whether a store responds.
+//! [`conditional`] verifies a store's response that an object already exists. A
+//! [`conditional_put_test`] tests conditional puts of many writers, and [`ping`] tests whether a
+//! store responds.
 //!
 //! No location of a warehouse or table may overlap with a location that the catalog has
 //! [`reserved`].

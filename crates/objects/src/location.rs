@@ -119,7 +119,7 @@ impl Location {
         &self.authority
     }
 
-    /// Length of the longest name in the path.
+    /// Length of the longest name in the path, in bytes.
     pub(crate) fn part_bytes_max(&self) -> usize {
         self.segments.iter().map(String::len).max().unwrap_or(0)
     }

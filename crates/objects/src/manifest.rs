@@ -62,7 +62,7 @@ pub struct Manifest {
     /// The common prefix of all paths.
     path_prefix: Box<str>,
     paths: Blobs,
-    /// 1 for added files.
+    /// Status of each file: 1 for *added*, 0 for *existing*.
     added: Longs,
     content: Longs,
     formats: Box<[Box<str>]>,
@@ -101,7 +101,7 @@ impl Manifest {
         ManifestEntry { manifest: self, row }
     }
 
-    /// Returns the fields of its partition tuples.
+    /// Returns the fields of the partition tuples.
     pub fn partition_fields(&self) -> &[PartitionFieldInfo] {
         &self.partition_fields
     }
@@ -116,7 +116,7 @@ impl Manifest {
         &self.needed
     }
 
-    /// Returns its approximate size in memory, in bytes.
+    /// Returns the approximate size of this value in memory, in bytes.
     pub fn bytes(&self) -> usize {
         let longs = [
             &self.added,
@@ -152,7 +152,8 @@ pub struct ManifestEntry<'a> {
 }
 
 impl<'a> ManifestEntry<'a> {
-    /// Returns the location of the file, as written: the prefix of its manifest and the rest.
+    /// Returns the location of the file, as written, in two parts: the common prefix of all paths
+    /// in the manifest, and the rest.
     pub fn path_parts(self) -> (&'a str, &'a str) {
         let rest = self.manifest.paths.get(self.row).unwrap_or_default();
         (&self.manifest.path_prefix, std::str::from_utf8(rest).unwrap_or_default())
@@ -184,7 +185,7 @@ impl<'a> ManifestEntry<'a> {
         at.and_then(|at| self.manifest.formats.get(at)).map_or("", |format| format)
     }
 
-    /// Returns the position of its tuple among [`Manifest::partitions`].
+    /// Returns the position of the file's partition tuple in [`Manifest::partitions`].
     pub fn partition(self) -> usize {
         let at = self.manifest.partition.get(self.row);
         at.and_then(|at| usize::try_from(at).ok()).unwrap_or(0)
@@ -205,17 +206,17 @@ impl<'a> ManifestEntry<'a> {
         self.manifest.sizes.get(self.row).unwrap_or_default()
     }
 
-    /// Returns the id of its sort order.
+    /// Returns the id of the file's sort order.
     pub fn sort_order_id(self) -> Option<i64> {
         self.manifest.sort_order_ids.get(self.row)
     }
 
-    /// Returns the id of its first row (v3).
+    /// Returns the id of the file's first row (format version 3).
     pub fn first_row_id(self) -> Option<i64> {
         self.manifest.first_row_ids.get(self.row)
     }
 
-    /// Returns the offset of a deletion vector in its file.
+    /// Returns the offset of a deletion vector in the file.
     pub fn content_offset(self) -> Option<i64> {
         self.manifest.content_offsets.get(self.row)
     }

@@ -22,8 +22,8 @@ use uuid::Uuid;
 use super::error::Error;
 use super::warehouse_files::Objects;
 
-/// Creates a manifest list. Succeeds if the file exists with the same content, because the response
-/// to an earlier attempt may have been lost.
+/// Creates a manifest list. Also succeeds if the file already exists with the same content, because
+/// an earlier attempt whose response was lost may have created it.
 pub async fn create(
     objects: &Objects,
     warehouse: Uuid,

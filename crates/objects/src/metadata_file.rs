@@ -25,8 +25,9 @@ pub(crate) const PATH_PROPERTY: &str = "write.metadata.path";
 /// Property with the compression of metadata files.
 pub(crate) const CODEC_PROPERTY: &str = "write.metadata.compression-codec";
 
-/// A compressed metadata file may be longer than its JSON by 1/256 and this number of bytes.
-/// Compression adds at most a thousandth.
+/// A file cannot contain a JSON document if it is longer than the document by more than 1/256 of
+/// the document's length plus this number of bytes. Compression adds at most a thousandth of the
+/// length.
 const FRAME_BYTES_MAX: u64 = 64 << 10;
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
@@ -116,8 +117,8 @@ pub fn is_named_so(location: &Location) -> bool {
     location.name().is_some_and(|name| endings.iter().any(|ending| name.ends_with(ending)))
 }
 
-/// Creates a metadata file. Succeeds if the file exists with the same content, because the response
-/// to an earlier attempt may have been lost.
+/// Creates a metadata file. Also succeeds if the file already exists with the same content, because
+/// an earlier attempt whose response was lost may have created it.
 pub async fn create(
     objects: &Objects,
     warehouse: Uuid,

@@ -2,8 +2,9 @@
 //! name no local file, and do not send credentials to another host. An option that a later version
 //! of the library introduces is rejected until it is added here.
 //!
-//! S3's endpoint is allowed: a request to S3 is signed, so it discloses only its signature.
-//! Requests to the other stores contain tokens, so their endpoints belong in the configuration.
+//! The endpoint of S3 is allowed: requests to S3 are signed, so another host would get a signature
+//! but no credential. Requests to the other stores contain tokens, so their endpoints are allowed
+//! only in the configuration.
 
 use url::Url;
 

@@ -180,7 +180,7 @@ impl<'a> ProbeRun<'a> {
         Ok(())
     }
 
-    /// Errors if the store does not reject a second creation.
+    /// Errors if the store does not reject a second creation of the same object.
     async fn is_protected(&mut self) -> Result<(), StepFailure> {
         self.step = "protect";
         match self.put(PutMode::Create).await {
@@ -205,7 +205,8 @@ impl<'a> ProbeRun<'a> {
         }
     }
 
-    /// Errors if the store replaces an object that has changed. Returns the duration of a put.
+    /// Errors if the store replaces an object that has changed since the version in the condition.
+    /// Returns the duration of a put.
     async fn is_replaced_on_condition(&mut self, seen: PutResult) -> Result<Duration, StepFailure> {
         self.step = "replace";
         let unless_changed = PutMode::Update(UpdateVersion::from(seen));

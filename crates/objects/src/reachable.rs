@@ -131,8 +131,9 @@ fn named_in(
         if entry.is_skipped {
             return Ok(());
         }
-        let path = entry.path.ok_or("an entry names no file")?;
-        // Short names take more space in memory than in the file.
+        let path = entry.path.ok_or("an entry has no file path")?;
+        // The memory of the names has its own limit, because a short name takes more space in
+        // memory than in the file.
         let left = bytes_left.checked_sub(name_bytes(&path));
         bytes_left = left.ok_or("names too many files (catalog.file_bytes_max)")?;
         let count = entry.counts.into_iter().try_fold(0_u64, |sum, it| sum.checked_add(it?));
@@ -151,8 +152,8 @@ fn text_of(bytes: &[u8]) -> Option<String> {
 }
 
 /// Returns a form of a file's path that is equal for all spellings of the path. It has no scheme
-/// and no authority, is percent-decoded, and has single slashes. Different files may become equal,
-/// so use this only to find files to keep.
+/// and no authority, is percent-decoded, and has single slashes. Different files may have equal
+/// forms, so use this form only to find files that must be kept.
 pub fn comparable(location: &str) -> String {
     let path = match location.split_once("://") {
         Some((_, rest)) => rest.split_once('/').map_or("", |(_, path)| path),

@@ -6,7 +6,7 @@ use slateberg_base::secret::Secret;
 
 /// Replacement for a secret.
 const SCRUBBED: &str = "(secret)";
-/// Shorter parts of a secret are not redacted, because they would match ordinary words.
+/// Minimum length of a part of a secret that is redacted. Shorter parts would match ordinary words.
 const PART_BYTES_MIN: usize = 8;
 
 /// Returns `text` without these secrets and their longer parts, both plain and URL-encoded.

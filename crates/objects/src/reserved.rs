@@ -41,7 +41,7 @@ impl Extent {
         extent
     }
 
-    /// Whether one of the two is within the other.
+    /// Whether one of the two extents is equal to the other or within it, in any of their forms.
     pub fn overlaps(&self, other: &Self) -> bool {
         let overlap = |one: &[String], two: &[String]| one.starts_with(two) || two.starts_with(one);
         self.0.iter().any(|one| other.0.iter().any(|two| overlap(one, two)))

@@ -28,7 +28,8 @@ const ALLOWED_LOCATIONS_MAX: usize = 100;
 
 /// One scheme for each kind of store.
 const SCHEMES: [&str; 3] = ["s3", "gs", AZURE[0]];
-/// Shorter values in the environment, such as `true`, do not count as secrets.
+/// Minimum length of a secret in the environment. Shorter values, such as `true`, do not count as
+/// secrets.
 const AMBIENT_SECRET_BYTES_MIN: usize = 16;
 
 /// Settings for opening stores.

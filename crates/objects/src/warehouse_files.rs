@@ -40,8 +40,8 @@ enum Access {
     Open {
         /// Locations of the warehouse.
         roots: Vec<Root>,
-        /// Former locations of the warehouse, since the start of the server. Files that were
-        /// accepted earlier are still written there.
+        /// Locations that were removed from the warehouse since the start of the server. Files of
+        /// changes that were accepted before the removal are still written there.
         former: Vec<Root>,
     },
     /// The stores cannot be opened, for this reason.
@@ -178,7 +178,7 @@ impl Objects {
         root.vendor.as_ref().filter(|_| !is_root)
     }
 
-    /// Returns the location of a warehouse, if it is open.
+    /// Returns the warehouse's own location. `None` if its stores are not open.
     pub fn location(&self, warehouse: Uuid) -> Option<&Location> {
         match self.warehouses.get(&warehouse)?.as_ref() {
             Access::Open { roots, .. } => roots.first().map(|root| &root.location),
@@ -186,9 +186,9 @@ impl Objects {
         }
     }
 
-    /// Whether a location covers a whole location of a warehouse: it is the warehouse's own
-    /// location, or contains a location that the warehouse may use. A location that is equal to a
-    /// further allowed location does not count, because it may be the location of a single table.
+    /// Whether a location equals or contains the own location of a warehouse, or contains one of
+    /// its further allowed locations. A location that equals a further allowed location does not
+    /// count, because it may be the location of a single table.
     pub fn is_whole(&self, location: &Location) -> bool {
         let roots = |access: &Access| match access {
             Access::Open { roots, .. } => roots.iter().enumerate().any(|(number, root)| {
@@ -240,7 +240,7 @@ impl Objects {
     }
 
     /// Creates a file from these parts. Also accepts former locations of the warehouse, because the
-    /// write was accepted earlier.
+    /// change to which the file belongs may have been accepted before the location was removed.
     pub async fn create(
         &self,
         warehouse: Uuid,

@@ -1,9 +1,9 @@
-//! `clone`: creates a second catalog from a state of this one, without copying data.
+//! `clone`: creates a second catalog from a state of the configured catalog, without copying data.
 //!
-//! Either the state of a checkpoint is cloned, which works even while a server runs, or the current
-//! state of a local directory, which requires that no server runs on it.
-//! [`slateberg_store::clones`] defines the contents of a clone and the order of its writes. This
-//! module determines and validates the location of the clone.
+//! There are two sources for a clone. The state of a checkpoint can be cloned even while a server
+//! runs. The current state can be cloned only if it is in a local directory and no server runs on
+//! it. [`slateberg_store::clones`] defines the contents of a clone and the order of its writes.
+//! This module determines and validates the location of the clone.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -35,13 +35,13 @@ const TEMPORARY_CHECKPOINT_SECONDS: u64 = 60 * 60;
 
 /// A completed clone.
 pub struct Cloned {
-    /// The URL of its state.
+    /// The URL of the clone's state.
     pub url: String,
-    /// Its data directory, if it was created in one.
+    /// The clone's data directory. `None` if the target was the URL of a state.
     pub data_dir: Option<PathBuf>,
     /// The parent.
     pub of: CloneOf,
-    /// The report of `fsck` on its records.
+    /// The report of `fsck` on the clone's records.
     pub report: Report,
 }
 
@@ -119,7 +119,8 @@ async fn finish(
     Ok(walk(&store.latest(), progress).await?)
 }
 
-/// Pins the state to clone. If an earlier attempt has already pinned the state, returns its pin.
+/// Pins the state to clone. If an earlier attempt to create this clone has already pinned the
+/// state, returns that pin.
 async fn source(
     settings: &Settings,
     dependencies: &Dependencies,
@@ -165,8 +166,8 @@ async fn source(
     // Opening a store in a bucket would fence the server that runs on it.
     if parent_location.directory.is_none() {
         return Err(OfflineError::Refused(
-            "choose a state with --checkpoint: `slateberg checkpoint create NAME` creates one on a running \
-             server, or with --offline while no server runs"
+            "choose a checkpoint with --checkpoint. To create one, run `slateberg checkpoint create NAME` while the \
+             server runs, or the same command with --offline while no server runs"
                 .to_owned(),
         ));
     }
@@ -270,7 +271,8 @@ impl Target {
         if own.starts_with(theirs) || theirs.starts_with(own) {
             return Err(location_error(
                 url,
-                "it is inside the state of the parent or contains it. Choose a location beside it",
+                "the location is inside the state of the parent, or contains that state. Choose a location \
+                 outside of the parent's state",
             ));
         }
         for path in [&parent.location.path, &self.state.location.path] {

@@ -1,4 +1,5 @@
-//! Checks that a local directory is writable before the start changes its state.
+//! Checks that a local directory is writable. A start does this before it changes the state in the
+//! directory.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -6,7 +7,7 @@ use std::path::Path;
 
 use uuid::Uuid;
 
-/// Size of the probe file: more than a start writes.
+/// Size of the probe file, in bytes. It is more than a start writes.
 const PROBE_BYTES: usize = 128 << 10;
 
 /// Writes, syncs and deletes a file. For a missing directory, probes the nearest existing parent.

@@ -125,7 +125,7 @@ async fn check_metadata_file(objects: &Objects, published: &PublishedMetadata) -
         Ok(true) => None,
         Err(objects::Error::NotFound(_)) if *is_pending => None,
         Ok(false) | Err(objects::Error::Unreadable { .. }) if *is_pending => Some(format!(
-            "{location} differs from its record. The next start of the server writes it again"
+            "{location} differs from its record. The next start of the server writes the file again"
         )),
         Ok(false) => Some(format!("{location} differs from its record")),
         Err(error) => Some(format!("{location}: {error}")),

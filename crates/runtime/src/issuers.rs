@@ -37,7 +37,7 @@ pub enum FetchError {
     },
 }
 
-/// The members of a discovery document that this module uses.
+/// The fields of a discovery document that this module uses.
 #[derive(Deserialize)]
 struct Discovery {
     issuer: String,

@@ -129,7 +129,7 @@ pub(super) struct Overlap {
 }
 
 enum OverlapKind {
-    /// The location cannot be compared with others, for this reason.
+    /// The location cannot be compared with other locations. Contains the reason.
     Nothing(String),
     Reserved(Reservation),
     Warehouse(String),

@@ -11,7 +11,7 @@ use slateberg_telemetry::process;
 use slateberg_telemetry::registry::Registry;
 use slateberg_telemetry::requests::{RequestMetrics, TaskRuns};
 
-/// The metrics of a catalog, including its start.
+/// The metrics of a catalog and of its start.
 pub struct CatalogMetrics {
     /// The sources of metrics.
     pub registry: Arc<Registry>,

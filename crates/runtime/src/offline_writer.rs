@@ -47,7 +47,7 @@ use slateberg_telemetry::audit::AuditLog;
 /// The principal that the change log records for changes by subcommands.
 pub(crate) const OFFLINE: &str = "offline";
 
-/// Offset of the last millisecond of a second.
+/// Offset of the last millisecond within a second.
 const LAST_OF_SECOND_MS: i64 = 999;
 
 /// An operation on a stopped catalog failed.
@@ -117,12 +117,12 @@ impl RestoreTarget {
                 checkpoints.iter().find(|checkpoint| checkpoint.has_name_or_id(name_or_id))
             }
             // Checkpoint times have a resolution of one second. A checkpoint is selected only if
-            // its whole second had passed by the given time.
+            // its second ends at or before the given time.
             Self::Time(ms) => {
                 let until =
                     |checkpoints: &&Checkpoint| checkpoints.created_ms + LAST_OF_SECOND_MS <= *ms;
-                // The pin of a clone is a checkpoint, too, but it is newer than the state that it
-                // pins.
+                // Pins of clones are skipped. A pin is a checkpoint, too, but the state that it
+                // pins is older than the pin's creation time.
                 checkpoints.iter().rev().filter(|checkpoint| !checkpoint.for_clone).find(until)
             }
         };

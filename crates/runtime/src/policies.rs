@@ -62,7 +62,7 @@ pub fn read(paths: &[PathBuf]) -> Result<Vec<PolicyFile>, Error> {
 pub struct FilePolicies {
     /// The files.
     pub files: Arc<Vec<PolicyFile>>,
-    /// The set. Building it takes most of the time of a start.
+    /// The policy set that is built from the files. Building it takes most of the time of a start.
     pub set: PolicySet,
 }
 
@@ -82,7 +82,7 @@ impl FilePolicies {
     }
 }
 
-/// Builds a policy set from these files and grants. Errors if any of them is invalid.
+/// Builds a policy set from these files and grants. Errors if a file or grant is invalid.
 pub fn build(files: &[PolicyFile], grants: &[Grant]) -> Result<PolicySet, Vec<Problem>> {
     PolicySet::build(Arc::new(Schema::bundled()), files, grants)
 }

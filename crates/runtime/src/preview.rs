@@ -27,7 +27,8 @@ pub async fn preview(
     let mut attempt = 1;
     loop {
         match Box::pin(read_changes(&state, dependencies, wanted, progress)).await {
-            // A running server may have replaced and deleted files during the read.
+            // A running server may have replaced and deleted files during the read, so a retry may
+            // succeed.
             Err(OfflineError::Store(_) | OfflineError::Build(BuildError::Store { .. }))
                 if attempt < READS_MAX =>
             {
@@ -63,7 +64,8 @@ async fn read_changes(
     Ok((found, plan.summary))
 }
 
-/// Errors if another process has locked the data directory. A bucket has no lock.
+/// Errors if another process has locked the data directory. For a state in a bucket, there is no
+/// lock to check.
 pub fn check_unused(settings: &Settings) -> Result<(), OfflineError> {
     check_there(settings)?;
     lock_data_dir(settings)?;

@@ -25,7 +25,7 @@ pub(super) async fn logged<F: Future>(start: impl FnOnce(Progress) -> F) -> F::O
 #[derive(Default)]
 struct StartLog(Mutex<Vec<StartPhase>>);
 
-/// A running phase of a start. Later phases are nested in earlier ones.
+/// A running phase of a start. In the list of phases, each phase runs inside the phase before it.
 struct StartPhase {
     name: String,
     begun: Instant,

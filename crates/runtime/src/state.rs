@@ -1,9 +1,9 @@
 //! The location of the catalog's state, from which a store can be opened.
 //!
-//! A start has a time limit. It first probes a bucket, and retries for up to
-//! `state.start_seconds_max` while there is no response (`State::probe`). After that, the start may
-//! take any time, for example to replay a long log. But the bucket must not be unresponsive for
-//! longer than the limit (`State::while_responsive`).
+//! `state.start_seconds_max` limits the time for which a start waits for an unresponsive bucket.
+//! The start first probes the bucket, and retries until this limit while there is no response
+//! (`State::probe`). After that, the start may take any time, for example to replay a long log. It
+//! fails only if the bucket stops responding for longer than the limit (`State::while_responsive`).
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -41,12 +41,13 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// Interval and timeout of checks that a bucket still responds.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
-/// Smallest difference between the clocks about which the start logs a warning, in milliseconds.
+/// A start logs a warning if the clocks of this machine and of the object store differ by at least
+/// this number of milliseconds.
 const CLOCK_SKEW_WARNED_MS: u64 = 10_000;
 
 /// The location of the state.
 pub struct State {
-    /// Its URL.
+    /// The URL of the state.
     pub url: String,
     /// The parts from which the store is opened.
     pub location: StoreLocation,
@@ -140,7 +141,8 @@ impl State {
     }
 
     /// Waits until the buckets respond, checks that they are safe for a state, and logs the
-    /// findings. Leaves no objects. For a directory, checks that it is writable.
+    /// findings. Leaves no objects. If the state is in a local directory, only checks that the
+    /// directory is writable.
     pub(super) async fn probe(&self, dependencies: &Dependencies) -> Result<(), BuildError> {
         if let Some(directory) = self.location.directory.clone() {
             let id = dependencies.ids.random();
@@ -175,8 +177,9 @@ impl State {
             let at_most = left().clamp(PAUSE_MIN, TRY_MAX);
             match probe_state(opened, id, dependencies.clock.as_ref(), at_most).await {
                 Ok(found) => {
-                    // If an attempt timed out, its write may have taken effect after the deletion.
-                    // So delete its object again.
+                    // If an earlier attempt timed out, its object may have been written only after
+                    // the deletion of that object. So delete the objects of all earlier attempts
+                    // again.
                     for id in probed {
                         probe::remove(opened, id).await;
                     }
@@ -187,7 +190,8 @@ impl State {
                 }
                 Err(source) if left().is_zero() => {
                     let seconds = self.patience.as_secs();
-                    // The last attempt may have been too short to fail with a useful error.
+                    // If the time limit shortened the last attempt, the error of the attempt before
+                    // it is more useful.
                     let source = last.filter(|_| at_most < TRY_MAX).unwrap_or(source);
                     return Err(BuildError::Unreachable { url: url.to_owned(), seconds, source });
                 }

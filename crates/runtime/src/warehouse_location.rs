@@ -39,8 +39,8 @@ impl WarehouseLocation {
     }
 
     /// Returns the configured location or, without one, the default location. If the state is in a
-    /// bucket, the default is beside the state in this bucket, because its tables must not depend
-    /// on the local disk. Otherwise, the default is in the data directory.
+    /// bucket, the default is beside the state in this bucket, because such a catalog must not
+    /// depend on the local disk. Otherwise, the default is in the data directory.
     pub(super) fn of(
         settings: &Settings,
         name: &str,

@@ -122,7 +122,7 @@ fn check_configured_over_api(
     let Some(made) = known.filter(|known| known.definition.is_some()) else { return Ok(()) };
     if !is_same_location(&made.location, location) {
         return Err(BuildError::Setting(format!(
-            "warehouses.{name}: a warehouse of this name was created through the API at {created}, but the \
+            "warehouses.{name}: a warehouse of this name was created through the API with location {created}, but the \
              configuration has location {location}: rename the warehouse in the configuration, or set \
              its location to {created}",
             created = made.location
@@ -167,7 +167,7 @@ async fn warn_if_unconfigured(
     if settings.warehouses.contains_key(name) {
         return Ok(());
     }
-    // A warehouse without namespaces is empty.
+    // A warehouse without namespaces contains no tables, so it needs no warning.
     let namespaces = KeyRange::below(KeySpace::NamespaceNames, record.id);
     let found = store.durable().scan::<NamespaceNameKey>(&namespaces, Some(1)).await;
     if !found.map_err(BuildError::Warehouses)?.is_empty() {
@@ -321,8 +321,8 @@ impl ConfiguredLocations {
     }
 }
 
-/// The options that are set for a URL. For error messages, also the settings keys of the URL and of
-/// its options.
+/// The options that are set for a URL. Also contains the settings keys of the URL and of its
+/// options, for error messages.
 pub(super) struct Keys<'a> {
     pub(super) url: String,
     pub(super) options: String,
@@ -344,7 +344,7 @@ pub(super) fn open(
 }
 
 impl Keys<'_> {
-    /// Assigns the error to the key of the option or URL that caused it.
+    /// Assigns the error to the settings key of the option or URL that caused the error.
     fn invalid(&self, error: OpenError) -> InvalidSetting {
         let option = error.option.as_ref().filter(|option| self.own.contains_key(*option));
         let (key, message) = match option {
@@ -355,8 +355,8 @@ impl Keys<'_> {
     }
 }
 
-/// Merges a URL's own options with options from the environment. An own option replaces an option
-/// from the environment even if that option has another name with the same meaning.
+/// Merges a URL's own options with options from the environment. An option of the URL replaces an
+/// option from the environment with the same meaning, even if the names of the two options differ.
 fn all_options(
     url: &str,
     options: &BTreeMap<String, String>,

@@ -103,8 +103,8 @@ impl Store {
     }
 }
 
-/// Changes whose outcome is not in the audit log yet. When this value is dropped, the outcome of
-/// the changes that are left is logged as unknown.
+/// Changes whose outcome is not in the audit log yet. If this value is dropped before `record` or
+/// `discard` was called, the audit log reports an unknown outcome for the changes.
 pub(super) struct UnauditedChanges {
     audit: Arc<AuditLog>,
     changes: Mutex<Option<Arc<[Change]>>>,

@@ -1,5 +1,5 @@
-//! SlateDB's cache of blocks, and its cache of indexes and filters. Both use moka, as SlateDB's own
-//! caches do, but they also report their size.
+//! SlateDB's cache of blocks, and its cache of indexes and filters. Both caches use moka, as
+//! SlateDB's own caches do. Unlike those, they also report their size.
 
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ impl SizedCache {
 
     fn size(&self) -> CacheSize {
         // Moka adds insertions to its size during maintenance, which this call runs. If another
-        // thread is running the maintenance, the size is slightly out of date.
+        // thread is running the maintenance already, the size is slightly out of date.
         let _ = self.0.run_pending_tasks().now_or_never();
         let bytes_max = self.0.policy().max_capacity().unwrap_or(u64::MAX);
         CacheSize { bytes: self.0.weighted_size(), bytes_max }

@@ -3,8 +3,8 @@
 //! A transaction gets the numbers of its changes just before it commits. The order in which
 //! concurrent transactions become durable can therefore differ from the order of their numbers. The
 //! feed hides a change until every change with a smaller number is durable or is known to have
-//! failed. So a reader never misses a change with a smaller number than those that it has read. The
-//! **horizon** is the number of the last visible change plus one.
+//! failed. So after a reader has read a change, no change with a smaller number becomes visible.
+//! The **horizon** is the number of the last visible change plus one.
 //!
 //! If the outcome of a transaction is unknown, the horizon stops before the transaction's changes
 //! until the store is opened again.
@@ -167,7 +167,7 @@ impl ChangeFeed {
         }
     }
 
-    /// Returns the visible transactions that begin at a position. The page consists of complete
+    /// Returns a page of the visible transactions from a position on. The page consists of complete
     /// transactions with at most `max` changes in total, or of a single larger transaction. Returns
     /// `None` if not all of these changes are in memory.
     pub(super) fn recent(&self, from: u64, max: usize) -> Option<ChangePage> {

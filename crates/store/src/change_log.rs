@@ -18,15 +18,15 @@ impl Store {
         self.shared.changes.next()
     }
 
-    /// Returns the current horizon. Unlike [`change_horizon`](Self::change_horizon), this does not
-    /// subscribe to its changes, which is faster.
+    /// Returns the current horizon. Faster than [`change_horizon`](Self::change_horizon), because
+    /// it creates no receiver.
     pub fn current_horizon(&self) -> u64 {
         self.shared.changes.current_horizon()
     }
 
     /// Returns a receiver of the horizon, which is the number of the last visible change plus one.
-    /// The receiver is notified when the horizon moves. No change with a smaller number can become
-    /// visible later.
+    /// The receiver is notified when the horizon moves. No further change with a number below the
+    /// horizon can become visible later.
     pub fn change_horizon(&self) -> watch::Receiver<u64> {
         self.shared.changes.horizon()
     }

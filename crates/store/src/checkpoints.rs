@@ -32,8 +32,8 @@ const NAME_PREFIX: &str = "slateberg/";
 pub(super) const PIN_NAME_PREFIX: &str = "slateberg-clone/";
 /// Maximum number of checkpoints. Every manifest contains all of them.
 pub(super) const CHECKPOINTS_MAX: usize = 256;
-/// Interval at which a reader of a checkpoint looks for new manifests. It needs none, so the
-/// interval is as long as a year.
+/// Interval at which a reader of a checkpoint looks for new manifests. The pinned manifest is all
+/// that such a reader needs, so the interval is as long as a year.
 pub(super) const NO_MANIFEST_POLL: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// A preserved state of the store.
@@ -173,7 +173,8 @@ pub(super) async fn list_checkpoints(
     now_ms: i64,
 ) -> Result<Vec<Checkpoint>, Error> {
     let mut all = admin(location).list_checkpoints(None).await?;
-    // Times are whole seconds. If two are equal, the later checkpoint pins a later manifest.
+    // Creation times are whole seconds. Among checkpoints with equal times, a later checkpoint pins
+    // a later manifest.
     all.sort_by_key(|pinned| (pinned.create_time, pinned.manifest_id));
     let mut ours: Vec<_> = all.iter().filter_map(Checkpoint::of).collect();
     ours.retain(|ours| ours.expires_ms.is_none_or(|at_ms| at_ms > now_ms));
@@ -205,8 +206,9 @@ pub(super) async fn open_view(
     Ok(OfflineView { reader: builder.build().await? })
 }
 
-/// Returns the SlateDB interface that reads and changes the store's manifest. It also gets the
-/// object store of the log, because SlateDB compares this object store with the manifest.
+/// Returns the SlateDB interface that reads and changes the store's manifest. If the log has its
+/// own object store, SlateDB needs that object store as well, because SlateDB compares it with the
+/// manifest.
 pub(super) fn admin(location: &StoreLocation) -> Admin {
     let builder = Admin::builder(location.path.clone(), location.object_store.clone());
     match &location.log {

@@ -179,7 +179,7 @@ impl Store {
     /// Makes a store with shared objects an independent catalog that is marked as a clone. Rejects
     /// a store that is already marked. [`CloneRule`] describes what happens to each key space. The
     /// clone does not get the responses that the parent stored for repeated requests. It does not
-    /// get the parent's signing keys either, because with these keys one can sign tokens for the
+    /// get the parent's signing keys either, because a holder of these keys can sign tokens for the
     /// parent.
     #[boxed]
     pub async fn become_clone(
@@ -198,8 +198,8 @@ impl Store {
         for &space in KeySpace::ALL {
             let range = KeyRange::all(space);
             match space.rules().clone {
-                // Nothing to collect. The transaction below writes the store's record and an entry
-                // of the change log.
+                // No record is deleted. The transaction below replaces the store's record and adds
+                // an entry to the change log.
                 CloneRule::Share | CloneRule::NewIdentity | CloneRule::Append => {}
                 CloneRule::LeaveOut => {
                     let mut entries = self.latest().iterate(&range).await?;

@@ -54,8 +54,8 @@ pub(super) async fn unlock(
     let ring = RingLocation::of(location);
     let Some(encryption) = location.encryption.clone() else {
         return match ring.read().await {
-            // Even an unreadable ring proves that the store is encrypted.
             Ok(None) => Ok((location.clone(), None)),
+            // Even an unreadable ring proves that the store is encrypted.
             Ok(Some(_)) | Err(Error::Encryption(_)) => Err(Error::Encrypted),
             Err(error) => Err(error),
         };

@@ -47,7 +47,7 @@ pub enum Error {
     LogElsewhere(String),
     /// The log with the newest records is in the store, not at the location in the settings.
     #[error(
-        "the log of this store is in the store itself, not at {0}: remove state.wal_url; the location of \
+        "the log of this store is in the store itself, not at {0}: remove state.wal_url. The location of \
          the log is fixed when a store is created"
     )]
     LogInStore(String),

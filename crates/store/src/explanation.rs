@@ -15,7 +15,8 @@ pub(super) async fn explain(
 ) -> Error {
     let error = error.into();
     if let Some(failure) = unlocked.and_then(UnlockedKeys::failure) {
-        // If an error of SlateDB or of the journal contains the failure, it also names the file.
+        // If the error of SlateDB or of the journal contains the decryption failure, the error is
+        // clearer than the failure alone, because it also names the file.
         return match error.to_string().contains(&failure.to_string()) {
             true => error,
             false => failure.into(),

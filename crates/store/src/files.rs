@@ -27,8 +27,9 @@ use slateberg_wal::{self as journal, DamagedFile, RESTORE};
 use sorted_runs::{DELETE_CHECKPOINT, SortedRuns};
 
 /// Advice for a damaged file that the store does not need.
-const MOVE_COMPACTIONS: &str = "Move this file away: it only lists compactions in progress, and the next start works without it";
-const MOVE_BOUNDARY: &str = "Move this file away: the garbage collection writes a new one";
+const MOVE_COMPACTIONS: &str = "Move this file out of the store: it only lists compactions in progress, and the next start works without it";
+const MOVE_BOUNDARY: &str =
+    "Move this file out of the store: the garbage collection writes a new one";
 
 /// The result of reading all files of a store.
 #[derive(Debug, Default)]
@@ -84,8 +85,8 @@ pub async fn check_files(
     Ok(files)
 }
 
-/// Rejects a store whose newest manifest is missing. This can only be detected before the server
-/// writes new manifests, which it does when it starts.
+/// Rejects a store whose newest manifest is missing. Must run before the server writes new
+/// manifests during its start, because afterwards the newest manifest is a new one.
 pub(super) async fn reject_older_manifest(location: &StoreLocation) -> Result<(), Error> {
     let admin = admin(location);
     let compactions = admin.read_compactions(None).await;
@@ -99,8 +100,8 @@ pub(super) async fn reject_older_manifest(location: &StoreLocation) -> Result<()
 }
 
 /// Returns the missing manifest if a list of compactions has a newer epoch than the newest
-/// manifest. A compactor writes a new epoch to a manifest first, so a manifest with this epoch must
-/// have existed.
+/// manifest. A compactor writes a new epoch first to a manifest and then to a list of compactions,
+/// so a manifest with this epoch must have existed.
 fn missing_manifest(
     compactions: &VersionedCompactions,
     newest: &VersionedManifest,

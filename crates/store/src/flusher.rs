@@ -4,8 +4,8 @@
 //! If no flush is in progress, a flush starts as soon as a transaction waits, so a single commit
 //! has no delay. Transactions that are accepted during a flush form the next **group**, whose flush
 //! starts when the current one ends. A group that closely follows another group first waits a short
-//! time for transactions that are about to be accepted. Otherwise, these would become durable only
-//! with the next group ([`BatchWindow`]).
+//! time for transactions that are about to be accepted. Otherwise, these transactions would become
+//! durable only with the flush of a later group ([`BatchWindow`]).
 //!
 //! SlateDB could flush on a timer instead. But then a single commit waits for half a period on
 //! average, and an idle process wakes up in every period.
@@ -113,7 +113,7 @@ async fn run(db: Db, shared: Arc<Shared>, changes: Arc<ChangeFeed>, metrics: Met
         let result = flush(&db).await;
         changes.mark_durable(db.status().durable_seq);
         window.ended(group.members, shared.next_group().members, began);
-        // This also works without a receiver: all members may have stopped waiting.
+        // All members may have stopped waiting. The call works without a receiver, too.
         group.result.send_replace(Some(result));
     }
 }

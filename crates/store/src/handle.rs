@@ -67,7 +67,7 @@ impl PublishedMarkers {
 }
 
 impl Store {
-    /// Returns the store with an audit log. The store also writes its changes to this log.
+    /// Returns the store with an audit log, to which the store writes all its changes.
     #[must_use]
     pub fn with_audit_log(self, audit: Arc<AuditLog>) -> Self {
         Self { audit, ..self }
@@ -137,8 +137,8 @@ impl Store {
         Ok(self.db.flush_with_options(options).await?)
     }
 
-    /// Closes the store in order: after success, everything that was accepted is durable. Errors if
-    /// the store failed before. In that case, the newest records are only in its log.
+    /// Closes the store cleanly: after success, everything that was accepted is durable. Errors if
+    /// the store failed before this call. In that case, the newest records are only in its log.
     #[boxed]
     pub async fn close(&self) -> Result<(), Error> {
         self.give_up_on_space();
@@ -147,7 +147,8 @@ impl Store {
         // directory can be released.
         let journal = self.shared.journal.lock().unwrap_or_else(PoisonError::into_inner).take();
         closed?;
-        // A checkpoint that SlateDB created for its own use may need the journal.
+        // The journal is deleted, unless a checkpoint that SlateDB created for its own use may need
+        // it.
         if let Some(journal) = journal
             && !self.is_log_pinned()
             && let Err(error) = journal.discard(self.db.manifest().replay_after_wal_id())

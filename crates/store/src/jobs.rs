@@ -92,21 +92,22 @@ pub enum JobWork {
 pub struct JobProgress {
     /// Time of the first attempt.
     pub started_ms: Option<i64>,
-    /// Files that were deleted, or that a dry run would delete.
+    /// Number of files that were deleted, or that a dry run would delete.
     pub done: u64,
     /// Total number of files, once it is known.
     pub total: Option<u64>,
-    /// Files that were not deleted, because another table needs them, or because the warehouse may
-    /// not access them.
+    /// Number of files that were not deleted, because another table needs them, or because the
+    /// warehouse may not access them.
     pub kept: u64,
-    /// Total size of the files in `done`, if a listing contains their sizes.
+    /// Total size in bytes of the files that `done` counts, as far as a listing contains their
+    /// sizes.
     pub bytes: u64,
     /// Position at which the next attempt continues.
     pub position: Option<PurgePosition>,
-    /// Only files that were written before this time are deleted. The time is that of the object
+    /// The job deletes only files that were written before this time, according to the object
     /// store's clock.
     pub cutoff_ms: Option<i64>,
-    /// The first files that a dry run would delete.
+    /// Locations of the first files that a dry run would delete.
     pub found: Vec<String>,
 }
 
@@ -115,8 +116,8 @@ pub struct JobProgress {
 pub struct PurgePosition {
     /// Current phase.
     pub phase: PurgePhase,
-    /// Location of the last file that is done. In the first phase, it is a manifest whose data and
-    /// delete files are all done.
+    /// Location of the last file that the job has processed. In the first phase, this file is a
+    /// manifest, and the job has processed all data and delete files that the manifest lists.
     pub after: String,
 }
 

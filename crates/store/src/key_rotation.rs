@@ -45,8 +45,8 @@ impl Store {
         rotated.await.map(Some)
     }
 
-    /// Wraps all data keys again, with `wrapping_key` or else with the wrapping key in the
-    /// settings. Returns `None` if the store is not encrypted.
+    /// Wraps all data keys again with `wrapping_key`. If that is `None`, uses the wrapping key in
+    /// the settings. Returns `None` if the store is not encrypted.
     #[boxed]
     pub async fn rewrap_data_keys(
         &self,

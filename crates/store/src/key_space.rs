@@ -106,7 +106,7 @@ impl KeySpace {
         self as u8
     }
 
-    /// Returns the kinds of records whose files no job deletes for another table or view.
+    /// Returns the kinds of tables and views that protect their files ([`FilesRule::Keep`]).
     pub fn file_owners() -> impl Iterator<Item = FileOwner> {
         Self::ALL.iter().filter_map(|space| match space.rules().files {
             FilesRule::Keep(owner) => Some(owner),

@@ -275,8 +275,9 @@ impl Key for TabularNameKey {
 }
 
 /// A location with files of a table or view. A zero byte ends each part of the location, and no
-/// part contains a zero byte. So the keys of all locations inside a location begin with the parts
-/// of the outer location. The byte after the last part is 0x01. No part can begin with this byte.
+/// part contains a zero byte. So the keys of all locations inside a location begin with the encoded
+/// parts of the outer location. The byte 0x01 follows the last part. No part can begin with this
+/// byte, so it shows where the location ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocationKey {
     /// The store, the bucket, and the segments of the path.
@@ -285,9 +286,9 @@ pub struct LocationKey {
     pub id: Uuid,
 }
 
-/// End of each part of a location.
+/// Byte after each part of a location.
 const PART_END: u8 = 0x00;
-/// End of the last part, before the id.
+/// Byte between the last part and the id.
 const LOCATION_END: u8 = 0x01;
 
 impl LocationKey {

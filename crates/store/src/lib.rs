@@ -15,7 +15,8 @@
 //!   Durability is ordered: everything before a durable transaction is durable.
 //! - A **publication** is the record of a metadata file that may be missing in the warehouse
 //!   ([`records::Publication`]). It is complete when both the log and the file are written. The
-//!   record is also called the **marker** of the publication. A later batch of writes removes it.
+//!   record is also called the **marker** of the publication. A later transaction removes the
+//!   marker.
 //! - A **checkpoint** ([`checkpoints`]) is a state of the store that stays readable until it is
 //!   deleted.
 //! - A **clone** ([`clones`]) is another store that starts with the state of a checkpoint, and

@@ -131,8 +131,8 @@ impl Store {
         Ok(format)
     }
 
-    /// Starts a new timeline. Other copies of this state may get versions with the same numbers,
-    /// but on another timeline.
+    /// Starts a new timeline. Another copy of this state may later create versions with the same
+    /// numbers, but that copy has another timeline.
     #[boxed]
     pub async fn begin_timeline(
         &self,

@@ -40,7 +40,7 @@ const CHUNK_GETS_MAX: usize = 8;
 /// A range of keys, in ascending order.
 #[derive(Debug, Clone)]
 pub struct KeyRange {
-    /// Prefix of all keys.
+    /// Prefix of all keys in the range.
     pub prefix: Vec<u8>,
     /// Key after which the range begins, exclusively.
     pub after: Option<Vec<u8>>,
@@ -296,9 +296,9 @@ impl DurableView<'_> {
         Ok(names)
     }
 
-    /// Returns a stamp. With it, [`stale_reads`](Self::stale_reads) later finds out whether the
-    /// record has changed since this call. Returns `None` if a write in progress may change the
-    /// record.
+    /// Returns a stamp. [`stale_reads`](Self::stale_reads) can later determine from the stamp
+    /// whether the record has changed since this call. Returns `None` if a write in progress may
+    /// change the record.
     pub fn read_stamp<K: Key>(&self, key: &K) -> Option<ReadStamp> {
         self.shared.record_cache.read_stamp(&key.encode())
     }

@@ -78,8 +78,9 @@ struct CacheEntry<T> {
     as_of: u64,
 }
 
-/// A stamp that is created before a read. It contains a sequence number: the read returns at least
-/// everything up to this number. The stamp later shows whether there were writes after this number.
+/// A stamp that is created before a read. The stamp contains a sequence number, and the read sees
+/// at least all writes up to this number. The stamp later shows whether there were writes after
+/// this number.
 #[derive(Debug, Clone, Copy)]
 pub struct ReadStamp {
     stripe: Stripe,
@@ -145,9 +146,9 @@ impl RecordCache {
     /// the result of the read cannot be cached.
     pub(super) fn read_stamp(&self, key: &[u8]) -> Option<ReadStamp> {
         let stripe = self.clock.of(key);
-        // The sequence number is read before the clock, because a write updates the clock before it
-        // becomes durable. So a write that the clock does not show yet has a sequence number above
-        // `as_of`.
+        // A write updates the clock before it becomes durable. Therefore the durable sequence
+        // number is read first: if the clock does not show a write yet, the write has a sequence
+        // number above `as_of`.
         let as_of = self.status.borrow().durable_seq;
         self.clock.is_unchanged(stripe, as_of).then_some(ReadStamp { stripe, as_of })
     }

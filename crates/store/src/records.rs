@@ -60,8 +60,8 @@ json_records!(
 /// delete the files of expired snapshots.
 pub const FORMAT_VERSION: u32 = 9;
 /// Format of clones. It has the same records as [`FORMAT_VERSION`]. The number is different, so
-/// older binaries reject the store. They do not know clones, and would delete files of a clone's
-/// tables.
+/// that older binaries reject the store. Those binaries do not know clones, and would delete files
+/// that the parent or the clone needs.
 pub const FORMAT_OF_CLONES: u32 = 10;
 /// First format with keys for the locations of tables and views.
 pub const FORMAT_WITH_LOCATIONS: u32 = 4;
@@ -100,8 +100,8 @@ impl StoreFormat {
     }
 }
 
-/// Parent of a clone. While a store has this record, it deletes no file of a table, because the
-/// parent or the clone may need it.
+/// Parent of a clone. A catalog with this record deletes no file of a table, because the parent or
+/// the clone may need the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CloneOf {
     /// URL of the parent's state, without secrets.
@@ -300,7 +300,8 @@ pub struct PublicationKey {
     pub version: u64,
 }
 
-/// Outcome of a request with an `Idempotency-Key`. The server can repeat the response from it.
+/// Outcome of a request with an `Idempotency-Key`. From this record, the server can repeat the
+/// response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdempotencyRecord {
     /// SHA-256 of the request's method, path and body, in hexadecimal. A different request with the
@@ -308,8 +309,8 @@ pub struct IdempotencyRecord {
     pub fingerprint: String,
     /// Outcome of the request.
     pub outcome: MutationOutcome,
-    /// Only for a transaction: the other versions whose metadata files must exist before the
-    /// response is sent.
+    /// Versions of tables that the request wrote in a transaction. Their metadata files must exist
+    /// before the server repeats the response. Empty for other requests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub publications: Vec<PublicationKey>,
     /// Time at which the record expires. An expired record is ignored.
@@ -328,7 +329,8 @@ pub enum MutationOutcome {
     Tabular {
         /// Id of the table or view.
         id: Uuid,
-        /// Location of the metadata in the first response. Needed if the table is dropped later.
+        /// Location of the metadata in the first response. If the table was dropped since then, the
+        /// repeated response contains this metadata.
         metadata_location: String,
     },
     /// Permanent rejection.
@@ -442,8 +444,8 @@ pub struct ApiKeyRecord {
     pub expires_ms: Option<i64>,
 }
 
-/// A revoked API key. It is in its own key space. Older binaries do not know that space, so they
-/// reject the key.
+/// A revoked API key. The record is in its own key space. Older binaries do not know that space, so
+/// they reject the key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RevokedKeyRecord {
     /// The key before its revocation.

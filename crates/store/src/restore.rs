@@ -104,7 +104,8 @@ impl RestorePlan {
         phase: &Phase,
     ) -> Result<(), Error> {
         match space.rules().restore {
-            // `Store::restore` writes the records of these key spaces if they change.
+            // Records with `Keep` stay. `Store::restore` writes the records of the other three
+            // kinds.
             RestoreRule::Keep
             | RestoreRule::NewTimeline
             | RestoreRule::Revise
@@ -268,8 +269,9 @@ impl RestorePlan {
         then: &impl StoreRead,
         different: Vec<Difference>,
     ) -> Result<(), Error> {
-        // While a purge is running, the head of the dropped table still exists, so this head may be
-        // the same in both states. It gets the new version as well.
+        // While a purge is running, the head of the purged table still exists. So this head may be
+        // equal in both states, and then `different` does not contain it. Therefore this loop
+        // writes the heads of all tables and views with a new version.
         let versions = std::mem::take(&mut self.versions);
         for (id, version) in &versions {
             let head = then.get(&MetadataKey(*id)).await?;
@@ -331,8 +333,8 @@ impl RestorePlan {
         Ok(())
     }
 
-    /// Removes all metadata of a table or view, because the earlier state may also contain metadata
-    /// of a running purge.
+    /// Removes all metadata of a table or view. If its purge was already running in the earlier
+    /// state, both states contain the metadata, so the comparison of the states does not remove it.
     async fn delete_metadata(&mut self, now: &impl StoreRead, id: Uuid) -> Result<(), Error> {
         self.deletes.push(MetadataKey(id).encode());
         let chunks = KeyRange::below(KeySpace::MetadataChunks, id);
@@ -346,7 +348,8 @@ impl RestorePlan {
 impl Store {
     /// Executes a plan in one durable and atomic transaction. Adds `entry` to the change log and,
     /// if policies or grants change, `revision` to the policy log. Starts a new timeline, because
-    /// the store may not know the last versions of dropped tables.
+    /// the change log may no longer contain the last version of a dropped table. The restored table
+    /// could then get a version number that an earlier `ETag` contains.
     #[boxed]
     pub async fn restore(
         &self,

@@ -2,10 +2,10 @@
 //! the object store that contains the rest of the store.
 //!
 //! A process that opened the store without its log, or with the log of another store, would lose
-//! the records that are only in the log. Therefore each side has an object that names the other
-//! side and a unique id. These two objects are created before the store. The object in the log is
-//! created first. Neither object ever changes, because the location of the log is fixed when a
-//! store is created. SlateDB itself does not record that location.
+//! the records that are only in the log. Therefore the store and the log each contain an object
+//! with the locations of both and a unique id. These two objects are created before the store. The
+//! object in the log is created first. Neither object ever changes, because the location of the log
+//! is fixed when a store is created. SlateDB itself does not record that location.
 //!
 //! Two processes that open the same new store at the same time may have different settings. A
 //! process without a separate log writes a log file to the store before it checks again for the two
@@ -29,10 +29,10 @@ pub use super::location::Log;
 use super::location::StoreLocation;
 use slateberg_base::error_chain::Cause;
 
-/// Name of the object on both sides.
+/// Name of the object, in the store and in the log.
 const FILE: &str = "log-pair.json";
 
-/// Content of the objects, equal on both sides.
+/// Content of the object, which is the same in the store and in the log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct LogPair {
     id: Uuid,
@@ -126,7 +126,8 @@ async fn create(
     })
 }
 
-/// Whether a store has written log files to this object store. Each start leaves at least one.
+/// Whether a store has written log files to this object store. Each start leaves at least one log
+/// file.
 async fn has_log(store: &Arc<dyn ObjectStore>, location: &StoreLocation) -> Result<bool, Error> {
     let files = Path::from(location.path.as_str()).join("wal");
     let first = store.list(Some(&files)).try_next().await;

@@ -20,8 +20,8 @@ const CACHED_PART_BYTES: usize = 256 << 10;
 const UNFLUSHED_BYTES_MAX: usize = 64 << 20;
 
 /// Sorted runs with fewer keys have no filter. SlateDB's default is 1000. If there are few writes,
-/// the flush after half a minute creates a run with fewer keys than that, and there may be eight
-/// such runs. Without filters, a lookup of a missing name reads all of them.
+/// the flush after half a minute creates a run with fewer than 1000 keys, and there may be eight
+/// such runs. Without filters, a lookup of a missing name would read all eight runs.
 const FILTERED_KEYS_MIN: u32 = 16;
 
 /// Bits per key of a filter. With SlateDB's default of 10, one in a hundred lookups of a missing
@@ -120,8 +120,8 @@ impl Settings {
     }
 
     /// Returns the number of bytes that may wait for a flush. Without a memory budget, the setting
-    /// may still be 0, and SlateDB would then block the first write. In this case, returns a
-    /// constant.
+    /// may still be 0, and SlateDB would then block the first write. In this case, this function
+    /// returns a constant.
     fn unflushed_bytes(&self) -> usize {
         match self.unflushed_bytes_max {
             0 => UNFLUSHED_BYTES_MAX,

@@ -25,11 +25,12 @@ use slateberg_authz::permit::Permit;
 use slateberg_base::boxed;
 
 /// The idempotency record of a request, with the response that later requests with the same
-/// `Idempotency-Key` get. `None`: the request has no such key.
+/// `Idempotency-Key` get. `None` if the request has no such key.
 pub type ResponseRecord = Option<(IdempotencyKey, IdempotencyRecord)>;
 
-/// Records that the transaction of a request writes in addition to its changes. It cannot commit
-/// without these records. Every constructor requires a response, or an explicit `None`.
+/// Records that the transaction of a request writes in addition to its changes. The transaction
+/// cannot commit without these records. Every constructor requires a response, or an explicit
+/// `None`.
 #[derive(Debug)]
 #[must_use = "a change without its entry in the change log cannot be audited"]
 pub struct RequestRecords {
@@ -55,7 +56,7 @@ impl RequestRecords {
         Self { changes, responses: response.into_iter().collect() }
     }
 
-    /// Returns the records of a request that changes nothing that the change log contains.
+    /// Returns the records of a request that makes no change for the change log.
     pub fn without_change(response: ResponseRecord) -> Self {
         Self { changes: Vec::new(), responses: response.into_iter().collect() }
     }

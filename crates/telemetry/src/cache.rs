@@ -15,8 +15,8 @@ use super::stripes::Stripes;
 /// Minimum estimated number of entries of a cache.
 const ENTRIES_MIN: usize = 16;
 
-/// A cache with a limit in bytes. If all entries together exceed it, the cache evicts the least
-/// used ones. The code that inserts an entry passes the size of the entry.
+/// A cache with a limit in bytes. If all entries together exceed the limit, the cache evicts the
+/// least used ones. The code that inserts an entry passes the size of the entry.
 #[derive(Debug)]
 pub struct ByteCache<K, V> {
     entries: Cache<K, Entry<V>, EntryBytes>,
@@ -173,8 +173,8 @@ impl CacheRequests {
 }
 
 impl CacheUsage {
-    /// Adds the usage of a cache to the collection. `cache` is its name in metrics, `what` names
-    /// its entries in the help.
+    /// Adds the usage of a cache to the collection. `cache` is the name of the cache in metrics.
+    /// `what` is the word for its entries in the description of the metrics.
     pub fn collect(self, into: &mut Collection, cache: &str, what: &str) {
         let name = format!("slateberg.{cache}.cache.requests");
         let help = format!("{what} requested from the cache.");

@@ -1,5 +1,5 @@
 //! [`Collection`]: the values of all metrics at one moment. The page for Prometheus and the OTLP
-//! exports both render it, so they contain the same metrics.
+//! exports are both created from a collection, so they contain the same metrics.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -13,7 +13,7 @@ const GROUPS: &str = "slateberg.commit.group.size";
 const OUTCOMES: &str = "slateberg.commit.outcomes";
 const REBASES: &str = "slateberg.commit.rebases";
 
-/// Actions and outcomes of commits.
+/// Names of the actions of commits, as in metrics.
 const ACTIONS: [&str; 3] = ["commit_table", "commit_transaction", "commit_view"];
 const OUTCOME_VALUES: [&str; 6] =
     ["done", "conflict", "unknown", "unavailable", "refused", "failed"];
@@ -24,7 +24,7 @@ pub const REBASED: &str = "rebased";
 /// A phase of a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CommitPhase {
-    /// Waiting for earlier commits and for further members of the group.
+    /// Waiting for earlier commits, and for further commits to join the group.
     Wait,
     /// Validation against the state of the table.
     Evaluate,

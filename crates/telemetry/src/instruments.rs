@@ -11,7 +11,7 @@ use std::time::Instant;
 use super::collection::Distribution;
 use super::stripes::Stripes;
 
-/// Bucket bounds in seconds, from a read in memory to a failing request. They include the
+/// Bucket bounds in seconds, from a read in memory to a failing request. They include the latency
 /// objectives of 50 ms and 200 ms.
 pub const SECONDS: &[f64] = &[
     0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 2.5,

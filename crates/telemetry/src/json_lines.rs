@@ -40,8 +40,8 @@ where
         line.insert("level".to_owned(), metadata.level().as_str().into());
         line.insert("target".to_owned(), target.into());
         line.insert("fields".to_owned(), Value::Object(fields.values));
-        // Operators search log lines by ids. Only the request's span has these ids, and the spans
-        // inside it have none.
+        // Uses the request's span instead of the current span inside it: operators search log lines
+        // by ids, and only the request's span has these ids.
         let current = context.lookup_current();
         let request =
             current.as_ref().and_then(|it| it.scope().find(|it| is_request(it.metadata())));

@@ -1,9 +1,9 @@
 //! Spans of requests, and the selection of the spans that are exported.
 //!
 //! Spans are created with `tracing`. Each sampled request begins a [`RequestSpan`]. Spans that the
-//! server or a library creates inside this span become parts of its trace. Other spans are not
-//! created. In a request that is not sampled, none of these spans are created. Each omitted span
-//! costs one check of the stack of current spans.
+//! server or a library creates inside a request span become parts of its trace. Outside of a
+//! request span, for example in a request that is not sampled, these spans are not created. Each
+//! omitted span costs one check of the stack of current spans.
 
 use std::fmt::Display;
 
@@ -132,7 +132,7 @@ pub fn fail(span: &Span, reason: &'static str) {
     span.set_status(Status::error(reason));
 }
 
-/// Links a span to the sampled ones of the other spans.
+/// Links a span to those of the other spans that are sampled.
 pub fn link<'a>(span: &Span, others: impl Iterator<Item = &'a Span>) {
     for other in others.filter(|other| *other != span && !span.is_disabled()) {
         // `add_link` ignores the invalid context of a span that is not sampled.
@@ -181,10 +181,10 @@ pub(super) fn is_exported(metadata: &Metadata<'_>) -> bool {
         }
 }
 
-/// Enables spans of sampled requests, and the spans within them that `selects` selects.
+/// Enables the spans of sampled requests, and those spans inside them that `selects` accepts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RequestSpanFilter {
-    /// Selects spans inside a request's span.
+    /// Whether a span inside a request's span is enabled.
     pub selects: fn(&Metadata<'_>) -> bool,
 }
 

@@ -4,11 +4,11 @@ use std::fmt;
 
 use serde::Serialize;
 
-/// Advice for a file whose loss means the loss of records.
-pub const RESTORE: &str = "Put this file, or the whole store, back from a copy";
-/// Advice for damage at the end of a local WAL.
+/// Advice for a missing or damaged file that only a copy can replace.
+pub const RESTORE: &str = "Restore this file or the whole store from a copy";
+/// Advice for a loss at the end of a local WAL, which the operator can accept.
 pub(crate) const ACCEPT_LOSS: &str =
-    "Put this file back from a copy, or accept the loss with `slateberg store accept-loss`";
+    "Restore this file from a copy, or accept the loss with `slateberg store accept-loss`";
 
 /// A file of the store that is missing or damaged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

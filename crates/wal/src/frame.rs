@@ -1,6 +1,6 @@
-//! Frames: the unit that one flush appends, and its format on disk.
+//! A frame is the unit that one flush appends to the WAL. This module reads and writes frames.
 //!
-//! The header has 32 bytes; numbers are little-endian:
+//! A frame begins with a header of 32 bytes, with little-endian numbers:
 //!
 //! | bytes | content |
 //! |---|---|
@@ -11,10 +11,10 @@
 //! | 8 | the frame's number |
 //! | 8 | the epoch of its writer |
 //!
-//! The rows follow one after the other. Each row consists of its sequence number (8 bytes), flags
-//! (1), the lengths of key and value (4 each), the times of creation and expiry (8 each, only if
-//! the flags say so), the key, and the value. In an encrypted store, the rows are sealed together
-//! and bound to the frame's number and epoch.
+//! The rows follow the header. Each row consists of its sequence number (8 bytes), flags (1), the
+//! lengths of key and value (4 each), the times of creation and expiry (8 each), the key, and the
+//! value. The flags show which of the two times the row contains. In an encrypted store, the rows
+//! are sealed together and bound to the frame's number and epoch.
 
 use bytes::{Buf, BufMut, Bytes};
 use slatedb::{RowEntry, ValueDeletable};
@@ -26,7 +26,8 @@ const PLAIN_MAGIC: [u8; 4] = *b"sbj1";
 const SEALED_MAGIC: [u8; 4] = *b"sbj2";
 /// Length of a header, in bytes.
 pub(super) const HEADER: usize = 32;
-/// The unit of disk writes, in bytes. An interrupted write lacks whole sectors.
+/// Size of a disk sector, in bytes. A disk writes a sector completely or not at all, so an
+/// interrupted write lacks whole sectors.
 const SECTOR: usize = 512;
 
 const TOMBSTONE: u8 = 1;

@@ -28,8 +28,8 @@ impl Frames {
         self.frames.last().map_or(after, |frame| frame.number)
     }
 
-    /// Returns the position of the last of these frames. The WAL then counts as acknowledged up to
-    /// this position.
+    /// Returns the position at which the last of these frames ends. The caller records it as the
+    /// position up to which the WAL is acknowledged.
     pub(super) fn ack_position(&self, after: u64) -> AckPosition {
         let end = self.end.as_ref();
         AckPosition {
@@ -47,7 +47,7 @@ pub(super) fn read_after(
     keys: Option<&Keys>,
 ) -> Result<Frames, WalError> {
     // The mark must be read before the frames, because a server may acknowledge further frames
-    // during this read.
+    // during this read. If the mark were read last, those frames would seem to be missing.
     let acknowledged = match mark::read(directory) {
         Ok(acknowledged) => acknowledged,
         Err(mark::Unreadable::Damaged(file)) => return Err(WalError::DataError(Arc::new(file))),
@@ -61,7 +61,8 @@ pub(super) fn read_after(
 }
 
 /// Reads the frames after `after` that still exist, without checking for missing frames at the end.
-/// Every segment was synced completely before the next segment was created.
+/// Only the last segment may end with an incomplete frame, because every segment was synced
+/// completely before the next segment was created.
 pub(super) fn read_remaining(
     directory: &Path,
     after: u64,
@@ -96,8 +97,8 @@ pub(super) fn read_remaining(
     Ok(Frames { frames, end })
 }
 
-/// Reads the frames of one segment. Returns the number of their bytes. Only the last segment may
-/// have a torn end.
+/// Reads the complete frames of one segment, and returns their total size in bytes. Errors if a
+/// segment other than the last one has a torn end.
 fn read_segment(
     segment: &Segment,
     last: bool,

@@ -32,7 +32,7 @@ impl WalGc for JournalGc {
         dry_run: bool,
     ) -> Result<(), WalError> {
         let segments = Segment::list(&self.directory).map_err(unavailable)?;
-        // The last segment still grows.
+        // The last segment is not a candidate, because it still grows.
         for pair in segments.windows(2) {
             let [segment, next] = pair else { continue };
             let is_referenced =

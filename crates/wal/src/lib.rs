@@ -1,5 +1,5 @@
-//! Rank 3 (`docs/architecture.md`): the local write-ahead log (WAL), also called the journal. A
-//! store in a local directory has one.
+//! Rank 3 (`docs/architecture.md`): the local write-ahead log (WAL), also called the journal. Each
+//! store in a local directory has a local WAL.
 //!
 //! On object storage, every flush of the WAL writes an object. On a disk, this would be expensive:
 //! each commit would create, sync, link and delete a file, and sync its directory. The local WAL
@@ -17,8 +17,8 @@
 //! - The [`mark`] beside the directory records the last acknowledged frame. A WAL that ends before
 //!   that frame has lost acknowledged changes, and is rejected, too.
 //! - The [`writer`] owns the directory for its lifetime, and its lock excludes other processes.
-//!   Writers of a bucket need fencing. Here it is not needed, because a local process holds its
-//!   lock until it ends.
+//!   Writers of a bucket need fencing. The writer of a local WAL needs no fencing, because the
+//!   operating system releases the lock only when the writer closes or its process ends.
 //!
 //! A write that fails temporarily leaves no trace: the writer cuts off the partial frame and
 //! retries until the disk has space (or file descriptors are free). Until then, the store rejects
@@ -26,7 +26,8 @@
 //!
 //! After a failed sync, the content of the disk is unknown. The system may have dropped the data
 //! that it could not write, and a second sync would then succeed. So the WAL and the store close.
-//! The next start reads the actual content. Errors that no retry resolves have the same effect.
+//! The next start reads the actual content. The WAL and the store also close after errors that no
+//! retry can resolve.
 
 mod damage;
 mod error;
@@ -120,7 +121,8 @@ impl Journal {
         is_empty(&self.directory)
     }
 
-    /// Extends the lock until the returned value is dropped, even if the writer closes earlier.
+    /// Returns a handle that keeps the directory locked until the handle is dropped, even if the
+    /// writer closes earlier.
     pub fn share_lock(&self) -> Result<JournalLock, Error> {
         let lock = self.lock.try_clone().map_err(|error| Error::Unavailable(Cause::new(error)))?;
         Ok(JournalLock { directory: self.directory.clone(), _lock: lock })
@@ -128,7 +130,7 @@ impl Journal {
 
     /// Accepts the loss of acknowledged frames at the end of the WAL. From then on, the remaining
     /// frames with greater numbers than `after` count as the complete WAL. Returns the number of
-    /// the last acknowledged frame, before and after this call.
+    /// the last acknowledged frame before this call (`None` if it is unknown) and after this call.
     pub fn accept_loss(
         &self,
         after: u64,
@@ -167,8 +169,8 @@ impl JournalLock {
             let (from, to) = (replayed + 1, acknowledged.frame);
             return Err(io::Error::other(format!("frames {from} to {to} are not in sorted runs")));
         }
-        // This mark lets the next start detect that the newest manifest is missing. An older
-        // manifest lacks the newest sorted runs.
+        // This mark lets the next start detect that the newest manifest is missing: an older
+        // manifest contains only the records up to a smaller frame number.
         let closed = AckPosition { frame: replayed, ..AckPosition::default() };
         Mark::open(&self.directory)?.write_durably(closed)?;
         for segment in Segment::list(&self.directory)?.into_iter().rev() {
@@ -184,7 +186,7 @@ pub fn collector(store: &Path) -> Arc<dyn WalGc> {
 }
 
 /// Returns a reader of the WAL in a store's directory. The reader writes nothing. `None` if the
-/// store's WAL consists of objects. The next start then migrates that WAL.
+/// store's WAL consists of objects. The next start migrates such a WAL.
 pub fn reader(store: &Path, keys: Option<Arc<Keys>>) -> Result<Option<Arc<dyn WalReader>>, Error> {
     let directory = store.join(DIRECTORY);
     let has_journal = !is_empty(&directory)? || !has_object_log(store);

@@ -1,18 +1,18 @@
 //! The mark: a small file beside the local WAL that records the last acknowledged frame.
 //!
-//! A torn end of the last segment is normal after a crash. The WAL alone therefore cannot
-//! distinguish an interrupted write from the loss of acknowledged frames. The mark records the last
+//! A torn end of the last segment is normal after a crash. So the content of the WAL alone does not
+//! show whether a write was interrupted or acknowledged frames were lost. The mark records the last
 //! acknowledged frame and its end. The mark is written after the frame is synced, so it never
 //! claims more than the disk contains. It is written before any client receives a response. The
 //! mark itself is synced only with each new segment and at a clean shutdown. So a commit costs one
 //! more short write to the system's cache, but no additional sync. If the process is killed, the
-//! mark is still exact. After a power failure, it may name an earlier frame. That claim is weaker,
-//! but still correct.
+//! mark is still exact. After a power failure, the mark may name an earlier frame. It then misses
+//! some losses, but never reports a loss that did not happen.
 //!
-//! The mark is beside the WAL's directory. So if a copy contains only one of the two, this is
-//! detected. It has 32 bytes with little-endian numbers: `sbm1`, the CRC-32 of the rest, the number
-//! of the last acknowledged frame, the number of the first frame in its segment, and the end of the
-//! frame in the segment.
+//! The mark is beside the WAL's directory, not in it. So if a copy of the store lacks the directory
+//! but contains the mark, the next start detects the loss. The mark has 32 bytes with little-endian
+//! numbers: `sbm1`, the CRC-32 of the rest, the number of the last acknowledged frame, the number
+//! of the first frame in its segment, and the end of the frame in the segment.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -68,7 +68,7 @@ pub(super) fn read(journal: &Path) -> Result<Option<AckPosition>, Unreadable> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(Unreadable::Io(error)),
     };
-    // After a power failure, a file may have its name and length but not its content.
+    // After a power failure, a file may have its name and length, but zeros instead of its content.
     if bytes.iter().all(|byte| *byte == 0) {
         return Ok(None);
     }
@@ -93,12 +93,13 @@ pub(super) fn lost_frames(
         return None;
     }
     if segment == 0 {
-        // After a clean shutdown, the WAL was empty, and all records were in sorted runs.
+        // A clean shutdown writes a mark without a segment, because all records are in sorted runs
+        // and the WAL is empty. So the missing records were in sorted runs.
         return Some(DamagedFile {
             file: "manifest".to_owned(),
             reason: format!(
-                "lacks its newest files: at the last orderly stop, sorted runs contained changes up to frame \
-                 {frame}, but the newest existing manifest refers only to changes up to frame {last}"
+                "lacks its newest files: at the last clean shutdown, sorted runs contained the changes up to frame \
+                 {frame}, but the newest existing manifest contains only those up to frame {last}"
             ),
             advice: ACCEPT_LOSS,
         });
@@ -138,7 +139,7 @@ fn encode(acknowledged: AckPosition) -> Vec<u8> {
 }
 
 impl Mark {
-    /// Opens the mark of a WAL. Creates a missing one durably.
+    /// Opens the mark of a WAL. Creates a missing mark durably.
     pub(super) fn open(journal: &Path) -> io::Result<Self> {
         let path = path(journal);
         let is_new = !path.try_exists()?;
@@ -169,7 +170,7 @@ impl Mark {
         {
             tracing::warn!(
                 %error,
-                "cannot record the last acknowledged change of the journal: its loss would go undetected"
+                "cannot record the last acknowledged frame of the journal: a later loss of this frame would not be detected"
             );
         }
         self.has_failed = written.is_err();

@@ -13,8 +13,8 @@ use slateberg_base::io_failure::IoFailure;
 /// Minimum interval between warnings about one WAL.
 const WARN_EVERY: Duration = Duration::from_secs(10);
 
-/// Whether the WAL can be written, and what the writer does otherwise. Cheap to clone. Clones share
-/// the state.
+/// Whether the WAL can be written, and whether the writer retries temporary failures. Cheap to
+/// clone. Clones share the state.
 #[derive(Clone, Default)]
 pub struct JournalState(Arc<Shared>);
 
@@ -55,7 +55,7 @@ impl JournalState {
         self.stall().as_ref().is_some_and(|stall| stall.is_full)
     }
 
-    /// Errors if the WAL waits until it can be written again.
+    /// Errors while the writer retries a write that has failed.
     pub fn check_writable(&self) -> Result<(), Error> {
         if !self.0.is_stalled.load(Ordering::Relaxed) {
             return Ok(());

@@ -39,7 +39,7 @@ struct PendingFrame {
     number: u64,
     bytes: Vec<u8>,
     rows: usize,
-    /// Size of the rows when they were collected, in bytes.
+    /// Size of the rows before encryption, in bytes.
     buffered_bytes: usize,
     last_sequence: u64,
 }
@@ -54,7 +54,7 @@ struct Shared {
     waiting_bytes: AtomicUsize,
 }
 
-/// Collects rows. The thread that receives from `appends` writes them.
+/// Collects rows into frames. The thread that receives the frames from `appends` writes them.
 struct JournalWriter {
     buffer: Builder,
     next_number: u64,
@@ -235,8 +235,9 @@ impl JournalWriter {
 
 impl Appender {
     /// Writes frames from the queue. Each frame is written only after the previous frame is synced.
-    /// Otherwise, a disk might retain only the second of two unsynced frames, and this would look
-    /// like damage. Commits are batched into frames, so a second frame rarely waits.
+    /// Otherwise, a crash could leave only the second of two unsynced frames on the disk, and the
+    /// next start would report damage. Commits are batched into frames, so a second frame rarely
+    /// waits.
     fn run(mut self, queue: &mpsc::Receiver<PendingFrame>) {
         while let Ok(append) = queue.recv() {
             if let Err(error) = self.append_or_wait(&append) {
@@ -248,7 +249,7 @@ impl Appender {
         }
     }
 
-    /// Appends a frame, and retries temporary failures. Later frames wait.
+    /// Appends a frame, and retries temporary failures. Later frames wait in the queue.
     fn append_or_wait(&mut self, append: &PendingFrame) -> io::Result<()> {
         let mut backoff = Backoff::new(RETRY_DELAY_MIN, RETRY_DELAY_MAX);
         loop {
@@ -288,7 +289,8 @@ impl Appender {
             }
         };
         if let Err(error) = segment.file.write(&append.bytes) {
-            // The file may contain a partial frame, after which no other frame may follow.
+            // The file may contain a partial frame. It is cut off, because no other frame may
+            // follow a partial frame.
             return Err(match segment.file.cut(segment.bytes) {
                 Ok(()) => AppendError::Unwritten(error),
                 Err(_) => AppendError::Uncertain(error),
@@ -363,7 +365,7 @@ impl Shared {
         for listener in listeners {
             listener(event.clone());
         }
-        // A task that waits for a flush must resume after the listeners were called.
+        // A task that waits for a flush must resume only after the listeners were called.
         self.progress.send_replace(());
     }
 

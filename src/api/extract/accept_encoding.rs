@@ -37,8 +37,8 @@ fn preferred_coding(headers: &HeaderMap) -> Coding {
         value.to_str().unwrap_or_default().split(',').for_each(|member| weights.add(member));
     }
     let weight = |named: Option<u16>| named.or(weights.any).unwrap_or(0);
-    // If the weights are equal, zstd wins over gzip because it costs both sides less. An
-    // uncompressed body wins only if the client prefers it.
+    // If the weights are equal, zstd wins over gzip, because zstd costs client and server less, and
+    // both win over an uncompressed body.
     let mut best = (weights.identity.unwrap_or(0), Coding::Identity);
     for other in [(weight(weights.gzip), Coding::Gzip), (weight(weights.zstd), Coding::Zstd)] {
         if other.0 > 0 && other.0 >= best.0 {

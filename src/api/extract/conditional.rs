@@ -36,8 +36,8 @@ impl IfNoneMatch {
 fn list_contains(value: &HeaderValue, bare: &str) -> bool {
     value.to_str().is_ok_and(|tags| {
         tags.split(',')
-            // Iceberg's client adds quotes to a tag unless it begins and ends with a quote. So it
-            // also adds quotes to weak tags.
+            // Iceberg's client adds quotes to every tag that does not begin and end with a quote,
+            // and therefore also to weak tags.
             .map(|tag| tag.trim().trim_start_matches('"').trim_start_matches("W/"))
             .map(|tag| tag.trim_matches('"'))
             .any(|tag| tag == bare || tag == "*")

@@ -36,7 +36,7 @@ pub async fn get_config(
     overrides.insert("prefix".to_owned(), warehouse.name.clone());
     let mut defaults = warehouse.client_defaults.clone();
     // Clients with a token of an external issuer renew the token at that issuer. Clients with an
-    // API key get tokens from this server, which is the default of all clients.
+    // API key need no URL, because clients request tokens from the catalog by default.
     if let Principal::Identified(identity) = &operation.principal
         && let Some(url) = state.authn.issuers().of(identity).and_then(|issuer| issuer.token_url())
     {

@@ -24,7 +24,7 @@ use slateberg_model::scan::SnapshotSelection;
 
 /// Beginning of the `User-Agent` of PyIceberg, which fetches plan tasks one after the other.
 const SEQUENTIAL_CLIENT: &[u8] = b"PyIceberg/";
-/// Number of files in a plan for PyIceberg.
+/// Maximum number of files in a plan for PyIceberg. The server returns further files as plan tasks.
 const SEQUENTIAL_TASKS_MAX: usize = 20_000;
 
 /// The path of a plan.
@@ -137,7 +137,7 @@ async fn completed(
     }
 }
 
-/// Adds the files to an object, and ends it.
+/// Adds the files to the JSON object and completes the object.
 async fn render(mut members: Members, files: PlannedFiles) -> Result<Vec<u8>> {
     let render = move || {
         add_files(&mut members, &files);

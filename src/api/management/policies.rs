@@ -140,9 +140,9 @@ fn put_edit(id: Option<String>, body: PutPolicyRequest) -> EditRequest {
     EditRequest { edit: Edit::Put { id, text, replace }, comment, expected_revision }
 }
 
-/// Creates the proposal of a change. It contains the identities of all API keys: with them, the
-/// catalog checks that the change does not take the permission to manage policies from all
-/// principals.
+/// Creates the proposal of a change. The proposal contains the identities of all API keys. With
+/// them, the catalog rejects a change after which neither the caller nor any API key could manage
+/// policies.
 pub(super) fn proposal(state: &ApiState, request: EditRequest, dry_run: bool) -> Proposal {
     let EditRequest { edit, comment, expected_revision } = request;
     let known = state.authn.keys().identities();

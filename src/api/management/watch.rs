@@ -76,8 +76,9 @@ pub async fn watch(
     poll(state, watch, (max, Duration::from_secs(wait)), permit).await
 }
 
-/// Responds with the next events. If there are none, the body of the response is a stream that
-/// waits for events. So the waiting request does not count as a request in flight.
+/// Responds with the next events. If there are none yet, responds immediately with a body that
+/// waits for events. The handler has then responded, so the request no longer counts as a request
+/// in flight.
 async fn poll(
     state: ApiState,
     mut watch: Watch,
@@ -115,7 +116,7 @@ async fn wait_for_change(state: &ApiState, watch: &mut Watch, end: Instant) {
             () = state.shutdown.wait() => {}
         }
     };
-    // The calling code looks for events in both cases: after a change and after a timeout.
+    // The caller reads events in both cases: after a change and after a timeout.
     let _ = timeout_at(end, changed).await;
 }
 

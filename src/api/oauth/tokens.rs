@@ -1,6 +1,6 @@
 //! `POST /v1/oauth/tokens`: exchanges an API key for a short-lived token (RFC 6749, section 4.4),
-//! or such a token for a newer one (RFC 8693). Errors have the shape of RFC 6749, not that of
-//! Iceberg.
+//! or a token for a newer token (RFC 8693). Errors have the shape that RFC 6749 defines, not that
+//! of Iceberg's errors.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -104,8 +104,8 @@ fn parse(body: &[u8]) -> Result<HashMap<String, String>, OAuthError> {
 }
 
 /// Authenticates the client by its credentials in the body or in a `Basic` header. Returns `None`
-/// if it sends none. The secret alone identifies the key; an id, if sent, must be the id of that
-/// key.
+/// if the client sends no credentials. The secret alone identifies the key. If the client also
+/// sends an id, it must be the id of that key.
 fn client(
     state: &ApiState,
     headers: &HeaderMap,
@@ -150,9 +150,9 @@ fn basic(headers: &HeaderMap) -> Result<Option<(String, String)>, OAuthError> {
     Ok(Some((id.to_owned(), secret.to_owned())))
 }
 
-/// Returns the API key for a token exchange. If the client authenticates with a key, this is that
-/// key. Otherwise, it is the key to which `subject_token` was issued. In the first case, the token
-/// may have expired.
+/// Returns the API key for a token exchange. If the client authenticates with a key, returns that
+/// key and does not validate `subject_token`, which may have expired. Otherwise, `subject_token`
+/// must be a key or a valid token: returns that key, or the key to which the token was issued.
 async fn exchange(
     state: &ApiState,
     form: &HashMap<String, String>,

@@ -27,7 +27,7 @@ pub fn list_namespaces_response(parent: &NamespaceIdent, page: &Page) -> Vec<u8>
     listing("namespaces", page, &prefix, b']')
 }
 
-/// Renders a page: each name between `prefix` and `end`.
+/// Renders a page. Writes `prefix` before each name, and `end` after it.
 fn listing(member: &str, page: &Page, prefix: &[u8], end: u8) -> Vec<u8> {
     let names = page.names();
     let mut body = Vec::with_capacity(128 + names.len() * (prefix.len() + NAME_BYTES));

@@ -22,7 +22,7 @@ pub struct PlanTableScanRequest {
     /// Filter of the rows.
     #[serde(default, deserialize_with = "even_null")]
     pub filter: Option<Box<RawValue>>,
-    /// Number of rows that suffice.
+    /// Number of rows that are sufficient for the client.
     #[serde(default)]
     pub min_rows_requested: Option<i64>,
     /// Whether names of columns are case-sensitive. Defaults to true.
@@ -51,7 +51,7 @@ pub struct PlanStatus {
     pub status: &'static str,
 }
 
-/// Reads a member that is present, also if it is null.
+/// Deserializes a member that is present. Returns `Some` even if the value is null.
 fn even_null<'de, D: Deserializer<'de>>(json: D) -> Result<Option<Box<RawValue>>, D::Error> {
     Box::deserialize(json).map(Some)
 }

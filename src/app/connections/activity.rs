@@ -77,7 +77,8 @@ impl Activity {
         }
         let phase = match self.requests.load(Ordering::Relaxed) {
             0 if ended == 0 => Phase::Header,
-            // HTTP/2 clients also send frames between requests.
+            // In HTTP/2, the received bytes may be frames that belong to no request, so they do not
+            // show that the client sends a header.
             0 if self.has_read.load(Ordering::Relaxed)
                 && !self.is_http2.load(Ordering::Relaxed) =>
             {

@@ -48,12 +48,13 @@ impl Deadlines {
         Self { timeouts, epoch, deadline: Some(timer.deadline()), timer }
     }
 
-    /// Sets the deadline by which a connection that is being closed must have ended by itself.
+    /// Sets the deadline of a connection that the server has begun to close. Until then, the
+    /// connection may end by itself.
     pub(super) fn set_close_deadline(&mut self, time: Duration) {
         self.deadline = Some(Instant::now() + time);
     }
 
-    /// Ready once the deadline has passed, with the phase that timed out. Must be polled after each
+    /// Returns the phase that timed out, once its deadline has passed. Must be polled after each
     /// step of the connection.
     pub(super) fn poll_expired(
         &mut self,

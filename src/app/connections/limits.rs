@@ -26,7 +26,7 @@ const MEMORY_DIVISOR: u64 = 2;
 /// File descriptors reserved for the store, for files and for requests to other servers. At most
 /// half of all file descriptors are reserved.
 const RESERVE: u64 = 1024;
-/// Free file descriptors below which the store is likely to run out of them.
+/// Number of free file descriptors below which the store is likely to run out of descriptors.
 const RESERVE_MIN: u64 = 128;
 /// Minimum time between two log lines about waiting connections.
 const REPORT_EVERY: Duration = Duration::from_secs(60);

@@ -46,7 +46,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
 /// Minimum time between two log lines about problems with connections.
 const REPORT_EVERY: Duration = Duration::from_secs(60);
 
-/// The server's side of all connections of a port.
+/// The state that all connections of a port share.
 struct Server {
     routes: PortService,
     tls: Option<Arc<Tls>>,
@@ -100,9 +100,9 @@ fn http() -> Builder<TokioExecutor> {
 }
 
 impl Server {
-    /// Accepts connections until the server stops. Connections that the system has accepted before
-    /// that are still served. Then the listener is closed, and the system rejects further
-    /// connections.
+    /// Accepts connections until the server stops. Still serves the connections in the backlog that
+    /// the system accepted before the stop. Then closes the listener, so that the system rejects
+    /// further connections.
     async fn accept_until(
         self: &Arc<Self>,
         listener: TcpListener,
@@ -111,7 +111,8 @@ impl Server {
     ) {
         loop {
             let accepted = tokio::select! {
-                // The order matters: accept the backlog before the stop.
+                // The order matters: first accept the connections in the backlog, then react to the
+                // stop.
                 biased;
                 accepted = self.accept(&listener) => accepted,
                 // If the sender was dropped, stop as well.
@@ -197,7 +198,8 @@ impl Server {
         let (mut is_draining, mut is_closing) = (false, false);
         loop {
             tokio::select! {
-                // The order matters: deadlines depend on the last step of the connection.
+                // The order matters: a step of the connection can change its phase, and thus its
+                // deadline.
                 biased;
                 result = connection.as_mut() => {
                     if let Err(error) = result {

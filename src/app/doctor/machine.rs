@@ -75,7 +75,8 @@ async fn is_slateberg(address: SocketAddr, encrypted: bool) -> bool {
     };
     let scheme = if encrypted { "https" } else { "http" };
     let url = format!("{scheme}://{}/ready", SocketAddr::new(ip, address.port()));
-    // The request contains no secret, and the certificate may name a host other than this address.
+    // The certificate is not verified: it may name a host other than this address, and the request
+    // contains no secret.
     let client = reqwest::Client::builder()
         .timeout(RESPONSE_TIMEOUT)
         .no_proxy()

@@ -19,7 +19,7 @@ use slateberg_runtime::warehouses::ConfiguredLocations;
 
 /// Timeout for all requests of one store check.
 const STORE_TIMEOUT: Duration = Duration::from_secs(15);
-/// Smallest difference between the clocks about which the check warns.
+/// Minimum difference between the clocks that causes a warning, in milliseconds.
 const SKEW_WARNED_MS: u64 = 10_000;
 /// Duration of a put above which the check warns, because each commit waits for a put.
 const PUT_WARNED: Duration = Duration::from_millis(500);
@@ -113,7 +113,7 @@ async fn location(subject: &str, url: &str, opened: &Opened, dependencies: &Depe
     }
 }
 
-/// Requests credentials for a path without a table.
+/// Requests credentials for the location of a table that does not exist.
 async fn vending(
     subject: &str,
     configured: &ConfiguredLocations,

@@ -84,7 +84,8 @@ impl Tls {
         let presented = Arc::new(self.certificates.read(chain.first()?));
         let chain: Vec<_> = chain.iter().map(|it| it.clone().into_owned()).collect();
         let mut state = self.state();
-        // The files may have changed during the handshake.
+        // If the files have changed during the handshake, the new CAs decide whether the
+        // certificate is trusted.
         if !Arc::ptr_eq(config, &state.handshake_config.config) {
             presented.set_trusted(trusts(state.handshake_config.verifier.as_ref(), &chain));
         }

@@ -20,7 +20,7 @@ pub(super) struct Tally {
     pub(super) done: usize,
     /// Objects that the catalog had before the migration.
     pub(super) present: usize,
-    /// Objects whose name another object in the catalog has.
+    /// Objects whose name belongs to another object in the catalog.
     pub(super) conflicts: usize,
     /// Objects that could not be read or registered.
     pub(super) failed: usize,
@@ -183,7 +183,8 @@ struct Migration {
 }
 
 impl Migration {
-    /// Returns the levels in the catalog for a namespace of the source.
+    /// Returns the levels of the namespace in the catalog that corresponds to a namespace of the
+    /// source.
     fn target_levels(&self, levels: &[String]) -> Vec<String> {
         [self.root.as_slice(), levels].concat()
     }

@@ -29,7 +29,8 @@ pub use arguments::Migrate;
 use migration::{Summary, Tally};
 
 impl Migrate {
-    /// Runs the migration and prints a summary. Fails unless everything is in the catalog.
+    /// Runs the migration and prints a summary. Fails unless the catalog has all objects of the
+    /// source.
     pub fn run(self) -> Outcome {
         let summary = runtime()?.block_on(migration::migrate(&self, &progress()))?;
         // Print the summary even if standard error is closed.

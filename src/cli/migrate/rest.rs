@@ -36,7 +36,9 @@ pub(super) struct Rest {
     /// The part of a path before `/namespaces`, beginning with `/v1`.
     pub(super) prefix: String,
     /// The encoded separator of namespace levels in paths. Some servers reject the default, which
-    /// is a control character. They require `%2E`, because a plain `.` can be part of a name.
+    /// is a control character. They require `%2E` instead, and split the path at it before they
+    /// decode the names. A plain `.` would be ambiguous, because names in a path can contain it
+    /// unencoded.
     separator: String,
     token: Mutex<Option<Secret>>,
     exchange: Option<TokenExchange>,
@@ -200,7 +202,7 @@ impl Rest {
     }
 
     /// Sends a request and retries transient errors. The server may therefore receive the request
-    /// twice.
+    /// more than once.
     pub(super) async fn send(
         &self,
         method: Method,

@@ -78,8 +78,8 @@ impl Source {
     }
 }
 
-/// Adds namespaces that occur in the names of tables or nested namespaces, although the source does
-/// not list them. Sorts parents before their children.
+/// Adds namespaces that the source does not list, although they contain listed tables, views or
+/// namespaces. Sorts parents before their children.
 fn add_ancestors(contents: &mut Contents) {
     let mut all: BTreeMap<Vec<String>, BTreeMap<String, String>> = BTreeMap::new();
     for found in contents.namespaces.drain(..) {

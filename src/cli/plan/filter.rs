@@ -1,4 +1,4 @@
-//! Filters on the command line, in a small part of SQL.
+//! Filters on the command line, in a small subset of SQL.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 const DEPTH_MAX: usize = 32;
 
 /// Parses a filter into an expression of the Iceberg REST specification. A filter that begins with
-/// a brace is such an expression already.
+/// a brace is already such an expression, as JSON.
 pub(super) fn parse(text: &str) -> Result<Value, String> {
     if text.trim_start().starts_with('{') {
         return serde_json::from_str(text).map_err(|error| format!("invalid JSON: {error}"));
@@ -66,7 +66,7 @@ fn is_of_word(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '.')
 }
 
-/// Reads a quoted string, in which two quotes are one.
+/// Reads a quoted string, in which a doubled quote represents one quote character.
 fn quoted(text: &str, quote: char) -> Result<(Token, usize), String> {
     let mut content = String::new();
     let mut characters = text.char_indices().skip(1).peekable();
@@ -240,7 +240,7 @@ impl Parser {
         Ok(literals)
     }
 
-    /// Parses a pattern, which must be a prefix.
+    /// Parses a pattern, which must consist of a prefix and one `%`. Returns the prefix.
     fn prefix(&mut self) -> Result<String, String> {
         let pattern = self.literal()?;
         let prefix = pattern.as_str().and_then(|pattern| pattern.strip_suffix('%'));

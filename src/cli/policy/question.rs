@@ -44,12 +44,12 @@ pub(super) struct PrincipalArgs {
         ],
     )]
     pub(super) key: Option<String>,
-    /// Role of the principal. Repeatable. Without --user and --service-account, explains what the
-    /// role itself permits
+    /// Role of the principal. Repeatable. Without --user and --service-account, the principal is any
+    /// user with this role
     #[arg(long = "role", value_name = "ROLE")]
     pub(super) roles: Vec<String>,
-    /// Group of the principal. Repeatable. Without --user and --service-account, explains what the
-    /// group itself permits
+    /// Group of the principal. Repeatable. Without --user and --service-account, the principal is
+    /// any user in this group
     #[arg(long = "group", value_name = "GROUP")]
     pub(super) groups: Vec<String>,
     /// Assume a credential that is limited to this warehouse. Repeatable [default: all warehouses]
@@ -126,7 +126,7 @@ pub(super) struct ContextArgs {
     /// Source address of the request
     #[arg(long, value_name = "ADDRESS")]
     pub(super) source_address: Option<IpAddr>,
-    /// Client of the request, as in the User-Agent header
+    /// User-Agent header of the request
     #[arg(long, value_name = "TEXT")]
     pub(super) client: Option<String>,
 }

@@ -163,7 +163,7 @@ async fn import_of_an_export_gives_the_same_catalog() {
     let report = failed_output(offline(at, &[&["export", "all.jsonl"][..], &DATA].concat()));
     assert!(report.contains("all.jsonl"), "an export overwrites no file: {report}");
 
-    // The new state uses the same warehouse location.
+    // The catalog into which the export is imported uses the same warehouse location.
     let warehouse = format!("file://{}", at.join("data/warehouse/default").display());
     let config = at.join("elsewhere.toml");
     let text = format!("[warehouses.default]\nlocation = {warehouse:?}\n");

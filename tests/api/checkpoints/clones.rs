@@ -143,7 +143,7 @@ async fn clone_deletes_no_files_and_reports_it() {
     assert!(before.iter().all(|file| after.contains(file)), "{before:#?} {after:#?}");
     assert_eq!(after.len(), before.len() + 4);
 
-    // The same change deletes files in the parent.
+    // In the parent, the same commits delete files.
     for number in 0..4 {
         let key = format!("k{number}");
         app.commit("ns", "t", vec![], vec![set_property(&key, "v")]).await.expect(200);
@@ -210,7 +210,7 @@ async fn encrypted_clone_and_parent_rotate_keys_independently() {
     let before = visible_state(&app).await;
     let clone = cloned(&app, "before").await;
     assert_eq!(visible_state(&clone).await, before);
-    // Parent and clone each create a third key of their own, with different numbers.
+    // The parent and the clone each create a new key. The two keys have different numbers.
     assert_eq!(rotate(&app).await, (3, vec![1, 2, 3]));
     assert_eq!(rotate(&clone).await, (4, vec![1, 2, 3, 4]));
     for (app, key) in [(&app, "parent"), (&clone, "clone")] {
@@ -322,8 +322,8 @@ async fn invalid_clone_is_rejected_and_changes_nothing() {
     let before = app.get(PATH).await.expect(200).body;
     let state = app.files("memory:///").await;
     for (of, to, expected) in [
-        (Some("before"), "memory:///state", "is inside the state of the parent or contains it"),
-        (Some("before"), "memory:///state/below", "Choose a location beside it"),
+        (Some("before"), "memory:///state", "is inside the state of the parent, or contains"),
+        (Some("before"), "memory:///state/below", "outside of the parent's state"),
         (Some("before"), "memory:///", "expected a URL"),
         (Some("before"), "s3://bucket/clone", "Choose a location in the same bucket"),
         (Some("before"), "somewhere", "slateberg export and slateberg import"),
@@ -331,7 +331,7 @@ async fn invalid_clone_is_rejected_and_changes_nothing() {
         (Some("before"), "memory:///a~b", "contains characters that object stores encode"),
         (Some("unknown"), CLONE, "there is no checkpoint 'unknown'"),
         (Some("2001-01-01T00:00:00Z"), CLONE, "there is no checkpoint at or before 2001-01-01"),
-        (None, CLONE, "choose a state with --checkpoint"),
+        (None, CLONE, "choose a checkpoint with --checkpoint"),
     ] {
         let found = rejection(clone_to(&app.bucket, &settings, of, to).await);
         assert!(found.contains(expected), "{to}: {found}");

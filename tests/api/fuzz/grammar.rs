@@ -36,7 +36,7 @@ pub(super) fn initial_resources() -> Vec<(&'static str, Value)> {
 /// A generator of requests.
 pub(super) struct Grammar {
     pub(super) rng: StdRng,
-    /// The newest sequence number: snapshots are only valid with increasing ones.
+    /// The newest sequence number. The sequence numbers of valid snapshots increase.
     pub(super) sequence: i64,
     /// Tokens, tags, UUIDs and locations from responses, for later requests.
     seen: Vec<String>,

@@ -63,7 +63,8 @@ pub(super) async fn repeated_load(
     let mut call = Call::get(&path);
     if conditional {
         let etag = response.headers.get("etag").cloned();
-        let etag = etag.ok_or_else(|| TargetError::Unsupported("it sends no ETag".to_owned()))?;
+        let etag =
+            etag.ok_or_else(|| TargetError::Unsupported("the server sends no ETag".to_owned()))?;
         call.if_none_match = Some(etag);
         let again = target.request(call.clone()).await?;
         if again.status != 304 {

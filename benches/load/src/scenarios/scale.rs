@@ -21,7 +21,7 @@ const CLIENTS: usize = 100;
 const HOT: usize = 100;
 /// The namespace that counts the tables.
 const MARKER: &str = "scale_marker";
-/// Property with the number.
+/// Property with the number of tables.
 const COUNT: &str = "tables";
 
 /// Returns the steps for each size.
@@ -86,7 +86,7 @@ fn grow(sizes: &Sizes, tables: usize) -> Step {
     step.with_clients(CLIENTS).without_warm_up()
 }
 
-/// Returns the number of tables of earlier runs.
+/// Returns the number of tables that earlier runs created.
 async fn count(target: &Target) -> Result<usize, TargetError> {
     target.create(Call::post(target.namespaces(), bodies::namespace(MARKER))).await?;
     let marker = target.request(Call::get(target.namespace(MARKER))).await?;

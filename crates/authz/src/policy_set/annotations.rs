@@ -19,13 +19,13 @@ use slateberg_model::mask::Mask;
 use slateberg_model::read_restrictions::{ReadRule, parse_masks};
 use slateberg_model::refusal::Refusal;
 
-/// Id of a policy.
+/// Annotation with the id of a policy.
 pub(super) const ID: &str = "id";
-/// Description for people.
+/// Annotation with a description for people.
 const DESCRIPTION: &str = "description";
-/// Rows that may be read.
+/// Annotation with a filter that selects the rows that may be read.
 const ROW_FILTER: &str = "row_filter";
-/// Masks of columns.
+/// Annotation with the masks of columns.
 const COLUMN_MASK: &str = "column_mask";
 
 /// The parts of a policy or template that determine which annotations are valid.
@@ -116,7 +116,8 @@ impl<'a> Annotated<'a> {
 }
 
 /// Returns the type of the entities that are `in` this entity (in the sense of Cedar), if they all
-/// have the same type. This is so only for tables and views, because nothing else is `in` them.
+/// have the same type. Only tables and views return a type, because no other entity is `in` a table
+/// or view.
 fn type_within(one: &EntityUid) -> Option<EntityTypeName> {
     let name = one.type_name();
     matches!(name.basename(), "Table" | "View").then(|| name.clone())

@@ -81,7 +81,8 @@ fn one_invalid_file_rejects_the_set_with_all_problems() {
 
 #[test]
 fn conditions_use_only_attributes_of_the_resource() {
-    // Only some requests contain the attributes of an entity that is not their resource.
+    // A request contains only the attributes of its resource and of the parents. The namespace
+    // `w/a` may not be one of them.
     let literal = "@id(\"a\") forbid (principal, action, resource) when { Namespace::\"w/a\".name == \"a\" };";
     assert!(!rejection(literal).is_empty());
 }

@@ -65,7 +65,7 @@ pub enum NameConflict {
         wanted: TabularKind,
         /// Kind of the existing object.
         taken_by: TabularKind,
-        /// Name of both.
+        /// Name of both objects.
         ident: TabularIdent,
     },
     /// The new name of a table or view.
@@ -111,7 +111,8 @@ pub enum StateConflict {
         "Cannot remove orphans: the location of the table equals the location of another table or view, or is inside it"
     )]
     SharedLocation,
-    /// Another table or view uses the location of a dropped one.
+    /// The dropped table or view cannot be restored, because its location overlaps with another
+    /// location.
     #[error(
         "Cannot undrop: the location {0} overlaps with the location of another table, view or namespace. Drop or \
           move that one first, or set catalog.overlapping_locations = true to allow both"
@@ -135,8 +136,7 @@ pub enum StateConflict {
 /// A change that was based on an older state.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CommitConflict {
-    /// A requirement of a commit does not hold, or the new metadata does not follow the current
-    /// metadata.
+    /// A requirement of a commit does not hold, or an update conflicts with the current metadata.
     #[error("{0}")]
     Requirement(String),
     /// A requirement of an append does not hold, and the append could not be rebased.

@@ -1,6 +1,6 @@
 //! Deletes metadata files that were removed from a table's metadata log. If the table has the
 //! property `write.metadata.delete-after-commit.enabled`, each commit that removes files from the
-//! log creates such a job. Many of these jobs run together, and one transaction deletes their
+//! log creates a clean-up job. Many clean-up jobs run together, and one transaction deletes their
 //! records.
 //!
 //! The metadata log of a registered table is untrusted, and may contain any file. So a job deletes

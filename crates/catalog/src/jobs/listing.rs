@@ -75,8 +75,8 @@ pub struct JobInfo {
 /// A page of jobs.
 #[derive(Debug, Clone)]
 pub struct JobPage {
-    /// First the jobs that have not ended, then the jobs that have. Both are in the order of
-    /// creation.
+    /// First the jobs that have not ended, then the jobs that have. Each of these two groups is in
+    /// the order of creation.
     pub jobs: Vec<JobInfo>,
     /// The token of the next page. `None` if this is the last page.
     pub next: Option<String>,

@@ -75,8 +75,8 @@ impl Jobs {
         let id = id.ok_or_else(|| Error::no_such(kind, ident))?;
         let record = store.get(&TabularKey(id)).await?;
         let record = record.ok_or_else(|| Error::no_such(kind, ident))?;
-        // The location is checked now, so that the caller gets the error instead of a job that
-        // fails.
+        // The location is checked before the job is created. So the caller gets an error instead of
+        // a job that fails.
         self.core.objects().directory(warehouse.id, &record.location)?;
         self.check_own_location(&record).await?;
         self.reject_concurrent_search(id).await?;

@@ -1,12 +1,12 @@
 //! Background jobs. They delete the files of purged tables, outdated metadata files, orphan files,
 //! and the files of expired snapshots. Requests themselves never delete files of tables.
 //!
-//! A **job** is a record, so it survives a restart. If a change makes files garbage, its
-//! transaction also writes the record of the job. Several jobs run concurrently ([`scheduler`]),
-//! with a shared rate limit ([`run`]). Each job regularly stores its progress. A job that fails is
-//! retried after a wait, and continues at its stored progress. A job that has **ended** is retained
-//! for a bounded time. Callers with permission list jobs ([`listing`]), cancel them, and start
-//! searches for **orphans** ([`manage`]).
+//! A **job** is a record, so it survives a restart. If a change turns files into garbage, the
+//! transaction of the change also writes the record of the job that deletes these files. Several
+//! jobs run concurrently ([`scheduler`]), with a shared rate limit ([`run`]). Each job regularly
+//! stores its progress. After a failure, a job waits and then continues at its stored progress. A
+//! job that has **ended** is retained for a bounded time. Callers with permission list jobs
+//! ([`listing`]), cancel them, and start searches for **orphans** ([`manage`]).
 //!
 //! There are four kinds of jobs. A [`purge`] deletes the files that are reachable from the table's
 //! last metadata. An expiry deletes the files that were reachable only from expired snapshots. An
@@ -219,7 +219,8 @@ impl Jobs {
     }
 }
 
-/// Returns what a job needs to know about its table. This includes `name`, if given.
+/// Returns the description of a table for the record of a job. The description contains the name of
+/// the table if `name` is given.
 pub(super) fn table_of(
     record: &TabularRecord,
     name: Option<(&Warehouse, &TabularIdent)>,
@@ -232,14 +233,14 @@ pub(super) fn table_of(
     }
 }
 
-/// Returns the notation of a table.
+/// Returns a table in the form `table:prod/sales/orders`.
 fn resource_text(warehouse: &Warehouse, ident: &TabularIdent) -> String {
     let inside = Resource::warehouse(&warehouse.name).namespace(&ident.namespace);
     let table = inside.tabular(TabularKind::Table, Node::named(&ident.name));
     notation::resource_text(&table)
 }
 
-/// Returns the notation of a warehouse.
+/// Returns a warehouse in the form `warehouse:prod`.
 fn warehouse_text(warehouse: Option<&Warehouse>) -> Option<String> {
     warehouse.map(|it| notation::resource_text(&Resource::warehouse(&it.name)))
 }

@@ -3,12 +3,12 @@
 //!
 //! A file is an orphan if two conditions hold. It is older than a limit, by the clock of the object
 //! store. And it is reachable neither from the table nor from another table at the same location.
-//! The job determines the reachable files before it lists the location. Right before it deletes
-//! files, it determines the reachable files of changed tables again. A file is hidden if a segment
-//! of its path begins with a dot. It is also hidden if a segment begins with an underscore and is
-//! not the name of a partition. Hidden files are never orphans, as in Iceberg's
-//! `remove_orphan_files`. Files at the location of another table or view are never orphans of this
-//! table.
+//! The job determines the reachable files before it lists the location. Right before the job
+//! deletes files, it determines the reachable files again for the tables that have changed. A file
+//! is hidden if a segment of its path begins with a dot. It is also hidden if a segment begins with
+//! an underscore and is not the name of a partition. Hidden files are never orphans, as in
+//! Iceberg's `remove_orphan_files`. Files at the location of another table or view are never
+//! orphans of this table.
 
 use std::collections::BTreeSet;
 
@@ -69,7 +69,8 @@ pub(super) async fn remove_orphans(run: &mut JobRun) -> Result<(), Interruption>
             run.reached(None).await?;
             continue;
         }
-        // Files that were committed after the listing must stay, too.
+        // The table may have changed since the listing. Files that were committed since then must
+        // stay, so the reachable files are determined again.
         if record_of(run, &table).await?.location != record.location {
             return Err(Interruption::Failed("the table has moved to another location".to_owned()));
         }
@@ -111,8 +112,9 @@ async fn locations_of_others(
     })?;
     let others = others_below(&store, record.id, &location, OTHERS_MAX).await?;
     let mut others = others.ok_or_else(too_many)?;
-    // The catalog generated this location for this table. If another table has the same location,
-    // it got the location later. So the files there belong to this table.
+    // If another table has the same location, the catalog generated this location for this table
+    // (`check_own_location` rejects all other cases). The other table got the location later, so
+    // the files there belong to this table.
     for parts in location.spellings() {
         others.remove(&parts);
     }

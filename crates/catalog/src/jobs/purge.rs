@@ -27,7 +27,8 @@ use slateberg_store::read::StoreRead;
 struct Purge<'a> {
     run: &'a mut JobRun,
     kept: SharedFiles,
-    /// Whether the table itself still needs some of the manifests.
+    /// Whether this purge deletes the files of expired snapshots. The table still exists, and may
+    /// need some of the manifests.
     is_partial: bool,
     /// The last finished position.
     done: Option<PurgePosition>,
@@ -61,7 +62,7 @@ pub(super) async fn delete_expired(
     named: ReferencedFiles,
 ) -> Result<(), Interruption> {
     let Some(table) = &run.job.table else {
-        return Err(Interruption::Failed("the job names no table".to_owned()));
+        return Err(Interruption::Failed("the record of the job contains no table".to_owned()));
     };
     let kept = SharedFiles::of_other_tables(table, Depth::Everything).including_itself();
     Purge::start(run, kept.only_live_files(), true).run(named, None, true).await
@@ -122,7 +123,8 @@ impl<'a> Purge<'a> {
             let last = usize::from(metadata_location.is_some());
             let last = manifests.len() + manifest_lists.len() + others.len() + last;
             if self.is_partial {
-                // Another snapshot needs these manifests, and therefore all of their files.
+                // Skips the manifests that another snapshot or another table needs. All files that
+                // these manifests reference are then needed, too.
                 self.kept.refresh(self.run, &[]).await?;
                 manifests.retain(|manifest, _| !self.kept.has(manifest));
             } else if self.run.job.progress.total.is_none() {

@@ -170,8 +170,7 @@ impl JobRun {
         if self.saved.elapsed() >= SAVE_INTERVAL {
             self.save().await?;
         }
-        // Yields once, so that even a job that otherwise never waits notices here that it was
-        // stopped.
+        // Yields once. So even a job that never waits elsewhere notices here that it was stopped.
         self.until_stopped(tokio::task::yield_now()).await
     }
 

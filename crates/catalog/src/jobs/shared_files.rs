@@ -2,14 +2,14 @@
 //!
 //! Another table is relevant if it has a location at, around or below a location of the job's
 //! table, or if it has the same UUID. If two tables have the same UUID, they were registered from
-//! the same metadata, possibly at different locations. A few short scans find these tables, and
-//! usually there are none. The job determines once which files are reachable from the relevant
+//! the same metadata, possibly at different locations. A few short scans find the relevant tables.
+//! Usually there are none. The job determines once which files are reachable from the relevant
 //! tables. When one of these tables changes, the job reads only the manifest lists and manifests
 //! that it has not read yet.
 //!
 //! A file at the location of another table or view stays, because a writer of that table may be
-//! about to commit it. But if the file is also at a location of the job's own table, it stays for
-//! this reason only if the location of the other table is inside that location.
+//! about to commit the file. If the file is also at a location of the job's own table, this rule
+//! applies only if the other table's location is inside the own table's location.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -35,8 +35,8 @@ const WITH_DROPPED: Owners = Owners::WithDropped;
 /// Maximum number of entries in [`SharedFiles::directories`].
 const DIRECTORIES_MAX: usize = 10_000;
 
-/// Extent to which the references from the metadata of other tables are followed. The files that
-/// are found in this way must stay.
+/// Determines which references in the metadata of other tables a job follows. The files that it
+/// finds in this way must stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Depth {
     /// Only files that the metadata references directly.
@@ -51,18 +51,20 @@ pub(super) struct SharedFiles {
     /// Locations of the job's table. Together with `uuid`, they determine the relevant tables.
     locations: Vec<Location>,
     uuid: Option<Uuid>,
-    /// Id of the table whose reachable files may be deleted. `None` if there is no such table.
+    /// Id of the job's table if the files that are reachable from this table may be deleted. `None`
+    /// if these files must stay.
     except: Option<Uuid>,
     /// The tables and views whose files are in `files`, with the versions that were read.
     read: HashMap<Uuid, u64>,
-    /// Id of the job's table, even if its reachable files must stay. Nil if the table is unknown.
+    /// Id of the job's table. Unlike `except`, it is also set if the reachable files of the table
+    /// must stay. Nil if the table is unknown.
     itself: Uuid,
     /// Directories of files to delete. The value is `true` if the directory is at the location of
     /// another table.
     directories: HashMap<String, bool>,
     /// Whether a file stays if manifests contain it only with the status *deleted*.
     with_deleted: bool,
-    /// Manifest lists and manifests that were read.
+    /// Hashes of the locations of the manifest lists and manifests that were read.
     manifests: HashSet<ChunkHash>,
     files: HashSet<ChunkHash>,
 }
@@ -195,8 +197,8 @@ impl SharedFiles {
         Ok(())
     }
 
-    /// Determines the files that are reachable from a table or view, unless this was done for its
-    /// current version already.
+    /// Determines the files that are reachable from a table or view. Does nothing if its current
+    /// version was read already.
     async fn read(&mut self, run: &JobRun, id: Uuid) -> Result<(), Interruption> {
         let store = run.jobs().core.store().latest();
         let record = lookup::record_with_dropped(&store, id).await?;

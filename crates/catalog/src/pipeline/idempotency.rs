@@ -22,8 +22,8 @@ use slateberg_store::read::StoreRead;
 use slateberg_store::records::{MutationOutcome, TabularRecord};
 
 impl Pipeline {
-    /// Writes the idempotency record of a final rejection. This needs its own transaction, because
-    /// a rejected change has none.
+    /// Writes the idempotency record of a final rejection. The record needs its own transaction,
+    /// because a rejected change has no transaction.
     pub(super) async fn record_rejection(
         &self,
         operation: &Operation,
@@ -101,8 +101,8 @@ impl Core {
         T::from_replay(replay).map(Some)
     }
 
-    /// Returns the current state of a table or view if the caller may load it. If it was dropped,
-    /// returns the state of the first response.
+    /// Returns the current state of a table or view if the caller may load it. If the table or view
+    /// was dropped, returns the state of the first response.
     async fn replay_tabular(
         &self,
         operation: &Operation,

@@ -9,7 +9,7 @@
 //!    records, the entries of the change log, and the responses for repeated `Idempotency-Key`s
 //!    ([`records`]). It also writes a marker for each metadata file that must be published.
 //! 4. The metadata files are written while the write-ahead log becomes durable ([`publications`]).
-//!    The mutation stays in its lanes until both are done.
+//!    The mutation stays in its lanes until the files exist and the write-ahead log is durable.
 //! 5. The caller gets the response. If step 4 takes longer than
 //!    [`commit_deadline`](crate::settings::Settings::commit_deadline), the caller gets an error
 //!    that reports an unknown outcome, and step 4 continues.
@@ -88,7 +88,7 @@ pub(crate) struct Write<'a, A: Action> {
 pub(crate) struct NewFile {
     /// The version.
     pub(crate) key: PublicationKey,
-    /// The metadata file of the version and its manifest lists, without those that already exist.
+    /// The metadata file of the version and its manifest lists, without files that already exist.
     pub(crate) files: Vec<WarehouseFile>,
     /// The version for the cache. `None` if the metadata was not parsed.
     pub(crate) cached: Option<CachedVersion>,
@@ -178,9 +178,9 @@ impl Pipeline {
         committed.map(|committed| committed.value).ok_or_else(unwritten)
     }
 
-    /// Writes a change like [`commit`](Self::commit), but only if the state is still that on which
-    /// the change was evaluated. Otherwise, `work` returns `None`, nothing is written, and this
-    /// function also returns `None`.
+    /// Writes a change like [`commit`](Self::commit), but only if the state is still the one on
+    /// which the change was evaluated. Otherwise, `work` returns `None`, nothing is written, and
+    /// this function also returns `None`.
     ///
     /// # Errors
     /// See [`commit`](Self::commit).

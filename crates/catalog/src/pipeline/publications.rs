@@ -2,7 +2,7 @@
 //!
 //! A publication is retried until the file exists or the store is closed, even if the object store
 //! of the warehouse fails for a long time. Each publication has a marker in the store, so that the
-//! next start finishes the incomplete ones.
+//! next start finishes the incomplete publications.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -91,7 +91,8 @@ impl Pipeline {
     }
 
     /// Finishes the publications that an earlier process left incomplete: writes each file from the
-    /// stored metadata, and removes the marker. `warehouse` limits this to one warehouse.
+    /// stored metadata, and removes the marker. If `warehouse` is given, finishes only the
+    /// publications of this warehouse.
     ///
     /// An existing file with different content is replaced. Such a file must be damaged, because
     /// its name contains a UUID that this catalog chose. Publications of a warehouse that is not
@@ -117,8 +118,8 @@ impl Pipeline {
             if warehouse.is_some() && record.as_ref().map(|record| record.warehouse) != warehouse {
                 continue;
             }
-            // A marker is obsolete if its version is older than that of the record: its file was
-            // written before the newer version was committed. So such a marker is only removed.
+            // A marker is obsolete if the record has a newer version. The file of the marker was
+            // then written before the newer version was committed. So only the marker is removed.
             if let Some(record) = record
                 && record.version == key.version
                 && let Some(document) = store.document(key.id).await?
@@ -191,7 +192,7 @@ impl Pipeline {
     }
 
     /// Writes the manifest lists of rebased appends that an earlier process recorded in a marker
-    /// but may not have written. Retries until they exist or the store is closed.
+    /// but may not have written. Retries until the manifest lists exist or the store is closed.
     async fn publish_lists(
         &self,
         (warehouse, id): (Uuid, Uuid),

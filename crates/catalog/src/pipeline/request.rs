@@ -110,11 +110,11 @@ impl Core {
         ended
     }
 
-    /// Runs `work`. A final rejection is based on a state. Delays the rejection until this state is
-    /// durable, so that the rejection is still true after a crash.
+    /// Runs `work`. If `work` returns a final rejection, waits until the state on which the
+    /// rejection is based is durable. So the rejection is still correct after a crash.
     async fn settled<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
-        // This is checked before the change waits for other changes, because those may be waiting
-        // for disk space.
+        // This check comes before the wait for other changes, because the other changes may be
+        // waiting for disk space.
         self.store().check_writable()?;
         let outcome = work.await;
         if let Err(refusal) = &outcome

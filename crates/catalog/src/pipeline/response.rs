@@ -25,7 +25,7 @@ pub(crate) trait Response: Sized + Send + 'static {
     fn from_replay(replay: Replay) -> Result<Self>;
 }
 
-/// The outcome in an idempotency record, completed with the current state.
+/// The outcome from an idempotency record. For a table or view, it includes the current state.
 pub(crate) enum Replay {
     /// A response without a body.
     Done,

@@ -19,7 +19,7 @@ const RANGE_BYTES: u64 = 16 << 20;
 const FILE_BYTES: u64 = 400;
 /// Approximate size of the statistics of a column in a response, in bytes.
 const COLUMN_BYTES: u64 = 150;
-/// Maximum number of ranges of a scan. A scan with more files has longer ranges instead.
+/// Maximum number of ranges of a scan. If this is not enough, each range contains more files.
 const RANGES_MAX: u64 = 10_000;
 /// The range of a token may be longer than the ranges of this server, by up to this factor.
 const TOLERANCE: u64 = 4;
@@ -44,7 +44,7 @@ pub(super) struct Candidates {
     /// All data manifests in the order of their lists. This order depends only on the snapshots, so
     /// tokens can contain positions in it.
     pub(super) data: Vec<ManifestRef>,
-    /// Whether the partitions of each data manifest may match the filter.
+    /// For each data manifest, whether some of its partitions may match the filter.
     pub(super) matching: Vec<bool>,
     /// The delete manifests with live files.
     pub(super) deletes: Vec<ManifestRef>,
@@ -67,7 +67,7 @@ fn files_of(manifest: &ManifestFile, (first, end): (u32, u32)) -> u64 {
 }
 
 impl Candidates {
-    /// Returns the manifests of a range that may match the filter.
+    /// Returns those manifests of a range that may match the filter.
     pub(super) fn of_range(&self, range: EntryRange) -> impl Iterator<Item = &ManifestRef> {
         let (first, end) = range.manifests;
         let both = self.data.iter().zip(&self.matching).take(end as usize).skip(first as usize);
@@ -136,7 +136,8 @@ fn split(position: u32, live: Option<u64>, files_max: u64) -> Vec<EntryRange> {
         ranges.push(EntryRange { manifests, rows: (first, first + max) });
         first += max;
     }
-    // The last range has no end, because the number of files in the list may be too small.
+    // The last range has no end, because a manifest may contain more files than the manifest list
+    // states.
     ranges.push(EntryRange { manifests, rows: (first, u32::MAX) });
     ranges
 }

@@ -1,6 +1,6 @@
 //! [`Compute`]: limits for concurrent plans, and threads for their evaluation.
 //!
-//! Commits must not wait for plans. So plans never use one of the cores, unless there is only one.
+//! Commits must not wait for plans. So plans leave one core free if the machine has several cores.
 
 use std::collections::HashMap;
 use std::num::NonZero;
@@ -11,7 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{Error, Operation, Result};
 
-/// Time limit for a request to begin.
+/// Maximum time that a request waits for a slot.
 const ADMISSION_TIME: Duration = Duration::from_secs(5);
 
 /// The limits of plans.
@@ -25,7 +25,7 @@ pub(super) struct Compute {
     per_principal_max: usize,
 }
 
-/// The right of a request to be planned, released on drop.
+/// A slot for planning one request. Dropping it releases the slot.
 pub(super) struct Slot {
     _request: OwnedSemaphorePermit,
     _principal: PrincipalSlot,
@@ -62,7 +62,7 @@ impl Compute {
     }
 
     /// Counts a request of a principal. `None` if the principal has too many requests already.
-    /// Requests have no principal only on a server without authentication. For them, there is no
+    /// Requests have no principal only on a server without authentication. Such requests have no
     /// limit per principal.
     fn count(&self, principal: Option<String>) -> Option<PrincipalSlot> {
         let mut all = self.principals.lock().unwrap_or_else(PoisonError::into_inner);

@@ -19,7 +19,7 @@ const INDEX_ENTRY_BYTES: usize = 300;
 pub struct DeleteFiles {
     index: DeleteIndex,
     manifests: Vec<PlannedManifest>,
-    /// The manifest and the row of each file of the index.
+    /// For each file in the index, the positions of its manifest and of its entry in the manifest.
     files: Vec<(u32, u32)>,
     equality_ids: BTreeSet<i32>,
 }
@@ -78,8 +78,8 @@ fn delete_file(
         FileContent::PositionDeletes => DeleteKind::Position,
         FileContent::EqualityDeletes => DeleteKind::Equality(file.equality_ids().collect()),
         FileContent::Data => {
-            let message =
-                "Cannot plan the scan, the table is damaged: a delete manifest has a data file";
+            let message = "Cannot plan the scan because the table is damaged: a delete manifest \
+                           has a data file";
             return Err(Error::Scan(ScanError::Validation(message.to_owned())));
         }
     };

@@ -44,7 +44,8 @@ impl Evaluation {
         Self { scan, deletes, files, outcomes: HashMap::new() }
     }
 
-    /// Adds the files of a manifest at these positions.
+    /// Evaluates the files at these positions in a manifest, and adds those that the client has to
+    /// read.
     pub(super) fn add(
         &mut self,
         manifest: Arc<Manifest>,
@@ -58,8 +59,8 @@ impl Evaluation {
             let row = u32::try_from(row).map_err(Error::internal)?;
             let file = planned.file(row);
             if file.content() != FileContent::Data {
-                let message =
-                    "Cannot plan the scan, the table is damaged: a data manifest has a delete file";
+                let message = "Cannot plan the scan because the table is damaged: a data manifest \
+                               has a delete file";
                 return Err(Error::Scan(ScanError::Validation(message.to_owned())));
             }
             if !self.is_in_range(file) {

@@ -41,7 +41,7 @@ pub struct PlannedFiles {
     pub(super) pruned: PruneCounts,
 }
 
-/// A state of [`PlannedFiles`].
+/// A state to which [`PlannedFiles`] can be truncated.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Position {
     tasks: usize,
@@ -59,7 +59,7 @@ impl PlannedFiles {
         self.tasks.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no data files.
     pub fn is_empty(&self) -> bool {
         self.tasks.is_empty()
     }
@@ -82,7 +82,7 @@ impl PlannedFiles {
         Position { tasks, manifests, certain_rows: self.certain_rows }
     }
 
-    /// Removes the files that were added since a state.
+    /// Removes the files that were added since the state `position`.
     pub(super) fn truncate(&mut self, position: Position) {
         self.tasks.truncate(position.tasks);
         self.manifests.truncate(position.manifests);
@@ -99,7 +99,8 @@ impl PlannedFiles {
         self.manifests.push(manifest);
     }
 
-    /// Adds a file of a manifest with this number of rows that nothing can remove.
+    /// Adds a data file. `certain_rows` is the number of its rows that neither deletes nor the
+    /// filter can remove.
     pub(super) fn add(&mut self, task: FileTask, certain_rows: i64) {
         self.certain_rows = self.certain_rows.saturating_add(certain_rows.max(0));
         self.tasks.push(task);

@@ -27,11 +27,11 @@ pub(super) struct ManifestCache(ByteCache<Key, Cached>);
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Key {
-    /// A manifest list of a warehouse.
+    /// A manifest list: the warehouse and the location.
     List(Uuid, String),
-    /// A manifest of a warehouse with its length.
+    /// A manifest: the warehouse, the location, the length, and the inherited values.
     Manifest(Uuid, String, i64, Inherited),
-    /// The delete files of a table, manifest list and schema.
+    /// The delete files of a snapshot: the table, the manifest list, and the schema.
     Deletes(Uuid, String, i32),
 }
 

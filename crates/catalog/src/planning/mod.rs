@@ -2,8 +2,9 @@
 //!
 //! The plan of a small scan contains all files of the scan. The plan of a larger scan contains the
 //! first files, and plan tasks for the others. A plan id or plan task is a [`token`] that contains
-//! what was requested. It grants no rights: each use is authorized and evaluated again. So the
-//! server stores nothing for these tokens, and they stay valid after a restart.
+//! the request. It grants no rights: each use is authorized and evaluated again. So the server
+//! stores nothing for most tokens, and these tokens stay valid after a restart. It stores only
+//! requests that are too long for a token, in memory.
 //!
 //! A caller needs the permit to load the table and the privilege to read its files. A caller with a
 //! read restriction gets no plan, because file names, partition values and statistics disclose

@@ -13,7 +13,8 @@ use slateberg_model::ident::{TabularIdent, TabularKind};
 use slateberg_model::members::brief;
 use slateberg_model::warehouse::Delegation;
 
-/// Number of ranges that are evaluated for one response, if their manifests are cached.
+/// Maximum number of ranges that are evaluated for one response. All ranges after the first are
+/// evaluated only if their manifests are cached.
 const INLINE_RANGES_MAX: usize = 64;
 
 impl Planning {
@@ -32,8 +33,7 @@ impl Planning {
         self.complete(cx, ident, table, scan, wanted).await
     }
 
-    /// Returns the result of a plan. Every plan id of the table has a result, because the id
-    /// contains the request.
+    /// Returns the result of a plan. The plan id contains the request, which is planned again.
     #[boxed]
     pub async fn plan_result(
         &self,
@@ -90,8 +90,8 @@ impl Planning {
         Ok(files)
     }
 
-    /// Evaluates a whole scan of a table with a name such as `table:prod/sales/orders`. Returns
-    /// what it reads and what was pruned.
+    /// Evaluates a whole scan of a table with a name such as `table:prod/sales/orders`. Returns a
+    /// report of the files that the scan reads, and of those that it skips.
     #[boxed]
     pub async fn explain_scan(
         &self,

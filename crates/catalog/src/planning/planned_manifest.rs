@@ -24,7 +24,7 @@ impl PlannedManifest {
     pub(super) fn new(manifest: Arc<Manifest>, spec: Arc<BoundSpec>) -> Result<Self> {
         let tuples = tuples(&manifest, &spec).ok_or_else(|| {
             let message = format!(
-                "Cannot plan the scan, the table is damaged: a partition value does not have the \
+                "Cannot plan the scan because the table is damaged: a partition value does not have the \
                  type of partition spec {}",
                 spec.spec_id
             );

@@ -45,7 +45,7 @@ impl Planning {
         Ok(Prepared { table, scan: Arc::new(scan), candidates, deletes })
     }
 
-    /// Adds the files of a range.
+    /// Evaluates a range. Adds to `files` the data files that the client has to read.
     pub(super) async fn evaluate(
         &self,
         prepared: &Prepared,

@@ -151,7 +151,8 @@ impl Planning {
             let content = Arc::new(content.map_err(unreadable)?);
             let expected = (content.len() as u64).saturating_mul(EXPANSION) + EXPECTED_BYTES_MIN;
             match self.decode(manifest, &content, expected, &needed).await {
-                // The reason may only be that the decoded file is larger than expected.
+                // Perhaps the manifest is valid, but larger than expected. So it is decoded again
+                // with the maximum size.
                 Err(_) => self.decode(manifest, &content, u64::MAX, &needed).await,
                 decoded => decoded,
             }
@@ -193,7 +194,7 @@ fn unreadable(error: objects::Error) -> Error {
     use objects::Error as E;
     match error {
         E::NotFound(_) | E::Unreadable { .. } => {
-            let message = format!("Cannot plan the scan, the table is damaged: {error}");
+            let message = format!("Cannot plan the scan because the table is damaged: {error}");
             Error::Scan(ScanError::Validation(message))
         }
         E::NotAllowed(message) => Error::NotPlannable(message),

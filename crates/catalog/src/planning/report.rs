@@ -14,7 +14,7 @@ pub struct ScanReport {
     pub manifests_pruned: u64,
     /// Delete manifests of the snapshots.
     pub delete_manifests: u64,
-    /// Files in the manifests that were read, but pruned.
+    /// Pruned files in the manifests that were read.
     pub pruned: PruneCounts,
     /// Data files to read.
     pub files: u64,
@@ -22,11 +22,11 @@ pub struct ScanReport {
     pub rows: u64,
     /// Size of these files, in bytes.
     pub bytes: u64,
-    /// Delete files that apply to them.
+    /// Delete files that apply to these data files.
     pub delete_files: u64,
     /// Size of these delete files, in bytes.
     pub delete_bytes: u64,
-    /// Delete files that were counted.
+    /// Delete files that were counted already.
     counted: HashSet<u32>,
 }
 
@@ -41,7 +41,7 @@ impl ScanReport {
         }
     }
 
-    /// Adds the files of a range.
+    /// Adds the files of a range to the counts.
     pub(super) fn add(&mut self, files: &PlannedFiles) {
         self.pruned.by_partition += files.pruned.by_partition;
         self.pruned.by_statistics += files.pruned.by_statistics;

@@ -12,7 +12,7 @@ use slateberg_model::schema::Schema;
 use slateberg_model::table::TableMetadata;
 use slateberg_model::types::{NestedField, Type};
 
-/// Default maximum number of files in the response to a plan, beyond its first range.
+/// Default of `inline_tasks_max`.
 const INLINE_TASKS_MAX: usize = 2000;
 /// Maximum number of columns whose statistics a client can request.
 const STATISTICS_COLUMNS_MAX: usize = 10_000;
@@ -32,7 +32,8 @@ pub struct ScanRequest {
     pub statistics: Vec<String>,
     /// Number of rows that are sufficient for the client.
     pub rows_requested_min: Option<i64>,
-    /// When the response has this number of files, the remaining files become plan tasks.
+    /// Maximum number of files in the response. The remaining files become plan tasks. The files of
+    /// the first range are always in the response, even if there are more than this maximum.
     pub inline_tasks_max: usize,
 }
 
@@ -100,7 +101,7 @@ impl Scan {
     }
 
     /// Binds the request of a token. `None` if the table no longer has the snapshots or the schema
-    /// of the request, or if no server issued the token.
+    /// of the request. Also `None` if the request is invalid, as in a forged token.
     pub(super) fn of_token(
         table: &Arc<TableMetadata>,
         token: &Token,

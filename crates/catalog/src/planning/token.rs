@@ -29,9 +29,10 @@ const CANCELLED_MAX: usize = 10_000;
 /// A part of the live files of a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct EntryRange {
-    /// The first manifest and the end, as positions in the list of all data manifests of the scan.
+    /// The first manifest and the end (exclusive), as positions in the list of all data manifests
+    /// of the scan.
     pub(super) manifests: (u32, u32),
-    /// The first live file and the end, as positions in each of these manifests.
+    /// The first live file and the end (exclusive), as positions in each of these manifests.
     pub(super) rows: (u32, u32),
 }
 
@@ -56,7 +57,7 @@ pub(super) enum TokenKind {
 /// The snapshots of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Selection {
-    /// None, because the table had none.
+    /// No snapshot, because the table had no snapshots.
     Empty,
     /// One snapshot, or a range.
     Snapshots(SnapshotSelection),
@@ -247,7 +248,7 @@ impl RequestBody {
         out.extend(self.filter.as_deref().unwrap_or_default().as_bytes());
     }
 
-    /// Reads a request. It ends at the end of the token.
+    /// Reads a request, which extends to the end of the token.
     fn read(reader: &mut Reader<'_>) -> Option<Self> {
         let case_sensitive = reader.bool()?;
         let count = reader.number()?;
@@ -334,7 +335,8 @@ mod tests {
             let text = token.to_text(TABLE);
             for end in 0..text.len() {
                 let truncated = Token::parse(&text[..end], TABLE);
-                // A filter has no end of its own. A truncated one is not JSON.
+                // A filter extends to the end of the token. So a truncated token with a filter can
+                // be parsed, but its filter is not valid JSON.
                 let has_filter = |token: &Token| match &token.body {
                     TokenBody::Inline(body) => body.filter.is_some(),
                     TokenBody::Stored(_) => false,

@@ -105,7 +105,7 @@ pub struct Changed {
     pub dry_run: bool,
     /// The differences from the previous revision. Empty if the change has no effect.
     pub changes: PolicyChanges,
-    /// For the creation of a grant: the created grant, or the equal one that already existed.
+    /// For the creation of a grant: the created grant, or an equal grant that already existed.
     pub grant: Option<GrantRecord>,
     /// Warnings about the policies in force.
     pub warnings: Vec<String>,
@@ -143,8 +143,8 @@ impl Policies {
         check_comment(proposal.comment.as_deref())?;
         // Rejects callers without permission before they wait for the lock. The change is evaluated
         // again under the lock, and that evaluation decides. A missing grant is not rejected here,
-        // because an earlier request with the same `Idempotency-Key` may have revoked it. The
-        // response of that request must then be replayed.
+        // because an earlier request with the same `Idempotency-Key` may have revoked the grant.
+        // The response of that request must then be replayed.
         match self.allowed(operation, &proposal.edit).await {
             Err(refused) if refused.kind() != Kind::NoSuchPolicy => return Err(refused),
             _ => {}
@@ -357,9 +357,9 @@ impl Policies {
     }
 }
 
-/// Rejects a change after which neither the caller nor one of the `known` identities may manage
-/// policies. The change is allowed if none of them may manage policies before the change either.
-/// The administrators may then be users whom only a token issuer knows.
+/// Rejects a change if, after the change, the caller and all `known` identities lack the permission
+/// to manage policies. If they all lack this permission before the change too, the change is
+/// allowed. The administrators may then be users whom only a token issuer knows.
 fn check_lockout(
     before: &PolicySet,
     after: &PolicySet,

@@ -185,8 +185,8 @@ impl Policies {
         }
         let resource = self.core.access.resource_named(&resource)?;
         let bare = resource.clone();
-        // For callers that may not see the resource, the result is based on names alone, as it is
-        // for a missing resource.
+        // For callers that may not see the resource, the result is based on names only, as for a
+        // missing resource.
         let described = self.core.access.described(resource, actions).await?;
         let seen = reads || self.core.access.hidden(operation, &described).is_none();
         let exists = seen.then_some(described.there);

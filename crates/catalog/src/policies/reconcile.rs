@@ -91,9 +91,9 @@ impl Policies {
         written.await
     }
 
-    /// Determines whether a change whose write failed is in the policy log, and puts the content of
-    /// the log in force. Retries until this succeeds or the store is closed. If the store is
-    /// closed, the server stops, and reads the log at its next start.
+    /// After a failed write of a change, determines whether the policy log contains the change, and
+    /// puts the content of the log in force. Retries until this succeeds or the store is closed. If
+    /// the store is closed, the server stops, and reads the log at its next start.
     async fn settle(&self, evaluated: EvaluatedChange, error: Error) -> Result<Changed> {
         let (before, after) = (evaluated.before.book.number, evaluated.after.book.number);
         let mut backoff = Backoff::new(RETRY_DELAY_MIN, RETRY_DELAY_MAX);

@@ -24,7 +24,7 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Whether no stored policy and no grant is in force.
+    /// Whether only policy files are in force, without stored policies and grants.
     pub fn are_only_files(&self) -> bool {
         !self.stored_in_force || (self.book.policies.is_empty() && self.book.grants.is_empty())
     }

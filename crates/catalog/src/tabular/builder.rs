@@ -1,5 +1,5 @@
-//! [`CommitBuilder`]: applies a series of commits to one table or view, which become at most one
-//! new version.
+//! [`CommitBuilder`]: applies a series of commits to one table or view. Together, these commits
+//! become at most one new version.
 
 use std::collections::HashMap;
 use std::sync::Arc;

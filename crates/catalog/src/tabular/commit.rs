@@ -2,8 +2,8 @@
 //!
 //! A commit is evaluated against the accepted state. It is then written in a serializable
 //! transaction that verifies that this state is unchanged. For existing tables and views, the lane
-//! guarantees this. For new tables and views, the transaction decides which of two requests for the
-//! same name succeeds.
+//! already guarantees that the state is unchanged. For new tables and views, the transaction
+//! decides which of two requests for the same name succeeds.
 
 use uuid::Uuid;
 

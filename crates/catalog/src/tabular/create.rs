@@ -215,7 +215,7 @@ impl Tabulars {
     }
 
     /// Returns the location of a table or view, and the location of its next metadata file. Errors
-    /// if the warehouse does not allow both locations.
+    /// if the warehouse does not allow one of these two locations.
     pub(super) async fn check_locations(
         &self,
         warehouse: &Warehouse,
@@ -244,8 +244,8 @@ fn directory_of(location: &str) -> Option<&str> {
     location.rsplit_once('/').map(|(directory, _)| directory)
 }
 
-/// Whether the first metadata file is below a default location. No other table uses such a
-/// location, because it ends with a random id.
+/// Whether `location` has the form of a default location, and the metadata file is in its directory
+/// `metadata`. No other table uses a default location, because it ends with a random id.
 fn is_default_location(location: &str, metadata_location: &str) -> bool {
     let id = location.rsplit_once('-').map(|(_, id)| id);
     id.is_some_and(|id| Uuid::try_parse(id).is_ok())

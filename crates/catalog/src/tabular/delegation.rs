@@ -36,8 +36,8 @@ use slateberg_objects::vend::files::{Files, Privileges};
 use slateberg_store::records::TabularRecord;
 use slateberg_telemetry::traces::TARGET;
 
-/// Maximum number of staged tables that are known at the same time. Clients have access to the
-/// files of a staged table before the commit that creates the table.
+/// Maximum number of staged tables that the server remembers at the same time. Clients have access
+/// to the files of a staged table before the commit that creates the table.
 const STAGED_MAX: usize = 10_000;
 /// Time after which the access to the files of a staged table ends, in milliseconds.
 const STAGED_MS: i64 = 60 * 60 * 1000;
@@ -55,7 +55,7 @@ pub struct DelegatedAccess {
     pub mode: AccessMode,
     /// For a staged table, the id with which the client requests new credentials or signatures.
     pub staged: Option<Uuid>,
-    /// The client property with the path from which the client gets new credentials.
+    /// Name of the client property that contains the path for requests of new credentials.
     pub refresh_key: &'static str,
 }
 
@@ -71,8 +71,8 @@ pub enum AccessMode {
 }
 
 impl DelegatedAccess {
-    /// Whether a client would receive the same response for both. Credentials are compared by their
-    /// generation.
+    /// Whether a client would receive the same response for `self` and `other`. Credentials are
+    /// compared by their generation.
     pub fn is_same(&self, other: &Self) -> bool {
         let same_way = match (&self.mode, &other.mode) {
             (AccessMode::Credentials(one), AccessMode::Credentials(other)) => {
@@ -307,9 +307,9 @@ impl Delegations {
             .await
     }
 
-    /// Returns the files that the caller may access. They belong to the table `ident`, or to the
-    /// staged table with the id `staged`. After the commit of a staged table, the table is treated
-    /// like any other table.
+    /// Returns the files that the caller may access in the table `ident`, or in the staged table
+    /// with the id `staged`. After the commit of a staged table, the table is treated like any
+    /// other table.
     async fn reachable_by(
         &self,
         cx: &RequestContext,

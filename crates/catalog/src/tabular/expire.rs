@@ -1,5 +1,5 @@
 //! Expiry of snapshots: a commit removes the snapshots from a table, and a job deletes the files
-//! that only they needed.
+//! that only these snapshots needed.
 
 use std::collections::HashSet;
 
@@ -35,7 +35,8 @@ const ACTION: &str = "expire_snapshots";
 pub struct SnapshotExpiry {
     /// The table, as `table:prod/sales/orders`.
     pub resource: String,
-    /// The retention that the caller requests instead of that in the table's properties.
+    /// The retention that the caller requests. For values that the caller does not set, the table's
+    /// properties decide.
     pub retention: ExpiryRequest,
     /// Whether the request only returns what would expire.
     pub dry_run: bool,

@@ -4,7 +4,8 @@
 //! While a group is written, the next one forms. Its members are evaluated in the order of their
 //! arrival. Each member is evaluated on the state after the previous member, and has its own
 //! outcome. All members that commit get the final state of the group as the response, because only
-//! this state has a metadata file. For a client, this looks like a load after its commit.
+//! this state has a metadata file. To a client, this response looks like the response to a load
+//! after the commit.
 //!
 //! The first member leads the group: it waits for the lane and does the work for all.
 

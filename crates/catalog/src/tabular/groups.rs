@@ -23,7 +23,7 @@ use slateberg_telemetry::collection::Collection;
 const SWEEP_AT: usize = 1024;
 
 /// The outcome of a member's commit: the state after the commit. `None` if the table or view was
-/// renamed or dropped after the member looked it up. The member must then look it up again.
+/// renamed or dropped after the member looked it up. The member must then look up the name again.
 pub(super) type Outcome = Result<Option<TabularState>>;
 
 /// A commit that waits for its turn in the lane (commit queue) of its table or view.

@@ -111,8 +111,8 @@ pub trait TabularMetadata: Debug + Clone + Send + Sync + 'static {
 
     /// Converts the metadata into an entry of the version cache.
     fn into_parsed(this: Arc<Self>) -> ParsedMetadata;
-    /// Returns the metadata in an entry of the version cache. `None` if the entry is of the other
-    /// kind.
+    /// Returns the metadata in an entry of the version cache. `None` if the entry contains a view
+    /// instead of a table, or the reverse.
     fn from_parsed(parsed: &ParsedMetadata) -> Option<&Arc<Self>>;
 }
 

@@ -160,7 +160,7 @@ fn resolved(
         tracing::warn!(table = %ident, %problem, "cannot apply the column masks of the policies to a table");
     })?;
     for problem in &restrictions.inexpressible {
-        tracing::debug!(table = %ident, %problem, "a row filter of the policies does not apply to a table: the filter selects no row");
+        tracing::warn!(table = %ident, %problem, "a row filter of the policies does not apply to a table: the filter selects no row");
     }
     Ok(ReadAccess::Restricted(rules.key(), Arc::new(restrictions)))
 }

@@ -67,8 +67,8 @@ pub(crate) struct NewVersion {
 
 /// A manifest list that a change writes.
 pub(crate) struct NewManifestList {
-    /// The record from which the next start can write the file. It is stored until the file is
-    /// written.
+    /// The record of this file in the publication marker. After a crash, the next start writes the
+    /// file from this record.
     pub(crate) promise: PromisedList,
     /// The file.
     pub(crate) content: Bytes,

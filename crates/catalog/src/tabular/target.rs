@@ -6,7 +6,7 @@ use slateberg_authz::commit_kind::CommitKind;
 use slateberg_model::ident::{TabularIdent, TabularKind};
 use slateberg_model::warehouse::Warehouse;
 
-/// The table or view of a request that does not create it.
+/// A table or view that a request uses but does not create.
 #[derive(Clone, Copy)]
 pub(crate) struct Target<'a> {
     /// The warehouse of the table or view.

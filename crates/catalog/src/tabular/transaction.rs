@@ -46,8 +46,8 @@ impl Tabulars {
             tabulars.check_changes(&changes)?;
             match &changes[..] {
                 // Some clients, such as DuckDB, send every append as a transaction over one table.
-                // It is committed like a commit to one table: together with the other commits that
-                // wait for the table (its group).
+                // Such a transaction is committed like a commit to one table: together with the
+                // other commits that wait for the table (its group).
                 [change] if !change.creates() => {
                     let request = CommitRequest::Transaction;
                     tabulars.commit_one(&cx, change, request).await?;

@@ -34,8 +34,8 @@ use slateberg_store::txn::Transaction;
 const BATCH_BYTES: usize = 4 << 20;
 const BATCH_LINES: usize = 500;
 
-/// Rejects a catalog that contains dropped tables or views, or namespaces, tables or views that are
-/// not in the lines.
+/// Rejects a catalog that contains dropped tables or views. Also rejects a catalog that contains
+/// namespaces, tables or views that are not in the lines.
 #[boxed]
 pub async fn check_target(store: &Store, checked: &CheckedExport) -> Result<()> {
     let latest = store.latest();

@@ -55,7 +55,7 @@ pub struct Header {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct End {
-    /// The number of lines, including the first and this one.
+    /// The number of lines, including the first line and this line.
     pub lines: usize,
 }
 

@@ -145,7 +145,7 @@ impl Warehouses {
     }
 
     /// Returns the permit for this change. If the caller may not see the warehouse, the error is
-    /// that for a missing warehouse.
+    /// the same as for a missing warehouse.
     fn may_change(
         &self,
         operation: &Operation,

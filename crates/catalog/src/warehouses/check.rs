@@ -34,11 +34,11 @@ const CONNECTION_KEYS: [&str; 10] = [
     "oauth2-server-uri",
     "s3.signer.uri",
 ];
-/// Prefixes of further properties that control this connection. Iceberg's Java client opens a new
-/// connection to the catalog, with the configuration that the catalog returns. A proxy in that
-/// configuration would receive the tokens.
+/// Prefixes of further properties that control the connection to the catalog. Iceberg's Java client
+/// opens a new connection to the catalog, with the configuration that the catalog returns. A proxy
+/// in that configuration would receive the tokens.
 const CONNECTION_KEY_PREFIXES: [&str; 4] = ["header.", "rest.auth.", "rest.client.", "s3.signer."];
-/// Exceptions: properties with such a prefix that a warehouse may set.
+/// Properties that a warehouse may set although they begin with one of these prefixes.
 const HARMLESS: [&str; 4] = [
     "rest.client.connection-timeout-ms",
     "rest.client.socket-timeout-ms",

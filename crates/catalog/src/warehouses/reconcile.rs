@@ -93,8 +93,9 @@ impl Warehouses {
     ///
     /// Dropped tables and jobs are scanned outside of the transaction. Otherwise, the transaction
     /// would conflict with changes of dropped tables and jobs in all other warehouses. The scan
-    /// outside is safe: the transaction has begun already, and an empty warehouse gets no new
-    /// dropped tables or jobs, except a job that replaces a dropped table.
+    /// outside is safe, because the transaction has begun already and requires an empty warehouse.
+    /// An empty warehouse gets no new dropped tables. It gets a new job only if the job replaces a
+    /// dropped table.
     async fn require_empty_warehouse(&self, t: &Transaction, name: &str, id: Uuid) -> Result<()> {
         let mut contents = contents_of(t, id).await?;
         // Dropped tables are scanned before the jobs, because the end of a retention replaces a
@@ -119,9 +120,9 @@ impl Warehouses {
         }
     }
 
-    /// Determines whether a change whose write failed is in the store. Errors if it is not. Retries
-    /// until this succeeds or the store is closed. If the store is closed, the server stops, and
-    /// reads the store at its next start.
+    /// After a failed write of a change, determines whether the store contains the change. Returns
+    /// the error of the write if it does not. Retries until the store can be read or is closed. If
+    /// the store is closed, the server stops, and reads the store at its next start.
     async fn reconcile_warehouse(&self, evaluated: &EvaluatedChange, error: Error) -> Result<()> {
         let after = evaluated.after.as_ref().map(|entry| &*entry.record);
         let mut backoff = Backoff::new(RETRY_DELAY_MIN, RETRY_DELAY_MAX);

@@ -100,8 +100,8 @@ impl EventType {
         self.0
     }
 
-    /// Returns the type of a change. `None` for an entry of an older binary that does not contain
-    /// the changed resource.
+    /// Returns the type of a change. `None` if the entry does not contain the changed resource,
+    /// because an older binary wrote the entry.
     pub(super) fn of(change: &Change) -> Option<Self> {
         let happening = happening(change);
         let Some(resource) = &change.resource else {
@@ -138,8 +138,8 @@ impl fmt::Display for EventType {
     }
 }
 
-/// Returns what a change did to its resource. `None` if changes of this kind concern other
-/// resources than warehouses, namespaces, tables and views.
+/// Returns what a change did to its resource. `None` if changes of this kind do not concern
+/// warehouses, namespaces, tables or views.
 fn happening(change: &Change) -> Option<Happening> {
     use Happening as H;
     Some(match &*change.action {

@@ -6,11 +6,11 @@
 //!   position.
 //! - A client that resumes from the position of an event receives the events after it. A client that
 //!   resumes from an earlier position receives some events again.
-//! - A caller receives an event about a resource only if it may see the resource in a listing. It
-//!   receives other events only if it may read the history of the catalog.
-//! - When the caller's view changes, for example after a change of policies, the watch returns
-//!   [`EventType::RESYNC`]. The client then lists its resources again, because some may have become
-//!   visible or hidden without a change of their own.
+//! - A caller receives an event about a resource only if it may see the resource in a listing. The
+//!   caller receives all other events only if it may read the history of the catalog.
+//! - When the permissions of the caller change, for example after a change of policies, the watch
+//!   returns [`EventType::RESYNC`]. The client then lists its resources again. Some resources may
+//!   have become visible or hidden although they have not changed.
 
 mod event_type;
 mod position;

@@ -33,8 +33,8 @@ pub struct Position {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Timeline(u64);
 
-/// Identifies what a caller may see: the policies in force, and the caller's roles and groups.
-/// Zero if nothing is hidden from the caller.
+/// Identifies what a caller may see. It is a hash of the policies in force and of the caller's id,
+/// roles, groups and warehouses. Zero if nothing is hidden from the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct View(u64);
 
@@ -46,7 +46,7 @@ impl From<Uuid> for Timeline {
 }
 
 impl View {
-    /// Returns the current view of a caller.
+    /// Returns the identifier of what the caller may see at present.
     pub(super) fn of(operation: &Operation, policies: &PolicySet) -> Self {
         let Principal::Identified(identity) = &operation.principal else { return Self(0) };
         // The hash may differ between releases. The only effect is that clients list their

@@ -25,8 +25,8 @@ pub(super) enum Sight {
     Drop,
     /// Nothing.
     Nothing,
-    /// This cannot be determined, because policies use attributes of a resource that no longer
-    /// exists.
+    /// The visible part cannot be determined, because policies use attributes of a resource that no
+    /// longer exists.
     Unknown,
 }
 

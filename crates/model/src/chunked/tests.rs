@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::super::segmented_json::SegmentedJson;
 use super::*;
 
-/// An item that records whether it shares its JSON.
+/// An item that records whether it shares the JSON of its chunk.
 #[derive(Debug, Clone)]
 struct Number {
     id: i64,

@@ -41,7 +41,8 @@ impl Builder<'_> {
     ///
     /// - entries of snapshots that were current only between two updates of this commit;
     /// - if this commit removed snapshots, all entries up to the last entry of a removed snapshot.
-    ///   Otherwise, the gap in the log would suggest that another snapshot was current at that time.
+    ///   If only the entries of removed snapshots disappeared, the log would suggest that other
+    ///   snapshots were current at those times.
     ///
     /// Returns whether an entry may have been removed.
     fn cut_snapshot_log(&mut self) -> Result<bool, Refusal> {

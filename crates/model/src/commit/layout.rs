@@ -1,4 +1,5 @@
-//! Applies updates of a table's layout: of its schemas, partition specs and sort orders.
+//! Applies updates of a table's layout, which consists of its schemas, partition specs and sort
+//! orders.
 //!
 //! A table stores equal objects only once: if a client adds a schema, spec or order that equals an
 //! existing object, the table keeps only the existing object, with its id. The existing object then
@@ -97,7 +98,8 @@ impl Builder<'_> {
     /// Assigns the field ids that a client has left out. In version 1, these are 1000, 1001, and so
     /// on. In later versions, a field that also occurs in an existing spec gets the same id as in
     /// that spec. Other fields get new ids. (The reference implementation always begins with 1000,
-    /// so different fields can get the same id. Its own clients send ids.)
+    /// so different fields can get the same id. Its own clients avoid this problem, because they
+    /// send ids.)
     fn assign_field_ids(&self, spec: UnboundPartitionSpec) -> Result<PartitionSpec, Refusal> {
         let v1 = self.metadata.format_version == 1;
         let mut last = self

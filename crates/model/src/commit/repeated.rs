@@ -13,9 +13,9 @@ use super::super::snapshot::{Snapshot, SnapshotRef};
 use super::super::table::TableMetadata;
 use super::super::update::TableUpdate;
 
-/// Whether the table contains the result of this commit. This is so if two conditions hold: the
-/// same branches have the same snapshots in their history, and the table has the results of all
-/// other updates, which `has_no_effect` checks.
+/// Whether the table contains the result of this commit. Two conditions must hold. The table has
+/// the snapshots of the commit, and the branches and tags that the commit sets to these snapshots.
+/// Applying all other updates again would change nothing, which `has_no_effect` checks.
 pub(super) fn is_repeated(
     table: &TableMetadata,
     requirements: &[TableRequirement],

@@ -39,8 +39,8 @@ impl SnapshotIds {
 }
 
 /// Removals that were collected but not performed yet. Expiry sends one update per snapshot, and
-/// ten thousand updates must not each scan ten thousand snapshots. Code that depends on the result
-/// calls `flush_removals` first.
+/// each of ten thousand updates must not scan all ten thousand snapshots. Code that depends on the
+/// result calls `flush_removals` first.
 #[derive(Default)]
 pub(super) struct Removals {
     pub(super) snapshots: HashSet<i64>,

@@ -44,10 +44,10 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Checks that the sequence number of a snapshot is greater than those of all existing
-    /// snapshots. If the snapshot has no parent, its number may also equal the greatest existing
-    /// number. The reason: such a snapshot replaces the table, and its writer did not know the
-    /// existing snapshots.
+    /// Checks that the sequence number of a snapshot is greater than the last sequence number of
+    /// the table. If the snapshot has no parent, its number only has to be at least the numbers of
+    /// all existing snapshots. Such a snapshot replaces the content of the table, and its writer
+    /// did not know the existing snapshots.
     ///
     /// (If the number of a snapshot without a parent is too small, the reference implementation
     /// lowers the last sequence number of the table, and then fails because of the newer snapshots.
@@ -75,9 +75,9 @@ impl Builder<'_> {
     }
 
     /// Assigns the row ids of a snapshot of version 3. Afterwards, the table's next row id is
-    /// greater than all row ids of the snapshot, even if there is a gap before the first of them.
-    /// (The reference implementation only adds the number of rows, so after a gap it would assign
-    /// some ids twice.)
+    /// greater than all row ids of the snapshot, even if there is a gap before the first row id of
+    /// the snapshot. (The reference implementation only adds the number of rows, so after a gap it
+    /// would assign some ids twice.)
     fn assign_row_ids(&mut self, snapshot: &Snapshot) -> Result<(), Refusal> {
         if self.metadata.format_version < FORMAT_VERSION_ROW_LINEAGE {
             return Ok(());

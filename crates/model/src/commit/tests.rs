@@ -89,7 +89,7 @@ fn a_commit_logs_the_document_it_replaces_and_the_time() {
     assert_eq!(next.metadata_log[0].timestamp_ms, CREATED_MS);
     assert_eq!(next.metadata_log[0].metadata_file.as_ref(), METADATA_LOCATION);
 
-    // If the server's clock is behind the time of the document, this time stays the same.
+    // If the server's clock is behind the time of the document, the document keeps its time.
     let base = CommitBase { metadata: &next, metadata_location: Some(METADATA_LOCATION) };
     let changes = updates(&json!([set_properties(json!({"a": "2"}))])).expect("updates");
     let applied = apply(Some(base), &[], &changes, &ctx(CREATED_MS - 500_000)).expect("a commit");

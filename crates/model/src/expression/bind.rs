@@ -119,8 +119,8 @@ fn literal(field: &NestedField, value: &Value) -> Result<Value, String> {
     if defaults::fits(primitive, &value) { Ok(value) } else { Err(is_no_value()) }
 }
 
-/// Converts a literal to the form that the serialization requires. Values of some types can also be
-/// written in other forms.
+/// Converts a literal to the form that the JSON single-value serialization requires. Literals of
+/// some types may be written in other forms.
 fn to_bound_json(primitive: &PrimitiveType, value: &Value) -> Option<Value> {
     Some(match (primitive, value) {
         (PrimitiveType::Float | PrimitiveType::Double, Value::Number(number)) => {

@@ -57,7 +57,7 @@ impl Expression {
     }
 }
 
-/// The predicates by the name of their type.
+/// The type of a predicate, as named in the JSON.
 #[derive(Clone, Copy)]
 enum PredicateType {
     Test(Test),
@@ -84,7 +84,7 @@ fn predicate(members: &Map<String, Value>, type_name: &str) -> Result<Expression
             let column = operand(members, "left", &[name])?;
             let value = literal(member(members, name)?)?;
             if comparison.is_for_strings() && !value.is_string() {
-                return refuse(format!("expected a text as the value of {type_name}"));
+                return refuse(format!("expected a string as the value of {type_name}"));
             }
             Ok(Expression::Compare(comparison, column, value))
         }
@@ -132,8 +132,8 @@ fn column(json: &Value) -> Result<String, Refusal> {
     Ok(name.clone())
 }
 
-/// Returns the value of a literal, which may be wrapped in an object. The column determines its
-/// type; `data-type` is ignored.
+/// Returns the value of a literal, which may be wrapped in an object. The column determines the
+/// type of the literal, so the member `data-type` is ignored.
 fn literal(json: &Value) -> Result<Value, Refusal> {
     let value = match json {
         Value::Object(members) if members.get("type") == Some(&Value::from("literal")) => {

@@ -13,7 +13,7 @@ pub enum Term {
     Column(String),
     /// The column with this field id.
     Field(i32),
-    /// The transform of a column's value.
+    /// A column's value after this transform.
     Transform(Transform, Box<Self>),
 }
 
@@ -30,8 +30,8 @@ impl Term {
         }
     }
 
-    /// Parses an operand of a scan's filter: a name, a reference, a transform, or a function that
-    /// is a transform. `None` if it is another function.
+    /// Parses an operand of a scan's filter: a name, a reference, a transform, or a call of a
+    /// function that is a transform. `None` for calls of other functions.
     pub(super) fn parse(json: &Value) -> Result<Option<Self>, Refusal> {
         if let Value::Object(members) = json
             && members.get("type").and_then(Value::as_str) == Some("apply")
@@ -60,7 +60,7 @@ impl Term {
         }
     }
 
-    /// Parses the column of a reference, or of an older transform.
+    /// Parses the column of a reference, or of a transform in the older JSON form.
     fn parse_reference(members: &Map<String, Value>) -> Option<Self> {
         if let Some(id) = members.get("id") {
             return id.as_i64().and_then(|id| i32::try_from(id).ok()).map(Self::Field);
@@ -68,7 +68,7 @@ impl Term {
         match members.get("term").or_else(|| members.get("name"))? {
             Value::String(name) => Some(Self::Column(name.clone())),
             Value::Object(inner) if inner.get("type")?.as_str()? == "reference" => {
-                // A reference inside a reference has a name, so this ends.
+                // A reference inside a reference must contain a name, so the nesting ends here.
                 let name = inner.get("term").or_else(|| inner.get("name"))?.as_str()?;
                 Some(Self::Column(name.to_owned()))
             }
@@ -83,7 +83,8 @@ impl Term {
         }
     }
 
-    /// Parses a function of the catalog of Iceberg's transforms.
+    /// Parses a call of a function from `iceberg_functions`, the function catalog of Iceberg's
+    /// transforms. `None` for other functions.
     fn parse_function(members: &Map<String, Value>) -> Option<Self> {
         let function = members.get("function")?;
         if function.get("catalog")?.as_str()? != "iceberg_functions" {

@@ -133,7 +133,7 @@ fn invalid_expressions_are_refused() {
         ),
         (r#"{"type":"in","term":"c","values":[]}"#, "1 to 1000 literals, not 0"),
         (r#"{"type":"in","term":"c","values":7}"#, "expected a list"),
-        (r#"{"type":"starts-with","term":"c","value":1}"#, "expected a text"),
+        (r#"{"type":"starts-with","term":"c","value":1}"#, "expected a string"),
         (r#"{"type":"not","child":{"type":"is-null","term":"c"},"else":1}"#, "unexpected else"),
         (r#"{"type":"and","left":true}"#, "missing right"),
     ] {

@@ -10,8 +10,8 @@ use crate::refusal::Refusal;
 use crate::schema::SchemaIndex;
 
 /// Parses the masks of columns, such as `email: sha-256-global, phone: show-last-4`. This notation
-/// cannot express a name that contains a comma, or begins or ends with a blank. A JSON object with
-/// the same content can.
+/// cannot express a name that contains a comma, or begins or ends with a blank. A JSON object can
+/// express such a name.
 pub fn parse_masks(text: &str) -> Result<BTreeMap<String, Mask>, Refusal> {
     let pairs = match text.trim_start().starts_with('{') {
         true => pairs_of_object(text)?,

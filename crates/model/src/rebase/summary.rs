@@ -14,8 +14,8 @@ pub const REBASED_FROM: &str = "slateberg.rebased-from";
 const WRITER_KEYS: [&str; 3] = ["flink.job-id", "flink.operator-id", "spark.sql.streaming.queryId"];
 /// Prefix of the keys with the offsets of a Kafka Connect coordinator.
 const KAFKA_OFFSETS_PREFIX: &str = "kafka.connect.offsets.";
-/// Keys in a summary. Each entry has three keys: for a total, for what was added to it, and for
-/// what was removed from it.
+/// Keys in a summary. Each entry has three keys: of a total, of the number added to this total, and
+/// of the number removed from it.
 const TOTALS: [(&str, &str, &str); 6] = [
     ("total-records", "added-records", "deleted-records"),
     ("total-files-size", "added-files-size", "removed-files-size"),
@@ -28,9 +28,10 @@ const TOTALS: [(&str, &str, &str); 6] = [
 /// A snapshot's summary, with the operation.
 pub(super) type Summary = BTreeMap<String, String>;
 
-/// Returns the summary `sent` with new totals. They continue the totals in `head`, the summary of
-/// the branch's current snapshot. A retry by the client would have the same totals. `kept` is the
-/// number of manifests of the branch, and `base` is the snapshot that the client had loaded.
+/// Returns the summary `sent` with new totals. The new totals are the totals in `head`, the summary
+/// of the branch's current snapshot, plus the changes of the append. A retry by the client would
+/// have the same totals. `kept` is the number of manifests of the branch, and `base` is the
+/// snapshot that the client had loaded.
 pub(super) fn rebased(
     sent: &Summary,
     head: Option<&Summary>,

@@ -1,5 +1,5 @@
-//! Binds a filter to a schema: finds the columns, converts the literals, and makes negations part
-//! of the predicates.
+//! Binds a filter to a schema: finds the columns, converts the literals, and replaces negations by
+//! negated predicates.
 
 use std::sync::Arc;
 
@@ -38,10 +38,10 @@ struct BoundTerm {
     transform: Transform,
     /// The type of the operand's values. `None` if it is not primitive.
     result: Option<PrimitiveType>,
-    /// Whether it is never null.
+    /// Whether the operand is never null.
     is_required: bool,
-    /// Whether only the client can evaluate it: it is inside a list or map, and so has many values
-    /// in a row, or the catalog does not know the transform.
+    /// Whether only the client can evaluate the operand. This is the case if the column is inside a
+    /// list or map, and so has many values in one row, or if the transform is `void` or unknown.
     is_opaque: bool,
 }
 
@@ -106,7 +106,7 @@ impl Binder<'_> {
         }
         Ok(match resolve_comparison(comparison, bound.literal(value)?) {
             Resolved::Constant(all) => Predicate::Constant(all),
-            // The client's literal is greater or less than all values.
+            // All values except null pass the comparison, and this column has no nulls.
             Resolved::Test(ValueTest::Is(Test::NotNull)) if bound.is_required => {
                 Predicate::Constant(true)
             }
@@ -122,7 +122,7 @@ impl Binder<'_> {
         }
         let mut set = Vec::with_capacity(values.len());
         for value in values {
-            // The column never has a value that is not of its type.
+            // A literal that is not a value of the column's type equals no value of the column.
             if let Literal::Value(value) = bound.literal(value)? {
                 set.push(value);
             }
@@ -199,8 +199,8 @@ impl Binder<'_> {
 }
 
 impl BoundTerm {
-    /// Returns the term as the client wrote it, with a name in place of a field id, which older
-    /// clients cannot read.
+    /// Returns the term as the client wrote it, but with the name of the column instead of its
+    /// field id, because older clients cannot read field ids.
     fn with_name(&self, term: &Term) -> Term {
         match term {
             Term::Field(_) => Term::Column(self.name.clone()),
@@ -245,7 +245,7 @@ fn resolve_comparison(comparison: Comparison, literal: Literal) -> Resolved {
     use Comparison as C;
     let not_null = || Resolved::Test(ValueTest::Is(Test::NotNull));
     match (comparison, literal) {
-        // Every string starts with the empty one.
+        // Every string starts with the empty string.
         (C::StartsWith, Literal::Value(prefix)) if is_empty(&prefix) => not_null(),
         (C::NotStartsWith, Literal::Value(prefix)) if is_empty(&prefix) => {
             Resolved::Test(ValueTest::Is(Test::IsNull))

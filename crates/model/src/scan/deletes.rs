@@ -27,12 +27,13 @@ pub enum DeleteKind {
     Equality(Vec<i32>),
 }
 
-/// The parts of the manifest entry of a delete file that matching needs, except statistics.
+/// The properties of a delete file that determine to which data files it applies, except its
+/// statistics. They come from its manifest entry.
 #[derive(Debug, Clone)]
 pub struct DeleteFileHead<'a> {
     /// The kind.
     pub kind: DeleteKind,
-    /// The partition spec of its manifest.
+    /// The partition spec of the manifest that lists the file.
     pub spec: &'a BoundSpec,
     /// Its partition.
     pub partition: &'a PartitionTuple,
@@ -42,12 +43,13 @@ pub struct DeleteFileHead<'a> {
     pub referenced_data_file: Option<&'a str>,
 }
 
-/// The parts of the manifest entry of a data file that matching needs, except statistics.
+/// The properties of a data file that determine which delete files apply to it, except its
+/// statistics. They come from its manifest entry.
 #[derive(Debug, Clone, Copy)]
 pub struct DataFileHead<'a> {
-    /// The location, as the manifest has it.
+    /// The location, exactly as in the manifest.
     pub path: &'a str,
-    /// The id of the partition spec of its manifest.
+    /// The id of the partition spec of the manifest that lists the file.
     pub spec_id: i32,
     /// Its partition.
     pub partition: &'a PartitionTuple,
@@ -55,7 +57,7 @@ pub struct DataFileHead<'a> {
     pub sequence_number: i64,
 }
 
-/// A delete file, with what is necessary to match it.
+/// A delete file, with the properties that determine to which data files it applies.
 #[derive(Debug, Clone)]
 pub struct DeleteFile {
     target: Target,
@@ -88,7 +90,7 @@ struct KeyRange {
 }
 
 impl DeleteFile {
-    /// Extracts what matching needs from a manifest entry. `schema` has the equality columns.
+    /// Creates a delete file from its manifest entry. `schema` contains the equality columns.
     pub fn new(
         head: DeleteFileHead<'_>,
         statistics: &impl FileStatistics,
@@ -117,8 +119,8 @@ impl DeleteFile {
     }
 }
 
-/// Returns the path of the only data file whose rows a position delete file deletes. `None`: there
-/// are several, or they are unknown.
+/// Returns the path of the data file to which a position delete file applies. `None` if it applies
+/// to several data files, or if the statistics do not show the paths.
 fn only_path(statistics: &impl FileStatistics) -> Option<&str> {
     let lower = statistics.lower_bound(DELETE_FILE_PATH_ID)?;
     let is_only = statistics.upper_bound(DELETE_FILE_PATH_ID) == Some(lower);
@@ -179,7 +181,7 @@ struct Group(Vec<(i64, usize)>);
 type GroupsByPartition = HashMap<i32, HashMap<Arc<PartitionTuple>, Group>>;
 
 impl Group {
-    /// Returns the delete files from a sequence number on.
+    /// Returns the positions of the delete files with this sequence number or a greater one.
     fn since(&self, sequence_number: i64) -> impl Iterator<Item = usize> {
         let first = self.0.partition_point(|(number, _)| *number < sequence_number);
         self.0.iter().skip(first).map(|(_, position)| *position)
@@ -272,7 +274,8 @@ impl DeleteIndex {
         applies.then_some(position)
     }
 
-    /// Position deletes apply to files of their own commit, too.
+    /// Returns the position deletes of a data file. They apply to data files of their own commit,
+    /// too.
     fn position_deletes(&self, file: &DataFileHead<'_>) -> impl Iterator<Item = usize> {
         let groups = self.by_data_file.get(file.path).into_iter();
         let groups = groups.chain(group_of(&self.by_partition, file));
@@ -280,7 +283,8 @@ impl DeleteIndex {
         groups.flat_map(move |group| group.since(sequence_number))
     }
 
-    /// Equality deletes apply only to files of earlier commits.
+    /// Returns the equality deletes of a data file. They apply only to data files of earlier
+    /// commits.
     fn equality_deletes(
         &self,
         file: &DataFileHead<'_>,

@@ -5,11 +5,11 @@ use crate::refusal::Refusal;
 /// A request that can never succeed, or a table whose metadata is damaged. Maps to 400.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ScanError {
-    /// The request is malformed. The reference throws an `IllegalArgumentException`.
+    /// The request is malformed. The reference implementation throws an `IllegalArgumentException`.
     #[error("{0}")]
     IllegalArgument(String),
-    /// The request does not fit the table, or the table is damaged. The reference throws a
-    /// `ValidationException`.
+    /// The request does not fit the table, or the table is damaged. The reference implementation
+    /// throws a `ValidationException`.
     #[error("{0}")]
     Validation(String),
 }

@@ -1,4 +1,4 @@
-//! Evaluates a test on what is known of values: inclusively and strictly.
+//! The inclusive and the strict evaluation of a test, from the known properties of the values.
 
 use super::predicate::{EQUAL, GREATER, LESS, ValueTest};
 use super::statistics::ValueRange;
@@ -11,7 +11,7 @@ impl ValueTest {
         !matches!(self, Self::Is(_))
     }
 
-    /// Whether any value may pass. `false` is a proof that none does.
+    /// Whether any value may pass. `false` proves that no value passes.
     pub(super) fn may_match(&self, range: &ValueRange) -> bool {
         match self {
             Self::Is(Test::IsNull) => !range.no_null,
@@ -29,7 +29,7 @@ impl ValueTest {
         }
     }
 
-    /// Whether all values pass. `true` is a proof.
+    /// Whether all values certainly pass. `false` proves nothing.
     pub(super) fn all_match(&self, range: &ValueRange) -> bool {
         match self {
             Self::Is(Test::IsNull) => range.all_null,
@@ -87,8 +87,8 @@ fn equals_always(range: &ValueRange, test: impl Fn(&Datum) -> bool) -> bool {
     range.no_null && range.no_nan && range.only_value().is_some_and(test)
 }
 
-/// Whether the lower and the upper bound start with a prefix. All values between two such bounds
-/// start with it, too.
+/// Whether the lower and the upper bound start with a prefix. If both bounds start with the prefix,
+/// all values between them start with it, too.
 fn bounds_start_with(range: &ValueRange, prefix: &Datum) -> (bool, bool) {
     let starts = |bound: &Option<Datum>| {
         let bytes = bound.as_ref().and_then(Datum::as_bytes);
@@ -97,8 +97,8 @@ fn bounds_start_with(range: &ValueRange, prefix: &Datum) -> (bool, bool) {
     (starts(&range.lower), starts(&range.upper))
 }
 
-/// Whether the bounds prove that no value starts with a prefix: all are less than the prefix, or
-/// greater than each value that starts with it.
+/// Whether the bounds prove that no value starts with a prefix. This is the case if all values are
+/// less than the prefix, or greater than every value that starts with the prefix.
 fn excludes_prefix(range: &ValueRange, prefix: &Datum) -> bool {
     let (lower, upper) = (range.lower.as_ref(), range.upper.as_ref());
     let is_below = upper.is_some_and(|upper| upper.compare(prefix) == LESS);

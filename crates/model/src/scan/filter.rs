@@ -45,7 +45,7 @@ impl ScanFilter {
         bind::bind(expression, schema, case_sensitive).map(|root| Self(Arc::new(root)))
     }
 
-    /// Returns the filter of the rows that both select.
+    /// Returns a filter that selects the rows that both filters select.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self(Arc::new(Arc::unwrap_or_clone(self.0).and(Arc::unwrap_or_clone(other.0))))
@@ -156,9 +156,11 @@ pub struct SpecFilter {
 #[derive(Debug, Clone)]
 struct ProjectedPredicate {
     source: ColumnPredicate,
-    /// No row of a partition matches if any of these fails for its value at a position.
+    /// Tests of partition values, each with the position of the value in the partition. If any of
+    /// these tests fails, no row of the partition matches.
     inclusive: Vec<(usize, ValueTest)>,
-    /// All rows of a partition match if any of these passes for its value at a position.
+    /// Tests of partition values, each with the position of the value in the partition. If any of
+    /// these tests passes, all rows of the partition match.
     strict: Vec<(usize, ValueTest)>,
 }
 

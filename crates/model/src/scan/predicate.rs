@@ -7,17 +7,18 @@ use crate::transform::Transform;
 use crate::types::PrimitiveType;
 use crate::value::Datum;
 
-/// A combination of leaves. Negations are part of the leaves, so that an evaluation of all leaves
-/// that errs only to one side errs to the same side as a whole.
+/// A combination of leaves by *and* and *or*. Negations are inside the leaves. So if all leaves are
+/// evaluated inclusively, the result of the combination is inclusive, too. The same applies to
+/// strict evaluations.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Predicate<L> {
     /// All rows or no rows.
     Constant(bool),
     /// The rows that a leaf selects.
     Leaf(L),
-    /// The rows that both select.
+    /// The rows that both operands select.
     And(Box<Self>, Box<Self>),
-    /// The rows that at least one selects.
+    /// The rows that at least one operand selects.
     Or(Box<Self>, Box<Self>),
 }
 
@@ -38,7 +39,7 @@ impl<L> Predicate<L> {
         }
     }
 
-    /// Evaluates the combination of what `evaluate` returns for the leaves.
+    /// Evaluates each leaf with `evaluate`, and combines the results.
     pub(super) fn evaluate(&self, evaluate: &impl Fn(&L) -> bool) -> bool {
         match self {
             Self::Constant(all) => *all,
@@ -100,7 +101,7 @@ pub(super) struct BoundColumn {
 /// A test of values.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum ValueTest {
-    /// For null or NaN.
+    /// A test for null or NaN.
     Is(Test),
     /// Comparison with a literal.
     Compare(Comparison, Datum),
@@ -135,7 +136,8 @@ impl DatumSet {
         self.0.get(first).is_some_and(|value| !is_above(value))
     }
 
-    /// Whether the set contains a value, if that does not depend on the engine.
+    /// Whether the set contains a value for every engine. Engines differ in the comparison of NaN,
+    /// and of zeros with different signs.
     pub(super) fn contains(&self, value: &Datum) -> bool {
         let is_below = |one: &Datum| one.total_cmp(value).is_lt();
         let first = self.0.partition_point(is_below);

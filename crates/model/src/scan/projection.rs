@@ -1,5 +1,7 @@
-//! Projects a test of a column through a partition field: to a test of the partition value that
-//! all rows pass which pass the original (inclusive), or that only such rows pass (strict).
+//! Projects a test of a column through a partition field. The results are two tests of the
+//! partition value. If any row of a partition passes the test of the column, the partition value
+//! passes the *inclusive* test. If the partition value passes the *strict* test, all rows of the
+//! partition pass the test of the column.
 
 use super::predicate::{ColumnTest, DatumSet, ValueTest};
 use super::spec::BoundField;
@@ -11,19 +13,23 @@ use crate::value::Datum;
 /// The tests of a partition value that a test of a column implies.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Projection {
-    /// If it fails, no row of the partition matches. `None`: unknown.
+    /// The inclusive test. If it fails, no row of the partition matches. `None` if there is no such
+    /// test.
     pub(super) inclusive: Option<ValueTest>,
-    /// If it passes, all rows of the partition match. `None`: unknown.
+    /// The strict test. If it passes, all rows of the partition match. `None` if there is no such
+    /// test.
     pub(super) strict: Option<ValueTest>,
 }
 
 impl Projection {
-    /// The same test in both ways: it passes for exactly the rows that match.
+    /// Uses `test` as both the inclusive and the strict test. The partition value passes it if and
+    /// only if all rows of the partition match.
     fn exact(test: &ValueTest) -> Self {
         Self { inclusive: Some(test.clone()), strict: Some(test.clone()) }
     }
 
-    /// Projects a test through a field. Proves nothing if the field has another column.
+    /// Projects a test through a field. The projection is empty if the field has a different source
+    /// column.
     pub(super) fn new(test: &ColumnTest, field: &BoundField) -> Self {
         if field.source_id != test.column.field_id || field.result_type.is_none() {
             return Self::default();
@@ -34,7 +40,7 @@ impl Projection {
         let (Some(source), Transform::Identity) = (&field.source_type, &test.transform) else {
             return Self::default();
         };
-        // A transform of null is null, and that of another value is not.
+        // The transform of null is null, and the transform of any other value is not null.
         if matches!(test.test, ValueTest::Is(Test::IsNull | Test::NotNull)) {
             return Self::exact(&test.test);
         }
@@ -57,8 +63,8 @@ impl Projection {
         }
     }
 
-    /// Widens the tests for partitions of writers that rounded dates and times before 1970 up: their
-    /// values may be one greater.
+    /// Widens the tests for partitions of old writers. Those writers rounded dates and times before
+    /// 1970 up, so their partition values may be greater by one.
     fn for_old_writers(self) -> Self {
         Self {
             inclusive: self.inclusive.and_then(widen_inclusive),
@@ -83,8 +89,9 @@ fn through_bucket(bucket: &Transform, source: &PrimitiveType, test: &ValueTest) 
     }
 }
 
-/// Projects a set: values in it are in the set of the transforms, and values whose transform is not
-/// in that set are not in it.
+/// Projects membership in a set to the set of the transformed values. If a value is in the set, its
+/// transform is in the transformed set. So if the transform is not in the transformed set, the
+/// value is not in the set.
 fn among(
     membership: Membership,
     set: &DatumSet,
@@ -98,7 +105,7 @@ fn among(
     }
 }
 
-/// Projects through a transform that maps intervals of numbers, dates or times to one value each.
+/// Projects through a transform that maps each interval of numbers, dates or times to one value.
 fn through_steps(transform: &Transform, source: &PrimitiveType, test: &ValueTest) -> Projection {
     let apply = |value: &Datum| transform.apply(source, value);
     let (comparison, value) = match test {
@@ -168,7 +175,8 @@ fn through_prefix(
         }
         Comparison::Eq => Projection { inclusive: compare(Comparison::Eq), strict: None },
         Comparison::NotEq => Projection { inclusive: None, strict: compare(Comparison::NotEq) },
-        // The partition value shows whether a row starts with a prefix that is not longer.
+        // The partition value is a truncated string. If the prefix is not longer, the partition
+        // value shows whether a row starts with the prefix.
         Comparison::StartsWith | Comparison::NotStartsWith if is_short => Projection::exact(test),
         Comparison::StartsWith => Projection { inclusive: compare(Comparison::Eq), strict: None },
         Comparison::NotStartsWith => {
@@ -205,7 +213,8 @@ fn widen_inclusive(test: ValueTest) -> Option<ValueTest> {
 
 fn widen_strict(test: ValueTest) -> Option<ValueTest> {
     Some(match test {
-        // The only strict tests with a lower limit exclude the limit itself.
+        // `GtEq` does not occur here, because strict projections express a lower limit only with
+        // `Gt`.
         ValueTest::Compare(Comparison::Gt, value) if is_negative(&value) => {
             ValueTest::Compare(Comparison::Gt, add(&value, 1)?)
         }

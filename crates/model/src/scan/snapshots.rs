@@ -70,8 +70,8 @@ fn find(table: &TableMetadata, id: i64) -> Result<&Arc<Snapshot>, ScanError> {
 }
 
 impl ScanSnapshots {
-    /// Returns the schema to which the filter is bound: the current one, or that of the (last)
-    /// snapshot if `use_snapshot_schema`.
+    /// Returns the schema to which the filter is bound: the current schema, or the schema of the
+    /// (last) snapshot if `use_snapshot_schema` is true.
     pub fn schema<'a>(
         &self,
         table: &'a TableMetadata,
@@ -123,7 +123,7 @@ impl AppendRange {
         Ok(Self { end: Arc::clone(end), snapshots, ids })
     }
 
-    /// Returns the last snapshot of the range, which may be no append.
+    /// Returns the last snapshot of the range. Its operation is not necessarily an append.
     pub fn end(&self) -> &Arc<Snapshot> {
         &self.end
     }
@@ -133,8 +133,8 @@ impl AppendRange {
         &self.snapshots
     }
 
-    /// Whether a manifest may list files that the range appended. The lists of several snapshots
-    /// may contain the same manifest.
+    /// Whether a manifest may list files that the range appended. The manifest lists of several
+    /// snapshots may contain the same manifest, so the caller must remove duplicates.
     pub fn includes_manifest(&self, manifest: &ManifestFile) -> bool {
         manifest.is_data() && self.ids.contains(&manifest.added_snapshot_id)
     }

@@ -10,7 +10,7 @@ use crate::transform::Transform;
 use crate::types::PrimitiveType;
 use crate::value::Datum;
 
-/// The statistics of a content file, as its manifest entry has them.
+/// The statistics of a content file, from its manifest entry.
 pub trait FileStatistics {
     /// Returns the number of rows. Negative: unknown.
     fn record_count(&self) -> i64;
@@ -24,10 +24,10 @@ pub trait FileStatistics {
     /// Returns the number of NaN values of a field. `None`: unknown.
     fn nan_count(&self, field_id: i32) -> Option<i64>;
 
-    /// Returns a value that is at most all values except null and NaN. `None`: unknown.
+    /// Returns a lower bound of all values except null and NaN. `None`: unknown.
     fn lower_bound(&self, field_id: i32) -> Option<&[u8]>;
 
-    /// Returns a value that is at least all values except null and NaN. `None`: unknown.
+    /// Returns an upper bound of all values except null and NaN. `None`: unknown.
     fn upper_bound(&self, field_id: i32) -> Option<&[u8]>;
 }
 
@@ -45,16 +45,16 @@ pub(super) struct ValueRange {
     pub(super) all_nan: bool,
     /// All values are null or NaN, so that comparisons with a literal select none of them.
     pub(super) no_comparable: bool,
-    /// At most all values that are neither null nor NaN. `None`: unknown. Some writers write NaN,
-    /// which compares with nothing, and so proves nothing either.
+    /// Lower bound of all values except null and NaN. `None`: unknown. Some writers write NaN as a
+    /// bound. Such a bound proves nothing, because NaN is neither less nor greater than any value.
     pub(super) lower: Option<Datum>,
-    /// At least all values that are neither null nor NaN. `None`: unknown.
+    /// Upper bound of all values except null and NaN. `None`: unknown.
     pub(super) upper: Option<Datum>,
 }
 
 impl ValueRange {
-    /// Returns what the statistics of a file prove for a column. Reads bounds only if
-    /// `needs_bounds`.
+    /// Returns the properties that the statistics of a file prove for a column. Reads bounds only
+    /// if `needs_bounds` is true.
     pub(super) fn of_column(
         file: &impl FileStatistics,
         column: &BoundColumn,
@@ -87,7 +87,7 @@ impl ValueRange {
         }
     }
 
-    /// Returns what the summary of a manifest proves for a partition field.
+    /// Returns the properties that the summary of a manifest proves for a partition field.
     pub(super) fn of_summary(summary: &FieldSummary, primitive: &PrimitiveType) -> Self {
         let has_nan = if is_floating(primitive) { summary.contains_nan } else { Some(false) };
         let bound = |bytes: &Option<Bytes>| Datum::from_bytes(primitive, bytes.as_ref()?);
@@ -109,8 +109,8 @@ impl ValueRange {
     pub(super) fn of_value(value: Option<&Datum>) -> Self {
         match value {
             None => Self { all_null: true, no_nan: true, no_comparable: true, ..Self::default() },
-            // Whether NaN is greater than a literal depends on the engine, so this proves nothing
-            // for comparisons.
+            // Engines disagree whether NaN is greater than a literal, so NaN proves nothing for
+            // comparisons.
             Some(value) if value.is_nan() => {
                 Self { no_null: true, all_nan: true, ..Self::default() }
             }
@@ -124,7 +124,7 @@ impl ValueRange {
         }
     }
 
-    /// Returns the properties of the transform's values.
+    /// Returns the properties of the values after this transform.
     pub(super) fn transform(self, transform: &Transform, source: &PrimitiveType) -> Self {
         let apply = |bound: Option<Datum>| {
             let bound = bound.filter(|_| transform.preserves_order())?;
@@ -133,7 +133,7 @@ impl ValueRange {
         Self { lower: apply(self.lower), upper: apply(self.upper), ..self }
     }
 
-    /// Returns the value that all values have that are neither null nor NaN, if it is known.
+    /// Returns the only value other than null and NaN. `None` if there may be several such values.
     pub(super) fn only_value(&self) -> Option<&Datum> {
         let (lower, upper) = (self.lower.as_ref()?, self.upper.as_ref()?);
         (lower.compare(upper) == Some(Ordering::Equal)).then_some(lower)

@@ -38,8 +38,9 @@ const COLUMNS: [(i32, &str, &str); 13] = [
     (13, "ok", "boolean"),
 ];
 
-/// Returns a schema of all [`COLUMNS`], of the struct `place` (20) with `x` (21) and `Y` (22), the
-/// list `tags` (30, 31), and the required column `id` (40).
+/// Returns a schema with all [`COLUMNS`] and further columns, with their ids in parentheses: the
+/// struct `place` (20) with `x` (21) and `Y` (22), the list `tags` (30, 31), the required column
+/// `id` (40), and the columns `ID2` (41) and `id2` (42).
 fn columns() -> &'static Schema {
     static SCHEMA: LazyLock<Schema> = LazyLock::new(build_columns);
     &SCHEMA

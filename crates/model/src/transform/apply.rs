@@ -48,7 +48,8 @@ impl Transform {
         }
     }
 
-    /// Whether a greater value never has a smaller result.
+    /// Whether the transform preserves the order of values: a greater value never has a smaller
+    /// result.
     pub(crate) fn preserves_order(&self) -> bool {
         match self {
             Self::Identity
@@ -106,7 +107,7 @@ fn truncate(width: u32, source: &PrimitiveType, value: &Datum) -> Option<Datum> 
 fn hash(source: &PrimitiveType, value: &Datum) -> Option<i32> {
     use PrimitiveType as P;
     Some(match (source, value) {
-        // Nanoseconds hash like microseconds, so that both types have the same buckets.
+        // Nanoseconds are hashed as microseconds, so that a time has the same bucket in both types.
         (P::TimestampNs | P::TimestamptzNs, Datum::Integer(nanos)) => {
             murmur3(&nanos.div_euclid(1000).to_le_bytes())
         }

@@ -31,7 +31,7 @@ impl Datum {
         })
     }
 
-    /// Writes the value of a column of this type. Returns the bytes as a manifest stores them.
+    /// Returns the bytes with which a manifest stores the value for a column of this type.
     pub fn to_bytes(&self, primitive: &PrimitiveType) -> Vec<u8> {
         match self {
             Self::Boolean(value) => vec![u8::from(*value)],
@@ -53,7 +53,7 @@ impl Datum {
     }
 }
 
-/// Converts a number to a `float`, which rounds it to the nearest one.
+/// Rounds a number to the nearest `float`.
 pub(crate) fn to_float(number: f64) -> f32 {
     number as f32
 }

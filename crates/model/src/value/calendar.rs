@@ -1,10 +1,9 @@
 //! Calendar arithmetic and the ISO 8601 forms of dates and times. The calendar is the proleptic
-//! Gregorian one, as in the reference.
+//! Gregorian calendar, as in the reference implementation.
 
 use std::fmt::Write;
 
-/// The greatest absolute value of a year that is read. It is greater than the range of any
-/// timestamp.
+/// Maximum absolute value of a parsed year. Every timestamp type has a smaller range.
 const YEAR_MAX: i64 = 10_000_000;
 
 pub(crate) const SECONDS_PER_DAY: i64 = 86_400;
@@ -54,7 +53,7 @@ pub(crate) fn parse_date(text: &str) -> Option<i64> {
     let year = if text.starts_with('-') { -year } else { year };
     let (month, day) = (digits(month, 2..=2)?, digits(day, 2..=2)?);
     let days = days_from_civil(year, month, day);
-    // A day that does not exist is another date when it is written again.
+    // If the day does not exist in the month, the conversion back yields a different date.
     (civil_from_days(days) == (year, month, day)).then_some(days)
 }
 

@@ -48,14 +48,15 @@ fn integer_json(value: i64, primitive: &PrimitiveType) -> Value {
     }
 }
 
-/// Returns the shortest decimal that reads as the same `float`.
+/// Returns the shortest decimal number that is parsed to the same `float`.
 fn float_json(number: f64) -> Value {
     let shortest = to_float(number).to_string().parse::<f64>();
     finite_json(shortest.unwrap_or(number))
 }
 
-/// Returns a number with a point or an exponent, which the reference requires. JSON has no numbers
-/// for the others; the reference writes and reads these as strings.
+/// Returns a finite number as a JSON number with a point or an exponent, which the reference
+/// implementation requires. Returns NaN and infinities as strings, as the reference implementation
+/// does, because JSON has no numbers for them.
 fn finite_json(number: f64) -> Value {
     if number.is_nan() {
         return json!("NaN");
@@ -78,7 +79,7 @@ fn format_decimal(unscaled: i128, scale: u32) -> String {
     format!("{sign}{whole}.{fraction}")
 }
 
-/// Returns upper-case hexadecimal digits, as the reference writes them.
+/// Returns upper-case hexadecimal digits, as the reference implementation writes them.
 pub(crate) fn to_hex(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len() * 2);
     for byte in bytes {

@@ -9,7 +9,7 @@ use crate::types::PrimitiveType;
 /// Maximum number of digits that a decimal may have, including the zeros of an exponent.
 const DECIMAL_DIGITS_MAX: i64 = 80;
 
-/// The floating point numbers that are integers of 64 bits, if they have no fraction.
+/// The range in which every floating point number without a fraction is a 64-bit integer.
 const LONG_RANGE: std::ops::Range<f64> = -9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0;
 
 /// A literal, converted to the type of a column.
@@ -81,7 +81,7 @@ fn parse_integer(primitive: &PrimitiveType, number: &Number) -> Option<Literal> 
         None => {
             let number = number.as_f64()?;
             let floor = number.floor();
-            // Numbers of this size are exact, and have no fraction.
+            // Neither `int` nor `long` contains a number outside of this range.
             if !LONG_RANGE.contains(&floor) {
                 return Some(Literal::out_of_range(number < 0.0));
             }
@@ -101,7 +101,7 @@ fn parse_float(primitive: &PrimitiveType, number: &Number) -> Option<Literal> {
         return Some(Literal::Value(Datum::Float(number)));
     }
     let max = f64::from(f32::MAX);
-    // The next greater value of the type is infinite, so the literal is not above all values.
+    // The literal is between `max` and infinity, which is the next greater value of the type.
     if number > max {
         return Some(Literal::After(Datum::Float(max)));
     }
@@ -142,7 +142,8 @@ fn parse_decimal(text: &str, scale: u32) -> Option<Literal> {
         return Some(Literal::out_of_range(is_negative));
     };
     let rest = cut.bytes().any(|digit| digit != b'0');
-    // The next smaller value of a negative number with a rest has a greater absolute value.
+    // If digits were cut off a negative number, the next smaller value has a greater absolute
+    // value.
     let units = if is_negative { -units - i128::from(rest) } else { units };
     let value = Datum::Decimal(units);
     Some(if rest { Literal::After(value) } else { Literal::Value(value) })
@@ -156,8 +157,8 @@ fn parse_time(primitive: &PrimitiveType, value: &Value) -> Option<Literal> {
     }
 }
 
-/// Converts days or microseconds. Clients write microseconds for timestamps in nanoseconds, too,
-/// because the reference reads them so.
+/// Converts a number of days or microseconds. For timestamps in nanoseconds, clients write
+/// microseconds, too, because the reference implementation reads such a number as microseconds.
 fn parse_time_number(primitive: &PrimitiveType, number: i64) -> Option<Literal> {
     use PrimitiveType as P;
     let value = match primitive {

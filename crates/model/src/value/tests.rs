@@ -70,7 +70,7 @@ fn literal_is_written_as_the_single_value_json_of_its_type() {
             ],
             json!("2017-11-16T22:31:08.000000+00:00"),
         ),
-        // A number is in microseconds for these, too.
+        // Numbers are microseconds, even for timestamps in nanoseconds.
         (
             "timestamp_ns",
             vec![json!("2017-11-16T22:31:08"), json!(1_510_871_468_000_000_i64)],

@@ -7,17 +7,17 @@
 use super::shape::{Field, Schema, Shape};
 use super::{Block, Blocks, Cursor, DEPTH_MAX, LONG_BLOCK, TOO_MANY};
 
-/// Name of a field for a sink.
+/// Number by which a sink identifies a field.
 pub(crate) type Slot = u16;
 
-/// A decision about a field.
+/// Treatment of a field's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// Skip its value.
+    /// Skip the value.
     Skip,
-    /// Read the fields of its value, which is a record.
+    /// Read the fields of the value, which is a record.
     Enter,
-    /// Pass its value to the sink.
+    /// Pass the value to the sink.
     Value(Slot),
 }
 
@@ -29,15 +29,15 @@ pub(crate) trait Sink {
     fn text(&mut self, slot: Slot, value: &[u8]) -> Result<(), String>;
     /// Receives an item of a list of numbers.
     fn item(&mut self, slot: Slot, value: i64) -> Result<(), String>;
-    /// Receives a number of a map with integers as keys.
+    /// Receives a number from a map with integer keys.
     fn number_of(&mut self, slot: Slot, key: i32, value: i64) -> Result<(), String>;
-    /// Receives a string or bytes of a map with integers as keys.
+    /// Receives a string or bytes from a map with integer keys.
     fn text_of(&mut self, slot: Slot, key: i32, value: &[u8]) -> Result<(), String>;
     /// Ends an entry.
     fn end_entry(&mut self) -> Result<(), String>;
 }
 
-/// A field on the way to a value.
+/// A field on the path from an entry to a value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FieldInfo {
     /// Iceberg's id of the field.
@@ -47,7 +47,7 @@ pub(crate) struct FieldInfo {
 }
 
 /// Reads a file that may decompress to at most `bytes_max` bytes. `wanted` decides whether a field
-/// is read. It gets the path of the field: all fields from the entry to this field. Fields without
+/// is read, and gets the path of the field: all fields from the entry to this field. Fields without
 /// an id are skipped.
 pub(crate) fn read(
     content: &[u8],
@@ -92,7 +92,8 @@ enum Step {
     Record(Vec<Step>),
     /// A list of numbers.
     Numbers(Slot),
-    /// A list of records with a number as key, which is how Iceberg writes maps.
+    /// A map from integers to numbers, which Iceberg writes as a list of records with a key and a
+    /// value.
     NumbersByKey(Slot),
     TextsByKey(Slot),
 }

@@ -1,10 +1,10 @@
-//! Columns of a manifest in memory: one value for each file, in the smallest of a few forms.
+//! Columns of a manifest in memory: one value for each file, in the smallest suitable form.
 
 /// Value of a [`LongsBuilder`] for a missing number.
 const ABSENT: i64 = i64::MIN;
 /// Value of [`Longs::Small`] for a missing number.
 const ABSENT_SMALL: u32 = u32::MAX;
-/// Bit in the end of a missing blob.
+/// Bit that marks a missing blob in its end position.
 const ABSENT_BIT: u32 = 1 << 31;
 /// Maximum size of the blobs of one column, in bytes.
 const BLOB_BYTES_MAX: usize = (ABSENT_BIT - 1) as usize;
@@ -63,7 +63,7 @@ impl Longs {
 pub(super) struct LongsBuilder(Vec<i64>);
 
 impl LongsBuilder {
-    /// Sets the number of a row. Rows before it without a number have none.
+    /// Sets the number of a row. Earlier rows for which no number was set have none.
     pub(super) fn set(
         &mut self,
         row: usize,
@@ -129,7 +129,8 @@ pub(super) enum Blobs {
     Absent,
     /// All rows have bytes of this length.
     Fixed { width: usize, bytes: Box<[u8]> },
-    /// The end of each row in the bytes, with [`ABSENT_BIT`] if it has none.
+    /// The bytes of all rows, one after the other, and the end position of each row in them. A row
+    /// without bytes has [`ABSENT_BIT`] in its end position.
     Variable { ends: Box<[u32]>, bytes: Box<[u8]> },
 }
 
@@ -170,7 +171,7 @@ pub(super) struct BlobsBuilder {
 }
 
 impl BlobsBuilder {
-    /// Sets the bytes of a row. Rows before it without bytes have none.
+    /// Sets the bytes of a row. Earlier rows for which no bytes were set have none.
     pub(super) fn set(
         &mut self,
         row: usize,
@@ -228,7 +229,7 @@ impl BlobsBuilder {
 }
 
 impl BlobsBuilder {
-    /// Returns the common prefix of strings, and the column of the rest of each.
+    /// Returns the common prefix of all strings, and a column with the rest of each string.
     pub(super) fn finish_with_prefix(
         self,
         rows: usize,
@@ -239,7 +240,8 @@ impl BlobsBuilder {
             .zip(&self.ends)
             .map(|(start, end)| self.bytes.get(start as usize..*end as usize).unwrap_or_default());
         let prefix = values.clone().reduce(common_prefix).unwrap_or_default();
-        // The prefix ends at a slash. The byte of a slash is never a part of another character.
+        // Ends the prefix at a slash, so that it does not end within a UTF-8 character: the byte of
+        // a slash is never a part of another character.
         let length = prefix.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
         let prefix = String::from_utf8_lossy(&prefix[..length]).into();
         let mut rest = Self::default();
@@ -259,7 +261,7 @@ fn common_prefix<'a>(one: &'a [u8], other: &'a [u8]) -> &'a [u8] {
 /// Lists of numbers, one for each row. A missing list is empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Lists {
-    /// End of each row in the items. Empty if no row has items.
+    /// End position of each row's items. Empty if no row has items.
     ends: Box<[u32]>,
     items: Longs,
 }
@@ -285,7 +287,7 @@ pub(super) struct ListsBuilder {
 }
 
 impl ListsBuilder {
-    /// Adds an item to the row that is built.
+    /// Adds an item to the row that is being built.
     pub(super) fn push(&mut self, item: i64, budget: &mut Budget) -> Result<(), String> {
         self.items.set(self.items.0.len(), item, budget)
     }
@@ -302,7 +304,7 @@ impl ListsBuilder {
         Ok(())
     }
 
-    /// Removes the items of the row that is built.
+    /// Removes the items of the row that is being built.
     pub(super) fn discard_row(&mut self) {
         self.items.truncate(self.ends.last().copied().unwrap_or(0) as usize);
     }

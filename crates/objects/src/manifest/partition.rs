@@ -20,7 +20,7 @@ pub enum PartitionValue {
     Null,
     /// A number, or a boolean as 0 or 1.
     Number(i64),
-    /// Any other value: the same bytes as in the binary form of single values.
+    /// Any other value, as the bytes of Iceberg's binary single-value serialization.
     Bytes(Box<[u8]>),
 }
 
@@ -41,7 +41,7 @@ impl Tuples {
         if let Some(position) = self.positions.get(tuple) {
             return Ok(*position);
         }
-        // The map has a copy.
+        // Counts the tuple twice, because the map and the list each have a copy.
         budget.take(2 * tuple_bytes(tuple))?;
         let position = i64::try_from(self.all.len()).unwrap_or(i64::MAX);
         self.all.push(tuple.into());

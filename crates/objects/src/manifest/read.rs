@@ -12,7 +12,8 @@ use super::{Inherited, Manifest};
 
 /// Memory that an entry takes while it is read, in bytes, in addition to its columns.
 const ENTRY_BYTES: usize = 32;
-/// Slot of the first field of a partition tuple. Field ids of entries are less.
+/// Slot of the first field of a partition tuple. All other fields have their field ids as slots,
+/// which are smaller.
 const PARTITION_SLOT: Slot = 1000;
 /// Maximum number of fields of a partition tuple.
 const PARTITION_FIELDS_MAX: usize = 1000;
@@ -51,7 +52,7 @@ pub(super) fn read(
     reader.finish(fields)
 }
 
-/// Decides on a field, and collects the fields of the partition tuple.
+/// Decides whether a field is read, and collects the fields of the partition tuple.
 fn wanted(path: &[FieldInfo], partition: &mut Vec<PartitionFieldInfo>) -> Wanted {
     let slot = |id: i32| Slot::try_from(id).map_or(Wanted::Skip, Wanted::Value);
     match path {
@@ -77,7 +78,7 @@ fn wanted(path: &[FieldInfo], partition: &mut Vec<PartitionFieldInfo>) -> Wanted
     }
 }
 
-/// Values of the entry that is read.
+/// Values of the entry that is being read.
 #[derive(Default)]
 struct Entry {
     status: Option<i64>,
@@ -98,7 +99,7 @@ struct Entry {
 struct Reader {
     inherited: Inherited,
     budget: Budget,
-    /// Number of row ids that earlier entries took from the manifest.
+    /// Number of rows in earlier entries that got their row ids from the manifest's first row id.
     assigned_rows: i64,
     rows: usize,
     entry: Entry,
@@ -139,7 +140,7 @@ impl Reader {
         }
     }
 
-    /// Whether the values of the entry can be ignored.
+    /// Whether the file of the entry was deleted. The values of such an entry are ignored.
     fn is_deleted(&self) -> bool {
         self.entry.status == Some(DELETED)
     }
@@ -187,7 +188,7 @@ impl Reader {
         }
     }
 
-    /// Ends the entry of a live file.
+    /// Adds the entry of a live file to the columns.
     fn end_file(&mut self, entry: &Entry) -> Result<(), String> {
         let missing = |name: &str| format!("has an entry without {name}");
         let status = entry.status.ok_or_else(|| missing("status"))?;

@@ -23,7 +23,7 @@ impl NeededColumns {
         }
     }
 
-    /// Returns the columns of both.
+    /// Returns the columns that `self` or `other` needs.
     #[must_use]
     pub fn union(self, other: &Self) -> Self {
         match (self, other) {
@@ -43,7 +43,7 @@ impl NeededColumns {
     }
 }
 
-/// Kind of a number.
+/// Kind of a number in the statistics of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Count {
     Size,
@@ -52,7 +52,7 @@ pub(super) enum Count {
     Nans,
 }
 
-/// Kind of a bound.
+/// Kind of a bound of a column's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bound {
     Lower,

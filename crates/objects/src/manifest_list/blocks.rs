@@ -31,7 +31,7 @@ pub struct ListBlocks {
 struct Block {
     entries: Vec<ManifestFile>,
     encoded: Bytes,
-    /// The number of merges of the entries of this block.
+    /// Number of times that the entries of this block were merged into a larger block.
     level: u8,
 }
 

@@ -25,7 +25,7 @@ pub struct CheckedRequest {
     pub(super) cacheable: bool,
 }
 
-/// Signed part of a body.
+/// The part of a request's body that is signed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Payload {
     /// No part of the body is signed.
@@ -192,7 +192,7 @@ fn method(requested: &str) -> Result<&'static str, SignError> {
     })
 }
 
-/// Parses a URI literally. URL libraries resolve `..`.
+/// Parses a URI. Does not use a URL library for the path, because URL libraries resolve `..`.
 fn target(store: &S3Store, bucket: &str, uri: &str) -> Result<ParsedUri, SignError> {
     let plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'\\' | b'#');
     if uri.len() > URI_BYTES_MAX || !uri.bytes().all(plain) {
@@ -220,7 +220,7 @@ fn target(store: &S3Store, bucket: &str, uri: &str) -> Result<ParsedUri, SignErr
         .filter(|pair| !pair.is_empty())
         .map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            // Some clients encode a space as `+`. A literal `+` is encoded.
+            // Some clients encode a space as `+`. A literal `+` is always sent as `%2B`.
             Ok((decoded(name)?, decoded(&value.replace('+', "%20"))?))
         })
         .collect::<Result<Vec<_>, SignError>>()?;
@@ -232,12 +232,13 @@ enum AddressingStyle {
     VirtualHosted,
 }
 
-/// Returns the addressing style and the origin of a URI. Errors if the host is not the store's. In
-/// virtual-hosted style, the name of the host contains the bucket. So a signature for another host
-/// would be valid for another bucket. AWS supports both styles. Other stores may support only one
-/// style. In a request of the other style, they mistake the bucket for the first part of the key,
-/// or the first part of the key for the bucket. So only the configured style is accepted for these
-/// stores. Clients get this style in their configuration (`s3.path-style-access`).
+/// Returns the addressing style and the origin of a URI. Errors if the host is not the store's: in
+/// virtual-hosted style, the name of the host contains the bucket, so a signature for another host
+/// would be valid for another bucket. AWS supports both styles. Another store may support only one
+/// style, and misread a URI of the other style: it would take the bucket for the first part of the
+/// key, or the first part of the key for the bucket. So for stores other than AWS, only the
+/// configured style is accepted. Clients get this style in their configuration
+/// (`s3.path-style-access`).
 fn style(
     store: &S3Store,
     bucket: &str,
@@ -354,9 +355,9 @@ fn is_within(bucket: &str, key: &str, locations: &[Location]) -> bool {
     locations.iter().any(below) && is_plain(key)
 }
 
-/// Whether a key stays the same when it is decoded repeatedly.
+/// Whether a key has no empty segments, no `..` and similar, even after it is decoded repeatedly.
 fn is_plain(key: &str) -> bool {
-    /// Clients that encode a key more often than this do not do so on purpose.
+    /// Number of times that a client may encode a key. No client encodes it more often on purpose.
     const TIMES_MAX: usize = 4;
     let mut text = key.to_owned();
     for _ in 0..=TIMES_MAX {
@@ -406,7 +407,7 @@ fn headers(
             return invalid(format!("Invalid header {}: expected ASCII", excerpt(&name)));
         }
         match name.as_str() {
-            // Each signature has a new date.
+            // The client's date is omitted, because each signature has a new date.
             "x-amz-date" => {}
             "x-amz-content-sha256" => payload = payload_of(&value)?,
             _ if signed.iter().any(|(other, _)| *other == name) => {

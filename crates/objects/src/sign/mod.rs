@@ -2,8 +2,9 @@
 //!
 //! A client's request is parsed and checked (`check`), rebuilt in a canonical form, and this form
 //! is signed (Signature Version 4). If the client sends a different request, the signature does not
-//! match. A signature does not cover unsigned headers. So a request is signed only with credentials
-//! for the table, or for stores that reject unsigned headers (`unsigned_headers`).
+//! match. However, the client could add headers that are not signed. So the server signs only with
+//! credentials that are limited to the table, or for stores that reject unsigned headers
+//! (`unsigned_headers`).
 
 mod check;
 mod delete_objects;

@@ -184,7 +184,7 @@ fn signature(grant: &SignatureRequest<'_>, key: &DelegationKey) -> Result<String
         &key.signed_expiry,
         &key.signed_service,
         &key.signed_version,
-        // Users, correlation id, addresses.
+        // The fields for users, correlation id and addresses are empty.
         none,
         none,
         none,
@@ -192,7 +192,7 @@ fn signature(grant: &SignatureRequest<'_>, key: &DelegationKey) -> Result<String
         "https",
         VERSION,
         "d",
-        // Snapshot, encryption scope, and headers of the response.
+        // The fields for the snapshot, the encryption scope, and headers of the response are empty.
         none,
         none,
         none,

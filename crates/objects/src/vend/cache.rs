@@ -2,8 +2,8 @@
 //!
 //! The cache returns credentials until half of their lifetime is over, so that every client can use
 //! them for at least the other half. Of several concurrent calls with the same key, only one sends
-//! a request to the provider. The other calls wait for its result. Calls that wait get a failure as
-//! well, but it is not cached for later calls.
+//! a request to the provider. The other calls wait for the result of this request. If the request
+//! fails, the waiting calls get the failure, too. Later calls send a new request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -80,8 +80,9 @@ impl VendCache {
         if let Some(kept) = slot.fresh(now_ms) {
             return Ok(kept);
         }
-        // While this call waited for the lock, the request of another call failed. Without this
-        // check, all waiting calls would repeat the failing request, one after the other.
+        // If the request of another call failed while this call waited for the lock, this call
+        // returns that failure. Otherwise, all waiting calls would repeat the failing request, one
+        // after the other.
         if slot.failures.load(Ordering::Acquire) != failures
             && let Some(error) = &*last_failure
         {

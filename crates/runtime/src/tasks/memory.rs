@@ -20,7 +20,8 @@ pub(super) async fn return_memory(mut stopping: watch::Receiver<bool>) {
             _ = stopping.wait_for(|stop| *stop) => return,
             () = tokio::time::sleep(EVERY) => {}
         }
-        // Only a thread that has allocated memory has a heap to clean up.
+        // The thread allocates memory, because mimalloc has a heap to clean up only for such
+        // threads.
         let allocate = || drop(black_box(vec![0_u8; 64]));
         if let Err(error) = thread::Builder::new().name("purge".to_owned()).spawn(allocate) {
             tracing::debug!(%error, "cannot start the thread that returns memory");

@@ -224,7 +224,8 @@ async fn clone_into_an_occupied_location_is_rejected() {
     let rejection = Store::share(&parents, pin, &clones).await;
     assert!(matches!(rejection, Err(Error::NotEmpty)), "{rejection:?}");
     assert_eq!(paths(&clones, "").await, ["clone/strange"]);
-    // Locations with another catalog, and with a clone of another catalog.
+    // Two other occupied locations: one with another catalog, and one with a clone of another
+    // catalog.
     for path in ["other", "third"] {
         let inner = Arc::clone(&parents.object_store);
         let other = StoreLocation { object_store: inner, path: path.to_owned(), ..parents.clone() };

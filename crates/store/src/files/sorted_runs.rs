@@ -26,7 +26,7 @@ const FOOTER_BYTES: usize = 10;
 const CHECKSUM_BYTES: usize = 4;
 /// Advice for files that only checkpoints need.
 pub(super) const DELETE_CHECKPOINT: &str =
-    "Put this file back from a copy, or delete the checkpoints that need it";
+    "Restore this file from a copy, or delete the checkpoints that need it";
 
 /// A sorted run.
 pub(super) struct SortedRun {

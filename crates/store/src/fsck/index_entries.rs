@@ -36,7 +36,8 @@ impl<R: StoreRead> Walk<'_, R> {
             let least = paths().count();
             if !(least..=least + encoded).contains(&found) {
                 let broken = format!(
-                    "the index contains {found} locations of {id}, but its record requires another number"
+                    "the index contains {found} locations of {id}, but the record of this table or view has a \
+                     different number of locations"
                 );
                 self.report.broken.push(broken);
             }

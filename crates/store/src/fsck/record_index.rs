@@ -7,7 +7,7 @@ use uuid::Uuid;
 use crate::dropped::DroppedTabular;
 use crate::records::{IndexEntry, NamespaceRecord, TabularRecord};
 
-/// Records of earlier checks, which later checks need.
+/// Records that earlier checks have read, and that later checks need.
 #[derive(Default)]
 pub(super) struct RecordIndex {
     pub(super) warehouses: HashSet<Uuid>,

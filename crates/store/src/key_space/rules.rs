@@ -21,7 +21,7 @@ pub struct Rules {
     pub cache: CacheRule,
     /// Removal of records that are no longer needed.
     pub removal: Removal,
-    /// Treatment of the warehouse files that the record names, when jobs delete files.
+    /// How jobs that delete files treat the warehouse files that the record names.
     pub files: FilesRule,
 }
 
@@ -43,13 +43,17 @@ pub enum Check {
     Dropped,
     /// Each name belongs to a table or view with that name, and no table and view share a name.
     TabularNames,
-    /// The locations are those in the records of tables and views, including dropped ones.
+    /// Each entry belongs to a table or view, which may be dropped. The number of entries matches
+    /// the number of locations in the record.
     Locations,
-    /// The UUIDs are those in the records of tables and views, including dropped ones.
+    /// Each table or view, dropped or not, has an entry with the UUID in its record. There are no
+    /// other entries.
     Uuids,
-    /// Each publication marker matches the record of its table or view.
+    /// No publication marker has a newer version than the record of its table or view. A marker of
+    /// the same version names the metadata file of the record.
     Publications,
-    /// Jobs can be decoded. Their purged tables may have metadata without a record.
+    /// Jobs can be decoded. Later checks accept metadata without a record if a job purges the
+    /// table.
     Jobs,
     /// Each protected warehouse, namespace, table or view exists.
     Protections,
@@ -81,8 +85,8 @@ pub enum RestoreRule {
     Namespaces,
     /// Tables and views get their earlier contents, at a newer version if their metadata changes.
     Tabulars,
-    /// Dropped tables and views get their earlier contents. If any are restored, the next start
-    /// writes their metadata files again.
+    /// Dropped tables and views get their earlier contents. The next start writes the metadata file
+    /// of each dropped table or view that the restore writes.
     Dropped,
     /// Heads get their earlier contents, at the version of their table or view.
     Heads,
@@ -158,7 +162,7 @@ pub enum CacheRule {
 pub enum Removal {
     /// The records stay.
     Never,
-    /// The transaction that removes the object removes its records.
+    /// The transaction that removes a table or another object also removes the object's records.
     WithObject,
     /// A later transaction removes the marker after the metadata file is in the warehouse.
     Published,
@@ -175,20 +179,21 @@ pub enum Removal {
 /// Rules for the deletion of files in warehouses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FilesRule {
-    /// The record names no files that another record does not name.
+    /// The record names no files, or only files that other records name as well.
     None,
-    /// No job deletes the files of this table or view for another one, as long as the record
-    /// exists.
+    /// The record is that of a table or view. While the record exists, jobs for other tables and
+    /// views do not delete the files of this table or view.
     Keep(FileOwner),
-    /// The record leads to the tables and views whose files stay.
+    /// The record is an index entry. With it, a job finds the tables and views whose files it must
+    /// not delete.
     Index,
-    /// The files are missing or being written, and belong to a table or view.
+    /// The record is a publication marker. Its files may be missing, and belong to a table or view.
     Publish,
     /// A job deletes the files, except those of other tables and views.
     Delete,
 }
 
-/// Records of tables and views, whose files stay.
+/// Kinds of tables and views whose files jobs for other tables and views do not delete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileOwner {
     /// An existing table or view.

@@ -92,9 +92,9 @@ fn files(rule: FilesRule) -> &'static str {
         FilesRule::None => "–",
         FilesRule::Keep(FileOwner::Existing) => "stay",
         FilesRule::Keep(FileOwner::Dropped) => "stay until the retention ends",
-        FilesRule::Index => "leads to those that stay",
+        FilesRule::Index => "– (leads jobs to tables and views whose files stay)",
         FilesRule::Publish => "written",
-        FilesRule::Delete => "deleted, except those that stay",
+        FilesRule::Delete => "deleted, except files of other tables and views",
     }
 }
 
@@ -106,7 +106,10 @@ fn check(check: Check) -> &'static str {
         Check::Tabulars => "each has a namespace and an id of its own",
         Check::Dropped => "each has an id of its own and a warehouse",
         Check::TabularNames => "each belongs to one table or view, which has only this name",
-        Check::Locations => "those in the records of tables and views, including dropped ones",
+        Check::Locations => {
+            "each table or view (including dropped ones) has as many entries as locations in its \
+             record; an encoded location can have two"
+        }
         Check::Uuids => "those in the records of tables and views, including dropped ones",
         Check::Publications => "no marker has a newer version than its table or view",
         Check::Jobs => "can be decoded",

@@ -120,7 +120,7 @@ impl Storage {
     pub fn failing_for(&self, at_least: Duration) -> Option<String> {
         let failures = self.failures();
         let failing = failures.iter().find(|(request, failure)| {
-            // A deletion that fails only leaves garbage.
+            // Failed deletions do not count, because they only leave garbage.
             request.operation != Operation::Delete
                 && failure.since.elapsed() >= at_least
                 && failure.last.elapsed() < FAILURE_LIFETIME

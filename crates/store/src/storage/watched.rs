@@ -224,8 +224,8 @@ impl ObjectStore for WatchedObjectStore {
         locations: BoxStream<'static, Result<Path>>,
     ) -> BoxStream<'static, Result<Path>> {
         let watch = self.watch.clone();
-        // An error does not contain the location of the object. In a local directory, the reason
-        // contains the location.
+        // The location is empty here, because an error does not state which deletion failed. In a
+        // local directory, the reason contains the location.
         let deleted = self.inner.delete_stream(locations);
         deleted.map(move |deleted| watch.record(Operation::Delete, "", deleted)).boxed()
     }

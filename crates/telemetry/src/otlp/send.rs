@@ -82,11 +82,12 @@ impl SdkHttpClient {
 
 #[async_trait]
 impl HttpClient for SdkHttpClient {
-    /// Sends only the configured headers. The SDK would add headers of `OTEL_*` variables.
+    /// Sends only the configured headers, without those that the SDK takes from `OTEL_*` variables.
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let (parts, body) = request.into_parts();
         let request = self.client.post(parts.uri.to_string()).body(body);
-        // `send` must not only be polled on the runtime, but also be called there.
+        // Calls `send` inside the task, because not only the polling but also the call must happen
+        // on the runtime.
         let sent = self.runtime.spawn(async move { request.send().await }).await?;
         let sent = sent.map_err(reqwest::Error::without_url)?;
         let mut response = Response::new(Bytes::new());

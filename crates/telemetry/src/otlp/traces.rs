@@ -29,7 +29,8 @@ use slateberg_base::version::VERSION;
 const BATCH_SPANS_MAX: usize = 2048;
 /// Maximum time that a span waits for others before it is sent.
 const BATCH_WAIT: Duration = Duration::from_secs(1);
-/// Maximum number of links of a span. A group commit links to each of its members.
+/// Maximum number of links of a span. The span of a group commit links to the span of each request
+/// in the group.
 const LINKS_MAX: u32 = 4096;
 
 /// The export of traces. The process's subscriber contains [`Traces::layers`].
@@ -73,7 +74,7 @@ impl Traces {
         let provider = SdkTracerProvider::builder()
             .with_span_processor(processor)
             .with_resource(resource(settings))
-            // Requests are sampled before a span is created.
+            // Selects every span, because spans are created only in sampled requests.
             .with_sampler(Sampler::AlwaysOn)
             .with_max_links_per_span(LINKS_MAX)
             .build();

@@ -7,7 +7,7 @@ use super::*;
 use crate::error::Error;
 
 const ENOSPC: i32 = 28;
-/// The number of this error on Linux or on macOS.
+/// Error number of an exceeded disk quota, on Linux or on macOS.
 const EDQUOT: i32 = if cfg!(target_os = "linux") { 122 } else { 69 };
 const EMFILE: i32 = 24;
 const EROFS: i32 = 30;

@@ -82,8 +82,8 @@ impl Rebase for TableMetadata {
             let own = prepared.own(&objects, record, append);
             let head = append.head(table).map(|head| &**head);
             let kept = manifest_lists.of_branch(&objects, record, version, head);
-            // A failure is not reported here. If the append must be rebased later and cannot be,
-            // the failure is reported as the reason.
+            // Failures are ignored here. If the append must be rebased later and this fails, the
+            // commit reports the failure.
             let (_own, _kept) = tokio::join!(own, kept);
         }
         Ok(Some(Arc::new(prepared)))

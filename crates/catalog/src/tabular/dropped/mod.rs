@@ -4,7 +4,7 @@
 //! name becomes free. The entries in the indexes of locations and UUIDs are marked as dropped. So
 //! jobs retain the files, but new tables can use the locations. A caller with `Undrop` on the
 //! former name can see and restore the dropped table or view. All other callers get the error for a
-//! missing one.
+//! missing table or view.
 
 mod retention;
 pub(crate) mod undrop;

@@ -24,7 +24,7 @@ impl Expression {
 
 struct FilterParser<'a> {
     limits: &'a FilterLimits,
-    /// Number of literals of all sets up to now.
+    /// Number of literals in all sets that were parsed so far.
     literals: usize,
 }
 
@@ -55,7 +55,7 @@ impl FilterParser<'_> {
                 let left = self.parse(member(members, "left")?, depth)?;
                 Ok(left.or(self.parse(member(members, "right")?, depth)?))
             }
-            // A function with a boolean result.
+            // A call of a function with a boolean result, which only the client can evaluate.
             "apply" => Ok(Expression::Opaque(json.clone())),
             type_name => self.predicate(json, members, type_name),
         }
@@ -115,7 +115,8 @@ fn first_of<'a>(members: &'a Map<String, Value>, newer: &str) -> Result<&'a Valu
     }
 }
 
-/// Parses a comparison. `None` if it does not compare a column with a literal.
+/// Parses a comparison. `None` if only the client can evaluate it, for example because it compares
+/// two columns.
 fn compare(
     members: &Map<String, Value>,
     comparison: Comparison,

@@ -126,7 +126,7 @@ fn predicates_that_are_constant_are_simplified() {
         assert_eq!(bound.is_always_true(), expected == json!(true));
         assert_eq!(bound.is_always_false(), expected == json!(false));
     }
-    // A required field of an optional struct may be null.
+    // A required field is null if its optional struct is null.
     let nested = json!({"type": "is-null", "term": "place.x"});
     assert_eq!(filter(&nested).to_json(), nested);
 }

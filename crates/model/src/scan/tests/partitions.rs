@@ -128,7 +128,7 @@ fn partition_values_decide_or_leave_a_residual() {
             (true, false),
         ),
         (8, Transform::Month, number(1), compare("eq", "day", json!("1970-03-01")), (false, false)),
-        // Old writers have this value for the last day of 1969, too.
+        // Old writers also write this partition value for the last day of 1969.
         (
             9,
             Transform::Day,
@@ -214,7 +214,7 @@ fn summaries_prune_manifests() {
         (Some(vec![summary(true, None)]), is_null, true),
         (Some(vec![summary(true, None)]), not_null, false),
         (Some(vec![summary(true, None)]), compare("lt", "i", json!(5)), false),
-        // A writer that writes no bounds, although values are not null.
+        // Some writers write no bounds, even if there are values that are not null.
         (Some(vec![summary(false, None)]), compare("lt", "i", json!(5)), true),
         (Some(vec![]), compare("lt", "i", json!(5)), true),
     ] {

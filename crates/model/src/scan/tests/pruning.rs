@@ -1,5 +1,5 @@
-//! Examples of pruned files, and of files that are proven to match. The properties of the module
-//! `soundness` would hold if nothing were pruned.
+//! Examples of pruned files, and of files that are proven to match. These examples are necessary,
+//! because the property tests of the module `soundness` would also pass if nothing were pruned.
 
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ fn set(kind: &str, term: &str, values: Value) -> Value {
     json!({"type": kind, "term": term, "values": values})
 }
 
-/// Asserts the inclusive and the strict result for files with the bounds 10 and 20.
+/// Asserts the results of the inclusive and the strict evaluation of a filter on a file.
 #[track_caller]
 fn assert_pruning(json: &Value, file: &TestFile, may_match: bool, all_match: bool) {
     let bound = filter(json);
@@ -95,7 +95,7 @@ fn bounds_of_strings_prune_and_prove_prefixes() {
         let negated = compare("not-starts-with", "s", json!(prefix));
         assert_pruning(&negated, &file, !all_match, !may_match);
     }
-    // A null starts with nothing.
+    // Null starts with no prefix.
     let with_null = TestFile { nulls: [(6, 1)].into(), ..file.clone() };
     assert_pruning(&compare("starts-with", "s", json!("ab")), &with_null, true, false);
     assert_pruning(&compare("not-starts-with", "s", json!("ab")), &with_null, true, false);

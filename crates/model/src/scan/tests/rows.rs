@@ -20,7 +20,8 @@ pub(super) fn type_of(column: usize) -> PrimitiveType {
     columns().primitive_type(COLUMNS[column].0).expect("a primitive column")
 }
 
-/// Returns values of a column that are near to each other and to the edges of transforms.
+/// Returns values of a column. They are near to each other, and near the values at which the
+/// results of transforms change.
 pub(super) fn values_of(column: usize) -> Vec<Datum> {
     let integers = |values: &[i64]| values.iter().copied().map(Datum::Integer).collect();
     match type_of(column) {
@@ -117,7 +118,7 @@ fn any_predicate() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Returns a comparison of a transform of the column with one of its values.
+/// Returns a comparison of a transform of the column with a value of this transform.
 fn any_transformed(column: usize) -> impl Strategy<Value = Value> {
     let transforms = transforms_of(column);
     let kinds = vec!["lt", "lt-eq", "gt", "gt-eq", "eq", "not-eq"];
@@ -156,7 +157,7 @@ pub(super) fn transforms_of(column: usize) -> Vec<Transform> {
     all.into_iter().filter(supported).collect()
 }
 
-/// The engine whose evaluation of a row is the reference.
+/// The order of zeros with different signs, in which engines differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Zeros {
     /// `-0.0` equals `0.0`.
@@ -204,8 +205,8 @@ fn selects_positive(filter: &Expression, row: &Row, zeros: Zeros) -> bool {
     }
 }
 
-/// Pushes a negation as the specification's two-valued logic does: `not lt` is `gt-eq`, which
-/// selects no null.
+/// Replaces negations by negated predicates, in the two-valued logic of the specification: `not lt`
+/// becomes `gt-eq`, which does not select nulls either.
 pub(super) fn without_negations(filter: &Expression, negated: bool) -> Expression {
     let both = |left: &Expression, right: &Expression| {
         (Box::new(without_negations(left, negated)), Box::new(without_negations(right, negated)))

@@ -72,7 +72,8 @@ fn check(
     Ok(())
 }
 
-/// Whether a filter contains transforms. The reference does not widen these for old writers.
+/// Whether a filter contains transforms. The reference implementation does not widen tests of
+/// transforms for old writers.
 fn has_transform(json: &Value) -> bool {
     json.to_string().contains("\"transform\"")
 }

@@ -17,7 +17,8 @@ use crate::value::Datum;
 pub(super) struct Writer {
     pub(super) missing: Vec<u8>,
     pub(super) truncates: bool,
-    /// Whether it rounds times before 1970 up, as old versions of the reference did.
+    /// Whether the writer rounds times before 1970 up, as old versions of the reference
+    /// implementation did.
     pub(super) is_old: bool,
 }
 
@@ -103,7 +104,7 @@ fn truncated(bytes: &[u8], primitive: &PrimitiveType) -> Vec<u8> {
     Transform::Truncate(2).apply(primitive, &datum).expect("a prefix").to_bytes(primitive)
 }
 
-/// Cuts an upper bound, and makes it greater than all values that begin with it.
+/// Cuts an upper bound, and makes the result greater than all values that begin with the cut bound.
 fn rounded_up(bytes: &[u8], primitive: &PrimitiveType) -> Option<Vec<u8>> {
     let cut = truncated(bytes, primitive);
     if cut == bytes {
@@ -152,7 +153,7 @@ pub(super) fn summaries(spec: &BoundSpec, partitions: &[Vec<Option<Datum>>]) -> 
     spec.fields.iter().enumerate().map(summary).collect()
 }
 
-/// Groups rows by partition: the rows of one file each.
+/// Groups rows by partition. Each group contains the rows of one file.
 pub(super) fn files(
     writer: &Writer,
     spec: &BoundSpec,
