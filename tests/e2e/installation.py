@@ -61,7 +61,7 @@ class Installation:
         example."""
         for directory in (self.bin, self.etc, self.log):
             directory.mkdir(parents=True)
-        archive = os.environ.get("SLATEBERG_ARCHIVE")
+        archive = os.environ.get("RELEASE_ARCHIVE")
         if not archive:
             shutil.copy(os.environ["SLATEBERG_BIN"], self.bin / "slateberg")
             shutil.copy(EXAMPLE, self.settings.file)
