@@ -38,11 +38,11 @@ OPTIONS = {
 class Scene:
     """A catalog and its store. Clients only get the catalog's URI and a credential."""
 
-    def __init__(self, directory):
+    def __init__(self, directory, more_settings=""):
         self.minio = Minio(directory)
         options = ", ".join(f'{key} = "{value}"' for key, value in OPTIONS.items()).format(uri=self.minio.uri)
         settings = SETTINGS.format(bucket=BUCKET, options=options, uri=self.minio.uri)
-        self.slateberg = Slateberg(directory, settings)
+        self.slateberg = Slateberg(directory, settings + more_settings)
         self.uri = self.slateberg.uri
         self._keys = {}
 

@@ -61,7 +61,7 @@ class Installation:
         example."""
         for directory in (self.bin, self.etc, self.log):
             directory.mkdir(parents=True)
-        archive = os.environ.get("SLATEBERG_ARCHIVE")
+        archive = os.environ.get("RELEASE_ARCHIVE")
         if not archive:
             shutil.copy(os.environ["SLATEBERG_BIN"], self.bin / "slateberg")
             shutil.copy(EXAMPLE, self.settings.file)
@@ -102,23 +102,26 @@ class Installation:
 
 
 class Server:
-    """A running server. Its first lines of output contain its addresses."""
+    """A running server. The line of its log with the message `ready` contains its addresses."""
 
     def __init__(self, process, begin, ca_file):
         self.process = process
         self.ca_file = ca_file
         self._begin = begin
-        self.uri = self.process.wait_until(lambda: self._told("is ready at "), 60)
-        self.management_uri = self.process.wait_until(lambda: self._told("  management  "), 10)
+        ready = self.process.wait_until(self._ready_fields, 60)
+        self.uri, self.management_uri = ready["url"], ready["management-url"]
         assert self.ask("GET", "/ready").status == 200
 
     def said(self):
         """The output since the start."""
         return self.process.log.read_bytes()[self._begin :].decode(errors="replace")
 
-    def _told(self, before):
-        line = self.said().partition(before)[2].partition("\n")
-        return line[0] if line[1] else None
+    def _ready_fields(self):
+        """The fields of the line with the message `ready`. `None` before this line is complete."""
+        lines = self.said().splitlines(keepends=True)
+        # Libraries may print lines that are not JSON.
+        logged = (json.loads(line)["fields"] for line in lines if line.startswith("{") and line.endswith("\n"))
+        return next((fields for fields in logged if fields["message"] == "ready"), None)
 
     def ask(self, method, path, body=None, *, token=None, headers=None):
         return self._request(method, self.uri + path, body, token, headers)

@@ -6,10 +6,12 @@ set -euo pipefail
 : "${SLATEBERG_BIN:?is the binary to start}"
 SLATEBERG_BIN=$(realpath "$SLATEBERG_BIN")
 export SLATEBERG_BIN
-# The release archive, if there is one. The operator tests install it.
+# The release archive, if there is one. The operator tests install it. The server warns about unknown
+# variables with its prefix, so the variables of the tests have other names.
 if [[ -n ${SLATEBERG_ARCHIVE:-} ]]; then
-    SLATEBERG_ARCHIVE=$(realpath "$SLATEBERG_ARCHIVE")
-    export SLATEBERG_ARCHIVE
+    RELEASE_ARCHIVE=$(realpath "$SLATEBERG_ARCHIVE")
+    export RELEASE_ARCHIVE
+    unset SLATEBERG_ARCHIVE
 fi
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 export SLATEBERG_CACHE=${SLATEBERG_CACHE:-$HOME/.cache/slateberg}
@@ -42,10 +44,10 @@ fetch() {
 # Iceberg for Spark, and its libraries for files on S3.
 iceberg_version=1.12.0
 runtime=iceberg-spark-runtime-4.1_2.13
-export SLATEBERG_SPARK_JAR=$cache/jars/$runtime-$iceberg_version.jar
-export SLATEBERG_AWS_JAR=$cache/jars/iceberg-aws-bundle-$iceberg_version.jar
-[[ -f $SLATEBERG_SPARK_JAR ]] || fetch jars "org.apache.iceberg:$runtime:$iceberg_version"
-[[ -f $SLATEBERG_AWS_JAR ]] || fetch jars "org.apache.iceberg:iceberg-aws-bundle:$iceberg_version"
+export ICEBERG_SPARK_JAR=$cache/jars/$runtime-$iceberg_version.jar
+export ICEBERG_AWS_JAR=$cache/jars/iceberg-aws-bundle-$iceberg_version.jar
+[[ -f $ICEBERG_SPARK_JAR ]] || fetch jars "org.apache.iceberg:$runtime:$iceberg_version"
+[[ -f $ICEBERG_AWS_JAR ]] || fetch jars "org.apache.iceberg:iceberg-aws-bundle:$iceberg_version"
 
 # Reuse the binary of the benchmarks if it exists.
 minio_version=v0.0.0-20260212201848-7aac2a2c5b7c

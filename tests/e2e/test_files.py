@@ -22,6 +22,14 @@ def scene(tmp_path_factory):
     scene.stop()
 
 
+@pytest.fixture
+def overlapping_scene(tmp_path):
+    """A scene whose catalog permits tables at the locations of other tables."""
+    scene = Scene(tmp_path, "[catalog]\noverlapping_locations = true\n")
+    yield scene
+    scene.stop()
+
+
 def catalog(scene, warehouse, role="writer", **more):
     return RestCatalog(warehouse, uri=scene.uri, warehouse=warehouse, token=scene.key(role)["key"], **more)
 
@@ -65,7 +73,7 @@ def test_pyiceberg_writes_and_reads_with_vended_credentials(scene, file_io):
     assert len(table.scan().to_arrow()) == 4
 
 
-def test_pyiceberg_writes_and_reads_with_signatures(scene):
+def test_pyiceberg_writes_and_reads_with_signed_requests(scene):
     name = "s.orders"
     table = make(scene, "signed", name, partitioned=True)
     assert "s3.access-key-id" not in table.io.properties
@@ -79,7 +87,7 @@ def test_pyiceberg_writes_and_reads_with_signatures(scene):
 
 
 @pytest.mark.parametrize("warehouse", ["vended", "signed"])
-def test_pyiceberg_makes_and_fills_a_table_at_once(scene, warehouse):
+def test_pyiceberg_creates_a_table_with_rows_in_one_transaction(scene, warehouse):
     lake = catalog(scene, warehouse)
     lake.create_namespace_if_not_exists("staged")
     with lake.create_table_transaction("staged.t", schema=ROWS.schema) as transaction:
@@ -94,7 +102,7 @@ def refused(call, *args, **kwargs):
     return error.value.response["Error"]["Code"]
 
 
-def test_vended_credentials_open_one_table_and_nothing_else(scene):
+def test_vended_credentials_give_access_to_one_table_only(scene):
     mine, other = make(scene, "vended", "outside.mine"), make(scene, "vended", "outside.other")
     config = vended(scene, "outside.mine").expect(200)["storage-credentials"][0]["config"]
     store = scene.minio.client(config)
@@ -121,7 +129,7 @@ def test_vended_credentials_open_one_table_and_nothing_else(scene):
     store.delete_object(Bucket=BUCKET, Key=f"{own}data/parts")
 
 
-def test_credentials_of_a_reader_write_nothing(scene):
+def test_vended_credentials_of_a_reader_permit_no_writes(scene):
     table = make(scene, "vended", "readers.t")
     config = vended(scene, "readers.t", role="reader").expect(200)["config"]
     store = scene.minio.client(config)
@@ -134,7 +142,7 @@ def test_credentials_of_a_reader_write_nothing(scene):
     refused(store.create_multipart_upload, Bucket=BUCKET, Key=f"{own}data/x")
 
 
-def test_a_signature_is_good_for_what_was_signed_and_nothing_else(scene):
+def test_signature_is_valid_only_for_the_signed_request(scene):
     mine, other = make(scene, "signed", "sign.mine"), make(scene, "signed", "sign.other")
     own, theirs = prefix(mine), prefix(other)
     stolen = scene.minio.keys(theirs)[0]
@@ -179,7 +187,7 @@ def test_a_signature_is_good_for_what_was_signed_and_nothing_else(scene):
     assert f"{own}data/a b+c%2F" not in scene.minio.keys(own)
 
 
-def test_nothing_is_signed_with_more_than_a_tables_rights_for_a_store_that_takes_unsigned_headers(scene):
+def test_signing_is_rejected_without_table_credentials_if_the_store_accepts_unsigned_headers(scene):
     namespaces = "/v1/trusting/namespaces"
     scene.ask("POST", namespaces, body={"namespace": ["n"]}).expect(200)
     schema = {"type": "struct", "schema-id": 0, "fields": []}
@@ -187,18 +195,31 @@ def test_nothing_is_signed_with_more_than_a_tables_rights_for_a_store_that_takes
     place = made["metadata"]["location"].removeprefix("s3://")
     body = {"method": "PUT", "uri": f"{scene.minio.uri}/{place}/x", "region": "us-east-1", "headers": {}}
     answer = scene.ask("POST", f"{namespaces}/n/tables/t/sign", body=body)
-    assert answer.status == 400 and "headers that are not signed" in answer.body["error"]["message"]
+    assert answer.status == 400 and "the store accepts unsigned headers" in answer.body["error"]["message"]
 
 
-def test_a_table_at_anothers_place_gets_at_nothing(scene):
-    table = make(scene, "vended", "places.mine")
-    schema = {"type": "struct", "schema-id": 0, "fields": []}
-    for name, place in [("same", table.location()), ("around", table.location().rpartition("/")[0])]:
-        body = {"name": name, "location": place, "schema": schema}
-        path = "/v1/vended/namespaces/places/tables"
-        made = scene.ask("POST", path, ways="vended-credentials", body=body).expect(200)
+def create_at(scene, name, location):
+    """Creates a table of `places` at this location, and requests credentials for its files."""
+    body = {"name": name, "location": location, "schema": {"type": "struct", "schema-id": 0, "fields": []}}
+    return scene.ask("POST", "/v1/vended/namespaces/places/tables", ways="vended-credentials", body=body)
+
+
+def test_table_at_the_location_of_another_table_is_rejected(scene):
+    location = make(scene, "vended", "places.mine").location()
+    for place in [location, location.rpartition("/")[0], f"{location}/data"]:
+        answer = create_at(scene, "other", place)
+        assert answer.status == 400 and "it overlaps with the location of another" in answer.body["error"]["message"]
+        vended(scene, "places.other").expect(404)
+    assert "storage-credentials" in vended(scene, "places.mine").expect(200)
+
+
+def test_table_at_the_location_of_another_table_gets_no_credentials_if_overlaps_are_permitted(overlapping_scene):
+    scene = overlapping_scene
+    location = make(scene, "vended", "places.mine").location()
+    for name, place in [("same", location), ("around", location.rpartition("/")[0]), ("inside", f"{location}/data")]:
+        made = create_at(scene, name, place).expect(200)
         assert made["config"] == {} and "storage-credentials" not in made
         loaded = vended(scene, f"places.{name}").expect(200)
         assert loaded["config"] == {} and "storage-credentials" not in loaded
-        scene.ask("GET", f"{path}/{name}/credentials").expect(403)
+        scene.ask("GET", f"/v1/vended/namespaces/places/tables/{name}/credentials").expect(403)
     assert "storage-credentials" in vended(scene, "places.mine").expect(200)

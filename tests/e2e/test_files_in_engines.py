@@ -24,7 +24,7 @@ def spark(scene, tmp_path_factory):
     scratch = tmp_path_factory.mktemp("spark")
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     settings = {
-        "spark.jars": f"{os.environ['SLATEBERG_SPARK_JAR']},{os.environ['SLATEBERG_AWS_JAR']}",
+        "spark.jars": f"{os.environ['ICEBERG_SPARK_JAR']},{os.environ['ICEBERG_AWS_JAR']}",
         "spark.driver.memory": "1g",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",

@@ -28,7 +28,7 @@ def create_namespace(slateberg, token):
     return request("POST", f"{slateberg.uri}/v1/namespaces", token=token, json_body=body)
 
 
-def test_a_program_gets_in_with_the_roles_and_groups_that_it_was_given(keycloak, slateberg):
+def test_token_of_a_program_is_accepted_with_its_roles_and_groups(keycloak, slateberg):
     token = keycloak.token("etl")
     who = whoami(slateberg, token).expect(200)
     assert who["id"] == f"keycloak/{part(token, 1)['sub']}"
@@ -40,7 +40,7 @@ def test_a_program_gets_in_with_the_roles_and_groups_that_it_was_given(keycloak,
     assert request("GET", f"{slateberg.uri}/management/v1/api-keys", token=token).status == 403
 
 
-def test_people_get_in_with_their_groups(keycloak, slateberg):
+def test_tokens_of_users_are_accepted_with_their_groups(keycloak, slateberg):
     who = whoami(slateberg, keycloak.token_of("alice")).expect(200)
     assert (who["name"], who["groups"]) == ("alice", ["analysts", "engineers"])
     assert "reader" in who["roles"] and "writer" not in who["roles"], who
@@ -49,12 +49,12 @@ def test_people_get_in_with_their_groups(keycloak, slateberg):
     assert [key["name"] for key in keys.expect(200)["api-keys"]] == ["bootstrap"]
 
 
-def test_clients_are_told_where_tokens_are(keycloak, slateberg):
+def test_config_contains_the_token_endpoint_of_the_issuer(keycloak, slateberg):
     config = request("GET", f"{slateberg.uri}/v1/config", token=keycloak.token("etl")).expect(200)
     assert config["defaults"]["oauth2-server-uri"] == f"{keycloak.issuer}/protocol/openid-connect/token"
 
 
-def test_keys_are_rotated_while_requests_run(keycloak, slateberg):
+def test_key_rotation_under_load_fails_no_request(keycloak, slateberg):
     old = keycloak.token("etl")
     assert status(slateberg, old) == 200
 
@@ -73,7 +73,7 @@ def test_keys_are_rotated_while_requests_run(keycloak, slateberg):
     assert not refused, f"{len(refused)} of {len(traffic.results)}: {refused[:3]}"
 
 
-def test_an_issuer_that_is_down_keeps_its_keys(keycloak, slateberg):
+def test_tokens_with_cached_keys_are_accepted_while_the_issuer_is_unavailable(keycloak, slateberg):
     known, unseen = keycloak.token("etl"), keycloak.token("etl")
     assert status(slateberg, known) == 200
     keycloak.rotate(priority=300)
@@ -94,7 +94,7 @@ def test_an_issuer_that_is_down_keeps_its_keys(keycloak, slateberg):
         time.sleep(0.2)
 
 
-def test_a_token_for_another_service_is_none_for_us(keycloak, slateberg):
+def test_tokens_for_another_audience_or_realm_are_rejected(keycloak, slateberg):
     token = keycloak.token("elsewhere")
     assert "another-service" in part(token, 1)["aud"]
     assert status(slateberg, token) == 401
@@ -102,7 +102,7 @@ def test_a_token_for_another_service_is_none_for_us(keycloak, slateberg):
     assert status(slateberg, keycloak.token_of_its_admin()) == 401
 
 
-def test_a_disabled_client_is_out_when_its_token_has_expired(keycloak, slateberg):
+def test_disabled_client_is_rejected_after_its_token_has_expired(keycloak, slateberg):
     token = keycloak.token("brief")
     assert status(slateberg, token) == 200
     keycloak.disable("brief")
@@ -113,7 +113,7 @@ def test_a_disabled_client_is_out_when_its_token_has_expired(keycloak, slateberg
     assert status(slateberg, token) == 401
 
 
-def test_a_token_that_was_tampered_with_is_refused(keycloak, slateberg):
+def test_tampered_token_is_rejected(keycloak, slateberg):
     token = keycloak.token("etl")
     header, payload, signature = token.split(".")
     claims = part(token, 1)

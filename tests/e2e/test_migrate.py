@@ -16,12 +16,13 @@ ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "name": ["a", "b", "c"]}
 
 
 class Target:
-    """A slateberg whose warehouse location includes the files of all source catalogs."""
+    """A slateberg whose warehouse location includes the files of all source catalogs, but not its
+    own state."""
 
-    def __init__(self, directory):
-        settings = f'[warehouses.default]\nlocation = "file://{directory}"\n'
-        (directory / "target").mkdir()
-        self._server = Server(directory / "target", settings)
+    def __init__(self, directory, warehouse):
+        settings = f'[warehouses.default]\nlocation = "file://{warehouse}"\n'
+        directory.mkdir()
+        self._server = Server(directory, settings)
         self.catalog = load_catalog("target", type="rest", uri=self._server.uri, token=self._server.admin_key)
 
     def migrate(self, *arguments, fails=False):
@@ -37,15 +38,32 @@ class Target:
 
 
 @pytest.fixture
-def target(tmp_path):
-    target = Target(tmp_path)
+def sources(tmp_path):
+    """The directory with the files of the source catalogs."""
+    sources = tmp_path / "sources"
+    sources.mkdir()
+    return sources
+
+
+@pytest.fixture
+def target(tmp_path, sources):
+    target = Target(tmp_path / "target", sources)
     yield target
     target.stop()
 
 
 @pytest.fixture
-def fixture(tmp_path):
-    directory = tmp_path / "java"
+def second_target(tmp_path, sources):
+    """A further catalog. A catalog rejects tables at the locations of its other tables, so the same
+    tables can be migrated again only to another catalog."""
+    target = Target(tmp_path / "second-target", sources)
+    yield target
+    target.stop()
+
+
+@pytest.fixture
+def fixture(sources):
+    directory = sources / "java"
     directory.mkdir()
     fixture = Fixture(directory)
     yield fixture
@@ -78,7 +96,7 @@ def counted(summary):
     }
 
 
-def test_a_rest_catalog(fixture, target):
+def test_rest_catalog_is_migrated_and_a_repeated_migration_adds_the_rest(fixture, target):
     fill(fixture.catalog)
     view = {
         "name": "v",
@@ -112,7 +130,7 @@ def test_a_rest_catalog(fixture, target):
     assert len(target.catalog.load_table(("sales", "eu", "t1")).scan().to_arrow()) == 6
 
 
-def test_conflicts_are_told_and_nothing_else_is_held_up(fixture, target):
+def test_conflict_is_reported_and_all_other_tables_are_migrated(fixture, target):
     fill(fixture.catalog)
     target.catalog.create_namespace("sales")
     target.catalog.create_table(("sales", "empty"), schema=ROWS.schema)
@@ -123,7 +141,7 @@ def test_conflicts_are_told_and_nothing_else_is_held_up(fixture, target):
     assert len(conflicts) == 1, summary["notes"]
 
 
-def test_the_database_of_the_rest_server(fixture, target):
+def test_tables_are_migrated_from_the_database_of_the_rest_server(fixture, target):
     fill(fixture.catalog, tables=1)
     summary = target.migrate("--from", "sql", "--source", fixture.database)
     assert counted(summary)["tables"] == (2, 0, 0, 0)
@@ -131,13 +149,14 @@ def test_the_database_of_the_rest_server(fixture, target):
 
 
 @pytest.fixture
-def sql(tmp_path):
-    (tmp_path / "pyiceberg").mkdir()
-    database = tmp_path / "pyiceberg/catalog.db"
-    return database, SqlCatalog("mine", uri=f"sqlite:///{database}", warehouse=f"file://{tmp_path}/pyiceberg")
+def sql(sources):
+    directory = sources / "pyiceberg"
+    directory.mkdir()
+    database = directory / "catalog.db"
+    return database, SqlCatalog("mine", uri=f"sqlite:///{database}", warehouse=f"file://{directory}")
 
 
-def test_a_sql_catalog(sql, target):
+def test_sql_catalog_is_migrated_and_a_catalog_must_be_selected_if_there_are_several(sql, target, second_target):
     database, source = sql
     fill(source)
     from_sql = ("--from", "sql", "--source", database)
@@ -145,9 +164,9 @@ def test_a_sql_catalog(sql, target):
     assert counted(summary) == {"namespaces": (2, 0, 0, 0), "tables": (4, 0, 0, 0), "views": (0, 0, 0, 0)}
     assert_same(source, target.catalog)
     assert counted(target.migrate(*from_sql))["tables"] == (0, 4, 0, 0)
-    below = target.migrate(*from_sql, "--below", "old.ones", "--source-catalog", "mine")
-    assert counted(below)["namespaces"] == (4, 0, 0, 0)
-    assert len(target.catalog.load_table(("old", "ones", "sales", "eu", "t0")).scan().to_arrow()) == 3
+    below = second_target.migrate(*from_sql, "--below", "old.ones", "--source-catalog", "mine")
+    assert counted(below) == {"namespaces": (4, 0, 0, 0), "tables": (4, 0, 0, 0), "views": (0, 0, 0, 0)}
+    assert len(second_target.catalog.load_table(("old", "ones", "sales", "eu", "t0")).scan().to_arrow()) == 3
     SqlCatalog("other", uri=f"sqlite:///{database}", warehouse="file:///nowhere").create_namespace("x")
     words = [os.environ["SLATEBERG_BIN"], "migrate", "--url", target._server.uri, *map(str, from_sql)]
     environment = {**os.environ, "SLATEBERG_API_KEY": target._server.admin_key, "NO_PROXY": "127.0.0.1"}
@@ -155,18 +174,23 @@ def test_a_sql_catalog(sql, target):
     assert refused.returncode == 1 and "set --source-catalog to one of mine, other" in refused.stderr
 
 
-def test_directories(sql, target, tmp_path):
+def test_tables_are_migrated_from_directories_and_from_a_list(sql, target, second_target, sources):
     _, source = sql
     fill(source)
-    directory = tmp_path / "pyiceberg"
+    directory = sources / "pyiceberg"
     summary = target.migrate("--from", "locations", "--source", directory)
     assert counted(summary)["tables"] == (4, 0, 0, 0), summary
     # PyIceberg names the directory of a nested namespace by its dotted name.
     found = {".".join(levels) for levels in target.catalog.list_namespaces()}
     assert found == {"sales", "sales.eu"}, found
-    listed = tmp_path / "list.tsv"
+    listed = sources / "list.tsv"
     location = source.load_table(("sales", "eu", "t1")).metadata_location
-    listed.write_text(f"# one\nlisted.t\t{location}\nlisted.gone\tfile://{tmp_path}/nowhere.metadata.json\n")
-    summary = target.migrate("--from", "locations", "--source", listed, fails=True)
+    listed.write_text(f"# one\nlisted.t\t{location}\nlisted.gone\tfile://{sources}/nowhere.metadata.json\n")
+    from_list = ("--from", "locations", "--source", listed)
+    summary = second_target.migrate(*from_list, fails=True)
     assert counted(summary)["tables"] == (1, 0, 0, 1)
-    assert len(target.catalog.load_table(("listed", "t")).scan().to_arrow()) == 3
+    assert len(second_target.catalog.load_table(("listed", "t")).scan().to_arrow()) == 3
+    # In the first catalog, the listed table exists under another name.
+    summary = target.migrate(*from_list, fails=True)
+    assert counted(summary)["tables"] == (0, 0, 0, 2)
+    assert len([note for note in summary["notes"] if "it overlaps with the location of another table" in note]) == 1

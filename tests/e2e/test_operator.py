@@ -38,7 +38,7 @@ def operator(keycloak, tmp_path, monkeypatch):
     surroundings.stop()
 
 
-def test_from_a_clean_directory_to_a_drain(operator):
+def test_operator_runs_a_catalog_from_its_installation_to_a_drain(operator):
     operator.surroundings.other.fill(NAMESPACES, TABLES_EACH)
     for step in [
         install,
@@ -159,8 +159,8 @@ def configure_tls_oidc_s3_and_kms(operator):
     settings.set("telemetry.otlp", **otlp)
 
     operator.machine.run("config", "check", config=settings.file)
-    told = operator.machine.run("store", "check", "--rounds", 10, config=settings.file)
-    assert f"checking s3://{STATE}/slateberg" in told and "no double winner" in told
+    checked = operator.machine.run("store", "check", "--rounds", 10, config=settings.file)
+    assert f"checking s3://{STATE}/slateberg" in checked and "no double winner" in checked
 
 
 def start(operator):
@@ -267,9 +267,9 @@ def restore_to_a_checkpoint(operator):
     operator.server.stop()
     settings = operator.machine.settings.file
     would = json.loads(operator.machine.run("restore", "--to", "before-cleanup", "--output", "json", config=settings))
-    assert not would["done"] and would["changes"]["tables"] == {"returning": 2, "changing": 1, "going": 0}
-    told = operator.machine.run("restore", "--to", "before-cleanup", "--yes", config=settings)
-    assert "; 0 broken" in told and "To undo it" in told
+    assert not would["done"] and would["changes"]["tables"] == {"restored": 2, "changed": 1, "removed": 0}
+    restored = operator.machine.run("restore", "--to", "before-cleanup", "--yes", config=settings)
+    assert "; 0 broken" in restored and "To undo the restore: slateberg restore --yes --to " in restored
     operator.start()
     listed = operator.ask("GET", tables).expect(200)["identifiers"]
     assert {table["name"] for table in listed} == {"orders", "invoices", "returns"}
@@ -311,14 +311,14 @@ def upgrade_the_data_format(operator):
 
     newest = format_of_the_store(OLDER_FORMAT)
     assert format_of_the_store() == OLDER_FORMAT < newest
-    assert "20 tables, 0 views; 0 broken" in operator.checked(settings.file)
+    assert " 20 tables, 0 views; 0 broken" in operator.checked(settings.file)
     server = machine.serve(settings)
     assert [asked(server, "GET", f"{tables}/t{number}").expect(200) for number in range(20)] == before
     update = {"action": "set-properties", "updates": {"upgraded": "yes"}}
     asked(server, "POST", f"{tables}/t0", {"requirements": [], "updates": [update]}).expect(200)
     asked(server, "DELETE", f"{tables}/t1").expect(204)
     server.stop()
-    assert "19 tables, 0 views; 0 broken" in operator.checked(settings.file)
+    assert " 19 tables, 0 views; 0 broken" in operator.checked(settings.file)
     assert format_of_the_store() == newest
 
 
@@ -329,9 +329,9 @@ def migrate_a_thousand_tables(operator):
     def migrate():
         words = ["--from", "rest", "--source", other.uri, "--warehouse", "archive", "--output", "json"]
         asked = {"slateberg_url": operator.server.uri, "slateberg_api_key": operator.admin_key}
-        told = json.loads(operator.machine.run("migrate", *words, **asked, slateberg_ca_cert=operator.ca_file))
-        assert told["complete"] and not told["notes"], told["notes"]
-        return {kind: (told[kind]["done"], told[kind]["present"]) for kind in ("namespaces", "tables")}
+        summary = json.loads(operator.machine.run("migrate", *words, **asked, slateberg_ca_cert=operator.ca_file))
+        assert summary["complete"] and not summary["notes"], summary["notes"]
+        return {kind: (summary[kind]["done"], summary[kind]["present"]) for kind in ("namespaces", "tables")}
 
     assert migrate() == {"namespaces": (NAMESPACES, 0), "tables": (NAMESPACES * TABLES_EACH, 0)}
     # A repeated migration changes nothing.
@@ -365,7 +365,7 @@ def drain(operator):
         assert server.process.wait(60) == 0
     assert (commits.unanswered, commits.refusals, traffic.failures) == ([], [], [])
     tables = NAMESPACES * TABLES_EACH + len(["ledger", "orders", "invoices", "returns"])
-    assert f" {tables} tables, 0 views; 0 broken" in operator.checked()
+    assert f" {tables:,} tables, 0 views; 0 broken" in operator.checked()
     acknowledged = set(commits.acknowledged)
     assert {request.name for request in begun} <= acknowledged
     operator.start()

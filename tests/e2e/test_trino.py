@@ -43,7 +43,7 @@ def scene(tmp_path_factory):
     slateberg.stop()
 
 
-def test_tables_are_made_written_changed_and_read(scene):
+def test_trino_creates_writes_changes_and_reads_tables(scene):
     scene.run("CREATE SCHEMA lake.sales")
     scene.run("CREATE TABLE lake.sales.orders (id bigint, region varchar) WITH (partitioning = ARRAY['region'])")
     scene.run("INSERT INTO lake.sales.orders VALUES (1, 'eu'), (2, 'us'), (3, 'eu')")
@@ -59,7 +59,7 @@ def test_tables_are_made_written_changed_and_read(scene):
     assert scene.run("SHOW TABLES FROM window.sales") == [["bookings"]]
 
 
-def test_views_are_made_and_read(scene):
+def test_trino_creates_and_reads_views(scene):
     scene.run("CREATE SCHEMA lake.marts")
     scene.run("CREATE VIEW lake.marts.answer AS SELECT 42 AS number")
     assert scene.run("SELECT number FROM window.marts.answer") == [["42"]]
@@ -67,7 +67,7 @@ def test_views_are_made_and_read(scene):
     assert scene.run("SHOW TABLES FROM lake.marts") == []
 
 
-def test_who_may_only_read_changes_nothing(scene):
+def test_reader_cannot_change_tables_with_trino(scene):
     scene.run("CREATE SCHEMA lake.kept")
     scene.run("CREATE TABLE lake.kept.t AS SELECT 1 AS id")
     for statement in [

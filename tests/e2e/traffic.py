@@ -40,19 +40,19 @@ class Commits:
             self.serials.append(connection.sock.getpeercert()["serialNumber"])
             connection.request("POST", self._path, self._body(name), self._headers())
             answer = connection.getresponse()
-            told = answer.read()
+            body = answer.read()
         except (OSError, http.client.HTTPException):
             self.unanswered.append(name)
         else:
-            self._answered(name, answer.status, told)
+            self._answered(name, answer.status, body)
         finally:
             connection.close()
 
-    def _answered(self, name, status, told):
-        if status == 200 and json.loads(told)["metadata"]["properties"][name]:
+    def _answered(self, name, status, body):
+        if status == 200 and json.loads(body)["metadata"]["properties"][name]:
             self.acknowledged.append(name)
         else:
-            self.refusals.append((status, told))
+            self.refusals.append((status, body))
 
     def _body(self, name):
         updates = [{"action": "set-properties", "updates": {name: "here"}}]
@@ -78,8 +78,8 @@ class Begun:
         plain = socket.create_connection(commits._address, timeout=30)
         self._socket = commits._trust.wrap_socket(plain, server_hostname=commits._address[0])
         self._socket.sendall("\r\n".join(head).encode())
-        told = self._socket.recv(1024)
-        assert told.startswith(b"HTTP/1.1 100 "), told
+        interim = self._socket.recv(1024)
+        assert interim.startswith(b"HTTP/1.1 100 "), interim
 
     def finish(self):
         """Sends the rest of the body and reads the response."""
