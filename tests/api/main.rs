@@ -39,6 +39,7 @@ mod views;
 
 mod about;
 mod append_rebase;
+mod append_rebase_merges;
 mod bad_bodies;
 mod bad_input;
 mod checkpoints;
