@@ -19,11 +19,13 @@ mod snapshot_json;
 mod summary;
 #[cfg(test)]
 mod tests;
+mod turn;
 
 pub use manifests::ClientManifests;
 pub use reason::NotRebased;
 pub use summary::REBASED_FROM;
 pub(super) use summary::is_rebased_form;
+pub use turn::lost_to_appends;
 
 use std::sync::Arc;
 

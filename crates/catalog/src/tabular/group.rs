@@ -88,7 +88,7 @@ impl MemberOutcome {
     /// Returns whether it had an effect. Returns `None` if it must be prepared again.
     async fn apply<M: Rebase>(
         builder: &mut CommitBuilder<'_, M>,
-        Member { change, rebase, .. }: &Member<M>,
+        Member { cx, change, rebase, .. }: &Member<M>,
     ) -> Result<Option<bool>> {
         let applied = builder.apply(change).await;
         let (Err(Error::CommitFailed(CommitConflict::Requirement(refusal))), Some(rebase)) =
@@ -102,6 +102,13 @@ impl MemberOutcome {
             Ok(()) => Ok(Some(true)),
             Err(Unapplied::Postponed) => Ok(None),
             Err(Unapplied::Refused(reason)) => {
+                if M::lost_to_appends(change, &builder.metadata) {
+                    builder.tabulars.turns.grant(
+                        builder.head.record.id,
+                        cx.operation.principal.id(),
+                        Instant::now(),
+                    );
+                }
                 let refusal = refusal.clone();
                 Err(Error::CommitFailed(CommitConflict::NotRebased { refusal, reason }))
             }
@@ -130,7 +137,13 @@ impl Tabulars {
         change: Change<M>,
         request: CommitRequest,
     ) -> Outcome {
+        let arrived = Instant::now();
         let rebase = M::prepare_rebase(self, cx, id, &change).await?;
+        // `None` if the table does not rebase appends.
+        let is_append = rebase.as_ref().map(|rebase| rebase.is_append());
+        if is_append == Some(true) {
+            self.turns.wait(id).await;
+        }
         let (sender, receiver) = oneshot::channel();
         let member = Member {
             cx: cx.clone(),
@@ -154,6 +167,9 @@ impl Tabulars {
             }
         }
         let outcome = receiver.await;
+        if is_append == Some(false) {
+            self.turns.end(id, cx.operation.principal.id(), arrived);
+        }
         outcome.unwrap_or_else(|_| Err(Error::unknown("the leader of the group has failed")))
     }
 

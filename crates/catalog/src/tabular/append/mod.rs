@@ -32,7 +32,7 @@ use crate::attributes::attributes_of_levels;
 use crate::pipeline::publications::header;
 use crate::tabular::Tabulars;
 use crate::{RequestContext, Result};
-use slateberg_model::rebase::{NewList, NotRebased, RebaseCandidate};
+use slateberg_model::rebase::{NewList, NotRebased, RebaseCandidate, lost_to_appends};
 use slateberg_model::table::TableMetadata;
 use slateberg_model::view::ViewMetadata;
 use slateberg_objects::metadata_file;
@@ -49,6 +49,10 @@ pub(crate) trait Rebase: Grouped {
         id: Uuid,
         change: &Change<Self>,
     ) -> impl Future<Output = Result<Option<Arc<PreparedRebase>>>> + Send;
+
+    /// Whether a commit that cannot be rebased conflicts only with appends, and at least one of them
+    /// was rebased.
+    fn lost_to_appends(change: &Change<Self>, current: &Self) -> bool;
 
     /// Applies a commit, with a new manifest list, to the state after the earlier commits of the
     /// group. An error leaves that state unchanged.
@@ -104,6 +108,10 @@ impl Rebase for TableMetadata {
             }
         }
         Ok(Some(Arc::new(prepared)))
+    }
+
+    fn lost_to_appends(change: &Change<Self>, current: &Self) -> bool {
+        lost_to_appends(&change.requirements, &change.updates, current)
     }
 
     async fn rebase(
@@ -181,6 +189,10 @@ impl Rebase for ViewMetadata {
         _change: &Change<Self>,
     ) -> Result<Option<Arc<PreparedRebase>>> {
         Ok(None)
+    }
+
+    fn lost_to_appends(_change: &Change<Self>, _current: &Self) -> bool {
+        false
     }
 
     async fn rebase(

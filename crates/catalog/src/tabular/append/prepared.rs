@@ -68,6 +68,11 @@ impl PreparedRebase {
         }
     }
 
+    /// Whether the commit is an append that could be rebased onto some state.
+    pub(crate) fn is_append(&self) -> bool {
+        self.candidate.as_ref().is_ok_and(RebaseCandidate::is_append)
+    }
+
     /// Returns the candidate if it may be rebased onto this state.
     pub(super) fn permitted(
         &self,
