@@ -59,6 +59,8 @@ pub struct RebaseCandidate {
     /// The snapshot of the branch that the client had loaded. `None` if the branch did not exist.
     base: Option<i64>,
     summary: Summary,
+    /// Updates of the table's properties. They are independent of the table's state.
+    properties: Vec<TableUpdate>,
 }
 
 /// A commit that was applied to the current state.
@@ -96,7 +98,11 @@ impl RebaseCandidate {
         requirements: &[TableRequirement],
         updates: &[TableUpdate],
     ) -> Result<Self, NotRebased> {
-        let (snapshot, branch, reference) = match updates {
+        let is_property = |it: &&TableUpdate| {
+            matches!(it, TableUpdate::SetProperties { .. } | TableUpdate::RemoveProperties { .. })
+        };
+        let (properties, others): (Vec<_>, Vec<_>) = updates.iter().partition(is_property);
+        let (snapshot, branch, reference) = match others[..] {
             [
                 TableUpdate::AddSnapshot { snapshot },
                 TableUpdate::SetSnapshotRef { ref_name, reference },
@@ -139,6 +145,7 @@ impl RebaseCandidate {
             reference: reference.clone(),
             base,
             summary,
+            properties: properties.into_iter().cloned().collect(),
         })
     }
 
@@ -274,14 +281,15 @@ impl RebaseCandidate {
             TableRequirement::RefSnapshotIdMatch { r#ref, .. } => *r#ref == self.branch,
             _ => false,
         };
+        let branch_updates = [
+            TableUpdate::AddSnapshot { snapshot: Arc::clone(&snapshot) },
+            TableUpdate::SetSnapshotRef {
+                ref_name: self.branch.clone(),
+                reference: self.reference.clone(),
+            },
+        ];
         Ok(RebasedCommit {
-            updates: vec![
-                TableUpdate::AddSnapshot { snapshot: Arc::clone(&snapshot) },
-                TableUpdate::SetSnapshotRef {
-                    ref_name: self.branch.clone(),
-                    reference: self.reference.clone(),
-                },
-            ],
+            updates: [&self.properties[..], &branch_updates].concat(),
             requirements: requirements.iter().filter(|it| !asserts_branch(it)).cloned().collect(),
             snapshot,
             own,

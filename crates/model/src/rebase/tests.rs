@@ -229,7 +229,7 @@ fn only_single_appends_are_rebased() {
 
     let append = sent(2);
     let mut more = append.updates();
-    more.extend(updates(&json!([{"action": "set-properties", "updates": {"a": "b"}}])).unwrap());
+    more.extend(updates(&json!([{"action": "set-location", "location": "s3://b/u"}])).unwrap());
     assert_eq!(
         RebaseCandidate::of(&append.requirements(), &more).err(),
         Some(NotRebased::NotAnAppend)
@@ -303,6 +303,31 @@ fn compaction_is_rebased_only_over_appends_and_needs_no_declaration() {
     compaction.snapshot.as_object_mut().expect("an object").remove("parent-snapshot-id");
     let of = RebaseCandidate::of(&requirements, &compaction.updates());
     assert_eq!(of.err(), Some(NotRebased::Dependent), "there is nothing to compact");
+}
+
+#[test]
+fn properties_beside_an_append_are_set() {
+    let table = table_with_snapshots(2, 4);
+    let append = sent(3);
+    for at in 0..3 {
+        let mut more = append.updates();
+        let property = json!([{"action": "set-properties", "updates": {"a": "b"}}]);
+        more.splice(at..at, updates(&property).expect("valid updates"));
+        let of = RebaseCandidate::of(&append.requirements(), &more).expect("an append");
+        assert_eq!(of.check(&table), Ok(()));
+        let client = of.manifests([append.manifest.clone()]).expect("its manifests");
+        let now_ms = table.last_updated_ms + 1;
+        let list = NewList { location: LOCATION, kept: 3, replaced: 0, now_ms };
+        let rebased = of.rebase(&table, &append.requirements(), client.own(), list);
+        let RebasedCommit { updates, requirements, .. } = rebased.expect("it is rebased");
+        let base = CommitBase { metadata: &table, metadata_location: Some(METADATA_LOCATION) };
+        let applied = apply(Some(base), &requirements, &updates, &ctx(now_ms));
+        let after = applied.expect("it is applied").metadata;
+        assert_eq!((after.current_snapshot_id, after.properties["a"].as_str()), (Some(77), "b"));
+        let base = CommitBase { metadata: &after, metadata_location: Some(METADATA_LOCATION) };
+        let again = apply(Some(base), &append.requirements(), &more, &ctx(now_ms));
+        assert!(!again.expect("it is recognized").changed);
+    }
 }
 
 #[test]
