@@ -45,7 +45,7 @@ const CRATE_USERS: [(&str, &[&str]); 29] = [
         &[
             "objects/metadata_file.rs",
             "objects/avro/decompress.rs",
-            "objects/manifest_list/encode.rs",
+            "objects/avro/encode.rs",
             "api/coding.rs",
         ],
     ),

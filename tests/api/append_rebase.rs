@@ -162,20 +162,34 @@ async fn commits_that_are_no_blind_appends_are_refused_with_the_reason() {
     other_schema.updates[0]["snapshot"]["schema-id"] = 5.into();
     let mut cherry_pick = base.append(&app, 2).await;
     cherry_pick.updates[0]["snapshot"]["summary"]["source-snapshot-id"] = "1".into();
-    let mut property = base.append(&app, 2).await;
-    property.updates.push(set_property("a", "1"));
+    let mut moving = base.append(&app, 2).await;
+    moving.updates.push(json!({ "action": "set-location", "location": base.at("other") }));
     let before = app.dump().await;
     for (commit, reason) in [
         (overwrite, "the snapshot depends on the state of the table"),
         (other_schema, "the schema has changed"),
         (cherry_pick, "the snapshot depends on the state of the table"),
-        (property, "it is not a single append to a branch"),
+        (moving, "it is not a single append to a branch"),
     ] {
         let refused = commit.commit(&app).await.expect_error(409, CONFLICT);
         let end = format!(" (not rebased: {reason})");
         assert!(refused.message().ends_with(&end), "{}", refused.message());
     }
     assert_eq!(app.dump().await, before);
+}
+
+#[tokio::test]
+async fn properties_beside_a_rebased_append_are_set() {
+    let app = TestApp::rebasing("all", Some("all"), 2).await;
+    let base = LoadedTable::load(&app).await;
+    base.append(&app, 1).await.commit(&app).await.expect(200);
+    let mut append = base.append(&app, 2).await;
+    append.updates.insert(0, set_property("a", "1"));
+    append.updates.push(json!({ "action": "remove-properties", "removals": ["b"] }));
+    append.commit(&app).await.expect(200);
+    let loaded = app.get(TABLE).await.expect(200);
+    assert_eq!(loaded.body["metadata"]["properties"]["a"], "1");
+    assert_eq!(check_line(&app).await, [1, 2]);
 }
 
 #[tokio::test]

@@ -9,10 +9,13 @@ use crate::scene::{Scene, TIMEOUT, within};
 use crate::support::appends::{LoadedTable, TABLE};
 use crate::support::faults::{Fault, METADATA_FILES, Verb};
 use crate::support::fsck::assert_sound;
+use crate::support::iceberg_writer::Manifests;
 use crate::support::table::set_property;
 
 /// Part of the name of all lists that the server writes.
 const LISTS: &str = "-0-";
+/// Part of the name of all manifests that the server writes.
+const MANIFESTS: &str = "-m0.avro";
 
 /// Returns a catalog whose table has one snapshot, and the empty state before it.
 async fn with_snapshot() -> (Scene, LoadedTable) {
@@ -113,4 +116,91 @@ async fn damaged_list_of_an_earlier_run_is_replaced() {
     assert_snapshots(&scene, &[1, 2]).await;
     let commit = json!({ "requirements": [], "updates": [set_property("a", "1")] });
     scene.app.post(TABLE, commit).await.expect(200);
+}
+
+/// Returns a catalog whose table has four appends, and this state of the table. Then adds an append
+/// that merges the first three manifests.
+async fn with_merge() -> (Scene, LoadedTable) {
+    let scene = Scene::new().await;
+    let all = vec![set_property("slateberg.append-rebase", "all")];
+    scene.app.commit("ns", "t", vec![], all).await.expect(200);
+    for id in 1..=4 {
+        let table = LoadedTable::load(&scene.app).await;
+        table.prepare(&scene.app, id, Manifests::Append).await.commit(&scene.app).await.expect(200);
+    }
+    let base = LoadedTable::load(&scene.app).await;
+    let merge = base.prepare(&scene.app, 5, Manifests::Merge(3)).await;
+    merge.commit(&scene.app).await.expect(200);
+    (scene, base)
+}
+
+/// Asserts that the current snapshot has the files of these snapshots, and that all of its files
+/// can be read.
+async fn assert_files(scene: &Scene, ids: &[i64]) {
+    let table = LoadedTable::load(&scene.app).await;
+    let head = table.snapshots().iter().find(|it| it["snapshot-id"].as_i64() == table.head());
+    let found = table.live_files(&scene.app, head.expect("a snapshot")).await;
+    let expected: Vec<_> = ids.iter().map(|id| table.at(&format!("data/{id}.parquet"))).collect();
+    assert_eq!(found.into_keys().collect::<Vec<_>>(), expected);
+    assert_sound(scene.bucket.clone()).await;
+}
+
+async fn written_manifests(scene: &Scene, table: &LoadedTable) -> usize {
+    let files = scene.app.files(table.location()).await;
+    files.iter().filter(|file| file.contains(MANIFESTS)).count()
+}
+
+#[tokio::test]
+async fn crash_before_a_new_manifest_is_written_leaves_the_table_as_it_was() {
+    let (scene, base) = with_merge().await;
+    let merge = base.prepare(&scene.app, 6, Manifests::Merge(3)).await;
+    scene.faults.inject(Verb::Put, MANIFESTS, Fault::Hang);
+    // The server does not wait for the new manifest longer than the deadline of a commit.
+    merge.commit(&scene.app).await.expect_error(409, "CommitFailedException");
+    assert_eq!(written_manifests(&scene, &base).await, 0);
+    let scene = scene.crash().await;
+    assert_files(&scene, &[1, 2, 3, 4, 5]).await;
+    merge.commit(&scene.app).await.expect(200);
+    assert_files(&scene, &[1, 2, 3, 4, 5, 6]).await;
+    assert_eq!(written_manifests(&scene, &base).await, 1);
+}
+
+#[tokio::test]
+async fn failed_put_of_a_new_manifest_is_a_conflict_and_changes_nothing() {
+    let (scene, base) = with_merge().await;
+    let merge = base.prepare(&scene.app, 6, Manifests::Merge(3)).await;
+    scene.faults.inject(Verb::Put, MANIFESTS, Fault::Fail);
+    let refused = merge.commit(&scene.app).await.expect_error(409, "CommitFailedException");
+    assert!(refused.message().ends_with("a merged manifest cannot be rewritten)"));
+    assert_files(&scene, &[1, 2, 3, 4, 5]).await;
+    scene.faults.lift();
+    merge.commit(&scene.app).await.expect(200);
+    assert_files(&scene, &[1, 2, 3, 4, 5, 6]).await;
+}
+
+#[tokio::test]
+async fn new_manifest_and_replaced_manifests_survive_a_crash_before_the_list_is_written() {
+    // Snapshot 6 needs a new manifest. Snapshot 7 replaces manifests of the list of snapshot 6.
+    for hanging in [LISTS, METADATA_FILES] {
+        for (id, does, files) in [
+            (6, Manifests::Merge(3), &[1, 2, 3, 4, 5, 6][..]),
+            (7, Manifests::Compact(2), &[6, 7]),
+            (7, Manifests::Rewrite(2), &[1, 2, 3, 4, 5, 6]),
+        ] {
+            let (scene, mut base) = with_merge().await;
+            if id == 7 {
+                base = LoadedTable::load(&scene.app).await;
+                let append = base.prepare(&scene.app, 6, Manifests::Append).await;
+                append.commit(&scene.app).await.expect(200);
+            }
+            let commit = base.prepare(&scene.app, id, does).await;
+            scene.faults.inject(Verb::Put, hanging, Fault::Hang);
+            commit.commit(&scene.app).await.expect_error(500, "CommitStateUnknownException");
+            assert_eq!(written_manifests(&scene, &base).await, usize::from(id == 6));
+            let scene = scene.crash().await;
+            assert_files(&scene, files).await;
+            commit.commit(&scene.app).await.expect(200);
+            assert_files(&scene, files).await;
+        }
+    }
 }

@@ -9,6 +9,7 @@
 //! - [`chains`] checks longer histories of commits to few tables, whose snapshots show their order.
 //! - [`moving_tables`] forces a read and a rename to overlap.
 //! - [`rebased_appends`] checks appends of writers with stale states.
+//! - [`turns`] checks that a delete succeeds while others append.
 //! - [`records`] reads the store's in-process caches concurrently with a writer.
 //!
 //! `SLATEBERG_ISOLATION_SEEDS` sets the number of histories of each kind, and
@@ -34,3 +35,4 @@ mod moving_tables;
 mod names;
 mod rebased_appends;
 mod records;
+mod turns;

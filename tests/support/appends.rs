@@ -61,6 +61,11 @@ impl LoadedTable {
     }
 
     /// Returns a member of the metadata.
+    pub fn member(&self, member: &str) -> &Value {
+        &self.metadata[member]
+    }
+
+    /// Returns a member of the metadata that is a number.
     pub fn number(&self, member: &str) -> i64 {
         self.metadata[member].as_i64().unwrap_or_default()
     }
@@ -85,9 +90,19 @@ impl LoadedTable {
             manifests.extend(self.manifests(app, head).await.iter().map(appended));
         }
         app.put_file(&list, append_list(version, &manifests)).await;
+        let mut snapshot = self.snapshot(id, &list);
+        if let Some(first) = first_row_id {
+            snapshot["first-row-id"] = first.into();
+            snapshot["added-rows"] = ROWS.into();
+        }
+        self.commit_of(snapshot, manifest)
+    }
+
+    /// Returns a snapshot that adds a file to this state.
+    pub fn snapshot(&self, id: i64, list: &str) -> Value {
         let mut snapshot = json!({
             "snapshot-id": id,
-            "sequence-number": sequence_number,
+            "sequence-number": self.number("last-sequence-number") + 1,
             "timestamp-ms": SystemClock.now_ms(),
             "manifest-list": list,
             "summary": { "operation": "append", "added-data-files": "1",
@@ -97,10 +112,12 @@ impl LoadedTable {
         if let Some(head) = self.head() {
             snapshot["parent-snapshot-id"] = head.into();
         }
-        if let Some(first) = first_row_id {
-            snapshot["first-row-id"] = first.into();
-            snapshot["added-rows"] = ROWS.into();
-        }
+        snapshot
+    }
+
+    /// Returns the commit that adds a snapshot to `main`.
+    pub fn commit_of(&self, snapshot: Value, manifest: String) -> PreparedAppend {
+        let id = &snapshot["snapshot-id"];
         let updates = vec![
             json!({ "action": "add-snapshot", "snapshot": snapshot }),
             json!({ "action": "set-snapshot-ref", "ref-name": "main", "type": "branch",

@@ -136,4 +136,12 @@ impl TestApp {
         let path = Path::parse(path).expect("a location is a path");
         self.bucket.put(&path, content.into().into()).await.expect("memory accepts all writes");
     }
+
+    /// Deletes a file of a test warehouse.
+    pub async fn delete_file(&self, location: &str) {
+        use object_store::ObjectStoreExt;
+        let path = location.strip_prefix("memory:///").expect("test warehouses are in memory");
+        let path = Path::parse(path).expect("a location is a path");
+        self.bucket.delete(&path).await.expect("memory accepts all deletions");
+    }
 }

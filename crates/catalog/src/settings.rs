@@ -37,6 +37,9 @@ pub struct Settings {
     pub append_rebase_manifests_max: usize,
     /// Maximum number of snapshots of a table whose appends are rebased.
     pub append_rebase_snapshots_max: usize,
+    /// Maximum time that appends wait for a commit that cannot be rebased and failed because of
+    /// appends, in milliseconds. 0 for no wait.
+    pub append_rebase_turn_ms: u64,
     /// Maximum duration of a commit, in milliseconds. After this time, a commit that still waits
     /// gets 503. If the commit is already in the write-ahead log, its outcome is unknown.
     pub commit_deadline_ms: u64,
@@ -114,6 +117,7 @@ impl Default for Settings {
             append_rebase: AppendRebase::Off,
             append_rebase_manifests_max: 2000,
             append_rebase_snapshots_max: 5000,
+            append_rebase_turn_ms: 1000,
             commit_deadline_ms: 30_000,
             idempotency_lifetime_seconds: 30 * 60,
             change_log_entries_max: 100_000,
@@ -181,6 +185,12 @@ impl Settings {
     /// Returns the time limit of a commit.
     pub(crate) fn commit_deadline(&self) -> Duration {
         Duration::from_millis(self.commit_deadline_ms)
+    }
+
+    /// Returns the maximum time that appends wait for another commit. It is at most half of the time
+    /// limit of a commit, so that these appends can still meet their own time limit.
+    pub(crate) fn append_rebase_turn(&self) -> Duration {
+        Duration::from_millis(self.append_rebase_turn_ms).min(self.commit_deadline() / 2)
     }
 
     /// Returns the time limit for the probe of a warehouse's location.

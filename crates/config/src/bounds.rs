@@ -21,7 +21,7 @@ const COUNT_MAX: u64 = 1_000_000_000;
 
 /// Settings with a minimum other than 1. Where 0 is permitted, it disables a cache, a delay or a
 /// limit. If a setting counts items, 0 permits none of them.
-const MINIMA: [(&str, u64); 33] = [
+const MINIMA: [(&str, u64); 34] = [
     ("authn.clock_leeway_seconds", 0),
     ("authn.failure_delay_ms_max", 0),
     ("authn.failures_before_delay", 0),
@@ -33,6 +33,7 @@ const MINIMA: [(&str, u64); 33] = [
     ("authz.grants_max", 0),
     ("authz.policies_max", 0),
     ("authz.policy_reload_seconds", 0),
+    ("catalog.append_rebase_turn_ms", 0),
     ("catalog.change_log_entries_max", 0),
     ("catalog.dropped_kept_seconds", 0),
     ("catalog.file_deletions_per_second_max", 0),

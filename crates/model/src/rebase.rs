@@ -1,26 +1,36 @@
-//! Rebase of appends. A client may create a commit for an earlier state of the table. If the commit
-//! only adds data files, it is applied to the current state.
+//! Rebase of appends and compactions. A client may create a commit for an earlier state of the table.
+//! If the commit only adds data files, or only reorganizes files, it is applied to the current
+//! state.
 //!
 //! "Append operations have no requirements and can always be applied. [...] To change a sequence
 //! number for a retry, only the manifest list must be rewritten" (table specification, "Commit
-//! Conflict Resolution and Retry"). The new snapshot keeps its id and its manifests. It gets the
-//! parent, sequence number, time, manifest list, row ids and totals that a retry by the client
-//! would give it.
+//! Conflict Resolution and Retry"). The new snapshot keeps its id and its manifests. Its parent,
+//! sequence number, time, manifest list, row ids and totals become the same as in a retry by the
+//! client. If the client has replaced manifests of the state that it had loaded, the same manifests
+//! are replaced in the current state ([`ClientManifests`]).
 //!
 //! The functions are pure. The caller reads and writes the manifest lists.
 
+mod ancestors;
+mod manifests;
+mod operation;
 mod reason;
 mod snapshot_json;
 mod summary;
 #[cfg(test)]
 mod tests;
+mod turn;
 
+pub use manifests::ClientManifests;
 pub use reason::NotRebased;
 pub use summary::REBASED_FROM;
 pub(super) use summary::is_rebased_form;
+pub use turn::lost_to_appends;
 
 use std::sync::Arc;
 
+use ancestors::snapshots_since;
+use operation::{APPEND, Operation, REPLACE};
 use summary::{Summary, is_same_writer};
 
 use super::manifest_file::ManifestFile;
@@ -38,9 +48,10 @@ pub const BLIND_APPEND: &str = "slateberg.blind-append";
 const DEPENDENT_KEYS: [&str; 4] =
     ["source-snapshot-id", "published-wap-id", "wap.id", "replace-partitions"];
 
-/// A commit that adds one snapshot of appended files to a branch.
+/// A commit that adds one snapshot to a branch: an append, or a compaction.
 #[derive(Debug, Clone)]
-pub struct Append {
+pub struct RebaseCandidate {
+    operation: Operation,
     snapshot: Arc<Snapshot>,
     manifest_list: String,
     branch: String,
@@ -48,18 +59,20 @@ pub struct Append {
     /// The snapshot of the branch that the client had loaded. `None` if the branch did not exist.
     base: Option<i64>,
     summary: Summary,
+    /// Updates of the table's properties. They are independent of the table's state.
+    properties: Vec<TableUpdate>,
 }
 
-/// An append that was applied to the current state.
+/// A commit that was applied to the current state.
 #[derive(Debug, Clone)]
-pub struct RebasedAppend {
+pub struct RebasedCommit {
     /// The updates, with the new snapshot.
     pub updates: Vec<TableUpdate>,
     /// The requirements of the commit, except the one on the snapshot of the branch.
     pub requirements: Vec<TableRequirement>,
     /// The new snapshot.
     pub snapshot: Arc<Snapshot>,
-    /// The manifests that the append adds, with their new sequence numbers and row ids.
+    /// The manifests that the commit adds, with their new sequence numbers and row ids.
     pub own: Vec<ManifestFile>,
 }
 
@@ -68,14 +81,16 @@ pub struct RebasedAppend {
 pub struct NewList<'a> {
     /// Location of the manifest list.
     pub location: &'a str,
-    /// Number of manifests in the manifest list that the branch had before the append.
+    /// Number of manifests of the branch that remain.
     pub kept: usize,
+    /// Number of manifests of the branch that the commit replaces.
+    pub replaced: usize,
     /// Current time, in milliseconds since 1970.
     pub now_ms: i64,
 }
 
-impl Append {
-    /// Returns the append of a commit with these requirements and updates.
+impl RebaseCandidate {
+    /// Returns the candidate for a commit with these requirements and updates.
     ///
     /// # Errors
     /// Returns the reason if the commit could not be rebased, whatever the state of the table.
@@ -83,7 +98,11 @@ impl Append {
         requirements: &[TableRequirement],
         updates: &[TableUpdate],
     ) -> Result<Self, NotRebased> {
-        let (snapshot, branch, reference) = match updates {
+        let is_property = |it: &&TableUpdate| {
+            matches!(it, TableUpdate::SetProperties { .. } | TableUpdate::RemoveProperties { .. })
+        };
+        let (properties, others): (Vec<_>, Vec<_>) = updates.iter().partition(is_property);
+        let (snapshot, branch, reference) = match others[..] {
             [
                 TableUpdate::AddSnapshot { snapshot },
                 TableUpdate::SetSnapshotRef { ref_name, reference },
@@ -106,8 +125,12 @@ impl Append {
             return Err(NotRebased::NotAnAppend);
         }
         let summary = snapshot.summary();
-        let is_append = summary.get("operation").is_some_and(|it| it == "append");
-        if !is_append || DEPENDENT_KEYS.iter().any(|key| summary.contains_key(*key)) {
+        let operation = match (summary.get("operation").map(String::as_str), base) {
+            (Some(APPEND), _) => Operation::Append,
+            (Some(REPLACE), Some(_)) => Operation::Replace,
+            _ => return Err(NotRebased::Dependent),
+        };
+        if DEPENDENT_KEYS.iter().any(|key| summary.contains_key(*key)) {
             return Err(NotRebased::Dependent);
         }
         if snapshot.key_id().is_some() {
@@ -115,18 +138,30 @@ impl Append {
         }
         let manifest_list = snapshot.manifest_list().ok_or(NotRebased::FormatVersion(1))?;
         Ok(Self {
+            operation,
             snapshot: Arc::clone(snapshot),
             manifest_list,
             branch: branch.clone(),
             reference: reference.clone(),
             base,
             summary,
+            properties: properties.into_iter().cloned().collect(),
         })
     }
 
-    /// Whether the writer declared that the append does not depend on the state of the table.
+    /// Whether the commit only adds data files.
+    pub fn is_append(&self) -> bool {
+        self.operation == Operation::Append
+    }
+
+    /// Whether the commit does not depend on the rows of the table, according to its writer. A
+    /// compaction changes no rows, so it needs no declaration.
     pub fn is_declared_blind(&self) -> bool {
-        self.summary.get(BLIND_APPEND).is_some_and(|value| value.eq_ignore_ascii_case("true"))
+        !self.is_append()
+            || self
+                .summary
+                .get(BLIND_APPEND)
+                .is_some_and(|value| value.eq_ignore_ascii_case("true"))
     }
 
     /// Location of the manifest list that the client wrote.
@@ -144,13 +179,19 @@ impl Append {
         self.head(table).map(|head| head.snapshot_id) == self.base
     }
 
+    /// Returns the snapshot that the client had loaded. `None` if the branch did not exist, or if
+    /// the snapshot has expired.
+    pub fn base<'a>(&self, table: &'a TableMetadata) -> Option<&'a Arc<Snapshot>> {
+        table.snapshot(self.base?)
+    }
+
     /// Returns the snapshot of the branch in the current state.
     pub fn head<'a>(&self, table: &'a TableMetadata) -> Option<&'a Arc<Snapshot>> {
         let reference = table.refs.get(&self.branch)?;
         table.snapshot(reference.snapshot_id)
     }
 
-    /// Checks that the append can be applied to the current state.
+    /// Checks that the commit can be applied to the current state.
     ///
     /// # Errors
     /// Returns the reason if it cannot.
@@ -170,10 +211,12 @@ impl Append {
         {
             return Err(NotRebased::Branch);
         }
-        for snapshot in self.snapshots_since_base(table)? {
+        let since = snapshots_since(table, &self.branch, self.base);
+        for snapshot in since.ok_or(NotRebased::NotOnlyAppends)? {
             let summary = snapshot.summary();
-            if !matches!(summary.get("operation").map(String::as_str), Some("append" | "replace")) {
-                return Err(NotRebased::NotOnlyAppends);
+            match (summary.get("operation").map(String::as_str), self.operation) {
+                (Some(APPEND), _) | (Some(REPLACE), Operation::Append) => {}
+                _ => return Err(NotRebased::NotOnlyAppends),
             }
             if is_same_writer(&self.summary, &summary) {
                 return Err(NotRebased::SameWriter);
@@ -182,57 +225,19 @@ impl Append {
         Ok(())
     }
 
-    /// Returns the snapshots of the branch after the base, newest first.
-    fn snapshots_since_base<'a>(
-        &self,
-        table: &'a TableMetadata,
-    ) -> Result<Vec<&'a Arc<Snapshot>>, NotRebased> {
-        let mut next = table.refs.get(&self.branch).map(|head| head.snapshot_id);
-        let mut since = Vec::new();
-        if next == self.base {
-            return Ok(since);
-        }
-        // A parent is added before its children, so one pass finds all ancestors.
-        for snapshot in table.snapshots.iter().rev() {
-            if Some(snapshot.snapshot_id) == next {
-                since.push(snapshot);
-                next = snapshot.parent_snapshot_id;
-                if next == self.base {
-                    return Ok(since);
-                }
-            }
-        }
-        Err(NotRebased::NotOnlyAppends)
-    }
-
-    /// Returns the manifests that the append adds, from the manifest list of its client.
+    /// Returns the manifests of the commit, from the manifest list of its client.
     ///
     /// # Errors
-    /// Returns the reason if the manifests are not those of an append.
-    pub fn own_manifests(
+    /// Returns the reason if the manifests do not match the operation of the commit.
+    pub fn manifests(
         &self,
         list: impl IntoIterator<Item = ManifestFile>,
-    ) -> Result<Vec<ManifestFile>, NotRebased> {
-        let own: Vec<_> =
-            list.into_iter().filter(|it| it.added_snapshot_id == self.snapshot_id()).collect();
-        let only_adds = |it: &ManifestFile| {
-            it.is_data()
-                && it.added_files_count.is_some_and(|count| count >= 0)
-                && it.added_rows_count.is_some_and(|count| count >= 0)
-                && it.existing_files_count == Some(0)
-                && it.deleted_files_count == Some(0)
-        };
-        if own.is_empty() || !own.iter().all(only_adds) {
-            return Err(NotRebased::Manifests);
-        }
-        if own.iter().any(|it| it.key_metadata.is_some()) {
-            return Err(NotRebased::Encrypted);
-        }
-        Ok(own)
+    ) -> Result<ClientManifests, NotRebased> {
+        ClientManifests::of(self.snapshot_id(), self.operation, list)
     }
 
-    /// Applies the append to the current state. [`check`](Self::check) must have succeeded, and
-    /// `own` must be the result of [`own_manifests`](Self::own_manifests).
+    /// Applies the commit to the current state. [`check`](Self::check) must have succeeded, and
+    /// `own` must be the manifests of the client, or manifests with the same added files.
     ///
     /// # Errors
     /// Returns the reason if the manifests are inconsistent with the snapshot or the table.
@@ -242,7 +247,7 @@ impl Append {
         requirements: &[TableRequirement],
         own: &[ManifestFile],
         list: NewList<'_>,
-    ) -> Result<RebasedAppend, NotRebased> {
+    ) -> Result<RebasedCommit, NotRebased> {
         let head = self.head(table);
         let sequence_number =
             table.last_sequence_number.checked_add(1).ok_or(NotRebased::Manifests)?;
@@ -260,7 +265,8 @@ impl Append {
         let logged = table.snapshot_log.last().map_or(0, |entry| entry.timestamp_ms);
         let timestamp_ms = list.now_ms.max(table.last_updated_ms).max(logged);
         let head_summary = head.map(|head| head.summary());
-        let summary = summary::rebased(&self.summary, head_summary.as_ref(), list.kept, self.base);
+        let counts = [list.kept, own.len(), list.replaced];
+        let summary = summary::rebased(&self.summary, head_summary.as_ref(), &counts, self.base);
         let changes = snapshot_json::Changes {
             parent_snapshot_id: head.map(|head| head.snapshot_id),
             sequence_number,
@@ -275,14 +281,15 @@ impl Append {
             TableRequirement::RefSnapshotIdMatch { r#ref, .. } => *r#ref == self.branch,
             _ => false,
         };
-        Ok(RebasedAppend {
-            updates: vec![
-                TableUpdate::AddSnapshot { snapshot: Arc::clone(&snapshot) },
-                TableUpdate::SetSnapshotRef {
-                    ref_name: self.branch.clone(),
-                    reference: self.reference.clone(),
-                },
-            ],
+        let branch_updates = [
+            TableUpdate::AddSnapshot { snapshot: Arc::clone(&snapshot) },
+            TableUpdate::SetSnapshotRef {
+                ref_name: self.branch.clone(),
+                reference: self.reference.clone(),
+            },
+        ];
+        Ok(RebasedCommit {
+            updates: [&self.properties[..], &branch_updates].concat(),
             requirements: requirements.iter().filter(|it| !asserts_branch(it)).cloned().collect(),
             snapshot,
             own,
@@ -305,11 +312,13 @@ impl Append {
         let end = before.checked_add(added).ok_or(NotRebased::Manifests)?;
         // Row ids of a manifest must be inside the range of the snapshot. Otherwise, another
         // snapshot could get the same row ids.
+        // Writers also reserve row ids for existing files, although these files have row ids already.
         let is_inside = |it: &ManifestFile| {
             let first = it.first_row_id.filter(|first| *first >= before)?;
-            Some(first.checked_add(it.added_rows_count?)? <= end)
+            let rows = it.added_rows_count?.checked_add(it.existing_rows_count?)?;
+            Some(first.checked_add(rows)? <= end)
         };
-        if !own.iter().all(|it| is_inside(it) == Some(true)) {
+        if !own.iter().filter(|it| it.is_data()).all(|it| is_inside(it) == Some(true)) {
             return Err(NotRebased::Manifests);
         }
         Ok(Some(RowIds { before, first: table.next_row_id }))
@@ -341,7 +350,7 @@ impl Append {
     }
 }
 
-/// The first row id of an append: the id that its client assumed, and the id that the append gets.
+/// The first row id of a commit: the id that its client assumed, and the id that the commit gets.
 #[derive(Clone, Copy)]
 struct RowIds {
     before: i64,

@@ -7,6 +7,7 @@
 //! depth. The number of values is also limited, because some values take no bytes.
 
 mod decompress;
+pub(super) mod encode;
 pub(super) mod program;
 mod shape;
 #[cfg(test)]
@@ -37,6 +38,9 @@ const VALUES_PER_BLOCK: u64 = 256;
 const TOO_MANY: &str = "has more values than its size allows";
 /// Error for a block with bytes after its entries.
 const LONG_BLOCK: &str = "a block is longer than its entries";
+
+/// The name and the value of a member of the header.
+pub(super) type HeaderMember<'a> = (&'a [u8], &'a [u8]);
 
 /// A value without nested values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,6 +141,13 @@ pub(super) fn member<'a>(content: &'a [u8], name: &str) -> Result<Option<&'a [u8
         }
     })?;
     Ok(found)
+}
+
+/// Returns the names and values of all members of the header.
+pub(super) fn header_members(content: &[u8]) -> Result<Vec<HeaderMember<'_>>, String> {
+    let mut all = Vec::new();
+    members(&mut Cursor(content), |name, value| all.push((name, value)))?;
+    Ok(all)
 }
 
 /// Passes each key and value of the header's metadata map to a function.

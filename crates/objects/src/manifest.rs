@@ -6,6 +6,7 @@
 //! reading ([`Inherited`]).
 
 mod columns;
+mod extract;
 mod field_ids;
 mod partition;
 mod read;
@@ -13,6 +14,7 @@ mod statistics;
 #[cfg(test)]
 mod tests;
 
+pub use extract::ExtractedManifest;
 pub use partition::{PartitionFieldInfo, PartitionValue};
 pub use statistics::NeededColumns;
 

@@ -265,8 +265,8 @@ pub struct Publication {
     pub lists: Vec<PromisedList>,
 }
 
-/// A manifest list that the server has to write for a rebased append. It contains the manifests of
-/// the append, followed by the manifests of another list.
+/// A manifest list that the server has to write for a rebased commit. It contains the manifests of
+/// the commit, followed by the manifests of another list that the commit does not replace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PromisedList {
     /// Location of the file.
@@ -283,12 +283,15 @@ pub struct PromisedList {
     /// First row id of the snapshot, in format version 3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_row_id: Option<i64>,
-    /// The manifests of the append.
+    /// The manifests of the commit.
     pub own: Vec<ManifestFile>,
-    /// Location of the other list. Its manifests come after those of the append. `None` if the
+    /// Location of the other list. Its manifests come after those of the commit. `None` if the
     /// branch was empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub onto: Option<String>,
+    /// Paths of the manifests of the other list that the commit replaces.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub removed: Vec<String>,
 }
 
 /// Key of a publication marker: a version of a table or view.

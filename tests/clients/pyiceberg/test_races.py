@@ -82,6 +82,23 @@ def test_blind_appends_succeed_without_retries_if_the_table_rebases_them(catalog
         assert snapshot.summary["total-records"] == str(number)
 
 
+def test_appends_that_merge_manifests_succeed_without_retries(catalog, new_client, new_table):
+    merging = {"commit.manifest-merge.enabled": "true", "commit.manifest.min-count-to-merge": "4"}
+    table = new_table(properties={**IMPATIENT, **merging, "slateberg.append-rebase": "all"})
+
+    def append(writer):
+        own = new_client().load_table(table.name())
+        for i in range(6):
+            own.append(orders(10 * writer + i))
+
+    assert at_once([lambda writer=writer: append(writer) for writer in range(6)]) == [None] * 6
+    table = catalog.load_table(table.name())
+    assert_every_append_arrived(table, [10 * writer + i for writer in range(6) for i in range(6)])
+    for number, snapshot in enumerate(table.snapshots(), start=1):
+        assert table.scan(snapshot_id=snapshot.snapshot_id).to_arrow().num_rows == number
+    assert len(table.inspect.manifests()) < 36, "manifests were merged"
+
+
 def test_undeclared_append_to_a_table_that_rebases_declared_ones_is_refused(new_client, new_table):
     table = new_table(properties={**IMPATIENT, "slateberg.append-rebase": "declared"})
     late = new_client().load_table(table.name())

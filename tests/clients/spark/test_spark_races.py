@@ -47,6 +47,45 @@ def test_inserts_succeed_without_retries_if_the_table_rebases_them(sql, ids, at_
         assert numbers == [(i,) for i in range(1, 9)]
 
 
+@pytest.mark.parametrize("version", [2, 3])
+def test_inserts_that_merge_manifests_succeed_without_retries(sql, ids, at_once, version):
+    sql(
+        f"CREATE TABLE orders (id BIGINT) TBLPROPERTIES ('format-version' = '{version}', "
+        "'commit.retry.num-retries' = '0', 'slateberg.append-rebase' = 'all', "
+        "'commit.manifest.min-count-to-merge' = '3')"
+    )
+    for first in (0, 8, 16):
+        assert at_once([f"INSERT INTO orders VALUES ({i})" for i in range(first, first + 8)]) == [None] * 8
+    assert ids() == list(range(24))
+    assert sql("SELECT count(*), count(DISTINCT parent_id) FROM @orders.snapshots") == [(24, 23)]
+    ((manifests,),) = sql("SELECT count(*) FROM @orders.manifests")
+    assert manifests < 24
+    if version == 3:
+        assert sql("SELECT count(DISTINCT _row_id) FROM orders") == [(24,)]
+        numbers = sql("SELECT _last_updated_sequence_number FROM orders ORDER BY 1")
+        assert numbers == [(i,) for i in range(1, 25)]
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_compaction_succeeds_without_retries_while_others_insert(sql, ids, at_once, namespace, version):
+    sql(
+        f"CREATE TABLE orders (id BIGINT) TBLPROPERTIES ('format-version' = '{version}', "
+        "'commit.retry.num-retries' = '0', 'slateberg.append-rebase' = 'all')"
+    )
+    for i in range(6):
+        sql(f"INSERT INTO orders VALUES ({i})")
+    compact = (
+        f"CALL shop.system.rewrite_data_files(table => '{namespace}.orders', options => map('min-input-files', '2'))"
+    )
+    inserts = [f"INSERT INTO orders VALUES ({i})" for i in range(6, 14)]
+    assert at_once([*inserts, compact]) == [None] * 9
+    assert ids() == list(range(14))
+    operations = "SELECT count(*) FROM @orders.snapshots WHERE operation = 'replace'"
+    assert sql(operations) == [(1,)]
+    if version == 3:
+        assert sql("SELECT count(DISTINCT _row_id) FROM orders") == [(14,)]
+
+
 def test_of_overlapping_updates_none_is_lost(sql, at_once):
     sql("CREATE TABLE counters TBLPROPERTIES ('commit.retry.num-retries' = '20') AS SELECT 0 AS n")
     outcomes = at_once(["UPDATE counters SET n = n + 1"] * 3)

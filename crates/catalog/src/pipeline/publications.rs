@@ -256,7 +256,9 @@ async fn restored(
     let mut entries = list.own.clone();
     if let Some(onto) = &list.onto {
         let content = objects.read(warehouse, onto).await?;
-        entries.extend(ManifestList::parse(onto, &content)?.entries);
+        let removed: HashSet<_> = list.removed.iter().collect();
+        let branch = ManifestList::parse(onto, &content)?.entries;
+        entries.extend(branch.into_iter().filter(|it| !removed.contains(&it.path)));
     }
     let existing = match objects.read(warehouse, &list.location).await {
         Ok(content) => ManifestList::parse(&list.location, &content).ok(),

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::append::prepared::Unapplied;
 use super::change::Change;
 use super::head::Head;
 use super::metadata::TabularMetadata;
@@ -18,7 +19,6 @@ use crate::{Operation, Result};
 use slateberg_authz::action::Commit;
 use slateberg_authz::permit::Permit;
 use slateberg_model::commit::CommitContext;
-use slateberg_model::rebase::NotRebased;
 use slateberg_model::warehouse::Warehouse;
 use slateberg_objects::manifest_list::ListBlocks;
 use slateberg_objects::metadata_file;
@@ -122,9 +122,13 @@ impl<'a, M: TabularMetadata> CommitBuilder<'a, M> {
         Ok(true)
     }
 
-    /// Counts a rebase.
-    pub(super) fn record_rebase(&self, rebased: &std::result::Result<(), NotRebased>) {
-        let result = rebased.as_ref().map_or_else(NotRebased::name, |()| REBASED);
+    /// Counts a rebase. A postponed rebase is counted when it ends.
+    pub(super) fn record_rebase(&self, rebased: &std::result::Result<(), Unapplied>) {
+        let result = match rebased {
+            Ok(()) => REBASED,
+            Err(Unapplied::Refused(reason)) => reason.name(),
+            Err(Unapplied::Postponed) => return,
+        };
         self.tabulars.core.pipeline().metrics.rebase(result);
     }
 

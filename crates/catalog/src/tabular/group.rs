@@ -18,6 +18,7 @@ use tracing::{Span, instrument};
 use uuid::Uuid;
 
 use super::append::Rebase;
+use super::append::prepared::Unapplied;
 use super::builder::CommitBuilder;
 use super::change::{Change, CommitRequest};
 use super::groups::{Member, Outcome};
@@ -46,6 +47,8 @@ enum MemberOutcome {
     Unchanged(Permit<Commit>),
     /// The name in the commit no longer refers to this table or view.
     Moved,
+    /// The commit must be prepared again, because its rebase needs a file that does not exist yet.
+    Postponed,
     /// The commit is rejected. `by_predecessor` is `true` if a change of an earlier member may be
     /// the reason.
     Refused { refusal: Error, by_predecessor: bool },
@@ -69,34 +72,44 @@ impl MemberOutcome {
         enclosing: &Enclosing,
     ) -> Self {
         let Member { cx, change, .. } = member;
-        let applied = match builder.permit(&cx.operation, change, enclosing) {
-            Ok(permit) => Self::apply(builder, member).await.map(|changed| (permit, changed)),
-            Err(refused) => Err(refused),
-        };
-        match applied {
-            Ok((permit, true)) => Self::Changed(permit),
-            Ok((permit, false)) => Self::Unchanged(permit),
-            Err(refusal) => Self::Refused { refusal, by_predecessor: builder.has_changed() },
+        let by_predecessor = builder.has_changed();
+        let refused = |refusal| Self::Refused { refusal, by_predecessor };
+        match builder.permit(&cx.operation, change, enclosing) {
+            Ok(permit) => match Self::apply(builder, member).await {
+                Ok(Some(true)) => Self::Changed(permit),
+                Ok(Some(false)) => Self::Unchanged(permit),
+                Ok(None) => Self::Postponed,
+                Err(refusal) => refused(refusal),
+            },
+            Err(refusal) => refused(refusal),
         }
     }
 
     /// Applies a commit. If it conflicts with the state after the earlier members, rebases it.
-    /// Returns whether it had an effect.
+    /// Returns whether it had an effect. Returns `None` if it must be prepared again.
     async fn apply<M: Rebase>(
         builder: &mut CommitBuilder<'_, M>,
-        Member { change, append, .. }: &Member<M>,
-    ) -> Result<bool> {
+        Member { cx, change, rebase, .. }: &Member<M>,
+    ) -> Result<Option<bool>> {
         let applied = builder.apply(change).await;
-        let (Err(Error::CommitFailed(CommitConflict::Requirement(refusal))), Some(append)) =
-            (&applied, append)
+        let (Err(Error::CommitFailed(CommitConflict::Requirement(refusal))), Some(rebase)) =
+            (&applied, rebase)
         else {
-            return applied;
+            return applied.map(Some);
         };
-        let rebased = M::rebase(builder, change, append).await;
+        let rebased = M::rebase(builder, change, rebase).await;
         builder.record_rebase(&rebased);
         match rebased {
-            Ok(()) => Ok(true),
-            Err(reason) => {
+            Ok(()) => Ok(Some(true)),
+            Err(Unapplied::Postponed) => Ok(None),
+            Err(Unapplied::Refused(reason)) => {
+                if M::lost_to_appends(change, &builder.metadata) {
+                    builder.tabulars.turns.grant(
+                        builder.head.record.id,
+                        cx.operation.principal.id(),
+                        Instant::now(),
+                    );
+                }
                 let refusal = refusal.clone();
                 Err(Error::CommitFailed(CommitConflict::NotRebased { refusal, reason }))
             }
@@ -107,7 +120,7 @@ impl MemberOutcome {
     fn permit(&self) -> Option<&Permit<Commit>> {
         match self {
             Self::Changed(permit) | Self::Unchanged(permit) => Some(permit),
-            Self::Moved | Self::Refused { .. } => None,
+            Self::Moved | Self::Postponed | Self::Refused { .. } => None,
         }
     }
 }
@@ -125,12 +138,18 @@ impl Tabulars {
         change: Change<M>,
         request: CommitRequest,
     ) -> Outcome {
-        let append = M::prepare_append(self, cx, id, &change).await?;
+        let arrived = Instant::now();
+        let rebase = M::prepare_rebase(self, cx, id, &change).await?;
+        // `None` if the table does not rebase appends.
+        let is_append = rebase.as_ref().map(|rebase| rebase.is_append());
+        if is_append == Some(true) {
+            self.turns.wait(id).await;
+        }
         let (sender, receiver) = oneshot::channel();
         let member = Member {
             cx: cx.clone(),
             change,
-            append,
+            rebase,
             request,
             outcome: sender,
             span: Span::current(),
@@ -149,6 +168,9 @@ impl Tabulars {
             }
         }
         let outcome = receiver.await;
+        if is_append == Some(false) {
+            self.turns.end(id, cx.operation.principal.id(), arrived);
+        }
         outcome.unwrap_or_else(|_| Err(Error::unknown("the leader of the group has failed")))
     }
 
@@ -187,7 +209,7 @@ impl Tabulars {
                     Ok(false) => Ok(None),
                     Err(error) => Err(error.clone()),
                 },
-                MemberOutcome::Moved => Ok(None),
+                MemberOutcome::Moved | MemberOutcome::Postponed => Ok(None),
                 MemberOutcome::Refused { refusal, by_predecessor: false } => Err(refusal),
                 MemberOutcome::Refused { refusal, by_predecessor: true } => match &committed {
                     Ok(true) => Err(refusal),

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use tracing::Span;
 use uuid::Uuid;
 
-use super::append::prepared::PreparedAppend;
+use super::append::prepared::PreparedRebase;
 use super::change::{Change, CommitRequest};
 use super::metadata::TabularMetadata;
 use super::state::TabularState;
@@ -30,8 +30,8 @@ pub(super) type Outcome = Result<Option<TabularState>>;
 pub(super) struct Member<M: TabularMetadata> {
     pub(super) cx: RequestContext,
     pub(super) change: Change<M>,
-    /// The append of the commit, if the server may rebase it.
-    pub(super) append: Option<Arc<PreparedAppend>>,
+    /// The rebase of the commit, if the server may rebase it.
+    pub(super) rebase: Option<Arc<PreparedRebase>>,
     pub(super) request: CommitRequest,
     pub(super) outcome: oneshot::Sender<Outcome>,
     /// The span of this commit, which the span of the leader links to.

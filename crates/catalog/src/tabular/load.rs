@@ -1,5 +1,8 @@
 //! Loads tables and views.
 
+use tokio::time::{Instant, timeout};
+use uuid::Uuid;
+
 use super::delegation::DelegatedAccess;
 use super::read_access::{ReadAccess, ReadVersion, Readable};
 use super::state::TabularState;
@@ -45,6 +48,9 @@ impl Tabulars {
         for _ in 0..LOOKUP_ATTEMPTS_MAX {
             let Loadable { permit, privileges, record, span } =
                 self.core.access.loadable(&store, operation, target, ways.is_some()).await?;
+            if kind == TabularKind::Table && self.begins_hold(operation, record.id).await {
+                continue;
+            }
             let rules = permit.decision().and_then(|decision| decision.read_rules.as_ref());
             let (id, version) = (record.id, record.version);
             let key = PublicationKey { id, version };
@@ -85,6 +91,20 @@ impl Tabulars {
             "Gave up after repeated conflicts: the table is changed concurrently. Retry later",
             ident.to_string(),
         ))
+    }
+
+    /// Begins the turn of a principal whose commit has failed because of appends. Returns whether
+    /// the table must be read again: this function then has waited for the commits that were
+    /// already in progress, because they would make the loaded state stale.
+    async fn begins_hold(&self, operation: &Operation, id: Uuid) -> bool {
+        if !self.turns.begins_hold(id, operation.principal.id(), Instant::now()) {
+            return false;
+        }
+        let lanes = self.core.pipeline().lanes.enter(vec![id]);
+        // If these commits take longer than the hold, the load continues without the hold.
+        let _passed = timeout(self.core.settings().append_rebase_turn(), lanes).await;
+        self.turns.settle(id);
+        true
     }
 
     /// Returns the names of the tables or views in a namespace.

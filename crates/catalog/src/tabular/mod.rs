@@ -22,6 +22,7 @@ pub(crate) mod rename;
 pub(crate) mod state;
 pub(crate) mod target;
 pub(crate) mod transaction;
+pub(crate) mod turns;
 pub(crate) mod write;
 
 use std::sync::Arc;
@@ -29,6 +30,7 @@ use std::sync::Arc;
 use self::append::lists::ManifestLists;
 use self::delegation::Delegations;
 use self::groups::CommitGroups;
+use self::turns::Turns;
 use crate::core::Core;
 use crate::jobs::Jobs;
 use crate::listings::Listings;
@@ -44,6 +46,7 @@ pub struct Tabulars {
     delegations: Delegations,
     pub(crate) jobs: Jobs,
     manifest_lists: Arc<ManifestLists>,
+    turns: Arc<Turns>,
 }
 
 impl Tabulars {
@@ -60,6 +63,7 @@ impl Tabulars {
             delegations: delegations.clone(),
             jobs: jobs.clone(),
             manifest_lists: Arc::new(ManifestLists::new(core.settings())),
+            turns: Arc::new(Turns::new(core.settings().append_rebase_turn())),
         }
     }
 
@@ -67,5 +71,6 @@ impl Tabulars {
     pub(crate) fn collect(&self, into: &mut Collection) {
         self.groups.collect(into);
         self.manifest_lists.collect(into);
+        self.turns.collect(into);
     }
 }

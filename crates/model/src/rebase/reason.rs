@@ -6,7 +6,8 @@ pub enum NotRebased {
     /// The commit has updates other than those of an append.
     #[error("it is not a single append to a branch")]
     NotAnAppend,
-    /// The snapshot's operation is not `append`, or a key of its summary marks it as dependent.
+    /// The snapshot's operation is neither `append` nor `replace`, or a key of its summary marks it
+    /// as dependent.
     #[error("the snapshot depends on the state of the table")]
     Dependent,
     /// The snapshot, the table or a manifest is encrypted.
@@ -33,9 +34,18 @@ pub enum NotRebased {
     /// The retention settings of the branch have changed.
     #[error("the settings of the branch have changed")]
     Branch,
-    /// The manifest list is not that of an append.
-    #[error("the manifest list is not that of an append")]
+    /// The manifest list does not match the operation of the snapshot.
+    #[error("the manifest list does not match the operation of the snapshot")]
     Manifests,
+    /// The commit replaces manifests that the branch no longer has.
+    #[error("the branch no longer has the manifests that the commit replaces")]
+    Replaced,
+    /// A compaction changes delete files, or delete files have been added since.
+    #[error("the commit or a concurrent commit changes delete files")]
+    DeleteFiles,
+    /// The added files of a merged manifest cannot be written to a manifest of their own.
+    #[error("a merged manifest cannot be rewritten")]
+    MergedManifest,
     /// The manifest list cannot be read.
     #[error("the manifest list cannot be read")]
     Unreadable,
@@ -71,6 +81,9 @@ impl NotRebased {
             Self::Schema => "schema",
             Self::Branch => "branch",
             Self::Manifests => "manifests",
+            Self::Replaced => "replaced",
+            Self::DeleteFiles => "delete_files",
+            Self::MergedManifest => "merged_manifest",
             Self::Unreadable => "unreadable",
             Self::Counts => "counts",
             Self::RowIds => "row_ids",

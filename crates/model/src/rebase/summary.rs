@@ -25,17 +25,20 @@ const TOTALS: [(&str, &str, &str); 6] = [
     ("total-equality-deletes", "added-equality-deletes", "removed-equality-deletes"),
 ];
 
+/// Keys with the numbers of manifests that remain, that the snapshot adds, and that it replaces.
+const MANIFESTS: [&str; 3] = ["manifests-kept", "manifests-created", "manifests-replaced"];
+
 /// A snapshot's summary, with the operation.
 pub(super) type Summary = BTreeMap<String, String>;
 
 /// Returns the summary `sent` with new totals. The new totals are the totals in `head`, the summary
-/// of the branch's current snapshot, plus the changes of the append. A retry by the client would
-/// have the same totals. `kept` is the number of manifests of the branch, and `base` is the
-/// snapshot that the client had loaded.
+/// of the branch's current snapshot, plus the changes of the commit. A retry by the client would
+/// have the same totals. `manifests` has the numbers for [`MANIFESTS`], and `base` is the snapshot
+/// that the client had loaded.
 pub(super) fn rebased(
     sent: &Summary,
     head: Option<&Summary>,
-    kept: usize,
+    manifests: &[usize; 3],
     base: Option<i64>,
 ) -> Summary {
     let mut summary = sent.clone();
@@ -54,8 +57,10 @@ pub(super) fn rebased(
             None => summary.remove(total),
         };
     }
-    if summary.contains_key("manifests-kept") {
-        summary.insert("manifests-kept".to_owned(), kept.to_string());
+    for (key, count) in MANIFESTS.iter().zip(manifests) {
+        if let Some(value) = summary.get_mut(*key) {
+            *value = count.to_string();
+        }
     }
     let from = base.map_or_else(|| "none".to_owned(), |base| base.to_string());
     summary.insert(REBASED_FROM.to_owned(), from);
@@ -79,7 +84,7 @@ pub(super) fn is_same_writer(one: &Summary, other: &Summary) -> bool {
 /// Whether `committed` is the snapshot `sent` after a rebase.
 pub(crate) fn is_rebased_form(committed: &Snapshot, sent: &Snapshot) -> bool {
     let rewritten = |key: &str| {
-        key == REBASED_FROM || key == "manifests-kept" || TOTALS.iter().any(|it| it.0 == key)
+        key == REBASED_FROM || MANIFESTS.contains(&key) || TOTALS.iter().any(|it| it.0 == key)
     };
     let content = |snapshot: &Snapshot| {
         let mut summary = snapshot.summary();

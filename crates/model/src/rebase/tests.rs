@@ -10,6 +10,8 @@ use super::super::testing::{
 };
 use super::*;
 
+mod history;
+
 const LOCATION: &str = "s3://b/t/metadata/snap-new.avro";
 
 /// An append of one manifest with ten rows, made for the state after snapshot `base`.
@@ -60,18 +62,18 @@ impl Sent {
         updates(&changes).expect("valid updates")
     }
 
-    fn append(&self) -> Result<Append, NotRebased> {
-        Append::of(&self.requirements(), &self.updates())
+    fn append(&self) -> Result<RebaseCandidate, NotRebased> {
+        RebaseCandidate::of(&self.requirements(), &self.updates())
     }
 
     /// Rebases the append and applies it.
-    fn rebased(&self, table: &TableMetadata) -> Result<(RebasedAppend, TableMetadata), NotRebased> {
+    fn rebased(&self, table: &TableMetadata) -> Result<(RebasedCommit, TableMetadata), NotRebased> {
         let append = self.append()?;
         append.check(table)?;
-        let own = append.own_manifests([self.manifest.clone()])?;
+        let client = append.manifests([self.manifest.clone()])?;
         let now_ms = table.last_updated_ms + 1000;
-        let list = NewList { location: LOCATION, kept: 3, now_ms };
-        let rebased = append.rebase(table, &self.requirements(), &own, list)?;
+        let list = NewList { location: LOCATION, kept: 3, replaced: 0, now_ms };
+        let rebased = append.rebase(table, &self.requirements(), client.own(), list)?;
         let base = CommitBase { metadata: table, metadata_location: Some(METADATA_LOCATION) };
         let context = ctx(now_ms);
         let applied = apply(Some(base), &rebased.requirements, &rebased.updates, &context);
@@ -211,7 +213,7 @@ fn only_single_appends_are_rebased() {
         append.append().err()
     };
     assert_eq!(refused(|_| {}), None);
-    for operation in ["overwrite", "delete", "replace"] {
+    for operation in ["overwrite", "delete"] {
         let mut append = sent(2);
         append.snapshot["summary"]["operation"] = operation.into();
         assert_eq!(append.append().err(), Some(NotRebased::Dependent), "{operation}");
@@ -227,12 +229,18 @@ fn only_single_appends_are_rebased() {
 
     let append = sent(2);
     let mut more = append.updates();
-    more.extend(updates(&json!([{"action": "set-properties", "updates": {"a": "b"}}])).unwrap());
-    assert_eq!(Append::of(&append.requirements(), &more).err(), Some(NotRebased::NotAnAppend));
-    assert_eq!(Append::of(&[], &append.updates()).err(), Some(NotRebased::NotAnAppend));
+    more.extend(updates(&json!([{"action": "set-location", "location": "s3://b/u"}])).unwrap());
+    assert_eq!(
+        RebaseCandidate::of(&append.requirements(), &more).err(),
+        Some(NotRebased::NotAnAppend)
+    );
+    assert_eq!(RebaseCandidate::of(&[], &append.updates()).err(), Some(NotRebased::NotAnAppend));
     let tag = json!([add_snapshot(append.snapshot.clone()), set_ref("main", "tag", 77)]);
     let tag = updates(&tag).expect("valid updates");
-    assert_eq!(Append::of(&append.requirements(), &tag).err(), Some(NotRebased::NotAnAppend));
+    assert_eq!(
+        RebaseCandidate::of(&append.requirements(), &tag).err(),
+        Some(NotRebased::NotAnAppend)
+    );
 }
 
 #[test]
@@ -241,11 +249,12 @@ fn manifests_that_do_more_than_add_data_files_are_not_rebased() {
     let refused = |change: fn(&mut ManifestFile)| {
         let mut manifest = sent(2).manifest;
         change(&mut manifest);
-        append.own_manifests([manifest]).err()
+        append.manifests([manifest]).err()
     };
     assert_eq!(refused(|_| {}), None);
     assert_eq!(refused(|it| it.content = 1), Some(NotRebased::Manifests));
-    assert_eq!(refused(|it| it.existing_files_count = Some(1)), Some(NotRebased::Manifests));
+    assert_eq!(refused(|it| it.deleted_files_count = Some(1)), Some(NotRebased::Manifests));
+    assert_eq!(refused(|it| it.existing_files_count = Some(-1)), Some(NotRebased::Manifests));
     assert_eq!(refused(|it| it.deleted_files_count = None), Some(NotRebased::Manifests));
     assert_eq!(refused(|it| it.added_rows_count = None), Some(NotRebased::Manifests));
     assert_eq!(refused(|it| it.added_snapshot_id = 2), Some(NotRebased::Manifests), "no own one");
@@ -273,6 +282,73 @@ fn append_that_does_not_fit_the_table_is_not_rebased() {
 }
 
 #[test]
+fn compaction_is_rebased_only_over_appends_and_needs_no_declaration() {
+    let table = table_with_snapshots(2, 2);
+    let third = |operation: &str| {
+        let mut third = snapshot(3, Some(2), 3);
+        third["summary"]["operation"] = operation.into();
+        committed(&table, json!([add_snapshot(third), set_ref("main", "branch", 3)]))
+    };
+    let mut compaction = sent(2);
+    compaction.snapshot["summary"]["operation"] = "replace".into();
+    assert!(compaction.append().expect("a candidate").is_declared_blind());
+    assert!(!sent(2).append().expect("a candidate").is_declared_blind());
+    let reason = |operation: &str| compaction.rebased(&third(operation)).err();
+    assert_eq!(reason("append"), None);
+    for operation in ["replace", "delete", "overwrite"] {
+        assert_eq!(reason(operation), Some(NotRebased::NotOnlyAppends), "{operation}");
+    }
+    let requirement = json!({"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": null});
+    let requirements = [parse_requirement(&raw(&requirement)).expect("a requirement")];
+    compaction.snapshot.as_object_mut().expect("an object").remove("parent-snapshot-id");
+    let of = RebaseCandidate::of(&requirements, &compaction.updates());
+    assert_eq!(of.err(), Some(NotRebased::Dependent), "there is nothing to compact");
+}
+
+#[test]
+fn properties_beside_an_append_are_set() {
+    let table = table_with_snapshots(2, 4);
+    let append = sent(3);
+    for at in 0..3 {
+        let mut more = append.updates();
+        let property = json!([{"action": "set-properties", "updates": {"a": "b"}}]);
+        more.splice(at..at, updates(&property).expect("valid updates"));
+        let of = RebaseCandidate::of(&append.requirements(), &more).expect("an append");
+        assert_eq!(of.check(&table), Ok(()));
+        let client = of.manifests([append.manifest.clone()]).expect("its manifests");
+        let now_ms = table.last_updated_ms + 1;
+        let list = NewList { location: LOCATION, kept: 3, replaced: 0, now_ms };
+        let rebased = of.rebase(&table, &append.requirements(), client.own(), list);
+        let RebasedCommit { updates, requirements, .. } = rebased.expect("it is rebased");
+        let base = CommitBase { metadata: &table, metadata_location: Some(METADATA_LOCATION) };
+        let applied = apply(Some(base), &requirements, &updates, &ctx(now_ms));
+        let after = applied.expect("it is applied").metadata;
+        assert_eq!((after.current_snapshot_id, after.properties["a"].as_str()), (Some(77), "b"));
+        let base = CommitBase { metadata: &after, metadata_location: Some(METADATA_LOCATION) };
+        let again = apply(Some(base), &append.requirements(), &more, &ctx(now_ms));
+        assert!(!again.expect("it is recognized").changed);
+    }
+}
+
+#[test]
+fn counts_of_manifests_in_the_summary_are_those_of_the_new_list() {
+    let table = table_with_snapshots(2, 5);
+    let mut merge = sent(3);
+    for (key, value) in [("manifests-created", "9"), ("manifests-replaced", "8")] {
+        merge.snapshot["summary"][key] = value.into();
+    }
+    let (rebased, after) = merge.rebased(&table).expect("it is rebased");
+    let summary = rebased.snapshot.summary();
+    let counts =
+        ["manifests-kept", "manifests-created", "manifests-replaced"].map(|it| &summary[it]);
+    assert_eq!(counts, ["3", "1", "0"]);
+    let base = CommitBase { metadata: &after, metadata_location: Some(METADATA_LOCATION) };
+    let context = ctx(after.last_updated_ms);
+    let again = apply(Some(base), &merge.requirements(), &merge.updates(), &context);
+    assert!(!again.expect("it is recognized").changed);
+}
+
+#[test]
 fn rebased_append_that_is_sent_again_is_accepted_without_effect() {
     let table = table_with_snapshots(2, 4);
     let append = sent(3);
@@ -296,11 +372,11 @@ fn first_append_of_two_to_an_empty_table_does_not_stop_the_second() {
     append.snapshot.as_object_mut().expect("an object").remove("parent-snapshot-id");
     let requirement = json!({"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": null});
     let requirements = [parse_requirement(&raw(&requirement)).expect("a requirement")];
-    let of = Append::of(&requirements, &append.updates()).expect("an append");
+    let of = RebaseCandidate::of(&requirements, &append.updates()).expect("an append");
     assert_eq!(of.check(&after), Ok(()));
-    let own = of.own_manifests([append.manifest.clone()]).expect("its manifests");
-    let list = NewList { location: LOCATION, kept: 1, now_ms: CREATED_MS + 99_000 };
-    let rebased = of.rebase(&after, &requirements, &own, list).expect("it is rebased");
+    let client = of.manifests([append.manifest.clone()]).expect("its manifests");
+    let list = NewList { location: LOCATION, kept: 1, replaced: 0, now_ms: CREATED_MS + 99_000 };
+    let rebased = of.rebase(&after, &requirements, client.own(), list).expect("it is rebased");
     assert_eq!(rebased.snapshot.parent_snapshot_id, Some(1));
     assert_eq!(rebased.snapshot.summary()[REBASED_FROM], "none");
 }

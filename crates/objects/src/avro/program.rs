@@ -33,8 +33,8 @@ pub(crate) trait Sink {
     fn number_of(&mut self, slot: Slot, key: i32, value: i64) -> Result<(), String>;
     /// Receives a string or bytes from a map with integer keys.
     fn text_of(&mut self, slot: Slot, key: i32, value: &[u8]) -> Result<(), String>;
-    /// Ends an entry.
-    fn end_entry(&mut self) -> Result<(), String>;
+    /// Ends an entry. `encoded` are its bytes.
+    fn end_entry(&mut self, encoded: &[u8]) -> Result<(), String>;
 }
 
 /// A field on the path from an entry to a value.
@@ -65,8 +65,10 @@ pub(crate) fn read(
         let bytes = Cursor(&bytes);
         let mut run = Run { bytes, schema: &schema, values_left: blocks.values_left };
         for _ in 0..count {
+            let before = run.bytes.0;
             run.step(&program, sink)?;
-            sink.end_entry()?;
+            let encoded = before.len() - run.bytes.0.len();
+            sink.end_entry(before.get(..encoded).unwrap_or_default())?;
         }
         if !run.bytes.0.is_empty() {
             return Err(LONG_BLOCK.to_owned());

@@ -370,7 +370,7 @@ impl Sink for Reader {
         self.statistics.set_bound(self.rows, (bound, key), value, &mut self.budget)
     }
 
-    fn end_entry(&mut self) -> Result<(), String> {
+    fn end_entry(&mut self, _encoded: &[u8]) -> Result<(), String> {
         let entry = std::mem::take(&mut self.entry);
         if entry.status == Some(DELETED) {
             self.discard_entry();

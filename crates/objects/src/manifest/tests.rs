@@ -255,3 +255,78 @@ fn damaged_manifest_never_panics() {
         let _ = read(&content[..at], &[1, 2]);
     }
 }
+
+/// Returns the entries of a manifest, and its header without the codec, read by `apache-avro`.
+fn read_by_other(content: &[u8]) -> (Vec<Avro>, Vec<(String, Vec<u8>)>) {
+    let reader = apache_avro::Reader::new(content).expect("an Avro file");
+    let members = reader.user_metadata().iter().map(|(name, value)| (name.clone(), value.clone()));
+    let mut members: Vec<_> = members.collect();
+    members.sort();
+    (reader.map(|it| it.expect("an entry")).collect(), members)
+}
+
+#[test]
+fn extracted_manifest_has_the_added_files_as_their_writer_encoded_them() {
+    let old = File { snapshot_id: Some(40), sequence_number: Some(4), ..file(0) };
+    let own = File { snapshot_id: Some(50), region: Some("eu"), ..file(1) };
+    let inherited = File { day: Some(3), ..file(1) };
+    let explicit = File { sequence_number: Some(2), ..own.clone() };
+    let schema = Schema::parse_str(&schema()).expect("a schema");
+    let codecs = [
+        Codec::Null,
+        Codec::Deflate(DeflateSettings::default()),
+        Codec::Snappy,
+        Codec::Zstandard(apache_avro::ZstandardSettings::default()),
+    ];
+    for codec in codecs {
+        let mut writer = Writer::with_codec(&schema, Vec::new(), codec);
+        for (name, value) in [("format-version", "3"), ("partition-spec-id", "1")] {
+            writer.add_user_metadata(name.to_owned(), value).expect("a member");
+        }
+        let mut expected = Vec::new();
+        for number in 0..3000 {
+            let kind = [&own, &old, &inherited, &explicit][usize::try_from(number % 4).unwrap()];
+            let value = entry(number, kind);
+            writer.append(value.clone()).expect("an entry");
+            expected.extend((kind.status == 1).then_some(value));
+        }
+        let merged = writer.into_inner().expect("a file");
+        let sync = uuid::Uuid::from_u128(7);
+        let extracted = extract::extract(&merged, 1 << 24, 50, sync).expect("it is extracted");
+        assert_eq!((extracted.files, extracted.rows), (2250, 22_500));
+        assert_eq!(extracted.min_sequence_number, Some(2));
+        assert!(extracted.inherits_sequence_number);
+        let (values, members) = read_by_other(&extracted.content);
+        assert!(values == expected);
+        assert_eq!(members, read_by_other(&merged).1);
+        let found = read(&extracted.content, &[1]).expect("it is read");
+        assert_eq!(found.len(), 2250);
+        assert!((0..found.len()).all(|row| found.file(row).is_added()));
+    }
+}
+
+#[test]
+fn manifest_with_files_that_are_not_of_the_append_is_not_extracted() {
+    let sync = uuid::Uuid::from_u128(7);
+    let own = || File { snapshot_id: Some(50), ..file(1) };
+    for (files, is_extracted) in [
+        (vec![own(), own()], true),
+        (vec![own(), file(2)], false),
+        (vec![own(), File { snapshot_id: Some(49), ..file(1) }], false),
+        (vec![File { first_row_id: Some(3), ..own() }], false),
+        (vec![File { content: 1, ..own() }], false),
+        (vec![file(3)], false),
+    ] {
+        let extracted = extract::extract(&written(&files), 1 << 20, 50, sync);
+        assert_eq!(extracted.is_ok(), is_extracted, "{extracted:?}");
+    }
+    let content = written(&vec![File { region: Some("eu"), ..file(1) }; 20]);
+    for at in 0..content.len() {
+        let mut damaged = content.clone();
+        damaged[at] ^= 0x55;
+        let _ = extract::extract(&damaged, 1 << 20, 50, sync);
+        let _ = extract::extract(&content[..at], 1 << 20, 50, sync);
+    }
+    let limited = extract::extract(&content, 100, 50, sync).expect_err("it takes more");
+    assert!(limited.contains("decompresses"), "{limited}");
+}

@@ -1,5 +1,6 @@
 //! [`ListBlocks`]: encoded entries that consecutive manifest lists share.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -62,6 +63,27 @@ impl ListBlocks {
             let entries = small.iter().rev().flat_map(|block| block.entries.clone()).collect();
             let block = all.block(entries, level);
             all.blocks.push(block);
+        }
+        all
+    }
+
+    /// Returns the list without the manifests with these paths. Encodes only the blocks that
+    /// contain such a manifest.
+    #[must_use]
+    pub fn without(&self, paths: &HashSet<&str>) -> Self {
+        let is_removed = |it: &ManifestFile| paths.contains(it.path.as_str());
+        let mut all = Self { blocks: Vec::with_capacity(self.blocks.len()), len: 0, ..*self };
+        for block in &self.blocks {
+            let block = if block.entries.iter().any(is_removed) {
+                let entries = block.entries.iter().filter(|it| !is_removed(it)).cloned().collect();
+                self.block(entries, block.level)
+            } else {
+                Arc::clone(block)
+            };
+            if !block.entries.is_empty() {
+                all.len += block.entries.len();
+                all.blocks.push(block);
+            }
         }
         all
     }

@@ -1,12 +1,9 @@
 //! Encoding of manifest lists as Avro files.
 
-use std::io::Write;
-
 use bytes::Bytes;
-use flate2::Compression;
-use flate2::write::DeflateEncoder;
 use uuid::Uuid;
 
+use super::super::avro::encode::{self, long, text};
 use slateberg_model::manifest_file::{FieldSummary, ManifestFile};
 
 /// Header of a manifest list.
@@ -81,15 +78,9 @@ pub(super) fn header(header: &ListHeader, sync: Uuid) -> Vec<u8> {
     if header.format_version >= 3 {
         members.push(("first-row-id", number_or_null(header.first_row_id)));
     }
-    let mut out = b"Obj\x01".to_vec();
-    long(&mut out, i64::try_from(members.len()).unwrap_or_default());
-    for (name, value) in members {
-        text(&mut out, name.as_bytes());
-        text(&mut out, value.as_bytes());
-    }
-    long(&mut out, 0);
-    out.extend_from_slice(sync.as_bytes());
-    out
+    let members: Vec<_> =
+        members.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
+    encode::header(&members, sync.as_bytes())
 }
 
 /// Returns a block of a file with these entries.
@@ -98,14 +89,7 @@ pub(super) fn block(format_version: u8, sync: Uuid, entries: &[ManifestFile]) ->
     for it in entries {
         entry(&mut plain, format_version, it);
     }
-    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::fast());
-    encoder.write_all(&plain).expect("writing into memory cannot fail");
-    let compressed = encoder.finish().expect("writing into memory cannot fail");
-    let mut out = Vec::with_capacity(compressed.len() + 32);
-    long(&mut out, i64::try_from(entries.len()).unwrap_or_default());
-    text(&mut out, &compressed);
-    out.extend_from_slice(sync.as_bytes());
-    out.into()
+    encode::block(entries.len(), &plain, sync.as_bytes()).into()
 }
 
 fn entry(out: &mut Vec<u8>, format_version: u8, it: &ManifestFile) {
@@ -152,20 +136,4 @@ fn optional<T>(out: &mut Vec<u8>, value: Option<T>, write: impl FnOnce(&mut Vec<
             write(out, value);
         }
     }
-}
-
-/// Writes the number of bytes, and then the bytes.
-fn text(out: &mut Vec<u8>, bytes: &[u8]) {
-    long(out, i64::try_from(bytes.len()).unwrap_or_default());
-    out.extend_from_slice(bytes);
-}
-
-/// Writes a variable-length number in zigzag encoding.
-fn long(out: &mut Vec<u8>, number: i64) {
-    let mut left = (number.wrapping_shl(1) ^ (number >> 63)).cast_unsigned();
-    while left >= 0x80 {
-        out.push((left & 0x7f) as u8 | 0x80);
-        left >>= 7;
-    }
-    out.push(left as u8);
 }

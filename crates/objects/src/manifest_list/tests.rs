@@ -88,6 +88,28 @@ fn entries_in_front_keep_the_order_and_share_blocks() {
 }
 
 #[test]
+fn list_without_some_manifests_shares_all_other_blocks() {
+    let mut blocks = ListBlocks::new(2, SYNC, entries(-600..0));
+    for number in 0..20 {
+        blocks = blocks.prepend(vec![entry(number)]);
+    }
+    for removed in
+        [vec![], vec![-600], vec![19, 3, -1], (-600..-344).collect(), (-600..20).collect()]
+    {
+        let paths: Vec<_> = removed.iter().map(|number| entry(*number).path).collect();
+        let without = blocks.without(&paths.iter().map(String::as_str).collect());
+        let expected: Vec<_> =
+            blocks.entries().filter(|it| !paths.contains(&it.path)).cloned().collect();
+        assert_eq!(without.len(), expected.len());
+        assert!(without.entries().eq(&expected));
+        let parsed = parse(&without.to_file(&header(2)), BYTES_MAX).expect("it is parsed");
+        assert!(parsed.entries == expected);
+        let again = without.prepend(vec![entry(99)]);
+        assert_eq!((again.len(), again.count() > 0), (expected.len() + 1, true));
+    }
+}
+
+#[test]
 fn other_reader_reads_the_lists() {
     for format_version in [2, 3] {
         let blocks = ListBlocks::new(format_version, SYNC, entries(0..20));

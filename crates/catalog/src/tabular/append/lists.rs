@@ -22,6 +22,14 @@ const INLINE_BYTES_MAX: usize = 64 << 10;
 /// version of the table. A list never changes.
 pub(crate) struct ManifestLists(ByteCache<(String, u8), ListBlocks>);
 
+/// The table of a commit, and where to read and write its files.
+#[derive(Clone, Copy)]
+pub(super) struct Files<'a> {
+    pub(super) objects: &'a Objects,
+    pub(super) lists: &'a ManifestLists,
+    pub(super) record: &'a TabularRecord,
+}
+
 impl ManifestLists {
     /// Creates an empty cache within the bounds of these settings. Only tables whose appends are
     /// rebased use it.

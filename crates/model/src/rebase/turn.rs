@@ -1,0 +1,42 @@
+//! Commits that lose against appends.
+
+use super::super::requirement::TableRequirement;
+use super::super::table::TableMetadata;
+use super::super::update::TableUpdate;
+use super::ancestors::snapshots_since;
+use super::operation::APPEND;
+use super::summary::REBASED_FROM;
+
+/// Whether a commit, which was rejected, changes more than an append and conflicts only with
+/// appends, of which at least one was rebased. Without rebases, such a commit would have lost only
+/// against appends that were committed to the newest state.
+pub fn lost_to_appends(
+    requirements: &[TableRequirement],
+    updates: &[TableUpdate],
+    table: &TableMetadata,
+) -> bool {
+    let is_append = |update: &TableUpdate| match update {
+        TableUpdate::AddSnapshot { snapshot } => {
+            snapshot.summary().get("operation").is_some_and(|it| it == APPEND)
+        }
+        _ => false,
+    };
+    if updates.iter().any(is_append) {
+        return false;
+    }
+    let mut has_lost = false;
+    for requirement in requirements {
+        let TableRequirement::RefSnapshotIdMatch { r#ref, snapshot_id } = requirement else {
+            continue;
+        };
+        let Some(since) = snapshots_since(table, r#ref, *snapshot_id) else { return false };
+        for snapshot in since {
+            let summary = snapshot.summary();
+            if summary.get("operation").is_none_or(|it| it != APPEND) {
+                return false;
+            }
+            has_lost |= summary.contains_key(REBASED_FROM);
+        }
+    }
+    has_lost
+}

@@ -1,0 +1,227 @@
+//! A writer that creates manifests and manifest lists with the crate `iceberg`, and merges or
+//! compacts them as Java clients do.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use iceberg::io::FileIO;
+use iceberg::spec::{
+    DataContentType, DataFile, DataFileBuilder, DataFileFormat, FormatVersion, ManifestEntryRef,
+    ManifestFile, ManifestList, ManifestListWriter, ManifestWriterBuilder, PartitionSpec, Schema,
+    Struct,
+};
+use serde_json::{Value, json};
+
+use super::app::TestApp;
+use super::appends::{LoadedTable, PreparedAppend, ROWS};
+
+/// What a commit does with the oldest manifests of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Manifests {
+    /// Adds a file, and keeps all manifests.
+    Append,
+    /// Adds a file, and merges this number of manifests into the new manifest.
+    Merge(usize),
+    /// Replaces the files of this number of manifests with one file.
+    Compact(usize),
+    /// Replaces this number of manifests with one manifest.
+    Rewrite(usize),
+    /// Deletes the files of this number of manifests.
+    Delete(usize),
+}
+
+/// The live files of a snapshot, by path: their data sequence numbers, and the snapshots that added
+/// them.
+pub type LiveFiles = BTreeMap<String, (i64, i64)>;
+
+/// Files of a table, for the crate `iceberg`.
+struct Files<'a> {
+    app: &'a TestApp,
+    table: &'a LoadedTable,
+    io: FileIO,
+}
+
+impl Files<'_> {
+    async fn fetch(&self, location: &str) -> Vec<u8> {
+        let content = self.app.file(location).await.expect("the file exists");
+        let output = self.io.new_output(location).expect("a location");
+        output.write(content.clone().into()).await.expect("it is written");
+        content.to_vec()
+    }
+
+    async fn upload(&self, location: &str) {
+        let input = self.io.new_input(location).expect("a location");
+        self.app.put_file(location, input.read().await.expect("it was written")).await;
+    }
+
+    async fn list(&self, snapshot: &Value) -> Vec<ManifestFile> {
+        let location = snapshot["manifest-list"].as_str().expect("a location");
+        let content = self.fetch(location).await;
+        let version = match self.table.number("format-version") {
+            2 => FormatVersion::V2,
+            _ => FormatVersion::V3,
+        };
+        let list = ManifestList::parse_with_version(&content, version).expect("a manifest list");
+        list.entries().to_vec()
+    }
+
+    /// Returns the entries of a manifest, with the values that they inherit.
+    async fn entries(&self, manifest: &ManifestFile) -> Vec<ManifestEntryRef> {
+        let content = self.fetch(&manifest.manifest_path).await;
+        assert_eq!(content.len() as i64, manifest.manifest_length, "{}", manifest.manifest_path);
+        let loaded = manifest.load_manifest(&self.io).await.expect("a manifest");
+        loaded.entries().to_vec()
+    }
+
+    fn data_file(&self, id: i64, rows: i64) -> DataFile {
+        DataFileBuilder::default()
+            .content(DataContentType::Data)
+            .file_path(self.table.at(&format!("data/{id}.parquet")))
+            .file_format(DataFileFormat::Parquet)
+            .partition(Struct::empty())
+            .partition_spec_id(0)
+            .record_count(rows.cast_unsigned())
+            .file_size_in_bytes(100)
+            .build()
+            .expect("a data file")
+    }
+
+    /// Writes a manifest with a new file and with the older entries, which keep their files or mark
+    /// them as deleted.
+    async fn manifest(
+        &self,
+        (id, name): (i64, &str),
+        new: Option<DataFile>,
+        older: &[ManifestEntryRef],
+        deletes: bool,
+    ) -> ManifestFile {
+        let location = self.table.at(&format!("metadata/{name}.avro"));
+        let output = self.io.new_output(&location).expect("a location");
+        let schema: Schema =
+            serde_json::from_value(self.table.member("schemas")[0].clone()).expect("a schema");
+        let spec = PartitionSpec::unpartition_spec();
+        let builder = ManifestWriterBuilder::new(output, Some(id), Arc::new(schema), spec);
+        let mut writer = match self.table.number("format-version") {
+            2 => builder.build_v2_data(),
+            _ => builder.build_v3_data(),
+        };
+        if let Some(file) = new {
+            writer.add_file(file, -1).expect("it is added");
+        }
+        for entry in older {
+            let file = entry.data_file().clone();
+            let number = entry.sequence_number().expect("it is inherited");
+            let (snapshot, in_file) = (entry.snapshot_id(), entry.file_sequence_number);
+            if deletes {
+                writer.add_delete_file(file, number, in_file).expect("it is added");
+            } else {
+                let snapshot = snapshot.expect("it is inherited");
+                writer.add_existing_file(file, snapshot, number, in_file).expect("it is added");
+            }
+        }
+        let manifest = writer.write_manifest_file().await.expect("it is written");
+        self.upload(&location).await;
+        manifest
+    }
+}
+
+impl LoadedTable {
+    fn files<'a>(&'a self, app: &'a TestApp) -> Files<'a> {
+        Files { app, table: self, io: FileIO::new_with_memory() }
+    }
+
+    /// Writes the files of a commit with this snapshot id, and returns the commit.
+    pub async fn prepare(&self, app: &TestApp, id: i64, does: Manifests) -> PreparedAppend {
+        let files = self.files(app);
+        let head = self.snapshots().iter().find(|it| it["snapshot-id"].as_i64() == self.head());
+        let mut all = match head {
+            Some(head) => files.list(head).await,
+            None => Vec::new(),
+        };
+        let count = match does {
+            Manifests::Append => 0,
+            Manifests::Merge(count)
+            | Manifests::Compact(count)
+            | Manifests::Rewrite(count)
+            | Manifests::Delete(count) => count,
+        };
+        let oldest = all.split_off(all.len() - count);
+        let mut older = Vec::new();
+        for manifest in &oldest {
+            let entries = files.entries(manifest).await;
+            older.extend(entries.into_iter().filter(|entry| entry.is_alive()));
+        }
+        let rows: i64 = older.iter().map(|it| it.record_count().cast_signed()).sum();
+        let name = format!("m-{id}");
+        let (own, operation) = match does {
+            Manifests::Append | Manifests::Merge(_) => {
+                let new = Some(files.data_file(id, ROWS));
+                (vec![files.manifest((id, &name), new, &older, false).await], "append")
+            }
+            Manifests::Rewrite(_) => {
+                (vec![files.manifest((id, &name), None, &older, false).await], "replace")
+            }
+            Manifests::Delete(_) => {
+                (vec![files.manifest((id, &name), None, &older, true).await], "delete")
+            }
+            Manifests::Compact(_) => {
+                let new = Some(files.data_file(id, rows));
+                let new = files.manifest((id, &name), new, &[], false).await;
+                let deleted = format!("d-{id}");
+                (vec![new, files.manifest((id, &deleted), None, &older, true).await], "replace")
+            }
+        };
+        let manifest = own[0].manifest_path.clone();
+        let list = self.write_list(&files, id, [own.clone(), all].concat()).await;
+        let mut snapshot = self.snapshot(id, &list);
+        let added = |it: &ManifestFile| (it.added_files_count, it.added_rows_count);
+        let added = own.iter().map(added).fold((0, 0), |sum, it| {
+            (sum.0 + it.0.unwrap_or_default(), sum.1 + it.1.unwrap_or_default())
+        });
+        snapshot["summary"] = json!({ "operation": operation,
+            "added-data-files": added.0.to_string(), "added-records": added.1.to_string() });
+        if self.number("format-version") >= 3 {
+            let rows = |it: &ManifestFile| {
+                it.added_rows_count.unwrap_or_default() + it.existing_rows_count.unwrap_or_default()
+            };
+            snapshot["first-row-id"] = self.number("next-row-id").into();
+            snapshot["added-rows"] = own.iter().map(rows).sum::<u64>().into();
+        }
+        self.commit_of(snapshot, manifest)
+    }
+
+    async fn write_list(&self, files: &Files<'_>, id: i64, manifests: Vec<ManifestFile>) -> String {
+        let location = self.at(&format!("metadata/snap-{id}-client.avro"));
+        let output = files.io.new_output(&location).expect("a location");
+        let output = output.writer().await.expect("a writer");
+        let (parent, number) = (self.head(), self.number("last-sequence-number") + 1);
+        let mut writer = match self.number("format-version") {
+            2 => ManifestListWriter::v2(output, id, parent, number),
+            _ => {
+                let first = u64::try_from(self.number("next-row-id")).ok();
+                ManifestListWriter::v3(output, id, parent, number, first)
+            }
+        };
+        writer.add_manifests(manifests.into_iter()).expect("they are added");
+        writer.close().await.expect("it is written");
+        files.upload(&location).await;
+        location
+    }
+
+    /// Returns the live files of a snapshot, read by the crate `iceberg`.
+    pub async fn live_files(&self, app: &TestApp, snapshot: &Value) -> LiveFiles {
+        let files = self.files(app);
+        let mut live = LiveFiles::new();
+        for manifest in files.list(snapshot).await {
+            for entry in files.entries(&manifest).await {
+                if entry.is_alive() {
+                    let number = entry.sequence_number().expect("a sequence number");
+                    let value = (number, entry.snapshot_id().expect("a snapshot"));
+                    let path = entry.file_path().to_owned();
+                    assert_eq!(live.insert(path, value), None, "a file is there twice");
+                }
+            }
+        }
+        live
+    }
+}
