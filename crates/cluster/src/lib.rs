@@ -4,6 +4,9 @@ pub mod election;
 pub mod register;
 pub mod time;
 
+#[cfg(test)]
+mod simulation;
+
 pub use election::{Election, ElectionConfig, Event, PutOutcome, Role, Step};
 pub use register::{Member, Peer, RecordError, Tag, WriterRecord, WriterState};
 pub use time::Moment;
