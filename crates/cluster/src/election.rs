@@ -1,5 +1,6 @@
 //! The state machine of one process.
 
+mod config;
 mod flaw;
 mod proceed;
 mod reports;
@@ -11,47 +12,14 @@ mod tests;
 
 use uuid::Uuid;
 
+pub use config::{ElectionConfig, Role};
 #[cfg(test)]
 pub(crate) use flaw::Flaw;
 pub use step::{Event, PutOutcome, Step};
 
-use crate::register::{Member, Peer, WriterRecord, WriterState};
+use crate::register::{WriterRecord, WriterState};
 use crate::time::Moment;
 use state::{Attempt, Held, Observed, Phase, Request, Stopping, StoreState, margin};
-
-/// The settings of a process.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct ElectionConfig {
-    /// The duration of this process' leases.
-    pub lease_ms: u64,
-    /// The interval of renewals, and of reads by standbys.
-    pub renew_ms: u64,
-    /// Whether this process may become the writer.
-    pub eligible: bool,
-    /// This process.
-    pub member: Member,
-    /// The address of this process.
-    pub peer: Peer,
-}
-
-/// The role of a process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Role {
-    /// Observes the register, and forwards requests.
-    Standby,
-    /// Tries to take the register.
-    Candidate,
-    /// Holds the register, and opens the store or confirms its term.
-    Opening,
-    /// Processes requests.
-    Writer,
-    /// Finishes its requests, closes the store and releases the register.
-    Leaving,
-    /// Has lost the register or given it back after failures, and is no candidate for two leases.
-    Deposed,
-    /// Has ended.
-    Stopped,
-}
 
 /// The election as one process sees it. Deterministic: the same events at the same moments with
 /// the same nonces return the same steps.

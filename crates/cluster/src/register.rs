@@ -1,5 +1,8 @@
 //! The register: one object of the state's bucket that names the writer.
 
+#[cfg(test)]
+mod tests;
+
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 

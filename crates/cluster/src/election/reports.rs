@@ -70,10 +70,14 @@ impl Election {
         // One round of put and read per interval, even if every put fails at once.
         let retry = now.max(self.last_put + self.config.retry());
         if let Some(held) = &self.held {
+            let renewal = now.max(held.since + self.config.renewal());
             let is_own = found.is_some_and(|(record, _)| record.is_same_put(&held.record));
             match (is_own, self.phase) {
                 (false, _) => self.lose(now),
-                (true, Phase::Checking) => self.phase = Phase::ReadingEpoch,
+                (true, Phase::Checking) => {
+                    self.phase = Phase::ReadingEpoch;
+                    self.next = renewal;
+                }
                 (true, _) => self.next = retry,
             }
             return;

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::ElectionConfig;
 use crate::register::{Tag, WriterRecord};
 use crate::time::Moment;
 
@@ -85,19 +84,4 @@ pub(super) fn margin(lease_ms: u64) -> Duration {
 /// Returns how long an observer waits for a change of a record before it takes over.
 pub(super) fn patience(record: &WriterRecord) -> Duration {
     Duration::from_millis(record.lease_ms).saturating_add(margin(record.lease_ms))
-}
-
-impl ElectionConfig {
-    pub(super) fn lease(&self) -> Duration {
-        Duration::from_millis(self.lease_ms)
-    }
-
-    pub(super) fn renewal(&self) -> Duration {
-        Duration::from_millis(self.renew_ms)
-    }
-
-    /// The shortest interval between two attempts of the same request.
-    pub(super) fn retry(&self) -> Duration {
-        Duration::from_millis((self.renew_ms / 4).max(1))
-    }
 }

@@ -55,7 +55,7 @@ fn world(mistake: Mistake, reads_epochs: bool, speeds: [u64; 3]) -> World {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..<_>::default() })]
+    #![proptest_config(ProptestConfig { cases: 10_000, failure_persistence: None, ..<_>::default() })]
 
     #[test]
     fn random_runs_keep_the_invariants_and_recover(
@@ -80,4 +80,19 @@ fn random_runs_find_a_lease_that_begins_too_late() {
         world.violation.is_some()
     });
     assert!(found);
+}
+
+#[test]
+fn random_runs_contain_takeovers_and_commits() {
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let inputs = (choices(), speeds());
+    let (mut takeovers, mut commits) = (0, 0);
+    for _ in 0..500 {
+        let (choices, speeds) = inputs.new_tree(&mut runner).unwrap().current();
+        let mut world = world(Mistake::None, true, speeds);
+        run(&mut world, &choices);
+        takeovers += world.holders.len().saturating_sub(1);
+        commits += world.commits;
+    }
+    assert!(takeovers > 250 && commits > 2500, "{takeovers} takeovers, {commits} commits");
 }
