@@ -48,7 +48,7 @@
 //! | I1 | Only the process that opened the store last acknowledges commits. | `store_without_a_fence_breaks_the_log` |
 //! | I2 | Terms rise by one, and each term has one holder. | `put_without_a_condition_breaks_terms` |
 //! | I3 | At most one process may answer reads, and its store contains every acknowledged commit. So a new writer shows and acknowledges nothing before the old lease has ended. | `lease_from_the_end_of_a_put_breaks_reads`, `release_before_the_authority_ends_breaks_reads` |
-//! | I4 | A process serves only after its put of `serving` with the epoch of its open store succeeded. | `serving_without_confirmation_breaks_confirmation`, `unknown_put_that_counts_as_written_breaks_confirmation` |
+//! | I4 | A process serves only after its put of `serving` with the epoch of its open store succeeded. | `serving_without_confirmation_breaks_confirmation`, `serving_without_confirmation_breaks_reads_if_opens_claim_any_epoch`, `unknown_put_that_counts_as_written_breaks_confirmation` |
 //! | I5 | A record that is not released changes its holder only after its lease. | `patience_from_the_start_of_a_read_breaks_patience`, `patience_that_a_change_does_not_restart_breaks_patience` |
 //! | | Without further faults, every state leads to a serving writer. | checked by `every_state_has_a_way_to_a_serving_writer` |
 

@@ -3,7 +3,7 @@
 use super::World;
 use crate::register::{WriterRecord, WriterState};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Invariant {
     /// I1: a commit is acknowledged only by the process that opened the store last.
     Fence,
@@ -61,6 +61,6 @@ impl World {
     }
 
     fn report(&mut self, invariant: Invariant) {
-        self.violation = self.violation.or(Some(invariant));
+        self.violations.insert(invariant);
     }
 }
