@@ -9,17 +9,18 @@
 //!
 //! - The **fence** is the writer epoch in the manifest of the store. Each open claims the next
 //!   epoch, and ends the commits of all earlier opens. It protects commits, whatever clocks do.
-//! - The **lease** is the register, an object that is replaced only on condition ([`register`]). It
-//!   protects reads, names the writer, and delays candidates. A clock that is wrong by more than
-//!   the margin can cause a stale read, and never loses a commit.
+//! - The **lease** is the register, an object that is replaced only on condition ([`register`]).
+//!   It protects reads, names the writer, and delays candidates. A clock that is wrong by more
+//!   than the margin can cause a stale read, and never loses a commit.
 //!
 //! # Time
 //!
 //! A process measures only durations of its own clock. The lease of a holder runs from the *start*
-//! of its last put that succeeded, and its authority to answer reads ends a margin before the lease.
-//! A candidate waits from the *end* of the read in which it saw a record first, for the lease and
-//! the margin. The margin is 5 % of the lease, and at least 200 ms. So clocks may differ in speed by
-//! 10 %. A put without a response is resolved by a read: the register contains its nonce, or not.
+//! of its last put that succeeded, and its authority to answer reads ends a margin before the
+//! lease. A candidate waits from the *end* of the read in which it saw a record first, for the
+//! lease and the margin. The margin is 5 % of the lease, and at least 200 ms. So clocks may differ
+//! in speed by 10 %. A put without a response is resolved by a read: the register contains its
+//! nonce, or not.
 //!
 //! # Roles
 //!
@@ -41,7 +42,8 @@
 //!
 //! The tests check the invariants after each action of a simulated cluster: the model check in
 //! `simulation/model.rs` in all orders of actions within bounds, and `simulation/random.rs` in
-//! random runs with clocks of different speeds. Each row names a mistake that the model check finds.
+//! random runs with clocks of different speeds. Each row names a mistake that the model check
+//! finds.
 //!
 //! | | invariant | mistake that breaks it |
 //! |---|---|---|

@@ -204,7 +204,8 @@ impl Election {
         };
     }
 
-    /// This process does not hold the register, or no longer. A former holder stands back.
+    /// This process does not hold the register, or no longer. A former holder is no
+    /// candidate for two leases.
     pub(super) fn lose(&mut self, now: Moment) {
         self.attempts.clear();
         self.is_unresolved = false;

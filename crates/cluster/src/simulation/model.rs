@@ -110,7 +110,7 @@ fn check(cluster: Cluster) {
 
 /// Asserts that the checker finds a run in which a mistake breaks an invariant.
 fn check_finds(mistake: Mistake, faults: Faults, property: &'static str) {
-    check_finds_in(cluster(2, Start::Serving, 6, faults), mistake, property);
+    check_finds_in(cluster(2, Start::Serving, 5, faults), mistake, property);
 }
 
 #[expect(clippy::print_stdout, reason = "reports the size of the model")]
@@ -217,7 +217,8 @@ fn unknown_put_that_counts_as_written_breaks_confirmation() {
 #[test]
 fn release_before_the_authority_ends_breaks_reads() {
     let faults = Faults { stops: 1, ..NO_FAULTS };
-    check_finds(Mistake::Protocol(Flaw::ReleaseBeforeAuthorityEnds), faults, "reads");
+    let cluster = cluster(2, Start::Serving, 1, faults);
+    check_finds_in(cluster, Mistake::Protocol(Flaw::ReleaseBeforeAuthorityEnds), "reads");
 }
 
 #[test]

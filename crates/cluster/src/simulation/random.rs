@@ -57,7 +57,9 @@ fn world(mistake: Mistake, reads_epochs: bool, speeds: [u64; 3]) -> World {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 10_000, failure_persistence: None, ..<_>::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 10_000, failure_persistence: None, ..<_>::default()
+    })]
 
     #[test]
     fn random_runs_keep_the_invariants_and_recover(
