@@ -1,0 +1,66 @@
+//! Rank 0 (`docs/architecture.md`): the election of the writer among several processes.
+//!
+//! The processes of a cluster have one state bucket. One of them, the writer, has the store open
+//! and processes all requests. The others are standbys, which forward requests to the writer. This
+//! crate is the protocol that elects the writer. It has no I/O, no clock and no tasks: a driver
+//! reports [`Event`]s to an [`Election`], and executes the [`Step`]s that it returns.
+//!
+//! Two mechanisms are independent of each other:
+//!
+//! - The **fence** is the writer epoch in the manifest of the store. Each open claims the next
+//!   epoch, and ends the commits of all earlier opens. It protects commits, whatever clocks do.
+//! - The **lease** is the register, an object that is replaced only on condition ([`register`]).
+//!   It protects reads, names the writer, and delays candidates. A clock that is wrong by more
+//!   than the margin can cause a stale read, and never loses a commit.
+//!
+//! # Time
+//!
+//! A process measures only durations of its own clock. The lease of a holder runs from the *start*
+//! of its last put that succeeded, and its authority to answer reads ends a margin before the
+//! lease. A candidate waits from the *end* of the read in which it saw a record first, for the
+//! lease and the margin. The margin is 5 % of the lease, and at least 200 ms. So clocks may differ
+//! in speed by 10 %. A put without a response is resolved by a read: the register contains its
+//! nonce, or not.
+//!
+//! # Roles
+//!
+//! | role | register | store | leaves the role |
+//! |---|---|---|---|
+//! | [`Role::Standby`] | read each interval | closed | the record is absent, released, or unchanged for the lease and the margin |
+//! | [`Role::Candidate`] | put `opening` with the next term and epoch | closed | the put succeeded, or another process was faster |
+//! | [`Role::Opening`] | renewed as `opening`, then put as `serving` | opens | the put of `serving` with the epoch of the open store succeeded, or the third open failed |
+//! | [`Role::Writer`] | renewed as `serving` | open, and used | the operator stops the process, the store is fenced, or another process is the holder |
+//! | [`Role::Leaving`] | renewed as `leaving`, then put as `released` | drained, then closed | the register is released, or the lease is over |
+//! | [`Role::Deposed`] | read each interval | closes | two leases have passed |
+//! | [`Role::Stopped`] | | closed | |
+//!
+//! A writer whose store is fenced may still be the rightful holder, for example if a candidate that
+//! lost the register opened the store late. It stops to answer, reads the register, and opens again
+//! if it still is the holder. After three failures within two leases it releases the register.
+//!
+//! # Invariants
+//!
+//! The tests check the invariants after each action of a simulated cluster: the model check in
+//! `simulation/model.rs` in all orders of actions within bounds, and `simulation/random.rs` in
+//! random runs with clocks of different speeds. Each row names a mistake that the model check
+//! finds.
+//!
+//! | | invariant | mistake that breaks it |
+//! |---|---|---|
+//! | I1 | Only the process that opened the store last acknowledges commits. | `store_without_a_fence_breaks_the_log` |
+//! | I2 | Terms rise by one, and each term has one holder. | `put_without_a_condition_breaks_terms` |
+//! | I3 | At most one process may answer reads, and its store contains every acknowledged commit. So a new writer shows and acknowledges nothing before the old lease has ended. | `lease_from_the_end_of_a_put_breaks_reads`, `release_before_the_authority_ends_breaks_reads` |
+//! | I4 | A process serves only after its put of `serving` with the epoch of its open store succeeded. | `serving_without_confirmation_breaks_confirmation`, `serving_without_confirmation_breaks_reads_if_opens_claim_any_epoch`, `unknown_put_that_counts_as_written_breaks_confirmation` |
+//! | I5 | A record that is not released changes its holder only after its lease. | `patience_from_the_start_of_a_read_breaks_patience`, `patience_that_a_change_does_not_restart_breaks_patience` |
+//! | | Without further faults, every state leads to a serving writer. | checked by `every_state_has_a_way_to_a_serving_writer` |
+
+pub mod election;
+pub mod register;
+pub mod time;
+
+#[cfg(test)]
+mod simulation;
+
+pub use election::{Election, ElectionConfig, Event, PutOutcome, Role, Step};
+pub use register::{Member, Peer, RecordError, Tag, WriterRecord, WriterState};
+pub use time::Moment;

@@ -1,0 +1,148 @@
+//! The register: one object of the state's bucket that names the writer.
+
+#[cfg(test)]
+mod tests;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// Path of the register, relative to the location of the state.
+pub const PATH: &str = "cluster/writer.json";
+/// The newest format that this version reads, and the only format that it writes.
+pub const FORMAT: u32 = 1;
+/// The maximum size of the register in bytes.
+pub const MAX_BYTES: usize = 4096;
+
+/// The content of the register. Members that this version does not know are ignored.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct WriterRecord {
+    /// The format of this object.
+    pub format: u32,
+    /// The id of the catalog. Absent until the first writer has created it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub catalog: Option<Uuid>,
+    /// Rises by one with each change of the holder.
+    pub term: u64,
+    /// Rises by one with each put.
+    pub renewal: u64,
+    /// New for each put, so that a holder recognizes its own puts, and no two bodies are equal.
+    pub nonce: Uuid,
+    /// The state of the holder.
+    pub state: WriterState,
+    /// The writer epoch of the holder's store, or the epoch that it is about to claim. 0 until it
+    /// is known.
+    #[serde(default)]
+    pub epoch: u64,
+    /// The duration of the holder's lease.
+    pub lease_ms: u64,
+    /// The process that holds the register.
+    pub holder: Member,
+    /// The address at which other processes reach the holder.
+    pub peer: Peer,
+    /// The process that takes over before others. Only in a released record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub successor: Option<Uuid>,
+}
+
+/// The state of the holder of the register.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WriterState {
+    /// The holder opens the store, and processes no requests.
+    Opening,
+    /// The holder processes requests.
+    Serving,
+    /// The holder finishes its requests and closes the store.
+    Leaving,
+    /// The holder has given up its lease. Any candidate may take over at once.
+    Released,
+}
+
+/// A process of the cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Member {
+    /// The id of the process, new for each start.
+    pub node: Uuid,
+    /// A name for operators.
+    pub name: String,
+    /// The version of slateberg.
+    pub version: String,
+}
+
+/// The address of a process for other processes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Peer {
+    /// The base URL of the peer port.
+    pub url: String,
+    /// SHA-256 of the public key of the peer port.
+    pub public_key_sha256: String,
+}
+
+/// The version of the register in the bucket, such as its `ETag`. Only compared for equality.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Tag(pub String);
+
+/// An error of reading or writing the content of the register.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// The object is larger than [`MAX_BYTES`].
+    #[error("the writer record has {bytes} bytes: at most {MAX_BYTES} are allowed")]
+    TooLarge {
+        /// The size of the object.
+        bytes: usize,
+    },
+    /// A newer version of slateberg wrote the object.
+    #[error(
+        "the writer record has format {format}: this version reads format {FORMAT}. Upgrade \
+         this process."
+    )]
+    NewerFormat {
+        /// The format of the object.
+        format: u64,
+    },
+    /// The format is zero, which no version writes.
+    #[error("the writer record has format 0: formats begin with 1")]
+    InvalidFormat,
+    /// The object is not a writer record.
+    #[error("the writer record cannot be parsed: {0}")]
+    Malformed(#[source] serde_json::Error),
+}
+
+/// The only member that all formats have in common.
+#[derive(Deserialize)]
+struct Envelope {
+    format: u64,
+}
+
+impl WriterRecord {
+    /// Parses the content of the register. Errors with [`RecordError::NewerFormat`] if the record
+    /// has a format that this version does not know.
+    pub fn from_json(bytes: &[u8]) -> Result<Self, RecordError> {
+        if bytes.len() > MAX_BYTES {
+            return Err(RecordError::TooLarge { bytes: bytes.len() });
+        }
+        let envelope: Envelope = serde_json::from_slice(bytes).map_err(RecordError::Malformed)?;
+        match envelope.format {
+            0 => Err(RecordError::InvalidFormat),
+            format if format > u64::from(FORMAT) => Err(RecordError::NewerFormat { format }),
+            _ => serde_json::from_slice(bytes).map_err(RecordError::Malformed),
+        }
+    }
+
+    /// Returns the content of the register as JSON.
+    pub fn to_json(&self) -> Result<Vec<u8>, RecordError> {
+        let bytes = serde_json::to_vec_pretty(self).map_err(RecordError::Malformed)?;
+        if bytes.len() > MAX_BYTES {
+            return Err(RecordError::TooLarge { bytes: bytes.len() });
+        }
+        Ok(bytes)
+    }
+
+    /// Whether two records are the content of the same put.
+    pub fn is_same_put(&self, other: &Self) -> bool {
+        (self.term, self.renewal, self.nonce) == (other.term, other.renewal, other.nonce)
+    }
+}

@@ -1,0 +1,59 @@
+//! The format of the register.
+
+use super::*;
+
+const RECORD: &str = r#"{
+  "format": 1,
+  "catalog": "00000000-0000-0000-0000-000000000001",
+  "term": 42,
+  "renewal": 1187,
+  "nonce": "00000000-0000-0000-0000-000000000002",
+  "state": "serving",
+  "epoch": 17,
+  "lease-ms": 4000,
+  "holder": {
+    "node": "00000000-0000-0000-0000-000000000003",
+    "name": "lake-7f9c",
+    "version": "0.3.0"
+  },
+  "peer": {
+    "url": "https://10.2.3.4:9182",
+    "public-key-sha256": "00ff"
+  }
+}"#;
+
+#[test]
+fn record_keeps_its_json() {
+    let record = WriterRecord::from_json(RECORD.as_bytes()).unwrap();
+    assert_eq!(record.state, WriterState::Serving);
+    assert_eq!(String::from_utf8(record.to_json().unwrap()).unwrap(), RECORD);
+}
+
+#[test]
+fn unknown_members_of_a_record_are_ignored() {
+    let json = RECORD.replacen('{', "{ \"zone\": \"eu-central-1a\",", 1);
+    let record = WriterRecord::from_json(json.as_bytes()).unwrap();
+    assert_eq!(record, WriterRecord::from_json(RECORD.as_bytes()).unwrap());
+}
+
+#[test]
+fn record_of_a_newer_format_is_rejected_by_its_format() {
+    let error = WriterRecord::from_json(br#"{ "format": 2, "leader": [] }"#).unwrap_err();
+    assert!(matches!(error, RecordError::NewerFormat { format: 2 }));
+    assert!(error.to_string().contains("format 2"), "{error}");
+}
+
+#[test]
+fn invalid_records_are_rejected() {
+    let zero = WriterRecord::from_json(br#"{ "format": 0 }"#);
+    assert!(matches!(zero, Err(RecordError::InvalidFormat)));
+    let partial = WriterRecord::from_json(br#"{ "format": 1, "term": 1 }"#);
+    assert!(matches!(partial, Err(RecordError::Malformed(_))));
+    let empty = WriterRecord::from_json(b"");
+    assert!(matches!(empty, Err(RecordError::Malformed(_))));
+    let large = WriterRecord::from_json(&[b' '; MAX_BYTES + 1]);
+    assert!(matches!(large, Err(RecordError::TooLarge { .. })));
+    let mut record = WriterRecord::from_json(RECORD.as_bytes()).unwrap();
+    record.holder.name = "x".repeat(MAX_BYTES);
+    assert!(matches!(record.to_json(), Err(RecordError::TooLarge { .. })));
+}
