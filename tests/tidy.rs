@@ -28,14 +28,14 @@ use std::path::{Path, PathBuf};
 const RANKS: [(&str, u8); 3] = [("cli", 9), ("app", 8), ("api", 7)];
 
 /// Files and modules that may use an external crate, although the manifest allows it in more files.
-const CRATE_USERS: [(&str, &[&str]); 29] = [
+const CRATE_USERS: [(&str, &[&str]); 30] = [
     // Replaces SlateDB's own caches, which do not report their size.
     ("moka", &["store/block_cache.rs"]),
     ("slatedb_common", &["kms/sealed_objects.rs", "store/storage/", "store/metrics.rs"]),
     ("slatedb", &["store/", "wal/", "kms/block_transformer.rs", "kms/sealed_objects.rs"]),
     ("aws_config", &["kms/aws.rs"]),
     ("aws_sdk_kms", &["kms/aws.rs"]),
-    ("aws_lc_rs", &["kms/", "objects/vend/azure.rs"]),
+    ("aws_lc_rs", &["app/cluster/identity.rs", "kms/", "objects/vend/azure.rs"]),
     // The load generator writes to the object stores of servers, and delays their responses.
     ("object_store", &["objects/", "store/open.rs", "load/bare_put.rs", "load/latency.rs"]),
     ("snap", &["objects/avro/decompress.rs"]),
@@ -61,6 +61,7 @@ const CRATE_USERS: [(&str, &[&str]); 29] = [
         "sha2",
         &[
             "api/",
+            "app/cluster/identity.rs",
             "embedded/fingerprint.rs",
             "authn/",
             "model/segmented_json.rs",
@@ -101,8 +102,9 @@ const CRATE_USERS: [(&str, &[&str]); 29] = [
     ("hyper_util", &["app/connections/", "load/"]),
     ("tower_http", &["api/cors.rs"]),
     ("governor", &["api/rate_limits.rs", "api/rejection_log.rs", "base/rate.rs"]),
-    ("rustls", &["app/tls/"]),
-    ("tokio_rustls", &["app/tls/"]),
+    ("rustls", &["app/cluster/identity.rs", "app/cluster/member_tls.rs", "app/tls/"]),
+    ("tokio_rustls", &["app/cluster/member_tls.rs", "app/tls/"]),
+    ("rcgen", &["app/cluster/identity.rs"]),
     ("clap", &["cli/", "load/command/", "load/main.rs"]),
     ("indicatif", &["cli/progress.rs"]),
     ("rusqlite", &["cli/migrate/sql.rs"]),

@@ -32,6 +32,8 @@ pub struct ClientCertificates {
 /// A verified certificate of a client.
 #[derive(Debug)]
 pub struct PresentedCertificate {
+    /// The certificate in DER. A member of a cluster forwards it to the writer.
+    der: Vec<u8>,
     identity: Result<Arc<Identity>, RejectionReason>,
     not_before_ms: i64,
     not_after_ms: i64,
@@ -75,6 +77,11 @@ impl PresentedCertificate {
         self.identity.clone()
     }
 
+    /// Returns the certificate in DER. `None` if its CA is no longer trusted.
+    pub fn trusted_der(&self) -> Option<Vec<u8>> {
+        self.trusted.load(Ordering::Acquire).then(|| self.der.clone())
+    }
+
     /// Records, after a change of the trusted CAs, whether the certificate is still trusted.
     pub fn set_trusted(&self, trusted: bool) {
         self.trusted.store(trusted, Ordering::Release);
@@ -89,14 +96,21 @@ impl ClientCertificates {
 
     /// Reads a verified certificate (DER).
     pub fn read(&self, certificate: &[u8]) -> PresentedCertificate {
-        let trusted = AtomicBool::new(true);
+        let (trusted, der) = (AtomicBool::new(true), certificate.to_vec());
         let Ok((_, certificate)) = X509Certificate::from_der(certificate) else {
             let identity = Err(RejectionReason("a certificate that cannot be read"));
-            return PresentedCertificate { identity, not_before_ms: 0, not_after_ms: 0, trusted };
+            return PresentedCertificate {
+                der,
+                identity,
+                not_before_ms: 0,
+                not_after_ms: 0,
+                trusted,
+            };
         };
         let ms = |seconds: i64| seconds.saturating_mul(1000);
         let Validity { not_before, not_after } = Validity::read(&certificate);
         PresentedCertificate {
+            der,
             identity: self.name_of(&certificate).map(|name| Arc::new(self.identity(&name))),
             not_before_ms: ms(not_before),
             // The certificate is valid until the end of its last second.

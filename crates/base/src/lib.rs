@@ -6,6 +6,7 @@ pub mod batch_window;
 pub mod clock;
 pub mod descriptors;
 pub mod error_chain;
+pub mod host;
 pub mod ids;
 pub mod io_failure;
 pub mod network;
@@ -17,6 +18,7 @@ pub mod rfc3339;
 pub mod secret;
 pub mod setting;
 pub mod similar;
+pub mod uptime;
 pub mod version;
 
 /// Makes an `async fn` return a boxed future, so that the state machine of the function is compiled

@@ -24,15 +24,18 @@
 //!
 //! # Roles
 //!
-//! | role | register | store | leaves the role |
-//! |---|---|---|---|
-//! | [`Role::Standby`] | read each interval | closed | the record is absent, released, or unchanged for the lease and the margin |
-//! | [`Role::Candidate`] | put `opening` with the next term and epoch | closed | the put succeeded, or another process was faster |
-//! | [`Role::Opening`] | renewed as `opening`, then put as `serving` | opens | the put of `serving` with the epoch of the open store succeeded, or the third open failed |
-//! | [`Role::Writer`] | renewed as `serving` | open, and used | the operator stops the process, the store is fenced, or another process is the holder |
-//! | [`Role::Leaving`] | renewed as `leaving`, then put as `released` | drained, then closed | the register is released, or the lease is over |
-//! | [`Role::Deposed`] | read each interval | closes | two leases have passed |
-//! | [`Role::Stopped`] | | closed | |
+//! - [`Role::Standby`]: reads the register at each interval. The store is closed. The process becomes
+//!   a candidate if the record is absent, released, or unchanged for the lease and the margin.
+//! - [`Role::Candidate`]: puts `opening` with the next term and epoch, until the put succeeds or
+//!   another process was faster.
+//! - [`Role::Opening`]: renews the record as `opening`, opens the store, and then puts `serving` with
+//!   the epoch of the open store. After the third failed open, it gives up.
+//! - [`Role::Writer`]: renews the record as `serving`, and uses the store, until the operator stops
+//!   the process, the store is fenced, or another process is the holder.
+//! - [`Role::Leaving`]: renews the record as `leaving` while it completes its requests and closes the
+//!   store. Then it puts `released`.
+//! - [`Role::Deposed`]: reads the register, closes the store, and waits for two leases.
+//! - [`Role::Stopped`]: the election has ended, and the store is closed.
 //!
 //! A writer whose store is fenced may still be the rightful holder, for example if a candidate that
 //! lost the register opened the store late. It stops to answer, reads the register, and opens again
@@ -42,17 +45,26 @@
 //!
 //! The tests check the invariants after each action of a simulated cluster: the model check in
 //! `simulation/model.rs` in all orders of actions within bounds, and `simulation/random.rs` in
-//! random runs with clocks of different speeds. Each row names a mistake that the model check
-//! finds.
+//! random runs with clocks of different speeds. The names in parentheses are tests: in each of them,
+//! the model check finds a deliberate mistake that breaks the invariant.
 //!
-//! | | invariant | mistake that breaks it |
-//! |---|---|---|
-//! | I1 | Only the process that opened the store last acknowledges commits. | `store_without_a_fence_breaks_the_log` |
-//! | I2 | Terms rise by one, and each term has one holder. | `put_without_a_condition_breaks_terms` |
-//! | I3 | At most one process may answer reads, and its store contains every acknowledged commit. So a new writer shows and acknowledges nothing before the old lease has ended. | `lease_from_the_end_of_a_put_breaks_reads`, `release_before_the_authority_ends_breaks_reads` |
-//! | I4 | A process serves only after its put of `serving` with the epoch of its open store succeeded. | `serving_without_confirmation_breaks_confirmation`, `serving_without_confirmation_breaks_reads_if_opens_claim_any_epoch`, `unknown_put_that_counts_as_written_breaks_confirmation` |
-//! | I5 | A record that is not released changes its holder only after its lease. | `patience_from_the_start_of_a_read_breaks_patience`, `patience_that_a_change_does_not_restart_breaks_patience` |
-//! | | Without further faults, every state leads to a serving writer. | checked by `every_state_has_a_way_to_a_serving_writer` |
+//! - I1: only the process that opened the store last acknowledges commits.
+//!   (`store_without_a_fence_breaks_the_log`)
+//! - I2: terms rise by one, and each term has one holder. (`put_without_a_condition_breaks_terms`)
+//! - I3: at most one process may answer reads, and its store contains every acknowledged commit. So a
+//!   new writer shows and acknowledges nothing before the old lease has ended.
+//!   (`lease_from_the_end_of_a_put_breaks_reads`,
+//!   `release_before_the_authority_ends_breaks_reads`)
+//! - I4: a process serves only after its put of `serving` with the epoch of its open store succeeded.
+//!   (`serving_without_confirmation_breaks_confirmation`,
+//!   `serving_without_confirmation_breaks_reads_if_opens_claim_any_epoch`,
+//!   `unknown_put_that_counts_as_written_breaks_confirmation`)
+//! - I5: a record that is not released changes its holder only after its lease.
+//!   (`patience_from_the_start_of_a_read_breaks_patience`,
+//!   `patience_that_a_change_does_not_restart_breaks_patience`)
+//!
+//! Without further faults, every state leads to a serving writer
+//! (`every_state_has_a_way_to_a_serving_writer`).
 
 pub mod election;
 pub mod register;

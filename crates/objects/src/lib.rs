@@ -15,6 +15,9 @@
 //! [`conditional_put_test`] tests conditional puts of many writers, and [`ping`] tests whether a
 //! store responds.
 //!
+//! A [`register`] is one object that several processes replace on the condition that it is
+//! unchanged, and a [`folder`] contains small objects.
+//!
 //! No location of a warehouse or table may overlap with a location that the catalog has
 //! [`reserved`].
 //!
@@ -29,6 +32,7 @@ pub mod content;
 mod credentials;
 pub mod directory;
 pub mod error;
+pub mod folder;
 pub mod location;
 pub mod manifest;
 pub mod manifest_list;
@@ -42,6 +46,7 @@ pub mod ping;
 pub mod probe;
 pub mod reachable;
 mod redact;
+pub mod register;
 pub mod reserved;
 pub mod sign;
 pub mod stores;

@@ -27,11 +27,14 @@ pub(super) struct OpenContext<'a> {
     pub(super) unlocked: Option<&'a UnlockedKeys>,
     pub(super) metrics: &'a Metrics,
     pub(super) caches: &'a BlockCaches,
+    /// The epoch of the previous writer. The open fails if another writer has opened the store
+    /// since this epoch was read. `None` to fence any other writer.
+    pub(super) previous_epoch: Option<u64>,
 }
 
 /// Creates the builder that opens the store for writing.
 pub(super) fn builder(location: &StoreLocation, context: OpenContext<'_>) -> DbBuilder<String> {
-    let OpenContext { settings, unlocked, metrics, caches } = context;
+    let OpenContext { settings, unlocked, metrics, caches, previous_epoch } = context;
     // By default, SlateDB does not cache the data blocks that a compaction writes. After each
     // compaction, even frequently read keys would then have to be fetched from the object store
     // again.
@@ -50,6 +53,10 @@ pub(super) fn builder(location: &StoreLocation, context: OpenContext<'_>) -> DbB
     let builder = Db::builder(location.path.clone(), Arc::clone(&location.object_store));
     let builder = match &location.log {
         Some(log) => builder.with_wal_object_store(log.store()),
+        None => builder,
+    };
+    let builder = match previous_epoch {
+        Some(epoch) => builder.with_expected_epoch(epoch),
         None => builder,
     };
     let builder = builder

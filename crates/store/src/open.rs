@@ -11,6 +11,7 @@ use super::block_cache::BlockCaches;
 use super::builder::{OpenContext, builder};
 use super::change_feed::ChangeFeed;
 use super::change_log::first_free_change;
+use super::checkpoints::admin;
 use super::encryption::{IfMissing, UnlockedKeys, unlock};
 use super::error::Error;
 use super::explanation::explain;
@@ -38,11 +39,39 @@ impl Store {
     /// open. In a local directory, it errors if another process has the store open.
     #[boxed]
     pub async fn open(location: &StoreLocation, settings: Settings) -> Result<Self, Error> {
+        Self::open_after(location, settings, None).await
+    }
+
+    /// Opens the store for writing after the writer with `previous_epoch`. Errors with
+    /// [`Error::Fenced`] if another writer has opened the store since
+    /// [`Store::writer_epoch`] returned this epoch.
+    #[boxed]
+    pub async fn take_over(
+        location: &StoreLocation,
+        settings: Settings,
+        previous_epoch: u64,
+    ) -> Result<Self, Error> {
+        Self::open_after(location, settings, Some(previous_epoch)).await
+    }
+
+    /// Returns the epoch of the last writer that opened the store, or 0 if the store is new. Each
+    /// writer increments the epoch, which fences all earlier writers. Does not open the store.
+    #[boxed]
+    pub async fn writer_epoch(location: &StoreLocation) -> Result<u64, Error> {
+        let manifest = admin(location).read_manifest(None).await?;
+        Ok(manifest.map_or(0, |manifest| manifest.writer_epoch()))
+    }
+
+    async fn open_after(
+        location: &StoreLocation,
+        settings: Settings,
+        previous_epoch: Option<u64>,
+    ) -> Result<Self, Error> {
         let (metrics, caches) = (Metrics::default(), BlockCaches::new(&settings));
         let (db, location, unlocked, journal) = match &location.directory {
             None => {
                 let (db, location, unlocked) =
-                    open_bucket(location, &settings, &metrics, &caches).await?;
+                    open_bucket(location, &settings, &metrics, &caches, previous_epoch).await?;
                 (db, location, unlocked, None)
             }
             Some(directory) => {
@@ -55,6 +84,7 @@ impl Store {
                     unlocked: unlocked.as_ref(),
                     metrics: &metrics,
                     caches: &caches,
+                    previous_epoch,
                 };
                 let opened = open_directory(&location, context, journal);
                 match opened.await {
@@ -188,12 +218,15 @@ async fn open_bucket(
     settings: &Settings,
     metrics: &Metrics,
     caches: &BlockCaches,
+    previous_epoch: Option<u64>,
 ) -> Result<(Db, StoreLocation, Option<UnlockedKeys>), Error> {
     reject_leftover_journal(location).await?;
     let (raw_location, (location, unlocked)) =
         (location, unlock(location, IfMissing::Create).await?);
     separate_log::ensure_pair(&location).await?;
-    let context = OpenContext { settings, unlocked: unlocked.as_ref(), metrics, caches };
+    let unlocked_keys = unlocked.as_ref();
+    let context =
+        OpenContext { settings, unlocked: unlocked_keys, metrics, caches, previous_epoch };
     let open = async || builder(&location, context).build().await;
     let db = match (open().await, &unlocked) {
         // The previous writer may have changed the data key after the ring was read.

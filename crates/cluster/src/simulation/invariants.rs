@@ -1,21 +1,9 @@
 //! The invariants of the protocol, checked after each action.
 
-use super::World;
+use super::node::Node;
+use super::setup::Invariant;
+use super::world::World;
 use crate::register::{WriterRecord, WriterState};
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Invariant {
-    /// I1: a commit is acknowledged only by the process that opened the store last.
-    Fence,
-    /// I2: terms rise by one, and each term has one holder.
-    Terms,
-    /// I3: at most one process may answer reads, and it knows every acknowledged commit.
-    Reads,
-    /// I4: a process serves only after its put of `serving` with the epoch of its store.
-    Confirmation,
-    /// I5: a register changes its holder only after the lease, or if it is released.
-    Patience,
-}
 
 impl World {
     pub(super) fn check(&mut self) {
@@ -27,7 +15,7 @@ impl World {
         {
             self.report(Invariant::Reads);
         }
-        let is_confirmed = |node: &super::Node| {
+        let is_confirmed = |node: &Node| {
             let store = node.store.as_ref().map(|store| (node.id(), store.epoch));
             store.is_some_and(|store| self.confirmed.contains(&store))
         };

@@ -2,7 +2,8 @@
 
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
-use super::{Action, Faults, Invariant, Mistake, Setup, World};
+use super::setup::{Faults, Invariant, Mistake, Setup};
+use super::world::{Action, World};
 use crate::election::Flaw;
 
 /// Milliseconds of one step of time. All times of the model are multiples.

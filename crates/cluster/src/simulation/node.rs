@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use super::{Mistake, Setup};
+use super::setup::{Mistake, Setup};
 use crate::election::{Election, ElectionConfig, Event, PutOutcome, Step};
 use crate::register::{Member, Peer, Tag, WriterRecord};
 use crate::time::Moment;

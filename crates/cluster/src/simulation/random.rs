@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 
-use super::{Action, Faults, Mistake, Setup, World};
+use super::setup::{Faults, Mistake, Setup};
+use super::world::{Action, World};
 use crate::election::Flaw;
 
 const FAULTS: Faults =

@@ -99,13 +99,13 @@ impl Traces {
     }
 
     /// Registers the counters.
-    pub(super) fn register(&self, registry: &Registry) {
+    pub fn register(&self, registry: &Registry) {
         let counts = Arc::clone(&self.counts);
         registry.register("otlp.spans", move |into| counts.collect(into));
     }
 
     /// Flushes the waiting spans, for at most `flush_max`.
-    pub(super) async fn finish(self) {
+    pub async fn finish(self) {
         let Self { provider, flush_max, .. } = self;
         // The SDK blocks the calling thread.
         let shutdown = move || provider.shutdown_with_timeout(flush_max);
