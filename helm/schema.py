@@ -11,7 +11,7 @@ HERE = Path(__file__).resolve().parent
 DEFAULTS = HERE.parent / "config/default.toml"
 SCHEMA = HERE / "slateberg/values.schema.json"
 
-# Settings that the chart sets by itself: addresses, and the paths of mounted files and directories.
+# Settings that the chart sets by itself: addresses, paths of mounted files and directories, and the names of members.
 OF_THE_CHART = {
     "data_dir",
     "server.listen",
@@ -21,6 +21,10 @@ OF_THE_CHART = {
     "server.tls.client_ca_file",
     "authn.bootstrap_key",
     "authn.bootstrap_key_file",
+    "cluster.enabled",
+    "cluster.listen",
+    "cluster.advertise",
+    "cluster.name",
     "store.object_cache_dir",
     "store.object_cache_bytes",
 }

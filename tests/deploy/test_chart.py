@@ -1,5 +1,5 @@
-"""The Helm chart: its output is valid, hardened, has a single writer, and is accepted by the
-server."""
+"""The Helm chart: its output is valid, hardened, has a single writer or a cluster, and is accepted by
+the server."""
 
 import json
 import os
@@ -97,13 +97,178 @@ def test_the_pod_is_hardened(case):
     assert scored and not bad, "\n".join(bad)
 
 
-def test_there_is_never_a_second_writer(case):
-    workload = Rendered("--values", case).workload
+def test_pods_outside_of_a_cluster_are_never_more_than_one(case):
+    rendered = Rendered("--values", case)
+    workload = rendered.workload
+    if cluster_variables(rendered):
+        assert case.stem == "cluster"
+        return
     assert workload["spec"]["replicas"] in (0, 1)
     if workload["kind"] == "Deployment":
         assert workload["spec"]["strategy"] == {"type": "Recreate"}
     else:
         assert workload["spec"].get("podManagementPolicy", "OrderedReady") == "OrderedReady"
+
+
+BUCKET = ["--values", CHART / "ci/bucket.yaml"]
+CLUSTER = ["--values", CHART / "ci/cluster.yaml"]
+
+
+def cluster_variables(rendered):
+    """The variables of the section [cluster], by key."""
+    prefix = "SLATEBERG__CLUSTER__"
+    variables = {variable["name"]: variable.get("value") for variable in rendered.container.get("env", [])}
+    return {name.removeprefix(prefix): value for name, value in variables.items() if name.startswith(prefix)}
+
+
+def template_of(*arguments, **options):
+    return Rendered(*arguments, **options).workload["spec"]["template"]
+
+
+def test_several_pods_are_members_with_their_own_address_and_name():
+    rendered = Rendered(*CLUSTER)
+    assert rendered.workload["kind"] == "Deployment"
+    assert rendered.workload["spec"]["replicas"] == 3
+    members = {"ENABLED": "true", "ADVERTISE": "$(POD_IP):9182", "NAME": "$(POD_NAME)"}
+    assert cluster_variables(rendered) == members
+    env = rendered.container["env"]
+    fields = {found["name"]: found["valueFrom"]["fieldRef"]["fieldPath"] for found in env if "valueFrom" in found}
+    assert fields == {"POD_IP": "status.podIP", "POD_NAME": "metadata.name"}
+    # Kubernetes expands $(NAME) only if the variable NAME is above.
+    names = [variable["name"] for variable in env]
+    assert names.index("POD_IP") < names.index("SLATEBERG__CLUSTER__ADVERTISE")
+    assert names.index("POD_NAME") < names.index("SLATEBERG__CLUSTER__NAME")
+
+
+def test_port_for_members_is_a_port_of_the_pod_and_not_of_the_service():
+    rendered = Rendered(*CLUSTER)
+    ports = {port["name"]: port["containerPort"] for port in rendered.container["ports"]}
+    assert ports == {"http": 8181, "members": 9182}
+    assert [port["name"] for port in rendered.one("Service")["spec"]["ports"]] == ["http"]
+
+
+def test_one_pod_is_a_member_only_if_the_cluster_is_enabled():
+    assert cluster_variables(Rendered(*BUCKET)) == {}
+    assert cluster_variables(Rendered(*BUCKET, "--set", "replicas=0")) == {}
+    enabled = [*BUCKET, "--set", "cluster.enabled=true"]
+    assert cluster_variables(Rendered(*enabled))["ENABLED"] == "true"
+    assert Rendered(*enabled).workload["spec"]["strategy"]["type"] == "RollingUpdate"
+
+
+def test_number_of_members_does_not_change_their_pods():
+    """So Kubernetes adds pods, and replaces none."""
+    one, three = [template_of(*BUCKET, "--set", f"cluster.enabled=true,replicas={count}") for count in (1, 3)]
+    assert one == three == template_of(*BUCKET, "--set", "replicas=3")
+
+
+def test_members_are_replaced_one_after_the_other():
+    rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
+    assert Rendered(*CLUSTER).workload["spec"]["strategy"] == rolling
+    assert Rendered(*CLUSTER).one("PodDisruptionBudget")["spec"]["maxUnavailable"] == 1
+
+
+def test_strategy_for_the_change_to_a_cluster_can_be_set():
+    recreate = Rendered(*CLUSTER, "--set", "cluster.strategy=Recreate")
+    assert recreate.workload["spec"]["strategy"] == {"type": "Recreate"}
+    assert recreate.workload["spec"]["template"] == template_of(*CLUSTER)
+    single = Rendered(*BUCKET, "--set", "cluster.strategy=RollingUpdate")
+    assert single.workload["spec"]["strategy"] == {"type": "Recreate"}
+
+
+def test_members_leave_the_service_before_they_stop_and_have_time_to_drain():
+    pod = template_of(*CLUSTER, "--set", "config.server.drain_seconds_max=60,closeSeconds=40")["spec"]
+    assert pod["containers"][0]["lifecycle"] == {"preStop": {"sleep": {"seconds": 5}}}
+    assert pod["terminationGracePeriodSeconds"] == 5 + 60 + 40
+    # Kubernetes 1.29 knows this action, but rejects it by default.
+    old = template_of(*CLUSTER, kubernetes="1.29.0")["spec"]
+    assert "lifecycle" not in old["containers"][0]
+    assert old["terminationGracePeriodSeconds"] == 30 + 30
+    single = template_of(*BUCKET)["spec"]
+    assert "lifecycle" not in single["containers"][0]
+    assert single["terminationGracePeriodSeconds"] == 30 + 30
+
+
+def test_member_accepts_requests_once_it_is_ready():
+    container = Rendered(*CLUSTER).container
+    for probe in ("startupProbe", "readinessProbe"):
+        assert (container[probe]["httpGet"]["path"], container[probe]["httpGet"]["port"]) == ("/ready", "http")
+    assert container["livenessProbe"]["httpGet"]["path"] == "/health"
+
+
+def test_members_prefer_different_nodes_and_zones():
+    pod = template_of(*CLUSTER)
+    anti = pod["spec"]["affinity"]["podAntiAffinity"]
+    (preferred,) = anti["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert preferred["podAffinityTerm"]["topologyKey"] == "kubernetes.io/hostname"
+    assert preferred["podAffinityTerm"]["labelSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+    (zones,) = pod["spec"]["topologySpreadConstraints"]
+    assert (zones["topologyKey"], zones["whenUnsatisfiable"]) == ("topology.kubernetes.io/zone", "ScheduleAnyway")
+    assert zones["labelSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+    single = template_of(*BUCKET)["spec"]
+    assert "affinity" not in single and "topologySpreadConstraints" not in single
+
+
+def test_affinity_of_the_values_is_kept(tmp_path):
+    values = tmp_path / "values.yaml"
+    nodes = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}
+    constraint = {"maxSkew": 2, "topologyKey": "example.com/rack", "whenUnsatisfiable": "DoNotSchedule"}
+    values.write_text(yaml.safe_dump({"affinity": nodes, "topologySpreadConstraints": [constraint]}))
+    pod = template_of(*CLUSTER, "--values", values)["spec"]
+    assert pod["affinity"].keys() == {"nodeAffinity", "podAntiAffinity"}
+    (found,) = pod["topologySpreadConstraints"]
+    assert constraint.items() <= found.items() and "matchLabelKeys" not in found
+    values.write_text(yaml.safe_dump({"affinity": {"podAntiAffinity": {}}}))
+    assert template_of(*CLUSTER, "--values", values)["spec"]["affinity"] == {"podAntiAffinity": {}}
+
+
+def test_only_members_reach_the_port_for_members():
+    policy = Rendered(*CLUSTER).one("NetworkPolicy")["spec"]
+    peer = {"podSelector": policy["podSelector"]}
+    assert policy["podSelector"]["matchLabels"]["app.kubernetes.io/instance"] == "lake"
+    (into,) = [rule for rule in policy["ingress"] if rule["ports"][0]["port"] == "members"]
+    assert into == {"ports": [{"port": "members", "protocol": "TCP"}], "from": [peer]}
+    (out,) = [rule for rule in policy["egress"] if rule["ports"][0]["port"] == 9182]
+    assert out == {"ports": [{"port": 9182, "protocol": "TCP"}], "to": [peer]}
+    single = Rendered(*BUCKET, "--set", "networkPolicy.enabled=true").one("NetworkPolicy")["spec"]
+    rules = single["ingress"] + single["egress"]
+    assert not {"members", 9182} & {port["port"] for rule in rules for port in rule["ports"]}
+
+
+def environment_of_a_pod(rendered):
+    """The variables of the section [cluster] as Kubernetes expands them."""
+    expanded = {"$(POD_IP)": "10.2.3.4", "$(POD_NAME)": "lake-slateberg-6d5f7c9b8-x2x7k"}
+    environment = {}
+    for key, value in cluster_variables(rendered).items():
+        for reference, text in expanded.items():
+            value = value.replace(reference, text)
+        environment[f"SLATEBERG__CLUSTER__{key}"] = value
+    return environment
+
+
+def test_server_reads_the_variables_of_a_member(tmp_path):
+    rendered = Rendered(*CLUSTER)
+    file = tmp_path / "slateberg.toml"
+    file.write_text(rendered.settings.replace("/var/cache/slateberg", str(tmp_path / "cache")))
+    words = [os.environ["SLATEBERG_BIN"], "config", "show", "--config", file, "--output", "json"]
+    shown = json.loads(checked(*words, env={**os.environ, **environment_of_a_pod(rendered)}))
+    settings = {setting["key"]: setting["value"] for setting in shown["settings"]}
+    assert settings["cluster.enabled"] is True
+    assert settings["cluster.advertise"] == "10.2.3.4:9182"
+    assert settings["cluster.name"] == "lake-slateberg-6d5f7c9b8-x2x7k"
+
+
+def test_server_becomes_a_member_with_the_rendered_settings(serve, tmp_path):
+    """Replaces locations by in-memory ones, because there is no bucket."""
+    rendered = Rendered(*CLUSTER)
+    settings = rendered.settings.replace("/var/cache/slateberg", str(tmp_path / "cache"))
+    settings = settings.replace('aws_region = "eu-central-1"', "")
+    for bucket in ("s3://example-catalog", "s3://example-lake"):
+        settings = settings.replace(bucket, "memory://")
+    environment = environment_of_a_pod(rendered) | {"SLATEBERG__CLUSTER__LISTEN": "127.0.0.1:0"}
+    server = serve(settings, environment)
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        assert server.get(rendered.container[probe]["httpGet"]["path"])[0] == 200
+    assert 'slateberg_cluster_role{role="writer"} 1' in server.get("/metrics", server.key)[1]
 
 
 def expect_within(part, whole, path="config"):
@@ -289,7 +454,18 @@ def test_the_first_key_comes_out_of_a_secret():
         ("config.state.url=s3://b/p,config.authn.bootstrap_key=sb_x", "bootstrap_key"),
         ("config.state.url=s3://b/p,persistence.enabled=true", "are both set"),
         ("persistence.enabled=true,config.default_warehouse=lake", "there is no warehouse 'lake'"),
-        ("persistence.enabled=true,replicas=2", "replicas"),
+        ("persistence.enabled=true,replicas=2", "replicas: 2: a cluster requires a state in a bucket"),
+        ("persistence.enabled=true,cluster.enabled=true", "cluster.enabled: a cluster requires a state in a bucket"),
+        ("config.state.url=file:///srv/state,replicas=2", "but config.state.url is file:///srv/state"),
+        ("config.state.url=memory://state,cluster.enabled=true", "but config.state.url is memory://state"),
+        ("config.state.url=s3://b/p,replicas=2,config.encryption.kms=aws", "does not support an encrypted state"),
+        ("config.state.url=s3://b/p,cluster.enabled=true,config.encryption.kms=local", "an encrypted state"),
+        ("config.state.url=s3://b/p,replicas=2,containerPort=9182", "connect to each other on port 9182"),
+        ("config.state.url=s3://b/p,replicas=2,config.cluster.enabled=true", "enabled"),
+        ("config.state.url=s3://b/p,replicas=2,config.cluster.advertise=a:1", "advertise"),
+        ("config.state.url=s3://b/p,replicas=-1", "replicas"),
+        ("config.state.url=s3://b/p,replicas=1.5", "replicas"),
+        ("config.state.url=s3://b/p,cluster.strategy=OnDelete", "strategy"),
         ("persistence.enabled=true,config.server.listen=0.0.0.0:1", "listen"),
         ("persistence.enabled=true,config.server.tls.certificate_file=/x", "certificate_file"),
         ("persistence.enabled=true,config.catalog.page_size=7", "page_size"),
@@ -325,6 +501,7 @@ def test_notes_say_how_one_gets_in(case, tmp_path):
     notes = Rendered("--values", case, chart=chart).one("Notes")["text"]
     assert "slateberg key create admin" in notes and "slateberg key revoke" in notes
     assert ("No pod runs" in notes) == (case.stem == "google")
+    assert ("slateberg cluster status" in notes) == (case.stem == "cluster")
 
 
 def test_the_chart_is_packed_without_what_is_for_its_checks(tmp_path):

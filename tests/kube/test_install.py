@@ -72,9 +72,22 @@ def test_what_is_installed_is_held_whole(case, release):
     assert release.all() == sorted((found["kind"], found["metadata"]["name"]) for found in rendered)
 
 
+def is_cluster(workload):
+    (container,) = workload["spec"]["template"]["spec"]["containers"]
+    return "SLATEBERG__CLUSTER__ENABLED" in {variable["name"] for variable in container.get("env", [])}
+
+
+ROLLING = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
+
+
 def test_there_is_one_writer_and_it_is_replaced_and_not_doubled(case, release):
     release.install(case)
     spec = workload(release)["spec"]
+    if case == "cluster":
+        # The members elect the writer.
+        assert is_cluster(workload(release))
+        assert (spec["replicas"], spec["strategy"]) == (3, ROLLING)
+        return
     assert spec["replicas"] == (0 if case == "google" else 1)
     if case == "disk":
         # Pods are replaced in sequence and keep their disk.
@@ -174,6 +187,35 @@ def test_a_small_catalog_becomes_a_large_one_and_goes_back(release):
     service = release.held("Service")["spec"]
     assert service["type"] == "ClusterIP" and [port["name"] for port in service["ports"]] == ["http"]
     assert workload(release)["metadata"]["uid"] == uid
+
+
+def test_all_pods_of_a_single_server_stop_before_members_start_and_the_reverse(release):
+    release.install("bucket")
+    assert not is_cluster(workload(release))
+
+    release.upgrade("bucket", "--set", "replicas=3")
+    changed = workload(release)
+    assert is_cluster(changed) and changed["spec"]["replicas"] == 3
+    assert changed["spec"]["strategy"] == {"type": "Recreate"}
+
+    release.upgrade("bucket", "--set", "replicas=3,config.catalog.page_size_max=7")
+    assert workload(release)["spec"]["strategy"] == ROLLING
+
+    release.upgrade("bucket")
+    single = workload(release)
+    assert not is_cluster(single) and single["spec"]["replicas"] == 1
+    assert single["spec"]["strategy"] == {"type": "Recreate"}
+    assert single["metadata"]["uid"] == changed["metadata"]["uid"]
+
+
+def test_cluster_of_one_pod_grows_without_a_change_of_the_pod(release):
+    release.install("bucket", "--set", "cluster.enabled=true")
+    one = workload(release)
+    assert (one["spec"]["replicas"], one["spec"]["strategy"]) == (1, ROLLING)
+    release.upgrade("bucket", "--set", "cluster.enabled=true,replicas=3")
+    three = workload(release)
+    assert (three["spec"]["replicas"], three["spec"]["strategy"]) == (3, ROLLING)
+    assert three["spec"]["template"] == one["spec"]["template"]
 
 
 def test_from_a_disk_into_a_bucket_there_is_one_workload_after_another(release):

@@ -83,6 +83,78 @@ httpGet:
 {{- end -}}
 {{- end -}}
 
+{{/* Whether the pods form a cluster: "yes" or an empty string. */}}
+{{- define "slateberg.isCluster" -}}
+{{- if or .Values.cluster.enabled (gt (int .Values.replicas) 1) -}}
+yes
+{{- end -}}
+{{- end -}}
+
+{{/* The port on which members of a cluster connect to each other. */}}
+{{- define "slateberg.membersPort" -}}
+9182
+{{- end -}}
+
+{{/*
+The strategy of the Deployment. A single server and a member must not run on the same state at the same time, so an
+upgrade from one to the other stops all old pods before it starts new ones. Without access to Kubernetes, as in
+`helm template`, the running Deployment is unknown.
+*/}}
+{{- define "slateberg.strategy" -}}
+{{- $strategy := ternary .Values.cluster.strategy "Recreate" (ne (include "slateberg.isCluster" .) "") -}}
+{{- with lookup "apps/v1" "Deployment" .Release.Namespace (include "slateberg.fullname" .) -}}
+{{- $names := list -}}
+{{- range .spec.template.spec.containers -}}
+{{- range .env -}}
+{{- $names = append $names .name -}}
+{{- end -}}
+{{- end -}}
+{{- if not (has "SLATEBERG__CLUSTER__ENABLED" $names) -}}
+{{- $strategy = "Recreate" -}}
+{{- end -}}
+{{- end -}}
+{{- $strategy -}}
+{{- end -}}
+
+{{/*
+Time in seconds between the removal of a member's pod from the endpoints of the Service and its SIGTERM. The server
+closes its ports on SIGTERM, but proxies on other nodes may send connections for a moment longer. 0 for no such time: a
+single server has no other pod that could accept these connections. Kubernetes 1.29 does not support it by default.
+*/}}
+{{- define "slateberg.leaveSeconds" -}}
+{{- $isSupported := semverCompare ">=1.30.0-0" .Capabilities.KubeVersion.Version -}}
+{{- ternary 5 0 (and (ne (include "slateberg.isCluster" .) "") $isSupported) -}}
+{{- end -}}
+
+{{/* Affinity of the pod. The pods of a cluster prefer different nodes. */}}
+{{- define "slateberg.affinity" -}}
+{{- $affinity := deepCopy .Values.affinity -}}
+{{- if and (include "slateberg.isCluster" .) (not (hasKey $affinity "podAntiAffinity")) -}}
+{{- $labels := include "slateberg.selectorLabels" . | fromYaml -}}
+{{- $term := dict "topologyKey" "kubernetes.io/hostname" "labelSelector" (dict "matchLabels" $labels) -}}
+{{- $preferred := list (dict "weight" 100 "podAffinityTerm" $term) -}}
+{{- $_ := set $affinity "podAntiAffinity" (dict "preferredDuringSchedulingIgnoredDuringExecution" $preferred) -}}
+{{- end -}}
+{{- with $affinity -}}
+{{- toYaml . -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
+Constraints for the distribution of the pods, as an object with the key `constraints`. The pods of a cluster prefer
+different zones. Nodes have a label for their zone only in clouds. Without this label, the constraint has no effect, and
+would disable a constraint for nodes beside it. Therefore, the affinity distributes the pods over nodes. During a
+rollout, only pods of the same version count (pod-template-hash).
+*/}}
+{{- define "slateberg.spread" -}}
+{{- $constraints := .Values.topologySpreadConstraints -}}
+{{- if and (include "slateberg.isCluster" .) (not $constraints) -}}
+{{- $zones := dict "maxSkew" 1 "topologyKey" "topology.kubernetes.io/zone" "whenUnsatisfiable" "ScheduleAnyway" -}}
+{{- $constraints = list (set $zones "matchLabelKeys" (list "pod-template-hash")) -}}
+{{- end -}}
+{{- toYaml (dict "constraints" $constraints) -}}
+{{- end -}}
+
 {{/* Resources, including storage on the node's disk: Kubernetes evicts a pod that writes more than it declares. */}}
 {{- define "slateberg.resources" -}}
 {{- $onNode := and .Values.cache.enabled (not .Values.persistence.enabled) (not .Values.cache.storageClassName) -}}
@@ -123,6 +195,9 @@ httpGet:
 {{/* Rejects values that contradict each other or would lose data, before a pod fails to start with them. */}}
 {{- define "slateberg.check" -}}
 {{- $config := .Values.config -}}
+{{- if include "slateberg.isCluster" . -}}
+{{- include "slateberg.checkCluster" . -}}
+{{- end -}}
 {{- if .Values.persistence.enabled -}}
 {{- if dig "state" "url" "" $config -}}
 {{- fail "config.state.url and persistence.enabled are both set: the state is either in a bucket or on a disk, so remove one of them" -}}
@@ -144,5 +219,25 @@ httpGet:
 {{- end -}}
 {{- if and .Values.tls.clientCa.secretName (not .Values.tls.secretName) -}}
 {{- fail "tls.clientCa needs tls.secretName: there are no client certificates without HTTPS" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Rejects values that a cluster does not support. */}}
+{{- define "slateberg.checkCluster" -}}
+{{- $on := ternary "cluster.enabled" (printf "replicas: %v" .Values.replicas) .Values.cluster.enabled -}}
+{{- $url := dig "state" "url" "" .Values.config -}}
+{{- if .Values.persistence.enabled -}}
+{{- fail (printf "%s: a cluster requires a state in a bucket, but persistence.enabled stores it on the disk of one pod. Set config.state.url to a bucket and remove persistence, or run a single server (replicas: 1 without cluster.enabled)" $on) -}}
+{{- end -}}
+{{- if or (hasPrefix "file:" $url) (hasPrefix "memory:" $url) -}}
+{{- fail (printf "%s: a cluster requires a state in a bucket, but config.state.url is %s. Set it to a bucket, such as s3://bucket/slateberg, or run a single server (replicas: 1 without cluster.enabled)" $on $url) -}}
+{{- end -}}
+{{- $kms := dig "encryption" "kms" "none" .Values.config -}}
+{{- if ne $kms "none" -}}
+{{- fail (printf "%s: a cluster does not support an encrypted state yet, but config.encryption.kms is %s. Run a single server (replicas: 1 without cluster.enabled)" $on $kms) -}}
+{{- end -}}
+{{- $members := int (include "slateberg.membersPort" .) -}}
+{{- if or (eq $members (int .Values.containerPort)) (and .Values.management.enabled (eq $members (int .Values.management.containerPort))) -}}
+{{- fail (printf "%s: members of a cluster connect to each other on port %d, so containerPort and management.containerPort need other ports" $on $members) -}}
 {{- end -}}
 {{- end -}}

@@ -21,7 +21,7 @@ spec:
   # The server never calls the Kubernetes API. Cloud identities use separate volumes for their tokens.
   automountServiceAccountToken: false
   enableServiceLinks: false
-  terminationGracePeriodSeconds: {{ add (dig "server" "drain_seconds_max" 30 .Values.config) .Values.closeSeconds }}
+  terminationGracePeriodSeconds: {{ add (include "slateberg.leaveSeconds" .) (dig "server" "drain_seconds_max" 30 .Values.config) .Values.closeSeconds }}
   {{- with .Values.imagePullSecrets }}
   imagePullSecrets:
     {{- toYaml . | nindent 4 }}
@@ -36,7 +36,8 @@ spec:
       image: {{ include "slateberg.image" . }}
       imagePullPolicy: {{ .Values.image.pullPolicy }}
       args: [serve, --config, /etc/slateberg/config/slateberg.toml]
-      {{- if or .Values.env .Values.secretSettings }}
+      {{- $isCluster := include "slateberg.isCluster" . }}
+      {{- if or .Values.env .Values.secretSettings $isCluster }}
       env:
         {{- range $path, $secret := .Values.secretSettings }}
         - name: SLATEBERG__{{ $path | upper | replace "." "__" }}
@@ -44,6 +45,22 @@ spec:
             secretKeyRef:
               name: {{ $secret.name }}
               key: {{ $secret.key }}
+        {{- end }}
+        {{- if $isCluster }}
+        - name: POD_IP
+          valueFrom:
+            fieldRef:
+              fieldPath: status.podIP
+        - name: POD_NAME
+          valueFrom:
+            fieldRef:
+              fieldPath: metadata.name
+        - name: SLATEBERG__CLUSTER__ENABLED
+          value: "true"
+        - name: SLATEBERG__CLUSTER__ADVERTISE
+          value: $(POD_IP):{{ include "slateberg.membersPort" . }}
+        - name: SLATEBERG__CLUSTER__NAME
+          value: $(POD_NAME)
         {{- end }}
         {{- with .Values.env }}
         {{- toYaml . | nindent 8 }}
@@ -62,6 +79,17 @@ spec:
           containerPort: {{ .Values.management.containerPort }}
           protocol: TCP
         {{- end }}
+        {{- if $isCluster }}
+        - name: members
+          containerPort: {{ include "slateberg.membersPort" . }}
+          protocol: TCP
+        {{- end }}
+      {{- with include "slateberg.leaveSeconds" . | int }}
+      lifecycle:
+        preStop:
+          sleep:
+            seconds: {{ . }}
+      {{- end }}
       startupProbe:
         {{- include "slateberg.probe" (dict "root" . "path" "/ready") | nindent 8 }}
         periodSeconds: 2
@@ -175,11 +203,11 @@ spec:
   tolerations:
     {{- toYaml . | nindent 4 }}
   {{- end }}
-  {{- with .Values.affinity }}
+  {{- with include "slateberg.affinity" . }}
   affinity:
-    {{- toYaml . | nindent 4 }}
+    {{- . | nindent 4 }}
   {{- end }}
-  {{- with .Values.topologySpreadConstraints }}
+  {{- with (include "slateberg.spread" . | fromYaml).constraints }}
   topologySpreadConstraints:
     {{- range . }}
     - {{- toYaml . | nindent 6 }}
