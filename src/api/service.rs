@@ -46,6 +46,13 @@ use slateberg_telemetry::traces::{self, TARGET};
 /// The path of the metrics. By default, Prometheus scrapes it without a credential.
 const METRICS: &str = "/metrics";
 
+/// Responds to the requests of a port.
+pub trait Respond: Send + Sync + 'static {
+    /// Responds to a request. The request has the peer of its connection as an extension
+    /// ([`peer`]).
+    fn respond(&self, request: Request) -> BoxFuture<'static, Response>;
+}
+
 /// The routes of a port. Each request is checked before it reaches its route. Cheap to clone.
 #[derive(Clone)]
 pub struct PortService {
@@ -98,14 +105,6 @@ impl PortService {
         Self { cors, ..self }
     }
 
-    /// Responds to a request.
-    pub fn respond(mut self, request: Request) -> BoxFuture<'static, Response> {
-        match self.cors.take() {
-            None => Box::pin(self.handle(request)),
-            Some(cors) => cors.handle(self, request),
-        }
-    }
-
     /// Responds to a request, and adds the request's id to the response.
     async fn handle(self, request: Request) -> Response {
         let Self { routes, checks, .. } = self;
@@ -130,6 +129,16 @@ impl PortService {
             response.headers_mut().insert(header::CONNECTION, close);
         }
         unread_body.drain(without_body_if_head(wants_head, response)).await
+    }
+}
+
+impl Respond for PortService {
+    fn respond(&self, request: Request) -> BoxFuture<'static, Response> {
+        let mut service = self.clone();
+        match service.cors.take() {
+            None => Box::pin(service.handle(request)),
+            Some(cors) => cors.handle(service, request),
+        }
     }
 }
 
@@ -337,7 +346,7 @@ impl Service<Request> for PortService {
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
-        Box::pin(self.clone().respond(request).map(Ok))
+        Box::pin(self.respond(request).map(Ok))
     }
 }
 

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::App;
-use super::run::BoundPorts;
+use super::run::PortUrls;
 use slateberg_base::rfc3339;
 use slateberg_base::version::VERSION;
 use slateberg_store::records::CloneOf;
 
 /// Renders the banner for people.
-pub fn banner(app: &App, bound: &BoundPorts) -> String {
-    let uri = bound.url();
+pub fn banner(app: &App, urls: &PortUrls) -> String {
+    let uri = &urls.clients;
     let warehouse = &app.runtime.settings.default_warehouse;
     let served = app.runtime.catalog.warehouses().served();
     let warehouses: Vec<_> = served
@@ -47,7 +47,7 @@ Spark
 "#,
         version = VERSION,
         state = app.runtime.state_url,
-        management = management_line(bound.management_url()),
+        management = management_line(urls.operators.clone()),
         clone = app.runtime.catalog.clone_of().map(clone_line).unwrap_or_default(),
         log = log_line(&app.runtime.settings.state.wal_url),
         warehouses = warehouses.join("\n"),
@@ -59,7 +59,7 @@ Spark
 
 /// Renders the banner for machines as one line of JSON. On the first start, it contains the admin
 /// key.
-pub fn banner_line(app: &App, bound: &BoundPorts) -> String {
+pub fn banner_line(app: &App, urls: &PortUrls) -> String {
     let served = app.runtime.catalog.warehouses().served();
     let warehouses: BTreeMap<_, _> = served
         .all()
@@ -68,14 +68,43 @@ pub fn banner_line(app: &App, bound: &BoundPorts) -> String {
     let fields = json!({
         "message": "ready",
         "version": VERSION,
-        "url": bound.url(),
-        "management-url": bound.management_url(),
+        "url": urls.clients,
+        "management-url": urls.operators,
         "state": app.runtime.state_url,
         "warehouses": warehouses,
         "admin-key": app.runtime.minted_key.as_ref().map(|key| key.reveal()),
     });
     let line = json!({
         "timestamp": rfc3339::format(app.runtime.catalog.now_ms()),
+        "level": "INFO",
+        "target": "slateberg::ready",
+        "fields": fields,
+    });
+    format!("{line}\n")
+}
+
+/// Renders the banner of a standby for people.
+pub fn standby_banner(urls: &PortUrls, state_url: &str, writer: &str) -> String {
+    format!(
+        "slateberg {VERSION} is ready at {}\n  state       {state_url}\n{}  cluster     standby; the writer is {writer}\n",
+        urls.clients,
+        management_line(urls.operators.clone()),
+    )
+}
+
+/// Renders the banner of a standby for machines as one line of JSON.
+pub fn standby_banner_line(urls: &PortUrls, state_url: &str, writer: &str, now_ms: i64) -> String {
+    let fields = json!({
+        "message": "ready",
+        "version": VERSION,
+        "url": urls.clients,
+        "management-url": urls.operators,
+        "state": state_url,
+        "role": "standby",
+        "writer": writer,
+    });
+    let line = json!({
+        "timestamp": rfc3339::format(now_ms),
         "level": "INFO",
         "target": "slateberg::ready",
         "fields": fields,

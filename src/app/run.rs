@@ -17,7 +17,8 @@ use super::connections::{self, KEEPALIVE_AFTER, Limits};
 use super::stop_signals::StopSignals;
 use super::tls::Tls;
 use super::tls::files::TlsError;
-use crate::api::service::PortService;
+use super::tls::handshake::Handshakes;
+use crate::api::service::Respond;
 use slateberg_config::Settings;
 use slateberg_runtime::background::Background;
 use slateberg_store as store;
@@ -63,29 +64,33 @@ impl RunError {
 
 /// A server whose ports are bound. It does not accept connections yet.
 pub struct BoundPorts {
-    clients: Port,
-    operators: Option<Port>,
-    tls: Option<Arc<Tls>>,
+    pub(super) clients: Port,
+    pub(super) operators: Option<Port>,
+    pub(super) tls: Option<Arc<Tls>>,
     /// The bound address, with the port that the system assigned.
     pub address: SocketAddr,
 }
 
 /// A bound port.
-struct Port {
+pub(super) struct Port {
     listener: TcpListener,
     tls: Option<Arc<Tls>>,
     address: SocketAddr,
 }
 
-impl BoundPorts {
+/// The URLs of the bound ports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortUrls {
     /// The URL for clients.
-    pub fn url(&self) -> String {
-        self.clients.url()
-    }
-
+    pub clients: String,
     /// The URL for operators, if they have a separate port.
-    pub fn management_url(&self) -> Option<String> {
-        self.operators.as_ref().map(Port::url)
+    pub operators: Option<String>,
+}
+
+impl BoundPorts {
+    /// The URLs of the ports.
+    pub fn urls(&self) -> PortUrls {
+        PortUrls { clients: self.clients.url(), operators: self.operators.as_ref().map(Port::url) }
     }
 }
 
@@ -106,18 +111,19 @@ impl Port {
         format!("{scheme}://{}", self.address)
     }
 
-    fn serve(
+    pub(super) fn serve(
         self,
-        routes: PortService,
+        routes: impl Respond,
         limits: Limits,
         stopping: &watch::Receiver<bool>,
     ) -> JoinHandle<()> {
-        connections::serve(routes, self.listener, self.tls, limits, stopping.clone())
+        let tls = self.tls.map(|tls| tls as Arc<dyn Handshakes>);
+        connections::serve(routes, self.listener, tls, limits, stopping.clone())
     }
 }
 
 /// Binds an address. Retries for a short time while the address is in use.
-async fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+pub(crate) async fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let deadline = Instant::now() + ADDRESS_TIMEOUT;
     loop {
         match TcpListener::bind(address).await {
@@ -130,7 +136,7 @@ async fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 /// Advice for an operator about an address that cannot be bound.
-fn hint(error: &io::Error) -> &'static str {
+pub(crate) fn hint(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::AddrInUse => {
             ". Stop the process that listens there, or choose another address (--listen, \
@@ -192,10 +198,12 @@ async fn serve_until_stopped(
         background.add(watch_certificates(app, tls, stopping.clone()));
     }
     let routers = app.routers();
-    let limits = Limits::for_clients(app);
+    let (settings, connections) = (&app.runtime.settings, &app.runtime.measures.connections);
+    let limits = Limits::for_clients(settings, connections);
     let mut tasks = vec![bound.clients.serve(routers.clients, limits, &stopping)];
     if let (Some(port), Some(routes)) = (bound.operators, routers.operators) {
-        tasks.push(port.serve(routes, Limits::for_operators(app), &stopping));
+        let limits = Limits::for_operators(settings, connections);
+        tasks.push(port.serve(routes, limits, &stopping));
     }
     let store_error = tokio::select! {
         () = signals.wait() => None,

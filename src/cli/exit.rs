@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use serde_json::json;
 
 use super::output::Output;
+use crate::app::cluster::ClusterError;
 use crate::app::run::RunError;
 use slateberg_catalog::transfer;
 use slateberg_kms as kms;
@@ -123,7 +124,7 @@ fn encryption_exit(error: &kms::Error) -> Exit {
 fn build_exit(error: &BuildError) -> Exit {
     match error {
         error if error.is_of_settings() => Exit::Settings,
-        BuildError::Lock(LockError::InUse(_)) => Exit::InUse,
+        BuildError::Lock(LockError::InUse(_)) | BuildError::InCluster { .. } => Exit::InUse,
         BuildError::Unreachable { .. } | BuildError::Silent { .. } => Exit::Unreachable,
         BuildError::Encryption(error) => encryption_exit(error),
         BuildError::Store { source, .. }
@@ -162,6 +163,21 @@ impl From<RunError> for Failure {
             }
             RunError::StoreClosed(error) | RunError::Close(error) => store_exit(error),
             _ => Exit::Failed,
+        };
+        Self::new(exit, error)
+    }
+}
+
+impl From<ClusterError> for Failure {
+    fn from(error: ClusterError) -> Self {
+        let exit = match &error {
+            ClusterError::Listen { source, .. } if source.kind() == io::ErrorKind::AddrInUse => {
+                Exit::InUse
+            }
+            ClusterError::State(error) => build_exit(error),
+            ClusterError::Unconditional(_) => Exit::Settings,
+            ClusterError::Announce(_) => Exit::Unreachable,
+            ClusterError::Listen { .. } | ClusterError::Identity(_) => Exit::Failed,
         };
         Self::new(exit, error)
     }

@@ -15,6 +15,7 @@ mod change;
 pub mod checkpoint;
 mod client;
 pub mod clone;
+pub mod cluster;
 pub mod completions;
 pub mod config;
 pub mod doctor;
@@ -72,6 +73,8 @@ enum Command {
     Restore(restore::Restore),
     /// Clone the catalog without copying its data, for example to test a change
     Clone(clone::CloneCommand),
+    /// Show the members of a cluster
+    Cluster(cluster::Cluster),
     /// Write the catalog to a file of JSON lines
     Export(transfer::Export),
     /// Load an exported file into an empty catalog. The server must be stopped
@@ -178,6 +181,7 @@ impl Cli {
             Command::Checkpoint(checkpoint) => checkpoint.run(),
             Command::Restore(restore) => restore.run(),
             Command::Clone(clone) => clone.run(),
+            Command::Cluster(cluster) => cluster.run(),
             Command::Export(export) => export.run(),
             Command::Import(import) => import.run(),
             Command::Migrate(migrate) => migrate.run(),

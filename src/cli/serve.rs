@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
@@ -12,9 +13,11 @@ use super::exit::{Exit, Failure, Outcome};
 use super::output::print;
 use super::runtime::runtime;
 use super::settings_check::SettingsCheck;
-use crate::app::banner::{banner, banner_line};
+use crate::app::banner::{banner, banner_line, standby_banner, standby_banner_line};
+use crate::app::cluster::Member;
+use crate::app::run::BoundPorts;
 use crate::app::stop_signals::StopSignals;
-use crate::app::{App, run};
+use crate::app::{App, cluster, run};
 use slateberg_base::descriptors;
 use slateberg_config::setting_source::SettingSource;
 use slateberg_config::{LoadedSettings, Settings};
@@ -121,6 +124,9 @@ async fn serve(settings: Settings, dependencies: Dependencies, traces: Option<Tr
     // waits for the bucket or replays a long log.
     let mut signals = StopSignals::listen();
     let bound = run::bind(&settings).await?;
+    if settings.cluster.enabled {
+        return serve_as_member(settings, dependencies, traces, bound, &mut signals).await;
+    }
     let Some(opened) = until_stopped(&mut signals, App::build(settings, dependencies)).await else {
         tracing::info!("shutting down before the start was complete");
         return Ok(ExitCode::SUCCESS);
@@ -130,9 +136,43 @@ async fn serve(settings: Settings, dependencies: Dependencies, traces: Option<Tr
         app.runtime.take_traces(traces);
     }
     match app.runtime.settings.log.format {
-        Format::Text => print(&banner(&app, &bound)),
-        Format::Json => print(&banner_line(&app, &bound)),
+        Format::Text => print(&banner(&app, &bound.urls())),
+        Format::Json => print(&banner_line(&app, &bound.urls())),
     }
     run::run(app, bound, &mut signals).await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs this process as a member of a cluster.
+async fn serve_as_member(
+    settings: Settings,
+    dependencies: Dependencies,
+    traces: Option<Traces>,
+    bound: BoundPorts,
+    signals: &mut StopSignals,
+) -> Outcome {
+    let settings = settings.with_memory_shares();
+    let (format, urls) = (settings.log.format, bound.urls());
+    let (writer_urls, state_url) = (urls.clone(), settings.state.url.clone());
+    let clock = Arc::clone(&dependencies.clock);
+    let print_banner = move |app: &App| match format {
+        Format::Text => print(&banner(app, &writer_urls)),
+        Format::Json => print(&banner_line(app, &writer_urls)),
+    };
+    let print_standby = move |writer: &str| match format {
+        Format::Text => print(&standby_banner(&urls, &state_url, writer)),
+        Format::Json => {
+            print(&standby_banner_line(&urls, &state_url, writer, clock.now_ms()));
+        }
+    };
+    let member = Member {
+        settings,
+        dependencies,
+        bound,
+        traces,
+        print_banner: Arc::new(print_banner),
+        print_standby: Box::new(print_standby),
+    };
+    cluster::run(member, signals.wait()).await?;
     Ok(ExitCode::SUCCESS)
 }

@@ -158,8 +158,14 @@ async fn connections_beyond_the_maximum_wait_while_operators_are_answered() {
     app.router = operators.clone();
     let mut uris = Vec::new();
     let ports = [
-        (routers.clients, Limits::for_clients(&app.app)),
-        (operators, Limits::for_operators(&app.app)),
+        (
+            routers.clients,
+            Limits::for_clients(&app.app.runtime.settings, &app.app.runtime.measures.connections),
+        ),
+        (
+            operators,
+            Limits::for_operators(&app.app.runtime.settings, &app.app.runtime.measures.connections),
+        ),
     ];
     for (routes, limits) in ports {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");

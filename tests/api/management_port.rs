@@ -21,8 +21,14 @@ async fn served() -> (TestApp, [String; 2], watch::Sender<bool>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         urls.push(format!("http://{}", listener.local_addr().expect("an address")));
         let limits = match urls.len() {
-            1 => Limits::for_clients(&app.app),
-            _ => Limits::for_operators(&app.app),
+            1 => Limits::for_clients(
+                &app.app.runtime.settings,
+                &app.app.runtime.measures.connections,
+            ),
+            _ => Limits::for_operators(
+                &app.app.runtime.settings,
+                &app.app.runtime.measures.connections,
+            ),
         };
         connections::serve(routes, listener, None, limits, stopping.clone());
     }

@@ -7,6 +7,8 @@ use axum::http::{Method, Request};
 use futures::StreamExt;
 use serde_json::{Value, json};
 
+use slateberg::api::service::Respond;
+
 use crate::support::app::{TestApp, TestResponse};
 use crate::support::table::set_property;
 
@@ -222,7 +224,7 @@ async fn read_until(app: &TestApp, query: &str, headers: &[(&str, &str)], end: &
         .header("accept", "text/event-stream");
     let request = headers.iter().fold(request, |it, (name, value)| it.header(*name, *value));
     let request = request.body(Body::empty()).expect("a request");
-    let response = app.router.clone().respond(request).await;
+    let response = app.router.respond(request).await;
     assert_eq!(response.headers()["content-type"], "text/event-stream");
     let mut body = response.into_body().into_data_stream();
     let mut text = String::new();

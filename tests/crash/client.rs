@@ -91,6 +91,16 @@ impl Client {
         self.send(Method::GET, path, &Value::Null, None).await
     }
 
+    /// Returns the metrics of the server whose names contain `part`.
+    pub async fn metrics(&self, part: &str) -> String {
+        let Ok(response) = self.http.get(format!("{}/metrics", self.uri)).send().await else {
+            return "no response".to_owned();
+        };
+        let text = response.text().await.unwrap_or_default();
+        let found = text.lines().filter(|line| line.contains(part) && !line.starts_with('#'));
+        found.collect::<Vec<_>>().join("\n")
+    }
+
     /// Whether a table or namespace exists. Panics if the response was lost.
     pub async fn exists(&self, path: &str) -> bool {
         let reply = self.send(Method::HEAD, path, &Value::Null, None).await;

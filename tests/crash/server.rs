@@ -90,7 +90,10 @@ impl Server {
                 if let Some((_, uri)) = line.split_once(" is ready at ") {
                     found = Some(uri.trim().to_owned());
                 }
-                if let (Some(uri), true) = (&found, line.trim().starts_with("access ")) {
+                // A standby of a cluster has no line about access: its last line is about the cluster.
+                let last = ["access ", "cluster "];
+                let is_last = last.iter().any(|start| line.trim().starts_with(start));
+                if let (Some(uri), true) = (&found, is_last) {
                     let key =
                         line.split_once("admin key ").filter(|(_, key)| key.starts_with("sb_"));
                     let key = key.map(|(_, key)| key.trim().to_owned());
@@ -116,6 +119,11 @@ impl Server {
         let child = child.expect("the server can be started");
         std::thread::sleep(after);
         Self { child, uri: String::new() }.kill();
+    }
+
+    /// Returns its process id.
+    pub fn pid(&self) -> String {
+        self.child.id().to_string()
     }
 
     /// Sends `kill -9` immediately.

@@ -13,6 +13,7 @@ mod server;
 #[path = "../support/mod.rs"]
 mod support;
 
+mod cluster;
 mod conflicts;
 mod load;
 mod network;

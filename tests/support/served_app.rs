@@ -1,10 +1,13 @@
 //! [`ServedApp`]: a test catalog on a port, with its background tasks.
 
+use std::sync::Arc;
+
 use reqwest::{Certificate, Client, ClientBuilder, Identity, RequestBuilder};
 use serde_json::Value;
 use slateberg::app::connections::{self, Limits};
 use slateberg::app::run;
 use slateberg::app::tls::Tls;
+use slateberg::app::tls::handshake::Handshakes;
 use slateberg_runtime::tasks;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -34,7 +37,9 @@ impl ServedApp {
         if let Some(tls) = &tls {
             run::watch_certificates(&app.app, tls, stopping.clone());
         }
-        let limits = Limits::for_clients(&app.app);
+        let tls = tls.map(|tls| tls as Arc<dyn Handshakes>);
+        let limits =
+            Limits::for_clients(&app.app.runtime.settings, &app.app.runtime.measures.connections);
         connections::serve(app.router.clone(), listener, tls, limits, stopping);
         Self { app, uri, client: Client::new(), _stop: stop }
     }

@@ -6,6 +6,7 @@
 
 mod bounds;
 pub mod client;
+pub mod cluster;
 mod layers;
 pub mod load;
 mod memory;

@@ -3,11 +3,12 @@
 
 use std::net::SocketAddr;
 
-use super::bounds;
 use super::settings::Settings;
+use super::{bounds, cluster};
 use slateberg_authn::issuer_rules;
 use slateberg_base::setting::InvalidSetting;
 use slateberg_base::similar::nearest;
+use slateberg_kms::settings::KmsKind;
 use slateberg_model::separator;
 use slateberg_telemetry::logs;
 use slateberg_telemetry::settings::AuditTo;
@@ -43,6 +44,8 @@ impl Settings {
         ];
         let mut found: Vec<_> = single.into_iter().flatten().collect();
         found.extend(self.server.problems());
+        let is_encrypted = self.encryption.kms != KmsKind::None;
+        found.extend(cluster::problems(&self.cluster, &self.state.url, is_encrypted));
         found.extend(issuer_rules::problems(&self.authn.issuers));
         found.extend(self.separator_problems());
         found

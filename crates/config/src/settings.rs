@@ -15,6 +15,7 @@ use slateberg_model::warehouse::{CREDENTIALS_SECONDS, Delegation, FileAccess};
 use slateberg_store as store;
 use slateberg_telemetry as telemetry;
 
+use crate::cluster::ClusterSettings;
 use crate::server;
 
 /// The settings of the program.
@@ -37,6 +38,8 @@ pub struct Settings {
     pub authz: authz::settings::Settings,
     /// The location of the state.
     pub state: StateSettings,
+    /// Several processes on one state.
+    pub cluster: ClusterSettings,
     /// The store of the state.
     pub store: store::settings::Settings,
     /// Encryption of the state.
@@ -174,6 +177,7 @@ impl Default for Settings {
             authn: authn::settings::Settings::default(),
             authz: authz::settings::Settings::default(),
             state: StateSettings::default(),
+            cluster: ClusterSettings::default(),
             store: store::settings::Settings::default(),
             encryption: kms::settings::Settings::default(),
             catalog: catalog::settings::Settings::default(),

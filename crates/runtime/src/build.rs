@@ -3,6 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use uuid::Uuid;
+
+use super::cluster::reject_living_writer;
 use super::data_dir::lock_data_dir;
 use super::dependencies::Dependencies;
 use super::error::{BuildError, at_state};
@@ -34,6 +37,8 @@ use slateberg_telemetry::otlp::{Exporter, Traces};
 
 /// An open catalog with authentication, telemetry and settings. It has no HTTP server.
 pub struct Runtime {
+    /// The id of the catalog.
+    pub catalog_id: Uuid,
     /// The catalog's operations.
     pub catalog: Catalog,
     /// Authenticates requests.
@@ -93,14 +98,20 @@ impl Runtime {
             audit: Arc::new(AuditLog::open(&settings.audit)?),
             exporter: Exporter::new(&settings.telemetry.otlp, &dependencies.clock)?,
         };
-        let measures = CatalogMetrics::default();
+        let measures = CatalogMetrics {
+            connections: Arc::clone(&dependencies.connections),
+            ..CatalogMetrics::default()
+        };
         let lock = lock_data_dir(&settings)?;
         let phase = progress.phase("connecting to the storage of the state", None);
         let mut state = State::with_keys(&settings, &dependencies, &measures.kms).await?;
         state.measure(&measures.object_stores);
         check_object_cache(&settings, &state.location)?;
         // The futures are boxed, because together they would take much of a thread's stack.
-        Box::pin(state.probe(&dependencies)).await?;
+        if dependencies.elected.is_none() {
+            Box::pin(state.probe(&dependencies)).await?;
+            reject_living_writer(&state).await?;
+        }
         drop(phase);
         let _phase = progress.phase("opening warehouses and policies", None);
         let opening =
@@ -126,9 +137,8 @@ impl Runtime {
         let (opener, state_url) = (measures.warehouses(&dependencies.opener), state.url.clone());
         let issuer_client = client_for(&issuers)?;
         let (permit, now_ms) = (Permit::for_task(Task::Open), dependencies.clock.now_ms());
-        let (store, format) =
-            open_store(state, &settings, &dependencies, &permit, progress).await?;
-        let store = store.with_audit_log(audit);
+        let opened = open_store(state, &settings, &dependencies, &permit, progress).await?;
+        let (store, format) = (opened.0.with_audit_log(audit), opened.1);
         let stores = warehouses::stores(&settings, &opener, &state_url, &format.clone_of)?;
         let opening = WarehouseInputs {
             settings: &settings,
@@ -139,9 +149,9 @@ impl Runtime {
             clone_of: format.clone_of.as_ref(),
         };
         let served = warehouses::open_all(&opening, &store, &stores).await?;
-        let (policy_sources, authority) =
-            with_stored_policies(&store, policies, &settings.authz).await?;
-        let authn_store = store.clone();
+        let policies = with_stored_policies(&store, policies, &settings.authz).await?;
+        let (policy_sources, authority) = policies;
+        let (authn_store, catalog_id) = (store.clone(), format.catalog_id);
         let (clock, ids) = (Arc::clone(&dependencies.clock), Arc::clone(&dependencies.ids));
         let catalog = Catalog::new(Parts {
             store,
@@ -151,7 +161,7 @@ impl Runtime {
             policy_sources,
             policy_limits: settings.authz.limits(),
             clone_of: format.clone_of,
-            catalog_id: format.catalog_id,
+            catalog_id,
             timeline: format.timeline,
             settings: settings.catalog.clone(),
             clock: dependencies.clock,
@@ -163,7 +173,7 @@ impl Runtime {
         let (authn, minted_key) = Authenticator::open(authn::authenticator::Parts {
             store: authn_store,
             authority,
-            catalog_id: format.catalog_id,
+            catalog_id,
             settings: settings.authn.clone(),
             issuers,
             bootstrap_key,
@@ -172,6 +182,7 @@ impl Runtime {
         })
         .await?;
         Ok(Self {
+            catalog_id,
             catalog,
             authn,
             minted_key,
@@ -206,7 +217,13 @@ async fn open_store(
 ) -> Result<(Store, StoreFormat), BuildError> {
     let _phase = progress.phase("opening the store", None);
     let failed = |source| at_state(&state.url, source);
-    let store = Store::open(&state.location, settings.store.clone()).await.map_err(failed)?;
+    let previous_epoch = dependencies.elected.and_then(|elected| elected.previous_epoch);
+    let (location, store_settings) = (&state.location, settings.store.clone());
+    let opened = match previous_epoch {
+        None => Store::open(location, store_settings).await,
+        Some(epoch) => Store::take_over(location, store_settings, epoch).await,
+    };
+    let store = opened.map_err(failed)?;
     catalog::ensure_location_index(&store, permit).await.map_err(BuildError::Recover)?;
     let (id, now_ms) = (dependencies.ids.random(), dependencies.clock.now_ms());
     let format = store.ensure_format(permit, id, now_ms).await.map_err(failed)?;

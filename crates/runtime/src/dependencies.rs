@@ -6,6 +6,7 @@ use crate::policies::FilePolicies;
 use slateberg_base::clock::{Clock, SystemClock};
 use slateberg_base::ids::{Ids, RandomIds};
 use slateberg_objects::open::{Opener, opener};
+use slateberg_telemetry::connections::Connections;
 
 /// The replaceable parts.
 pub struct Dependencies {
@@ -17,6 +18,33 @@ pub struct Dependencies {
     pub ids: Arc<dyn Ids>,
     /// The policies of the configured files, if they were loaded before.
     pub policies: Option<FilePolicies>,
+    /// The open connections of the process.
+    pub connections: Arc<Connections>,
+    /// The election of this process as the writer of a cluster. `None` outside of a cluster.
+    pub elected: Option<Elected>,
+}
+
+/// The election of a member of a cluster as the writer. The member has probed the object stores at
+/// its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Elected {
+    /// The epoch of the previous writer. The catalog is not opened if another process has opened
+    /// the store since this epoch was read. `None` if the epoch could not be read.
+    pub previous_epoch: Option<u64>,
+}
+
+impl Dependencies {
+    /// Returns the same parts for another catalog of this process.
+    pub fn share(&self) -> Self {
+        Self {
+            opener: Arc::clone(&self.opener),
+            clock: Arc::clone(&self.clock),
+            ids: Arc::clone(&self.ids),
+            policies: None,
+            connections: Arc::clone(&self.connections),
+            elected: self.elected,
+        }
+    }
 }
 
 impl Default for Dependencies {
@@ -26,6 +54,8 @@ impl Default for Dependencies {
             clock: Arc::new(SystemClock),
             ids: Arc::new(RandomIds),
             policies: None,
+            connections: Arc::default(),
+            elected: None,
         }
     }
 }

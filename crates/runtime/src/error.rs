@@ -1,5 +1,6 @@
 //! [`BuildError`]: the error of opening a catalog.
 
+use super::cluster::RegisterError;
 use super::lock::LockError;
 use super::policies;
 use slateberg_authn as authn;
@@ -75,6 +76,22 @@ pub enum BuildError {
         /// The error.
         source: ProbeError,
     },
+    /// A member of a cluster is the writer of this state.
+    #[error(
+        "the state at {url} belongs to a cluster, whose writer '{writer}' ({peer}) is running. Stop all members of \
+         the cluster first, or set cluster.enabled to start another member"
+    )]
+    InCluster {
+        /// The URL of the state.
+        url: String,
+        /// The name of the writer.
+        writer: String,
+        /// The URL of the writer for other members.
+        peer: String,
+    },
+    /// The record of a cluster's writer cannot be read.
+    #[error(transparent)]
+    Register(#[from] RegisterError),
     /// The encryption settings are invalid, or the KMS failed.
     #[error(transparent)]
     Encryption(#[from] kms::Error),
@@ -95,6 +112,9 @@ pub enum BuildError {
     /// The credentials cannot be loaded.
     #[error("cannot load the API keys: {0}")]
     Authn(#[from] authn::Error),
+    /// The task that opens the catalog failed.
+    #[error("the task that opens the catalog failed: {0}")]
+    Failed(String),
     /// The OpenTelemetry settings are invalid.
     #[error(transparent)]
     Otlp(#[from] InvalidOtlp),

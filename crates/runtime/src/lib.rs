@@ -10,6 +10,7 @@
 pub mod background;
 pub mod build;
 pub mod clone;
+pub mod cluster;
 mod data_dir;
 pub mod dependencies;
 mod directory_probe;

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
+use super::cluster::reject_living_writer;
 use super::data_dir::{check_there, lock_data_dir};
 use super::dependencies::Dependencies;
 use super::error::{BuildError, at_state};
@@ -193,6 +194,7 @@ impl OfflineWriter {
         let lock = lock_data_dir(settings)?;
         let state = State::offline(settings, dependencies).await?;
         Box::pin(state.probe(dependencies)).await?;
+        reject_living_writer(&state).await?;
         let opening = async {
             let settings = settings.clone().with_memory_shares();
             let opened = Store::open(&state.location, settings.store).await;

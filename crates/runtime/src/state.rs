@@ -101,6 +101,11 @@ impl State {
         Ok(Self { url, location, parts, patience })
     }
 
+    /// Returns the object store of the state.
+    pub fn opened(&self) -> &Opened {
+        &self.parts[0].1
+    }
+
     /// Returns the object stores and their URLs: the store of the state and, if the log has another
     /// store, the store of the log.
     pub fn parts(&self) -> &[(String, Opened)] {
@@ -143,7 +148,7 @@ impl State {
     /// Waits until the buckets respond, checks that they are safe for a state, and logs the
     /// findings. Leaves no objects. If the state is in a local directory, only checks that the
     /// directory is writable.
-    pub(super) async fn probe(&self, dependencies: &Dependencies) -> Result<(), BuildError> {
+    pub async fn probe(&self, dependencies: &Dependencies) -> Result<(), BuildError> {
         if let Some(directory) = self.location.directory.clone() {
             let id = dependencies.ids.random();
             let failed = |source| BuildError::Directory {

@@ -6,11 +6,10 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::deadlines::Timeouts;
-use crate::app::App;
 use slateberg_base::descriptors;
 use slateberg_base::rate::LogThrottle;
-use slateberg_config::server::Settings;
-use slateberg_telemetry::connections::PortConnections;
+use slateberg_config::{Settings, server};
+use slateberg_telemetry::connections::{Connections, PortConnections};
 
 /// Maximum size of a request's header, including the request line.
 pub(super) const HEADER_BYTES_MAX: usize = 64 << 10;
@@ -42,11 +41,10 @@ pub struct Limits {
 
 impl Limits {
     /// Limits of the port for clients.
-    pub fn for_clients(app: &App) -> Self {
-        let settings = &app.runtime.settings.server;
+    pub fn for_clients(settings: &Settings, connections: &Connections) -> Self {
         let limit = descriptors::limit();
         let connections_max =
-            client_connections_max(settings, app.runtime.settings.memory_bytes_max, limit);
+            client_connections_max(&settings.server, settings.memory_bytes_max, limit);
         let reserved = (connections_max + OPERATORS_MAX) as u64;
         if limit.saturating_sub(reserved) < RESERVE_MIN {
             tracing::warn!(
@@ -55,19 +53,24 @@ impl Limits {
                 "server.connections_max leaves few file descriptors for the store: raise the limit of open files"
             );
         }
-        Self::new(settings, connections_max, &app.runtime.measures.connections.clients)
+        Self::new(&settings.server, connections_max, &connections.clients)
     }
 
     /// Limits of the port for operators.
-    pub fn for_operators(app: &App) -> Self {
-        Self::new(
-            &app.runtime.settings.server,
-            OPERATORS_MAX,
-            &app.runtime.measures.connections.operators,
-        )
+    pub fn for_operators(settings: &Settings, connections: &Connections) -> Self {
+        Self::new(&settings.server, OPERATORS_MAX, &connections.operators)
     }
 
-    fn new(settings: &Settings, connections_max: usize, counters: &Arc<PortConnections>) -> Self {
+    /// Limits of the port for other members of a cluster.
+    pub fn for_members(settings: &Settings) -> Self {
+        Self::new(&settings.server, OPERATORS_MAX, &Arc::default())
+    }
+
+    fn new(
+        settings: &server::Settings,
+        connections_max: usize,
+        counters: &Arc<PortConnections>,
+    ) -> Self {
         let connections_max = connections_max.min(Semaphore::MAX_PERMITS);
         counters.limit.set(connections_max as u64);
         Self {
@@ -98,7 +101,7 @@ impl Limits {
 /// Returns the maximum number of client connections for this memory budget and this limit of open
 /// files. A budget of 0 means that the budget is unknown.
 fn client_connections_max(
-    settings: &Settings,
+    settings: &server::Settings,
     memory_bytes_max: u64,
     open_files_max: u64,
 ) -> usize {
@@ -120,20 +123,20 @@ mod tests {
 
     #[test]
     fn derived_limit_leaves_file_descriptors_for_the_store() {
-        let settings = Settings::default();
+        let settings = server::Settings::default();
         let derived = |limit| client_connections_max(&settings, 1 << 30, limit);
         assert_eq!(derived(1024), 1024 - 512 - OPERATORS_MAX);
         assert_eq!(derived(4096), 4096 - 1024 - OPERATORS_MAX);
         assert_eq!(derived(1 << 20), 4096);
         assert_eq!(derived(u64::MAX), 4096);
         assert_eq!(derived(64), 16);
-        let settings = Settings { connections_max: 20_000, ..Settings::default() };
+        let settings = server::Settings { connections_max: 20_000, ..server::Settings::default() };
         assert_eq!(client_connections_max(&settings, 1 << 30, 1024), 20_000);
     }
 
     #[test]
     fn derived_limit_bounds_the_memory_of_headers() {
-        let settings = Settings::default();
+        let settings = server::Settings::default();
         assert_eq!(client_connections_max(&settings, 128 << 20, 1 << 20), 1024);
         assert_eq!(client_connections_max(&settings, 1 << 30, 1 << 20), 4096);
         assert_eq!(client_connections_max(&settings, 0, 1 << 20), 4096);

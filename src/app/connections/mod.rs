@@ -28,9 +28,9 @@ use self::activity::{Activity, Phase, TrackedStream};
 use self::deadlines::Deadlines;
 use self::limits::HEADER_BYTES_MAX;
 pub use self::limits::Limits;
-use super::tls::Tls;
+use super::tls::handshake::Handshakes;
 use crate::api::peer::Peer;
-use crate::api::service::PortService;
+use crate::api::service::Respond;
 use slateberg_base::rate::LogThrottle;
 
 /// Time that idle and new connections get to send a request when the server stops.
@@ -48,8 +48,8 @@ const REPORT_EVERY: Duration = Duration::from_secs(60);
 
 /// The state that all connections of a port share.
 struct Server {
-    routes: PortService,
-    tls: Option<Arc<Tls>>,
+    routes: Arc<dyn Respond>,
+    tls: Option<Arc<dyn Handshakes>>,
     handshakes: Semaphore,
     limits: Limits,
     http: Builder<TokioExecutor>,
@@ -60,15 +60,15 @@ struct Server {
 /// and connected clients have a short time to send a request. Then the requests in progress are
 /// drained.
 pub fn serve(
-    routes: PortService,
+    routes: impl Respond,
     listener: TcpListener,
-    tls: Option<Arc<Tls>>,
+    tls: Option<Arc<dyn Handshakes>>,
     limits: Limits,
     stopping: watch::Receiver<bool>,
 ) -> JoinHandle<()> {
-    let handshakes_max = tls.as_ref().map_or(0, |tls| tls.handshakes_max());
+    let handshakes_max = tls.as_ref().map_or(0, |tls| tls.concurrent_max());
     let server = Arc::new(Server {
-        routes,
+        routes: Arc::new(routes),
         tls,
         handshakes: Semaphore::new(handshakes_max.min(Semaphore::MAX_PERMITS)),
         limits,
@@ -170,7 +170,7 @@ impl Server {
             return;
         };
         let encrypted = tokio::select! {
-            encrypted = tls.accept(stream, address) => encrypted,
+            encrypted = Arc::clone(tls).accept(stream, address) => encrypted,
             _ = draining.wait_for(|drain| *drain) => None,
         };
         drop(in_progress);
@@ -191,7 +191,7 @@ impl Server {
             let in_progress = activity.begin(request.version());
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(ConnectInfo(peer.clone()));
-            let response = self.routes.clone().respond(request);
+            let response = self.routes.respond(request);
             async move { Ok::<_, Infallible>(response.await.map(|body| in_progress.wrap(body))) }
         });
         let mut connection = pin!(self.http.serve_connection(stream, service));

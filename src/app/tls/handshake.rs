@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -10,15 +11,32 @@ use tokio_rustls::server::TlsStream;
 use super::Tls;
 use crate::api::peer::Peer;
 
-impl Tls {
-    /// The maximum number of concurrent handshakes of a port.
-    pub fn handshakes_max(&self) -> usize {
+/// The result of a handshake: the encrypted connection and its client. `None` if the handshake failed
+/// or timed out.
+pub type Handshake = BoxFuture<'static, Option<(TlsStream<TcpStream>, Peer)>>;
+
+/// The server's side of TLS on the connections of a port.
+pub trait Handshakes: Send + Sync + 'static {
+    /// The maximum number of concurrent handshakes.
+    fn concurrent_max(&self) -> usize;
+
+    /// Performs the handshake of a connection.
+    fn accept(self: Arc<Self>, stream: TcpStream, address: SocketAddr) -> Handshake;
+}
+
+impl Handshakes for Tls {
+    fn concurrent_max(&self) -> usize {
         self.settings.handshakes_max
     }
 
-    /// Performs the handshake of a connection. Returns `None` if it fails or times out.
-    pub async fn accept(
-        self: &Arc<Self>,
+    fn accept(self: Arc<Self>, stream: TcpStream, address: SocketAddr) -> Handshake {
+        Box::pin(async move { self.handshake(stream, address).await })
+    }
+}
+
+impl Tls {
+    async fn handshake(
+        &self,
         stream: TcpStream,
         address: SocketAddr,
     ) -> Option<(TlsStream<TcpStream>, Peer)> {

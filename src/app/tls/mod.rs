@@ -1,7 +1,7 @@
 //! TLS: loads and reloads the certificate files, and identifies clients by their certificates.
 
 pub mod files;
-mod handshake;
+pub mod handshake;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 

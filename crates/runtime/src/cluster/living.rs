@@ -1,0 +1,55 @@
+//! Rejects a process outside of a cluster while the cluster has a writer.
+
+use std::time::{Duration, Instant};
+
+use super::writer_register::WriterRegister;
+use crate::error::BuildError;
+use crate::state::State;
+use slateberg_cluster::WriterState;
+use slateberg_cluster::register::WriterRecord;
+
+/// Timeout of a request.
+const REQUEST_MAX: Duration = Duration::from_secs(5);
+/// Interval of the reads that wait for a renewal.
+const PAUSE: Duration = Duration::from_millis(200);
+/// Added to the duration of the lease, because the last renewal may still be in progress.
+const MARGIN: Duration = Duration::from_secs(1);
+
+/// Errors if a member of a cluster holds the lease of this state: opening the store would fence
+/// that member. If the record of the writer exists but is not renewed for the duration of its
+/// lease, the writer has crashed, and the state can be opened.
+pub(crate) async fn reject_living_writer(state: &State) -> Result<(), BuildError> {
+    if state.location.directory.is_some() {
+        return Ok(());
+    }
+    let register = WriterRegister::open(state.opened(), REQUEST_MAX);
+    let Some(first) = held(&register).await? else { return Ok(()) };
+    let patience = Duration::from_millis(first.lease_ms) + MARGIN;
+    tracing::warn!(
+        writer = first.holder.name,
+        seconds = patience.as_secs(),
+        "a cluster has used this state: waiting to see whether its writer still runs"
+    );
+    let observed = Instant::now();
+    while observed.elapsed() < patience {
+        tokio::time::sleep(PAUSE).await;
+        match held(&register).await? {
+            None => return Ok(()),
+            Some(now) if !now.is_same_put(&first) => {
+                return Err(BuildError::InCluster {
+                    url: state.url.clone(),
+                    writer: now.holder.name,
+                    peer: now.peer.url,
+                });
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Returns the record of the writer unless the writer has released its lease.
+async fn held(register: &WriterRegister) -> Result<Option<WriterRecord>, BuildError> {
+    let found = register.read().await.map_err(BuildError::Register)?;
+    Ok(found.map(|(record, _)| record).filter(|record| record.state != WriterState::Released))
+}

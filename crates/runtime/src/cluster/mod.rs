@@ -1,0 +1,10 @@
+//! The objects of a cluster in the bucket of the state: the record of the writer, and a record of
+//! each member.
+
+mod living;
+mod members;
+mod writer_register;
+
+pub(crate) use living::reject_living_writer;
+pub use members::{MemberRecord, Members};
+pub use writer_register::{RegisterError, WriterRegister};

@@ -1,0 +1,151 @@
+//! [`CatalogHost`]: opens and closes the catalog in the process of a member.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use tokio::sync::Mutex;
+use uuid::Uuid;
+
+use super::node::{Node, WriterServices};
+use crate::app::App;
+use slateberg_base::error_chain::chain;
+use slateberg_config::Settings;
+use slateberg_runtime::background::Background;
+use slateberg_runtime::dependencies::{Dependencies, Elected};
+use slateberg_runtime::error::BuildError;
+use slateberg_store::open::StoreLocation;
+use slateberg_store::{self as store, Store};
+use slateberg_telemetry::otlp::Traces;
+
+/// Prints the banner of a catalog that begins to serve.
+pub type PrintBanner = Arc<dyn Fn(&App) + Send + Sync>;
+
+/// The parts from which a member opens the catalog.
+pub(super) struct CatalogHost {
+    /// The settings.
+    pub(super) settings: Settings,
+    /// The replaceable parts.
+    pub(super) dependencies: Dependencies,
+    /// The location of the store.
+    pub(super) location: StoreLocation,
+    /// The state of the election.
+    pub(super) node: Arc<Node>,
+    /// The export of traces, if it is on.
+    pub(super) traces: Option<Arc<Traces>>,
+    /// Prints the banner.
+    pub(super) print_banner: PrintBanner,
+}
+
+/// An open catalog with its background tasks.
+pub(super) struct OpenCatalog {
+    app: App,
+    background: Mutex<Option<Background>>,
+    services: Arc<WriterServices>,
+    epoch: u64,
+    print_banner: PrintBanner,
+}
+
+impl CatalogHost {
+    /// Returns the epoch of the last writer of the store.
+    pub(super) fn writer_epoch(
+        &self,
+    ) -> impl Future<Output = Result<u64, store::Error>> + Send + 'static {
+        let location = self.location.clone();
+        async move { Store::writer_epoch(&location).await }
+    }
+
+    /// Opens the catalog. With an epoch, fails if another process has opened the store since this
+    /// epoch was read. Opening continues in a task of its own, because it computes for a long time
+    /// while the lease has to be renewed.
+    pub(super) fn open(
+        &self,
+        previous_epoch: Option<u64>,
+    ) -> impl Future<Output = Result<OpenCatalog, BuildError>> + Send + 'static {
+        let (settings, location) = (self.settings.clone(), self.location.clone());
+        let elected = Some(Elected { previous_epoch });
+        let dependencies = Dependencies { elected, ..self.dependencies.share() };
+        let (node, traces) = (Arc::clone(&self.node), self.traces.clone());
+        let print_banner = Arc::clone(&self.print_banner);
+        let opening = tokio::spawn(async move {
+            let mut app = App::build(settings, dependencies).await?;
+            let registry = &app.runtime.measures.registry;
+            registry.register("cluster", move |into| node.collect(into));
+            if let Some(traces) = &traces {
+                traces.register(registry);
+            }
+            let epoch = match previous_epoch {
+                Some(epoch) => epoch + 1,
+                None => Store::writer_epoch(&location).await.map_err(|source| {
+                    BuildError::Store { url: app.runtime.state_url.clone(), source }
+                })?,
+            };
+            let routers = app.routers();
+            let services =
+                WriterServices { clients: routers.clients, operators: routers.operators };
+            let background = Mutex::new(Some(Background::start(&mut app.runtime)));
+            Ok(OpenCatalog { app, background, services: Arc::new(services), epoch, print_banner })
+        });
+        async move {
+            match opening.await {
+                Ok(opened) => opened,
+                Err(panic) => Err(BuildError::Failed(panic.to_string())),
+            }
+        }
+    }
+}
+
+impl OpenCatalog {
+    /// The id of the catalog.
+    pub(super) fn id(&self) -> Uuid {
+        self.app.runtime.catalog_id
+    }
+
+    /// The writer epoch of the store.
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// The routes.
+    pub(super) fn services(&self) -> Arc<WriterServices> {
+        Arc::clone(&self.services)
+    }
+
+    /// Prints the banner.
+    pub(super) fn print_banner(&self) {
+        (self.print_banner)(&self.app);
+    }
+
+    /// Ends watches, and asks clients to close their connections.
+    pub(super) fn begin_shutdown(&self) {
+        self.app.shutdown.begin();
+    }
+
+    /// Waits until the store closes, and returns the reason.
+    pub(super) async fn store_closed(&self) -> store::Error {
+        self.app.runtime.catalog.store_closed().await
+    }
+
+    /// Stops the background tasks, and closes the store.
+    pub(super) async fn close(&self) {
+        let catalog = &self.app.runtime.catalog;
+        let background = self.background.lock().await.take();
+        self.app.shutdown.begin();
+        // A background task may be waiting for free disk space. Do not wait for it.
+        catalog.give_up_on_space();
+        if let Some(mut background) = background {
+            background.stop();
+            background.ended().await;
+            background.finish().await;
+        }
+        match catalog.close().await {
+            Ok(()) | Err(store::Error::Fenced | store::Error::Closed) => {}
+            Err(error) => {
+                let error = chain(&error);
+                tracing::warn!(
+                    error,
+                    "the store could not be closed cleanly: acknowledged changes are in its log"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! The counters of a member of a cluster.
+
+use slateberg_telemetry::collection::{Collection, attributes};
+use slateberg_telemetry::counters::Counter;
+
+/// Counters of a member.
+#[derive(Default)]
+pub(super) struct ClusterCounters {
+    /// Number of times that this process became the writer.
+    pub(super) elections: Counter,
+    /// Forwarded requests that got a response from the writer.
+    pub(super) responded: Counter,
+    /// Requests that were sent to the writer again, because the first response was lost.
+    pub(super) resent: Counter,
+    /// Requests that got 503, because there was no writer in time.
+    pub(super) without_writer: Counter,
+    /// Requests whose outcome is unknown, because the writer failed.
+    pub(super) unknown: Counter,
+}
+
+impl ClusterCounters {
+    /// Adds the counters to the collection.
+    pub(super) fn collect(&self, into: &mut Collection) {
+        let help = "Number of times that this process became the writer of its cluster.";
+        let elections = self.elections.get();
+        into.counter("slateberg.cluster.elections", "{election}", help, Vec::new(), elections);
+        let help = "Requests that this member forwarded to the writer, by outcome.";
+        for (outcome, counter) in [
+            ("responded", &self.responded),
+            ("no_writer", &self.without_writer),
+            ("unknown", &self.unknown),
+        ] {
+            let series = attributes([("outcome", outcome)]);
+            into.counter("slateberg.cluster.forwards", "{request}", help, series, counter.get());
+        }
+        let help =
+            "Requests that this member sent to the writer again, because a response was lost.";
+        let resent = self.resent.get();
+        into.counter("slateberg.cluster.resends", "{request}", help, Vec::new(), resent);
+    }
+}

@@ -1,0 +1,292 @@
+//! [`Driver`]: executes the steps of the election. It reads and writes the record of the writer,
+//! and opens and closes the catalog.
+
+use std::sync::Arc;
+
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use tokio::sync::watch;
+
+use super::catalog_host::{CatalogHost, OpenCatalog};
+use super::node::{KnownWriter, Node};
+use slateberg_base::error_chain::chain;
+use slateberg_cluster::register::{Tag, WriterRecord};
+use slateberg_cluster::{Election, Event, Moment, PutOutcome, Role, Step};
+use slateberg_runtime::cluster::{RegisterError, WriterRegister};
+use slateberg_store as store;
+
+/// Executes the steps of the election of one process.
+pub(super) struct Driver {
+    election: Election,
+    register: WriterRegister,
+    host: CatalogHost,
+    node: Arc<Node>,
+    /// Requests and changes of the catalog in progress.
+    tasks: FuturesUnordered<BoxFuture<'static, TaskResult>>,
+    /// The moment at which the election wants to continue.
+    alarm: Option<Moment>,
+    /// The catalog, between its opening and its closing.
+    catalog: Option<Arc<OpenCatalog>>,
+    /// The offset of the clocks before the last put.
+    put_offset_ms: i64,
+    /// Drains the ports of the process.
+    drain: watch::Sender<DrainState>,
+}
+
+/// The progress of the planned stop of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DrainState {
+    /// The ports accept requests.
+    Open,
+    /// The ports must complete the requests in progress, and accept no further ones.
+    Requested,
+    /// The ports have completed all requests.
+    Completed,
+}
+
+/// The result of a task.
+enum TaskResult {
+    Event(Event),
+    Opened(Box<OpenCatalog>),
+    /// The store with this epoch closed.
+    StoreClosed(u64, store::Error),
+}
+
+impl Driver {
+    /// Creates the driver of an election.
+    pub(super) fn new(
+        election: Election,
+        register: WriterRegister,
+        host: CatalogHost,
+        node: Arc<Node>,
+        drain: watch::Sender<DrainState>,
+    ) -> Self {
+        Self {
+            election,
+            register,
+            host,
+            node,
+            tasks: FuturesUnordered::new(),
+            alarm: None,
+            catalog: None,
+            put_offset_ms: 0,
+            drain,
+        }
+    }
+
+    /// Runs until the process has stopped in order, which `stopping` requests.
+    pub(super) async fn run(mut self, mut stopping: watch::Receiver<bool>) {
+        let mut event = Event::Started;
+        let mut is_stopping = false;
+        loop {
+            if self.handle(event) {
+                return;
+            }
+            event = tokio::select! {
+                // The order matters: a renewal that has completed must not wait.
+                biased;
+                Some(result) = self.tasks.next() => self.event_of(result),
+                _ = stopping.wait_for(|stop| *stop), if !is_stopping => {
+                    is_stopping = true;
+                    Event::Stop { successor: None }
+                }
+                () = sleep_until(&self.node, self.alarm) => {
+                    self.alarm = None;
+                    Event::Tick
+                }
+            };
+        }
+    }
+
+    /// Passes an event to the election, and starts the steps that follow. Returns `true` after the
+    /// last step.
+    fn handle(&mut self, event: Event) -> bool {
+        let (now, before) = (self.node.lease.now(), self.election.role());
+        let is_renewal = matches!(
+            event,
+            Event::PutDone { outcome: PutOutcome::Written(_), .. } | Event::RegisterRead { .. }
+        );
+        let ids = &self.host.dependencies.ids;
+        let steps = self.election.handle(now, event, || ids.random());
+        let role = self.election.role();
+        if role != before {
+            tracing::info!(from = ?before, to = ?role, "the role of this member of the cluster changed");
+        }
+        let is_done = steps.contains(&Step::Done);
+        for step in steps {
+            self.start(step);
+        }
+        let until = self.election.authority_until();
+        if is_renewal || until.is_none() {
+            self.node.lease.renew(until, self.put_offset_ms);
+        }
+        self.node.publish(role, self.known_writer());
+        is_done
+    }
+
+    fn known_writer(&self) -> KnownWriter {
+        if self.election.role() == Role::Writer && self.node.services().is_some() {
+            return KnownWriter::Local(self.catalog_term());
+        }
+        match self.election.known_writer() {
+            Some(record) if record.holder.node != self.election.config().member.node => {
+                KnownWriter::Remote(Arc::new(record.clone()))
+            }
+            _ => KnownWriter::Unknown,
+        }
+    }
+
+    fn catalog_term(&self) -> u64 {
+        self.election.known_writer().map_or(0, |record| record.term)
+    }
+
+    fn start(&mut self, step: Step) {
+        match step {
+            Step::ReadRegister => {
+                self.tasks.push(Box::pin(read(self.register.clone(), Arc::clone(&self.node))))
+            }
+            Step::PutRegister { record, replaces } => {
+                self.put_offset_ms = self.node.lease.clock_offset_ms();
+                let (register, node) = (self.register.clone(), Arc::clone(&self.node));
+                self.tasks.push(Box::pin(put(register, node, record, replaces)));
+            }
+            Step::ReadEpoch => {
+                let reading = self.host.writer_epoch();
+                self.tasks.push(Box::pin(async move {
+                    TaskResult::Event(match reading.await {
+                        Ok(epoch) => Event::EpochRead { epoch: Some(epoch) },
+                        Err(error) => {
+                            let error = chain(&error);
+                            tracing::warn!(error, "cannot read the epoch of the store's writer");
+                            Event::EpochReadFailed
+                        }
+                    })
+                }));
+            }
+            Step::OpenStore { expected_epoch } => {
+                let opening = self.host.open(expected_epoch);
+                self.tasks.push(Box::pin(async move {
+                    match opening.await {
+                        Ok(catalog) => TaskResult::Opened(Box::new(catalog)),
+                        Err(error) => {
+                            let error = chain(&error);
+                            tracing::error!(
+                                error,
+                                "this member of the cluster cannot open the catalog"
+                            );
+                            TaskResult::Event(Event::OpenFailed)
+                        }
+                    }
+                }));
+            }
+            Step::Serve => {
+                if let Some(catalog) = &self.catalog {
+                    self.node.serve(Some(catalog.services()));
+                    catalog.print_banner();
+                }
+            }
+            Step::Drain => self.start_drain(),
+            Step::CloseStore => self.close(),
+            Step::WaitUntil(moment) => self.alarm = Some(moment),
+            Step::Done => {}
+        }
+    }
+
+    fn start_drain(&self) {
+        if let Some(catalog) = &self.catalog {
+            catalog.begin_shutdown();
+        }
+        self.drain.send_if_modified(|state| {
+            let is_open = *state == DrainState::Open;
+            if is_open {
+                *state = DrainState::Requested;
+            }
+            is_open
+        });
+        let mut drained = self.drain.subscribe();
+        self.tasks.push(Box::pin(async move {
+            let _ = drained.wait_for(|state| *state == DrainState::Completed).await;
+            TaskResult::Event(Event::Drained)
+        }));
+    }
+
+    fn close(&mut self) {
+        self.node.serve(None);
+        let catalog = self.catalog.take();
+        self.tasks.push(Box::pin(async move {
+            if let Some(catalog) = catalog {
+                catalog.close().await;
+            }
+            TaskResult::Event(Event::StoreClosed)
+        }));
+    }
+
+    /// Returns the event for the result of a task.
+    fn event_of(&mut self, result: TaskResult) -> Event {
+        match result {
+            TaskResult::Event(event) => event,
+            TaskResult::Opened(catalog) => {
+                let catalog = Arc::new(*catalog);
+                let epoch = catalog.epoch();
+                self.election.set_catalog(catalog.id());
+                let watched = Arc::clone(&catalog);
+                self.tasks.push(Box::pin(async move {
+                    TaskResult::StoreClosed(epoch, watched.store_closed().await)
+                }));
+                self.catalog = Some(catalog);
+                Event::Opened { epoch }
+            }
+            TaskResult::StoreClosed(epoch, error) => {
+                // The driver itself closes the store, too. Then the catalog is no longer here.
+                if self.catalog.as_ref().is_none_or(|catalog| catalog.epoch() != epoch) {
+                    return Event::Tick;
+                }
+                let text = chain(&error);
+                tracing::warn!(error = text, "the store of the cluster's writer has closed");
+                match error {
+                    store::Error::Fenced => Event::Fenced,
+                    _ => Event::StoreClosed,
+                }
+            }
+        }
+    }
+}
+
+async fn read(register: WriterRegister, node: Arc<Node>) -> TaskResult {
+    let started = node.lease.now();
+    TaskResult::Event(match register.read().await {
+        Ok(found) => Event::RegisterRead { started, found },
+        Err(error) => {
+            let text = chain(&error);
+            match error {
+                RegisterError::Unavailable(_) => {
+                    tracing::warn!(error = text, "cannot read the record of the cluster's writer");
+                }
+                RegisterError::Record(_) => {
+                    tracing::error!(error = text, "the record of the cluster's writer is invalid");
+                }
+            }
+            Event::ReadFailed
+        }
+    })
+}
+
+async fn put(
+    register: WriterRegister,
+    node: Arc<Node>,
+    record: WriterRecord,
+    replaces: Option<Tag>,
+) -> TaskResult {
+    let started = node.lease.now();
+    let outcome = register.put(&record, replaces).await;
+    TaskResult::Event(Event::PutDone { started, outcome })
+}
+
+/// Waits until this moment. Never returns without a moment.
+async fn sleep_until(node: &Node, moment: Option<Moment>) {
+    match moment {
+        Some(moment) => tokio::time::sleep(moment.since(node.lease.now())).await,
+        None => std::future::pending::<()>().await,
+    }
+}

@@ -1,0 +1,27 @@
+//! A member of a cluster: several processes on one state, of which one is the writer
+//! (`docs/cluster.md`).
+//!
+//! - [`run`]: binds the ports, takes part in the election, and stops in order.
+//! - [`driver`]: executes the steps of the election, whose rules are in `crates/cluster`.
+//! - [`node`] and [`lease`]: the state that the election shares with the ports.
+//! - [`ports`] and [`forward`]: respond to clients, as the writer or by forwarding to it.
+//! - [`member_port`], [`member_tls`] and [`identity`]: connections between members.
+
+mod catalog_host;
+mod counters;
+mod driver;
+mod forward;
+mod forwarded;
+mod identity;
+mod lease;
+mod member_port;
+mod member_tls;
+mod node;
+mod ports;
+mod responses;
+mod retry;
+mod run;
+
+pub use catalog_host::PrintBanner;
+pub use identity::IdentityError;
+pub use run::{ClusterError, Member, run};

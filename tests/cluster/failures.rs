@@ -1,0 +1,135 @@
+//! A writer that crashes, or loses its connection to the bucket, is replaced.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use reqwest::Method;
+use serde_json::json;
+
+use crate::member::{LEASE, PAUSE, TestMember, within};
+use crate::support::bucket::bucket;
+use crate::support::faults::{Fault, LOG, Verb};
+use crate::support::fsck::assert_sound;
+
+#[tokio::test]
+async fn crash_of_the_writer_loses_no_acknowledged_change() {
+    let bucket = bucket();
+    let writer = TestMember::start(&bucket, "a").await;
+    writer.wait_for_role("writer").await;
+    let standby = Arc::new(TestMember::start(&bucket, "b").await);
+    standby.wait_for_role("standby").await;
+    assert_eq!(standby.create_namespace("ns").await, 200);
+    let stopped = Arc::new(AtomicBool::new(false));
+    let load = {
+        let (standby, stopped) = (Arc::clone(&standby), Arc::clone(&stopped));
+        tokio::spawn(async move {
+            let mut acknowledged = 0;
+            while !stopped.load(Ordering::Relaxed) {
+                let key = format!("k{acknowledged}");
+                assert_eq!(standby.set_property("ns", &key, "v").await, 200, "{key}");
+                acknowledged += 1;
+            }
+            acknowledged
+        })
+    };
+    tokio::time::sleep(LEASE / 4).await;
+    drop(writer);
+    standby.wait_for_role("writer").await;
+    tokio::time::sleep(LEASE / 4).await;
+    stopped.store(true, Ordering::Relaxed);
+    let acknowledged: usize = load.await.expect("every request is acknowledged");
+    let properties = standby.properties("ns").await;
+    assert_eq!(properties.as_object().map(serde_json::Map::len), Some(acknowledged));
+    drop(standby);
+    assert_sound(bucket).await;
+}
+
+#[tokio::test]
+async fn isolated_writer_stops_to_respond_before_another_member_takes_over() {
+    let bucket = bucket();
+    let old = TestMember::start(&bucket, "a").await;
+    old.wait_for_role("writer").await;
+    let new = TestMember::start(&bucket, "b").await;
+    new.wait_for_role("standby").await;
+    assert_eq!(new.create_namespace("ns").await, 200);
+    old.isolate();
+    new.wait_for_role("writer").await;
+    assert_eq!(new.set_property("ns", "k", "new").await, 200);
+    // The isolated writer still has its state in memory, but its lease has expired.
+    let (status, body) = old.request(Method::GET, "/v1/namespaces/ns", None).await;
+    assert_eq!(status, 503, "{body}");
+    let (status, _) = old.request(Method::GET, "/health", None).await;
+    assert_eq!(status, 200);
+    old.reconnect();
+    old.wait_for_role("standby").await;
+    assert_eq!(old.properties("ns").await, json!({ "k": "new" }));
+    assert_eq!(old.set_property("ns", "k", "newer").await, 200);
+    assert_eq!(new.properties("ns").await, json!({ "k": "newer" }));
+}
+
+/// The log accepts the change, but the writer never sees the response and loses its lease.
+#[tokio::test]
+async fn change_whose_response_is_lost_is_executed_once() {
+    let bucket = bucket();
+    let old = TestMember::start(&bucket, "a").await;
+    old.wait_for_role("writer").await;
+    let new = Arc::new(TestMember::start(&bucket, "b").await);
+    new.wait_for_role("standby").await;
+    for lost in [Fault::LoseResponse, Fault::Hang] {
+        let name = format!("{lost:?}").to_lowercase();
+        if new.ready().await == "writer" {
+            break;
+        }
+        old.faults.inject(Verb::Put, LOG, lost);
+        let creating = {
+            let (new, name) = (Arc::clone(&new), name.clone());
+            tokio::spawn(async move { new.create_namespace(&name).await })
+        };
+        tokio::time::sleep(PAUSE * 5).await;
+        old.isolate();
+        let status = creating.await.expect("no panic");
+        assert_eq!(status, 200, "{name}: a second execution would get 409");
+        let (status, _) = new.request(Method::GET, &format!("/v1/namespaces/{name}"), None).await;
+        assert_eq!(status, 200);
+    }
+    drop(old);
+    assert_sound(bucket).await;
+}
+
+#[tokio::test]
+async fn request_waits_for_a_writer_and_then_gets_503() {
+    let bucket = bucket();
+    let mut settings = crate::member::member_settings("learner");
+    settings.cluster.eligible = false;
+    settings.cluster.forward_wait_ms = 200;
+    let learner = TestMember::start_with(&bucket, settings).await;
+    within("the port is open", async || {
+        learner.send(Method::GET, "/health", None).await.ok().map(|_| ())
+    })
+    .await;
+    let (status, body) = learner.request(Method::GET, "/v1/namespaces", None).await;
+    assert_eq!(status, 503, "{body}");
+    assert_eq!(body["error"]["type"], "ServiceUnavailableException");
+}
+
+#[tokio::test]
+async fn short_outage_of_the_bucket_changes_no_role() {
+    let bucket = bucket();
+    let writer = TestMember::start(&bucket, "a").await;
+    writer.wait_for_role("writer").await;
+    let standby = TestMember::start(&bucket, "b").await;
+    standby.wait_for_role("standby").await;
+    assert_eq!(standby.create_namespace("ns").await, 200);
+    for _ in 0..3 {
+        for member in [&writer, &standby] {
+            member.faults.inject(Verb::Any, "cluster/", Fault::Fail);
+        }
+        tokio::time::sleep(LEASE / 3).await;
+        for member in [&writer, &standby] {
+            member.reconnect();
+        }
+        tokio::time::sleep(LEASE / 3).await;
+    }
+    assert_eq!((writer.ready().await, standby.ready().await), ("writer".into(), "standby".into()));
+    assert_eq!(standby.properties("ns").await, json!({}));
+}

@@ -1,0 +1,15 @@
+//! Clusters in the process of the test: several members on one bucket in memory, each with its own
+//! ports and its own fault injection in front of the bucket.
+
+#![allow(unreachable_pub, reason = "only this test crate uses its modules")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod member;
+
+mod failures;
+mod forwarding;
+mod identities;
+mod misuse;
+mod transfers;

@@ -1,0 +1,192 @@
+//! [`TestMember`]: a member of a cluster in the process of the test.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use object_store::ObjectStore;
+use reqwest::{Client, Method, Response};
+use serde_json::{Value, json};
+use slateberg::app::cluster::{self, ClusterError, Member, PrintBanner};
+use slateberg::app::run;
+use slateberg_config::Settings;
+use slateberg_runtime::dependencies::Dependencies;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::support::app::{bucket_opener, memory_settings};
+use crate::support::faults::FaultStore;
+
+/// Time limit for expected events.
+pub const TIMEOUT: Duration = Duration::from_secs(30);
+/// Duration of the lease in these tests.
+pub const LEASE: Duration = Duration::from_millis(1_500);
+/// Pause between two attempts.
+pub const PAUSE: Duration = Duration::from_millis(20);
+
+/// A member of a cluster.
+pub struct TestMember {
+    /// The URL for clients.
+    pub uri: String,
+    /// The fault injection in front of the bucket.
+    pub faults: Arc<FaultStore>,
+    client: Client,
+    stop: Option<oneshot::Sender<()>>,
+    running: JoinHandle<Result<(), ClusterError>>,
+}
+
+/// Returns settings of a member.
+pub fn member_settings(name: &str) -> Settings {
+    let mut settings = memory_settings();
+    settings.server.listen = ([127, 0, 0, 1], 0).into();
+    settings.server.drain_seconds_max = 5;
+    settings.cluster.enabled = true;
+    settings.cluster.listen = ([127, 0, 0, 1], 0).into();
+    settings.cluster.name = name.to_owned();
+    settings.cluster.lease_ms = LEASE.as_millis() as u64;
+    settings.cluster.renew_ms = 200;
+    settings.cluster.lease_wait_ms = 300;
+    settings
+}
+
+impl TestMember {
+    /// Starts a member on this bucket.
+    pub async fn start(bucket: &Arc<dyn ObjectStore>, name: &str) -> Self {
+        Self::start_with(bucket, member_settings(name)).await
+    }
+
+    /// Starts a member with these settings.
+    pub async fn start_with(bucket: &Arc<dyn ObjectStore>, settings: Settings) -> Self {
+        Self::start_showing(bucket, settings, Arc::new(|_| {})).await
+    }
+
+    /// Starts a member that shows its banner like this when it becomes the writer.
+    pub async fn start_showing(
+        bucket: &Arc<dyn ObjectStore>,
+        settings: Settings,
+        print_banner: PrintBanner,
+    ) -> Self {
+        let faults = FaultStore::new(Arc::clone(bucket));
+        let opener = bucket_opener(Arc::clone(&faults) as _);
+        let dependencies = Dependencies { opener, ..Dependencies::default() };
+        let bound = run::bind(&settings).await.expect("a port is free");
+        let uri = bound.urls().clients;
+        let member = Member {
+            settings: settings.with_memory_shares(),
+            dependencies,
+            bound,
+            traces: None,
+            print_banner,
+            print_standby: Box::new(|_| {}),
+        };
+        let (stop, stopping) = oneshot::channel::<()>();
+        let running = tokio::spawn(cluster::run(member, async move {
+            let _ = stopping.await;
+        }));
+        let client = Client::builder().tls_danger_accept_invalid_certs(true).build();
+        let client = client.expect("a client");
+        Self { uri, faults, client, stop: Some(stop), running }
+    }
+
+    /// Waits until the member is ready, and returns its role.
+    pub async fn ready(&self) -> String {
+        within("the member is ready", async || {
+            let response = self.send(Method::GET, "/ready", None).await.ok()?;
+            let is_ready = response.status() == 200;
+            let body: Value = response.json().await.ok()?;
+            is_ready.then(|| body["role"].as_str().expect("a role").to_owned())
+        })
+        .await
+    }
+
+    /// Waits until the member has this role.
+    pub async fn wait_for_role(&self, role: &str) {
+        within(role, async || (self.ready().await == role).then_some(())).await;
+    }
+
+    /// Sends a request.
+    pub async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> reqwest::Result<Response> {
+        let request = self.client.request(method, format!("{}{path}", self.uri));
+        let request = match body {
+            Some(body) => request.json(body),
+            None => request,
+        };
+        request.send().await
+    }
+
+    /// Sends a request, and returns its status and body.
+    pub async fn request(&self, method: Method, path: &str, body: Option<&Value>) -> (u16, Value) {
+        let response = self.send(method, path, body).await.expect("the member responds");
+        let status = response.status().as_u16();
+        let text = response.text().await.expect("a body");
+        (status, serde_json::from_str(&text).unwrap_or(Value::Null))
+    }
+
+    /// Creates a namespace, and returns the status.
+    pub async fn create_namespace(&self, name: &str) -> u16 {
+        let body = json!({ "namespace": [name] });
+        self.request(Method::POST, "/v1/namespaces", Some(&body)).await.0
+    }
+
+    /// Sets a property of a namespace, and returns the status.
+    pub async fn set_property(&self, namespace: &str, key: &str, value: &str) -> u16 {
+        let path = format!("/v1/namespaces/{namespace}/properties");
+        let body = json!({ "updates": { key: value } });
+        self.request(Method::POST, &path, Some(&body)).await.0
+    }
+
+    /// Returns the properties of a namespace that the test has set.
+    pub async fn properties(&self, namespace: &str) -> Value {
+        let path = format!("/v1/namespaces/{namespace}");
+        let (status, body) = self.request(Method::GET, &path, None).await;
+        assert_eq!(status, 200, "{body}");
+        let mut properties = body["properties"].clone();
+        let location = properties.as_object_mut().and_then(|all| all.remove("location"));
+        assert!(location.is_some(), "{properties}");
+        properties
+    }
+
+    /// Stops the member in order.
+    pub async fn stop(mut self) {
+        let stop = self.stop.take().expect("it is stopped once");
+        stop.send(()).expect("it runs");
+        let stopped = tokio::time::timeout(TIMEOUT, &mut self.running).await;
+        stopped.expect("it stops in time").expect("no panic").expect("no error");
+    }
+
+    /// Separates the member from the bucket: all its requests hang.
+    pub fn isolate(&self) {
+        self.faults.kill();
+    }
+
+    /// Connects the member to the bucket again.
+    pub fn reconnect(&self) {
+        self.faults.lift();
+    }
+}
+
+impl Drop for TestMember {
+    /// A dropped member ends like a crashed process: nothing is released.
+    fn drop(&mut self) {
+        self.faults.kill();
+        self.running.abort();
+    }
+}
+
+/// Repeats `attempt` until it returns a value.
+pub async fn within<T>(what: &str, attempt: impl AsyncFn() -> Option<T>) -> T {
+    let attempts = async {
+        loop {
+            if let Some(value) = attempt().await {
+                return value;
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    };
+    let done = tokio::time::timeout(TIMEOUT, attempts).await;
+    done.unwrap_or_else(|_| panic!("not within {TIMEOUT:?}: {what}"))
+}
