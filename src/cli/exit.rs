@@ -177,7 +177,9 @@ impl From<ClusterError> for Failure {
             ClusterError::State(error) => build_exit(error),
             ClusterError::Unconditional(_) => Exit::Settings,
             ClusterError::Announce(_) => Exit::Unreachable,
-            ClusterError::Listen { .. } | ClusterError::Identity(_) => Exit::Failed,
+            ClusterError::Listen { .. }
+            | ClusterError::Identity(_)
+            | ClusterError::Failed { .. } => Exit::Failed,
         };
         Self::new(exit, error)
     }

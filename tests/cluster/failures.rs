@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use reqwest::Method;
 use serde_json::json;
 
-use crate::member::{LEASE, PAUSE, TestMember, within};
+use crate::member::{LEASE, PAUSE, TestMember, member_settings, within};
 use crate::support::bucket::bucket;
 use crate::support::faults::{Fault, LOG, Verb};
 use crate::support::fsck::assert_sound;
@@ -47,7 +47,9 @@ async fn crash_of_the_writer_loses_no_acknowledged_change() {
 #[tokio::test]
 async fn isolated_writer_stops_to_respond_before_another_member_takes_over() {
     let bucket = bucket();
-    let old = TestMember::start(&bucket, "a").await;
+    let mut settings = member_settings("a");
+    settings.cluster.forward_wait_ms = 1_000;
+    let old = TestMember::start_with(&bucket, settings).await;
     old.wait_for_role("writer").await;
     let new = TestMember::start(&bucket, "b").await;
     new.wait_for_role("standby").await;
@@ -99,7 +101,7 @@ async fn change_whose_response_is_lost_is_executed_once() {
 #[tokio::test]
 async fn request_waits_for_a_writer_and_then_gets_503() {
     let bucket = bucket();
-    let mut settings = crate::member::member_settings("learner");
+    let mut settings = member_settings("learner");
     settings.cluster.eligible = false;
     settings.cluster.forward_wait_ms = 200;
     let learner = TestMember::start_with(&bucket, settings).await;
@@ -110,6 +112,35 @@ async fn request_waits_for_a_writer_and_then_gets_503() {
     let (status, body) = learner.request(Method::GET, "/v1/namespaces", None).await;
     assert_eq!(status, 503, "{body}");
     assert_eq!(body["error"]["type"], "ServiceUnavailableException");
+}
+
+/// The writer may have executed the change, so a response must not say that it was rejected.
+#[tokio::test]
+async fn change_that_no_writer_confirms_has_an_unknown_outcome() {
+    let bucket = bucket();
+    let writer = TestMember::start(&bucket, "a").await;
+    writer.wait_for_role("writer").await;
+    let mut settings = member_settings("learner");
+    settings.cluster.eligible = false;
+    settings.cluster.forward_wait_ms = 2_000;
+    let learner = Arc::new(TestMember::start_with(&bucket, settings).await);
+    learner.wait_for_role("standby").await;
+    writer.faults.inject(Verb::Put, LOG, Fault::LoseResponse);
+    let creating = {
+        let learner = Arc::clone(&learner);
+        tokio::spawn(async move {
+            let body = json!({ "namespace": ["ns"] });
+            learner.request(Method::POST, "/v1/namespaces", Some(&body)).await
+        })
+    };
+    tokio::time::sleep(PAUSE * 5).await;
+    drop(writer);
+    let (status, body) = creating.await.expect("no panic");
+    assert_eq!((status, &body["error"]["type"]), (500, &json!("CommitStateUnknownException")));
+    let next = TestMember::start(&bucket, "b").await;
+    next.wait_for_role("writer").await;
+    let (status, _) = next.request(Method::GET, "/v1/namespaces/ns", None).await;
+    assert_eq!(status, 200, "the change was executed");
 }
 
 #[tokio::test]

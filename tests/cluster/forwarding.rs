@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use reqwest::Method;
 use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
-use crate::member::TestMember;
+use crate::member::{TIMEOUT, TestMember, member_settings};
 use crate::support::bucket::bucket;
 
 #[tokio::test]
@@ -52,7 +54,7 @@ async fn members_report_their_role() {
 #[tokio::test]
 async fn writer_checks_the_host_that_the_client_named() {
     let bucket = bucket();
-    let mut settings = crate::member::member_settings("a");
+    let mut settings = member_settings("a");
     settings.server.host_names = vec!["lake.example.com".to_owned()];
     let writer = TestMember::start_with(&bucket, settings).await;
     writer.wait_for_role("writer").await;
@@ -83,6 +85,45 @@ async fn client_cannot_forge_the_headers_of_a_forwarded_request() {
         .await
         .expect("it responds");
     assert_eq!(response.status().as_u16(), 200, "the standby replaces these headers");
+}
+
+#[tokio::test]
+async fn watches_through_a_standby_block_no_other_request() {
+    let bucket = bucket();
+    let mut settings = member_settings("a");
+    settings.server.watchers_per_principal_max = 1_000;
+    let writer = TestMember::start_with(&bucket, settings).await;
+    writer.wait_for_role("writer").await;
+    let standby = TestMember::start(&bucket, "b").await;
+    standby.wait_for_role("standby").await;
+    let client = reqwest::Client::new();
+    let mut watches = Vec::new();
+    for _ in 0..250 {
+        let watch = client.get(format!("{}/management/v1/watch", standby.uri));
+        let watch = watch.header("accept", "text/event-stream").send().await;
+        let watch = watch.expect("it responds");
+        assert_eq!(watch.status().as_u16(), 200);
+        watches.push(watch);
+    }
+    let creating = tokio::time::timeout(TIMEOUT, standby.create_namespace("ns"));
+    assert_eq!(creating.await.expect("it is not blocked"), 200);
+}
+
+#[tokio::test]
+async fn request_target_that_the_writer_would_see_changed_is_rejected() {
+    let bucket = bucket();
+    let writer = TestMember::start(&bucket, "a").await;
+    writer.wait_for_role("writer").await;
+    let standby = TestMember::start(&bucket, "b").await;
+    standby.wait_for_role("standby").await;
+    let address = standby.uri.trim_start_matches("http://");
+    let path = "/management/v1/policies/%2e%2e/api-keys";
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    let mut stream = TcpStream::connect(address).await.expect("the port is open");
+    stream.write_all(request.as_bytes()).await.expect("it is sent");
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await.expect("it responds");
+    assert!(response.starts_with("HTTP/1.1 400"), "{response}");
 }
 
 #[tokio::test]

@@ -45,6 +45,7 @@ pub fn member_settings(name: &str) -> Settings {
     settings.cluster.lease_ms = LEASE.as_millis() as u64;
     settings.cluster.renew_ms = 200;
     settings.cluster.lease_wait_ms = 300;
+    settings.cluster.forward_wait_ms = 15_000;
     settings
 }
 

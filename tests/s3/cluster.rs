@@ -1,6 +1,6 @@
 //! A cluster of processes whose writer is killed, paused or stopped under load.
 //!
-//! `SLATEBERG_CLUSTER_ROUNDS` sets the number of failures, and `SLATEBERG_CLUSTER_LEASE_MS` the
+//! `SLATEBERG_CLUSTER_ROUNDS` sets the number of failures, and `SLATEBERG_TEST_LEASE_MS` the
 //! duration of the lease.
 
 use std::collections::BTreeSet;
@@ -45,7 +45,7 @@ struct Member {
 
 impl Member {
     fn start(data_dir: &Path, number: usize) -> Self {
-        let lease = number_from_env("SLATEBERG_CLUSTER_LEASE_MS", LEASE_MS);
+        let lease = number_from_env("SLATEBERG_TEST_LEASE_MS", LEASE_MS);
         let (name, lease) = (format!("m{number}"), lease.to_string());
         let environment = [
             ("SLATEBERG__CLUSTER__ENABLED", "true"),

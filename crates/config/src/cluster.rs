@@ -27,7 +27,8 @@ pub struct ClusterSettings {
     pub lease_ms: u64,
     /// Interval of the renewals of the lease, in milliseconds. 0: a quarter of the lease.
     pub renew_ms: u64,
-    /// Maximum time that a request waits for the renewal of an expired lease, in milliseconds.
+    /// Maximum time that a request waits for the renewal of an expired lease before it waits for
+    /// another writer, in milliseconds.
     pub lease_wait_ms: u64,
     /// Maximum time that a request waits for a writer, in milliseconds.
     pub forward_wait_ms: u64,

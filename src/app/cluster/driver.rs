@@ -28,8 +28,10 @@ pub(super) struct Driver {
     alarm: Option<Moment>,
     /// The catalog, between its opening and its closing.
     catalog: Option<Arc<OpenCatalog>>,
-    /// The offset of the clocks before the last put.
+    /// The smallest offset of the clocks before a put, since the last put that succeeded.
     put_offset_ms: i64,
+    /// The end of the lease that the ports know.
+    lease_until: Option<Moment>,
     /// Drains the ports of the process.
     drain: watch::Sender<DrainState>,
 }
@@ -70,7 +72,8 @@ impl Driver {
             tasks: FuturesUnordered::new(),
             alarm: None,
             catalog: None,
-            put_offset_ms: 0,
+            put_offset_ms: i64::MAX,
+            lease_until: None,
             drain,
         }
     }
@@ -103,10 +106,7 @@ impl Driver {
     /// last step.
     fn handle(&mut self, event: Event) -> bool {
         let (now, before) = (self.node.lease.now(), self.election.role());
-        let is_renewal = matches!(
-            event,
-            Event::PutDone { outcome: PutOutcome::Written(_), .. } | Event::RegisterRead { .. }
-        );
+        let is_written = matches!(event, Event::PutDone { outcome: PutOutcome::Written(_), .. });
         let ids = &self.host.dependencies.ids;
         let steps = self.election.handle(now, event, || ids.random());
         let role = self.election.role();
@@ -118,8 +118,12 @@ impl Driver {
             self.start(step);
         }
         let until = self.election.authority_until();
-        if is_renewal || until.is_none() {
+        if is_written || until != self.lease_until {
             self.node.lease.renew(until, self.put_offset_ms);
+            self.lease_until = until;
+        }
+        if is_written {
+            self.put_offset_ms = i64::MAX;
         }
         self.node.publish(role, self.known_writer());
         is_done
@@ -147,7 +151,8 @@ impl Driver {
                 self.tasks.push(Box::pin(read(self.register.clone(), Arc::clone(&self.node))))
             }
             Step::PutRegister { record, replaces } => {
-                self.put_offset_ms = self.node.lease.clock_offset_ms();
+                let offset_ms = self.node.lease.clock_offset_ms();
+                self.put_offset_ms = self.put_offset_ms.min(offset_ms);
                 let (register, node) = (self.register.clone(), Arc::clone(&self.node));
                 self.tasks.push(Box::pin(put(register, node, record, replaces)));
             }
@@ -244,10 +249,8 @@ impl Driver {
                 }
                 let text = chain(&error);
                 tracing::warn!(error = text, "the store of the cluster's writer has closed");
-                match error {
-                    store::Error::Fenced => Event::Fenced,
-                    _ => Event::StoreClosed,
-                }
+                // After any reason, the catalog must still be closed. The election requests this.
+                Event::Fenced
             }
         }
     }

@@ -12,23 +12,26 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use http_body_util::BodyExt;
-use tokio::sync::{Semaphore, watch};
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::{Instant, timeout_at};
+use url::Url;
 
 use super::forwarded::Forwarded;
 use super::identity::{IdentityError, MemberIdentity};
 use super::node::{KnownWriter, Node, PortKind};
 use super::responses::{respond_as_writer, unavailable};
 use super::retry::Repeatability;
-use crate::api::admission::{Admission, has_body};
+use crate::api::admission::{Admission, AtCapacity, has_body};
 use crate::api::error::ApiError;
 use crate::api::extract::body::read_body;
-use crate::api::peer::peer;
+use crate::api::oauth::tokens::FORM_BYTES_MAX;
+use crate::api::peer::{peer, source};
+use crate::api::rate_limits::RateLimits;
 use slateberg_authn::client_certificates::PresentedCertificate;
 use slateberg_base::error_chain::chain;
 use slateberg_base::ids::Ids;
 use slateberg_cluster::WriterRecord;
-use slateberg_config::server;
+use slateberg_config::{Settings, server};
 
 /// Pause before a request is sent to the same writer again.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -59,8 +62,12 @@ pub(super) struct Forwarder {
     ids: Arc<dyn Ids>,
     settings: server::Settings,
     admission: Admission,
+    /// Rate limits by address, if configured. The writer has limits of its own.
+    limits: Option<RateLimits>,
+    /// Whether clients must have a credential.
+    requires_credential: bool,
     /// Permits for the memory of responses, in units.
-    buffers: Semaphore,
+    buffers: Arc<Semaphore>,
     /// The HTTP client for the current writer, with the hash of the writer's certificate.
     client: Mutex<Option<(String, reqwest::Client)>>,
     forward_wait: Duration,
@@ -78,6 +85,18 @@ struct BufferedRequest {
     repeatability: Repeatability,
 }
 
+/// The body of a response. Its memory is reserved until the client has received it.
+struct BufferedBody {
+    bytes: Bytes,
+    _room: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for BufferedBody {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
 /// The outcome of one attempt to send a request to the writer.
 enum Attempt {
     Response(Response),
@@ -93,33 +112,61 @@ impl Forwarder {
         node: Arc<Node>,
         identity: MemberIdentity,
         ids: Arc<dyn Ids>,
-        settings: &server::Settings,
+        all_settings: &Settings,
         (forward_wait, lease_wait): (Duration, Duration),
     ) -> Self {
-        let admission = Admission::new(settings);
-        let (settings, client) = (settings.clone(), Mutex::default());
-        let buffers = Semaphore::new((BUFFERS_BYTES_MAX / UNIT_BYTES) as usize);
-        Self { node, identity, ids, settings, admission, buffers, client, forward_wait, lease_wait }
+        let settings = all_settings.server.clone();
+        Self {
+            node,
+            identity,
+            ids,
+            admission: Admission::new(&settings),
+            limits: RateLimits::new(&settings.rate_limits),
+            requires_credential: !all_settings.authn.insecure_no_auth,
+            settings,
+            buffers: Arc::new(Semaphore::new((BUFFERS_BYTES_MAX / UNIT_BYTES) as usize)),
+            client: Mutex::default(),
+            forward_wait,
+            lease_wait,
+        }
     }
 
     /// Responds to a request with the response of the writer. Waits while there is no writer.
     pub(super) async fn forward(&self, port: PortKind, request: Request) -> Response {
+        if let Some(limits) = &self.limits
+            && let Err(limited) = limits.take_for_address(source(request.extensions()))
+        {
+            return ApiError::rate_limited(limited).into_response();
+        }
         let Ok(_permit) = self.admission.admit() else { return at_capacity() };
-        let body_max = match has_body(&request) {
-            true => self.settings.body_bytes_max,
-            false => 0,
+        // Like the writer, ignore the bodies of reads.
+        let has_body = has_body(&request);
+        let request = if has_body { request } else { request.map(|_| Body::empty()) };
+        let is_anonymous = self.requires_credential && !has_credential(&request);
+        let (slot, bytes_max) = match (has_body, is_anonymous) {
+            (false, _) => (None, 0),
+            (true, false) => (None, self.settings.body_bytes_max),
+            (true, true) => match self.admission.admit_unauthenticated() {
+                Ok(slot) => (Some(slot), FORM_BYTES_MAX.min(self.settings.body_bytes_max)),
+                Err(AtCapacity) => return at_capacity(),
+            },
         };
-        let Ok(_room) = self.admission.body(&request, body_max) else { return at_capacity() };
-        match self.buffer(request).await {
+        let Ok(_room) = self.admission.body(&request, bytes_max) else { return at_capacity() };
+        let buffered = self.buffer(request, bytes_max).await;
+        drop(slot);
+        match buffered {
             Ok(request) => self.send_until_executed(port, request).await,
             Err(error) => error.into_response(),
         }
     }
 
-    async fn buffer(&self, request: Request) -> Result<BufferedRequest, ApiError> {
+    async fn buffer(
+        &self,
+        request: Request,
+        bytes_max: usize,
+    ) -> Result<BufferedRequest, ApiError> {
         let (mut parts, body) = request.into_parts();
-        let settings = &self.settings;
-        let body = read_body(&parts, body, settings.body_bytes_max, settings.body_max()).await?;
+        let body = read_body(&parts, body, bytes_max, self.settings.body_max()).await?;
         let path = parts.uri.path();
         let (headers, ids) = (&mut parts.headers, self.ids.as_ref());
         let repeatability = Repeatability::of(&parts.method, path, headers, ids);
@@ -138,49 +185,59 @@ impl Forwarder {
         let deadline = Instant::now() + self.forward_wait;
         let counters = &self.node.counters;
         let mut writer = self.node.writer();
-        loop {
+        // The writer to which the request was sent, if it may have executed the request.
+        let mut lost: Option<Arc<WriterRecord>> = None;
+        while Instant::now() < deadline {
             let known = writer.wait_for(|known| *known != KnownWriter::Unknown);
             let known = match timeout_at(deadline, known).await {
                 Ok(Ok(known)) => known.clone(),
                 Ok(Err(_)) | Err(_) => break,
             };
-            writer.mark_unchanged();
-            let record = match known {
-                KnownWriter::Remote(record) => record,
-                KnownWriter::Local(_) => match self.node.services() {
-                    Some(services) => {
-                        let (node, wait) = (&self.node, self.lease_wait);
-                        let request = request.into_request();
-                        return respond_as_writer(node, &services, port, wait, request).await;
-                    }
-                    None => {
-                        sleep(PAUSE).await;
-                        continue;
-                    }
-                },
-                KnownWriter::Unknown => continue,
+            let attempt = match &known {
+                KnownWriter::Remote(record) => self.send(port, &request, record, &mut writer).await,
+                KnownWriter::Local(_) => self.respond_here(port, &request).await,
+                KnownWriter::Unknown => Attempt::NotExecuted,
             };
-            match self.send(port, &request, &record, &mut writer).await {
-                Attempt::Response(response) => {
+            match (attempt, known) {
+                // This response does not tell whether an earlier attempt was executed.
+                (Attempt::Response(response), _)
+                    if lost.is_some() && is_before_execution(response.status()) => {}
+                (Attempt::Response(response), _) => {
                     counters.responded.add(1);
                     return response;
                 }
-                Attempt::Lost if !request.repeatability.is_repeatable() => {
-                    counters.unknown.add(1);
-                    return unknown_outcome(&record);
+                (Attempt::Lost, KnownWriter::Remote(record)) => {
+                    let is_repeatable = request.repeatability.is_repeatable();
+                    if request.repeatability != Repeatability::ReadOnly {
+                        lost = Some(record);
+                    }
+                    if !is_repeatable {
+                        break;
+                    }
+                    counters.resent.add(1);
                 }
-                Attempt::Lost => counters.resent.add(1),
-                Attempt::NotExecuted => {}
-            }
-            if Instant::now() >= deadline {
-                break;
+                (Attempt::Lost | Attempt::NotExecuted, _) => {}
             }
             // Wait for another writer, or for the same one to respond again.
             let _ = timeout_at(Instant::now() + PAUSE, writer.changed()).await;
         }
+        if let Some(record) = lost {
+            counters.unknown.add(1);
+            return unknown_outcome(&record);
+        }
         counters.without_writer.add(1);
         let seconds = self.forward_wait.as_secs();
         unavailable(&format!("The cluster has had no writer for {seconds} s"))
+    }
+
+    /// Responds as the writer, if this process is the writer.
+    async fn respond_here(&self, port: PortKind, request: &BufferedRequest) -> Attempt {
+        let Some(services) = self.node.services() else { return Attempt::NotExecuted };
+        let request = request.to_request();
+        match respond_as_writer(&self.node, &services, port, self.lease_wait, request).await {
+            Ok(response) => Attempt::Response(response),
+            Err(_) => Attempt::NotExecuted,
+        }
     }
 
     /// Sends a request once. Gives up if another process becomes the writer before the response
@@ -200,9 +257,12 @@ impl Forwarder {
                 return Attempt::NotExecuted;
             }
         };
-        let path = request.uri.path_and_query().map_or("/", |path| path.as_str());
+        let Some(url) = request.url_at(&record.peer.url) else {
+            let message = "The request target is invalid: percent-encode its special characters";
+            return Attempt::Response(ApiError::bad_request(message).into_response());
+        };
         let sending = client
-            .request(request.method.clone(), format!("{}{path}", record.peer.url))
+            .request(request.method.clone(), url)
             .headers(request.forwarded_headers(port))
             .body(request.body.clone())
             .send();
@@ -230,14 +290,14 @@ impl Forwarder {
     async fn with_body(&self, response: reqwest::Response) -> reqwest::Result<Response> {
         let length = response.content_length().filter(|length| *length <= BUFFERED_BYTES_MAX);
         let units = length.and_then(|length| u32::try_from(length / UNIT_BYTES + 1).ok());
-        let room = units.and_then(|units| self.buffers.try_acquire_many(units).ok());
+        let buffers = || Arc::clone(&self.buffers);
+        let room = units.and_then(|units| buffers().try_acquire_many_owned(units).ok());
         let response = axum::http::Response::<reqwest::Body>::from(response);
         let (mut parts, body) = response.into_parts();
         remove_connection_headers(&mut parts.headers);
-        if room.is_none() {
-            return Ok(Response::from_parts(parts, Body::new(body)));
-        }
-        let body = body.collect().await?.to_bytes();
+        let Some(room) = room else { return Ok(Response::from_parts(parts, Body::new(body))) };
+        let bytes = body.collect().await?.to_bytes();
+        let body = Bytes::from_owner(BufferedBody { bytes, _room: room });
         Ok(Response::from_parts(parts, Body::from(body)))
     }
 
@@ -278,19 +338,52 @@ impl BufferedRequest {
         headers
     }
 
+    /// The URL of the request at the writer. `None` if the URL would have another path or query than
+    /// the request, because the URL parser resolves dots and encodes some characters.
+    fn url_at(&self, base: &str) -> Option<Url> {
+        let target = self.uri.path_and_query()?;
+        let url = Url::parse(&format!("{base}{target}")).ok()?;
+        let is_same = url.path() == target.path() && url.query() == target.query();
+        is_same.then_some(url)
+    }
+
     /// The request for the routes of this process.
-    fn into_request(self) -> Request {
-        let mut request = Request::new(Body::from(self.body));
-        *request.method_mut() = self.method;
-        *request.uri_mut() = self.uri;
-        *request.headers_mut() = self.headers;
-        *request.extensions_mut() = self.extensions;
+    fn to_request(&self) -> Request {
+        let mut request = Request::new(Body::from(self.body.clone()));
+        *request.method_mut() = self.method.clone();
+        *request.uri_mut() = self.uri.clone();
+        *request.headers_mut() = self.headers.clone();
+        *request.extensions_mut() = self.extensions.clone();
         *request.version_mut() = self.version;
         request
     }
 }
 
+/// Whether a request has a credential. The writer checks whether the credential is valid.
+fn has_credential(request: &Request) -> bool {
+    let has_certificate = || peer(request.extensions()).is_some_and(|it| it.certificate.is_some());
+    request.headers().contains_key(header::AUTHORIZATION) || has_certificate()
+}
+
+/// Whether the writer sends this status before it executes a request, or looks for its key.
+fn is_before_execution(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::UNAUTHORIZED
+            | StatusCode::FORBIDDEN
+            | StatusCode::REQUEST_TIMEOUT
+            | StatusCode::TOO_MANY_REQUESTS
+            | StatusCode::SERVICE_UNAVAILABLE
+    )
+}
+
 fn remove_connection_headers(headers: &mut HeaderMap) {
+    let listed = headers.get_all(header::CONNECTION).iter();
+    let listed = listed.filter_map(|value| value.to_str().ok()).flat_map(|names| names.split(','));
+    let listed: Vec<_> = listed.filter_map(|name| name.trim().parse::<HeaderName>().ok()).collect();
+    for name in listed {
+        headers.remove(name);
+    }
     for name in CONNECTION_HEADERS {
         headers.remove(name);
     }

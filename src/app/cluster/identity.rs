@@ -17,6 +17,8 @@ use rustls::{
 };
 use sha2::{Digest, Sha256};
 
+use crate::app::connections::{CONNECTION_WINDOW_BYTES, STREAM_WINDOW_BYTES};
+
 /// The name in the certificates. Members do not check it.
 const NAME: &str = "slateberg-member";
 /// Timeout of a connection to another member.
@@ -83,6 +85,8 @@ impl MemberIdentity {
             .http2_prior_knowledge()
             .http2_keep_alive_interval(PING_EVERY)
             .http2_keep_alive_timeout(PING_MAX)
+            .http2_initial_stream_window_size(STREAM_WINDOW_BYTES)
+            .http2_initial_connection_window_size(CONNECTION_WINDOW_BYTES)
             .connect_timeout(CONNECT_MAX)
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()

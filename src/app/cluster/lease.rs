@@ -55,6 +55,8 @@ impl Lease {
     /// as expired.
     pub(super) fn renew(&self, until: Option<Moment>, offset_ms: i64) {
         let until_ms = until.map_or(0, |until| until.since_start().as_millis() as u64);
+        // A reader must not combine the new offset with the end of the previous lease.
+        self.until_ms.store(0, Ordering::Release);
         self.clock_offset_ms.store(offset_ms, Ordering::Release);
         self.until_ms.store(until_ms, Ordering::Release);
         self.renewals.send_replace(());
@@ -66,7 +68,8 @@ impl Lease {
         if now_ms >= self.until_ms.load(Ordering::Acquire) {
             return false;
         }
-        let jump_ms = self.clock_offset_ms() - self.clock_offset_ms.load(Ordering::Acquire);
+        let offset_ms = self.clock_offset_ms.load(Ordering::Acquire);
+        let jump_ms = self.clock_offset_ms().saturating_sub(offset_ms);
         jump_ms <= JUMP_MAX_MS
     }
 

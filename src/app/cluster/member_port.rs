@@ -46,12 +46,10 @@ impl Respond for MemberPort {
         let peer = Peer { address: forwarded.address, certificate };
         request.extensions_mut().insert(ConnectInfo(peer));
         Box::pin(async move {
-            match node.services() {
-                Some(services) => {
-                    respond_as_writer(&node, &services, forwarded.port, lease_wait, request).await
-                }
-                None => not_the_writer(),
-            }
+            let Some(services) = node.services() else { return not_the_writer() };
+            respond_as_writer(&node, &services, forwarded.port, lease_wait, request)
+                .await
+                .unwrap_or_else(|_not_executed| not_the_writer())
         })
     }
 }

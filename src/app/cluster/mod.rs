@@ -1,7 +1,7 @@
 //! A member of a cluster: several processes on one state, of which one is the writer
 //! (`docs/cluster.md`).
 //!
-//! - [`run`]: binds the ports, takes part in the election, and stops in order.
+//! - [`mod@run`]: binds the ports, takes part in the election, and stops in order.
 //! - [`driver`]: executes the steps of the election, whose rules are in `crates/cluster`.
 //! - [`node`] and [`lease`]: the state that the election shares with the ports.
 //! - [`ports`] and [`forward`]: respond to clients, as the writer or by forwarding to it.

@@ -36,9 +36,12 @@ impl Respond for ClusterPort {
     fn respond(&self, request: Request) -> BoxFuture<'static, Response> {
         let (node, kind) = (Arc::clone(&self.node), self.kind);
         if let Some(services) = node.services() {
-            let lease_wait = self.lease_wait;
+            let (lease_wait, forwarder) = (self.lease_wait, Arc::clone(&self.forwarder));
             return Box::pin(async move {
-                respond_as_writer(&node, &services, kind, lease_wait, request).await
+                match respond_as_writer(&node, &services, kind, lease_wait, request).await {
+                    Ok(response) => response,
+                    Err(request) => forwarder.forward(kind, request).await,
+                }
             });
         }
         match request.uri().path() {

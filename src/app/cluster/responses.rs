@@ -1,5 +1,6 @@
 //! Responses of the writer, and of members that cannot respond.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::Request;
@@ -13,21 +14,24 @@ use crate::api::service::Respond;
 /// Paths to which each member responds itself. They need no lease.
 const OWN_PATHS: [&str; 3] = ["/health", "/ready", "/metrics"];
 
-/// Responds as the writer, once the lease proves that no other member has become the writer.
+/// Responds as the writer, once the lease proves that no other member has become the writer. Returns
+/// the request if it was not executed: the lease was not renewed in time, or this process has closed
+/// this catalog in the meantime.
 pub(super) async fn respond_as_writer(
     node: &Node,
-    services: &WriterServices,
+    services: &Arc<WriterServices>,
     port: PortKind,
     lease_wait: Duration,
     request: Request,
-) -> Response {
-    let needs_lease = !OWN_PATHS.contains(&request.uri().path());
-    if needs_lease && !node.lease.is_valid() && !node.lease.wait_valid(lease_wait).await {
-        return unavailable(
-            "This member of the cluster cannot renew its lease as the writer: the bucket of the state does not respond",
-        );
+) -> Result<Response, Request> {
+    if !OWN_PATHS.contains(&request.uri().path()) && !node.lease.is_valid() {
+        let is_renewed = node.lease.wait_valid(lease_wait).await;
+        let is_current = node.services().is_some_and(|now| Arc::ptr_eq(&now, services));
+        if !is_renewed || !is_current {
+            return Err(request);
+        }
     }
-    services.port(port).respond(request).await
+    Ok(services.port(port).respond(request).await)
 }
 
 /// 503: the client may retry.

@@ -17,15 +17,24 @@ pub(super) enum Repeatability {
     Never,
 }
 
-/// The ends of the paths of `POST` requests that change nothing.
-const READS_BY_POST: [&str; 6] =
-    ["/metrics", "/sign", "/plan", "/tasks", "/authorize", "/scans/explain"];
+/// The ends of the paths of tables at which a `POST` changes nothing.
+const READS_OF_TABLES: [&str; 4] = ["metrics", "sign", "plan", "tasks"];
+/// Other paths at which a `POST` changes nothing.
+const READS_BY_POST: [&str; 3] =
+    ["/v1/oauth/tokens", "/management/v1/authorize", "/management/v1/scans/explain"];
 /// The parts of the management API whose changes accept an `Idempotency-Key`.
-const KEYED_MANAGEMENT: [&str; 6] =
-    ["policies", "grants", "warehouses", "dropped", "protections", "snapshots"];
+const KEYED_MANAGEMENT: [&str; 8] = [
+    "dropped",
+    "encryption",
+    "grants",
+    "jobs",
+    "policies",
+    "protections",
+    "snapshots",
+    "warehouses",
+];
 const MANAGEMENT: &str = "/management/v1/";
 const CATALOG: &str = "/v1/";
-const TOKENS: &str = "/v1/oauth/";
 
 impl Repeatability {
     /// Classifies a request. Adds an `Idempotency-Key` to a mutation that accepts one and has none.
@@ -34,7 +43,7 @@ impl Repeatability {
             return Self::ReadOnly;
         }
         let is_post = *method == Method::POST;
-        if path.starts_with(TOKENS) || (is_post && is_read_by_post(path)) {
+        if is_post && is_read_by_post(path) {
             return Self::ReadOnly;
         }
         if !accepts_key(path) {
@@ -54,7 +63,14 @@ impl Repeatability {
 }
 
 fn is_read_by_post(path: &str) -> bool {
-    READS_BY_POST.iter().any(|end| path.ends_with(end))
+    let segments: Vec<_> = path.split('/').skip(1).collect();
+    // A table or a warehouse may have any of these names, so the position of a name matters.
+    let of_table = match segments.as_slice() {
+        ["v1", "namespaces", _, "tables", _, end]
+        | ["v1", _, "namespaces", _, "tables", _, end] => READS_OF_TABLES.contains(end),
+        _ => false,
+    };
+    of_table || READS_BY_POST.contains(&path)
 }
 
 fn accepts_key(path: &str) -> bool {
@@ -86,6 +102,11 @@ mod tests {
             (Method::DELETE, "/v1/wh/namespaces/ns"),
             (Method::POST, "/v1/transactions/commit"),
             (Method::PUT, "/management/v1/policies/p"),
+            (Method::POST, "/management/v1/jobs"),
+            (Method::POST, "/v1/namespaces/ns/tables/metrics"),
+            (Method::POST, "/v1/wh/namespaces/ns/tables/plan"),
+            (Method::POST, "/v1/namespaces/ns/views/sign"),
+            (Method::POST, "/v1/oauth/namespaces/ns/tables/t"),
         ] {
             let (repeatability, headers) = of(method, path);
             assert_eq!(repeatability, Repeatability::Keyed, "{path}");
@@ -113,6 +134,7 @@ mod tests {
             (Method::HEAD, "/v1/namespaces/ns"),
             (Method::POST, "/v1/oauth/tokens"),
             (Method::POST, "/v1/namespaces/ns/tables/t/plan"),
+            (Method::POST, "/v1/wh/namespaces/ns/tables/metrics/metrics"),
             (Method::POST, "/management/v1/authorize"),
         ] {
             let (repeatability, headers) = of(method, path);
@@ -122,7 +144,7 @@ mod tests {
 
     #[test]
     fn changes_without_a_key_are_never_repeated() {
-        for path in ["api-keys", "checkpoints", "jobs", "encryption/rotate"] {
+        for path in ["api-keys", "checkpoints"] {
             let (repeatability, headers) = of(Method::POST, &format!("/management/v1/{path}"));
             assert_eq!((repeatability, headers.len()), (Repeatability::Never, 0), "{path}");
         }

@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::join_all;
+use futures::future::{join_all, select_all};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle};
 
 use super::catalog_host::{CatalogHost, PrintBanner};
 use super::driver::{DrainState, Driver};
@@ -25,7 +25,7 @@ use slateberg_authn::client_certificates::ClientCertificates;
 use slateberg_base::error_chain::{Cause, chain};
 use slateberg_base::host::host_name;
 use slateberg_base::version::VERSION;
-use slateberg_cluster::{Election, ElectionConfig, Peer};
+use slateberg_cluster::{Election, ElectionConfig, Peer, Role};
 use slateberg_config::Settings;
 use slateberg_runtime::cluster::{MemberRecord, Members, WriterRegister};
 use slateberg_runtime::dependencies::Dependencies;
@@ -61,6 +61,14 @@ pub enum ClusterError {
          (If-Match), which a cluster requires"
     )]
     Unconditional(String),
+    /// A part of the server failed while it ran.
+    #[error("the server stopped because {part} of this member of the cluster failed: {reason}")]
+    Failed {
+        /// The part.
+        part: &'static str,
+        /// The reason.
+        reason: String,
+    },
     /// The record of this member cannot be written.
     #[error("cannot write the record of this member to the bucket of the state: {0}")]
     Announce(Cause),
@@ -100,7 +108,7 @@ pub async fn run(member: Member, stop: impl Future<Output = ()>) -> Result<(), C
     let record = record(&settings, &dependencies, &identity, &listener)?;
     let members = Members::open(state.opened(), request_max);
     members.announce(&record).await.map_err(ClusterError::Announce)?;
-    if let Err(error) = members.remove_expired(dependencies.clock.now_ms()).await {
+    if let Err(error) = members.remove_expired().await {
         let error = chain(&error);
         tracing::warn!(error, "cannot remove the records of earlier members of the cluster");
     }
@@ -125,14 +133,19 @@ pub async fn run(member: Member, stop: impl Future<Output = ()>) -> Result<(), C
     let driver =
         Driver::new(Election::new(config), register, host, Arc::clone(&node), drain.clone());
     let (stop_driver, stopping) = watch::channel(false);
-    let driver = tokio::spawn(driver.run(stopping));
+    let mut driver = tokio::spawn(driver.run(stopping));
     let announced = tokio::spawn(members.clone().keep_announced(record.clone()));
     tokio::spawn(report_standby(Arc::clone(&node), print_standby));
-    let ports = Ports::serve(&settings, &dependencies, bound, &node, identity, listener, &members)?;
-    stop.await;
+    let mut ports =
+        Ports::serve(&settings, &dependencies, bound, &node, identity, listener, &members)?;
+    until_stopped(stop, &mut driver, &mut ports).await?;
     tracing::info!("shutting down: draining requests in flight");
+    // A standby needs the election to complete its requests: the writer may change.
+    if !matches!(node.role(), Role::Writer | Role::Opening) {
+        ports.drain(&settings).await;
+    }
     stop_driver.send_replace(true);
-    drained(&drain, driver, ports, &settings).await;
+    stopped(&drain, driver, ports, &settings).await;
     announced.abort();
     if let Err(error) = members.withdraw(&record).await {
         let error = chain(&error);
@@ -144,11 +157,31 @@ pub async fn run(member: Member, stop: impl Future<Output = ()>) -> Result<(), C
     Ok(())
 }
 
-/// Drains the ports. The writer closes its store and releases its lease after that.
-async fn drained(
+/// Waits for the stop. The election and the ports end before it only if they have failed. Without the
+/// election, this process would respond to no request until it is restarted.
+async fn until_stopped(
+    stop: impl Future<Output = ()>,
+    driver: &mut JoinHandle<()>,
+    ports: &mut Ports,
+) -> Result<(), ClusterError> {
+    tokio::select! {
+        () = stop => Ok(()),
+        ended = driver => Err(failed("the election", ended.err())),
+        (ended, ..) = select_all(ports.tasks.iter_mut()) => Err(failed("a port", ended.err())),
+    }
+}
+
+fn failed(part: &'static str, panic: Option<JoinError>) -> ClusterError {
+    let reason = panic.map_or("it ended".to_owned(), |panic| panic.to_string());
+    ClusterError::Failed { part, reason }
+}
+
+/// Waits until the election has stopped. The writer completes its requests, closes its store and
+/// releases its lease before that.
+async fn stopped(
     drain: &watch::Sender<DrainState>,
     mut driver: JoinHandle<()>,
-    ports: Ports,
+    mut ports: Ports,
     settings: &Settings,
 ) {
     let mut requested = drain.subscribe();
@@ -157,11 +190,7 @@ async fn drained(
         _ = requested.wait_for(|state| *state == DrainState::Requested) => false,
         _ = &mut driver => true,
     };
-    ports.stop.send_replace(true);
-    let drain_max = Duration::from_secs(settings.server.drain_seconds_max);
-    if tokio::time::timeout(drain_max, join_all(ports.tasks)).await.is_err() {
-        tracing::warn!(seconds = drain_max.as_secs(), "some requests did not complete in time");
-    }
+    ports.drain(settings).await;
     drain.send_replace(DrainState::Completed);
     if !is_ended && let Err(panic) = driver.await {
         tracing::error!(%panic, "the election of the cluster has failed");
@@ -209,6 +238,16 @@ struct Ports {
 }
 
 impl Ports {
+    /// Completes the requests in progress, and accepts no further ones.
+    async fn drain(&mut self, settings: &Settings) {
+        self.stop.send_replace(true);
+        let drain_max = Duration::from_secs(settings.server.drain_seconds_max);
+        let draining = join_all(std::mem::take(&mut self.tasks));
+        if tokio::time::timeout(drain_max, draining).await.is_err() {
+            tracing::warn!(seconds = drain_max.as_secs(), "some requests did not complete in time");
+        }
+    }
+
     fn serve(
         settings: &Settings,
         dependencies: &Dependencies,
@@ -236,7 +275,7 @@ impl Ports {
         let lease_wait = settings.cluster.lease_wait();
         let waits = (settings.cluster.forward_wait(), lease_wait);
         let ids = Arc::clone(&dependencies.ids);
-        let forwarder = Forwarder::new(Arc::clone(node), identity, ids, &settings.server, waits);
+        let forwarder = Forwarder::new(Arc::clone(node), identity, ids, settings, waits);
         let forwarder = Arc::new(forwarder);
         let port = |kind, has_metrics: bool| ClusterPort {
             node: Arc::clone(node),
@@ -253,12 +292,14 @@ impl Ports {
         let limits = Limits::for_members(settings);
         let members =
             connections::serve(member_port, listener, Some(handshakes), limits, stopping.clone());
-        let clients = port(PortKind::Clients, bound.operators.is_none());
+        // A standby checks no credential, so it must not show metrics that require one.
+        let are_public = !settings.authn.metrics_need_credential;
+        let clients = port(PortKind::Clients, are_public && bound.operators.is_none());
         let limits = Limits::for_clients(settings, connections);
         let mut tasks = vec![members, bound.clients.serve(clients, limits, &stopping)];
         if let Some(operators) = bound.operators {
             let limits = Limits::for_operators(settings, connections);
-            tasks.push(operators.serve(port(PortKind::Operators, true), limits, &stopping));
+            tasks.push(operators.serve(port(PortKind::Operators, are_public), limits, &stopping));
         }
         Ok(Self { stop, tasks })
     }

@@ -35,6 +35,9 @@ const REPORT_EVERY: Duration = Duration::from_secs(60);
 pub struct Limits {
     pub(super) timeouts: Timeouts,
     pub(super) counters: Arc<PortConnections>,
+    /// Maximum number of concurrent requests of an HTTP/2 connection, if it is not the default. A
+    /// member of a cluster forwards the requests of all its clients over one connection.
+    pub(super) streams_max: Option<u32>,
     permits: Arc<Semaphore>,
     reports: Arc<LogThrottle>,
 }
@@ -63,7 +66,10 @@ impl Limits {
 
     /// Limits of the port for other members of a cluster.
     pub fn for_members(settings: &Settings) -> Self {
-        Self::new(&settings.server, OPERATORS_MAX, &Arc::default())
+        let server = &settings.server;
+        let streams_max = server.requests_in_flight_max.saturating_add(server.watchers_max);
+        let streams_max = Some(u32::try_from(streams_max).unwrap_or(u32::MAX));
+        Self { streams_max, ..Self::new(server, OPERATORS_MAX, &Arc::default()) }
     }
 
     fn new(
@@ -76,6 +82,7 @@ impl Limits {
         Self {
             timeouts: Timeouts::new(settings),
             counters: Arc::clone(counters),
+            streams_max: None,
             permits: Arc::new(Semaphore::new(connections_max)),
             reports: Arc::new(LogThrottle::new(REPORT_EVERY)),
         }

@@ -43,6 +43,10 @@ const KEEPALIVE_MAX: Duration = Duration::from_secs(20);
 const CLOSE_MAX: Duration = Duration::from_secs(5);
 /// Pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
+/// HTTP/2 window of a request on a connection between members of a cluster.
+pub const STREAM_WINDOW_BYTES: u32 = 256 << 10;
+/// HTTP/2 window of a connection between members of a cluster: the maximum of the protocol.
+pub const CONNECTION_WINDOW_BYTES: u32 = (1 << 31) - 1;
 /// Minimum time between two log lines about problems with connections.
 const REPORT_EVERY: Duration = Duration::from_secs(60);
 
@@ -71,8 +75,8 @@ pub fn serve(
         routes: Arc::new(routes),
         tls,
         handshakes: Semaphore::new(handshakes_max.min(Semaphore::MAX_PERMITS)),
+        http: http(limits.streams_max),
         limits,
-        http: http(),
         reports: LogThrottle::new(REPORT_EVERY),
     });
     tokio::spawn(async move {
@@ -88,7 +92,7 @@ pub fn serve(
 
 /// HTTP/1.1 and HTTP/2 with bounded buffers. [`Deadlines`] bounds the time for headers instead of
 /// this builder, because the timeout of [`Deadlines`] also runs before the HTTP version is known.
-fn http() -> Builder<TokioExecutor> {
+fn http(streams_max: Option<u32>) -> Builder<TokioExecutor> {
     let mut http = Builder::new(TokioExecutor::new());
     http.http1().max_buf_size(HEADER_BYTES_MAX);
     http.http2()
@@ -96,6 +100,13 @@ fn http() -> Builder<TokioExecutor> {
         .keep_alive_interval(KEEPALIVE_AFTER)
         .keep_alive_timeout(KEEPALIVE_MAX)
         .max_header_list_size(HEADER_BYTES_MAX as u32);
+    if streams_max.is_some() {
+        // One slow body must not stop the bodies of all other requests of the connection.
+        http.http2()
+            .max_concurrent_streams(streams_max)
+            .initial_stream_window_size(STREAM_WINDOW_BYTES)
+            .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
+    }
     http
 }
 

@@ -88,10 +88,14 @@ impl Members {
         Ok(members)
     }
 
-    /// Deletes the records of members that have ended without deleting their record.
-    pub async fn remove_expired(&self, now_ms: i64) -> Result<(), Cause> {
-        for listed in self.folder.list().await? {
-            if now_ms.saturating_sub(listed.modified_ms) > AGE_MAX_MS {
+    /// Deletes the records of members that have ended without deleting their record. The record of
+    /// this process must have been written before: ages are measured by the clock of the object
+    /// store, relative to the newest record.
+    pub async fn remove_expired(&self) -> Result<(), Cause> {
+        let all = self.folder.list().await?;
+        let newest_ms = all.iter().map(|listed| listed.modified_ms).max().unwrap_or_default();
+        for listed in all {
+            if newest_ms.saturating_sub(listed.modified_ms) > AGE_MAX_MS {
                 self.folder.delete(&listed.name).await?;
             }
         }
