@@ -14,7 +14,7 @@ export SLATEBERG_BIN
 # is built twice.
 TESTED := --locked --features sql-migration
 
-.PHONY: help run release test check fmt lint doc build unit tidy api crash isolation rck rckauth clients networks stores e2e kms deploy-check snippets console figures bench k6 wrk static image image-check dist kube deny book docs ours
+.PHONY: help run release test check fmt lint doc build unit tidy api crash isolation rck rckauth clients networks cluster stores e2e kms deploy-check snippets console figures bench k6 wrk static image image-check dist kube deny book docs ours
 
 help: ## show the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /  \1\t/' | expand -t 14
@@ -93,6 +93,12 @@ kube: ## the Helm chart on a real API server of Kubernetes (needs Python 3.11+, 
 # The first run builds the store and toxiproxy into $(CACHE)/bench.
 networks: build ## races between writers, and failing networks, with versitygw and toxiproxy (needs Go)
 	ONLY=s3 scripts/with-store versitygw scripts/store-suites
+
+# The first run builds the store into $(CACHE)/bench.
+cluster: build ## a cluster of three processes: the kit and PyIceberg through a standby, failures of the writer; LONG=1 for 300 (needs JDK 17+, Maven, Python 3.11+, Go)
+	scripts/with-store versitygw scripts/with-cluster tests/rck/run.sh
+	SLATEBERG__CATALOG__APPEND_REBASE=all scripts/with-store versitygw scripts/with-cluster tests/clients/run.sh pyiceberg
+	SLATEBERG_CLUSTER_ROUNDS=$(if $(LONG),300,60) scripts/with-store versitygw cargo test $(TESTED) --test s3 -- --include-ignored --nocapture cluster_survives
 
 # The first run builds MinIO, which takes ten minutes. LONG=1 kills 50 times and stops the store for
 # a minute.

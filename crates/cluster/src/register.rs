@@ -77,8 +77,8 @@ pub struct Member {
 pub struct Peer {
     /// The base URL of the peer port.
     pub url: String,
-    /// SHA-256 of the public key of the peer port.
-    pub public_key_sha256: String,
+    /// SHA-256 of the certificate of the peer port, in hexadecimal.
+    pub certificate_sha256: String,
 }
 
 /// The version of the register in the bucket, such as its `ETag`. Only compared for equality.

@@ -303,7 +303,7 @@ impl Forwarder {
 
     /// The HTTP client for a writer.
     fn client(&self, record: &WriterRecord) -> Result<reqwest::Client, IdentityError> {
-        let certificate = &record.peer.public_key_sha256;
+        let certificate = &record.peer.certificate_sha256;
         let mut cached = self.client.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((known, client)) = &*cached
             && known == certificate

@@ -218,7 +218,7 @@ fn record(
     let node = dependencies.ids.random();
     let member = slateberg_cluster::Member { node, name, version: VERSION.to_owned() };
     let url = format!("https://{advertised}");
-    let peer = Peer { url, public_key_sha256: identity.sha256.clone() };
+    let peer = Peer { url, certificate_sha256: identity.sha256.clone() };
     Ok(MemberRecord::new(member, peer, settings.cluster.eligible))
 }
 

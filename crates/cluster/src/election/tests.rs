@@ -56,7 +56,7 @@ fn config(node: u128) -> ElectionConfig {
         renew_ms: RENEWAL,
         eligible: true,
         member: Member { node, name: "lake-0".into(), version: "0.1.0".into() },
-        peer: Peer { url: "https://10.0.0.1:9182".into(), public_key_sha256: "00".into() },
+        peer: Peer { url: "https://10.0.0.1:9182".into(), certificate_sha256: "00".into() },
     }
 }
 

@@ -18,7 +18,7 @@ const RECORD: &str = r#"{
   },
   "peer": {
     "url": "https://10.2.3.4:9182",
-    "public-key-sha256": "00ff"
+    "certificate-sha256": "00ff"
   }
 }"#;
 

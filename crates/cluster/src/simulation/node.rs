@@ -78,7 +78,7 @@ impl Node {
             renew_ms: setup.renew_ms,
             eligible: true,
             member: Member { node, name: String::new(), version: String::new() },
-            peer: Peer { url: String::new(), public_key_sha256: String::new() },
+            peer: Peer { url: String::new(), certificate_sha256: String::new() },
         };
         let flaw = match setup.mistake {
             Mistake::Protocol(flaw) => Some(flaw),

@@ -58,12 +58,12 @@ impl Members {
     /// Writes the record of this process.
     pub async fn announce(&self, record: &MemberRecord) -> Result<(), Cause> {
         let content = serde_json::to_vec_pretty(record).map_err(Cause::new)?;
-        self.folder.put(&file(&record.peer.public_key_sha256), content.into()).await
+        self.folder.put(&file(&record.peer.certificate_sha256), content.into()).await
     }
 
     /// Deletes the record of this process.
     pub async fn withdraw(&self, record: &MemberRecord) -> Result<(), Cause> {
-        self.folder.delete(&file(&record.peer.public_key_sha256)).await
+        self.folder.delete(&file(&record.peer.certificate_sha256)).await
     }
 
     /// Whether the certificate with this hash belongs to a member.
