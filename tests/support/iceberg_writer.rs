@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::app::TestApp;
 use super::appends::{LoadedTable, PreparedAppend, ROWS};
 
-/// What a commit does with the oldest manifests of the table.
+/// The treatment of the oldest manifests of the table by a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Manifests {
     /// Adds a file, and keeps all manifests.

@@ -85,7 +85,7 @@ pub struct Parts {
 }
 
 impl Authenticator {
-    /// Loads the keys. Creates a signing key if there is none, and an admin key if this is the
+    /// Loads the keys. Creates a signing key if none exists, and an admin key if this is the
     /// first start or the settings request one. Returns a generated admin key, which no later call
     /// returns.
     pub async fn open(parts: Parts) -> Result<(Self, Option<Secret>)> {

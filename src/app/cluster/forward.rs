@@ -199,7 +199,7 @@ impl Forwarder {
                 KnownWriter::Unknown => Attempt::NotExecuted,
             };
             match (attempt, known) {
-                // This response does not tell whether an earlier attempt was executed.
+                // An earlier attempt may have been executed in spite of this response.
                 (Attempt::Response(response), _)
                     if lost.is_some() && is_before_execution(response.status()) => {}
                 (Attempt::Response(response), _) => {

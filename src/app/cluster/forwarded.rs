@@ -1,4 +1,4 @@
-//! [`Forwarded`]: what a member tells the writer about the connection of a forwarded request.
+//! [`Forwarded`]: the connection of a forwarded request, which a member describes in headers.
 
 use std::net::SocketAddr;
 

@@ -42,7 +42,7 @@ impl WriterServices {
 /// The writer, as far as this member knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum KnownWriter {
-    /// There is none, or it is not known.
+    /// No writer is known.
     Unknown,
     /// This process, in this term.
     Local(u64),

@@ -22,7 +22,7 @@ use slateberg_telemetry::registry::Registry;
 pub(super) struct ClusterPort {
     /// The state of the election.
     pub(super) node: Arc<Node>,
-    /// Which port this is.
+    /// The kind of the port.
     pub(super) kind: PortKind,
     /// Forwards requests to the writer.
     pub(super) forwarder: Arc<Forwarder>,

@@ -159,7 +159,7 @@ impl Turn {
         }
     }
 
-    /// Whether the turn has no effect any more.
+    /// Whether the turn has no effect anymore.
     fn is_over(&mut self, now: Instant, hold_max: Duration) -> bool {
         self.expire(now, hold_max);
         let rests = self.rest_until.is_some_and(|until| now < until);

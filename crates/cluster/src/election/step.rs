@@ -1,4 +1,4 @@
-//! What a driver reports to the election, and what the election requests from the driver.
+//! The reports of the driver to the election, and the requests of the election to the driver.
 
 use uuid::Uuid;
 

@@ -1,8 +1,8 @@
-//! What the tests of a simulated cluster vary, and the invariants that they check.
+//! The parameters of a simulated cluster that tests vary, and the invariants that they check.
 
 use crate::election::Flaw;
 
-/// What the tests of a cluster vary.
+/// The parameters of a simulated cluster.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Setup {
     pub(super) nodes: usize,

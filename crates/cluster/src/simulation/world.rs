@@ -34,7 +34,7 @@ pub(super) struct World {
     pub(super) violations: BTreeSet<Invariant>,
 }
 
-/// What happens next. Numbers are positions of processes and of their requests.
+/// The next event of a simulation. Numbers are positions of processes and of their requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Action {
     Advance(u64),

@@ -5,7 +5,7 @@ pub(super) const APPEND: &str = "append";
 /// Value of `operation` in the summary of a snapshot that changes no rows.
 pub(super) const REPLACE: &str = "replace";
 
-/// What a snapshot does that can be rebased.
+/// The operation of a snapshot that can be rebased.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operation {
     /// It adds data files.

@@ -21,7 +21,7 @@ pub struct Rules {
     pub cache: CacheRule,
     /// Removal of records that are no longer needed.
     pub removal: Removal,
-    /// How jobs that delete files treat the warehouse files that the record names.
+    /// The treatment, by jobs that delete files, of the warehouse files that the record names.
     pub files: FilesRule,
 }
 

@@ -184,7 +184,7 @@ impl World {
             }
         };
         for entry in own.iter().flatten().filter(|it| it.status == ADDED) {
-            // 0 stands for an inherited sequence number.
+            // 0 means an inherited sequence number.
             added.insert(entry.file, (entry.rows, entry.sequence_number.unwrap_or(0), None));
         }
         own.retain(|entries| !entries.is_empty());
