@@ -146,9 +146,15 @@ async fn change_that_no_writer_confirms_has_an_unknown_outcome() {
 #[tokio::test]
 async fn short_outage_of_the_bucket_changes_no_role() {
     let bucket = bucket();
-    let writer = TestMember::start(&bucket, "a").await;
+    // Even on a busy machine, the outages are much shorter than the lease.
+    let with_lease = |name| {
+        let mut settings = member_settings(name);
+        settings.cluster.lease_ms = 8 * LEASE.as_millis() as u64;
+        settings
+    };
+    let writer = TestMember::start_with(&bucket, with_lease("a")).await;
     writer.wait_for_role("writer").await;
-    let standby = TestMember::start(&bucket, "b").await;
+    let standby = TestMember::start_with(&bucket, with_lease("b")).await;
     standby.wait_for_role("standby").await;
     assert_eq!(standby.create_namespace("ns").await, 200);
     for _ in 0..3 {
