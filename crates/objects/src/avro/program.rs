@@ -21,20 +21,33 @@ pub(crate) enum Wanted {
     Value(Slot),
 }
 
-/// Receives the values of an entry.
+/// Receives the values of an entry. By default, a sink rejects values of all types but numbers.
 pub(crate) trait Sink {
     /// Receives a number, or a boolean as 0 or 1.
     fn number(&mut self, slot: Slot, value: i64) -> Result<(), String>;
     /// Receives a string or bytes.
-    fn text(&mut self, slot: Slot, value: &[u8]) -> Result<(), String>;
+    fn text(&mut self, slot: Slot, _value: &[u8]) -> Result<(), String> {
+        Err(unexpected(slot))
+    }
     /// Receives an item of a list of numbers.
-    fn item(&mut self, slot: Slot, value: i64) -> Result<(), String>;
+    fn item(&mut self, slot: Slot, _value: i64) -> Result<(), String> {
+        Err(unexpected(slot))
+    }
     /// Receives a number from a map with integer keys.
-    fn number_of(&mut self, slot: Slot, key: i32, value: i64) -> Result<(), String>;
+    fn number_of(&mut self, slot: Slot, _key: i32, _value: i64) -> Result<(), String> {
+        Err(unexpected(slot))
+    }
     /// Receives a string or bytes from a map with integer keys.
-    fn text_of(&mut self, slot: Slot, key: i32, value: &[u8]) -> Result<(), String>;
+    fn text_of(&mut self, slot: Slot, _key: i32, _value: &[u8]) -> Result<(), String> {
+        Err(unexpected(slot))
+    }
     /// Ends an entry. `encoded` are its bytes.
     fn end_entry(&mut self, encoded: &[u8]) -> Result<(), String>;
+}
+
+/// Returns the error for a value of a type that its field must not have.
+pub(crate) fn unexpected(slot: Slot) -> String {
+    format!("has a field {slot} of an unexpected type")
 }
 
 /// A field on the path from an entry to a value.

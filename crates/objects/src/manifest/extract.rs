@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use uuid::Uuid;
 
-use super::super::avro::program::{self, FieldInfo, Sink, Slot, Wanted};
+use super::super::avro::program::{self, FieldInfo, Sink, Slot, Wanted, unexpected};
 use super::super::avro::{self, encode};
 use super::super::content::Content;
 use super::super::error::Error;
@@ -173,22 +173,6 @@ impl Sink for Extraction {
         Ok(())
     }
 
-    fn text(&mut self, slot: Slot, _value: &[u8]) -> Result<(), String> {
-        Err(unexpected(slot))
-    }
-
-    fn item(&mut self, slot: Slot, _value: i64) -> Result<(), String> {
-        Err(unexpected(slot))
-    }
-
-    fn number_of(&mut self, slot: Slot, _key: i32, _value: i64) -> Result<(), String> {
-        Err(unexpected(slot))
-    }
-
-    fn text_of(&mut self, slot: Slot, _key: i32, _value: &[u8]) -> Result<(), String> {
-        Err(unexpected(slot))
-    }
-
     fn end_entry(&mut self, encoded: &[u8]) -> Result<(), String> {
         let entry = std::mem::take(&mut self.entry);
         match entry.status {
@@ -197,8 +181,4 @@ impl Sink for Extraction {
             _ => Err("has an entry that is neither added nor existing".to_owned()),
         }
     }
-}
-
-fn unexpected(slot: Slot) -> String {
-    format!("has a field {slot} of an unexpected type")
 }

@@ -1,6 +1,6 @@
 //! Reading of manifests.
 
-use super::super::avro::program::{self, FieldInfo, Sink, Slot, Wanted};
+use super::super::avro::program::{self, FieldInfo, Sink, Slot, Wanted, unexpected};
 use super::super::content::Content;
 use super::super::error::Error;
 use super::columns::{BlobsBuilder, Budget, ListsBuilder, LongsBuilder};
@@ -380,8 +380,4 @@ impl Sink for Reader {
         self.tuple.clear();
         Ok(())
     }
-}
-
-fn unexpected(slot: Slot) -> String {
-    format!("has a field {slot} of an unexpected type")
 }
