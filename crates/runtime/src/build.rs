@@ -21,7 +21,6 @@ use slateberg_authn::{self as authn, Authenticator};
 use slateberg_authz::action::Maintain;
 use slateberg_authz::authority::Authority;
 use slateberg_authz::permit::{Permit, Task};
-use slateberg_authz::schema::Schema;
 use slateberg_base::progress::Progress;
 use slateberg_base::secret::Secret;
 use slateberg_catalog::FinishedPublications;
@@ -251,7 +250,8 @@ async fn with_stored_policies(
     let set = if sources.are_only_files() {
         policies.set
     } else {
-        sources.build(Arc::new(Schema::bundled())).map_err(policies::Error::Invalid)?
+        let schema = Arc::clone(policies.set.schema());
+        sources.build(schema).map_err(policies::Error::Invalid)?
     };
     Ok((sources, Arc::new(Authority::new(set, settings.decisions_max))))
 }

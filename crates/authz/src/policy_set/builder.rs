@@ -6,7 +6,8 @@ use std::sync::Arc;
 use cedar_policy::{Policy, PolicyId, ValidationMode};
 
 use super::annotations::{self, Annotated, ID};
-use crate::grants::{self, Grant};
+use crate::bundled;
+use crate::grants::{self, Grant, GrantPolicy};
 use crate::policy_file::PolicyFile;
 use crate::problem::Problem;
 use crate::rules::Rule;
@@ -15,7 +16,7 @@ use slateberg_model::read_restrictions::ReadRule;
 
 /// Maximum length of a chain of references from the resource: `resource.namespace.parent.warehouse`
 /// has three.
-const REFERENCES_MAX: u32 = 8;
+pub(super) const REFERENCES_MAX: u32 = 8;
 /// Problems with grants contain this name instead of a file name.
 const GRANTS: &str = "grants";
 
@@ -23,6 +24,9 @@ const GRANTS: &str = "grants";
 #[derive(Default)]
 pub(super) struct SetBuilder {
     pub(super) cedar: cedar_policy::PolicySet,
+    /// The part of `cedar` that [`SetBuilder::validate`] validates. Nearly all the time of a build
+    /// would be spent on the default policies, so a test validates them instead.
+    unvalidated: cedar_policy::PolicySet,
     /// Position of each policy and template: the name and source of its file, and the offset.
     positions: BTreeMap<String, (String, Arc<str>, usize)>,
     pub(super) problems: Vec<Problem>,
@@ -39,6 +43,7 @@ impl SetBuilder {
                 return;
             }
         };
+        let is_default = bundled::is_default(file);
         let text: Arc<str> = file.text.as_str().into();
         // Policies are added in the order of the file. So if two policies have the same id, the
         // second one is rejected.
@@ -49,7 +54,11 @@ impl SetBuilder {
         for (offset, policy) in policies {
             self.check_annotations(file, offset, &Annotated::policy(policy), schema);
             if let Some(id) = self.name(file, &text, offset, policy.annotation(ID)) {
-                let added = self.cedar.add(policy.new_id(id));
+                let policy = policy.new_id(id);
+                let mut added = self.cedar.add(policy.clone());
+                if added.is_ok() && !is_default {
+                    added = self.unvalidated.add(policy);
+                }
                 self.note(file, offset, added);
             }
         }
@@ -57,7 +66,11 @@ impl SetBuilder {
             let offset = offset_of(template.to_string());
             self.check_annotations(file, offset, &Annotated::template(template), schema);
             if let Some(id) = self.name(file, &text, offset, template.annotation(ID)) {
-                let added = self.cedar.add_template(template.new_id(id));
+                let template = template.new_id(id);
+                let mut added = self.cedar.add_template(template.clone());
+                if added.is_ok() && !is_default {
+                    added = self.unvalidated.add_template(template);
+                }
                 self.note(file, offset, added);
             }
         }
@@ -124,17 +137,22 @@ impl SetBuilder {
                 .push(problem(format!("{grant}: a grant on the catalog itself is not supported")));
         }
         for (id, link) in grants::links(schema, grants) {
-            let linked = self.cedar.link(link.template, PolicyId::new(&id), link.values);
+            let GrantPolicy { template, values } = link;
+            let mut linked = self.cedar.link(template.clone(), PolicyId::new(&id), values.clone());
+            if linked.is_ok() && self.unvalidated.template(&template).is_some() {
+                linked = self.unvalidated.link(template, PolicyId::new(&id), values);
+            }
             if let Err(error) = linked {
                 self.problems.push(problem(format!("{id}: {error}")));
             }
         }
     }
 
-    /// Validates everything by the schema. Returns the warnings.
+    /// Validates everything except the default policies by the schema. Returns the warnings.
     pub(super) fn validate(&mut self, schema: &Schema) -> Vec<Problem> {
         let strict = ValidationMode::Strict;
-        let result = schema.validator.validate_with_level(&self.cedar, strict, REFERENCES_MAX);
+        let result =
+            schema.validator.validate_with_level(&self.unvalidated, strict, REFERENCES_MAX);
         for error in result.validation_errors() {
             let problem = self.position(error.policy_id(), error);
             // A problem with a template is reported once, not for every grant.

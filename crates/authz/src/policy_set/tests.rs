@@ -3,7 +3,7 @@
 use super::*;
 use crate::bundled::default_policies;
 use crate::grants::{Grantee, GranteeKind};
-use crate::resource::Resource;
+use crate::resource::{Kind, Resource};
 
 fn file(name: &str, text: &str) -> PolicyFile {
     PolicyFile { name: name.to_owned(), text: text.to_owned() }
@@ -27,12 +27,52 @@ fn grant(template: &str, resource: Resource) -> Grant {
 }
 
 #[test]
-fn default_policies_are_valid_without_warnings() {
+fn default_policies_build_a_set_without_warnings() {
     let set = build(&default_policies(), &[]).expect("they are valid");
     assert_eq!(set.warnings(), []);
     assert_eq!((set.len(), set.templates()), (4, 4));
     let summary = set.summary("role-admin").expect("it is there");
     assert_eq!(summary.description.as_deref(), Some("Admins may do everything."));
+}
+
+/// `PolicySet::build` relies on this, because it does not validate default policies.
+#[test]
+fn default_policies_with_grants_on_every_kind_are_valid_by_the_schema() {
+    let schema = Schema::bundled();
+    let mut builder = SetBuilder::default();
+    for file in default_policies() {
+        builder.read(&schema, &file);
+    }
+    let mut grants = Vec::new();
+    for template in builder.cedar.templates() {
+        for kind in
+            [GranteeKind::User, GranteeKind::ServiceAccount, GranteeKind::Role, GranteeKind::Group]
+        {
+            for (on, name) in [
+                (Kind::Warehouse, "w"),
+                (Kind::Namespace, "w/a/b"),
+                (Kind::Table, "w/a/t"),
+                (Kind::View, "w/a/v"),
+            ] {
+                let template = AsRef::<str>::as_ref(template.id()).to_owned();
+                let grantee = Grantee { kind, id: "x".to_owned() };
+                let resource = Resource::parse(on, name).expect("it is a name");
+                grants.push(Grant { template, grantee, resource });
+            }
+        }
+    }
+    assert_eq!(grants.len(), 4 * 4 * 4);
+    builder.link(&schema, &grants);
+    assert_eq!(builder.problems, []);
+    let result = schema.validator.validate_with_level(
+        &builder.cedar,
+        cedar_policy::ValidationMode::Strict,
+        builder::REFERENCES_MAX,
+    );
+    let problems: Vec<_> = result.validation_errors().map(ToString::to_string).collect();
+    assert_eq!(problems, [""; 0]);
+    let warnings: Vec<_> = result.validation_warnings().map(ToString::to_string).collect();
+    assert_eq!(warnings, [""; 0]);
 }
 
 #[test]
@@ -104,7 +144,7 @@ fn revision_depends_only_on_the_content() {
 
 #[test]
 fn grant_shows_the_parents_of_its_resource() {
-    let namespace = Resource::parse(crate::resource::Kind::Namespace, "w/a/b").expect("it is");
+    let namespace = Resource::parse(Kind::Namespace, "w/a/b").expect("it is");
     let set = build(&default_policies(), &[grant("grant-write", namespace)]).expect("it is valid");
     let ids: Vec<String> =
         set.rules.iter().map(|rule| AsRef::<str>::as_ref(rule.policy.id()).to_owned()).collect();
