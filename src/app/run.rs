@@ -44,13 +44,13 @@ pub enum RunError {
     Tls(#[from] TlsError),
     /// The listener failed.
     #[error("cannot serve: {0}")]
-    Serve(io::Error),
+    Serve(#[source] io::Error),
     /// The store closed while the server ran: another writer fenced it, or it failed.
     #[error("the server stopped because {0}")]
-    StoreClosed(store::Error),
+    StoreClosed(#[source] store::Error),
     /// Closing the store failed. Acknowledged commits are durable in its write-ahead log.
     #[error("the store could not be closed cleanly: {0}")]
-    Close(store::Error),
+    Close(#[source] store::Error),
 }
 
 impl RunError {

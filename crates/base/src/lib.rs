@@ -1,6 +1,7 @@
 //! Rank 0 (`docs/architecture.md`): time, ids, secrets, retries, and errors of settings.
 //!
-//! No other crate reads a clock or generates random numbers or ids, so tests can control all three.
+//! No other crate reads the time of day, or generates random numbers or ids, so tests can control all
+//! three. Durations are measured with Tokio's `Instant`, which tests can pause.
 
 pub mod batch_window;
 pub mod clock;

@@ -5,7 +5,9 @@ mod kind;
 mod reasons;
 
 pub use kind::Kind;
-pub use reasons::{CommitConflict, MissingResource, NameConflict, RuleViolation, StateConflict};
+pub use reasons::{
+    CommitConflict, LostPosition, MissingResource, NameConflict, RuleViolation, StateConflict,
+};
 
 use slateberg_authz::notation::NotAName;
 use slateberg_base::error_chain::Cause;
@@ -48,10 +50,10 @@ pub enum Error {
     #[error("View does not exist: {}", brief(.0))]
     NoSuchView(TabularIdent),
     /// Another kind of resource in the request does not exist.
-    #[error("{0}")]
+    #[error(transparent)]
     NotFound(MissingResource),
     /// The name is in use.
-    #[error("{0}")]
+    #[error(transparent)]
     AlreadyExists(NameConflict),
     /// A namespace with contents cannot be dropped.
     #[error("Namespace {namespace} is not empty: it contains {contents}")]
@@ -70,10 +72,10 @@ pub enum Error {
         contents: &'static str,
     },
     /// The current state does not allow the change.
-    #[error("{0}")]
+    #[error(transparent)]
     Conflict(StateConflict),
     /// The change was based on an older state. Clients load the current state and retry.
-    #[error("{0}")]
+    #[error(transparent)]
     CommitFailed(CommitConflict),
     /// The outcome of a commit is unknown. Clients load the table before a retry.
     #[error("The outcome of the commit is unknown: it may have been applied")]
@@ -85,7 +87,7 @@ pub enum Error {
     #[error(
         "Cannot resume the watch: {0}. List the resources again, and watch from the position in that response"
     )]
-    PositionGone(&'static str),
+    PositionGone(LostPosition),
     /// The request is invalid.
     #[error("{0}")]
     Invalid(String),
@@ -110,7 +112,7 @@ pub enum Error {
     #[error(transparent)]
     Unusable(#[from] BadStorage),
     /// The request is contradictory, or its result would violate a rule.
-    #[error("{0}")]
+    #[error(transparent)]
     Unprocessable(RuleViolation),
     /// The scan cannot be planned as requested.
     #[error(transparent)]

@@ -26,7 +26,7 @@ pub enum BuildError {
     Audit(#[from] AuditError),
     /// The policies created at run time cannot be read.
     #[error("cannot read the policies in the store: {0}")]
-    PolicySnapshot(store::Error),
+    PolicySnapshot(#[source] store::Error),
     /// Settings are invalid.
     #[error("{}", lines(.0))]
     Invalid(Vec<InvalidSetting>),

@@ -20,7 +20,7 @@ const EXTENSION: &str = "cedar";
 pub enum Error {
     /// A file or directory cannot be read.
     #[error("{}: {}", .0.display(), .1)]
-    Read(PathBuf, std::io::Error),
+    Read(PathBuf, #[source] std::io::Error),
     /// A directory contains no policy files.
     #[error("{}: the directory contains no *.{EXTENSION} file", .0.display())]
     Empty(PathBuf),

@@ -17,7 +17,7 @@ use slateberg_base::rfc3339;
 /// The audit log file cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("audit.file: {}: {}", .0.display(), .1)]
-pub struct AuditError(PathBuf, io::Error);
+pub struct AuditError(PathBuf, #[source] io::Error);
 
 /// The destination of audit lines.
 #[derive(Debug, Default)]

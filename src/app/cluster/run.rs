@@ -71,7 +71,7 @@ pub enum ClusterError {
     },
     /// The record of this member cannot be written.
     #[error("cannot write the record of this member to the bucket of the state: {0}")]
-    Announce(Cause),
+    Announce(#[source] Cause),
 }
 
 /// A member whose ports are bound.

@@ -94,6 +94,20 @@ pub enum NameConflict {
     FormerWarehouse(String),
 }
 
+/// The reason why a watch cannot resume at its position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum LostPosition {
+    /// The position belongs to another timeline.
+    #[error("the catalog was restored, imported or cloned since then")]
+    Timeline,
+    /// The change log begins after the position.
+    #[error("later changes are no longer in the change log")]
+    Trimmed,
+    /// Changes after the position do not have the format of the feed.
+    #[error("an older version of slateberg has made changes since then")]
+    OlderVersion,
+}
+
 /// A state that does not allow a change.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StateConflict {

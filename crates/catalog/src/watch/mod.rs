@@ -29,6 +29,7 @@ use self::position::{Timeline, View};
 use self::scope::{Scope, rename_as_creation, rename_as_drop};
 use self::visibility::{Sight, Viewer};
 use super::core::Core;
+use crate::error::LostPosition;
 use crate::resource_lookup::VISIBILITY_ACTIONS;
 use crate::{Error, Operation, Result};
 use slateberg_authz::action::{Action, ReadHistory, Watch as WatchAction};
@@ -151,7 +152,7 @@ impl Watches {
             Some(text) => Position::parse(text)?,
         };
         if position.timeline != self.timeline {
-            return Err(Error::PositionGone(GONE_TIMELINE));
+            return Err(Error::PositionGone(LostPosition::Timeline));
         }
         let horizon = core.store().change_horizon();
         let core = Arc::clone(core);
@@ -178,11 +179,6 @@ impl Watches {
 fn without_author(change: Change) -> Change {
     Change { principal: String::new(), origin: None, allowed: None, ..change }
 }
-
-/// Reasons why a position is gone.
-const GONE_TIMELINE: &str = "the catalog was restored, imported or cloned since then";
-const GONE_CHANGES: &str = "later changes are no longer in the change log";
-const GONE_FORMAT: &str = "an older version of slateberg has made changes since then";
 
 impl Watch {
     /// Returns the position after all events that the watch has returned.
@@ -220,7 +216,7 @@ impl Watch {
         while !caught_up && events.len() < max && self.position.next - begin < READ_CHANGES_MAX {
             let store = self.core.store();
             let page = store.changes_from(self.position.next, PAGE_CHANGES).await?;
-            let page = page.ok_or(Error::PositionGone(GONE_CHANGES))?;
+            let page = page.ok_or(Error::PositionGone(LostPosition::Trimmed))?;
             for group in page.groups {
                 self.add_group(&group, &mut events).await?;
                 self.position.next = group.end();
@@ -246,7 +242,7 @@ impl Watch {
             let event_type = match EventType::of(change) {
                 Some(event_type) => event_type,
                 None if self.from_oldest => continue,
-                None => return Err(Error::PositionGone(GONE_FORMAT)),
+                None => return Err(Error::PositionGone(LostPosition::OlderVersion)),
             };
             let is_rename = change.resource.as_ref().is_some_and(|it| it.renamed_from.is_some());
             let is_selected = is_rename || self.types.selects(event_type);

@@ -19,7 +19,7 @@ pub struct WriterRegister {
 pub enum RegisterError {
     /// The object store failed.
     #[error("cannot read {PATH} in the bucket of the state: {0}")]
-    Unavailable(Cause),
+    Unavailable(#[source] Cause),
     /// The object is not a record that this version understands.
     #[error("{PATH} in the bucket of the state: {0}")]
     Record(#[from] RecordError),

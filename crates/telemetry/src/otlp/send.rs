@@ -115,7 +115,7 @@ enum Transport {
 pub(super) enum Error {
     /// No response.
     #[error("{0}")]
-    NoResponse(reqwest::Error),
+    NoResponse(#[source] reqwest::Error),
     /// The collector rejected the export over HTTP.
     #[error("the collector returned {0}")]
     Rejected(StatusCode),
