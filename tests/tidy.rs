@@ -112,16 +112,20 @@ const CRATE_USERS: [(&str, &[&str]); 30] = [
 ];
 
 /// Words that the code of a module may not contain, with the reason.
-const FORBIDDEN: [(&str, &[&str], &str); 3] = [
-    // The manifests of these two exclude I/O, tasks and logging.
-    ("model/", &["async fn", ".await"], "the model is pure"),
-    ("authz/", &["async fn", ".await"], "decisions are pure"),
+const FORBIDDEN: [(&str, &[&str], &str); 4] = [
+    ("model/", IMPURE, "the model is pure"),
+    ("authz/", IMPURE, "decisions are pure"),
+    ("cluster/", IMPURE, "the election is pure"),
     (
         "api/",
         &["slateberg_authz", "slateberg_store"],
         "handlers do not authorize requests and do not use records",
     ),
 ];
+
+/// What pure code does not use, although the standard library provides it. Manifests exclude tasks
+/// and logging.
+const IMPURE: &[&str] = &["async fn", ".await", "std::fs", "Instant::now", "SystemTime"];
 
 /// Words that declare state of a process or of a thread.
 const GLOBALS: [&str; 6] =

@@ -1,6 +1,6 @@
 //! Names in `docs/architecture.md`: modules, files, types, functions and tests exist.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
 
 use super::{RANKS, crate_names, files_below, root, sources};
@@ -49,6 +49,78 @@ fn missing_file_module_or_name_is_found() {
         assert!(!names.contains(missing), "{missing}");
     }
     assert_eq!(code_spans("`a` b `c::d`\n```\n`e`\n```\n`f`"), ["a", "c::d", "f"]);
+}
+
+/// An edge that other edges imply is omitted, so there is exactly one correct diagram.
+#[test]
+fn diagram_of_the_architecture_has_the_dependencies_of_the_code() {
+    let used = dependencies();
+    let implied = |from: &str, to: &str| {
+        used[from].iter().any(|between| between != to && reaches(&used, between, to))
+    };
+    let mut expected = BTreeSet::new();
+    for (from, all) in &used {
+        let direct = all.iter().filter(|to| !implied(from, to));
+        expected.extend(direct.map(|to| (from.clone(), to.clone())));
+    }
+    assert_eq!(drawn(&architecture()), expected);
+}
+
+#[test]
+fn arrows_of_a_diagram_are_read() {
+    let diagram = "```mermaid\nflowchart TD\n    a --> b & c\n    b --> c\n    a\n```";
+    let edges = [("a", "b"), ("a", "c"), ("b", "c")].map(|(from, to)| (from.into(), to.into()));
+    assert_eq!(drawn(diagram), BTreeSet::from(edges));
+}
+
+/// Returns the edges of the diagram in a document.
+fn drawn(document: &str) -> BTreeSet<(String, String)> {
+    let mut edges = BTreeSet::new();
+    for line in document.lines() {
+        if let Some((from, to)) = line.trim().split_once(" --> ") {
+            let from = from.to_owned();
+            edges.extend(to.split(" & ").map(|to| (from.clone(), to.to_owned())));
+        }
+    }
+    edges
+}
+
+/// Returns the crates and modules of the server that each crate and module uses. Modules are part
+/// of one package, so their dependencies are the names in their code.
+fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
+    let mut used = BTreeMap::new();
+    for name in crate_names() {
+        let path = root().join(format!("crates/{name}/Cargo.toml"));
+        let text = fs::read_to_string(path).expect("the manifest can be read");
+        let manifest: toml::Table = text.parse().expect("it is TOML");
+        let named = manifest.get("dependencies").and_then(toml::Value::as_table);
+        let named = named.into_iter().flat_map(toml::Table::keys);
+        let ours = named.filter_map(|key| key.strip_prefix("slateberg-")).map(str::to_owned);
+        used.insert(name, ours.collect());
+    }
+    for (module, _) in RANKS {
+        let mut of_module = BTreeSet::new();
+        for file in sources().iter().filter(|file| file.name.starts_with(&format!("{module}/"))) {
+            for name in crate_names() {
+                if file.text.contains(&format!("slateberg_{name}")) {
+                    of_module.insert(name);
+                }
+            }
+            for (other, _) in RANKS.into_iter().filter(|(other, _)| *other != module) {
+                if file.text.contains(&format!("crate::{other}")) {
+                    of_module.insert(other.to_owned());
+                }
+            }
+        }
+        used.insert(module.to_owned(), of_module);
+    }
+    used
+}
+
+/// Whether `from` uses `to`, directly or not.
+fn reaches(used: &BTreeMap<String, BTreeSet<String>>, from: &str, to: &str) -> bool {
+    used.get(from)
+        .is_some_and(|all| all.contains(to) || all.iter().any(|next| reaches(used, next, to)))
 }
 
 /// Returns the text of each code span in a Markdown document.
