@@ -39,6 +39,7 @@ mod views;
 
 mod about;
 mod append_rebase;
+mod append_rebase_files;
 mod append_rebase_merges;
 mod append_rebase_turns;
 mod bad_bodies;

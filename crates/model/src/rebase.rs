@@ -9,9 +9,13 @@
 //! client. If the client has replaced manifests of the state that it had loaded, the same manifests
 //! are replaced in the current state ([`ClientManifests`]).
 //!
+//! A commit may append several snapshots, because some clients add a snapshot for each statement of
+//! a transaction. These snapshots are rebased together ([`RebaseChain`]).
+//!
 //! The functions are pure. The caller reads and writes the manifest lists.
 
 mod ancestors;
+mod chain;
 mod manifests;
 mod operation;
 mod reason;
@@ -21,12 +25,14 @@ mod summary;
 mod tests;
 mod turn;
 
+pub use chain::{NewList, RebaseChain, RebasedCommit, RebasedSnapshot};
 pub use manifests::ClientManifests;
 pub use reason::NotRebased;
 pub use summary::REBASED_FROM;
 pub(super) use summary::is_rebased_form;
 pub use turn::lost_to_appends;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use ancestors::snapshots_since;
@@ -34,10 +40,9 @@ use operation::{APPEND, Operation, REPLACE};
 use summary::{Summary, is_same_writer};
 
 use super::manifest_file::ManifestFile;
-use super::refusal::Refusal;
 use super::requirement::TableRequirement;
 use super::snapshot::{MAIN_BRANCH, Snapshot, SnapshotRef, SnapshotRefKind};
-use super::table::{FORMAT_VERSION_ROW_LINEAGE, TableMetadata};
+use super::table::TableMetadata;
 use super::update::TableUpdate;
 
 /// Key in the summary of a snapshot. Its value is `true` if the append does not depend on the
@@ -47,46 +52,58 @@ pub const BLIND_APPEND: &str = "slateberg.blind-append";
 /// snapshots, and replaced partitions.
 const DEPENDENT_KEYS: [&str; 4] =
     ["source-snapshot-id", "published-wap-id", "wap.id", "replace-partitions"];
+/// Maximum number of snapshots that one commit may append.
+const SNAPSHOTS_MAX: usize = 16;
 
-/// A commit that adds one snapshot to a branch: an append, or a compaction.
+/// A commit that adds snapshots to a branch: appends, or one compaction.
 #[derive(Debug, Clone)]
 pub struct RebaseCandidate {
     operation: Operation,
-    snapshot: Arc<Snapshot>,
-    manifest_list: String,
+    /// The snapshots. Each of them is the parent of the next one.
+    added: Vec<AddedSnapshot>,
     branch: String,
     reference: SnapshotRef,
     /// The snapshot of the branch that the client had loaded. `None` if the branch did not exist.
     base: Option<i64>,
-    summary: Summary,
-    /// Updates of the table's properties. They are independent of the table's state.
-    properties: Vec<TableUpdate>,
+    /// All updates: the snapshots, the branch, and properties, which are independent of the table's
+    /// state.
+    updates: Vec<TableUpdate>,
 }
 
-/// A commit that was applied to the current state.
+/// A snapshot that a commit adds.
 #[derive(Debug, Clone)]
-pub struct RebasedCommit {
-    /// The updates, with the new snapshot.
-    pub updates: Vec<TableUpdate>,
-    /// The requirements of the commit, except the one on the snapshot of the branch.
-    pub requirements: Vec<TableRequirement>,
-    /// The new snapshot.
-    pub snapshot: Arc<Snapshot>,
-    /// The manifests that the commit adds, with their new sequence numbers and row ids.
-    pub own: Vec<ManifestFile>,
+pub struct AddedSnapshot {
+    snapshot: Arc<Snapshot>,
+    manifest_list: String,
+    summary: Summary,
 }
 
-/// The new manifest list and time of a rebased snapshot.
-#[derive(Debug, Clone, Copy)]
-pub struct NewList<'a> {
-    /// Location of the manifest list.
-    pub location: &'a str,
-    /// Number of manifests of the branch that remain.
-    pub kept: usize,
-    /// Number of manifests of the branch that the commit replaces.
-    pub replaced: usize,
-    /// Current time, in milliseconds since 1970.
-    pub now_ms: i64,
+impl AddedSnapshot {
+    fn of(snapshot: &Arc<Snapshot>) -> Result<Self, NotRebased> {
+        let summary = snapshot.summary();
+        if DEPENDENT_KEYS.iter().any(|key| summary.contains_key(*key)) {
+            return Err(NotRebased::Dependent);
+        }
+        if snapshot.key_id().is_some() {
+            return Err(NotRebased::Encrypted);
+        }
+        let manifest_list = snapshot.manifest_list().ok_or(NotRebased::FormatVersion(1))?;
+        Ok(Self { snapshot: Arc::clone(snapshot), manifest_list, summary })
+    }
+
+    /// Id of the snapshot.
+    pub fn snapshot_id(&self) -> i64 {
+        self.snapshot.snapshot_id
+    }
+
+    /// Location of the manifest list that the client wrote.
+    pub fn manifest_list(&self) -> &str {
+        &self.manifest_list
+    }
+
+    fn operation(&self) -> Option<&str> {
+        self.summary.get("operation").map(String::as_str)
+    }
 }
 
 impl RebaseCandidate {
@@ -98,21 +115,7 @@ impl RebaseCandidate {
         requirements: &[TableRequirement],
         updates: &[TableUpdate],
     ) -> Result<Self, NotRebased> {
-        let is_property = |it: &&TableUpdate| {
-            matches!(it, TableUpdate::SetProperties { .. } | TableUpdate::RemoveProperties { .. })
-        };
-        let (properties, others): (Vec<_>, Vec<_>) = updates.iter().partition(is_property);
-        let (snapshot, branch, reference) = match others[..] {
-            [
-                TableUpdate::AddSnapshot { snapshot },
-                TableUpdate::SetSnapshotRef { ref_name, reference },
-            ] if reference.snapshot_id == snapshot.snapshot_id
-                && reference.kind == SnapshotRefKind::Branch =>
-            {
-                (snapshot, ref_name, reference)
-            }
-            _ => return Err(NotRebased::NotAnAppend),
-        };
+        let (snapshots, branch, reference) = snapshots_of(updates)?;
         let mut asserted = requirements.iter().filter_map(|it| match it {
             TableRequirement::RefSnapshotIdMatch { r#ref, snapshot_id } if r#ref == branch => {
                 Some(*snapshot_id)
@@ -121,32 +124,29 @@ impl RebaseCandidate {
         });
         let base = asserted.next().ok_or(NotRebased::NotAnAppend)?;
         let creates_branch = base.is_none() && branch != MAIN_BRANCH;
-        if asserted.next().is_some() || snapshot.parent_snapshot_id != base || creates_branch {
+        if asserted.next().is_some() || creates_branch {
             return Err(NotRebased::NotAnAppend);
         }
-        let summary = snapshot.summary();
-        let operation = match (summary.get("operation").map(String::as_str), base) {
-            (Some(APPEND), _) => Operation::Append,
-            (Some(REPLACE), Some(_)) => Operation::Replace,
-            _ => return Err(NotRebased::Dependent),
+        let mut parent = base;
+        for snapshot in &snapshots {
+            if snapshot.parent_snapshot_id != parent {
+                return Err(NotRebased::NotAnAppend);
+            }
+            parent = Some(snapshot.snapshot_id);
+        }
+        let added: Vec<_> =
+            snapshots.into_iter().map(AddedSnapshot::of).collect::<Result<_, _>>()?;
+        let operation = match added.iter().map(AddedSnapshot::operation).collect::<Vec<_>>()[..] {
+            [Some(REPLACE)] if base.is_some() => Operation::Replace,
+            ref all if all.iter().all(|it| *it == Some(APPEND)) => Operation::Append,
+            [_] => return Err(NotRebased::Dependent),
+            _ => return Err(NotRebased::Chain),
         };
-        if DEPENDENT_KEYS.iter().any(|key| summary.contains_key(*key)) {
-            return Err(NotRebased::Dependent);
+        if added.len() > SNAPSHOTS_MAX {
+            return Err(NotRebased::Chain);
         }
-        if snapshot.key_id().is_some() {
-            return Err(NotRebased::Encrypted);
-        }
-        let manifest_list = snapshot.manifest_list().ok_or(NotRebased::FormatVersion(1))?;
-        Ok(Self {
-            operation,
-            snapshot: Arc::clone(snapshot),
-            manifest_list,
-            branch: branch.clone(),
-            reference: reference.clone(),
-            base,
-            summary,
-            properties: properties.into_iter().cloned().collect(),
-        })
+        let (branch, reference) = (branch.clone(), reference.clone());
+        Ok(Self { operation, added, branch, reference, base, updates: updates.to_vec() })
     }
 
     /// Whether the commit only adds data files.
@@ -157,21 +157,21 @@ impl RebaseCandidate {
     /// Whether the commit does not depend on the rows of the table, according to its writer. A
     /// compaction changes no rows, so it needs no declaration.
     pub fn is_declared_blind(&self) -> bool {
-        !self.is_append()
-            || self
-                .summary
-                .get(BLIND_APPEND)
-                .is_some_and(|value| value.eq_ignore_ascii_case("true"))
+        let is_blind = |it: &AddedSnapshot| {
+            let value = it.summary.get(BLIND_APPEND);
+            value.is_some_and(|value| value.eq_ignore_ascii_case("true"))
+        };
+        !self.is_append() || self.added.iter().all(is_blind)
     }
 
-    /// Location of the manifest list that the client wrote.
-    pub fn manifest_list(&self) -> &str {
-        &self.manifest_list
+    /// The new snapshots, each of which is the parent of the next one.
+    pub fn added(&self) -> &[AddedSnapshot] {
+        &self.added
     }
 
-    /// Id of the new snapshot.
-    pub fn snapshot_id(&self) -> i64 {
-        self.snapshot.snapshot_id
+    /// Whether the table has a snapshot of the commit already.
+    pub fn is_in(&self, table: &TableMetadata) -> bool {
+        self.added.iter().any(|it| table.snapshot(it.snapshot_id()).is_some())
     }
 
     /// Whether the branch is still at the snapshot that the client had loaded.
@@ -202,12 +202,14 @@ impl RebaseCandidate {
         if table.properties.contains_key("encryption.key-id") {
             return Err(NotRebased::Encrypted);
         }
-        if self.snapshot.schema_id.is_some_and(|id| id != table.current_schema_id) {
+        let has_other_schema = |it: &AddedSnapshot| {
+            it.snapshot.schema_id.is_some_and(|id| id != table.current_schema_id)
+        };
+        if self.added.iter().any(has_other_schema) {
             return Err(NotRebased::Schema);
         }
         if let Some(current) = table.refs.get(&self.branch)
-            && (SnapshotRef { snapshot_id: current.snapshot_id, ..self.reference.clone() })
-                != *current
+            && !has_same_settings(current, &self.reference)
         {
             return Err(NotRebased::Branch);
         }
@@ -218,141 +220,78 @@ impl RebaseCandidate {
                 (Some(APPEND), _) | (Some(REPLACE), Operation::Append) => {}
                 _ => return Err(NotRebased::NotOnlyAppends),
             }
-            if is_same_writer(&self.summary, &summary) {
+            if self.added.iter().any(|it| is_same_writer(&it.summary, &summary)) {
                 return Err(NotRebased::SameWriter);
             }
         }
         Ok(())
     }
 
-    /// Returns the manifests of the commit, from the manifest list of its client.
+    /// Returns the manifests of each snapshot, from the manifest lists of the client, which are in
+    /// the order of the snapshots.
     ///
     /// # Errors
     /// Returns the reason if the manifests do not match the operation of the commit.
     pub fn manifests(
         &self,
-        list: impl IntoIterator<Item = ManifestFile>,
-    ) -> Result<ClientManifests, NotRebased> {
-        ClientManifests::of(self.snapshot_id(), self.operation, list)
-    }
-
-    /// Applies the commit to the current state. [`check`](Self::check) must have succeeded, and
-    /// `own` must be the manifests of the client, or manifests with the same added files.
-    ///
-    /// # Errors
-    /// Returns the reason if the manifests are inconsistent with the snapshot or the table.
-    pub fn rebase(
-        &self,
-        table: &TableMetadata,
-        requirements: &[TableRequirement],
-        own: &[ManifestFile],
-        list: NewList<'_>,
-    ) -> Result<RebasedCommit, NotRebased> {
-        let head = self.head(table);
-        let sequence_number =
-            table.last_sequence_number.checked_add(1).ok_or(NotRebased::Manifests)?;
-        let row_ids = self.row_ids(table, own)?;
-        let known_spec = |id: i32| table.partition_specs.iter().any(|spec| spec.spec_id == id);
-        let own = own
-            .iter()
-            .map(|manifest| {
-                if !known_spec(manifest.spec_id) {
-                    return Err(NotRebased::Manifests);
-                }
-                self.moved_manifest(manifest, sequence_number, row_ids)
-            })
-            .collect::<Result<Vec<_>, _>>()?;
-        let logged = table.snapshot_log.last().map_or(0, |entry| entry.timestamp_ms);
-        let timestamp_ms = list.now_ms.max(table.last_updated_ms).max(logged);
-        let head_summary = head.map(|head| head.summary());
-        let counts = [list.kept, own.len(), list.replaced];
-        let summary = summary::rebased(&self.summary, head_summary.as_ref(), &counts, self.base);
-        let changes = snapshot_json::Changes {
-            parent_snapshot_id: head.map(|head| head.snapshot_id),
-            sequence_number,
-            timestamp_ms,
-            manifest_list: list.location,
-            first_row_id: row_ids.map(|ids| ids.first),
-            summary,
-        };
-        let snapshot = snapshot_json::changed(&self.snapshot, changes);
-        let snapshot = Arc::new(snapshot.map_err(|_: Refusal| NotRebased::Other)?);
-        let asserts_branch = |it: &TableRequirement| match it {
-            TableRequirement::RefSnapshotIdMatch { r#ref, .. } => *r#ref == self.branch,
-            _ => false,
-        };
-        let branch_updates = [
-            TableUpdate::AddSnapshot { snapshot: Arc::clone(&snapshot) },
-            TableUpdate::SetSnapshotRef {
-                ref_name: self.branch.clone(),
-                reference: self.reference.clone(),
-            },
-        ];
-        Ok(RebasedCommit {
-            updates: [&self.properties[..], &branch_updates].concat(),
-            requirements: requirements.iter().filter(|it| !asserts_branch(it)).cloned().collect(),
-            snapshot,
-            own,
-        })
-    }
-
-    /// Returns the new first row id. `None` for tables without row lineage.
-    fn row_ids(
-        &self,
-        table: &TableMetadata,
-        own: &[ManifestFile],
-    ) -> Result<Option<RowIds>, NotRebased> {
-        if table.format_version < FORMAT_VERSION_ROW_LINEAGE {
-            return Ok(None);
-        }
-        let (Some(before), Some(added)) = (self.snapshot.first_row_id, self.snapshot.added_rows)
-        else {
-            return Err(NotRebased::Manifests);
-        };
-        let end = before.checked_add(added).ok_or(NotRebased::Manifests)?;
-        // Row ids of a manifest must be inside the range of the snapshot. Otherwise, another
-        // snapshot could get the same row ids.
-        // Writers also reserve row ids for existing files, although these files have row ids already.
-        let is_inside = |it: &ManifestFile| {
-            let first = it.first_row_id.filter(|first| *first >= before)?;
-            let rows = it.added_rows_count?.checked_add(it.existing_rows_count?)?;
-            Some(first.checked_add(rows)? <= end)
-        };
-        if !own.iter().filter(|it| it.is_data()).all(|it| is_inside(it) == Some(true)) {
-            return Err(NotRebased::Manifests);
-        }
-        Ok(Some(RowIds { before, first: table.next_row_id }))
-    }
-
-    fn moved_manifest(
-        &self,
-        manifest: &ManifestFile,
-        sequence_number: i64,
-        row_ids: Option<RowIds>,
-    ) -> Result<ManifestFile, NotRebased> {
-        let before = self.snapshot.sequence_number;
-        // A smaller number belongs to files that the client added with an explicit sequence number,
-        // and stays.
-        let moved = |number: i64| if number == before { sequence_number } else { number };
-        let first_row_id = match (manifest.first_row_id, row_ids) {
-            (Some(id), Some(ids)) => {
-                let id = ids.first.checked_add(id - ids.before);
-                Some(id.ok_or(NotRebased::Manifests)?)
+        lists: impl IntoIterator<Item = Vec<ManifestFile>>,
+    ) -> Result<Vec<ClientManifests>, NotRebased> {
+        let mut clients: Vec<ClientManifests> = Vec::with_capacity(self.added.len());
+        for (added, list) in self.added.iter().zip(lists) {
+            let paths: HashSet<_> = list.iter().map(|manifest| manifest.path.as_str()).collect();
+            let mut earlier = clients.iter().flat_map(ClientManifests::own);
+            // After the rebase, the snapshot has all manifests of the earlier ones.
+            if !earlier.all(|manifest| paths.contains(manifest.path.as_str())) {
+                return Err(NotRebased::Chain);
             }
-            (id, _) => id,
-        };
-        Ok(ManifestFile {
-            sequence_number: moved(manifest.sequence_number),
-            min_sequence_number: moved(manifest.min_sequence_number),
-            first_row_id,
-            ..manifest.clone()
-        })
+            let client = ClientManifests::of(added.snapshot_id(), self.operation, list)?;
+            if self.added.len() > 1 && client.replaces() {
+                return Err(NotRebased::Chain);
+            }
+            clients.push(client);
+        }
+        Ok(clients)
+    }
+
+    /// Begins to apply the commit to the current state. [`check`](Self::check) must have succeeded.
+    pub fn chain<'a>(&'a self, table: &'a TableMetadata) -> RebaseChain<'a> {
+        RebaseChain::new(self, table)
     }
 }
 
-/// The first row id of a commit: the id that its client assumed, and the id that the commit gets.
-#[derive(Clone, Copy)]
-struct RowIds {
-    before: i64,
-    first: i64,
+/// Returns the snapshots of a commit, and the branch to which it adds them.
+fn snapshots_of(
+    updates: &[TableUpdate],
+) -> Result<(Vec<&Arc<Snapshot>>, &String, &SnapshotRef), NotRebased> {
+    let mut snapshots: Vec<&Arc<Snapshot>> = Vec::new();
+    let mut branch: Option<(&String, &SnapshotRef)> = None;
+    for update in updates {
+        match update {
+            TableUpdate::SetProperties { .. } | TableUpdate::RemoveProperties { .. } => {}
+            TableUpdate::AddSnapshot { snapshot } => snapshots.push(snapshot),
+            // Some clients move the branch after each snapshot, others once at the end.
+            TableUpdate::SetSnapshotRef { ref_name, reference }
+                if reference.kind == SnapshotRefKind::Branch
+                    && snapshots
+                        .last()
+                        .is_some_and(|it| it.snapshot_id == reference.snapshot_id)
+                    && branch.is_none_or(|(name, before)| {
+                        name == ref_name && has_same_settings(before, reference)
+                    }) =>
+            {
+                branch = Some((ref_name, reference));
+            }
+            _ => return Err(NotRebased::NotAnAppend),
+        }
+    }
+    let (name, reference) = branch.ok_or(NotRebased::NotAnAppend)?;
+    if snapshots.last().is_none_or(|last| last.snapshot_id != reference.snapshot_id) {
+        return Err(NotRebased::NotAnAppend);
+    }
+    Ok((snapshots, name, reference))
+}
+
+/// Whether two branches differ at most in their snapshots.
+fn has_same_settings(one: &SnapshotRef, other: &SnapshotRef) -> bool {
+    SnapshotRef { snapshot_id: one.snapshot_id, ..other.clone() } == *one
 }
