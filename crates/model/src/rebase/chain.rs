@@ -8,8 +8,9 @@ use super::super::requirement::TableRequirement;
 use super::super::snapshot::Snapshot;
 use super::super::table::{FORMAT_VERSION_ROW_LINEAGE, TableMetadata};
 use super::super::update::TableUpdate;
+use super::candidate::{AddedSnapshot, RebaseCandidate};
 use super::reason::NotRebased;
-use super::{AddedSnapshot, RebaseCandidate, snapshot_json, summary};
+use super::{snapshot_json, summary};
 
 /// A commit that is applied to the current state. Each of its snapshots is the parent of the next.
 pub struct RebaseChain<'a> {
@@ -58,7 +59,9 @@ struct RowIds {
 }
 
 impl<'a> RebaseChain<'a> {
-    pub(super) fn new(candidate: &'a RebaseCandidate, table: &'a TableMetadata) -> Self {
+    /// Begins to apply a commit to the current state. The commit must fulfil the conditions of
+    /// [`RebaseCandidate::check`].
+    pub fn new(candidate: &'a RebaseCandidate, table: &'a TableMetadata) -> Self {
         Self { candidate, table, rebased: Vec::new() }
     }
 

@@ -1,13 +1,19 @@
 //! Tests of the rebase of appends.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::super::commit::{CommitBase, apply};
-use super::super::requirement::parse_requirement;
+use super::super::manifest_file::ManifestFile;
+use super::super::requirement::{TableRequirement, parse_requirement};
+use super::super::snapshot::Snapshot;
+use super::super::table::TableMetadata;
 use super::super::testing::{
     CREATED_MS, METADATA_LOCATION, add_snapshot, commit, committed, conflict, ctx, raw, set_ref,
     snapshot, table_with_snapshots, updates,
 };
+use super::super::update::TableUpdate;
 use super::*;
 
 mod chains;
@@ -65,7 +71,7 @@ fn rebase(
     requirements: &[TableRequirement],
     (own, list): (&[ManifestFile], NewList<'_>),
 ) -> Result<Rebased, NotRebased> {
-    let mut chain = candidate.chain(table);
+    let mut chain = RebaseChain::new(candidate, table);
     let RebasedSnapshot { snapshot, own } = chain.add(own, list)?;
     let RebasedCommit { updates, requirements } = chain.finish(requirements);
     Ok(Rebased { snapshot, own, updates, requirements })

@@ -182,7 +182,7 @@ async fn compose<'a>(
     if version >= 3 && branch.entries().any(|it| it.is_data() && it.first_row_id.is_none()) {
         return Err(NotRebased::RowIds.into());
     }
-    let mut chain = candidate.chain(table);
+    let mut chain = RebaseChain::new(candidate, table);
     let (mut snapshots, mut left_behind) = (Vec::new(), LeftBehind::default());
     for (position, added) in candidate.added().iter().enumerate() {
         let composed = prepared.compose(files, (candidate, position), (table, &branch)).await?;

@@ -59,7 +59,7 @@ fn snapshots_of_one_commit_are_rebased_together() {
         let clients = candidate
             .manifests([vec![first.clone()], vec![second, first]])
             .expect("the manifests match");
-        let mut chain = candidate.chain(&table);
+        let mut chain = RebaseChain::new(&candidate, &table);
         let now_ms = table.last_updated_ms + 1000;
         for (client, kept) in clients.iter().zip(3..) {
             let location = format!("{LOCATION}{kept}");
