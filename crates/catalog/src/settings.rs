@@ -72,7 +72,8 @@ pub struct Settings {
     pub file_deletions_parallel_max: usize,
     /// Number of files that all background jobs together delete in a second. 0 for no limit.
     pub file_deletions_per_second_max: u32,
-    /// Number of background jobs that run concurrently. Clean-ups of metadata files do not count.
+    /// Number of background jobs that run concurrently. Clean-ups of metadata files and after rebases
+    /// do not count.
     pub jobs_parallel_max: usize,
     /// Maximum time that the response to a purge waits for the job, in milliseconds. With this
     /// wait, the files of a small table are usually deleted before the client gets the response. 0
