@@ -169,7 +169,7 @@ async fn commits_that_are_no_blind_appends_are_refused_with_the_reason() {
         (overwrite, "the snapshot depends on the state of the table"),
         (other_schema, "the schema has changed"),
         (cherry_pick, "the snapshot depends on the state of the table"),
-        (moving, "it is not a single append to a branch"),
+        (moving, "it does more than append to a branch"),
     ] {
         let refused = commit.commit(&app).await.expect_error(409, CONFLICT);
         let end = format!(" (not rebased: {reason})");

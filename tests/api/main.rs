@@ -39,7 +39,9 @@ mod views;
 
 mod about;
 mod append_rebase;
+mod append_rebase_files;
 mod append_rebase_merges;
+mod append_rebase_transactions;
 mod append_rebase_turns;
 mod bad_bodies;
 mod bad_input;

@@ -1,13 +1,19 @@
 //! Manifest lists of rebased appends: a commit is acknowledged once its list exists. If a crash
 //! prevents the write of a list, the next start writes the list.
 
+use std::sync::Arc;
+
 use object_store::ObjectStoreExt;
 use object_store::path::Path;
 use serde_json::json;
+use slateberg_base::clock::{Clock, SystemClock};
+use slateberg_config::Settings;
 
 use crate::scene::{Scene, TIMEOUT, within};
-use crate::support::appends::{LoadedTable, TABLE};
-use crate::support::faults::{Fault, METADATA_FILES, Verb};
+use crate::support::app::TestApp;
+use crate::support::appends::{LoadedTable, PreparedAppend, TABLE};
+use crate::support::clock::HandClock;
+use crate::support::faults::{Fault, FaultStore, METADATA_FILES, Verb};
 use crate::support::fsck::assert_sound;
 use crate::support::iceberg_writer::Manifests;
 use crate::support::table::set_property;
@@ -202,5 +208,91 @@ async fn new_manifest_and_replaced_manifests_survive_a_crash_before_the_list_is_
             commit.commit(&scene.app).await.expect(200);
             assert_files(&scene, files).await;
         }
+    }
+}
+
+#[tokio::test]
+async fn lists_of_several_appends_in_one_commit_are_written_after_a_crash() {
+    for hanging in [LISTS, METADATA_FILES] {
+        let (scene, empty) = with_snapshot().await;
+        let base = LoadedTable::load(&scene.app).await;
+        let first = base.prepare(&scene.app, 2, Manifests::Append).await;
+        let second = base.after(&first).prepare(&scene.app, 3, Manifests::Append).await;
+        empty.append(&scene.app, 4).await.commit(&scene.app).await.expect(200);
+        let updates = [first.updates.clone(), second.updates].concat();
+        let both = PreparedAppend { updates, ..first };
+        scene.faults.inject(Verb::Put, hanging, Fault::Hang);
+        both.commit(&scene.app).await.expect_error(500, "CommitStateUnknownException");
+        let scene = scene.crash().await;
+        assert_snapshots(&scene, &[1, 4, 2, 3]).await;
+        both.commit(&scene.app).await.expect(200);
+        assert_snapshots(&scene, &[1, 4, 2, 3]).await;
+    }
+}
+
+/// Opens the catalog of a scene again after a crash, 20 minutes later.
+async fn much_later(scene: Scene) -> (TestApp, Arc<FaultStore>) {
+    scene.faults.kill();
+    let settings = Settings::clone(&scene.app.app.runtime.settings);
+    let clock = HandClock::at_ms(SystemClock.now_ms() + 20 * 60 * 1000);
+    let faults = FaultStore::new(scene.bucket);
+    let opened = TestApp::with_clock(Arc::clone(&faults) as _, settings, Arc::new(clock));
+    (within(TIMEOUT, "opening", opened).await, faults)
+}
+
+async fn run_jobs(app: &TestApp) -> usize {
+    app.app.runtime.catalog.jobs().run_jobs().await.expect("jobs run")
+}
+
+fn are_left(files: &[String], parts: &[&str]) -> bool {
+    let count = |part: &str| files.iter().filter(|file| file.contains(part)).count();
+    parts.iter().all(|part| count(part) == 1)
+}
+
+#[tokio::test]
+async fn lists_that_rebases_left_behind_before_a_crash_are_deleted_later() {
+    let (scene, empty) = with_snapshot().await;
+    for id in [2, 3] {
+        empty.append(&scene.app, id).await.commit(&scene.app).await.expect(200);
+    }
+    let lists = ["snap-2-client", "snap-3-client"];
+    assert!(are_left(&scene.app.files(empty.location()).await, &lists));
+    let bucket = Arc::clone(&scene.bucket);
+    let (app, faults) = much_later(scene).await;
+    // Another crash interrupts the deletion.
+    faults.inject(Verb::Delete, lists[1], Fault::Hang);
+    let app = Arc::new(app);
+    let running = Arc::clone(&app);
+    let job = tokio::spawn(async move { run_jobs(&running).await });
+    faults.wait_for_requests(Verb::Delete, "-client", 2).await;
+    let again = Scene { bucket, faults, app };
+    let (app, _) = much_later(again).await;
+    job.abort();
+    assert_eq!(run_jobs(&app).await, 1);
+    let files = app.files(empty.location()).await;
+    assert!(!files.iter().any(|file| lists.iter().any(|list| file.contains(list))), "{files:?}");
+    assert!(are_left(&files, &["snap-1-client"]), "the first list is in use: {files:?}");
+}
+
+#[tokio::test]
+async fn manifest_that_was_written_before_a_crash_is_deleted_unless_a_commit_uses_it() {
+    for uses in [false, true] {
+        let (scene, base) = with_merge().await;
+        let merge = base.prepare(&scene.app, 6, Manifests::Merge(3)).await;
+        if uses {
+            merge.commit(&scene.app).await.expect(200);
+        } else {
+            // The manifest exists, and the server does not know this.
+            scene.faults.inject(Verb::Put, MANIFESTS, Fault::LoseResponse);
+            merge.commit(&scene.app).await.expect_error(409, "CommitFailedException");
+        }
+        assert_eq!(written_manifests(&scene, &base).await, 1);
+        let bucket = Arc::clone(&scene.bucket);
+        let (app, faults) = much_later(scene).await;
+        run_jobs(&app).await;
+        let scene = Scene { bucket, faults, app: Arc::new(app) };
+        assert_eq!(written_manifests(&scene, &base).await, usize::from(uses));
+        let files: Vec<_> = (1..=if uses { 6 } else { 5 }).collect();
+        assert_files(&scene, &files).await;
     }
 }

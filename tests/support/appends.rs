@@ -36,8 +36,29 @@ pub struct PreparedAppend {
 impl LoadedTable {
     /// Loads the table.
     pub async fn load(app: &TestApp) -> Self {
-        let loaded = app.get(TABLE).await.expect(200);
+        Self::load_named(app, "t").await
+    }
+
+    /// Loads a table of the namespace `ns`.
+    pub async fn load_named(app: &TestApp, name: &str) -> Self {
+        let loaded = app.get(&format!("/v1/namespaces/ns/tables/{name}")).await.expect(200);
         Self { metadata: loaded.body["metadata"].clone() }
+    }
+
+    /// Returns the state after an append to this state, for a writer that adds several snapshots in
+    /// one commit.
+    pub fn after(&self, append: &PreparedAppend) -> Self {
+        let mut metadata = self.metadata.clone();
+        let snapshot = append.updates[0]["snapshot"].clone();
+        metadata["last-sequence-number"] = snapshot["sequence-number"].clone();
+        metadata["next-row-id"] =
+            (self.number("next-row-id") + snapshot["added-rows"].as_i64().unwrap_or(0)).into();
+        metadata["refs"]["main"] =
+            json!({ "type": "branch", "snapshot-id": snapshot["snapshot-id"] });
+        if let Some(snapshots) = metadata["snapshots"].as_array_mut() {
+            snapshots.push(snapshot);
+        }
+        Self { metadata }
     }
 
     /// Returns the location of the table.

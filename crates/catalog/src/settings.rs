@@ -10,6 +10,10 @@ use slateberg_authz::resource::LEVELS_MAX;
 use slateberg_base::setting::InvalidSetting;
 use slateberg_model::ident::NameLimits;
 
+/// Time for which files remain that rebases have left behind. Some clients read their own manifest
+/// list after the commit.
+const ABANDONED_FILES_KEPT: Duration = Duration::from_secs(15 * 60);
+
 /// Memory, in bytes, for one file that a job must not delete: a hash and its entry in a set.
 pub const JOB_FILE_BYTES: u64 = 40;
 
@@ -68,7 +72,8 @@ pub struct Settings {
     pub file_deletions_parallel_max: usize,
     /// Number of files that all background jobs together delete in a second. 0 for no limit.
     pub file_deletions_per_second_max: u32,
-    /// Number of background jobs that run concurrently. Clean-ups of metadata files do not count.
+    /// Number of background jobs that run concurrently. Clean-ups of metadata files and after rebases
+    /// do not count.
     pub jobs_parallel_max: usize,
     /// Maximum time that the response to a purge waits for the job, in milliseconds. With this
     /// wait, the files of a small table are usually deleted before the client gets the response. 0
@@ -191,6 +196,11 @@ impl Settings {
     /// limit of a commit, so that these appends can still meet their own time limit.
     pub(crate) fn append_rebase_turn(&self) -> Duration {
         Duration::from_millis(self.append_rebase_turn_ms).min(self.commit_deadline() / 2)
+    }
+
+    /// Returns how long files remain that rebases have left behind. It is much longer than a commit.
+    pub(crate) fn abandoned_files_kept(&self) -> Duration {
+        ABANDONED_FILES_KEPT.max(self.commit_deadline().saturating_mul(10))
     }
 
     /// Returns the time limit for the probe of a warehouse's location.

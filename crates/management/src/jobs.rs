@@ -45,6 +45,8 @@ string_enum! {
         MetadataCleanUp = "metadata-clean-up",
         /// Deletion of files that only expired snapshots referenced.
         SnapshotExpiry = "snapshot-expiry",
+        /// Deletion of files that rebases have left behind.
+        RebaseCleanUp = "rebase-clean-up",
         /// Deletion of files that no metadata references.
         OrphanRemoval = "orphan-removal",
     }

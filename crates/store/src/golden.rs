@@ -105,6 +105,14 @@ const RECORDS: &[(&str, &str)] = &[
         "420197a000000070008000000000000052",
         r#"{"warehouse":"0197a000-0000-7000-8000-000000000010","files":{"orphans":{"dry_run":true,"age_seconds":86400}},"created_ms":1700000000000,"progress":{"started_ms":1700000000001,"done":1,"total":1,"kept":0,"bytes":3,"position":null,"cutoff_ms":1699000000000,"found":["f"]},"failures":0,"next_try_ms":0,"ended":{"how":"cancelled","at_ms":1700000000009}}"#,
     ),
+    (
+        "410197a000000070008000000000000053",
+        r#"{"warehouse":"0197a000-0000-7000-8000-000000000010","files":{"abandoned":{"manifest_lists":["l"],"manifests":["m"]}},"created_ms":1700000000000,"table":{"id":"0197a000-0000-7000-8000-000000000030","uuid":"0197a000-0000-7000-8000-000000000040","places":["file:///data/ns/t"]},"progress":{"started_ms":null,"done":0,"total":null,"kept":0,"bytes":0,"position":null,"cutoff_ms":null,"found":[]},"failures":0,"next_try_ms":0}"#,
+    ),
+    (
+        "430197a000000070008000000000000054",
+        r#"{"warehouse":"0197a000-0000-7000-8000-000000000010","table":{"id":"0197a000-0000-7000-8000-000000000030","uuid":"0197a000-0000-7000-8000-000000000040","places":["file:///data/ns/t"]},"manifest_lists":["l"],"manifests":["m"],"since_ms":1700000000000}"#,
+    ),
     // Outcomes of requests by the principal "etl".
     (
         "500197a00000007000800000000000006065746c",

@@ -77,6 +77,14 @@ pub enum JobWork {
         /// Statistics of the snapshots.
         statistics: Vec<String>,
     },
+    /// Deletes files that rebases have left behind ([`AbandonedFiles`]), unless a table references
+    /// them.
+    Abandoned {
+        /// Manifest lists.
+        manifest_lists: Vec<String>,
+        /// Manifests.
+        manifests: Vec<String>,
+    },
     /// Deletes unreferenced files at the table's location.
     Orphans {
         /// Whether the job only reports the files.
@@ -84,6 +92,25 @@ pub enum JobWork {
         /// Minimum age of the files that the job deletes.
         age_seconds: u64,
     },
+}
+
+/// Files that rebases of a table's commits have left behind. The transaction that leaves them behind
+/// writes this record. Later, jobs delete the files.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AbandonedFiles {
+    /// Warehouse of the files.
+    pub warehouse: Uuid,
+    /// Table of the commits.
+    pub table: JobTable,
+    /// Manifest lists of clients that the server has replaced by its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub manifest_lists: Vec<String>,
+    /// Manifests that a client has merged in vain, or that the server has written for a commit that
+    /// it may reject.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub manifests: Vec<String>,
+    /// Time of the record.
+    pub since_ms: i64,
 }
 
 /// Progress of a job.

@@ -80,6 +80,8 @@ key_spaces! {
     Jobs = 0x41 => table::JOBS,
     /// Background jobs that have ended.
     EndedJobs = 0x42 => table::ENDED_JOBS,
+    /// Files that rebases have left behind.
+    Abandoned = 0x43 => table::ABANDONED,
     /// Outcomes of requests with an `Idempotency-Key`.
     Idempotency = 0x50 => table::IDEMPOTENCY,
     /// The change log.

@@ -2,10 +2,10 @@
 
 use super::key_space::KeySpace;
 use super::keys::{
-    ApiKeyKey, ChangeKey, ChunkKey, DroppedKey, EndedJobKey, GrantKey, IdempotencyKey, JobKey, Key,
-    LocationKey, MetadataKey, NamespaceKey, NamespaceNameKey, PolicyHeadKey, PolicyKey,
-    PolicyRevisionKey, ProtectionKey, PublicationKey, RevokedKeyKey, SigningKeyKey, StoreKey,
-    TabularKey, TabularNameKey, UuidKey, WarehouseKey,
+    AbandonedKey, ApiKeyKey, ChangeKey, ChunkKey, DroppedKey, EndedJobKey, GrantKey,
+    IdempotencyKey, JobKey, Key, LocationKey, MetadataKey, NamespaceKey, NamespaceNameKey,
+    PolicyHeadKey, PolicyKey, PolicyRevisionKey, ProtectionKey, PublicationKey, RevokedKeyKey,
+    SigningKeyKey, StoreKey, TabularKey, TabularNameKey, UuidKey, WarehouseKey,
 };
 
 /// A computation that is generic over the type of a key.
@@ -34,6 +34,7 @@ pub fn visit<V: KeyVisitor>(space: KeySpace, visitor: V) -> V::Output {
         KeySpace::Publications => visitor.visit::<PublicationKey>(),
         KeySpace::Jobs => visitor.visit::<JobKey>(),
         KeySpace::EndedJobs => visitor.visit::<EndedJobKey>(),
+        KeySpace::Abandoned => visitor.visit::<AbandonedKey>(),
         KeySpace::Idempotency => visitor.visit::<IdempotencyKey>(),
         KeySpace::Changes => visitor.visit::<ChangeKey>(),
         KeySpace::PolicyHead => visitor.visit::<PolicyHeadKey>(),

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::codec::{ChunkBytes, DocumentHead, Value};
 use super::dropped::DroppedTabular;
-use super::jobs::Job;
+use super::jobs::{AbandonedFiles, Job};
 use super::key_space::KeySpace;
 pub use super::records::PublicationKey;
 use super::records::{
@@ -165,6 +165,10 @@ pub struct JobKey(pub Uuid);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EndedJobKey(pub Uuid);
 
+/// Files that a rebase has left behind, by a time-ordered id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AbandonedKey(pub Uuid);
+
 /// A grant, by its time-ordered id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GrantKey(pub Uuid);
@@ -205,6 +209,7 @@ id_key!(ProtectionKey, KeySpace::Protections, ProtectionRecord);
 id_key!(MetadataKey, KeySpace::Metadata, DocumentHead);
 id_key!(JobKey, KeySpace::Jobs, Job);
 id_key!(EndedJobKey, KeySpace::EndedJobs, Job);
+id_key!(AbandonedKey, KeySpace::Abandoned, AbandonedFiles);
 id_key!(GrantKey, KeySpace::Grants, GrantRecord);
 id_key!(ApiKeyKey, KeySpace::ApiKeys, ApiKeyRecord);
 id_key!(SigningKeyKey, KeySpace::SigningKeys, SigningKeyRecord);

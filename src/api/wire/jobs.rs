@@ -31,6 +31,7 @@ fn job(info: JobInfo, keys: &ApiKeys) -> Job {
             "purge" => JobKind::Purge,
             "metadata-clean-up" => JobKind::MetadataCleanUp,
             "snapshot-expiry" => JobKind::SnapshotExpiry,
+            "rebase-clean-up" => JobKind::RebaseCleanUp,
             "orphan-removal" => JobKind::OrphanRemoval,
             _ => JobKind::Other(info.kind),
         },

@@ -11,6 +11,7 @@ use object_store::ObjectStore;
 use object_store::memory::InMemory;
 use serde_json::{Value, json};
 use slateberg::app::App;
+use slateberg_base::clock::{Clock, SystemClock};
 use slateberg_base::progress::Progress;
 use slateberg_config::Settings;
 use slateberg_runtime::clone::{Cloned, clone_catalog};
@@ -22,6 +23,8 @@ use super::{
 };
 use crate::encryption::encrypted;
 use crate::support::app::{TestApp, memory_settings};
+use crate::support::appends::LoadedTable;
+use crate::support::clock::HandClock;
 use crate::support::faults::{FaultStore, Verb};
 use crate::support::table::{append, set_property};
 
@@ -156,6 +159,35 @@ async fn clone_deletes_no_files_and_reports_it() {
         clone.get("/v1/namespaces/ns/tables/t").await.expect(200).body["metadata"]["properties"]["k3"],
         "v"
     );
+}
+
+#[tokio::test]
+async fn files_of_rebases_in_a_clone_are_not_deleted() {
+    let app = TestApp::rebasing("all", Some("all"), 2).await;
+    let base = LoadedTable::load(&app).await;
+    for id in [1, 2] {
+        base.append(&app, id).await.commit(&app).await.expect(200);
+    }
+    keep(&app, "before").await;
+    let clone = cloned(&app, "before").await;
+    let loaded = LoadedTable::load(&clone).await;
+    for id in [3, 4] {
+        loaded.append(&clone, id).await.commit(&clone).await.expect(200);
+    }
+    let before = files(&clone).await;
+    // Both catalogs have left a manifest list behind. Only the parent deletes its list.
+    for (catalog, jobs) in [(clone, 0), (app, 1)] {
+        catalog.app.runtime.catalog.close().await.expect("the catalog closes");
+        let settings = Settings::clone(&catalog.app.runtime.settings);
+        let clock = HandClock::at_ms(SystemClock.now_ms() + 20 * 60 * 1000);
+        let bucket = Arc::clone(&catalog.bucket);
+        let later = TestApp::with_clock(bucket, settings, Arc::new(clock)).await;
+        assert_eq!(later.app.runtime.catalog.jobs().run_jobs().await.expect("they run"), jobs);
+        let now = files(&later).await;
+        let deleted: Vec<_> = before.iter().filter(|file| !now.contains(file)).collect();
+        let list = base.at("metadata/snap-2-client.avro");
+        assert_eq!(deleted, [&list][..jobs]);
+    }
 }
 
 #[tokio::test]

@@ -1,7 +1,10 @@
-//! Deletes metadata files that were removed from a table's metadata log. If the table has the
-//! property `write.metadata.delete-after-commit.enabled`, each commit that removes files from the
-//! log creates a clean-up job. Many clean-up jobs run together, and one transaction deletes their
-//! records.
+//! Clean-ups: small jobs that delete a list of files. Many clean-ups run together, and one
+//! transaction deletes their records. There are two kinds: one deletes the files that rebases have
+//! left behind ([`abandoned`](super::abandoned)).
+//!
+//! The other kind deletes metadata files that were removed from a table's metadata log. If the table
+//! has the property `write.metadata.delete-after-commit.enabled`, each commit that removes files
+//! from the log creates such a job.
 //!
 //! The metadata log of a registered table is untrusted, and may contain any file. So a job deletes
 //! a file only if three conditions hold. The file has the name of a metadata file, it is at a
@@ -12,6 +15,7 @@ use std::sync::Arc;
 use futures::StreamExt;
 
 use super::RunningJob;
+use super::abandoned::delete_abandoned;
 use super::interrupted::Interruption;
 use super::run::JobRun;
 use super::shared_files::{Depth, SharedFiles};
@@ -99,11 +103,17 @@ pub(crate) fn deletable_files<'a>(
 }
 
 async fn clean_up(run: &mut JobRun) -> std::result::Result<(), Interruption> {
-    let JobWork::Listed(files) = run.job.work.clone() else { return Ok(()) };
     // The job may have been cancelled after it was read.
     if run.jobs().core.store().latest().get(&run.key).await?.is_none() {
         return Ok(());
     }
+    let files = match (run.job.work.clone(), run.job.table.clone()) {
+        (JobWork::Listed(files), _) => files,
+        (JobWork::Abandoned { manifest_lists, manifests }, Some(table)) => {
+            return delete_abandoned(run, &table, manifest_lists, manifests).await;
+        }
+        _ => return Ok(()),
+    };
     // Jobs of older binaries contain unfiltered lists.
     let files = deletable_files(files, run.job.table.as_ref().map(|table| table.locations.iter()));
     let mut shared = match &run.job.table {

@@ -46,7 +46,7 @@ pub enum State {
 pub struct JobInfo {
     /// Its id.
     pub id: Uuid,
-    /// `purge`, `metadata-clean-up` or `orphan-removal`.
+    /// Such as `purge` or `orphan-removal`.
     pub kind: String,
     /// Its state.
     pub state: State,
@@ -188,9 +188,10 @@ impl Jobs {
         };
         let (dry_run, age_seconds) = match &job.work {
             JobWork::Orphans { dry_run, age_seconds } => (Some(*dry_run), Some(*age_seconds)),
-            JobWork::Listed(_) | JobWork::ReachableFrom { .. } | JobWork::Expired { .. } => {
-                (None, None)
-            }
+            JobWork::Listed(_)
+            | JobWork::ReachableFrom { .. }
+            | JobWork::Expired { .. }
+            | JobWork::Abandoned { .. } => (None, None),
         };
         let served = self.core.warehouses();
         let warehouse = || warehouse_text(served.by_id(job.warehouse).as_deref());

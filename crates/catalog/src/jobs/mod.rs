@@ -8,14 +8,16 @@
 //! job that has **ended** is retained for a bounded time. Callers with permission list jobs
 //! ([`listing`]), cancel them, and start searches for **orphans** ([`manage`]).
 //!
-//! There are four kinds of jobs. A [`purge`] deletes the files that are reachable from the table's
+//! There are five kinds of jobs. A [`purge`] deletes the files that are reachable from the table's
 //! last metadata. An expiry deletes the files that were reachable only from expired snapshots. An
-//! [`orphans`] job deletes the unreachable files at the table's location. A [`clean_up`] deletes a
-//! list of files. No job deletes files that are reachable from other tables of the catalog
-//! ([`shared_files`]).
+//! [`orphans`] job deletes the unreachable files at the table's location. A [`clean_up`] deletes
+//! outdated metadata files, or the files that rebases have left behind ([`abandoned`]). No job
+//! deletes files that are reachable from other tables of the catalog ([`shared_files`]).
 
+mod abandoned;
 pub(crate) mod clean_up;
 mod interrupted;
+pub(crate) mod left_behind;
 pub mod listing;
 pub mod manage;
 mod memory;
@@ -33,6 +35,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use uuid::Uuid;
 
+use self::left_behind::PendingManifests;
 use super::Result;
 use super::core::Core;
 use super::location_index::locations_of;
@@ -69,6 +72,7 @@ pub(super) struct JobsState {
     rate: RateLimit,
     /// Memory that all jobs together use for names and hashes of files, in bytes.
     memory: Arc<AtomicU64>,
+    pending_manifests: Arc<PendingManifests>,
     counters: JobCounters,
 }
 
@@ -111,6 +115,7 @@ impl JobsState {
             stopping: AtomicBool::new(false),
             rate: RateLimit::per_second(settings.file_deletions_per_second_max),
             memory: Arc::default(),
+            pending_manifests: Arc::default(),
             counters: JobCounters::default(),
         }
     }
@@ -153,6 +158,7 @@ fn kind_of(work: &JobWork) -> &'static str {
         JobWork::Listed(_) => "metadata-clean-up",
         JobWork::ReachableFrom { .. } => "purge",
         JobWork::Expired { .. } => "snapshot-expiry",
+        JobWork::Abandoned { .. } => "rebase-clean-up",
         JobWork::Orphans { .. } => "orphan-removal",
     }
 }

@@ -22,7 +22,7 @@ use slateberg_store::read::{KeyRange, StoreRead};
 
 /// Number of records that one scan reads.
 const PAGE: usize = 200;
-/// Maximum number of metadata clean-ups that run together.
+/// Maximum number of clean-ups that run together.
 const CLEAN_UPS_MAX: usize = 200;
 /// Shortest and longest wait after a failure of a job.
 const WAIT_MIN: Duration = Duration::from_secs(1);
@@ -63,6 +63,7 @@ impl Jobs {
     /// Claims jobs that are due: at most `CLEAN_UPS_MAX` clean-ups, and at most `room` other jobs.
     #[boxed]
     pub async fn claim_due_jobs(&self, room: usize) -> Result<DueJobs> {
+        self.collect_abandoned().await?;
         let now_ms = self.core.now_ms();
         let mut look = DueJobs { due: Vec::new(), again_in: IDLE_MAX };
         let mut clean_ups = Vec::new();
@@ -77,7 +78,8 @@ impl Jobs {
                     look.again_in = look.again_in.min(Duration::from_millis(waits_ms));
                     continue;
                 }
-                let is_clean_up = matches!(job.work, JobWork::Listed(_));
+                let is_clean_up =
+                    matches!(job.work, JobWork::Listed(_) | JobWork::Abandoned { .. });
                 let has_room = match is_clean_up {
                     true => clean_ups.len() < CLEAN_UPS_MAX,
                     false => look.due.len() < room,
@@ -151,7 +153,8 @@ impl Jobs {
                     delete_expired(&mut run, named).await
                 }
                 JobWork::Orphans { .. } => remove_orphans(&mut run).await,
-                JobWork::Listed(_) => Ok(()),
+                // These jobs run together (`run_clean_ups`).
+                JobWork::Listed(_) | JobWork::Abandoned { .. } => Ok(()),
             },
             Err(interrupted) => Err(interrupted),
         };

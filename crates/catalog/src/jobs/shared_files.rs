@@ -41,6 +41,8 @@ const DIRECTORIES_MAX: usize = 10_000;
 pub(super) enum Depth {
     /// Only files that the metadata references directly.
     Metadata,
+    /// Also the manifests in these manifest lists.
+    ManifestLists,
     /// All reachable files.
     Everything,
 }
@@ -213,7 +215,7 @@ impl SharedFiles {
             let named = named.map_err(|error| Interruption::Later(Error::internal(error)))?;
             self.keep(run, named.others.iter().map(|file| hash(file)))?;
             self.keep(run, named.manifest_lists.iter().map(|file| hash(file)))?;
-            if self.depth == Depth::Everything {
+            if self.depth != Depth::Metadata {
                 let warehouse = found.record.warehouse;
                 self.read_manifests(run, warehouse, named.manifest_lists, named.manifests).await?;
             }
@@ -253,6 +255,10 @@ impl SharedFiles {
             run.memory.reserve_files(usize::from(self.manifests.insert(hash(&list))))?;
         }
         self.keep(run, manifests.iter().map(|file| hash(file)))?;
+        if self.depth == Depth::ManifestLists {
+            run.memory.release(names_bytes);
+            return Ok(());
+        }
         let files_of =
             if self.with_deleted { reachable::files_of } else { reachable::live_files_of };
         let reads = unread(manifests, &self.manifests).into_iter().map(|manifest| async move {

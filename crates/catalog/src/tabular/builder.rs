@@ -12,6 +12,7 @@ use super::state::{NewManifestList, NewVersion, PreviousVersion, TabularState};
 use super::target::Target;
 use crate::attributes::{Enclosing, attributes};
 use crate::jobs::clean_up::deletable_files;
+use crate::jobs::left_behind::LeftBehind;
 use crate::location_index::{further_paths, locations_of};
 use crate::overlaps::FileLocations;
 use crate::tabular::Tabulars;
@@ -39,6 +40,8 @@ pub(crate) struct CommitBuilder<'a, M> {
     pub(super) lists: Vec<NewManifestList>,
     /// The manifests in these lists, by location.
     pub(super) list_blocks: HashMap<String, ListBlocks>,
+    /// Files that the rebases leave behind.
+    pub(super) left_behind: LeftBehind,
 }
 
 impl<'a, M: TabularMetadata> CommitBuilder<'a, M> {
@@ -59,6 +62,7 @@ impl<'a, M: TabularMetadata> CommitBuilder<'a, M> {
             locations: None,
             lists: Vec::new(),
             list_blocks: HashMap::new(),
+            left_behind: LeftBehind::default(),
         }
     }
 
@@ -140,7 +144,7 @@ impl<'a, M: TabularMetadata> CommitBuilder<'a, M> {
     /// Returns the final state, and the version to write. The version is `None` if no commit had an
     /// effect.
     pub(crate) fn finish(self) -> (TabularState, Option<NewVersion>) {
-        let Self { head, metadata, context, locations, lists, .. } = self;
+        let Self { head, metadata, context, locations, lists, left_behind, .. } = self;
         let before = &head.record;
         let Some((location, metadata_location)) = locations else {
             return (TabularState::new(before, head.text.clone()), None);
@@ -164,6 +168,7 @@ impl<'a, M: TabularMetadata> CommitBuilder<'a, M> {
             outdated,
             publish: true,
             lists,
+            left_behind,
         };
         (new.state(), Some(new))
     }

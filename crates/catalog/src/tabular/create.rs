@@ -8,6 +8,7 @@ use super::change::Change;
 use super::metadata::TabularMetadata;
 use super::state::{NewRecord, NewVersion, TabularState};
 use super::target::Creation;
+use crate::jobs::left_behind::LeftBehind;
 use crate::location_index::further_paths;
 use crate::locations::{LOCATION_PROPERTY, default_location, without_trailing_slash};
 use crate::overlaps::FileLocations;
@@ -176,6 +177,7 @@ impl Tabulars {
             outdated: Vec::new(),
             publish: true,
             lists: Vec::new(),
+            left_behind: LeftBehind::default(),
         })
     }
 

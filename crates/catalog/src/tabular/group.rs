@@ -18,7 +18,7 @@ use tracing::{Span, instrument};
 use uuid::Uuid;
 
 use super::append::Rebase;
-use super::append::prepared::Unapplied;
+use super::apply::apply;
 use super::builder::CommitBuilder;
 use super::change::{Change, CommitRequest};
 use super::groups::{Member, Outcome};
@@ -26,7 +26,6 @@ use super::head::Head;
 use super::metadata::TabularMetadata;
 use super::state::{NewVersion, TabularState};
 use crate::attributes::Enclosing;
-use crate::error::CommitConflict;
 use crate::pipeline::Write;
 use crate::pipeline::lanes::LaneGuard;
 use crate::pipeline::response::TransactionResponse;
@@ -71,48 +70,17 @@ impl MemberOutcome {
         member: &Member<M>,
         enclosing: &Enclosing,
     ) -> Self {
-        let Member { cx, change, .. } = member;
+        let Member { cx, change, rebase, .. } = member;
         let by_predecessor = builder.has_changed();
         let refused = |refusal| Self::Refused { refusal, by_predecessor };
         match builder.permit(&cx.operation, change, enclosing) {
-            Ok(permit) => match Self::apply(builder, member).await {
+            Ok(permit) => match apply(builder, &cx.operation, change, rebase.as_deref()).await {
                 Ok(Some(true)) => Self::Changed(permit),
                 Ok(Some(false)) => Self::Unchanged(permit),
                 Ok(None) => Self::Postponed,
                 Err(refusal) => refused(refusal),
             },
             Err(refusal) => refused(refusal),
-        }
-    }
-
-    /// Applies a commit. If it conflicts with the state after the earlier members, rebases it.
-    /// Returns whether it had an effect. Returns `None` if it must be prepared again.
-    async fn apply<M: Rebase>(
-        builder: &mut CommitBuilder<'_, M>,
-        Member { cx, change, rebase, .. }: &Member<M>,
-    ) -> Result<Option<bool>> {
-        let applied = builder.apply(change).await;
-        let (Err(Error::CommitFailed(CommitConflict::Requirement(refusal))), Some(rebase)) =
-            (&applied, rebase)
-        else {
-            return applied.map(Some);
-        };
-        let rebased = M::rebase(builder, change, rebase).await;
-        builder.record_rebase(&rebased);
-        match rebased {
-            Ok(()) => Ok(Some(true)),
-            Err(Unapplied::Postponed) => Ok(None),
-            Err(Unapplied::Refused(reason)) => {
-                if M::lost_to_appends(change, &builder.metadata) {
-                    builder.tabulars.turns.grant(
-                        builder.head.record.id,
-                        cx.operation.principal.id(),
-                        Instant::now(),
-                    );
-                }
-                let refusal = refusal.clone();
-                Err(Error::CommitFailed(CommitConflict::NotRebased { refusal, reason }))
-            }
         }
     }
 

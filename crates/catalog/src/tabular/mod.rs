@@ -3,6 +3,7 @@
 //! [`TabularMetadata`](metadata::TabularMetadata) contains the differences.
 
 pub(crate) mod append;
+mod apply;
 pub(crate) mod builder;
 pub(crate) mod change;
 pub(crate) mod commit;

@@ -3,6 +3,7 @@
 use super::metadata::TabularMetadata;
 use super::state::{NewRecord, NewVersion, PreviousVersion, TabularState};
 use super::target::{Creation, Target};
+use crate::jobs::left_behind::LeftBehind;
 use crate::location_index::further_paths;
 use crate::lookup::{self, FoundTabular};
 use crate::overlaps::FileLocations;
@@ -222,5 +223,6 @@ fn registered(
         outdated: Vec::new(),
         publish: false,
         lists: Vec::new(),
+        left_behind: LeftBehind::default(),
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use uuid::Uuid;
 
+use crate::jobs::left_behind::LeftBehind;
 use crate::location_index::further_paths;
 use crate::lookup::FoundTabular;
 use crate::pipeline::NewFile;
@@ -63,6 +64,8 @@ pub(crate) struct NewVersion {
     pub(crate) publish: bool,
     /// Manifest lists to write.
     pub(crate) lists: Vec<NewManifestList>,
+    /// Files that rebases leave behind, which a background job deletes.
+    pub(crate) left_behind: LeftBehind,
 }
 
 /// A manifest list that a change writes.

@@ -116,6 +116,7 @@ impl Tabulars {
             let work = JobWork::Listed(new.outdated.clone());
             self.jobs.put_job(t, id, warehouse, work, table_of(&new.record, None), None)?;
         }
+        self.jobs.put_left_behind(t, &new.record, &new.left_behind)?;
         Ok(true)
     }
 

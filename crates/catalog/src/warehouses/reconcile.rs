@@ -21,7 +21,7 @@ use slateberg_base::progress::Progress;
 use slateberg_base::retry::Backoff;
 use slateberg_objects::stores::Roots;
 use slateberg_store::key_space::KeySpace;
-use slateberg_store::keys::{DroppedKey, JobKey, WarehouseKey};
+use slateberg_store::keys::{AbandonedKey, DroppedKey, JobKey, WarehouseKey};
 use slateberg_store::read::{KeyRange, StoreRead};
 use slateberg_store::records::WarehouseRecord;
 use slateberg_store::txn::Transaction;
@@ -109,7 +109,12 @@ impl Warehouses {
         if contents.is_none() {
             let range = KeyRange::all(KeySpace::Jobs);
             let jobs = self.core.store().latest().scan::<JobKey>(&range, None).await?;
-            let own = jobs.iter().any(|(_, job)| job.warehouse == id);
+            let mut own = jobs.iter().any(|(_, job)| job.warehouse == id);
+            if !own {
+                let range = KeyRange::all(KeySpace::Abandoned);
+                let left = self.core.store().latest().scan::<AbandonedKey>(&range, None).await?;
+                own = left.iter().any(|(_, files)| files.warehouse == id);
+            }
             contents = own.then_some("files that are still to be deleted");
         }
         match contents {

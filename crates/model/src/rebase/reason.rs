@@ -4,8 +4,14 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotRebased {
     /// The commit has updates other than those of an append.
-    #[error("it is not a single append to a branch")]
+    #[error("it does more than append to a branch")]
     NotAnAppend,
+    /// The commit adds several snapshots. At least one of them is not an append, or replaces
+    /// manifests, or there are too many.
+    #[error(
+        "several snapshots are only rebased if each of them is an append without merged manifests"
+    )]
+    Chain,
     /// The snapshot's operation is neither `append` nor `replace`, or a key of its summary marks it
     /// as dependent.
     #[error("the snapshot depends on the state of the table")]
@@ -71,6 +77,7 @@ impl NotRebased {
     pub fn name(&self) -> &'static str {
         match self {
             Self::NotAnAppend => "not_an_append",
+            Self::Chain => "chain",
             Self::Dependent => "dependent",
             Self::Encrypted => "encrypted",
             Self::FormatVersion(_) => "format_version",

@@ -1,15 +1,22 @@
 //! Tests of the rebase of appends.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::super::commit::{CommitBase, apply};
-use super::super::requirement::parse_requirement;
+use super::super::manifest_file::ManifestFile;
+use super::super::requirement::{TableRequirement, parse_requirement};
+use super::super::snapshot::Snapshot;
+use super::super::table::TableMetadata;
 use super::super::testing::{
     CREATED_MS, METADATA_LOCATION, add_snapshot, commit, committed, conflict, ctx, raw, set_ref,
     snapshot, table_with_snapshots, updates,
 };
+use super::super::update::TableUpdate;
 use super::*;
 
+mod chains;
 mod history;
 
 const LOCATION: &str = "s3://b/t/metadata/snap-new.avro";
@@ -49,6 +56,36 @@ fn sent(base: i64) -> Sent {
     Sent { base, branch: "main", snapshot, manifest }
 }
 
+/// A commit of one snapshot that was applied to the current state.
+struct Rebased {
+    snapshot: Arc<Snapshot>,
+    own: Vec<ManifestFile>,
+    updates: Vec<TableUpdate>,
+    requirements: Vec<TableRequirement>,
+}
+
+/// Rebases a commit of one snapshot.
+fn rebase(
+    candidate: &RebaseCandidate,
+    table: &TableMetadata,
+    requirements: &[TableRequirement],
+    (own, list): (&[ManifestFile], NewList<'_>),
+) -> Result<Rebased, NotRebased> {
+    let mut chain = RebaseChain::new(candidate, table);
+    let RebasedSnapshot { snapshot, own } = chain.add(own, list)?;
+    let RebasedCommit { updates, requirements } = chain.finish(requirements);
+    Ok(Rebased { snapshot, own, updates, requirements })
+}
+
+/// Returns the manifests that the client of one append has written.
+fn own_of(
+    append: &RebaseCandidate,
+    manifest: &ManifestFile,
+) -> Result<Vec<ManifestFile>, NotRebased> {
+    let clients = append.manifests([vec![manifest.clone()]])?;
+    Ok(clients[0].own().to_vec())
+}
+
 impl Sent {
     fn requirements(&self) -> Vec<TableRequirement> {
         let requirement =
@@ -67,13 +104,13 @@ impl Sent {
     }
 
     /// Rebases the append and applies it.
-    fn rebased(&self, table: &TableMetadata) -> Result<(RebasedCommit, TableMetadata), NotRebased> {
+    fn rebased(&self, table: &TableMetadata) -> Result<(Rebased, TableMetadata), NotRebased> {
         let append = self.append()?;
         append.check(table)?;
-        let client = append.manifests([self.manifest.clone()])?;
+        let client = own_of(&append, &self.manifest)?;
         let now_ms = table.last_updated_ms + 1000;
         let list = NewList { location: LOCATION, kept: 3, replaced: 0, now_ms };
-        let rebased = append.rebase(table, &self.requirements(), client.own(), list)?;
+        let rebased = rebase(&append, table, &self.requirements(), (&client, list))?;
         let base = CommitBase { metadata: table, metadata_location: Some(METADATA_LOCATION) };
         let context = ctx(now_ms);
         let applied = apply(Some(base), &rebased.requirements, &rebased.updates, &context);
@@ -206,7 +243,7 @@ fn second_append_of_the_same_writer_is_not_rebased() {
 }
 
 #[test]
-fn only_single_appends_are_rebased() {
+fn only_appends_to_one_branch_are_rebased() {
     let refused = |change: fn(&mut Sent)| {
         let mut append = sent(2);
         change(&mut append);
@@ -249,7 +286,7 @@ fn manifests_that_do_more_than_add_data_files_are_not_rebased() {
     let refused = |change: fn(&mut ManifestFile)| {
         let mut manifest = sent(2).manifest;
         change(&mut manifest);
-        append.manifests([manifest]).err()
+        append.manifests([vec![manifest]]).err()
     };
     assert_eq!(refused(|_| {}), None);
     assert_eq!(refused(|it| it.content = 1), Some(NotRebased::Manifests));
@@ -315,11 +352,11 @@ fn properties_beside_an_append_are_set() {
         more.splice(at..at, updates(&property).expect("valid updates"));
         let of = RebaseCandidate::of(&append.requirements(), &more).expect("an append");
         assert_eq!(of.check(&table), Ok(()));
-        let client = of.manifests([append.manifest.clone()]).expect("its manifests");
+        let client = own_of(&of, &append.manifest).expect("its manifests");
         let now_ms = table.last_updated_ms + 1;
         let list = NewList { location: LOCATION, kept: 3, replaced: 0, now_ms };
-        let rebased = of.rebase(&table, &append.requirements(), client.own(), list);
-        let RebasedCommit { updates, requirements, .. } = rebased.expect("it is rebased");
+        let rebased = rebase(&of, &table, &append.requirements(), (&client, list));
+        let Rebased { updates, requirements, .. } = rebased.expect("it is rebased");
         let base = CommitBase { metadata: &table, metadata_location: Some(METADATA_LOCATION) };
         let applied = apply(Some(base), &requirements, &updates, &ctx(now_ms));
         let after = applied.expect("it is applied").metadata;
@@ -374,9 +411,9 @@ fn first_append_of_two_to_an_empty_table_does_not_stop_the_second() {
     let requirements = [parse_requirement(&raw(&requirement)).expect("a requirement")];
     let of = RebaseCandidate::of(&requirements, &append.updates()).expect("an append");
     assert_eq!(of.check(&after), Ok(()));
-    let client = of.manifests([append.manifest.clone()]).expect("its manifests");
+    let client = own_of(&of, &append.manifest).expect("its manifests");
     let list = NewList { location: LOCATION, kept: 1, replaced: 0, now_ms: CREATED_MS + 99_000 };
-    let rebased = of.rebase(&after, &requirements, client.own(), list).expect("it is rebased");
+    let rebased = rebase(&of, &after, &requirements, (&client, list)).expect("it is rebased");
     assert_eq!(rebased.snapshot.parent_snapshot_id, Some(1));
     assert_eq!(rebased.snapshot.summary()[REBASED_FROM], "none");
 }

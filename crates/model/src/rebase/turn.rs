@@ -17,11 +17,12 @@ pub fn lost_to_appends(
 ) -> bool {
     let is_append = |update: &TableUpdate| match update {
         TableUpdate::AddSnapshot { snapshot } => {
-            snapshot.summary().get("operation").is_some_and(|it| it == APPEND)
+            Some(snapshot.summary().get("operation").is_some_and(|it| it == APPEND))
         }
-        _ => false,
+        _ => None,
     };
-    if updates.iter().any(is_append) {
+    let mut appends = updates.iter().filter_map(is_append).peekable();
+    if appends.peek().is_some() && appends.all(|it| it) {
         return false;
     }
     let mut has_lost = false;

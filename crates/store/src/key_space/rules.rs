@@ -168,6 +168,8 @@ pub enum Removal {
     Published,
     /// The transaction that ends the job moves its record to the ended jobs.
     JobEnd,
+    /// The transaction that creates a job for the files of the record.
+    Collection,
     /// A background task removes old records.
     Expiry(Expiry),
     /// The authenticator removes the oldest records beyond a limit.

@@ -213,6 +213,19 @@ pub(super) const ENDED_JOBS: Rules = Rules {
     files: FilesRule::None,
 };
 
+pub(super) const ABANDONED: Rules = Rules {
+    name: "files left behind by rebases",
+    key: "id (time-ordered)",
+    value: "manifest lists and manifests that a later job deletes, and their table",
+    check: Check::Decoding,
+    restore: RestoreRule::Keep,
+    clone: CloneRule::LeaveOut,
+    export: ExportRule::LeaveOut,
+    cache: CacheRule::None,
+    removal: Removal::Collection,
+    files: FilesRule::Delete,
+};
+
 pub(super) const IDEMPOTENCY: Rules = Rules {
     name: "idempotency",
     key: "`Idempotency-Key`, principal",

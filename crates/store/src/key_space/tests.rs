@@ -76,6 +76,7 @@ fn removal(removal: Removal) -> &'static str {
         Removal::WithObject => "with their object",
         Removal::Published => "after publication",
         Removal::JobEnd => "when the job ends",
+        Removal::Collection => "when a job is created for its files",
         Removal::Expiry(Expiry::Idempotency) => "after `catalog.idempotency_lifetime_seconds`",
         Removal::Expiry(Expiry::Changes) => "the oldest, beyond `catalog.change_log_entries_max`",
         Removal::Expiry(Expiry::Dropped) => "after `catalog.dropped_kept_seconds`",

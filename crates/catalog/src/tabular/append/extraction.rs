@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use uuid::Uuid;
 
 use super::lists::Files;
+use crate::jobs::Jobs;
+use crate::jobs::left_behind::NewManifests;
 use slateberg_base::ids::Ids;
 use slateberg_model::manifest_file::ManifestFile;
-use slateberg_model::rebase::{NotRebased, RebaseCandidate};
+use slateberg_model::rebase::NotRebased;
 use slateberg_objects::manifest::ExtractedManifest;
 use slateberg_objects::manifest_list;
 
@@ -21,22 +24,39 @@ const MERGED_MAX: usize = 8;
 #[derive(Clone, Copy)]
 pub(super) struct Extraction<'a> {
     pub(super) ids: &'a dyn Ids,
+    /// Deletes the new manifests if the table does not use them.
+    pub(super) jobs: &'a Jobs,
     /// The directory of the table's metadata files.
     pub(super) directory: &'a str,
     /// Maximum time to read and write the manifests.
     pub(super) time_max: Duration,
 }
 
+/// The added files of a commit, in manifests of their own.
+pub(super) struct AddedFiles {
+    /// All manifests of the commit, including those that the client has written.
+    pub(super) manifests: Vec<ManifestFile>,
+    /// The manifests among them that the server has written.
+    pub(super) new: NewManifests,
+}
+
+/// A new manifest that is not written yet.
+struct UnwrittenManifest {
+    manifest: ManifestFile,
+    content: Bytes,
+}
+
 impl Extraction<'_> {
     /// Returns manifests with the files that an append adds. Manifests that only add files remain.
-    /// Manifests that contain only older files are omitted. All others are rewritten.
+    /// Manifests that contain only older files are omitted. All others are rewritten. Writes
+    /// nothing unless all of them can be rewritten. `snapshot_id` is the snapshot of the append.
     pub(super) async fn run(
         self,
         files: Files<'_>,
-        candidate: &RebaseCandidate,
+        snapshot_id: i64,
         own: &[ManifestFile],
-    ) -> Result<Vec<ManifestFile>, NotRebased> {
-        let extracting = self.extracted(files, candidate, own);
+    ) -> Result<AddedFiles, NotRebased> {
+        let extracting = self.extracted(files, snapshot_id, own);
         let extracted = tokio::time::timeout(self.time_max, extracting).await;
         extracted.unwrap_or(Err(NotRebased::MergedManifest))
     }
@@ -44,48 +64,58 @@ impl Extraction<'_> {
     async fn extracted(
         self,
         files: Files<'_>,
-        candidate: &RebaseCandidate,
+        snapshot_id: i64,
         own: &[ManifestFile],
-    ) -> Result<Vec<ManifestFile>, NotRebased> {
+    ) -> Result<AddedFiles, NotRebased> {
         let adds = |it: &&ManifestFile| it.added_files_count != Some(0);
         let merged = |it: &ManifestFile| it.existing_files_count != Some(0);
         if own.iter().filter(adds).filter(|it| merged(it)).count() > MERGED_MAX {
             return Err(NotRebased::MergedManifest);
         }
-        let mut extracted = Vec::new();
+        let (mut manifests, mut unwritten) = (Vec::new(), Vec::new());
         for manifest in own.iter().filter(adds) {
-            extracted.push(if merged(manifest) {
-                self.rewritten(files, candidate, manifest).await?
+            if merged(manifest) {
+                let new = self.rewritten(files, snapshot_id, manifest).await?;
+                manifests.push(new.manifest.clone());
+                unwritten.push(new);
             } else {
-                manifest.clone()
-            });
+                manifests.push(manifest.clone());
+            }
         }
-        if extracted.is_empty() {
+        if manifests.is_empty() {
             return Err(NotRebased::MergedManifest);
         }
-        Ok(extracted)
+        let paths = unwritten.iter().map(|new| new.manifest.path.clone()).collect();
+        let announced = self.jobs.announce_manifests(files.record, paths).await;
+        let new = announced.map_err(|error| {
+            tracing::debug!(%error, "cannot record new manifests");
+            NotRebased::MergedManifest
+        })?;
+        for UnwrittenManifest { manifest, content } in &unwritten {
+            let (objects, warehouse) = (files.objects, files.record.warehouse);
+            let written = manifest_list::create(objects, warehouse, &manifest.path, content);
+            written.await.map_err(failed(&manifest.path))?;
+        }
+        Ok(AddedFiles { manifests, new })
     }
 
     async fn rewritten(
         self,
         files: Files<'_>,
-        candidate: &RebaseCandidate,
+        snapshot_id: i64,
         merged: &ManifestFile,
-    ) -> Result<ManifestFile, NotRebased> {
-        let failed = |error: slateberg_objects::Error| {
-            tracing::debug!(location = merged.path, %error, "cannot rewrite merged manifest");
-            NotRebased::MergedManifest
-        };
+    ) -> Result<UnwrittenManifest, NotRebased> {
+        let failed = failed(&merged.path);
         if merged.length > MERGED_BYTES_MAX {
             return Err(NotRebased::MergedManifest);
         }
         let warehouse = files.record.warehouse;
-        let content = files.objects.read(warehouse, &merged.path).await.map_err(failed)?;
+        let content = files.objects.read(warehouse, &merged.path).await.map_err(&failed)?;
         // The list of the client may contain a wrong length.
         if i64::try_from(content.len()).is_ok_and(|bytes| bytes > MERGED_BYTES_MAX) {
             return Err(NotRebased::MergedManifest);
         }
-        let (location, snapshot_id) = (merged.path.clone(), candidate.snapshot_id());
+        let location = merged.path.clone();
         let sync: Uuid = self.ids.random();
         let extracting = tokio::task::spawn_blocking(move || {
             ExtractedManifest::of(&location, &content, snapshot_id, sync)
@@ -97,14 +127,11 @@ impl Extraction<'_> {
             return Err(NotRebased::MergedManifest);
         }
         let path = format!("{}/{}-m0.avro", self.directory, self.ids.random());
-        manifest_list::create(files.objects, warehouse, &path, &extracted.content)
-            .await
-            .map_err(failed)?;
         // Files without an explicit sequence number get that of the manifest.
         let inherited = extracted.inherits_sequence_number.then_some(merged.sequence_number);
         let numbers = [inherited, extracted.min_sequence_number];
         let min_sequence_number = numbers.into_iter().flatten().min();
-        Ok(ManifestFile {
+        let manifest = ManifestFile {
             path,
             length: i64::try_from(extracted.content.len())
                 .map_err(|_| NotRebased::MergedManifest)?,
@@ -112,6 +139,14 @@ impl Extraction<'_> {
             existing_files_count: Some(0),
             existing_rows_count: Some(0),
             ..merged.clone()
-        })
+        };
+        Ok(UnwrittenManifest { manifest, content: extracted.content })
+    }
+}
+
+fn failed(location: &str) -> impl Fn(slateberg_objects::Error) -> NotRebased {
+    move |error| {
+        tracing::debug!(location, %error, "cannot rewrite merged manifest");
+        NotRebased::MergedManifest
     }
 }

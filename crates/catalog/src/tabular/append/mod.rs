@@ -29,12 +29,18 @@ use super::groups::Grouped;
 use super::state::NewManifestList;
 use crate::append_rebase::AppendRebase;
 use crate::attributes::attributes_of_levels;
+use crate::jobs::left_behind::LeftBehind;
 use crate::pipeline::publications::header;
 use crate::tabular::Tabulars;
 use crate::{RequestContext, Result};
-use slateberg_model::rebase::{NewList, NotRebased, RebaseCandidate, lost_to_appends};
+use slateberg_model::manifest_file::ManifestFile;
+use slateberg_model::rebase::{
+    NewList, NotRebased, RebaseCandidate, RebaseChain, RebasedCommit, RebasedSnapshot,
+    lost_to_appends,
+};
 use slateberg_model::table::TableMetadata;
 use slateberg_model::view::ViewMetadata;
+use slateberg_objects::manifest_list::ListBlocks;
 use slateberg_objects::metadata_file;
 use slateberg_store::records::PromisedList;
 
@@ -70,7 +76,7 @@ impl Rebase for TableMetadata {
         id: Uuid,
         change: &Change<Self>,
     ) -> Result<Option<Arc<PreparedRebase>>> {
-        let Tabulars { core, manifest_lists, .. } = tabulars;
+        let Tabulars { core, jobs, manifest_lists, .. } = tabulars;
         let max = core.settings().append_rebase;
         if max == AppendRebase::Off || change.creates() {
             return Ok(None);
@@ -89,21 +95,21 @@ impl Rebase for TableMetadata {
         if let Ok(candidate) = prepared.permitted(max, table)
             && !candidate.is_current(table)
             // Otherwise, the client sends a commit again that is already in the table.
-            && table.snapshot(candidate.snapshot_id()).is_none()
+            && !candidate.is_in(table)
         {
             let (objects, lists) = (&core.objects(), &**manifest_lists);
             let (record, version) = (&head.record, table.format_version);
             let files = Files { objects, lists, record };
-            let client = prepared.client(files, candidate);
+            let clients = prepared.clients(files, candidate);
             let of_branch = candidate.head(table).map(|head| &**head);
             let kept = lists.of_branch(objects, record, version, of_branch);
             // A failure is not reported here. If the commit must be rebased later and cannot be,
             // the failure is reported as the reason.
-            let (_client, kept) = tokio::join!(client, kept);
+            let (_clients, kept) = tokio::join!(clients, kept);
             if let Ok(kept) = kept {
                 let directory = &metadata_file::directory(&table.location, &table.properties);
                 let time_max = core.settings().commit_deadline();
-                let extraction = Extraction { ids: core.ids(), directory, time_max };
+                let extraction = Extraction { ids: core.ids(), jobs, directory, time_max };
                 prepared.extract_if_needed(files, (candidate, table), &kept, extraction).await;
             }
         }
@@ -119,65 +125,116 @@ impl Rebase for TableMetadata {
         change: &Change<Self>,
         prepared: &PreparedRebase,
     ) -> std::result::Result<(), Unapplied> {
-        let (tabulars, record) = (builder.tabulars, &builder.head.record);
-        let (settings, objects) = (tabulars.core.settings(), tabulars.core.objects());
         let table = Arc::clone(&builder.metadata);
-        let version = table.format_version;
-        let candidate = prepared.permitted(settings.append_rebase, &table)?;
-        if table.snapshots.len() >= settings.append_rebase_snapshots_max {
-            return Err(NotRebased::TooMany("snapshots").into());
-        }
-        let files = Files { objects: &objects, lists: &tabulars.manifest_lists, record };
-        // Reads the list of the client first, because this list decides whether the commit can be
-        // rebased at all.
-        prepared.client(files, candidate).await?;
-        let head = candidate.head(&table).map(|head| &**head);
-        let onto = head.and_then(|head| head.manifest_list());
-        let branch = match onto.as_ref().and_then(|location| builder.list_blocks.get(location)) {
-            Some(blocks) => blocks.clone(),
-            None => tabulars.manifest_lists.of_branch(&objects, record, version, head).await?,
-        };
-        if version >= 3 && branch.entries().any(|it| it.is_data() && it.first_row_id.is_none()) {
-            return Err(NotRebased::RowIds.into());
-        }
-        let composed = prepared.compose(files, (candidate, &table), &branch).await?;
-        let Composition { own, removed } = composed;
-        let kept = if removed.is_empty() {
-            branch
-        } else {
-            branch.without(&removed.iter().map(String::as_str).collect::<HashSet<_>>())
-        };
-        if kept.len() + own.len() > settings.append_rebase_manifests_max {
-            return Err(NotRebased::TooMany("manifests").into());
-        }
-        let directory = builder.metadata_directory();
-        let (snapshot_id, file_id) = (candidate.snapshot_id(), tabulars.core.ids().random());
-        let location = format!("{directory}/snap-{snapshot_id}-0-{file_id}.avro");
-        let now_ms = builder.context.now_ms;
-        let replaced = removed.len();
-        let list = NewList { location: &location, kept: kept.len(), replaced, now_ms };
-        let rebased = candidate.rebase(&table, &change.requirements, &own, list)?;
-        let promise = PromisedList {
-            location: location.clone(),
-            format_version: version,
-            snapshot_id,
-            parent_snapshot_id: rebased.snapshot.parent_snapshot_id,
-            sequence_number: rebased.snapshot.sequence_number,
-            first_row_id: rebased.snapshot.first_row_id,
-            own: rebased.own.clone(),
-            onto,
-            removed,
-        };
-        match builder.apply_updates(&rebased.requirements, &rebased.updates).await {
+        let composed = compose(builder, &table, prepared).await?;
+        let RebasedCommit { updates, requirements } = composed.chain.finish(&change.requirements);
+        match builder.apply_updates(&requirements, &updates).await {
             Ok(true) => {}
             Ok(false) | Err(_) => return Err(NotRebased::Other.into()),
         }
-        let blocks = kept.prepend(rebased.own);
-        let content = blocks.to_file(&header(&promise));
-        tabulars.manifest_lists.insert(location.clone(), version, blocks.clone());
-        builder.list_blocks.insert(location, blocks);
-        builder.lists.push(NewManifestList { promise, content });
+        for NewSnapshot { list, blocks } in composed.snapshots {
+            let (location, version) = (list.promise.location.clone(), table.format_version);
+            builder.tabulars.manifest_lists.insert(location.clone(), version, blocks.clone());
+            builder.list_blocks.insert(location, blocks);
+            builder.lists.push(list);
+        }
+        builder.left_behind.append(composed.left_behind);
         Ok(())
+    }
+}
+
+/// A commit that can be applied to the state after the earlier commits of the group.
+struct ComposedCommit<'a> {
+    chain: RebaseChain<'a>,
+    snapshots: Vec<NewSnapshot>,
+    left_behind: LeftBehind,
+}
+
+/// The manifest list of a rebased snapshot.
+struct NewSnapshot {
+    list: NewManifestList,
+    blocks: ListBlocks,
+}
+
+/// Composes the manifest lists of a commit.
+async fn compose<'a>(
+    builder: &CommitBuilder<'_, TableMetadata>,
+    table: &'a TableMetadata,
+    prepared: &'a PreparedRebase,
+) -> std::result::Result<ComposedCommit<'a>, Unapplied> {
+    let (tabulars, record) = (builder.tabulars, &builder.head.record);
+    let (settings, objects) = (tabulars.core.settings(), tabulars.core.objects());
+    let version = table.format_version;
+    let candidate = prepared.permitted(settings.append_rebase, table)?;
+    if table.snapshots.len() + candidate.added().len() > settings.append_rebase_snapshots_max {
+        return Err(NotRebased::TooMany("snapshots").into());
+    }
+    let files = Files { objects: &objects, lists: &tabulars.manifest_lists, record };
+    // Reads the lists of the client first, because they decide whether the commit can be rebased at
+    // all.
+    prepared.clients(files, candidate).await?;
+    let head = candidate.head(table).map(|head| &**head);
+    let mut onto = head.and_then(|head| head.manifest_list());
+    let mut branch = match onto.as_ref().and_then(|location| builder.list_blocks.get(location)) {
+        Some(blocks) => blocks.clone(),
+        None => tabulars.manifest_lists.of_branch(&objects, record, version, head).await?,
+    };
+    if version >= 3 && branch.entries().any(|it| it.is_data() && it.first_row_id.is_none()) {
+        return Err(NotRebased::RowIds.into());
+    }
+    let mut chain = RebaseChain::new(candidate, table);
+    let (mut snapshots, mut left_behind) = (Vec::new(), LeftBehind::default());
+    for (position, added) in candidate.added().iter().enumerate() {
+        let composed = prepared.compose(files, (candidate, position), (table, &branch)).await?;
+        let Composition { own, removed, unused, new } = composed;
+        if !removed.is_empty() {
+            branch = branch.without(&removed.iter().map(String::as_str).collect::<HashSet<_>>());
+        }
+        if branch.len() + own.len() > settings.append_rebase_manifests_max {
+            return Err(NotRebased::TooMany("manifests").into());
+        }
+        left_behind.manifest_lists.push(added.manifest_list().to_owned());
+        left_behind.manifests.extend(unused);
+        left_behind.used.extend(new);
+        let snapshot =
+            builder.new_list(added.snapshot_id(), (&mut chain, own), &branch, onto, removed)?;
+        onto = Some(snapshot.list.promise.location.clone());
+        branch = snapshot.blocks.clone();
+        snapshots.push(snapshot);
+    }
+    Ok(ComposedCommit { chain, snapshots, left_behind })
+}
+
+impl CommitBuilder<'_, TableMetadata> {
+    /// Adds a snapshot to a commit, with the manifests `own` in front of the other manifests of the
+    /// branch. These are the manifests of the list `onto` without `removed`.
+    fn new_list(
+        &self,
+        snapshot_id: i64,
+        (chain, own): (&mut RebaseChain<'_>, Vec<ManifestFile>),
+        branch: &ListBlocks,
+        onto: Option<String>,
+        removed: Vec<String>,
+    ) -> std::result::Result<NewSnapshot, NotRebased> {
+        let (directory, file_id) = (self.metadata_directory(), self.tabulars.core.ids().random());
+        let location = format!("{directory}/snap-{snapshot_id}-0-{file_id}.avro");
+        let (kept, replaced, now_ms) = (branch.len(), removed.len(), self.context.now_ms);
+        let list = NewList { location: &location, kept, replaced, now_ms };
+        let RebasedSnapshot { snapshot, own } = chain.add(&own, list)?;
+        let promise = PromisedList {
+            location,
+            format_version: self.metadata.format_version,
+            snapshot_id,
+            parent_snapshot_id: snapshot.parent_snapshot_id,
+            sequence_number: snapshot.sequence_number,
+            first_row_id: snapshot.first_row_id,
+            own: own.clone(),
+            onto,
+            removed,
+        };
+        let blocks = branch.prepend(own);
+        let content = blocks.to_file(&header(&promise));
+        Ok(NewSnapshot { list: NewManifestList { promise, content }, blocks })
     }
 }
 

@@ -1,14 +1,16 @@
 //! [`PreparedRebase`]: a commit that the server may rebase.
 
+use futures::future::try_join_all;
 use tokio::sync::OnceCell;
 
-use super::extraction::Extraction;
+use super::extraction::{AddedFiles, Extraction};
 use super::lists::{self, Files, is_within};
 use crate::append_rebase::AppendRebase;
 use slateberg_model::manifest_file::ManifestFile;
 use slateberg_model::rebase::{ClientManifests, NotRebased, RebaseCandidate};
 use slateberg_model::table::TableMetadata;
 use slateberg_objects::manifest_list::ListBlocks;
+use slateberg_store::keys::AbandonedKey;
 
 /// A commit to a table whose appends may be rebased.
 pub(crate) struct PreparedRebase {
@@ -18,22 +20,27 @@ pub(crate) struct PreparedRebase {
     declared: bool,
     /// The value of the property that the table inherits from its namespaces.
     inherited: AppendRebase,
-    /// The manifests of the client. Set when the manifest list of the client has been read.
-    client: OnceCell<Result<ClientManifests, NotRebased>>,
+    /// The manifests of the client, for each snapshot. Set when the manifest lists of the client
+    /// have been read.
+    clients: OnceCell<Result<Vec<ClientManifests>, NotRebased>>,
     /// The manifests of the snapshot that the client had loaded. Only read if the client has
     /// replaced some of them.
     base: OnceCell<Result<ListBlocks, NotRebased>>,
     /// Manifests with the files that the append adds, for an append that has merged manifests.
-    extracted: OnceCell<Result<Vec<ManifestFile>, NotRebased>>,
+    extracted: OnceCell<Result<AddedFiles, NotRebased>>,
 }
 
 /// The manifests with which a commit changes the branch.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct Composition {
     /// Manifests to add.
     pub(super) own: Vec<ManifestFile>,
     /// Paths of the manifests to remove.
     pub(super) removed: Vec<String>,
+    /// Paths of manifests that the client has merged in vain.
+    pub(super) unused: Vec<String>,
+    /// The record of new manifests among those to add.
+    pub(super) new: Option<AbandonedKey>,
 }
 
 /// Reason why a commit is not rebased now.
@@ -43,6 +50,21 @@ pub(crate) enum Unapplied {
     Refused(NotRebased),
     /// A manifest must be written first. The commit is prepared again outside of the lane.
     Postponed,
+}
+
+impl Composition {
+    /// Adds only the added files of merged manifests.
+    fn of_added_files(client: &ClientManifests, added: &AddedFiles) -> Self {
+        let AddedFiles { manifests, new } = added;
+        let is_unused = |path: &String| !manifests.iter().any(|it| it.path == *path);
+        let of_client = client.own().iter().map(|manifest| manifest.path.clone());
+        Self {
+            own: manifests.clone(),
+            removed: Vec::new(),
+            unused: of_client.filter(is_unused).collect(),
+            new: new.record,
+        }
+    }
 }
 
 impl From<NotRebased> for Unapplied {
@@ -62,7 +84,7 @@ impl PreparedRebase {
             candidate,
             declared,
             inherited,
-            client: OnceCell::new(),
+            clients: OnceCell::new(),
             base: OnceCell::new(),
             extracted: OnceCell::new(),
         }
@@ -91,42 +113,52 @@ impl PreparedRebase {
         Ok(candidate)
     }
 
-    /// Returns the manifests of the client. Reads its manifest list once.
-    pub(super) async fn client(
+    /// Returns the manifests of the client, for each snapshot. Reads its manifest lists once.
+    pub(super) async fn clients(
         &self,
         files: Files<'_>,
         candidate: &RebaseCandidate,
-    ) -> Result<&ClientManifests, NotRebased> {
+    ) -> Result<&[ClientManifests], NotRebased> {
         let read = || async {
-            let list = lists::read(files.objects, files.record, candidate.manifest_list()).await?;
-            let client = candidate.manifests(list.entries)?;
-            if client.own().iter().all(|manifest| is_within(files.record, &manifest.path)) {
-                Ok(client)
+            let Files { objects, record, .. } = files;
+            let added = candidate.added().iter();
+            let reads = added.map(|it| lists::read(objects, record, it.manifest_list()));
+            let lists = try_join_all(reads).await?;
+            let clients = candidate.manifests(lists.into_iter().map(|list| list.entries))?;
+            let mut own = clients.iter().flat_map(ClientManifests::own);
+            if own.all(|manifest| is_within(files.record, &manifest.path)) {
+                Ok(clients)
             } else {
                 Err(NotRebased::Location)
             }
         };
-        self.client.get_or_init(read).await.as_ref().map_err(NotRebased::clone)
+        let clients = self.clients.get_or_init(read).await;
+        clients.as_deref().map_err(NotRebased::clone)
     }
 
-    /// Returns how the commit changes the branch, which has the manifests `head`.
+    /// Returns how the snapshot at this position of the commit changes the branch, which has the
+    /// manifests `head`.
     pub(super) async fn compose(
         &self,
         files: Files<'_>,
-        (candidate, table): (&RebaseCandidate, &TableMetadata),
-        head: &ListBlocks,
+        (candidate, position): (&RebaseCandidate, usize),
+        (table, head): (&TableMetadata, &ListBlocks),
     ) -> Result<Composition, Unapplied> {
-        let client = self.client(files, candidate).await?;
+        let clients = self.clients(files, candidate).await?;
+        let client = clients.get(position).ok_or(NotRebased::Other)?;
         if !client.replaces() {
-            return Ok(Composition { own: client.own().to_vec(), removed: Vec::new() });
+            return Ok(Composition { own: client.own().to_vec(), ..Composition::default() });
         }
         match self.replaced(files, (candidate, table), client, head).await {
-            Ok(removed) => Ok(Composition { own: client.own().to_vec(), removed }),
+            Ok(removed) => {
+                let own = client.own().to_vec();
+                Ok(Composition { own, removed, ..Composition::default() })
+            }
             Err(reason) if !candidate.is_append() => Err(reason.into()),
             // The older files of the merged manifest are in other manifests of the branch. So the
             // branch needs only the added files.
             Err(_) => match self.extracted.get() {
-                Some(Ok(own)) => Ok(Composition { own: own.clone(), removed: Vec::new() }),
+                Some(Ok(added)) => Ok(Composition::of_added_files(client, added)),
                 Some(Err(reason)) => Err(reason.clone().into()),
                 None => Err(Unapplied::Postponed),
             },
@@ -135,7 +167,7 @@ impl PreparedRebase {
 
     /// Writes the added files of merged manifests to new manifests in `directory`, unless the branch
     /// still has the manifests that were merged. Each new manifest exists before any list refers to
-    /// it. If the commit fails, the new manifests remain as orphan files.
+    /// it. If the commit fails, a job deletes the new manifests.
     pub(super) async fn extract_if_needed(
         &self,
         files: Files<'_>,
@@ -143,13 +175,16 @@ impl PreparedRebase {
         head: &ListBlocks,
         extraction: Extraction<'_>,
     ) {
-        let composed = self.compose(files, (candidate, table), head).await;
+        // Only a commit of one snapshot may merge manifests.
+        let composed = self.compose(files, (candidate, 0), (table, head)).await;
         if composed != Err(Unapplied::Postponed) {
             return;
         }
         let extract = || async {
-            let client = self.client(files, candidate).await?;
-            extraction.run(files, candidate, client.own()).await
+            let clients = self.clients(files, candidate).await?;
+            let [client] = clients else { return Err(NotRebased::Chain) };
+            let [added] = candidate.added() else { return Err(NotRebased::Chain) };
+            extraction.run(files, added.snapshot_id(), client.own()).await
         };
         self.extracted.get_or_init(extract).await;
     }

@@ -249,7 +249,8 @@ impl World {
         }
         let candidate = candidate?;
         candidate.check(&table)?;
-        let client = candidate.manifests(self.lists[candidate.manifest_list()].clone())?;
+        let list = self.lists[candidate.added()[0].manifest_list()].clone();
+        let client = candidate.manifests([list])?.remove(0);
         let head = self.list(&table);
         let mut own = client.own().to_vec();
         let mut removed = HashSet::new();
@@ -271,7 +272,7 @@ impl World {
         let now_ms = table.last_updated_ms + 1;
         let (replaced, counted) = (removed.len(), kept.len());
         let list = NewList { location: &location, kept: counted, replaced, now_ms };
-        let rebased = candidate.rebase(&table, &requirements, &own, list)?;
+        let rebased = rebase(&candidate, &table, &requirements, (&own, list))?;
         self.lists.insert(location, [rebased.own, kept].concat());
         self.apply(&rebased.requirements, &rebased.updates);
         Ok(())
