@@ -86,7 +86,7 @@ enum Command {
     Store(store::Store),
     /// List namespaces, tables and views
     Ls(ls::Ls),
-    /// Show a table: size, snapshots, schema and last write
+    /// Show a table: size, snapshots, schema, last write and health
     Table(table::Table),
     /// Show who changed what and when
     History(history::History),

@@ -50,7 +50,7 @@ const ROLES: [&str; 8] =
     ["admin", "writer", "reader", "auditor", "team", "others", "browser", "nobody"];
 
 /// Routes as in the specification, some of them in several variants.
-const ROUTES: [(&str, &str); 97] = [
+const ROUTES: [(&str, &str); 98] = [
     ("GET /v1/config", ""),
     ("GET /v1/{prefix}/namespaces", ""),
     ("GET /v1/{prefix}/namespaces", "below one"),
@@ -130,6 +130,7 @@ const ROUTES: [(&str, &str); 97] = [
     ("POST /management/v1/protections", ""),
     ("DELETE /management/v1/protections/{id}", ""),
     ("POST /management/v1/scans/explain", ""),
+    ("GET /management/v1/tables/health", ""),
     ("GET /management/v1/history", ""),
     ("GET /management/v1/watch", ""),
     ("POST /management/v1/snapshots/expire", ""),
@@ -209,6 +210,9 @@ impl RouteResources {
             "purge" => path.push_str("?purgeRequested=true"),
             "dry run" => path.push_str("?dry_run=true"),
             "of others" => path.push_str("?resource=namespace:default/sales&user=corp/ann"),
+            _ if template.ends_with("tables/health") => {
+                path.push_str(&format!("?resource=table:default/sales/{table}"));
+            }
             _ if template.ends_with("permissions") => {
                 path.push_str("?resource=namespace:default/sales");
             }

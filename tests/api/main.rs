@@ -86,6 +86,7 @@ mod requests;
 mod separators;
 mod snapshot_expiry;
 mod staged;
+mod table_health;
 mod tls;
 mod traces;
 mod undo_cli;

@@ -22,6 +22,7 @@ pub mod protections;
 pub mod scans;
 pub mod snapshots;
 mod string_enum;
+pub mod tables;
 pub mod warehouses;
 pub mod watch;
 

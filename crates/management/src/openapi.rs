@@ -4,7 +4,7 @@ use utoipa::OpenApi;
 
 use crate::{
     api_keys, checkpoints, decisions, dropped, encryption, error, grants, history, identity, jobs,
-    policies, protections, scans, snapshots, warehouses, watch,
+    policies, protections, scans, snapshots, tables, warehouses, watch,
 };
 
 /// Components of the OpenAPI document: a schema for each request and response.
@@ -43,6 +43,7 @@ use crate::{
     protections::ProtectionList,
     scans::ExplainScanRequest,
     scans::ScanExplanation,
+    tables::TableHealth,
     dropped::UndropRequest,
     dropped::UndropResult,
     dropped::DroppedList,

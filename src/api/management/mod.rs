@@ -14,6 +14,7 @@ pub mod protections;
 pub mod scans;
 pub mod server;
 pub mod snapshots;
+pub mod table_health;
 pub mod warehouses;
 pub mod watch;
 pub mod whoami;

@@ -21,6 +21,7 @@ pub mod protections;
 pub mod scans;
 pub mod sign;
 pub mod snapshots;
+pub mod tables;
 pub mod warehouses;
 pub mod watch;
 
