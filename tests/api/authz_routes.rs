@@ -50,7 +50,7 @@ const ROLES: [&str; 8] =
     ["admin", "writer", "reader", "auditor", "team", "others", "browser", "nobody"];
 
 /// Routes as in the specification, some of them in several variants.
-const ROUTES: [(&str, &str); 98] = [
+const ROUTES: [(&str, &str); 99] = [
     ("GET /v1/config", ""),
     ("GET /v1/{prefix}/namespaces", ""),
     ("GET /v1/{prefix}/namespaces", "below one"),
@@ -126,6 +126,7 @@ const ROUTES: [(&str, &str); 98] = [
     ("GET /management/v1/dropped", ""),
     ("POST /management/v1/dropped/undrop", ""),
     ("DELETE /management/v1/dropped/{id}", ""),
+    ("POST /management/v1/namespaces/drop", ""),
     ("GET /management/v1/protections", ""),
     ("POST /management/v1/protections", ""),
     ("DELETE /management/v1/protections/{id}", ""),
@@ -282,6 +283,7 @@ impl RouteResources {
             }),
             "expire" => json!({ "resource": format!("table:default/sales/t{n}") }),
             "undrop" => json!({ "resource": format!("table:default/sales/d{n}") }),
+            "drop" => json!({ "resource": format!("namespace:default/sales/empty{n}") }),
             "protections" => json!({ "resource": format!("table:default/sales/t{n}") }),
             "api-keys" => json!({ "name": format!("key{n}") }),
             "policies" => policy(&format!("p{n}")),

@@ -81,6 +81,7 @@ mod planning;
 mod protections;
 mod purge;
 mod read_restrictions;
+mod recursive_drop;
 mod registration;
 mod requests;
 mod separators;

@@ -16,6 +16,7 @@ pub mod grants;
 pub mod history;
 pub mod identity;
 pub mod jobs;
+pub mod namespaces;
 pub mod openapi;
 pub mod policies;
 pub mod protections;

@@ -11,6 +11,7 @@ pub mod jobs;
 pub mod openapi;
 pub mod policies;
 pub mod protections;
+pub mod recursive_drop;
 pub mod scans;
 pub mod server;
 pub mod snapshots;

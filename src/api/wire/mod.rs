@@ -14,6 +14,7 @@ pub mod history;
 pub mod identity;
 pub mod jobs;
 pub mod listings;
+pub mod namespaces;
 pub mod object;
 pub mod plan;
 pub mod policies;
