@@ -14,7 +14,7 @@ use super::iceberg::{
 };
 use super::management::{
     api_keys, checkpoints, dropped, encryption, explain, grants, history, jobs, openapi, policies,
-    protections, scans, server, snapshots, warehouses, watch, whoami,
+    protections, recursive_drop, scans, server, snapshots, table_health, warehouses, watch, whoami,
 };
 use super::oauth;
 use super::observe::Observer;
@@ -164,7 +164,7 @@ fn catalog_routes() -> [(&'static str, MethodRouter<ApiState>); 19] {
 }
 
 /// The routes of the management API.
-fn management_routes() -> [(&'static str, MethodRouter<ApiState>); 34] {
+fn management_routes() -> [(&'static str, MethodRouter<ApiState>); 36] {
     [
         ("/openapi.json", get(openapi::document)),
         ("/whoami", get(whoami::whoami)),
@@ -187,9 +187,11 @@ fn management_routes() -> [(&'static str, MethodRouter<ApiState>); 34] {
         ("/dropped", get(dropped::list)),
         ("/dropped/undrop", post(dropped::undrop)),
         ("/dropped/{id}", delete(dropped::delete)),
+        ("/namespaces/drop", post(recursive_drop::drop)),
         ("/protections", get(protections::list).post(protections::protect)),
         ("/protections/{id}", delete(protections::unprotect)),
         ("/scans/explain", post(scans::explain)),
+        ("/tables/health", get(table_health::load)),
         ("/history", get(history::list)),
         ("/watch", get(watch::watch)),
         ("/snapshots/expire", post(snapshots::expire)),

@@ -20,6 +20,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "history",
             "watch",
             "rollback",
+            "namespace",
             "undrop",
             "dropped",
             "protect",

@@ -113,11 +113,16 @@ impl<'a> Warehouse<'a> {
         Ok(Self { connection, name: name.unwrap_or_default(), separator: separator.to_owned() })
     }
 
-    /// Returns the path of the tables or views of a namespace.
-    pub(super) fn path(&self, levels: &[String], member: &str) -> String {
+    /// Returns the path of a namespace.
+    pub(super) fn namespace(&self, levels: &[String]) -> String {
         let levels: Vec<_> = levels.iter().map(|level| encoded(level)).collect();
         let namespace = levels.join(&self.separator);
-        format!("/v1/{}/namespaces/{namespace}/{member}", encoded(&self.name))
+        format!("/v1/{}/namespaces/{namespace}", encoded(&self.name))
+    }
+
+    /// Returns the path of the tables or views of a namespace.
+    pub(super) fn path(&self, levels: &[String], member: &str) -> String {
+        format!("{}/{member}", self.namespace(levels))
     }
 
     /// Lists the contents of a namespace. If `levels` is empty, lists the namespaces of the

@@ -31,6 +31,7 @@ pub mod job;
 pub mod key;
 pub mod ls;
 pub mod migrate;
+pub mod namespace;
 mod output;
 pub mod plan;
 pub mod policy;
@@ -86,7 +87,7 @@ enum Command {
     Store(store::Store),
     /// List namespaces, tables and views
     Ls(ls::Ls),
-    /// Show a table: size, snapshots, schema and last write
+    /// Show a table: size, snapshots, schema, last write and health
     Table(table::Table),
     /// Show who changed what and when
     History(history::History),
@@ -96,6 +97,8 @@ enum Command {
     Rollback(rollback::Rollback),
     /// Show which files a scan would read, and what prunes the others
     Plan(plan::Plan),
+    /// Drop a namespace, with everything in it if wanted
+    Namespace(namespace::Namespace),
     /// Restore a dropped table or view
     Undrop(dropped::Undrop),
     /// List dropped tables and views, or delete them for good
@@ -205,6 +208,7 @@ impl Cli {
             Command::Watch(watch) => watch.run(),
             Command::Rollback(rollback) => rollback.run(),
             Command::Plan(plan) => plan.run(),
+            Command::Namespace(namespace) => namespace.run(),
             Command::Undrop(undrop) => undrop.run(),
             Command::Dropped(dropped) => dropped.run(),
         }

@@ -1,5 +1,7 @@
 //! `slateberg table show`: describes one table from its metadata.
 
+mod health;
+
 use std::collections::BTreeMap;
 
 use clap::{Args, Subcommand};
@@ -27,7 +29,7 @@ const WRITERS: [&str; 8] = [
     "flink.job-id",
 ];
 
-/// Show a table.
+/// Show a table or its health.
 #[derive(Debug, Args)]
 pub struct Table {
     #[command(subcommand)]
@@ -38,6 +40,8 @@ pub struct Table {
 enum Command {
     /// Show size, snapshots, schema, properties and last write of a table
     Show(Show),
+    /// Show counts and sizes of files, manifests and snapshots, and what to compact and to expire
+    Health(health::Health),
 }
 
 #[derive(Debug, Args)]
@@ -129,8 +133,12 @@ struct SnapshotWrite {
 impl Table {
     /// Runs the subcommand and prints the result.
     pub fn run(self) -> Outcome {
-        let Command::Show(show) = self.command;
-        run_online(show.run())
+        run_online(async {
+            match self.command {
+                Command::Show(show) => show.run().await,
+                Command::Health(health) => health.run().await,
+            }
+        })
     }
 }
 

@@ -50,7 +50,7 @@ const ROLES: [&str; 8] =
     ["admin", "writer", "reader", "auditor", "team", "others", "browser", "nobody"];
 
 /// Routes as in the specification, some of them in several variants.
-const ROUTES: [(&str, &str); 97] = [
+const ROUTES: [(&str, &str); 99] = [
     ("GET /v1/config", ""),
     ("GET /v1/{prefix}/namespaces", ""),
     ("GET /v1/{prefix}/namespaces", "below one"),
@@ -126,10 +126,12 @@ const ROUTES: [(&str, &str); 97] = [
     ("GET /management/v1/dropped", ""),
     ("POST /management/v1/dropped/undrop", ""),
     ("DELETE /management/v1/dropped/{id}", ""),
+    ("POST /management/v1/namespaces/drop", ""),
     ("GET /management/v1/protections", ""),
     ("POST /management/v1/protections", ""),
     ("DELETE /management/v1/protections/{id}", ""),
     ("POST /management/v1/scans/explain", ""),
+    ("GET /management/v1/tables/health", ""),
     ("GET /management/v1/history", ""),
     ("GET /management/v1/watch", ""),
     ("POST /management/v1/snapshots/expire", ""),
@@ -209,6 +211,9 @@ impl RouteResources {
             "purge" => path.push_str("?purgeRequested=true"),
             "dry run" => path.push_str("?dry_run=true"),
             "of others" => path.push_str("?resource=namespace:default/sales&user=corp/ann"),
+            _ if template.ends_with("tables/health") => {
+                path.push_str(&format!("?resource=table:default/sales/{table}"));
+            }
             _ if template.ends_with("permissions") => {
                 path.push_str("?resource=namespace:default/sales");
             }
@@ -278,6 +283,7 @@ impl RouteResources {
             }),
             "expire" => json!({ "resource": format!("table:default/sales/t{n}") }),
             "undrop" => json!({ "resource": format!("table:default/sales/d{n}") }),
+            "drop" => json!({ "resource": format!("namespace:default/sales/empty{n}") }),
             "protections" => json!({ "resource": format!("table:default/sales/t{n}") }),
             "api-keys" => json!({ "name": format!("key{n}") }),
             "policies" => policy(&format!("p{n}")),

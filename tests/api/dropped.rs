@@ -152,7 +152,7 @@ async fn dropped_table_outlives_its_namespace() {
     let app = app_with_table().await;
     app.delete(TABLE).await.expect(204);
     app.delete("/v1/namespaces/ns").await.expect(204);
-    undrop(&app, "table:default/ns/t").await.expect_error(404, "NoSuchNamespaceException");
+    undrop(&app, "table:default/ns/t").await.expect_error(409, "ConflictException");
     app.create_namespace(&["ns"]).await;
     undrop(&app, "table:default/ns/t").await.expect(200);
     app.get(TABLE).await.expect(200);

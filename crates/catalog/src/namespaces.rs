@@ -254,9 +254,7 @@ impl Namespaces {
             let record = lookup::namespace(&*t, cx.warehouse.id, ident).await?;
             check_unprotected(&*t, record.id, "drop").await?;
             require_empty(&t, ident, &record).await?;
-            t.delete(&NamespaceNameKey { parent: record.parent, name: record.name.clone() })?;
-            t.delete(&NamespaceKey(record.id))?;
-            let entry = entry(action, ident, permit, &record, (Some(record.version), None));
+            let entry = delete_namespace(&t, ident, record.id, permit).await?;
             Ok(((), self.core.pipeline().records(&cx.operation, Some(entry), &())?))
         });
         dropped.await
@@ -272,6 +270,21 @@ impl Namespaces {
         }
         Ok(())
     }
+}
+
+/// Deletes the records of a namespace in a transaction, and returns the entry of the change log.
+/// The namespace must be empty and not protected.
+pub(super) async fn delete_namespace<'a>(
+    t: &Transaction,
+    ident: &'a NamespaceIdent,
+    id: Uuid,
+    permit: &'a Permit<DropNamespace>,
+) -> Result<Entry<'a>> {
+    let record = t.get(&NamespaceKey(id)).await?;
+    let record = record.ok_or_else(|| Error::no_such_namespace(ident))?;
+    t.delete(&NamespaceNameKey { parent: record.parent, name: record.name.clone() })?;
+    t.delete(&NamespaceKey(id))?;
+    Ok(entry("drop_namespace", ident, permit, &record, (Some(record.version), None)))
 }
 
 /// Returns the entry of the change log for a change of a namespace.

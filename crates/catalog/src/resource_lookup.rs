@@ -85,6 +85,20 @@ impl Access {
         }
     }
 
+    /// Parses the name of a namespace, such as `namespace:prod/sales`. Returns the warehouse, and
+    /// the name in the warehouse.
+    pub(super) fn namespace_named(&self, name: &str) -> Result<(String, NamespaceIdent)> {
+        let resource = notation::resource(name)?;
+        match (named(&resource), resource.warehouse_name()) {
+            (ResourceNames::Namespace(ident), Some(warehouse)) => Ok((warehouse.to_owned(), ident)),
+            _ => Err(Error::Invalid(format!(
+                "not a namespace: '{}'. Write namespace:WAREHOUSE/LEVEL..., such as \
+                 namespace:default/sales",
+                brief(name)
+            ))),
+        }
+    }
+
     /// Returns the id of the resource's warehouse and the id of the resource. `None` if the
     /// resource does not exist or is the catalog.
     pub(super) async fn id_of(

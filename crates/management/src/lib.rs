@@ -16,12 +16,14 @@ pub mod grants;
 pub mod history;
 pub mod identity;
 pub mod jobs;
+pub mod namespaces;
 pub mod openapi;
 pub mod policies;
 pub mod protections;
 pub mod scans;
 pub mod snapshots;
 mod string_enum;
+pub mod tables;
 pub mod warehouses;
 pub mod watch;
 

@@ -4,7 +4,7 @@ use utoipa::OpenApi;
 
 use crate::{
     api_keys, checkpoints, decisions, dropped, encryption, error, grants, history, identity, jobs,
-    policies, protections, scans, snapshots, warehouses, watch,
+    namespaces, policies, protections, scans, snapshots, tables, warehouses, watch,
 };
 
 /// Components of the OpenAPI document: a schema for each request and response.
@@ -39,10 +39,13 @@ use crate::{
     watch::WatchResponse,
     snapshots::ExpireSnapshotsRequest,
     snapshots::SnapshotExpiry,
+    namespaces::DropNamespaceRequest,
+    namespaces::DroppedNamespace,
     protections::ProtectRequest,
     protections::ProtectionList,
     scans::ExplainScanRequest,
     scans::ScanExplanation,
+    tables::TableHealth,
     dropped::UndropRequest,
     dropped::UndropResult,
     dropped::DroppedList,

@@ -14,6 +14,7 @@ pub mod history;
 pub mod identity;
 pub mod jobs;
 pub mod listings;
+pub mod namespaces;
 pub mod object;
 pub mod plan;
 pub mod policies;
@@ -21,6 +22,7 @@ pub mod protections;
 pub mod scans;
 pub mod sign;
 pub mod snapshots;
+pub mod tables;
 pub mod warehouses;
 pub mod watch;
 

@@ -50,7 +50,7 @@ impl Grammar {
 
     /// Generates a management request.
     pub(super) fn managing(&mut self) -> Draft {
-        match self.rng.random_range(0..46) {
+        match self.rng.random_range(0..48) {
             0..2 => bare(
                 Method::GET,
                 format!(
@@ -89,6 +89,14 @@ impl Grammar {
                 let body = json!({ "resource": self.resource(), "dry-run": self.one_of(2),
                     "older-than-seconds": age_seconds, "retain-last": self.rng.random_range(0..3) });
                 post(format!("{MANAGEMENT}/snapshots/expire"), body)
+            }
+            44 => {
+                let resource = path::segment(&self.resource());
+                bare(Method::GET, format!("{MANAGEMENT}/tables/health?resource={resource}"))
+            }
+            45 => {
+                let body = json!({ "resource": self.resource(), "dry-run": !self.one_of(8) });
+                post(format!("{MANAGEMENT}/namespaces/drop"), body)
             }
             _ => self.about_checkpoints(),
         }

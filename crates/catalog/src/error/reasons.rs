@@ -132,6 +132,12 @@ pub enum StateConflict {
           move that one first, or set catalog.overlapping_locations = true to allow both"
     )]
     UndropLocation(String),
+    /// The dropped table or view cannot be restored, because its namespace does not exist.
+    #[error(
+        "Cannot undrop: the namespace {0} does not exist. Create it first, or restore the table or view under a \
+          name in another namespace"
+    )]
+    UndropNamespace(NamespaceIdent),
     /// The resource is protected against this change.
     #[error(
         "Cannot {change}: {resource} is protected. Lift the protection first: slateberg unprotect {resource}"

@@ -16,6 +16,7 @@ mod compute;
 mod deletes;
 mod evaluation;
 mod files;
+mod health;
 mod manifests;
 mod plan;
 mod planned_manifest;
@@ -24,12 +25,17 @@ mod reads;
 mod report;
 mod request;
 mod table;
+mod table_health;
 mod token;
 
 use std::sync::Arc;
 
 pub use deletes::DeleteFiles;
 pub use files::{FileTask, PlannedFiles, PruneCounts};
+pub use health::{
+    Advice, AdviceAction, DataFileCounts, DeleteFileCounts, Growth, ManifestCounts, MetadataCounts,
+    SnapshotCounts, TableHealth,
+};
 pub use planned_manifest::PlannedManifest;
 pub use report::ScanReport;
 pub use request::ScanRequest;

@@ -99,15 +99,7 @@ impl Planning {
         resource: &str,
         request: &ScanRequest,
     ) -> Result<ScanReport> {
-        let (name, kind, ident) = self.core.access.tabular_named(resource)?;
-        if kind != TabularKind::Table {
-            let view = brief(resource);
-            return Err(Error::Invalid(format!("Views have no files to scan: '{view}'")));
-        }
-        let warehouse = self.core.warehouses().by_prefix(Some(&name));
-        let warehouse =
-            warehouse.map_err(|absent| self.core.access.without_permissions(operation, absent))?;
-        let cx = RequestContext::new(operation.clone(), warehouse);
+        let (cx, ident) = self.table_named(operation, resource)?;
         let table = self.table(&cx, &ident).await?;
         let _slot = self.compute.admit(operation).await?;
         let scan = Scan::bind(&table.metadata, request)?;
@@ -119,6 +111,23 @@ impl Planning {
             report.add(&files);
         }
         Ok(report)
+    }
+
+    /// Returns the warehouse and the name of a table such as `table:prod/sales/orders`.
+    pub(super) fn table_named(
+        &self,
+        operation: &Operation,
+        resource: &str,
+    ) -> Result<(RequestContext, TabularIdent)> {
+        let (name, kind, ident) = self.core.access.tabular_named(resource)?;
+        if kind != TabularKind::Table {
+            let view = brief(resource);
+            return Err(Error::Invalid(format!("Views have no files to scan: '{view}'")));
+        }
+        let warehouse = self.core.warehouses().by_prefix(Some(&name));
+        let warehouse =
+            warehouse.map_err(|absent| self.core.access.without_permissions(operation, absent))?;
+        Ok((RequestContext::new(operation.clone(), warehouse), ident))
     }
 
     fn plan_token(&self, table: &PlannedTable, plan_id: &str) -> Result<(Token, u64)> {

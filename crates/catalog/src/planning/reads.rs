@@ -62,7 +62,7 @@ impl Planning {
     }
 
     /// Returns the location of a snapshot's manifest list, and its manifests.
-    async fn manifests_of(
+    pub(super) async fn manifests_of(
         &self,
         table: &PlannedTable,
         snapshot: &Snapshot,
@@ -181,7 +181,7 @@ impl Planning {
 }
 
 /// Rejects a manifest that the server may not or cannot read.
-fn check_readable(table: &PlannedTable, manifest: &ManifestFile) -> Result<()> {
+pub(super) fn check_readable(table: &PlannedTable, manifest: &ManifestFile) -> Result<()> {
     if manifest.key_metadata.as_ref().is_some_and(|key| !key.is_empty()) {
         let path = brief(&manifest.path);
         return Err(Error::NotPlannable(format!("The manifest {path} is encrypted")));

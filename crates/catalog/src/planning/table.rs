@@ -26,6 +26,8 @@ const READ: Privileges = Privileges { read: true, write: false, delete: false };
 pub(super) struct PlannedTable {
     pub(super) record: Arc<TabularRecord>,
     pub(super) metadata: Arc<TableMetadata>,
+    /// Size of the metadata as JSON, in bytes.
+    pub(super) metadata_bytes: u64,
     /// The locations that belong to this table only.
     own_locations: Vec<Location>,
 }
@@ -79,7 +81,8 @@ impl Planning {
             };
             let metadata = core.environment.parsed::<TableMetadata>(version, &cached)?;
             let own_locations = self.own_locations(&record).await?;
-            return Ok(PlannedTable { record, metadata, own_locations });
+            let metadata_bytes = cached.text.len() as u64;
+            return Ok(PlannedTable { record, metadata, metadata_bytes, own_locations });
         }
         Err(Error::unavailable(
             "Gave up after repeated conflicts: the table is changed concurrently. Retry later",

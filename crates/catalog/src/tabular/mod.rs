@@ -17,6 +17,7 @@ pub(crate) mod head;
 pub(crate) mod load;
 pub(crate) mod metadata;
 pub(crate) mod read_access;
+pub(crate) mod recursive_drop;
 pub(crate) mod register;
 pub(crate) mod removal;
 pub(crate) mod rename;

@@ -42,7 +42,7 @@ pub(crate) struct Removal<R> {
 
 /// Treatment of the records and files of a removed table or view.
 #[derive(Clone, Copy)]
-enum Ending {
+pub(super) enum Ending {
     /// The table or view can be restored until its retention ends. If `purge`, its files are
     /// deleted then.
     Retain { purge: bool },
@@ -117,7 +117,7 @@ impl Tabulars {
     }
 
     /// Deletes the records of a table or view in a transaction, and returns its last state.
-    async fn delete_tabular(
+    pub(super) async fn delete_tabular(
         &self,
         t: &Transaction,
         operation: &Operation,

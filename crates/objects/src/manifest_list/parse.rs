@@ -21,6 +21,8 @@ pub struct ManifestList {
     pub format_version: Option<i32>,
     /// The manifests, in order.
     pub entries: Vec<ManifestFile>,
+    /// Size of the file, in bytes.
+    pub bytes: u64,
 }
 
 /// The values of an entry that were read so far.
@@ -80,7 +82,7 @@ pub(super) fn parse(file: &[u8], bytes_max: u64) -> Result<ManifestList, String>
         Ok(())
     };
     avro::entries(file, bytes_max, Entry::see, take)?;
-    Ok(ManifestList { format_version, entries })
+    Ok(ManifestList { format_version, entries, bytes: file.len() as u64 })
 }
 
 impl Entry {

@@ -127,7 +127,11 @@ impl Tabulars {
         ident: &TabularIdent,
         dropped: DroppedTabular,
     ) -> Result<TabularRecord> {
-        let absent = || Error::no_such_namespace(&ident.namespace);
+        let is_former = *ident == dropped.ident();
+        let absent = || match is_former {
+            true => Error::Conflict(StateConflict::UndropNamespace(ident.namespace.clone())),
+            false => Error::no_such_namespace(&ident.namespace),
+        };
         let namespace = lookup::namespace_id(t, warehouse.id, &ident.namespace).await?;
         let namespace = namespace.ok_or_else(absent)?;
         if t.get(&NamespaceKey(namespace)).await?.is_none() {
