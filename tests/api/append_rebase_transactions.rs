@@ -49,8 +49,8 @@ async fn assert_appends(app: &TestApp, table: &LoadedTable, ids: &[i64]) {
     assert_eq!(table.head(), parent);
 }
 
-/// Prepares a commit that appends the snapshots 8 and 9. Some clients, such as DuckDB, move the
-/// branch only once.
+/// Prepares a commit that appends the snapshots 8 and 9. Some clients move the branch only once, at
+/// the end.
 async fn two_appends(app: &TestApp, base: &LoadedTable, moves_twice: bool) -> PreparedAppend {
     let first = base.prepare(app, 8, Manifests::Append).await;
     let second = base.after(&first).prepare(app, 9, Manifests::Append).await;
