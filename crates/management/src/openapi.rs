@@ -3,8 +3,8 @@
 use utoipa::OpenApi;
 
 use crate::{
-    api_keys, checkpoints, decisions, dropped, encryption, error, grants, history, identity, jobs,
-    policies, protections, scans, snapshots, warehouses, watch,
+    api_keys, checkpoints, decisions, dropped, encryption, error, functions, grants, history,
+    identity, jobs, policies, protections, scans, snapshots, warehouses, watch,
 };
 
 /// Components of the OpenAPI document: a schema for each request and response.
@@ -43,6 +43,9 @@ use crate::{
     protections::ProtectionList,
     scans::ExplainScanRequest,
     scans::ScanExplanation,
+    functions::CreateFunctionRequest,
+    functions::ReplaceFunctionRequest,
+    functions::FunctionState,
     dropped::UndropRequest,
     dropped::UndropResult,
     dropped::DroppedList,

@@ -2,10 +2,10 @@
 
 use super::key_space::KeySpace;
 use super::keys::{
-    ApiKeyKey, ChangeKey, ChunkKey, DroppedKey, EndedJobKey, GrantKey, IdempotencyKey, JobKey, Key,
-    LocationKey, MetadataKey, NamespaceKey, NamespaceNameKey, PolicyHeadKey, PolicyKey,
-    PolicyRevisionKey, ProtectionKey, PublicationKey, RevokedKeyKey, SigningKeyKey, StoreKey,
-    TabularKey, TabularNameKey, UuidKey, WarehouseKey,
+    ApiKeyKey, ChangeKey, ChunkKey, DroppedKey, EndedJobKey, FunctionKey, GrantKey, IdempotencyKey,
+    JobKey, Key, LocationKey, MetadataKey, NamespaceKey, NamespaceNameKey, PolicyHeadKey,
+    PolicyKey, PolicyRevisionKey, ProtectionKey, PublicationKey, RevokedKeyKey, SigningKeyKey,
+    StoreKey, TabularKey, TabularNameKey, UuidKey, WarehouseKey,
 };
 
 /// A computation that is generic over the type of a key.
@@ -31,6 +31,7 @@ pub fn visit<V: KeyVisitor>(space: KeySpace, visitor: V) -> V::Output {
         KeySpace::Uuids => visitor.visit::<UuidKey>(),
         KeySpace::Dropped => visitor.visit::<DroppedKey>(),
         KeySpace::Protections => visitor.visit::<ProtectionKey>(),
+        KeySpace::Functions => visitor.visit::<FunctionKey>(),
         KeySpace::Publications => visitor.visit::<PublicationKey>(),
         KeySpace::Jobs => visitor.visit::<JobKey>(),
         KeySpace::EndedJobs => visitor.visit::<EndedJobKey>(),

@@ -57,12 +57,12 @@ json_records!(
 /// journal in a local directory. Format 4 added keys for the locations of tables and views. Format
 /// 5 added keys for UUIDs, and the progress of jobs. Format 7 added manifest lists in publication
 /// markers, and records of protections and of dropped tables and views. Format 9 added jobs that
-/// delete the files of expired snapshots.
-pub const FORMAT_VERSION: u32 = 9;
+/// delete the files of expired snapshots. Format 11 added functions.
+pub const FORMAT_VERSION: u32 = 11;
 /// Format of clones. It has the same records as [`FORMAT_VERSION`]. The number is different, so
 /// that older binaries reject the store. Those binaries do not know clones, and would delete files
 /// that the parent or the clone needs.
-pub const FORMAT_OF_CLONES: u32 = 10;
+pub const FORMAT_OF_CLONES: u32 = 12;
 /// First format with keys for the locations of tables and views.
 pub const FORMAT_WITH_LOCATIONS: u32 = 4;
 /// First format with keys for UUIDs.
@@ -179,7 +179,7 @@ pub struct IndexEntry {
     pub dropped: bool,
 }
 
-/// Protection of a warehouse, namespace, table or view against its removal.
+/// Protection of a warehouse, namespace, table, view or function against its removal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProtectionRecord {
     /// Name of the protected resource, as `table:prod/sales/orders`. The name cannot change while

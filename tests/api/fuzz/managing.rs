@@ -50,7 +50,7 @@ impl Grammar {
 
     /// Generates a management request.
     pub(super) fn managing(&mut self) -> Draft {
-        match self.rng.random_range(0..46) {
+        match self.rng.random_range(0..48) {
             0..2 => bare(
                 Method::GET,
                 format!(
@@ -90,8 +90,26 @@ impl Grammar {
                     "older-than-seconds": age_seconds, "retain-last": self.rng.random_range(0..3) });
                 post(format!("{MANAGEMENT}/snapshots/expire"), body)
             }
+            44..46 => self.about_functions(),
             _ => self.about_checkpoints(),
         }
+    }
+
+    fn about_functions(&mut self) -> Draft {
+        let all = format!("{MANAGEMENT}/functions");
+        let resource = format!("function:default/{}", self.name());
+        if self.one_of(3) {
+            return bare(Method::DELETE, format!("{all}?resource={}", path::segment(&resource)));
+        }
+        let data_type = self.pick(&["int", "list<int>", "", "decimal(9, 2)"]);
+        let definition = json!({
+            "parameters": [{ "name": self.name(), "type": data_type }],
+            "return-type": { "type": "list", "element": data_type },
+            "function-type": self.pick(&["udf", "udtf", "x"]),
+            "representations": [{ "dialect": "spark", "sql": self.name() }],
+        });
+        let body = json!({ "resource": resource, "definitions": [definition] });
+        post(all, body)
     }
 
     fn about_keys(&mut self) -> Draft {
