@@ -2,7 +2,7 @@
 
 /// The `endpoints` of `GET /v1/config`, written as in the specification: all routes of
 /// `catalog_routes`. Clients check this list before they use an endpoint.
-pub const ENDPOINTS: [&str; 31] = [
+pub const ENDPOINTS: [&str; 33] = [
     "GET /v1/{prefix}/namespaces",
     "POST /v1/{prefix}/namespaces",
     "GET /v1/{prefix}/namespaces/{namespace}",
@@ -34,4 +34,6 @@ pub const ENDPOINTS: [&str; 31] = [
     "POST /v1/{prefix}/namespaces/{namespace}/views/{view}",
     "DELETE /v1/{prefix}/namespaces/{namespace}/views/{view}",
     "POST /v1/{prefix}/views/rename",
+    "GET /v1/{prefix}/namespaces/{namespace}/functions",
+    "GET /v1/{prefix}/namespaces/{namespace}/functions/{function}",
 ];

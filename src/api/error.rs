@@ -100,6 +100,7 @@ fn status(kind: Kind) -> StatusCode {
         | Kind::NoSuchNamespace
         | Kind::NoSuchTable
         | Kind::NoSuchView
+        | Kind::NoSuchFunction
         | Kind::NoSuchFile
         | Kind::NoSuchPolicy
         | Kind::NoSuchJob

@@ -4,6 +4,7 @@
 use axum::http::HeaderValue;
 use uuid::Uuid;
 
+use super::scan_planning_mode::ScanPlanningMode;
 use slateberg_catalog::ReadVersion;
 
 /// The snapshots in a response (the query parameter `snapshots`).
@@ -35,6 +36,9 @@ pub struct Representation {
     pub version: ReadVersion,
     /// The selection of snapshots.
     pub mode: SnapshotMode,
+    /// The mode of scan planning that the warehouse prescribes. A change of the warehouse changes it
+    /// without a new version of the table.
+    pub planning: Option<ScanPlanningMode>,
 }
 
 /// An ETag. Different versions and snapshot modes have different tags. Cheap to clone.
@@ -43,15 +47,16 @@ pub struct ETag(HeaderValue);
 
 impl ETag {
     /// Creates the tag of a version. Callers with different read access get different tags.
-    pub fn new(Representation { timeline, version, mode }: Representation) -> Self {
+    pub fn new(Representation { timeline, version, mode, planning }: Representation) -> Self {
         let ReadVersion { id, version, rules } = version;
         let (id, name) = (id.simple(), mode.name());
         // Half of a random id suffices, because timelines are few.
         let timeline = timeline.map(|it| format!("{:016x}-", it.as_u64_pair().0));
         let timeline = timeline.as_deref().unwrap_or_default();
+        let planning = planning.map(|mode| format!("-{}", mode.as_str())).unwrap_or_default();
         let quoted = match rules {
-            None => format!("\"{id}-{timeline}{version}-{name}\""),
-            Some(rules) => format!("\"{id}-{timeline}{version}-{name}-{rules}\""),
+            None => format!("\"{id}-{timeline}{version}-{name}{planning}\""),
+            Some(rules) => format!("\"{id}-{timeline}{version}-{name}{planning}-{rules}\""),
         };
         Self(HeaderValue::try_from(quoted).expect("a tag consists of printable characters"))
     }

@@ -31,6 +31,7 @@ pub mod respond;
 pub mod response_cache;
 pub mod router;
 pub mod scan_files;
+pub mod scan_planning_mode;
 pub mod service;
 pub mod shutdown;
 pub mod state;

@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use super::delegation::DelegationConfig;
 use super::etag::{ETag, Representation, SnapshotMode};
+use super::scan_planning_mode::ScanPlanningMode;
 use slateberg_catalog::TabularState;
 use slateberg_catalog::{ReadAccess, ReadVersion, Readable};
 
@@ -49,7 +50,7 @@ impl RenderedResponse {
 /// The ETag of a table's state with all snapshots, for callers without read restrictions.
 pub fn unrestricted_etag(timeline: Option<Uuid>, state: &TabularState) -> ETag {
     let version = ReadVersion { id: state.id, version: state.version, rules: None };
-    ETag::new(Representation { timeline, version, mode: SnapshotMode::All })
+    ETag::new(Representation { timeline, version, mode: SnapshotMode::All, planning: None })
 }
 
 /// Responds with 304 and the client's tag.
@@ -65,16 +66,18 @@ pub fn create_result(
     timeline: Option<Uuid>,
     created: &Readable,
     delegation: Option<DelegationConfig>,
+    planning: Option<ScanPlanningMode>,
 ) -> Response {
     if let Some(delegation) = delegation {
-        return (NO_STORE, response_from_parts(parts(&created.state, delegation.tail), None))
-            .into_response();
+        let tail = with_planning(created, delegation.tail, planning);
+        return (NO_STORE, response_from_parts(parts(&created.state, tail), None)).into_response();
     }
     let published = created.state.metadata_location.is_some();
     let representation =
-        Representation { timeline, version: created.version(), mode: SnapshotMode::All };
+        Representation { timeline, version: created.version(), mode: SnapshotMode::All, planning };
     let tag = published.then(|| ETag::new(representation));
-    response_from_parts(parts(&created.state, load_tail(&created.access)), tag.as_ref())
+    let tail = with_planning(created, load_tail(&created.access), planning);
+    response_from_parts(parts(&created.state, tail), tag.as_ref())
 }
 
 /// The parts of a `LoadTableResult`, for the cache.
@@ -83,18 +86,18 @@ pub fn load_result(
     representation: Representation,
     delegation: Option<DelegationConfig>,
 ) -> RenderedResponse {
-    match delegation {
-        Some(delegation) => {
-            RenderedResponse { parts: parts(&loaded.state, delegation.tail), tag: None }
-        }
-        None => {
-            let tail = load_tail(&loaded.access);
-            RenderedResponse {
-                parts: parts(&loaded.state, tail),
-                tag: Some(ETag::new(representation)),
-            }
-        }
-    }
+    let (tail, tag) = match delegation {
+        Some(delegation) => (delegation.tail, None),
+        None => (load_tail(&loaded.access), Some(ETag::new(representation))),
+    };
+    let tail = with_planning(loaded, tail, representation.planning);
+    RenderedResponse { parts: parts(&loaded.state, tail), tag }
+}
+
+/// Adds the mode of scan planning to the end of a `LoadTableResult`.
+fn with_planning(table: &Readable, tail: Bytes, of_warehouse: Option<ScanPlanningMode>) -> Bytes {
+    let mode = ScanPlanningMode::of(&table.state, &table.access, of_warehouse);
+    ScanPlanningMode::added_to(mode, tail)
 }
 
 /// A `LoadViewResult`.
@@ -178,7 +181,8 @@ mod tests {
     async fn long_metadata_is_sent_in_parts_with_its_content_length() {
         let long = "7,".repeat(COPIED_BYTES_MAX);
         let version = ReadVersion { id: Uuid::nil(), version: 1, rules: None };
-        let tag = ETag::new(Representation { timeline: None, version, mode: SnapshotMode::All });
+        let (mode, planning) = (SnapshotMode::All, None);
+        let tag = ETag::new(Representation { timeline: None, version, mode, planning });
         for list in ["", "1,", long.as_str()] {
             let segments = [("[", false), (list, true), ("2]", false)].map(|(part, is_chunk)| {
                 let bytes = Bytes::copy_from_slice(part.as_bytes());

@@ -10,11 +10,13 @@ use super::admission::Admission;
 use super::cors::Cors;
 use super::error::ApiError;
 use super::iceberg::{
-    config, files, metrics, namespaces, planning, table_commit, tables, transactions, views,
+    config, files, functions, metrics, namespaces, planning, table_commit, tables, transactions,
+    views,
 };
 use super::management::{
-    api_keys, checkpoints, dropped, encryption, explain, grants, history, jobs, openapi, policies,
-    protections, recursive_drop, scans, server, snapshots, table_health, warehouses, watch, whoami,
+    api_keys, checkpoints, dropped, encryption, explain, functions as managed_functions, grants,
+    history, jobs, openapi, policies, protections, recursive_drop, scans, server, snapshots,
+    table_health, warehouses, watch, whoami,
 };
 use super::oauth;
 use super::observe::Observer;
@@ -127,7 +129,7 @@ fn operator_routes() -> Routes {
 }
 
 /// The routes of a warehouse, relative to its prefix.
-fn catalog_routes() -> [(&'static str, MethodRouter<ApiState>); 19] {
+fn catalog_routes() -> [(&'static str, MethodRouter<ApiState>); 21] {
     [
         ("/namespaces", get(namespaces::list).post(namespaces::create)),
         (
@@ -160,11 +162,13 @@ fn catalog_routes() -> [(&'static str, MethodRouter<ApiState>); 19] {
             get(views::load).head(views::exists).post(views::commit).delete(views::drop),
         ),
         ("/views/rename", post(views::rename)),
+        ("/namespaces/{namespace}/functions", get(functions::list)),
+        ("/namespaces/{namespace}/functions/{function}", get(functions::load)),
     ]
 }
 
 /// The routes of the management API.
-fn management_routes() -> [(&'static str, MethodRouter<ApiState>); 36] {
+fn management_routes() -> [(&'static str, MethodRouter<ApiState>); 37] {
     [
         ("/openapi.json", get(openapi::document)),
         ("/whoami", get(whoami::whoami)),
@@ -183,6 +187,12 @@ fn management_routes() -> [(&'static str, MethodRouter<ApiState>); 36] {
         (
             "/warehouses/{name}",
             get(warehouses::load).put(warehouses::update).delete(warehouses::delete),
+        ),
+        (
+            "/functions",
+            post(managed_functions::create)
+                .put(managed_functions::replace)
+                .delete(managed_functions::drop),
         ),
         ("/dropped", get(dropped::list)),
         ("/dropped/undrop", post(dropped::undrop)),

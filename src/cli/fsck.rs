@@ -67,6 +67,7 @@ fn report_json(report: &FsckReport) -> serde_json::Value {
         "namespaces": records.map(|report| report.namespaces),
         "tables": records.map(|report| report.tables),
         "views": records.map(|report| report.views),
+        "functions": records.map(|report| report.functions),
         "broken": report.findings(),
     })
 }

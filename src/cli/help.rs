@@ -17,6 +17,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "ls",
             "table",
             "plan",
+            "function",
             "history",
             "watch",
             "rollback",

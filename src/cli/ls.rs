@@ -180,7 +180,12 @@ impl<'a> Warehouse<'a> {
         Ok(pages)
     }
 
+    /// Returns a name with the warehouse, in the form that other subcommands accept.
+    pub(super) fn full_name(&self, levels: &[String]) -> String {
+        joined([&self.name].into_iter().chain(levels))
+    }
+
     fn entry(&self, kind: &'static str, levels: &[String]) -> Entry {
-        Entry { kind, name: joined([&self.name].into_iter().chain(levels)) }
+        Entry { kind, name: self.full_name(levels) }
     }
 }

@@ -24,6 +24,7 @@ mod duration;
 pub mod encryption;
 pub mod exit;
 pub mod fsck;
+pub mod function;
 pub mod grant;
 mod help;
 pub mod history;
@@ -89,6 +90,8 @@ enum Command {
     Ls(ls::Ls),
     /// Show a table: size, snapshots, schema, last write and health
     Table(table::Table),
+    /// Create, list, show and drop SQL functions
+    Function(function::Function),
     /// Show who changed what and when
     History(history::History),
     /// Print changes as they happen
@@ -204,6 +207,7 @@ impl Cli {
             Command::Protect(protect) => protect.run(),
             Command::Unprotect(unprotect) => unprotect.run(),
             Command::Protected(protected) => protected.run(),
+            Command::Function(function) => function.run(),
             Command::History(history) => history.run(),
             Command::Watch(watch) => watch.run(),
             Command::Rollback(rollback) => rollback.run(),

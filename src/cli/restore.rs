@@ -158,6 +158,7 @@ fn changes(summary: &RestoreSummary) -> String {
         row("namespaces", summary.namespaces),
         row("tables", summary.tables),
         row("views", summary.views),
+        row("functions", summary.functions),
         row("policies", summary.policies),
         row("grants", summary.grants),
     ];

@@ -145,6 +145,7 @@ fn counts_line(what: &str, counts: &Counts) -> String {
         count(counts.namespaces, "namespace", "namespaces"),
         count(counts.tables, "table", "tables"),
         count(counts.views, "view", "views"),
+        count(counts.functions, "function", "functions"),
         count(counts.policies, "policy", "policies"),
         count(counts.grants, "grant", "grants"),
         count(counts.api_keys, "API key", "API keys"),

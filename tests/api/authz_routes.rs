@@ -14,6 +14,7 @@ use slateberg::api::endpoints::ENDPOINTS;
 use slateberg_config::WarehouseSettings;
 
 use crate::support::app::TestApp;
+use crate::support::function::{FUNCTIONS, function};
 use crate::support::table::{append, create_table, schema, set_property};
 use crate::support::view::{create_view, replace_query};
 
@@ -50,7 +51,7 @@ const ROLES: [&str; 8] =
     ["admin", "writer", "reader", "auditor", "team", "others", "browser", "nobody"];
 
 /// Routes as in the specification, some of them in several variants.
-const ROUTES: [(&str, &str); 99] = [
+const ROUTES: [(&str, &str); 105] = [
     ("GET /v1/config", ""),
     ("GET /v1/{prefix}/namespaces", ""),
     ("GET /v1/{prefix}/namespaces", "below one"),
@@ -96,6 +97,8 @@ const ROUTES: [(&str, &str); 99] = [
     ("POST /v1/{prefix}/namespaces/{namespace}/views/{view}", ""),
     ("DELETE /v1/{prefix}/namespaces/{namespace}/views/{view}", ""),
     ("POST /v1/{prefix}/views/rename", ""),
+    ("GET /v1/{prefix}/namespaces/{namespace}/functions", ""),
+    ("GET /v1/{prefix}/namespaces/{namespace}/functions/{function}", ""),
     ("GET /management/v1/whoami", ""),
     ("GET /management/v1/server", ""),
     ("GET /management/v1/api-keys", ""),
@@ -123,6 +126,9 @@ const ROUTES: [(&str, &str); 99] = [
     ("PUT /management/v1/warehouses/{name}", ""),
     ("DELETE /management/v1/warehouses/{name}", ""),
     ("DELETE /management/v1/warehouses/{name}", "of nobody"),
+    ("POST /management/v1/functions", ""),
+    ("PUT /management/v1/functions", ""),
+    ("DELETE /management/v1/functions", ""),
     ("GET /management/v1/dropped", ""),
     ("POST /management/v1/dropped/undrop", ""),
     ("DELETE /management/v1/dropped/{id}", ""),
@@ -175,6 +181,8 @@ impl RouteResources {
         app.post("/v1/default/namespaces/hr/tables", hr).await.expect(200);
         let view = create_view(&format!("v{number}"));
         let view = app.post(&format!("{sales}/views"), view).await.expect(200);
+        let resource = format!("function:default/sales/f{number}");
+        app.post(FUNCTIONS, function(&resource, "x")).await.expect(201);
         let dropped = create_table(&format!("d{number}"));
         let dropped = app.post(&format!("{sales}/tables"), dropped).await.expect(200);
         app.delete(&format!("{sales}/tables/d{number}")).await.expect(204);
@@ -200,6 +208,7 @@ impl RouteResources {
             .replace("{namespace}", &namespace)
             .replace("{table}", &table)
             .replace("{view}", &format!("v{n}"))
+            .replace("{function}", &format!("f{n}"))
             .replace("{plan-id}", "none")
             .replace("{number}", "0")
             .replace("{to}", "0")
@@ -209,6 +218,9 @@ impl RouteResources {
         match variant {
             "below one" if method == "GET" => path.push_str("?parent=sales"),
             "purge" => path.push_str("?purgeRequested=true"),
+            _ if path == FUNCTIONS && method == "DELETE" => {
+                path.push_str(&format!("?resource=function:default/sales/f{n}"));
+            }
             "dry run" => path.push_str("?dry_run=true"),
             "of others" => path.push_str("?resource=namespace:default/sales&user=corp/ann"),
             _ if template.ends_with("tables/health") => {
@@ -220,7 +232,12 @@ impl RouteResources {
             _ => {}
         }
         let method = method.parse().expect("a method");
-        (method, path, self.body(template, variant))
+        let body = match (path.as_str(), &method) {
+            (FUNCTIONS, &Method::POST) => function(&format!("function:default/sales/newf{n}"), "x"),
+            (FUNCTIONS, _) => function(&format!("function:default/sales/f{n}"), "x + 1"),
+            _ => self.body(template, variant),
+        };
+        (method, path, body)
     }
 
     fn body(&self, template: &str, variant: &str) -> Value {

@@ -57,6 +57,8 @@ mod dropped;
 mod encryption;
 mod errors;
 mod format_versions;
+mod function_cli;
+mod functions;
 mod fuzz;
 mod golden_store;
 mod history;

@@ -8,6 +8,7 @@ use axum::http::Method;
 use serde_json::{Value, json};
 
 use crate::support::app::{TestApp, TestResponse};
+use crate::support::function::{FUNCTIONS, function};
 use crate::support::schema::Schemas;
 
 const PREFIX: &str = "/management/v1";
@@ -277,6 +278,39 @@ impl Pinned {
         }
     }
 
+    /// Sends all requests on functions.
+    async fn functions(&self) {
+        let admin = self.app.credential().to_owned();
+        let reader = &self.app.key_with_role("reader").await;
+        let wanted = |name: &str, sql: &str| function(&format!("function:default/{name}"), sql);
+        let new = wanted("dropped/f", "x");
+        for (credential, status) in [("", 401), (reader, 403), (&admin, 201), (&admin, 409)] {
+            self.ask(credential, "post", FUNCTIONS, new.clone()).await.expect(status);
+        }
+        self.ask(&admin, "post", FUNCTIONS, wanted("dropped/g", "")).await.expect(400);
+        self.ask(&admin, "post", FUNCTIONS, wanted("none/g", "x")).await.expect(404);
+        let next = wanted("dropped/f", "x + 1");
+        for (credential, status) in [("", 401), (reader, 403), (&admin, 200)] {
+            self.ask(credential, "put", FUNCTIONS, next.clone()).await.expect(status);
+        }
+        let mut outdated = next.clone();
+        outdated["expected-version"] = json!(1);
+        self.ask(&admin, "put", FUNCTIONS, outdated).await.expect(409);
+        self.ask(&admin, "put", FUNCTIONS, wanted("dropped/g", "x")).await.expect(404);
+        self.ask(&admin, "put", FUNCTIONS, json!({})).await.expect(400);
+        let named = format!("{FUNCTIONS}?resource=function:default/dropped/f");
+        for (credential, path, status) in [
+            ("", &*named, 401),
+            (reader, &*named, 403),
+            (&admin, &*named, 204),
+            (&admin, &*named, 404),
+            (&admin, FUNCTIONS, 400),
+        ] {
+            let answer = self.send(credential, "delete", path, Value::Null).await;
+            self.check("delete", FUNCTIONS, &answer.expect(status));
+        }
+    }
+
     /// Sends all requests on the history.
     async fn history(&self) {
         let admin = self.app.credential().to_owned();
@@ -459,6 +493,7 @@ async fn responses_match_the_schemas_of_the_document() {
     pinned.encryption().await;
     pinned.dropped().await;
     pinned.protections().await;
+    pinned.functions().await;
     pinned.history().await;
     pinned.watch().await;
     pinned.jobs().await;

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::app::TestApp;
+use crate::support::function::{FUNCTIONS, function};
 use crate::support::path;
 use crate::support::table::create_table;
 
@@ -34,7 +35,7 @@ async fn pages(app: &TestApp, listing: &str, size: usize) -> Vec<Vec<String>> {
     pages
 }
 
-/// A namespace `ns` with five children, tables and views, each named `a` to `e`.
+/// A namespace `ns` with five children, tables, views and functions, each named `a` to `e`.
 async fn five_of_each() -> TestApp {
     let app = TestApp::new().await;
     app.create_namespace(&["ns"]).await;
@@ -43,12 +44,18 @@ async fn five_of_each() -> TestApp {
         app.create_namespace(&["ns", name]).await;
         app.create_table("ns", name).await;
         app.create_view("views", name).await;
+        let resource = format!("function:default/ns/{name}");
+        app.post(FUNCTIONS, function(&resource, "x")).await.expect(201);
     }
     app
 }
 
-const LISTINGS: [&str; 3] =
-    ["/v1/namespaces?parent=ns", "/v1/namespaces/ns/tables", "/v1/namespaces/views/views"];
+const LISTINGS: [&str; 4] = [
+    "/v1/namespaces?parent=ns",
+    "/v1/namespaces/ns/tables",
+    "/v1/namespaces/views/views",
+    "/v1/namespaces/ns/functions",
+];
 
 #[tokio::test]
 async fn page_has_the_requested_size() {

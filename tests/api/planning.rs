@@ -7,6 +7,7 @@ use crate::support::app::{TestApp, TestResponse};
 use crate::support::program::slateberg;
 use crate::support::scan_table::{Content, ScanFile, ScanTable, TABLE, data_file};
 use crate::support::served_app::ServedApp;
+use crate::support::table::{create_table, set_property};
 
 const INVALID: &str = "IllegalArgumentException";
 const VALIDATION: &str = "ValidationException";
@@ -509,4 +510,38 @@ async fn scan_is_explained_on_the_command_line() {
     assert!(text.contains("2, 0 pruned by partition, 1 pruned by statistics"), "{text}");
     let output = plan("other = 1").await;
     assert!(String::from_utf8_lossy(&output.stderr).contains("Cannot find field 'other'"));
+}
+
+#[tokio::test]
+async fn load_returns_the_planning_mode_of_the_table_or_of_its_warehouse() {
+    let mode = |response: &TestResponse| response.body["config"]["scan-planning-mode"].clone();
+    let app = TestApp::new().await;
+    app.create_namespace(&["ns"]).await;
+    let mut body = create_table("t");
+    body["properties"] = json!({ "slateberg.scan-planning-mode": "server" });
+    let created = app.post("/v1/namespaces/ns/tables", body).await.expect(200);
+    assert_eq!(mode(&created), "server");
+    let table = "/v1/namespaces/ns/tables/t";
+    let first = app.get(table).await.expect(200);
+    assert_eq!(mode(&first), "server");
+    let set = |value: &str| vec![set_property("slateberg.scan-planning-mode", value)];
+    app.commit("ns", "t", vec![], set("client")).await.expect(200);
+    assert_eq!(mode(&app.get(table).await.expect(200)), "client");
+    app.commit("ns", "t", vec![], set("unknown")).await.expect(200);
+    assert_eq!(mode(&app.get(table).await.expect(200)), Value::Null);
+
+    let warehouse = |overrides: Value| json!({ "storage": { "location": "memory:///lake" }, "client-overrides": overrides });
+    let mut lake = warehouse(json!({}));
+    lake["name"] = json!("lake");
+    app.post("/management/v1/warehouses", lake).await.expect(201);
+    app.post("/v1/lake/namespaces", json!({ "namespace": ["ns"] })).await.expect(200);
+    app.post("/v1/lake/namespaces/ns/tables", create_table("t")).await.expect(200);
+    let table = "/v1/lake/namespaces/ns/tables/t";
+    let before = app.get(table).await.expect(200);
+    assert_eq!(mode(&before), Value::Null);
+    let changed = warehouse(json!({ "scan-planning-mode": "server" }));
+    app.request(Method::PUT, "/management/v1/warehouses/lake", &[], &changed).await.expect(200);
+    let tag = before.header("etag").to_owned();
+    let after = app.request(Method::GET, table, &[("If-None-Match", &tag)], &Value::Null).await;
+    assert_eq!(mode(&after.expect(200)), "server");
 }

@@ -4,6 +4,7 @@ use axum::http::Method;
 use serde_json::{Value, json};
 
 use crate::support::app::{TestApp, TestResponse};
+use crate::support::function::{FUNCTIONS, function};
 use crate::support::program::slateberg;
 use crate::support::served_app::ServedApp;
 use crate::support::table::create_table;
@@ -51,6 +52,22 @@ async fn dry_run_lists_everything_and_drops_nothing() {
     let default = app.post(DROP, json!({ "resource": "namespace:default/a" })).await;
     assert_eq!(default.expect(200).body, tree(), "a dry run is the default");
     assert_eq!(status_of(&app, "/v1/default/namespaces/a%1Fb/tables/t").await, 204);
+}
+
+/// A dropped function cannot be restored.
+#[tokio::test]
+async fn namespace_with_a_function_is_not_dropped_recursively() {
+    let app = TestApp::new().await;
+    populate(&app).await;
+    app.post(FUNCTIONS, function("function:default/a/b/f")).await.expect(201);
+    for dry_run in [true, false] {
+        let rejected = drop_a(&app, dry_run).await.expect(409);
+        assert_eq!(
+            rejected.body["error"]["message"],
+            "Namespace a.b is not empty: it contains functions"
+        );
+    }
+    assert_eq!(status_of(&app, "/v1/default/namespaces/a/tables/t").await, 204);
 }
 
 #[tokio::test]

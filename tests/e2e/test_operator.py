@@ -311,7 +311,7 @@ def upgrade_the_data_format(operator):
 
     newest = format_of_the_store(OLDER_FORMAT)
     assert format_of_the_store() == OLDER_FORMAT < newest
-    assert " 20 tables, 0 views; 0 broken" in operator.checked(settings.file)
+    assert " 20 tables, 0 views, 0 functions; 0 broken" in operator.checked(settings.file)
     server = machine.serve(settings)
     assert [asked(server, "GET", f"{tables}/t{number}").expect(200) for number in range(20)] == before
     update = {"action": "set-properties", "updates": {"upgraded": "yes"}}

@@ -13,6 +13,7 @@ pub mod embedded;
 pub mod env_numbers;
 pub mod faults;
 pub mod fsck;
+pub mod function;
 pub mod iceberg_writer;
 pub mod issuer;
 pub mod path;

@@ -35,9 +35,9 @@ actions! {
     UpdateNamespace = "UpdateNamespace"
     /// Drop a namespace.
     DropNamespace = "DropNamespace"
-    /// Read the metadata of a table or view, or check whether it exists.
+    /// Read the metadata of a table, view or function, or check whether it exists.
     Load = "Load"
-    /// Create a table or view.
+    /// Create a table, view or function.
     Create = "Create"
     /// Register an existing metadata file.
     Register = "Register"
@@ -47,7 +47,7 @@ actions! {
     Commit = "Commit"
     /// Commit added, replaced or deleted rows.
     CommitData = "CommitData"
-    /// Commit changes of the schema of a table or the definition of a view.
+    /// Commit changes of the schema of a table or the definition of a view or function.
     CommitSchema = "CommitSchema"
     /// Commit changes of properties.
     CommitProperties = "CommitProperties"
@@ -57,7 +57,7 @@ actions! {
     CommitLocation = "CommitLocation"
     /// Rename a table or view.
     Rename = "Rename"
-    /// Drop a table or view from the catalog.
+    /// Drop a table, view or function from the catalog.
     Drop = "Drop"
     /// Drop a table together with its files.
     Purge = "Purge"
@@ -65,7 +65,7 @@ actions! {
     Undrop = "Undrop"
     /// End the retention of a dropped table or view, and delete its files.
     PurgeNow = "PurgeNow"
-    /// Protect a warehouse, namespace, table or view against removal, and lift the protection.
+    /// Protect a warehouse or something in it against removal, and lift the protection.
     Protect = "Protect"
     /// Report metrics of a scan or a commit.
     ReportMetrics = "ReportMetrics"

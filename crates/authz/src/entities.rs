@@ -44,6 +44,7 @@ impl Types {
             Kind::Namespace => &self.namespace,
             Kind::Table => &self.table,
             Kind::View => &self.view,
+            Kind::Function => &self.function,
         }
     }
 

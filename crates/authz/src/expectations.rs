@@ -76,6 +76,7 @@ struct ResourceEntry {
     namespace: Option<String>,
     table: Option<String>,
     view: Option<String>,
+    function: Option<String>,
     properties: BTreeMap<String, String>,
     location: Option<String>,
     owner: Option<String>,
@@ -341,6 +342,7 @@ impl ResourceEntry {
             (Kind::Namespace, &self.namespace),
             (Kind::Table, &self.table),
             (Kind::View, &self.view),
+            (Kind::Function, &self.function),
         ];
         let mut found: Vec<_> = paths
             .into_iter()
@@ -350,7 +352,7 @@ impl ResourceEntry {
             found.push(Ok(Resource::catalog()));
         }
         let (Some(resource), true) = (found.pop(), found.is_empty()) else {
-            let expected = "expected one of catalog, warehouse, namespace, table, view";
+            let expected = "expected one of catalog, warehouse, namespace, table, view, function";
             return invalid(format_args!("resource '{name}': {expected}"));
         };
         resource.or_else(|error| invalid(format_args!("resource '{name}': {error}")))

@@ -72,7 +72,8 @@ pub fn resource(notation: &str) -> Result<Resource, NotAName> {
         NotAName(format!(
             "not a resource: '{}'. Write table:WAREHOUSE/NAMESPACE/NAME, such as \
              table:default/sales/orders, or view:WAREHOUSE/NAMESPACE/NAME, \
-             namespace:WAREHOUSE/NAMESPACE, warehouse:NAME or catalog",
+             function:WAREHOUSE/NAMESPACE/NAME, namespace:WAREHOUSE/NAMESPACE, warehouse:NAME or \
+             catalog",
             brief(notation)
         ))
     };
@@ -91,9 +92,14 @@ mod tests {
 
     #[test]
     fn notation_survives_a_round_trip() {
-        for notation in
-            ["catalog", "warehouse:w", "namespace:w/a%2Fb/c", "table:w/a/t", "view:w/a/b:c"]
-        {
+        for notation in [
+            "catalog",
+            "warehouse:w",
+            "namespace:w/a%2Fb/c",
+            "table:w/a/t",
+            "view:w/a/b:c",
+            "function:w/a/f",
+        ] {
             assert_eq!(resource(notation).map(|it| resource_text(&it)), Ok(notation.to_owned()));
         }
         for notation in ["user:corp/ann:1", "service-account:x", "role:r", "group:a b"] {

@@ -1,5 +1,5 @@
-//! Resources: the catalog, a warehouse, a namespace, a table or a view, with all parents and their
-//! attributes.
+//! Resources: the catalog, a warehouse, a namespace, a table, a view or a function, with all parents
+//! and their attributes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,11 +23,13 @@ pub enum Kind {
     Table,
     /// A view.
     View,
+    /// A function.
+    Function,
 }
 
 /// All types, from the outermost to the innermost.
-pub const KINDS: [Kind; 5] =
-    [Kind::Catalog, Kind::Warehouse, Kind::Namespace, Kind::Table, Kind::View];
+pub const KINDS: [Kind; 6] =
+    [Kind::Catalog, Kind::Warehouse, Kind::Namespace, Kind::Table, Kind::View, Kind::Function];
 
 impl Kind {
     /// Name of the entity type.
@@ -38,6 +40,7 @@ impl Kind {
             Self::Namespace => "Namespace",
             Self::Table => "Table",
             Self::View => "View",
+            Self::Function => "Function",
         }
     }
 
@@ -49,6 +52,7 @@ impl Kind {
             Self::Namespace => "namespace",
             Self::Table => "table",
             Self::View => "view",
+            Self::Function => "function",
         }
     }
 }
@@ -132,8 +136,8 @@ impl Node {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Resource {
     kind: Kind,
-    /// The warehouse, the levels of the namespace, and the table or view. The list ends with the
-    /// resource itself, and is empty for the catalog.
+    /// The warehouse, the levels of the namespace, and the table, view or function. The list ends
+    /// with the resource itself, and is empty for the catalog.
     nodes: Vec<Node>,
 }
 
@@ -158,6 +162,7 @@ impl fmt::Display for NoSuchPath {
             Kind::Namespace => ("WAREHOUSE/NAMESPACE", "default/sales"),
             Kind::Table => ("WAREHOUSE/NAMESPACE/NAME", "default/sales/orders"),
             Kind::View => ("WAREHOUSE/NAMESPACE/NAME", "default/sales/open_orders"),
+            Kind::Function => ("WAREHOUSE/NAMESPACE/NAME", "default/sales/add_tax"),
         };
         let (kind, path) = (kind.as_str(), brief(path));
         write!(f, "not a {kind}: '{prefix}{path}'{reason}. ")?;
@@ -203,6 +208,12 @@ impl Resource {
     #[must_use]
     pub fn tabular(self, kind: TabularKind, node: Node) -> Self {
         self.below(kind.into(), node)
+    }
+
+    /// Creates the resource of a function in this namespace.
+    #[must_use]
+    pub fn function(self, node: Node) -> Self {
+        self.below(Kind::Function, node)
     }
 
     /// Sets the attributes of the resource itself.
@@ -300,9 +311,9 @@ impl Resource {
             nodes.push(Node::named(name));
         }
         match (kind, nodes.len()) {
-            (Kind::Warehouse, 1) | (Kind::Namespace, 2..) | (Kind::Table | Kind::View, 3..) => {
-                Ok(Self { kind, nodes })
-            }
+            (Kind::Warehouse, 1)
+            | (Kind::Namespace, 2..)
+            | (Kind::Table | Kind::View | Kind::Function, 3..) => Ok(Self { kind, nodes }),
             _ => Err(wrong("")),
         }
     }

@@ -32,6 +32,7 @@ pub(super) struct Types {
     pub(super) namespace: EntityTypeName,
     pub(super) table: EntityTypeName,
     pub(super) view: EntityTypeName,
+    pub(super) function: EntityTypeName,
 }
 
 #[derive(Debug)]
@@ -126,6 +127,7 @@ impl Types {
             namespace: name("Namespace"),
             table: name("Table"),
             view: name("View"),
+            function: name("Function"),
         }
     }
 }

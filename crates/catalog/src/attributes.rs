@@ -19,6 +19,7 @@ use slateberg_model::ident::{NamespaceIdent, TabularKind};
 use slateberg_model::table::TableMetadata;
 use slateberg_model::view::ViewMetadata;
 use slateberg_model::warehouse::Warehouse;
+use slateberg_store::functions::FunctionRecord;
 use slateberg_store::keys::{NamespaceKey, NamespaceNameKey};
 use slateberg_store::read::StoreRead;
 use slateberg_store::records::{NamespaceRecord, TabularRecord};
@@ -128,6 +129,14 @@ pub(super) fn attributes(
     Attributes {
         properties: properties.clone(),
         location: Some(record.location.clone()),
+        owner: record.owner.clone(),
+    }
+}
+
+pub(super) fn attributes_of_function(record: &FunctionRecord) -> Attributes {
+    Attributes {
+        properties: record.metadata.properties.clone(),
+        location: None,
         owner: record.owner.clone(),
     }
 }

@@ -2,6 +2,7 @@
 
 use slateberg_authz::resource::{Kind, Resource};
 use slateberg_model::ident::{NamespaceIdent, TabularIdent};
+use slateberg_store::functions::FunctionRecord;
 use slateberg_store::records::{ChangedKind, ChangedResource, PreviousName, TabularRecord};
 
 fn described(kind: ChangedKind, namespace: &[String], name: Option<&str>) -> ChangedResource {
@@ -38,6 +39,15 @@ pub(crate) fn changed_tabular(
     ChangedResource { uuid, ..described(kind, &namespace.0, Some(&record.name)) }
 }
 
+/// Describes a function in this namespace.
+pub(crate) fn changed_function(
+    record: &FunctionRecord,
+    namespace: &NamespaceIdent,
+) -> ChangedResource {
+    let described = described(ChangedKind::Function, &namespace.0, Some(&record.name));
+    ChangedResource { uuid: Some(record.metadata.function_uuid), ..described }
+}
+
 /// Describes a table or view that a change removed.
 pub(crate) fn removed(record: &TabularRecord, namespace: &NamespaceIdent) -> ChangedResource {
     let metadata_before = Some(record.metadata_location.clone());
@@ -62,9 +72,13 @@ pub(crate) fn changed(resource: &Resource) -> Option<ChangedResource> {
         Kind::Catalog => return None,
         Kind::Warehouse => changed_warehouse(resource.warehouse_name()?),
         Kind::Namespace => described(ChangedKind::Namespace, &levels, None),
-        kind => {
+        kind @ (Kind::Table | Kind::View | Kind::Function) => {
             let name = levels.pop();
-            let kind = if kind == Kind::View { ChangedKind::View } else { ChangedKind::Table };
+            let kind = match kind {
+                Kind::View => ChangedKind::View,
+                Kind::Function => ChangedKind::Function,
+                _ => ChangedKind::Table,
+            };
             described(kind, &levels, name.as_deref())
         }
     })

@@ -49,6 +49,9 @@ pub enum Error {
     /// The view does not exist.
     #[error("View does not exist: {}", brief(.0))]
     NoSuchView(TabularIdent),
+    /// The function does not exist.
+    #[error("Function does not exist: {}", brief(.0))]
+    NoSuchFunction(TabularIdent),
     /// Another kind of resource in the request does not exist.
     #[error(transparent)]
     NotFound(MissingResource),
@@ -162,6 +165,7 @@ impl Error {
             Self::NoSuchNamespace(_) => Kind::NoSuchNamespace,
             Self::NoSuchTable(_) => Kind::NoSuchTable,
             Self::NoSuchView(_) => Kind::NoSuchView,
+            Self::NoSuchFunction(_) => Kind::NoSuchFunction,
             Self::NotFound(missing) => match missing {
                 MissingResource::File(_) => Kind::NoSuchFile,
                 MissingResource::Job(_) => Kind::NoSuchJob,
@@ -219,6 +223,11 @@ impl Error {
             TabularKind::Table => Self::NoSuchTable(ident.clone()),
             TabularKind::View => Self::NoSuchView(ident.clone()),
         }
+    }
+
+    /// Error for a missing function.
+    pub(crate) fn no_such_function(ident: &TabularIdent) -> Self {
+        Self::NoSuchFunction(ident.clone())
     }
 
     /// Error for a missing warehouse. `warehouse` is the name in the request.

@@ -25,6 +25,7 @@ mod environment;
 pub mod error;
 mod expiry;
 mod file_permits;
+pub mod functions;
 pub mod history;
 pub mod jobs;
 mod listing_cache;
@@ -64,6 +65,7 @@ use checkpoints::Checkpoints;
 use encryption::Encryption;
 pub use error::{Error, Result};
 use expiry::Maintenance;
+use functions::Functions;
 use history::History;
 use jobs::Jobs;
 use listings::Listings;
@@ -107,6 +109,7 @@ struct Inner {
     core: Arc<Core>,
     timeline: Option<Uuid>,
     namespaces: Namespaces,
+    functions: Functions,
     tabulars: Tabulars,
     delegations: Delegations,
     planning: Planning,
@@ -132,6 +135,7 @@ impl Catalog {
         let inner = Inner {
             timeline: parts.timeline,
             namespaces: Namespaces::new(&core, &listings),
+            functions: Functions::new(&core, &listings),
             maintenance: Maintenance::new(&core, &tabulars),
             tabulars,
             planning: Planning::new(&core, &delegations),
@@ -153,6 +157,11 @@ impl Catalog {
     /// Namespaces.
     pub fn namespaces(&self) -> &Namespaces {
         &self.inner.namespaces
+    }
+
+    /// Functions.
+    pub fn functions(&self) -> &Functions {
+        &self.inner.functions
     }
 
     /// Tables and views.

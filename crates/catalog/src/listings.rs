@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::attributes::{attributes_of_namespace, namespace_resource};
+use super::attributes::{attributes_of_function, attributes_of_namespace, namespace_resource};
 use super::core::Core;
 use super::listing_cache::{ListingCache, NamedAttributes, PageStart};
 use super::{RequestContext, Result, lookup};
@@ -19,7 +19,7 @@ use slateberg_model::ident::{NamespaceIdent, TabularKind};
 use slateberg_model::page::{Names, Page, PageRequest};
 use slateberg_store::key_space::KeySpace;
 use slateberg_store::keys::{
-    NamespaceKey, NamespaceNameKey, TabularKey, TabularNameKey, tabular_names,
+    FunctionKey, NamespaceKey, NamespaceNameKey, TabularKey, TabularNameKey, tabular_names,
 };
 use slateberg_store::read::{DurableView, ReadStamp, StoreRead};
 use slateberg_telemetry::collection::Collection;
@@ -32,7 +32,7 @@ const CHUNK_NAMES: usize = 1000;
 pub(super) struct Contents<'a> {
     /// The namespace. `None` for the root of the warehouse.
     pub(super) parent: Option<&'a NamespaceIdent>,
-    /// Namespaces, tables or views.
+    /// Namespaces, tables, views or functions.
     pub(super) kind: Kind,
 }
 
@@ -113,6 +113,7 @@ impl Listings {
         let space = match kind {
             Kind::Table => tabular_names(TabularKind::Table),
             Kind::View => tabular_names(TabularKind::View),
+            Kind::Function => KeySpace::Functions,
             _ => KeySpace::NamespaceNames,
         };
         let shelf = ListingRange { space, parent: parent_id, kind };
@@ -259,6 +260,13 @@ impl Listings {
         let kind = match kind {
             Kind::Table => TabularKind::Table,
             Kind::View => TabularKind::View,
+            Kind::Function => {
+                let key = FunctionKey { namespace: parent, name };
+                let reading = store.read_stamp(&key);
+                let record = store.get(&key).await?;
+                let attributes = record.map(|record| attributes_of_function(&record));
+                return Ok(attributes.map(|attributes| (reading, Arc::new(attributes))));
+            }
             _ => {
                 let entry = store.get(&NamespaceNameKey { parent, name }).await?;
                 let Some(entry) = entry else { return Ok(None) };

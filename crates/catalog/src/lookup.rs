@@ -9,9 +9,10 @@ use crate::environment::Environment;
 use slateberg_model::ident::{NamespaceIdent, TabularIdent, TabularKind};
 use slateberg_model::segmented_json::SegmentedJson;
 use slateberg_store::codec::Document;
+use slateberg_store::functions::FunctionRecord;
 use slateberg_store::key_space::{FileOwner, KeySpace};
 use slateberg_store::keys::{
-    DroppedKey, NamespaceKey, NamespaceNameKey, TabularKey, TabularNameKey,
+    DroppedKey, FunctionKey, NamespaceKey, NamespaceNameKey, TabularKey, TabularNameKey,
 };
 use slateberg_store::read::StoreRead;
 use slateberg_store::records::{NamespaceRecord, TabularRecord};
@@ -84,6 +85,21 @@ pub async fn namespace(
         "Gave up after repeated conflicts: the namespace is changed concurrently. Retry later",
         ident.to_string(),
     ))
+}
+
+/// Returns the record of a function. `None` if the function or its namespace does not exist.
+pub(crate) async fn function(
+    store: &impl StoreRead,
+    warehouse: Uuid,
+    ident: &TabularIdent,
+) -> Result<Option<FunctionRecord>> {
+    if ident.namespace.is_root() {
+        return Ok(None);
+    }
+    let Some(namespace) = namespace_id(store, warehouse, &ident.namespace).await? else {
+        return Ok(None);
+    };
+    Ok(store.get(&FunctionKey { namespace, name: ident.name.clone() }).await?)
 }
 
 /// Returns the id of a table or view. `None` if the table or view, or its namespace, does not
@@ -221,6 +237,12 @@ impl Environment {
     /// error for a missing table or view.
     pub(crate) fn check_findable(&self, kind: TabularKind, ident: &TabularIdent) -> Result<()> {
         self.check_name(ident).map_err(|_| Error::no_such(kind, ident))
+    }
+
+    /// Validates the name of a function that should exist. For an invalid name, returns the error
+    /// for a missing function.
+    pub(crate) fn check_findable_function(&self, ident: &TabularIdent) -> Result<()> {
+        self.check_name(ident).map_err(|_| Error::no_such_function(ident))
     }
 
     /// Validates the name of a namespace that should exist. For an invalid name, returns the error

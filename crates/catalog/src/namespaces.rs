@@ -359,6 +359,7 @@ pub(super) async fn contents_of(t: &Transaction, parent: Uuid) -> Result<Option<
         (KeySpace::NamespaceNames, "namespaces"),
         (tabular_names(TabularKind::Table), "tables"),
         (tabular_names(TabularKind::View), "views"),
+        (KeySpace::Functions, "functions"),
     ];
     for (space, what) in contents {
         if t.any(&KeyRange::below(space, parent)).await? {

@@ -32,6 +32,7 @@ enum ResourceNames {
     Warehouse,
     Namespace(NamespaceIdent),
     Tabular(TabularKind, TabularIdent),
+    Function(TabularIdent),
 }
 
 fn named(resource: &Resource) -> ResourceNames {
@@ -41,11 +42,16 @@ fn named(resource: &Resource) -> ResourceNames {
         Kind::Catalog => return ResourceNames::Catalog,
         Kind::Warehouse => return ResourceNames::Warehouse,
         Kind::Namespace => return ResourceNames::Namespace(NamespaceIdent(levels)),
-        Kind::Table => TabularKind::Table,
-        Kind::View => TabularKind::View,
+        Kind::Table => Some(TabularKind::Table),
+        Kind::View => Some(TabularKind::View),
+        Kind::Function => None,
     };
     let name = levels.pop().unwrap_or_default();
-    ResourceNames::Tabular(kind, TabularIdent { namespace: NamespaceIdent(levels), name })
+    let ident = TabularIdent { namespace: NamespaceIdent(levels), name };
+    match kind {
+        Some(kind) => ResourceNames::Tabular(kind, ident),
+        None => ResourceNames::Function(ident),
+    }
 }
 
 impl Access {
@@ -65,6 +71,7 @@ impl Access {
             ResourceNames::Tabular(kind, ident) => {
                 self.environment.check_findable(kind, &ident)?;
             }
+            ResourceNames::Function(ident) => self.environment.check_findable_function(&ident)?,
         }
         Ok(resource)
     }
@@ -99,6 +106,28 @@ impl Access {
         }
     }
 
+    /// Parses the name of a function, such as `function:prod/sales/add_tax`. Returns the warehouse,
+    /// and the name in the warehouse.
+    pub(super) fn function_named(&self, name: &str) -> Result<(String, TabularIdent)> {
+        let resource = notation::resource(name)?;
+        match (named(&resource), resource.warehouse_name()) {
+            (ResourceNames::Function(ident), Some(warehouse)) => Ok((warehouse.to_owned(), ident)),
+            _ => Err(Error::Invalid(format!(
+                "not a function: '{}'. Write function:WAREHOUSE/NAMESPACE/NAME, such as \
+                 function:default/sales/add_tax",
+                brief(name)
+            ))),
+        }
+    }
+
+    /// Returns the error for a warehouse that does not exist or that the caller may not see. `None`
+    /// if the caller may see it.
+    pub(super) fn hidden_warehouse(&self, operation: &Operation, warehouse: &str) -> Option<Error> {
+        let visible = self.may::<ReadConfig>(operation, &Resource::warehouse(warehouse))
+            && self.environment.warehouses().by_prefix(Some(warehouse)).is_ok();
+        (!visible).then(|| Error::no_such_warehouse(warehouse))
+    }
+
     /// Returns the id of the resource's warehouse and the id of the resource. `None` if the
     /// resource does not exist or is the catalog.
     pub(super) async fn id_of(
@@ -116,6 +145,9 @@ impl Access {
             }
             ResourceNames::Tabular(kind, ident) => {
                 lookup::tabular_id(store, warehouse.id, kind, &ident).await?
+            }
+            ResourceNames::Function(ident) => {
+                lookup::function(store, warehouse.id, &ident).await?.map(|record| record.id)
             }
         };
         Ok(id.map(|id| (warehouse.id, id)))
@@ -151,6 +183,13 @@ impl Access {
                 let (resource, _) = self.tabular_resource(&store, needed, target).await?;
                 Ok(NamedResource { resource, there: id.is_some() })
             }
+            ResourceNames::Function(ident) => {
+                let found = lookup::function(&store, warehouse.id, &ident).await?;
+                let named = (&*warehouse, &ident);
+                let resource =
+                    self.function_resource(&store, needed, named, found.as_ref()).await?;
+                Ok(NamedResource { resource, there: found.is_some() })
+            }
         }
     }
 
@@ -159,10 +198,8 @@ impl Access {
     pub(super) fn hidden(&self, operation: &Operation, described: &NamedResource) -> Option<Error> {
         let NamedResource { resource, there } = described;
         let warehouse = resource.warehouse_name()?;
-        let sees_warehouse = self.may::<ReadConfig>(operation, &Resource::warehouse(warehouse))
-            && self.environment.warehouses().by_prefix(Some(warehouse)).is_ok();
-        if !sees_warehouse {
-            return Some(Error::no_such_warehouse(warehouse));
+        if let Some(hidden) = self.hidden_warehouse(operation, warehouse) {
+            return Some(hidden);
         }
         match named(resource) {
             ResourceNames::Catalog | ResourceNames::Warehouse => None,
@@ -173,6 +210,10 @@ impl Access {
             ResourceNames::Tabular(kind, ident) => {
                 let visible = *there && self.may::<Load>(operation, resource);
                 (!visible).then(|| Error::no_such(kind, &ident))
+            }
+            ResourceNames::Function(ident) => {
+                let visible = *there && self.may::<Load>(operation, resource);
+                (!visible).then(|| Error::no_such_function(&ident))
             }
         }
     }
@@ -192,6 +233,11 @@ impl Access {
                 if self.environment.warehouses().by_prefix(Some(warehouse)).is_ok() =>
             {
                 Error::no_such(kind, &ident)
+            }
+            ResourceNames::Function(ident)
+                if self.environment.warehouses().by_prefix(Some(warehouse)).is_ok() =>
+            {
+                Error::no_such_function(&ident)
             }
             _ => Error::no_such_warehouse(warehouse),
         })

@@ -37,6 +37,7 @@ fn translated(error: Error, taken: ErrorKind) -> iceberg::Error {
         | Kind::Conflict
         | Kind::NoSuchWarehouse => ErrorKind::PreconditionFailed,
         Kind::NoSuchView
+        | Kind::NoSuchFunction
         | Kind::NoSuchJob
         | Kind::NoSuchPolicy
         | Kind::NoSuchCheckpoint

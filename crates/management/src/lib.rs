@@ -11,6 +11,7 @@ pub mod decisions;
 pub mod dropped;
 pub mod encryption;
 pub mod error;
+pub mod functions;
 mod grant;
 pub mod grants;
 pub mod history;

@@ -3,8 +3,8 @@
 use utoipa::OpenApi;
 
 use crate::{
-    api_keys, checkpoints, decisions, dropped, encryption, error, grants, history, identity, jobs,
-    namespaces, policies, protections, scans, snapshots, tables, warehouses, watch,
+    api_keys, checkpoints, decisions, dropped, encryption, error, functions, grants, history,
+    identity, jobs, namespaces, policies, protections, scans, snapshots, tables, warehouses, watch,
 };
 
 /// Components of the OpenAPI document: a schema for each request and response.
@@ -46,6 +46,9 @@ use crate::{
     scans::ExplainScanRequest,
     scans::ScanExplanation,
     tables::TableHealth,
+    functions::CreateFunctionRequest,
+    functions::ReplaceFunctionRequest,
+    functions::FunctionState,
     dropped::UndropRequest,
     dropped::UndropResult,
     dropped::DroppedList,

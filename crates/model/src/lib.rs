@@ -26,6 +26,7 @@ mod defaults;
 pub mod encryption_key;
 pub mod expiry;
 pub mod expression;
+pub mod function;
 pub mod manifest_file;
 pub mod mask;
 pub mod members;

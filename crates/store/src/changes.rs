@@ -20,7 +20,7 @@ pub struct Change {
     pub principal: String,
     /// Id of the warehouse.
     pub warehouse: Uuid,
-    /// Id of the namespace, table or view.
+    /// Id of the namespace, table, view or function.
     pub subject: Uuid,
     /// Full name after the change, with dots between its parts.
     pub name: String,
@@ -34,8 +34,8 @@ pub struct Change {
     /// Origin of the request. `None` for background tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
-    /// The changed resource. Present only for warehouses, namespaces, tables and views. `None` also
-    /// if an older binary wrote the entry.
+    /// The changed resource. Present only for warehouses and their contents. `None` also if an older
+    /// binary wrote the entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<ChangedResource>,
     /// Position of this entry in its transaction. `None` if the transaction has no other entry.
@@ -64,6 +64,8 @@ pub enum ChangedKind {
     Table,
     /// A view.
     View,
+    /// A function.
+    Function,
 }
 
 impl From<TabularKind> for ChangedKind {
@@ -81,17 +83,17 @@ impl From<TabularKind> for ChangedKind {
 pub struct ChangedResource {
     /// Kind of the resource.
     pub kind: ChangedKind,
-    /// Levels of the changed namespace, or of the namespace that contains the changed table or
-    /// view. Empty for a warehouse.
+    /// Levels of the changed namespace, or of the namespace that contains the changed table,
+    /// view or function. Empty for a warehouse.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub namespace: Vec<String>,
-    /// Name of the warehouse, table or view. `None` for a namespace.
+    /// Name of the warehouse, table, view or function. `None` for a namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Namespace and name before a rename.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub renamed_from: Option<PreviousName>,
-    /// The `table-uuid` or `view-uuid`.
+    /// The `table-uuid`, `view-uuid` or `function-uuid`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uuid: Option<Uuid>,
     /// Location of the metadata file before the change.

@@ -86,6 +86,10 @@ const RECORDS: &[(&str, &str)] = &[
         r#"{"resource":"table:prod/ns/t","protected_ms":1700000000000,"protected_by":"admin","comment":"why"}"#,
     ),
     (
+        "390197a00000007000800000000000002066",
+        r#"{"id":"0197a000-0000-7000-8000-000000000033","warehouse":"0197a000-0000-7000-8000-000000000010","namespace":"0197a000-0000-7000-8000-000000000020","name":"f","version":2,"metadata":{"function-uuid":"0197a000-0000-7000-8000-000000000043","format-version":1,"definitions":[{"definition-id":"int,list<string>","specific-name":"f_int","parameters":[{"type":"int","name":"x","doc":"d"},{"type":{"type":"list","element":"string"},"name":"y"}],"return-type":{"type":"struct","fields":[{"name":"a","type":"decimal(9,2)"}]},"return-nullable":false,"function-type":"udtf","versions":[{"version-id":1,"representations":[{"type":"sql","dialect":"spark","sql":"select 1"}],"deterministic":true,"on-null-input":"return-null","timestamp-ms":1700000000000}],"current-version-id":1,"doc":"d"}],"definition-log":[{"timestamp-ms":1700000000000,"definition-versions":[{"definition-id":"int,list<string>","version-id":1}]}],"properties":{"a":"b"},"secure":true,"doc":"d"},"created_ms":1700000000000,"updated_ms":1700000000001,"owner":"admin"}"#,
+    ),
+    (
         "400197a0000000700080000000000000300000000000000007",
         r#"{"metadata_location":"file:///data/ns/t/metadata/00001.metadata.json"}"#,
     ),

@@ -2,7 +2,8 @@
 //! records in `fsck`.
 
 use super::codec::Document;
-use super::keys::{NamespaceNameKey, PublicationKey, TabularNameKey};
+use super::functions::FunctionRecord;
+use super::keys::{FunctionKey, NamespaceNameKey, PublicationKey, TabularNameKey};
 use super::records::{NameEntry, NamespaceRecord, Publication, TabularRecord};
 use slateberg_model::ident::TabularKind;
 use slateberg_model::table::TableMetadata;
@@ -87,6 +88,30 @@ pub fn tabular_change(
         });
     }
     ensure(after.version == before.version + 1, || "a table's version must grow by one".to_owned())
+}
+
+/// Checks that the record of a function and its key agree.
+pub(crate) fn function(key: &FunctionKey, record: &FunctionRecord) -> Result<(), Violation> {
+    ensure(record.namespace == key.namespace && record.name == key.name, || {
+        format!("the name {:?} leads to function {}, which has another name", key.name, record.id)
+    })
+}
+
+/// Checks that a change keeps the identity of a function.
+pub fn function_change(
+    before: Option<&FunctionRecord>,
+    after: &FunctionRecord,
+) -> Result<(), Violation> {
+    let Some(before) = before else {
+        return ensure(after.version == 1, || "a new function must have version 1".to_owned());
+    };
+    let same = before.id == after.id
+        && before.warehouse == after.warehouse
+        && before.metadata.function_uuid == after.metadata.function_uuid;
+    ensure(same, || "a function must keep its id, its UUID and its warehouse".to_owned())?;
+    ensure(after.version == before.version + 1, || {
+        "a function's version must grow by one".to_owned()
+    })
 }
 
 /// Checks that the publication marker for the current version of a record has the location of the

@@ -72,8 +72,10 @@ key_spaces! {
     Uuids = 0x36 => table::UUIDS,
     /// Dropped tables and views, by id.
     Dropped = 0x37 => table::DROPPED,
-    /// Protections of warehouses, namespaces, tables and views, by the id of the resource.
+    /// Protections of warehouses and everything in them, by the id of the resource.
     Protections = 0x38 => table::PROTECTIONS,
+    /// Functions, by their names in their namespaces.
+    Functions = 0x39 => table::FUNCTIONS,
     /// Metadata files that may be missing in the warehouse.
     Publications = 0x40 => table::PUBLICATIONS,
     /// Background jobs.

@@ -2,7 +2,7 @@
 
 use super::key_space::KeySpace;
 use super::keys::{
-    AbandonedKey, ApiKeyKey, ChangeKey, ChunkKey, DroppedKey, EndedJobKey, GrantKey,
+    AbandonedKey, ApiKeyKey, ChangeKey, ChunkKey, DroppedKey, EndedJobKey, FunctionKey, GrantKey,
     IdempotencyKey, JobKey, Key, LocationKey, MetadataKey, NamespaceKey, NamespaceNameKey,
     PolicyHeadKey, PolicyKey, PolicyRevisionKey, ProtectionKey, PublicationKey, RevokedKeyKey,
     SigningKeyKey, StoreKey, TabularKey, TabularNameKey, UuidKey, WarehouseKey,
@@ -31,6 +31,7 @@ pub fn visit<V: KeyVisitor>(space: KeySpace, visitor: V) -> V::Output {
         KeySpace::Uuids => visitor.visit::<UuidKey>(),
         KeySpace::Dropped => visitor.visit::<DroppedKey>(),
         KeySpace::Protections => visitor.visit::<ProtectionKey>(),
+        KeySpace::Functions => visitor.visit::<FunctionKey>(),
         KeySpace::Publications => visitor.visit::<PublicationKey>(),
         KeySpace::Jobs => visitor.visit::<JobKey>(),
         KeySpace::EndedJobs => visitor.visit::<EndedJobKey>(),

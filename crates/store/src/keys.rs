@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use super::codec::{ChunkBytes, DocumentHead, Value};
 use super::dropped::DroppedTabular;
+use super::functions::FunctionRecord;
 use super::jobs::{AbandonedFiles, Job};
 use super::key_space::KeySpace;
 pub use super::records::PublicationKey;
@@ -149,7 +150,7 @@ pub struct TabularKey(pub Uuid);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DroppedKey(pub Uuid);
 
-/// Protection of a warehouse, namespace, table or view, by the id of that resource.
+/// Protection of a warehouse or of something in it, by the id of that resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProtectionKey(pub Uuid);
 
@@ -276,6 +277,28 @@ impl Key for TabularNameKey {
         };
         let (namespace, name) = split_tuple(bytes, name_space(kind))?;
         Some(Self { kind, namespace, name: utf8(name)? })
+    }
+}
+
+/// A function, by its name in its namespace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FunctionKey {
+    /// Id of the namespace.
+    pub namespace: Uuid,
+    /// Name in the namespace.
+    pub name: String,
+}
+
+impl Key for FunctionKey {
+    type Value = FunctionRecord;
+
+    fn encode(&self) -> Vec<u8> {
+        tuple(KeySpace::Functions, self.namespace, self.name.as_bytes())
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let (namespace, name) = split_tuple(bytes, KeySpace::Functions)?;
+        Some(Self { namespace, name: utf8(name)? })
     }
 }
 

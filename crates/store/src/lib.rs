@@ -46,6 +46,7 @@ mod explanation;
 pub mod files;
 mod flusher;
 pub mod fsck;
+pub mod functions;
 #[cfg(test)]
 mod golden;
 mod handle;

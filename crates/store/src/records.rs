@@ -58,8 +58,8 @@ json_records!(
 /// journal in a local directory. Format 4 added keys for the locations of tables and views. Format
 /// 5 added keys for UUIDs, and the progress of jobs. Format 7 added manifest lists in publication
 /// markers, and records of protections and of dropped tables and views. Format 9 added jobs that
-/// delete the files of expired snapshots. Format 11 added records of the files that rebases leave
-/// behind, and jobs that delete these files.
+/// delete the files of expired snapshots. Format 11 added functions, records of the files that
+/// rebases leave behind, and jobs that delete these files.
 pub const FORMAT_VERSION: u32 = 11;
 /// Format of clones. It has the same records as [`FORMAT_VERSION`]. The number is different, so
 /// that older binaries reject the store. Those binaries do not know clones, and would delete files
@@ -181,7 +181,7 @@ pub struct IndexEntry {
     pub dropped: bool,
 }
 
-/// Protection of a warehouse, namespace, table or view against its removal.
+/// Protection of a warehouse, namespace, table, view or function against its removal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProtectionRecord {
     /// Name of the protected resource, as `table:prod/sales/orders`. The name cannot change while

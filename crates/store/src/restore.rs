@@ -21,12 +21,13 @@ use uuid::Uuid;
 
 use super::codec::Value;
 use super::error::Error;
+use super::functions::FunctionRecord;
 use super::handle::Store;
 use super::jobs::JobWork;
 use super::key_space::{KeySpace, RestoreRule};
 use super::keys::{
-    ChangeKey, ChunkKey, DroppedKey, JobKey, Key, MetadataKey, NamespaceKey, PublicationKey,
-    StoreKey, TabularKey, WarehouseKey,
+    ChangeKey, ChunkKey, DroppedKey, FunctionKey, JobKey, Key, MetadataKey, NamespaceKey,
+    PublicationKey, StoreKey, TabularKey, WarehouseKey,
 };
 use super::policy_snapshot::PolicySnapshot;
 use super::read::{KeyRange, StoreRead, corrupt, decode_value};
@@ -124,6 +125,9 @@ impl RestorePlan {
             RestoreRule::Tabulars => {
                 self.tabulars((now, then), differences(now, then, space, phase).await?).await?;
             }
+            RestoreRule::Functions => {
+                self.functions(differences(now, then, space, phase).await?)?;
+            }
             RestoreRule::Dropped => {
                 self.dropped(then, differences(now, then, space, phase).await?).await?;
             }
@@ -195,6 +199,24 @@ impl RestorePlan {
             };
             let highest = before.map_or(0, |before| before.version).max(after.version);
             let after = NamespaceRecord { version: highest + 1, ..after };
+            self.puts.push((different.key.to_vec(), after.encode()));
+        }
+        Ok(())
+    }
+
+    fn functions(&mut self, different: Vec<Difference>) -> Result<(), Error> {
+        for different in different {
+            let (before, after) = different.records::<FunctionKey>()?;
+            self.summary.functions.add(before.is_some(), after.is_some());
+            let name = |it: &FunctionRecord| (Some(it.namespace), it.name.clone());
+            let (now, then) = (before.as_ref().map(name), after.as_ref().map(name));
+            self.unresolved.push(UnresolvedObject { kind: ObjectKind::Function, now, then });
+            let Some(after) = after else {
+                self.deletes.push(different.key.to_vec());
+                continue;
+            };
+            let highest = before.map_or(0, |before| before.version).max(after.version);
+            let after = FunctionRecord { version: highest + 1, ..after };
             self.puts.push((different.key.to_vec(), after.encode()));
         }
         Ok(())

@@ -56,7 +56,12 @@ mod tests {
     fn etag_matches_in_every_spelling() {
         let tag = |version| {
             let version = ReadVersion { id: Uuid::nil(), version, rules: None };
-            ETag::new(Representation { timeline: None, version, mode: SnapshotMode::All })
+            ETag::new(Representation {
+                timeline: None,
+                version,
+                mode: SnapshotMode::All,
+                planning: None,
+            })
         };
         let bare = tag(1).bare().to_owned();
         let spellings = ["\"x\"", "x", "W/\"x\"", "\"W/\"x\"\"", "\"a\", \"x\"", "*"];

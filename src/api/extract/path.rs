@@ -30,11 +30,11 @@ pub struct NamespacePath {
     pub namespace: NamespaceIdent,
 }
 
-/// The table or view of a path.
+/// The table, view or function of a path.
 pub struct TabularPath {
     /// The warehouse.
     pub warehouse: Arc<Warehouse>,
-    /// The table or view.
+    /// Its name.
     pub ident: TabularIdent,
 }
 
@@ -90,7 +90,7 @@ impl<T: DeserializeOwned + Send> FromRequestParts<ApiState> for PathParams<T> {
 struct Parameters<'a> {
     prefix: Option<&'a str>,
     namespace: Option<&'a str>,
-    /// A table or a view.
+    /// A table, view or function.
     tabular: Option<&'a str>,
 }
 
@@ -102,7 +102,7 @@ impl<'a> Parameters<'a> {
             match template {
                 "{prefix}" => parameters.prefix = Some(raw),
                 "{namespace}" => parameters.namespace = Some(raw),
-                "{table}" | "{view}" => parameters.tabular = Some(raw),
+                "{table}" | "{view}" | "{function}" => parameters.tabular = Some(raw),
                 _ => {}
             }
         }

@@ -2,6 +2,7 @@
 
 pub mod config;
 pub mod files;
+pub mod functions;
 pub mod metrics;
 pub mod namespaces;
 pub mod planning;

@@ -18,6 +18,7 @@ use crate::api::extract::path::{NamespacePath, TabularPath, WarehousePath};
 use crate::api::extract::query::Query;
 use crate::api::respond::{commit_result, create_result, load_result, not_modified, tagged_json};
 use crate::api::response_cache::{CachedResponse, ResponseKey, with_vary};
+use crate::api::scan_planning_mode::ScanPlanningMode;
 use crate::api::state::ApiState;
 use crate::api::wire::listings::list_tables_response;
 use crate::api::wire::{CreateTableRequest, RegisterTableRequest, RenameTableRequest};
@@ -69,7 +70,8 @@ pub async fn create(
     let (ident, catalog) = (request.ident.clone(), &state.catalog);
     let created = catalog.tabulars().create_table(&cx, request).await?;
     let delegation = creator_delegation(catalog, &cx, &ident, &created, &access_delegation).await;
-    Ok(create_result(catalog.timeline(), &created, delegation))
+    let planning = ScanPlanningMode::of_warehouse(&cx.warehouse);
+    Ok(create_result(catalog.timeline(), &created, delegation, planning))
 }
 
 /// `POST /v1/{prefix}/namespaces/{namespace}/register`.
@@ -89,7 +91,8 @@ pub async fn register(
     let registered = catalog.tabulars().register_table(&cx, request).await?;
     let delegation =
         creator_delegation(catalog, &cx, &ident, &registered, &access_delegation).await;
-    Ok(create_result(catalog.timeline(), &registered, delegation))
+    let planning = ScanPlanningMode::of_warehouse(&cx.warehouse);
+    Ok(create_result(catalog.timeline(), &registered, delegation, planning))
 }
 
 /// Returns the file-access configuration of a created table for its creator. Returns `None` if the
@@ -120,11 +123,12 @@ pub async fn load(
 ) -> Result<Response> {
     let cx = RequestContext::new(operation, warehouse);
     let (timeline, mode) = (state.catalog.timeline(), snapshot_mode(&query)?);
+    let planning = ScanPlanningMode::of_warehouse(&cx.warehouse);
     let config = |delegation: Option<&DelegatedAccess>| {
         delegation.map(|delegation| state.delegation.config_for(delegation, &cx.warehouse, &ident))
     };
     let early_response = |version, delegation: Option<&DelegatedAccess>| {
-        let representation = Representation { timeline, version, mode };
+        let representation = Representation { timeline, version, mode, planning };
         let key = ResponseKey {
             representation,
             delegation: config(delegation).map(|delegation| delegation.key),
@@ -152,7 +156,7 @@ pub async fn load(
         SnapshotMode::All => loaded,
         SnapshotMode::Refs => with_referenced_snapshots_only(loaded)?,
     };
-    let representation = Representation { timeline, version: loaded.version(), mode };
+    let representation = Representation { timeline, version: loaded.version(), mode, planning };
     let key = ResponseKey {
         representation,
         delegation: delegation.as_ref().map(|delegation| delegation.key),

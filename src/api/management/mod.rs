@@ -5,6 +5,7 @@ pub mod checkpoints;
 pub mod dropped;
 pub mod encryption;
 pub mod explain;
+pub mod functions;
 pub mod grants;
 pub mod history;
 pub mod jobs;

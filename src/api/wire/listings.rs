@@ -17,14 +17,24 @@ pub fn list_tables_response(namespace: &NamespaceIdent, page: &Page) -> Vec<u8> 
     listing("identifiers", page, &prefix, b'}')
 }
 
+/// Renders a `ListFunctionsResponse` for a page of functions in `namespace`.
+pub fn list_functions_response(namespace: &NamespaceIdent, page: &Page) -> Vec<u8> {
+    listing("identifiers", page, &levels_of(namespace), b']')
+}
+
 /// Renders a `ListNamespacesResponse` for a page of namespaces directly below `parent`.
 pub fn list_namespaces_response(parent: &NamespaceIdent, page: &Page) -> Vec<u8> {
+    listing("namespaces", page, &levels_of(parent), b']')
+}
+
+/// Renders the beginning of an array that contains the levels of a namespace and one more name.
+fn levels_of(namespace: &NamespaceIdent) -> Vec<u8> {
     let mut prefix = vec![b'['];
-    for level in &parent.0 {
+    for level in &namespace.0 {
         write_json(&mut prefix, level);
         prefix.push(b',');
     }
-    listing("namespaces", page, &prefix, b']')
+    prefix
 }
 
 /// Renders a page. Writes `prefix` before each name, and `end` after it.
@@ -85,6 +95,8 @@ mod tests {
         );
         let namespaces = read(list_namespaces_response(&namespace, &page));
         assert_eq!(namespaces["namespaces"], json!([["a", "b\\c", "t"], ["a", "b\\c", "\"u\""]]));
+        let functions = read(list_functions_response(&namespace, &page));
+        assert_eq!(functions["identifiers"], json!([["a", "b\\c", "t"], ["a", "b\\c", "\"u\""]]));
         let top = read(list_namespaces_response(&NamespaceIdent::default(), &page));
         assert_eq!(top["namespaces"], json!([["t"], ["\"u\""]]));
     }

@@ -72,6 +72,7 @@ fn with_change(event: WatchEvent, change: Change) -> WatchEvent {
         ChangedKind::Namespace => "namespace",
         ChangedKind::Table => "table",
         ChangedKind::View => "view",
+        ChangedKind::Function => "function",
     };
     let (old_namespace, old_name) = renamed_from.map(|it| (it.namespace, it.name)).unzip();
     let before = ResourceState {

@@ -116,6 +116,9 @@ pub(super) struct ResourceSelector {
     /// The resource is this view
     #[arg(long, value_name = "WAREHOUSE/LEVEL.../NAME")]
     view: Option<String>,
+    /// The resource is this function
+    #[arg(long, value_name = "WAREHOUSE/LEVEL.../NAME")]
+    function: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -188,6 +191,7 @@ impl ResourceArgs {
             (Kind::Namespace, &selector.namespace),
             (Kind::Table, &selector.table),
             (Kind::View, &selector.view),
+            (Kind::Function, &selector.function),
         ];
         let named = paths.into_iter().find_map(|(kind, path)| Some((kind, path.as_deref()?)));
         let Some((kind, path)) = named else { return Ok(Resource::catalog()) };

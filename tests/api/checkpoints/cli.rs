@@ -171,7 +171,10 @@ async fn import_of_an_export_gives_the_same_catalog() {
     let elsewhere = ["--data-dir", "elsewhere", "--config", "elsewhere.toml"];
     let import = [&["import", "all.jsonl"][..], &elsewhere].concat();
     let report = output_text(offline(at, &import));
-    assert!(report.contains("2 tables, 1 view, 0 policies, 1 grant, 1 API key"), "{report}");
+    assert!(
+        report.contains("2 tables, 1 view, 0 functions, 0 policies, 1 grant, 1 API key"),
+        "{report}"
+    );
     // A repeated import has no effect.
     output_text(offline(at, &import));
     output_text(offline(at, &[&["fsck"][..], &elsewhere].concat()));
@@ -275,14 +278,14 @@ fn import_reports_malformed_lines_by_number_and_writes_nothing() {
     });
     let end = |lines| json!({ "type": "end", "lines": lines });
     let newer =
-        json!({ "type": "slateberg-export", "version": 2, "catalog-id": id(0), "as-of": "" });
+        json!({ "type": "slateberg-export", "version": 3, "catalog-id": id(0), "as-of": "" });
     let mut strange = namespace(json!(["a"]), 2);
     strange["colour"] = json!("red");
     let cases: Vec<(Vec<Value>, &str)> = vec![
         (vec![], "line 1: the last line is missing"),
         (
             vec![newer],
-            "line 1: the export has version 2, but this slateberg supports versions up to 1",
+            "line 1: the export has version 3, but this slateberg supports versions up to 2",
         ),
         (vec![warehouse.clone()], "line 1: expected"),
         (vec![header.clone(), header.clone()], "line 2: expected"),

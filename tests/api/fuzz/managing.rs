@@ -50,7 +50,7 @@ impl Grammar {
 
     /// Generates a management request.
     pub(super) fn managing(&mut self) -> Draft {
-        match self.rng.random_range(0..48) {
+        match self.rng.random_range(0..50) {
             0..2 => bare(
                 Method::GET,
                 format!(
@@ -98,8 +98,26 @@ impl Grammar {
                 let body = json!({ "resource": self.resource(), "dry-run": !self.one_of(8) });
                 post(format!("{MANAGEMENT}/namespaces/drop"), body)
             }
+            46..48 => self.about_functions(),
             _ => self.about_checkpoints(),
         }
+    }
+
+    fn about_functions(&mut self) -> Draft {
+        let all = format!("{MANAGEMENT}/functions");
+        let resource = format!("function:default/{}", self.name());
+        if self.one_of(3) {
+            return bare(Method::DELETE, format!("{all}?resource={}", path::segment(&resource)));
+        }
+        let data_type = self.pick(&["int", "list<int>", "", "decimal(9, 2)"]);
+        let definition = json!({
+            "parameters": [{ "name": self.name(), "type": data_type }],
+            "return-type": { "type": "list", "element": data_type },
+            "function-type": self.pick(&["udf", "udtf", "x"]),
+            "representations": [{ "dialect": "spark", "sql": self.name() }],
+        });
+        let body = json!({ "resource": resource, "definitions": [definition] });
+        post(all, body)
     }
 
     fn about_keys(&mut self) -> Draft {

@@ -116,11 +116,11 @@ impl<'a> Annotated<'a> {
 }
 
 /// Returns the type of the entities that are `in` this entity (in the sense of Cedar), if they all
-/// have the same type. Only tables and views return a type, because no other entity is `in` a table
-/// or view.
+/// have the same type. Only tables, views and functions return a type, because no other entity is
+/// `in` one of them.
 fn type_within(one: &EntityUid) -> Option<EntityTypeName> {
     let name = one.type_name();
-    matches!(name.basename(), "Table" | "View").then(|| name.clone())
+    matches!(name.basename(), "Table" | "View" | "Function").then(|| name.clone())
 }
 
 fn error<T>(parsed: Result<T, Refusal>) -> Option<String> {

@@ -9,6 +9,7 @@ pub enum Kind {
     NoSuchNamespace,
     NoSuchTable,
     NoSuchView,
+    NoSuchFunction,
     NoSuchFile,
     NoSuchJob,
     NoSuchPolicy,
@@ -43,6 +44,7 @@ impl Kind {
             Self::NoSuchNamespace => "NoSuchNamespaceException",
             Self::NoSuchTable => "NoSuchTableException",
             Self::NoSuchView => "NoSuchViewException",
+            Self::NoSuchFunction => "NoSuchFunctionException",
             Self::NoSuchFile
             | Self::NoSuchPolicy
             | Self::NoSuchJob

@@ -68,6 +68,9 @@ pub enum NameConflict {
         /// Name of both objects.
         ident: TabularIdent,
     },
+    /// Name of a function.
+    #[error("Function already exists: {0}")]
+    Function(TabularIdent),
     /// The new name of a table or view.
     #[error("Cannot rename {from} to {to}. {} already exists", taken_by.title())]
     Rename {
@@ -180,6 +183,16 @@ pub enum CommitConflict {
     Warehouse {
         /// Name of the warehouse.
         name: String,
+        /// The version in the request.
+        expected: u64,
+        /// The current version.
+        current: u64,
+    },
+    /// The version of the function is not the expected one.
+    #[error("Expected version {expected} of function {ident}, but it is at {current}")]
+    Function {
+        /// Name of the function.
+        ident: TabularIdent,
         /// The version in the request.
         expected: u64,
         /// The current version.

@@ -186,6 +186,7 @@ refusals! {
         NoSuchNamespace = "NoSuchNamespace" ("Namespace does not exist: ")
         NoSuchTable = "NoSuchTable" ("Table does not exist: ")
         NoSuchView = "NoSuchView" ("View does not exist: ")
+        NoSuchFunction = "NoSuchFunction" ("Function does not exist: ")
         NoSuchFile = "NoSuchFile"
         NoSuchJob = "NoSuchJob" ("Job does not exist: ")
         NoSuchPolicy = "NoSuchPolicy"

@@ -48,6 +48,11 @@ use crate::core::Core;
 use crate::tabular::delegation::{DelegatedAccess, Delegations};
 use slateberg_telemetry::collection::Collection;
 
+/// Divisor of `catalog.manifest_cache_bytes`. The quotient is the memory for long requests.
+const REQUESTS_DIVISOR: u64 = 8;
+/// Minimum memory for long requests, in bytes. A filter of the maximum size must fit into it.
+const REQUESTS_BYTES_MIN: u64 = 2 << 20;
+
 /// Scan planning. Cheap to clone.
 #[derive(Clone)]
 pub struct Planning {
@@ -83,12 +88,15 @@ pub enum PlanResult {
 impl Planning {
     pub(crate) fn new(core: &Arc<Core>, delegations: &Delegations) -> Self {
         let settings = core.settings();
+        // Both share `catalog.manifest_cache_bytes`, so that they stay within the memory budget.
+        let total = settings.manifest_cache_bytes;
+        let requests_bytes = (total / REQUESTS_DIVISOR).max(REQUESTS_BYTES_MIN);
         Self {
             core: Arc::clone(core),
             delegations: delegations.clone(),
-            manifests: Arc::new(ManifestCache::new(settings.manifest_cache_bytes)),
+            manifests: Arc::new(ManifestCache::new(total.saturating_sub(requests_bytes).max(1))),
             compute: Arc::new(Compute::new(settings.plans_parallel_max)),
-            long_requests: Arc::default(),
+            long_requests: Arc::new(LongRequests::new(requests_bytes)),
         }
     }
 

@@ -19,8 +19,6 @@ const VERSION: u8 = 1;
 const INLINE_BYTES_MAX: usize = 512;
 /// Maximum length of a token, in characters.
 const TOKEN_CHARS_MAX: usize = 2048;
-/// Maximum size of all stored requests, in bytes.
-const STORED_BYTES_MAX: u64 = 16 << 20;
 /// Expected size of a stored request, in bytes.
 const STORED_BYTES_TYPICAL: u64 = 4 << 10;
 /// Maximum number of cancelled plans that are remembered.
@@ -87,16 +85,15 @@ pub(super) struct LongRequests {
     cancelled: quick_cache::sync::Cache<u64, ()>,
 }
 
-impl Default for LongRequests {
-    fn default() -> Self {
+impl LongRequests {
+    /// Creates an empty store with this limit of the size of all requests, in bytes.
+    pub(super) fn new(bytes_max: u64) -> Self {
         Self {
-            stored: ByteCache::new(STORED_BYTES_MAX, STORED_BYTES_TYPICAL),
+            stored: ByteCache::new(bytes_max, STORED_BYTES_TYPICAL),
             cancelled: quick_cache::sync::Cache::new(CANCELLED_MAX),
         }
     }
-}
 
-impl LongRequests {
     /// Returns the request of a token. `None` if the request was stored in memory and is no longer
     /// there.
     pub(super) fn request(&self, token: &Token) -> Option<RequestBody> {

@@ -24,7 +24,9 @@ use slateberg_model::ident::{NamespaceIdent, TabularIdent, TabularKind};
 use slateberg_model::members::brief;
 use slateberg_model::warehouse::Warehouse;
 use slateberg_store::key_space::KeySpace;
-use slateberg_store::keys::{NamespaceNameKey, ProtectionKey, TabularNameKey, tabular_names};
+use slateberg_store::keys::{
+    FunctionKey, NamespaceNameKey, ProtectionKey, TabularNameKey, tabular_names,
+};
 use slateberg_store::read::{KeyRange, StoreRead};
 use slateberg_store::records::TabularRecord;
 
@@ -91,6 +93,11 @@ impl Tree {
                     let namespace = ident.clone();
                     (kind, TabularIdent { namespace, name: key.name }, entry.id)
                 }));
+            }
+            // Dropped functions could not be restored, so a recursive drop must not include them.
+            let functions = KeyRange::below(KeySpace::Functions, id);
+            if !store.scan::<FunctionKey>(&functions, Some(1)).await?.is_empty() {
+                return Err(Error::NamespaceNotEmpty { namespace: ident, contents: "functions" });
             }
             if tree.len() > RESOURCES_MAX {
                 return Err(Error::Invalid(format!(

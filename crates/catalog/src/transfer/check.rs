@@ -6,7 +6,7 @@ use std::io::BufRead;
 use uuid::Uuid;
 
 use super::export::Counts;
-use super::line::{Line, Namespace, Tabular, VERSION, Warehouse};
+use super::line::{Function, Line, Namespace, Tabular, VERSION, Warehouse};
 use super::{Error, Result};
 use crate::location_index::further_paths;
 use slateberg_base::progress::Phase;
@@ -36,6 +36,7 @@ pub struct CheckedExport {
     /// All ids.
     pub(super) ids: HashSet<Uuid>,
     names: HashSet<(QualifiedName, String)>,
+    functions: HashSet<(QualifiedName, String)>,
     /// Paths that the target catalog reserves.
     reserved: Reserved,
     ended: bool,
@@ -122,6 +123,7 @@ impl CheckedExport {
             Line::Namespace(namespace) => self.namespace(&namespace),
             Line::Table(table) => self.tabular(TabularKind::Table, &table),
             Line::View(view) => self.tabular(TabularKind::View, &view),
+            Line::Function(function) => self.function(&function),
             Line::Policy(policy) => {
                 let id = policy.id.clone();
                 match self.book.policies.insert(id.clone(), policy.into()) {
@@ -188,6 +190,21 @@ impl CheckedExport {
             }
         }
         Ok(())
+    }
+
+    fn function(&mut self, line: &Function) -> std::result::Result<(), String> {
+        let name = (line.warehouse.clone(), line.namespace.clone());
+        if line.namespace.is_empty() || !self.ids_by_name.contains_key(&name) {
+            return Err(format!("its namespace is not in an earlier line: {name:?}"));
+        }
+        if line.name.is_empty() || line.version == 0 {
+            return Err("its name is empty, or its version is 0".to_owned());
+        }
+        self.new_id(line.id)?;
+        match self.functions.insert((name, line.name.clone())) {
+            true => Ok(()),
+            false => Err(format!("there is a function '{}' already", line.name)),
+        }
     }
 
     fn tabular(&mut self, kind: TabularKind, line: &Tabular) -> std::result::Result<(), String> {

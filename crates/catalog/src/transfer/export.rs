@@ -5,7 +5,7 @@ use std::io::Write;
 
 use uuid::Uuid;
 
-use super::line::{End, Header, Line, Namespace, Tabular, VERSION, Warehouse};
+use super::line::{End, Function, Header, Line, Namespace, Tabular, VERSION, Warehouse};
 use super::{Error, Result};
 use slateberg_base::numbers::count;
 use slateberg_base::progress::Progress;
@@ -13,7 +13,8 @@ use slateberg_model::ident::TabularKind;
 use slateberg_store as store;
 use slateberg_store::key_space::{ExportRule, KeySpace, LineKind};
 use slateberg_store::keys::{
-    ApiKeyKey, GrantKey, Key, NamespaceKey, PolicyKey, StoreKey, TabularKey, WarehouseKey,
+    ApiKeyKey, FunctionKey, GrantKey, Key, NamespaceKey, PolicyKey, StoreKey, TabularKey,
+    WarehouseKey,
 };
 use slateberg_store::read::{KeyRange, StoreRead};
 use slateberg_store::records::{FORMAT_WITH_UUIDS, NamespaceRecord, TabularRecord};
@@ -39,6 +40,8 @@ pub struct Counts {
     pub tables: usize,
     /// Views.
     pub views: usize,
+    /// Functions.
+    pub functions: usize,
     /// Policies.
     pub policies: usize,
     /// Grants.
@@ -57,6 +60,7 @@ impl Counts {
             Line::Namespace(_) => &mut self.namespaces,
             Line::Table(_) => &mut self.tables,
             Line::View(_) => &mut self.views,
+            Line::Function(_) => &mut self.functions,
             Line::Policy(_) => &mut self.policies,
             Line::Grant(_) => &mut self.grants,
             Line::ApiKey(_) => &mut self.api_keys,
@@ -143,6 +147,7 @@ async fn lines_of<W: Write>(
         }
         LineKind::Namespace => namespaces(store, positions, lines).await?,
         LineKind::Tabular => tabulars(store, positions, lines, progress).await?,
+        LineKind::Function => functions(store, positions, lines).await?,
         LineKind::Policy => {
             let all = KeyRange::all(KeySpace::Policies);
             for (_, policy) in store.scan::<PolicyKey>(&all, None).await? {
@@ -234,6 +239,39 @@ async fn tabulars<W: Write>(
         for (_, record) in batch {
             lines.write(&tabular(store, positions, record).await?)?;
             phase.advance(1);
+        }
+    }
+}
+
+async fn functions<W: Write>(
+    store: &impl StoreRead,
+    positions: &HashMap<Uuid, ExportPosition>,
+    lines: &mut Lines<'_, W>,
+) -> Result<()> {
+    let mut after = None;
+    loop {
+        let range = KeyRange::all(KeySpace::Functions).behind(after.take());
+        let batch = store.scan::<FunctionKey>(&range, Some(BATCH)).await?;
+        let Some((last, _)) = batch.last() else { return Ok(()) };
+        after = Some(last.encode());
+        for (_, record) in batch {
+            let position = positions.get(&record.namespace).cloned().ok_or_else(|| {
+                let id = record.id;
+                Error::Refused(format!(
+                    "cannot export function {id}: it has no namespace. Run slateberg fsck"
+                ))
+            })?;
+            lines.write(&Line::Function(Function {
+                warehouse: position.warehouse,
+                namespace: position.namespace,
+                name: record.name,
+                id: record.id,
+                version: record.version,
+                created_at_ms: record.created_ms,
+                updated_at_ms: record.updated_ms,
+                owner: record.owner,
+                metadata: record.metadata,
+            }))?;
         }
     }
 }

@@ -9,7 +9,7 @@ use std::io::BufRead;
 use uuid::Uuid;
 
 use super::check::{CheckedExport, Reader, at, described};
-use super::line::{ApiKey, Line, Namespace, Tabular, Warehouse};
+use super::line::{ApiKey, Function, Line, Namespace, Tabular, Warehouse};
 use super::{Error, Result};
 use crate::location_index::{further_paths, put_index_entries};
 use slateberg_authz::action::Maintain;
@@ -21,10 +21,11 @@ use slateberg_model::ident::TabularKind;
 use slateberg_model::segmented_json::SegmentedJson;
 use slateberg_store::Store;
 use slateberg_store::codec::Document;
+use slateberg_store::functions::FunctionRecord;
 use slateberg_store::key_space::{FileOwner, KeySpace};
 use slateberg_store::keys::{
-    ApiKeyKey, DroppedKey, Key, NamespaceKey, NamespaceNameKey, PublicationKey, TabularKey,
-    TabularNameKey, WarehouseKey,
+    ApiKeyKey, DroppedKey, FunctionKey, Key, NamespaceKey, NamespaceNameKey, PublicationKey,
+    TabularKey, TabularNameKey, WarehouseKey,
 };
 use slateberg_store::read::{KeyRange, StoreRead};
 use slateberg_store::records::{NameEntry, NamespaceRecord, Publication, TabularRecord};
@@ -120,6 +121,7 @@ async fn write_batch(
                     Line::View(line) => {
                         tabular(&t, checked, number, TabularKind::View, line).await?;
                     }
+                    Line::Function(line) => function(&t, checked, number, line).await?,
                     Line::ApiKey(line) => api_key(&t, number, line).await?,
                     Line::SlatebergExport(_) | Line::Policy(_) | Line::Grant(_) | Line::End(_) => {}
                 }
@@ -237,6 +239,30 @@ async fn tabular(
         let key = PublicationKey { id: line.id, version: line.version };
         let metadata_location = line.metadata_location.clone();
         t.put(&key, &Publication { metadata_location, lists: Vec::new() })?;
+    }
+    Ok(())
+}
+
+async fn function(
+    t: &Transaction,
+    checked: &CheckedExport,
+    number: usize,
+    line: &Function,
+) -> Result<()> {
+    let record = FunctionRecord {
+        id: line.id,
+        warehouse: id_of(checked, number, &line.warehouse, &[])?,
+        namespace: id_of(checked, number, &line.warehouse, &line.namespace)?,
+        name: line.name.clone(),
+        version: line.version,
+        metadata: line.metadata.clone(),
+        created_ms: line.created_at_ms,
+        updated_ms: line.updated_at_ms,
+        owner: line.owner.clone(),
+    };
+    let key = FunctionKey { namespace: record.namespace, name: line.name.clone() };
+    if is_new(t, number, &key, &record).await? {
+        t.put(&key, &record)?;
     }
     Ok(())
 }

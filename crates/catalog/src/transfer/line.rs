@@ -1,10 +1,11 @@
-//! The lines of an export, version 1.
+//! The lines of an export, version 2. Version 2 added functions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use slateberg_model::function::FunctionMetadata;
 use slateberg_model::warehouse::{Delegation, FileAccess};
 use slateberg_store::records::{
     ApiKeyRecord, GrantRecord, PolicyRecord, WarehouseDefinition, WarehouseRecord,
@@ -12,7 +13,7 @@ use slateberg_store::records::{
 
 /// Version of the lines that this binary writes, and the newest version that it reads. Increment it
 /// with each change that older binaries cannot read, such as a new type of line or a new field.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// A line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -28,6 +29,8 @@ pub enum Line {
     Table(Tabular),
     /// A view, after its namespace.
     View(Tabular),
+    /// A function, after its namespace.
+    Function(Function),
     /// A policy that was created at run time.
     Policy(Policy),
     /// A grant.
@@ -164,6 +167,30 @@ pub struct Tabular {
     pub owner: Option<String>,
     /// The content of its metadata file, byte for byte.
     pub metadata: String,
+}
+
+/// A function.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Function {
+    /// The name of its warehouse.
+    pub warehouse: String,
+    /// The levels of its namespace.
+    pub namespace: Vec<String>,
+    /// The name in the namespace.
+    pub name: String,
+    /// Its id in the catalog.
+    pub id: Uuid,
+    /// Incremented by each change.
+    pub version: u64,
+    /// The time of its creation in the catalog.
+    pub created_at_ms: i64,
+    /// The time of its last change.
+    pub updated_at_ms: i64,
+    /// Its owner, if known.
+    pub owner: Option<String>,
+    /// Its metadata.
+    pub metadata: FunctionMetadata,
 }
 
 /// A policy.

@@ -54,21 +54,33 @@ fn lines() -> Vec<Json> {
             "updated-at-ms": 0, "owner": null, "metadata": metadata.to_string(),
         })
     };
+    let function = json!({
+        "function-uuid": id(32), "format-version": 1, "definitions": [{
+            "definition-id": "int", "parameters": [{"type": "int", "name": "x"}], "return-type": "int",
+            "return-nullable": true, "function-type": "udf", "current-version-id": 1, "versions": [{
+                "version-id": 1, "deterministic": true, "on-null-input": "call", "timestamp-ms": 0,
+                "representations": [{"type": "sql", "dialect": "spark", "sql": "x"}],
+            }],
+        }],
+        "definition-log": [],
+    });
     vec![
-        json!({"type": "slateberg-export", "version": 1, "catalog-id": id(1), "as-of": "now"}),
+        json!({"type": "slateberg-export", "version": 2, "catalog-id": id(1), "as-of": "now"}),
         json!({"type": "warehouse", "name": "w", "id": id(2), "location": "s3://b/w", "created-at-ms": 0,
             "definition": null}),
         json!({"type": "namespace", "warehouse": "w", "namespace": ["ns"], "id": id(3), "properties": {},
             "version": 1, "created-at-ms": 0, "owner": null}),
         tabular("table", 30, table),
         tabular("view", 31, view),
+        json!({"type": "function", "warehouse": "w", "namespace": ["ns"], "name": "f", "id": id(12),
+            "version": 2, "created-at-ms": 0, "updated-at-ms": 0, "owner": null, "metadata": function}),
         json!({"type": "policy", "id": "p", "text": "permit (principal, action, resource);",
             "changed-at-ms": 0, "changed-by": "admin"}),
         json!({"type": "grant", "id": id(4), "template": "reader", "grantee": "role:r", "resource": "table:t",
             "created-at-ms": 0, "created-by": "admin"}),
         json!({"type": "api-key", "id": id(5), "name": "k", "sha256": "00", "roles": [], "warehouses": null,
             "created-at-ms": 0, "created-by": "admin", "expires-at-ms": null}),
-        json!({"type": "end", "lines": 9}),
+        json!({"type": "end", "lines": 10}),
     ]
 }
 
@@ -206,7 +218,7 @@ async fn import_follows_the_export_rules_of_all_key_spaces() {
     let (parent, copy) = (full_store().await, empty_store().await);
     let mut lines = Vec::new();
     let exported = export::export(&parent.latest(), "now", &mut lines, &Progress::default()).await;
-    assert_eq!(exported.expect("it is exported").lines, 9);
+    assert_eq!(exported.expect("it is exported").lines, 10);
     import_into(&copy, &lines).await;
     for &space in KeySpace::ALL {
         let (was, is) = (records(&parent, space).await, records(&copy, space).await);
@@ -236,6 +248,7 @@ fn every_export_line_belongs_to_a_key_space() {
             Line::Warehouse(_) => Some(LineKind::Warehouse),
             Line::Namespace(_) => Some(LineKind::Namespace),
             Line::Table(_) | Line::View(_) => Some(LineKind::Tabular),
+            Line::Function(_) => Some(LineKind::Function),
             Line::Policy(_) => Some(LineKind::Policy),
             Line::Grant(_) => Some(LineKind::Grant),
             Line::ApiKey(_) => Some(LineKind::ApiKey),

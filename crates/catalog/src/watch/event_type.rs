@@ -10,7 +10,7 @@ use slateberg_store::records::{Change, ChangedKind};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventType(&'static str);
 
-/// Kind of change of a warehouse, namespace, table or view.
+/// Kind of change of a warehouse or of something in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Happening {
     Created,
@@ -46,7 +46,7 @@ macro_rules! types {
 }
 
 /// The types that a filter can name.
-const SELECTABLE: [&str; 39] = [
+const SELECTABLE: [&str; 44] = [
     "warehouse.created",
     "warehouse.updated",
     "warehouse.deleted",
@@ -75,6 +75,11 @@ const SELECTABLE: [&str; 39] = [
     "view.purged",
     "view.protected",
     "view.unprotected",
+    "function.created",
+    "function.updated",
+    "function.dropped",
+    "function.protected",
+    "function.unprotected",
     "policy.changed",
     "grant.created",
     "grant.revoked",
@@ -116,6 +121,7 @@ impl EventType {
             ChangedKind::Namespace => types!("namespace", happening),
             ChangedKind::Table => types!("table", happening),
             ChangedKind::View => types!("view", happening),
+            ChangedKind::Function => types!("function", happening),
         }))
     }
 
@@ -139,12 +145,13 @@ impl fmt::Display for EventType {
 }
 
 /// Returns what a change did to its resource. `None` if changes of this kind do not concern
-/// warehouses, namespaces, tables or views.
+/// warehouses or their contents.
 fn happening(change: &Change) -> Option<Happening> {
     use Happening as H;
     Some(match &*change.action {
-        "create_warehouse" | "create_namespace" | "create_table" | "create_view" => H::Created,
-        "update_warehouse" | "update_namespace_properties" => H::Updated,
+        "create_warehouse" | "create_namespace" | "create_table" | "create_view"
+        | "create_function" => H::Created,
+        "update_warehouse" | "update_namespace_properties" | "replace_function" => H::Updated,
         "register_table" | "register_view" => H::Registered,
         "commit_table" | "commit_view" | "commit_transaction" | "expire_snapshots" => {
             match change.version_before {
@@ -154,9 +161,8 @@ fn happening(change: &Change) -> Option<Happening> {
         }
         "rename_table" | "rename_view" => H::Renamed,
         "delete_warehouse" => H::Deleted,
-        "drop_namespace" | "drop_table" | "drop_view" | "purge_table" | "unregister_table" => {
-            H::Dropped
-        }
+        "drop_namespace" | "drop_table" | "drop_view" | "drop_function" | "purge_table"
+        | "unregister_table" => H::Dropped,
         "undrop_table" | "undrop_view" => H::Undropped,
         "purge_dropped" | "delete_dropped" => H::Purged,
         "protect" => H::Protected,
@@ -165,7 +171,7 @@ fn happening(change: &Change) -> Option<Happening> {
     })
 }
 
-/// Returns the type of a change that does not concern a warehouse, namespace, table or view.
+/// Returns the type of a change that does not concern a warehouse or its contents.
 fn other(action: &str) -> &'static str {
     match action {
         "put_policy" | "remove_policy" | "roll_back_policies" => "policy.changed",

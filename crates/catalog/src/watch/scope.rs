@@ -9,8 +9,8 @@ use crate::core::Core;
 use slateberg_authz::resource::{Kind, Resource};
 use slateberg_store::records::{Change, ChangedKind, ChangedResource, PreviousName};
 
-/// The resources that a watch selects. Tables and views are selected by name, so a watch can begin
-/// before its table exists.
+/// The resources that a watch selects. Tables, views and functions are selected by name, so a watch
+/// can begin before its table exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Scope {
     /// Everything.
@@ -19,7 +19,7 @@ pub(super) enum Scope {
     Warehouse(Uuid),
     /// A namespace and its contents: the id of the warehouse, and the levels of the name.
     Namespace(Uuid, Vec<String>),
-    /// A table or view in the warehouse with this id.
+    /// A table, view or function in the warehouse with this id.
     Tabular(Uuid, ChangedResource),
 }
 
@@ -32,7 +32,7 @@ impl Scope {
             Kind::Catalog => Self::All,
             Kind::Warehouse => Self::Warehouse(warehouse),
             Kind::Namespace => Self::Namespace(warehouse, described.namespace),
-            Kind::Table | Kind::View => Self::Tabular(warehouse, described),
+            Kind::Table | Kind::View | Kind::Function => Self::Tabular(warehouse, described),
         })
     }
 

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::attributes::attributes_of_levels;
+use crate::attributes::{attributes_of_function, attributes_of_levels};
 use crate::core::Core;
-use crate::{Operation, Result};
+use crate::{Operation, Result, lookup};
 use slateberg_authz::action::{Action, DescribeNamespace, Load, ReadConfig, ReadHistory};
 use slateberg_authz::authority::{Decider, PrincipalDecider};
-use slateberg_authz::resource::{Node, Resource};
-use slateberg_model::ident::{NamespaceIdent, TabularKind};
+use slateberg_authz::resource::{Kind, Node, Resource};
+use slateberg_model::ident::{NamespaceIdent, TabularIdent, TabularKind};
 use slateberg_model::warehouse::Warehouse;
 use slateberg_store::keys::NamespaceKey;
 use slateberg_store::read::StoreRead;
@@ -54,14 +54,15 @@ impl Viewer<'_> {
         let Some(warehouse) = self.core.warehouses().by_id(change.warehouse) else {
             return Ok(Sight::Unknown);
         };
-        let (action, kind) = match resource.kind {
-            ChangedKind::Table => (Load::NAME, Some(TabularKind::Table)),
-            ChangedKind::View => (Load::NAME, Some(TabularKind::View)),
-            _ => (DescribeNamespace::NAME, None),
+        let kind = match resource.kind {
+            ChangedKind::Table => Some(Kind::Table),
+            ChangedKind::View => Some(Kind::View),
+            ChangedKind::Function => Some(Kind::Function),
+            ChangedKind::Warehouse | ChangedKind::Namespace => None,
         };
         let namespace = NamespaceIdent(resource.namespace.clone());
         let Some(kind) = kind else {
-            let wanted = asking.wants_attributes(&[action]);
+            let wanted = asking.wants_attributes(&[DescribeNamespace::NAME]);
             if wanted
                 && self.core.store().durable().get(&NamespaceKey(change.subject)).await?.is_none()
             {
@@ -91,13 +92,13 @@ impl Viewer<'_> {
         })
     }
 
-    /// Whether the caller may load a table or view under this name. `None` if policies use
-    /// attributes, and the table or view, or its namespace, no longer exists.
+    /// Whether the caller may load a table, view or function under this name. `None` if policies use
+    /// attributes, and the resource or its namespace no longer exists.
     async fn may_load(
         &self,
         asking: &PrincipalDecider<'_>,
         warehouse: &Warehouse,
-        (kind, change): (TabularKind, &Change),
+        (kind, change): (Kind, &Change),
         named: &ChangedResource,
     ) -> Result<Option<bool>> {
         let wanted = asking.wants_attributes(&[Load::NAME]);
@@ -106,11 +107,32 @@ impl Viewer<'_> {
             return Ok(None);
         };
         let node = Node::named(named.name.as_deref().unwrap_or_default());
-        let mut resource = inside.tabular(kind, node);
+        let tabular = match kind {
+            Kind::Function => None,
+            Kind::View => Some(TabularKind::View),
+            _ => Some(TabularKind::Table),
+        };
+        let mut resource = match tabular {
+            Some(kind) => inside.tabular(kind, node),
+            None => inside.function(node),
+        };
         if wanted {
             let store = self.core.store().durable();
-            let found = self.core.access.attributes_of(&store, kind, change.subject).await?;
-            let Some((attributes, _)) = found else { return Ok(None) };
+            let access = &self.core.access;
+            let attributes = match tabular {
+                Some(kind) => {
+                    let found = access.attributes_of(&store, kind, change.subject).await?;
+                    found.map(|(attributes, _)| attributes)
+                }
+                None => {
+                    let name = named.name.clone().unwrap_or_default();
+                    let ident = TabularIdent { namespace, name };
+                    let found = lookup::function(&store, warehouse.id, &ident).await?;
+                    let same = found.filter(|record| record.id == change.subject);
+                    same.as_ref().map(attributes_of_function)
+                }
+            };
+            let Some(attributes) = attributes else { return Ok(None) };
             resource = resource.with(Arc::new(attributes));
         }
         Ok(Some(asking.may::<Load>(&resource)))

@@ -82,7 +82,7 @@ pub enum EdgeAlgorithm {
 
 impl PrimitiveType {
     /// Parses a type string. Ignores case, like the reference implementation.
-    pub(super) fn from_name(text: &str) -> Result<Self, Refusal> {
+    pub(crate) fn from_name(text: &str) -> Result<Self, Refusal> {
         let lower = text.to_ascii_lowercase();
         let simple = match lower.as_str() {
             "boolean" => Self::Boolean,

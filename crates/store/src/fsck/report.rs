@@ -17,6 +17,8 @@ pub struct Report {
     pub tables: usize,
     /// Number of views.
     pub views: usize,
+    /// Number of functions.
+    pub functions: usize,
     /// Number of records.
     pub records: usize,
     /// Descriptions of all violated invariants.
@@ -29,13 +31,14 @@ pub struct Report {
 impl Report {
     /// Returns a summary in one line.
     pub fn summary(&self) -> String {
-        let Self { records, namespaces, tables, views, broken, .. } = self;
+        let Self { records, namespaces, tables, views, functions, broken, .. } = self;
         format!(
-            "{}: {}, {}, {}; {} broken",
+            "{}: {}, {}, {}, {}; {} broken",
             count(*records, "record", "records"),
             count(*namespaces, "namespace", "namespaces"),
             count(*tables, "table", "tables"),
             count(*views, "view", "views"),
+            count(*functions, "function", "functions"),
             broken.len()
         )
     }

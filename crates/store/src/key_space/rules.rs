@@ -43,6 +43,8 @@ pub enum Check {
     Dropped,
     /// Each name belongs to a table or view with that name, and no table and view share a name.
     TabularNames,
+    /// The namespace of each function exists. Each function has its own id.
+    Functions,
     /// Each entry belongs to a table or view, which may be dropped. The number of entries matches
     /// the number of locations in the record.
     Locations,
@@ -55,7 +57,7 @@ pub enum Check {
     /// Jobs can be decoded. Later checks accept metadata without a record if a job purges the
     /// table.
     Jobs,
-    /// Each protected warehouse, namespace, table or view exists.
+    /// Each protected warehouse, namespace, table, view or function exists.
     Protections,
     /// Metadata is complete and matches the record of its table or view.
     Metadata,
@@ -83,6 +85,8 @@ pub enum RestoreRule {
     Warehouses,
     /// Namespaces get their earlier contents, at a newer version.
     Namespaces,
+    /// Functions get their earlier contents, at a newer version.
+    Functions,
     /// Tables and views get their earlier contents, at a newer version if their metadata changes.
     Tabulars,
     /// Dropped tables and views get their earlier contents. The next start writes the metadata file
@@ -141,6 +145,7 @@ pub enum LineKind {
     Warehouse,
     Namespace,
     Tabular,
+    Function,
     Policy,
     Grant,
     ApiKey,

@@ -163,7 +163,7 @@ pub(super) const DROPPED: Rules = Rules {
 
 pub(super) const PROTECTIONS: Rules = Rules {
     name: "protections",
-    key: "id of a warehouse, namespace, table or view",
+    key: "id of a warehouse, namespace, table, view or function",
     value: "name of the resource, time and author of the protection, comment",
     check: Check::Protections,
     restore: RestoreRule::Replace,
@@ -171,6 +171,19 @@ pub(super) const PROTECTIONS: Rules = Rules {
     export: ExportRule::LeaveOut,
     cache: CacheRule::None,
     removal: Removal::Never,
+    files: FilesRule::None,
+};
+
+pub(super) const FUNCTIONS: Rules = Rules {
+    name: "functions",
+    key: "namespace id, name",
+    value: "id, metadata, version",
+    check: Check::Functions,
+    restore: RestoreRule::Functions,
+    clone: CloneRule::Share,
+    export: ExportRule::Lines(LineKind::Function),
+    cache: CacheRule::RecordsAndPages,
+    removal: Removal::WithObject,
     files: FilesRule::None,
 };
 

@@ -29,7 +29,7 @@ fn restore(rule: RestoreRule) -> &'static str {
         RestoreRule::Keep => "the current records stay",
         RestoreRule::Replace => "the earlier records",
         RestoreRule::NewTimeline => "the earlier record, in a new timeline",
-        RestoreRule::Warehouses | RestoreRule::Namespaces => {
+        RestoreRule::Warehouses | RestoreRule::Namespaces | RestoreRule::Functions => {
             "the earlier records, at a new version"
         }
         RestoreRule::Tabulars => "the earlier records, at a new version if the metadata changes",
@@ -107,6 +107,7 @@ fn check(check: Check) -> &'static str {
         Check::Tabulars => "each has a namespace and an id of its own",
         Check::Dropped => "each has an id of its own and a warehouse",
         Check::TabularNames => "each belongs to one table or view, which has only this name",
+        Check::Functions => "each has a namespace and an id of its own",
         Check::Locations => {
             "each table or view (including dropped ones) has as many entries as locations in its \
              record; an encoded location can have two"
@@ -234,6 +235,7 @@ async fn assert_restored(now: &Store, then: &Store) {
             }
             RestoreRule::Warehouses
             | RestoreRule::Namespaces
+            | RestoreRule::Functions
             | RestoreRule::Tabulars
             | RestoreRule::Heads
             | RestoreRule::Chunks => assert!(after.keys().eq(was.keys()), "{space:?}"),

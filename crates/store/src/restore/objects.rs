@@ -1,4 +1,4 @@
-//! Resolves the names of the warehouses, namespaces, tables and views that a restore changes.
+//! Resolves the names of the warehouses, namespaces, tables, views and functions that a restore changes.
 
 use std::collections::HashMap;
 
@@ -23,6 +23,8 @@ pub enum ObjectKind {
     Table,
     /// A view.
     View,
+    /// A function.
+    Function,
 }
 
 /// An object that a restore changes.

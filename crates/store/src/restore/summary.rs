@@ -26,13 +26,15 @@ pub struct RestoreSummary {
     pub tables: Counts,
     /// Views.
     pub views: Counts,
+    /// Functions.
+    pub functions: Counts,
     /// Policies that were created at run time.
     pub policies: Counts,
     /// Grants.
     pub grants: Counts,
     /// Restored tables that were purged since the earlier state. Their data files may be gone.
     pub purged: usize,
-    /// The warehouses, namespaces, tables and views by name.
+    /// The warehouses and their contents by name.
     #[serde(skip)]
     pub objects: Objects,
 }
@@ -54,7 +56,8 @@ impl Counts {
 impl RestoreSummary {
     /// Whether the restore leaves all visible objects unchanged.
     pub fn is_empty(&self) -> bool {
-        let Self { warehouses, namespaces, tables, views, policies, grants, .. } = self;
-        [warehouses, namespaces, tables, views, policies, grants].into_iter().all(Counts::is_empty)
+        let Self { warehouses, namespaces, tables, views, functions, policies, grants, .. } = self;
+        let all = [warehouses, namespaces, tables, views, functions, policies, grants];
+        all.into_iter().all(Counts::is_empty)
     }
 }

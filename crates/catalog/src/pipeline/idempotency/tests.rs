@@ -12,6 +12,7 @@ fn rejection_codes_in_records_are_stable() {
         (Kind::NoSuchNamespace, "NoSuchNamespace"),
         (Kind::NoSuchTable, "NoSuchTable"),
         (Kind::NoSuchView, "NoSuchView"),
+        (Kind::NoSuchFunction, "NoSuchFunction"),
         (Kind::NoSuchFile, "NoSuchFile"),
         (Kind::NoSuchJob, "NoSuchJob"),
         (Kind::NoSuchPolicy, "NoSuchPolicy"),

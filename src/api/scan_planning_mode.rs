@@ -1,0 +1,94 @@
+//! [`ScanPlanningMode`]: whether clients plan the scans of a table, or the server does.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use serde::Deserialize;
+
+use slateberg_catalog::{ReadAccess, TabularState};
+use slateberg_model::segmented_json::Segment;
+use slateberg_model::warehouse::Warehouse;
+
+/// Member of the configuration that clients get, and client property of a warehouse.
+const CLIENT_PROPERTY: &str = "scan-planning-mode";
+/// Property of tables. It has precedence over the client property of the warehouse.
+const TABLE_PROPERTY: &str = "slateberg.scan-planning-mode";
+
+/// Whether clients plan the scans of a table, or the server does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ScanPlanningMode {
+    /// Clients plan.
+    Client,
+    /// The server plans.
+    Server,
+}
+
+/// The members of metadata that contain the property.
+#[derive(Deserialize)]
+struct WithProperties {
+    #[serde(default)]
+    properties: BTreeMap<String, String>,
+}
+
+impl ScanPlanningMode {
+    /// Returns the value of the client property.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Server => "server",
+        }
+    }
+
+    /// Returns the mode with this name. `None` for an unknown name.
+    fn named(name: &str) -> Option<Self> {
+        [Self::Client, Self::Server]
+            .into_iter()
+            .find(|mode| mode.as_str().eq_ignore_ascii_case(name))
+    }
+
+    /// Returns the mode that a warehouse prescribes to its clients.
+    pub fn of_warehouse(warehouse: &Warehouse) -> Option<Self> {
+        Self::named(warehouse.client_overrides.get(CLIENT_PROPERTY)?)
+    }
+
+    /// Returns the mode in the properties of a table.
+    fn of_table(state: &TabularState) -> Option<Self> {
+        // Most tables do not have the property, so the metadata is parsed only if it contains the
+        // name of the property. Chunks contain no properties.
+        let names_it = |segment: &Segment| match segment {
+            Segment::Inline(bytes) => {
+                std::str::from_utf8(bytes).is_ok_and(|text| text.contains(TABLE_PROPERTY))
+            }
+            Segment::Chunk(_) => false,
+        };
+        if !state.text.segments().iter().any(names_it) {
+            return None;
+        }
+        let metadata: WithProperties = serde_json::from_slice(&state.text.to_bytes()).ok()?;
+        Self::named(metadata.properties.get(TABLE_PROPERTY)?)
+    }
+
+    /// Returns the mode for a table, if the table or its warehouse prescribes one. The server plans
+    /// no scans for callers with read restrictions.
+    pub fn of(
+        state: &TabularState,
+        access: &ReadAccess,
+        of_warehouse: Option<Self>,
+    ) -> Option<Self> {
+        match access {
+            ReadAccess::Whole => Self::of_table(state).or(of_warehouse),
+            ReadAccess::Restricted(..) => None,
+        }
+    }
+
+    /// Adds the mode to the end of a `LoadTableResult`, which begins with its configuration.
+    pub fn added_to(mode: Option<Self>, tail: Bytes) -> Bytes {
+        let (Some(mode), Some(rest)) = (mode, tail.strip_prefix(br#","config":{"#)) else {
+            return tail;
+        };
+        let separator = if rest.first() == Some(&b'}') { "" } else { "," };
+        let name = mode.as_str();
+        let head = format!(r#","config":{{"{CLIENT_PROPERTY}":"{name}"{separator}"#);
+        [head.as_bytes(), rest].concat().into()
+    }
+}
