@@ -59,7 +59,7 @@ async fn dry_run_lists_everything_and_drops_nothing() {
 async fn namespace_with_a_function_is_not_dropped_recursively() {
     let app = TestApp::new().await;
     populate(&app).await;
-    app.post(FUNCTIONS, function("function:default/a/b/f")).await.expect(201);
+    app.post(FUNCTIONS, function("function:default/a/b/f", "x + 1")).await.expect(201);
     for dry_run in [true, false] {
         let rejected = drop_a(&app, dry_run).await.expect(409);
         assert_eq!(
