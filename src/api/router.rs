@@ -13,8 +13,8 @@ use super::iceberg::{
     config, files, metrics, namespaces, planning, table_commit, tables, transactions, views,
 };
 use super::management::{
-    api_keys, checkpoints, dropped, encryption, explain, grants, history, jobs, openapi, policies,
-    protections, scans, server, snapshots, warehouses, watch, whoami,
+    api_keys, checkpoints, cluster, dropped, encryption, explain, grants, history, jobs, openapi,
+    policies, protections, scans, server, snapshots, warehouses, watch, whoami,
 };
 use super::oauth;
 use super::observe::Observer;
@@ -164,11 +164,13 @@ fn catalog_routes() -> [(&'static str, MethodRouter<ApiState>); 19] {
 }
 
 /// The routes of the management API.
-fn management_routes() -> [(&'static str, MethodRouter<ApiState>); 34] {
+fn management_routes() -> [(&'static str, MethodRouter<ApiState>); 36] {
     [
         ("/openapi.json", get(openapi::document)),
         ("/whoami", get(whoami::whoami)),
         ("/server", get(server::server)),
+        ("/cluster", get(cluster::status)),
+        ("/cluster/transfer", post(cluster::transfer)),
         ("/api-keys", get(api_keys::list).post(api_keys::create)),
         ("/api-keys/{id}", get(api_keys::load).delete(api_keys::revoke)),
         ("/policies", get(policies::list).post(policies::create)),

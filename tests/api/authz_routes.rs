@@ -141,6 +141,8 @@ const ROUTES: [(&str, &str); 97] = [
     ("POST /management/v1/checkpoints", ""),
     ("GET /management/v1/checkpoints/{checkpoint}", ""),
     ("DELETE /management/v1/checkpoints/{checkpoint}", ""),
+    ("GET /management/v1/cluster", ""),
+    ("POST /management/v1/cluster/transfer", ""),
     ("GET /management/v1/encryption", ""),
     ("POST /management/v1/encryption/rotate", ""),
     ("POST /management/v1/encryption/rewrap", ""),
@@ -282,7 +284,7 @@ impl RouteResources {
             "api-keys" => json!({ "name": format!("key{n}") }),
             "policies" => policy(&format!("p{n}")),
             "{id}" if template.contains("policies") => policy(ID),
-            "rewrap" => json!({}),
+            "rewrap" | "transfer" => json!({}),
             "checkpoints" => json!({ "name": format!("c{n}") }),
             "rollback" => json!({ "to": 0 }),
             "warehouses" => json!({

@@ -3,8 +3,8 @@
 use utoipa::OpenApi;
 
 use crate::{
-    api_keys, checkpoints, decisions, dropped, encryption, error, grants, history, identity, jobs,
-    policies, protections, scans, snapshots, warehouses, watch,
+    api_keys, checkpoints, cluster, decisions, dropped, encryption, error, grants, history,
+    identity, jobs, policies, protections, scans, snapshots, warehouses, watch,
 };
 
 /// Components of the OpenAPI document: a schema for each request and response.
@@ -48,6 +48,9 @@ use crate::{
     dropped::DroppedList,
     checkpoints::CreateCheckpointRequest,
     checkpoints::CheckpointList,
+    cluster::ClusterStatus,
+    cluster::TransferWriterRequest,
+    cluster::TransferStarted,
     error::ErrorResponse,
 )))]
 pub struct Components;
