@@ -176,7 +176,8 @@ async fn short_outage_of_the_bucket_changes_no_role() {
 async fn change_in_progress_at_a_deposed_writer_is_executed_by_the_next_writer() {
     let bucket = bucket();
     let mut settings = member_settings("a");
-    settings.catalog.commit_deadline_ms = 500;
+    // The change fails after the lease has expired.
+    settings.catalog.commit_deadline_ms = 2 * LEASE.as_millis() as u64;
     let old = Arc::new(TestMember::start_with(&bucket, settings).await);
     old.wait_for_role("writer").await;
     let new = TestMember::start(&bucket, "b").await;

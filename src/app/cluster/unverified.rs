@@ -64,7 +64,8 @@ pub(super) struct Share {
 impl UnverifiedBodies {
     /// Derives the bounds from the memory for all bodies. A single body always fits.
     pub(super) fn new(settings: &server::Settings) -> Self {
-        let part = |divisor: usize| (settings.bodies_bytes_max / divisor).max(settings.body_bytes_max);
+        let part =
+            |divisor: usize| (settings.bodies_bytes_max / divisor).max(settings.body_bytes_max);
         Self {
             accepted: Cache::new(REMEMBERED_MAX),
             address_bytes_max: part(ADDRESS_DIVISOR),
