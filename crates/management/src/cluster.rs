@@ -30,11 +30,11 @@ pub struct ClusterMember {
     pub address: String,
     /// Whether the member may become the writer.
     pub eligible: bool,
-    /// What the member does at the moment.
+    /// The current role of the member.
     pub role: ClusterRole,
 }
 
-/// What a member does at the moment.
+/// The role of a member of the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClusterRole {

@@ -33,7 +33,7 @@ const CLIENTS_MAX: usize = 256;
 pub(super) struct PeerState {
     /// The id of the process.
     pub(super) node: Uuid,
-    /// What the process does.
+    /// The current role of the process.
     pub(super) role: ClusterRole,
 }
 
