@@ -62,6 +62,7 @@ const CRATE_USERS: [(&str, &[&str]); 30] = [
         &[
             "api/",
             "app/cluster/identity.rs",
+            "app/cluster/unverified.rs",
             "embedded/fingerprint.rs",
             "authn/",
             "model/segmented_json.rs",

@@ -9,6 +9,7 @@ pub mod access_log;
 pub mod admission;
 pub mod authenticate;
 pub mod body_drain;
+pub mod cluster;
 pub mod coding;
 pub mod cors;
 pub mod cross_origin;

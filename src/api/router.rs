@@ -14,9 +14,9 @@ use super::iceberg::{
     views,
 };
 use super::management::{
-    api_keys, checkpoints, dropped, encryption, explain, functions as managed_functions, grants,
-    history, jobs, openapi, policies, protections, recursive_drop, scans, server, snapshots,
-    table_health, warehouses, watch, whoami,
+    api_keys, checkpoints, cluster, dropped, encryption, explain, functions as managed_functions,
+    grants, history, jobs, openapi, policies, protections, recursive_drop, scans, server,
+    snapshots, table_health, warehouses, watch, whoami,
 };
 use super::oauth;
 use super::observe::Observer;
@@ -168,11 +168,13 @@ fn catalog_routes() -> [(&'static str, MethodRouter<ApiState>); 21] {
 }
 
 /// The routes of the management API.
-fn management_routes() -> [(&'static str, MethodRouter<ApiState>); 37] {
+fn management_routes() -> [(&'static str, MethodRouter<ApiState>); 39] {
     [
         ("/openapi.json", get(openapi::document)),
         ("/whoami", get(whoami::whoami)),
         ("/server", get(server::server)),
+        ("/cluster", get(cluster::status)),
+        ("/cluster/transfer", post(cluster::transfer)),
         ("/api-keys", get(api_keys::list).post(api_keys::create)),
         ("/api-keys/{id}", get(api_keys::load).delete(api_keys::revoke)),
         ("/policies", get(policies::list).post(policies::create)),

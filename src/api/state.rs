@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::access_log::AccessLog;
+use super::cluster::ClusterControl;
 use super::delegation::DelegationCache;
 use super::rejection_log::RejectionLog;
 use super::response_cache::ResponseCache;
@@ -46,6 +47,8 @@ pub struct Parts {
     pub shutdown: Arc<ShutdownFlag>,
     /// The watches in progress.
     pub watchers: Watchers,
+    /// The cluster of which this process is the writer.
+    pub cluster: Option<Arc<dyn ClusterControl>>,
     /// The URL scheme of the client port.
     pub scheme: &'static str,
 }

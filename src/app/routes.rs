@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::api::access_log::AccessLog;
+use crate::api::cluster::ClusterControl;
 use crate::api::delegation::DelegationCache;
 use crate::api::rejection_log::RejectionLog;
 use crate::api::response_cache::ResponseCache;
@@ -28,6 +29,8 @@ pub struct App {
     response_cache: Arc<ResponseCache>,
     delegation: Arc<DelegationCache>,
     watchers: Watchers,
+    /// The cluster of which this process is the writer.
+    pub(super) cluster: Option<Arc<dyn ClusterControl>>,
     /// Whether the server is shutting down.
     pub(super) shutdown: Arc<ShutdownFlag>,
 }
@@ -50,7 +53,8 @@ impl App {
         let source = watchers.clone();
         runtime.measures.registry.register("watchers", move |into| source.collect(into));
         runtime.measures.registry.register("build", collect_build);
-        Ok(Self { runtime, response_cache, delegation, watchers, shutdown: Arc::default() })
+        let (cluster, shutdown) = (None, Arc::default());
+        Ok(Self { runtime, response_cache, delegation, watchers, cluster, shutdown })
     }
 
     /// The routes of the port for clients: all routes, if there is no management port.
@@ -75,6 +79,7 @@ impl App {
             traced: otlp.traces_url().map(|_| otlp.sample_ratio),
             shutdown: Arc::clone(&self.shutdown),
             watchers: self.watchers.clone(),
+            cluster: self.cluster.clone(),
             scheme: if settings.server.tls.is_on() { "https" } else { "http" },
         }))
     }

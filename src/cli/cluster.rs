@@ -1,16 +1,20 @@
-//! `slateberg cluster`: the members of a cluster, as the bucket of the state describes them.
+//! `slateberg cluster`: the members of a cluster, as the bucket of the state describes them, and the
+//! planned transfer of the writer.
 
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
 
 use super::arguments::Common;
+use super::client::{ClientError, Connection, body, parse, run_online};
 use super::exit::{Exit, Failure, Outcome};
-use super::output::{GLOBAL, OUTPUT_HELP, Output, print, print_json, table};
+use super::output::{GLOBAL, OUTPUT_HELP, Output, json_text, print, print_json, table};
 use slateberg_cluster::{WriterRecord, WriterState};
 use slateberg_config::Settings;
+use slateberg_management::cluster::{ClusterStatus, TransferStarted, TransferWriterRequest};
 use slateberg_runtime::cluster::{MemberRecord, Members, WriterRegister};
 use slateberg_runtime::dependencies::Dependencies;
 use slateberg_runtime::state;
@@ -18,7 +22,13 @@ use slateberg_runtime::state;
 /// Timeout of a request to the bucket.
 const REQUEST_MAX: Duration = Duration::from_secs(5);
 
-/// Show the members of a cluster.
+/// The path of the cluster in the management API.
+const PATH: &str = "/management/v1/cluster";
+/// Time limit of a transfer, and the interval at which the command checks it.
+const TRANSFER_MAX: Duration = Duration::from_secs(120);
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Show the members of a cluster, and transfer the writer.
 #[derive(Debug, Args)]
 pub struct Cluster {
     #[command(subcommand)]
@@ -29,6 +39,8 @@ pub struct Cluster {
 enum Command {
     /// Show the writer and all members. Reads the bucket, so it needs no running server
     Status(Status),
+    /// Make another member the writer. Requests wait until the transfer is complete; none is rejected
+    Transfer(Transfer),
 }
 
 #[derive(Debug, Args)]
@@ -39,12 +51,65 @@ struct Status {
     output: Output,
 }
 
+#[derive(Debug, Args)]
+struct Transfer {
+    /// Name or ID of the next writer [default: the writer chooses a member]
+    member: Option<String>,
+    #[command(flatten)]
+    connection: Connection,
+}
+
 impl Cluster {
     /// Runs the subcommand and prints the result.
     pub fn run(self) -> Outcome {
-        let Command::Status(status) = self.command;
-        status.common.run_offline(async |settings| status.run(settings).await)
+        match self.command {
+            Command::Status(status) => {
+                status.common.run_offline(async |settings| status.run(settings).await)
+            }
+            Command::Transfer(transfer) => run_online(transfer.run()),
+        }
     }
+}
+
+impl Transfer {
+    /// Starts the transfer, and waits until another member is the writer.
+    async fn run(self) -> Result<String, ClientError> {
+        let Self { member, connection } = self;
+        let request = body(&TransferWriterRequest { member })?;
+        let started = connection.send("POST", &format!("{PATH}/transfer"), &request).await?;
+        let started: TransferStarted = parse(started)?;
+        let begun = Instant::now();
+        while begun.elapsed() < TRANSFER_MAX {
+            let status = connection.send("GET", PATH, &Value::Null).await?;
+            let status: ClusterStatus = parse(status)?;
+            if status.term > started.term {
+                return transferred(&connection, &started, &status);
+            }
+            sleep(PAUSE).await;
+        }
+        let (to, seconds) = (&started.to, TRANSFER_MAX.as_secs());
+        let message = format!("the member '{to}' did not become the writer within {seconds} s");
+        Err(ClientError::Http(message))
+    }
+}
+
+fn transferred(
+    connection: &Connection,
+    started: &TransferStarted,
+    status: &ClusterStatus,
+) -> Result<String, ClientError> {
+    if connection.output == Output::Json {
+        return Ok(json_text(&json!(status)));
+    }
+    let writer = status.members.iter().find(|member| member.id == status.writer);
+    let writer = writer.map_or_else(|| status.writer.to_string(), |member| member.name.clone());
+    let TransferStarted { from, to, successor, .. } = started;
+    if status.writer != *successor {
+        let message =
+            format!("the member '{to}' did not continue the term: '{writer}' is the writer");
+        return Err(ClientError::Http(message));
+    }
+    Ok(format!("transferred the writer from '{from}' to '{writer}' (term {})\n", status.term))
 }
 
 impl Status {

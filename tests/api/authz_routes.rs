@@ -51,7 +51,7 @@ const ROLES: [&str; 8] =
     ["admin", "writer", "reader", "auditor", "team", "others", "browser", "nobody"];
 
 /// Routes as in the specification, some of them in several variants.
-const ROUTES: [(&str, &str); 105] = [
+const ROUTES: [(&str, &str); 107] = [
     ("GET /v1/config", ""),
     ("GET /v1/{prefix}/namespaces", ""),
     ("GET /v1/{prefix}/namespaces", "below one"),
@@ -149,6 +149,8 @@ const ROUTES: [(&str, &str); 105] = [
     ("POST /management/v1/checkpoints", ""),
     ("GET /management/v1/checkpoints/{checkpoint}", ""),
     ("DELETE /management/v1/checkpoints/{checkpoint}", ""),
+    ("GET /management/v1/cluster", ""),
+    ("POST /management/v1/cluster/transfer", ""),
     ("GET /management/v1/encryption", ""),
     ("POST /management/v1/encryption/rotate", ""),
     ("POST /management/v1/encryption/rewrap", ""),
@@ -305,7 +307,7 @@ impl RouteResources {
             "api-keys" => json!({ "name": format!("key{n}") }),
             "policies" => policy(&format!("p{n}")),
             "{id}" if template.contains("policies") => policy(ID),
-            "rewrap" => json!({}),
+            "rewrap" | "transfer" => json!({}),
             "checkpoints" => json!({ "name": format!("c{n}") }),
             "rollback" => json!({ "to": 0 }),
             "warehouses" => json!({

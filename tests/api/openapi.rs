@@ -388,6 +388,18 @@ impl Pinned {
         }
     }
 
+    /// Sends all requests on the cluster. This server is not a member of one.
+    async fn cluster(&self) {
+        let admin = self.app.credential().to_owned();
+        let reader = self.app.key_with_role("reader").await;
+        let (status, transfer) = ("/management/v1/cluster", "/management/v1/cluster/transfer");
+        for (credential, code) in [(admin.as_str(), 404), (&reader, 403), ("", 401)] {
+            self.ask(credential, "get", status, Value::Null).await.expect(code);
+            self.ask(credential, "post", transfer, json!({})).await.expect(code);
+        }
+        self.ask(&admin, "post", transfer, json!({ "to": "b" })).await.expect(400);
+    }
+
     /// Sends all requests on checkpoints.
     async fn checkpoints(&self) {
         let admin = self.app.credential().to_owned();
@@ -498,6 +510,7 @@ async fn responses_match_the_schemas_of_the_document() {
     pinned.watch().await;
     pinned.jobs().await;
     pinned.checkpoints().await;
+    pinned.cluster().await;
     let open = TestApp::new().await;
     pinned.check("get", whoami, &open.get(whoami).await.expect(200));
 }

@@ -6,8 +6,9 @@ use slateberg_authz::action::{
     Action, Commit, CommitData, CommitLocation, CommitProperties, CommitRefs, CommitSchema, Create,
     CreateNamespace, DescribeNamespace, Drop, DropNamespace, List, Load, Maintain,
     ManageCheckpoints, ManageEncryption, ManageGrants, ManageJobs, ManageKeys, ManagePolicies,
-    ManageWarehouse, Protect, Purge, PurgeNow, ReadConfig, ReadData, ReadHistory, ReadKeys,
-    ReadPolicies, Register, Rename, ReportMetrics, Undrop, UpdateNamespace, Watch, WriteData,
+    ManageWarehouse, Protect, Purge, PurgeNow, ReadCluster, ReadConfig, ReadData, ReadHistory,
+    ReadKeys, ReadPolicies, Register, Rename, ReportMetrics, TransferWriter, Undrop,
+    UpdateNamespace, Watch, WriteData,
 };
 use slateberg_authz::schema::Schema;
 
@@ -36,6 +37,7 @@ fn actions_of_the_schema_and_types_are_the_same() {
         Protect::NAME,
         Purge::NAME,
         PurgeNow::NAME,
+        ReadCluster::NAME,
         ReadConfig::NAME,
         ReadData::NAME,
         ReadHistory::NAME,
@@ -44,6 +46,7 @@ fn actions_of_the_schema_and_types_are_the_same() {
         Register::NAME,
         Rename::NAME,
         ReportMetrics::NAME,
+        TransferWriter::NAME,
         Undrop::NAME,
         UpdateNamespace::NAME,
         Watch::NAME,

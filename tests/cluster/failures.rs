@@ -170,3 +170,30 @@ async fn short_outage_of_the_bucket_changes_no_role() {
     assert_eq!((writer.ready().await, standby.ready().await), ("writer".into(), "standby".into()));
     assert_eq!(standby.properties("ns").await, json!({}));
 }
+
+/// The client is connected to the writer itself, so no other member can repeat its request.
+#[tokio::test]
+async fn change_in_progress_at_a_deposed_writer_is_executed_by_the_next_writer() {
+    let bucket = bucket();
+    let mut settings = member_settings("a");
+    // The change fails after the lease has expired.
+    settings.catalog.commit_deadline_ms = 2 * LEASE.as_millis() as u64;
+    let old = Arc::new(TestMember::start_with(&bucket, settings).await);
+    old.wait_for_role("writer").await;
+    let new = TestMember::start(&bucket, "b").await;
+    new.wait_for_role("standby").await;
+    assert_eq!(new.create_namespace("before").await, 200);
+    old.isolate();
+    let creating = {
+        let old = Arc::clone(&old);
+        tokio::spawn(async move { old.create_namespace("ns").await })
+    };
+    new.wait_for_role("writer").await;
+    old.reconnect();
+    assert_eq!(creating.await.expect("no panic"), 200);
+    let (status, _) = new.request(Method::GET, "/v1/namespaces/ns", None).await;
+    assert_eq!(status, 200);
+    drop(old);
+    drop(new);
+    assert_sound(bucket).await;
+}

@@ -12,4 +12,5 @@ mod failures;
 mod forwarding;
 mod identities;
 mod misuse;
+mod planned;
 mod transfers;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use object_store::ObjectStore;
+use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreExt};
 use reqwest::{Client, Method, Response};
 use serde_json::{Value, json};
 use slateberg::app::cluster::{self, ClusterError, Member, PrintBanner};
@@ -176,6 +177,12 @@ impl Drop for TestMember {
         self.faults.kill();
         self.running.abort();
     }
+}
+
+/// Returns the record of the writer in the bucket.
+pub async fn writer_record(bucket: &Arc<dyn ObjectStore>) -> Value {
+    let record = bucket.get(&Path::from("state/cluster/writer.json")).await.expect("it exists");
+    serde_json::from_slice(&record.bytes().await.expect("it is read")).expect("JSON")
 }
 
 /// Repeats `attempt` until it returns a value.

@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use object_store::ObjectStoreExt;
 use object_store::path::Path;
-use serde_json::Value;
 use slateberg::app::App;
 use slateberg_runtime::dependencies::Dependencies;
 use slateberg_runtime::error::BuildError;
 
-use crate::member::{TestMember, member_settings};
+use crate::member::{TestMember, member_settings, within, writer_record};
 use crate::support::app::{bucket_opener, memory_settings};
 use crate::support::bucket::bucket;
 
@@ -54,12 +53,17 @@ async fn port_for_members_rejects_other_processes() {
     let bucket = bucket();
     let writer = TestMember::start_with(&bucket, member_settings("a")).await;
     writer.wait_for_role("writer").await;
-    let record = bucket.get(&Path::from("state/cluster/writer.json")).await.expect("it exists");
-    let record: Value =
-        serde_json::from_slice(&record.bytes().await.expect("it is read")).expect("JSON");
+    let record = writer_record(&bucket).await;
     let url = record["peer"]["url"].as_str().expect("a URL");
     let client =
         reqwest::Client::builder().tls_danger_accept_invalid_certs(true).build().expect("a client");
     let rejection = client.get(format!("{url}/v1/namespaces")).send().await;
     assert!(rejection.is_err(), "a client without the certificate of a member: {rejection:?}");
+    within("the rejection is counted", async || {
+        let response = writer.send(reqwest::Method::GET, "/metrics", None).await.ok()?;
+        let metrics = response.text().await.ok()?;
+        let name = "\nslateberg_cluster_rejected_connections_total";
+        (metrics.contains(name) && !metrics.contains(&format!("{name} 0"))).then_some(())
+    })
+    .await;
 }

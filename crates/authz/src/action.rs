@@ -93,6 +93,10 @@ actions! {
     ManageEncryption = "ManageEncryption"
     /// Create, list and delete checkpoints of the catalog.
     ManageCheckpoints = "ManageCheckpoints"
+    /// See the members of the cluster.
+    ReadCluster = "ReadCluster"
+    /// Make another member of the cluster the writer.
+    TransferWriter = "TransferWriter"
     /// Change records, as the server's background tasks do. Policies cannot refer to this action.
     Maintain = "Maintain"
 }

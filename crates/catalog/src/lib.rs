@@ -15,6 +15,7 @@ mod attributes;
 mod changed;
 pub mod checkpoints;
 mod clones;
+pub mod cluster;
 mod core;
 mod denial_log;
 mod denials;
@@ -62,6 +63,7 @@ use uuid::Uuid;
 use self::core::Core;
 pub use access::Access;
 use checkpoints::Checkpoints;
+use cluster::Cluster;
 use encryption::Encryption;
 pub use error::{Error, Result};
 use expiry::Maintenance;
@@ -121,6 +123,7 @@ struct Inner {
     watches: Watches,
     jobs: Jobs,
     checkpoints: Checkpoints,
+    cluster: Cluster,
     encryption: Encryption,
     maintenance: Maintenance,
 }
@@ -148,6 +151,7 @@ impl Catalog {
             policies: Policies::new(&core, parts.policy_sources, parts.policy_limits),
             jobs,
             checkpoints: Checkpoints::new(&core),
+            cluster: Cluster::new(&core),
             encryption: Encryption::new(&core),
             core,
         };
@@ -212,6 +216,11 @@ impl Catalog {
     /// Checkpoints of the store.
     pub fn checkpoints(&self) -> &Checkpoints {
         &self.inner.checkpoints
+    }
+
+    /// The cluster of which this catalog is the writer.
+    pub fn cluster(&self) -> &Cluster {
+        &self.inner.cluster
     }
 
     /// The key ring of the store.

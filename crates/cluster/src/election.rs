@@ -17,9 +17,9 @@ pub use config::{ElectionConfig, Role};
 pub(crate) use flaw::Flaw;
 pub use step::{Event, PutOutcome, Step};
 
-use crate::register::{WriterRecord, WriterState};
+use crate::register::{Successor, WriterRecord, WriterState};
 use crate::time::Moment;
-use state::{Attempt, Held, Observed, Phase, Request, Stopping, StoreState, margin};
+use state::{Attempt, Held, Observed, Phase, Request, StoreState, margin};
 
 /// The election as one process sees it. Deterministic: the same events at the same moments with
 /// the same nonces return the same steps.
@@ -48,7 +48,9 @@ pub struct Election {
     not_before: Moment,
     failed_opens: u8,
     served_from: Moment,
-    stopping: Option<Stopping>,
+    /// The process to which this holder gives its term.
+    successor: Option<Successor>,
+    is_stopping: bool,
     #[cfg(test)]
     flaw: Option<Flaw>,
 }
@@ -74,7 +76,8 @@ impl Election {
             not_before: start,
             failed_opens: 0,
             served_from: start,
-            stopping: None,
+            successor: None,
+            is_stopping: false,
             #[cfg(test)]
             flaw: None,
         }
@@ -134,6 +137,11 @@ impl Election {
         Some(held.since + self.config.lease().saturating_sub(margin(self.config.lease_ms)))
     }
 
+    /// Whether this process holds the register, to its own knowledge.
+    pub fn holds_term(&self) -> bool {
+        self.held.is_some()
+    }
+
     /// Returns the record of the writer that processes requests, to the knowledge of this process.
     /// The writer itself gets its own record.
     pub fn known_writer(&self) -> Option<&WriterRecord> {
@@ -141,6 +149,11 @@ impl Election {
         let is_own = record.holder.node == self.config.member.node;
         let is_serving = record.state == WriterState::Serving;
         (is_serving && (!is_own || self.phase == Phase::Serving)).then_some(record)
+    }
+
+    /// Returns the last known record, whatever its state.
+    pub fn last_record(&self) -> Option<&WriterRecord> {
+        self.observed.as_ref().map(|observed| &observed.record)
     }
 
     /// Returns the settings of this process.

@@ -25,7 +25,8 @@
 //! # Roles
 //!
 //! - [`Role::Standby`]: reads the register at each interval. The store is closed. The process becomes
-//!   a candidate if the record is absent, released, or unchanged for the lease and the margin.
+//!   a candidate if the record is absent, released, or unchanged for the lease and the margin. If it
+//!   reads that the previous holder has given it the term, it opens the store at once.
 //! - [`Role::Candidate`]: puts `opening` with the next term and epoch, until the put succeeds or
 //!   another process was faster.
 //! - [`Role::Opening`]: renews the record as `opening`, opens the store, and then puts `serving` with
@@ -33,7 +34,8 @@
 //! - [`Role::Writer`]: renews the record as `serving`, and uses the store, until the operator stops
 //!   the process, the store is fenced, or another process is the holder.
 //! - [`Role::Leaving`]: renews the record as `leaving` while it completes its requests and closes the
-//!   store. Then it puts `released`.
+//!   store. Then it puts `released`, or gives the next term to a successor: it puts `opening` in the
+//!   name of the successor, with the next term and epoch.
 //! - [`Role::Deposed`]: reads the register, closes the store, and waits for two leases.
 //! - [`Role::Stopped`]: the election has ended, and the store is closed.
 //!
@@ -54,14 +56,16 @@
 //! - I3: at most one process may answer reads, and its store contains every acknowledged commit. So a
 //!   new writer shows and acknowledges nothing before the old lease has ended.
 //!   (`lease_from_the_end_of_a_put_breaks_reads`,
-//!   `release_before_the_authority_ends_breaks_reads`)
+//!   `release_before_the_authority_ends_breaks_reads`,
+//!   `term_that_is_given_before_the_store_closes_breaks_reads`)
 //! - I4: a process serves only after its put of `serving` with the epoch of its open store succeeded.
 //!   (`serving_without_confirmation_breaks_confirmation`,
 //!   `serving_without_confirmation_breaks_reads_if_opens_claim_any_epoch`,
 //!   `unknown_put_that_counts_as_written_breaks_confirmation`)
-//! - I5: a record that is not released changes its holder only after its lease.
-//!   (`patience_from_the_start_of_a_read_breaks_patience`,
-//!   `patience_that_a_change_does_not_restart_breaks_patience`)
+//! - I5: a record that is not released changes its holder only after its lease, or by a put of the
+//!   holder. (`patience_from_the_start_of_a_read_breaks_patience`,
+//!   `patience_that_a_change_does_not_restart_breaks_patience`,
+//!   `notice_that_counts_as_a_release_breaks_patience`)
 //!
 //! Without further faults, every state leads to a serving writer
 //! (`every_state_has_a_way_to_a_serving_writer`).
@@ -74,5 +78,5 @@ pub mod time;
 mod simulation;
 
 pub use election::{Election, ElectionConfig, Event, PutOutcome, Role, Step};
-pub use register::{Member, Peer, RecordError, Tag, WriterRecord, WriterState};
+pub use register::{Member, Peer, RecordError, Successor, Tag, WriterRecord, WriterState};
 pub use time::Moment;

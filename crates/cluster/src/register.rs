@@ -40,9 +40,6 @@ pub struct WriterRecord {
     pub holder: Member,
     /// The address at which other processes reach the holder.
     pub peer: Peer,
-    /// The process that takes over before others. Only in a released record.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub successor: Option<Uuid>,
 }
 
 /// The state of the holder of the register.
@@ -79,6 +76,15 @@ pub struct Peer {
     pub url: String,
     /// SHA-256 of the certificate of the peer port, in hexadecimal.
     pub certificate_sha256: String,
+}
+
+/// A process to which a holder gives its term.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Successor {
+    /// The process.
+    pub member: Member,
+    /// The address of the process.
+    pub peer: Peer,
 }
 
 /// The version of the register in the bucket, such as its `ETag`. Only compared for equality.

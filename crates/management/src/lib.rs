@@ -7,6 +7,7 @@
 
 pub mod api_keys;
 pub mod checkpoints;
+pub mod cluster;
 pub mod decisions;
 pub mod dropped;
 pub mod encryption;

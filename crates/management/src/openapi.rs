@@ -3,8 +3,9 @@
 use utoipa::OpenApi;
 
 use crate::{
-    api_keys, checkpoints, decisions, dropped, encryption, error, functions, grants, history,
-    identity, jobs, namespaces, policies, protections, scans, snapshots, tables, warehouses, watch,
+    api_keys, checkpoints, cluster, decisions, dropped, encryption, error, functions, grants,
+    history, identity, jobs, namespaces, policies, protections, scans, snapshots, tables,
+    warehouses, watch,
 };
 
 /// Components of the OpenAPI document: a schema for each request and response.
@@ -54,6 +55,9 @@ use crate::{
     dropped::DroppedList,
     checkpoints::CreateCheckpointRequest,
     checkpoints::CheckpointList,
+    cluster::ClusterStatus,
+    cluster::TransferWriterRequest,
+    cluster::TransferStarted,
     error::ErrorResponse,
 )))]
 pub struct Components;

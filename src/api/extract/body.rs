@@ -1,5 +1,6 @@
 //! Extracts the operation of a request and, for mutations, also the body.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes, to_bytes};
@@ -22,6 +23,22 @@ use slateberg_catalog::operation::Idempotency;
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// An `Idempotency-Key` is a UUID in its 36-character form.
 const IDEMPOTENCY_KEY_CHARS: usize = 36;
+
+/// An extension of a request that gets a copy of the body when the handler has read it. Cheap to
+/// clone. A member of a cluster that loses its term needs the body to forward the request.
+#[derive(Clone, Default)]
+pub struct BodySlot(Arc<Mutex<Option<Bytes>>>);
+
+impl BodySlot {
+    /// The body, if the handler has read it completely.
+    pub fn body(&self) -> Option<Bytes> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn fill(&self, body: &Bytes) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(body.clone());
+    }
+}
 
 /// A read-only request.
 pub struct ReadOperation(pub Operation);
@@ -95,7 +112,12 @@ pub async fn read_body(
         return Err(ApiError::unsupported_encoding(&encoding));
     }
     match timeout(time_max, to_bytes(body, bytes_max)).await {
-        Ok(Ok(bytes)) => Ok(bytes),
+        Ok(Ok(bytes)) => {
+            if let Some(slot) = parts.extensions.get::<BodySlot>() {
+                slot.fill(&bytes);
+            }
+            Ok(bytes)
+        }
         Ok(Err(error)) if is_length_limit(&error) => Err(too_long()),
         Ok(Err(_)) => Err(ApiError::bad_request("The request body ended too early")),
         Err(_) => Err(ApiError::new(

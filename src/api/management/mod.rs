@@ -2,6 +2,7 @@
 
 pub mod api_keys;
 pub mod checkpoints;
+pub mod cluster;
 pub mod dropped;
 pub mod encryption;
 pub mod explain;

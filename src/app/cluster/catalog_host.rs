@@ -4,9 +4,11 @@ use std::future::Future;
 use std::sync::Arc;
 
 use tokio::sync::Mutex;
+use tokio::task::AbortHandle;
 use uuid::Uuid;
 
 use super::node::{Node, WriterServices};
+use crate::api::cluster::ClusterControl;
 use crate::app::App;
 use slateberg_base::error_chain::chain;
 use slateberg_config::Settings;
@@ -30,6 +32,8 @@ pub(super) struct CatalogHost {
     pub(super) location: StoreLocation,
     /// The state of the election.
     pub(super) node: Arc<Node>,
+    /// The cluster, for requests of the management API.
+    pub(super) control: Arc<dyn ClusterControl>,
     /// The export of traces, if it is on.
     pub(super) traces: Option<Arc<Traces>>,
     /// Prints the banner.
@@ -56,18 +60,21 @@ impl CatalogHost {
 
     /// Opens the catalog. With an epoch, fails if another process has opened the store since this
     /// epoch was read. Opening continues in a task of its own, because it computes for a long time
-    /// while the lease has to be renewed.
+    /// while the lease has to be renewed. The handle aborts the opening, which then returns `None`.
+    /// Only a process that stops may do so, because the aborted store is not closed in order.
     pub(super) fn open(
         &self,
         previous_epoch: Option<u64>,
-    ) -> impl Future<Output = Result<OpenCatalog, BuildError>> + Send + 'static {
+    ) -> (AbortHandle, impl Future<Output = Result<Option<OpenCatalog>, BuildError>> + Send + use<>)
+    {
         let (settings, location) = (self.settings.clone(), self.location.clone());
         let elected = Some(Elected { previous_epoch });
         let dependencies = Dependencies { elected, ..self.dependencies.share() };
         let (node, traces) = (Arc::clone(&self.node), self.traces.clone());
-        let print_banner = Arc::clone(&self.print_banner);
+        let (print_banner, control) = (Arc::clone(&self.print_banner), Arc::clone(&self.control));
         let opening = tokio::spawn(async move {
             let mut app = App::build(settings, dependencies).await?;
+            app.cluster = Some(control);
             let registry = &app.runtime.measures.registry;
             registry.register("cluster", move |into| node.collect(into));
             if let Some(traces) = &traces {
@@ -79,18 +86,19 @@ impl CatalogHost {
                     BuildError::Store { url: app.runtime.state_url.clone(), source }
                 })?,
             };
-            let routers = app.routers();
-            let services =
-                WriterServices { clients: routers.clients, operators: routers.operators };
+            let services = WriterServices::new(app.routers(), app.runtime.catalog.clone());
             let background = Mutex::new(Some(Background::start(&mut app.runtime)));
             Ok(OpenCatalog { app, background, services: Arc::new(services), epoch, print_banner })
         });
-        async move {
+        let abort = opening.abort_handle();
+        let opened = async move {
             match opening.await {
-                Ok(opened) => opened,
+                Ok(opened) => opened.map(Some),
+                Err(error) if error.is_cancelled() => Ok(None),
                 Err(panic) => Err(BuildError::Failed(panic.to_string())),
             }
-        }
+        };
+        (abort, opened)
     }
 }
 
@@ -118,6 +126,14 @@ impl OpenCatalog {
     /// Ends watches, and asks clients to close their connections.
     pub(super) fn begin_shutdown(&self) {
         self.app.shutdown.begin();
+    }
+
+    /// Writes the memtable to the bucket, so that the next writer has little to replay.
+    pub(super) async fn flush(&self) {
+        if let Err(error) = self.app.runtime.catalog.flush().await {
+            let error = chain(&error);
+            tracing::warn!(error, "cannot flush the store before the transfer of the writer");
+        }
     }
 
     /// Waits until the store closes, and returns the reason.

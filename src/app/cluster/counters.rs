@@ -16,6 +16,8 @@ pub(super) struct ClusterCounters {
     pub(super) without_writer: Counter,
     /// Requests whose outcome is unknown, because the writer failed.
     pub(super) unknown: Counter,
+    /// Connections to the port for members that were rejected.
+    pub(super) rejected_connections: Counter,
 }
 
 impl ClusterCounters {
@@ -37,5 +39,9 @@ impl ClusterCounters {
             "Requests that this member sent to the writer again, because a response was lost.";
         let resent = self.resent.get();
         into.counter("slateberg.cluster.resends", "{request}", help, Vec::new(), resent);
+        let help = "Connections to the port for members of the cluster that were rejected.";
+        let rejected = self.rejected_connections.get();
+        let name = "slateberg.cluster.rejected_connections";
+        into.counter(name, "{connection}", help, Vec::new(), rejected);
     }
 }

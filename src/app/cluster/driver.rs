@@ -2,19 +2,27 @@
 //! and opens and closes the catalog.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
 
 use super::catalog_host::{CatalogHost, OpenCatalog};
-use super::node::{KnownWriter, Node};
+use super::node::{Command, KnownWriter, Node};
+use super::peers::Peers;
 use slateberg_base::error_chain::chain;
 use slateberg_cluster::register::{Tag, WriterRecord};
 use slateberg_cluster::{Election, Event, Moment, PutOutcome, Role, Step};
 use slateberg_runtime::cluster::{RegisterError, WriterRegister};
 use slateberg_store as store;
+
+/// Maximum time of the flush before a transfer. The flush only shortens the opening of the next
+/// writer.
+const FLUSH_MAX: Duration = Duration::from_secs(5);
 
 /// Executes the steps of the election of one process.
 pub(super) struct Driver {
@@ -22,12 +30,18 @@ pub(super) struct Driver {
     register: WriterRegister,
     host: CatalogHost,
     node: Arc<Node>,
+    peers: Arc<Peers>,
+    commands: mpsc::UnboundedReceiver<Command>,
     /// Requests and changes of the catalog in progress.
     tasks: FuturesUnordered<BoxFuture<'static, TaskResult>>,
     /// The moment at which the election wants to continue.
     alarm: Option<Moment>,
     /// The catalog, between its opening and its closing.
     catalog: Option<Arc<OpenCatalog>>,
+    /// Aborts the opening in progress.
+    opening: Option<AbortHandle>,
+    /// Whether the term ends because of a transfer, so that this process continues as a standby.
+    is_transfer: bool,
     /// The smallest offset of the clocks before a put, since the last put that succeeded.
     put_offset_ms: i64,
     /// The end of the lease that the ports know.
@@ -61,7 +75,7 @@ impl Driver {
         election: Election,
         register: WriterRegister,
         host: CatalogHost,
-        node: Arc<Node>,
+        (node, commands, peers): (Arc<Node>, mpsc::UnboundedReceiver<Command>, Arc<Peers>),
         drain: watch::Sender<DrainState>,
     ) -> Self {
         Self {
@@ -69,9 +83,13 @@ impl Driver {
             register,
             host,
             node,
+            peers,
+            commands,
             tasks: FuturesUnordered::new(),
             alarm: None,
             catalog: None,
+            opening: None,
+            is_transfer: false,
             put_offset_ms: i64::MAX,
             lease_until: None,
             drain,
@@ -82,24 +100,46 @@ impl Driver {
     pub(super) async fn run(mut self, mut stopping: watch::Receiver<bool>) {
         let mut event = Event::Started;
         let mut is_stopping = false;
+        while !self.handle(event) {
+            event = self.next_event(&mut stopping, &mut is_stopping).await;
+        }
+    }
+
+    async fn next_event(
+        &mut self,
+        stopping: &mut watch::Receiver<bool>,
+        is_stopping: &mut bool,
+    ) -> Event {
         loop {
-            if self.handle(event) {
-                return;
-            }
-            event = tokio::select! {
+            tokio::select! {
                 // The order matters: a renewal that has completed must not wait.
                 biased;
-                Some(result) = self.tasks.next() => self.event_of(result),
-                _ = stopping.wait_for(|stop| *stop), if !is_stopping => {
-                    is_stopping = true;
-                    Event::Stop { successor: None }
+                Some(result) = self.tasks.next() => return self.event_of(result),
+                _ = stopping.wait_for(|stop| *stop), if !*is_stopping => {
+                    *is_stopping = true;
+                    return Event::Stop;
                 }
+                Some(command) = self.commands.recv() => self.execute(command),
+                () = self.node.record_changed.notified() => return Event::RegisterChanged,
                 () = sleep_until(&self.node, self.alarm) => {
                     self.alarm = None;
-                    Event::Tick
+                    return Event::Tick;
                 }
-            };
+            }
         }
+    }
+
+    /// Begins a transfer. The writer still processes requests while the memtable is flushed.
+    fn execute(&mut self, command: Command) {
+        let Command::Transfer(successor) = command;
+        tracing::info!(to = successor.member.name, "the writer of the cluster is transferred");
+        let catalog = self.catalog.clone();
+        self.tasks.push(Box::pin(async move {
+            if let Some(catalog) = catalog {
+                let _ = timeout(FLUSH_MAX, catalog.flush()).await;
+            }
+            TaskResult::Event(Event::Transfer { successor })
+        }));
     }
 
     /// Passes an event to the election, and starts the steps that follow. Returns `true` after the
@@ -107,11 +147,19 @@ impl Driver {
     fn handle(&mut self, event: Event) -> bool {
         let (now, before) = (self.node.lease.now(), self.election.role());
         let is_written = matches!(event, Event::PutDone { outcome: PutOutcome::Written(_), .. });
+        if let Event::Transfer { .. } = event {
+            self.is_transfer = self.election.holds_term();
+        }
+        let held_term = self.election.holds_term();
         let ids = &self.host.dependencies.ids;
         let steps = self.election.handle(now, event, || ids.random());
         let role = self.election.role();
         if role != before {
             tracing::info!(from = ?before, to = ?role, "the role of this member of the cluster changed");
+        }
+        let is_given = held_term && !self.election.holds_term();
+        if is_given && std::mem::take(&mut self.is_transfer) {
+            self.notify();
         }
         let is_done = steps.contains(&Step::Done);
         for step in steps {
@@ -170,10 +218,12 @@ impl Driver {
                 }));
             }
             Step::OpenStore { expected_epoch } => {
-                let opening = self.host.open(expected_epoch);
+                let (abort, opening) = self.host.open(expected_epoch);
+                self.opening = Some(abort);
                 self.tasks.push(Box::pin(async move {
                     match opening.await {
-                        Ok(catalog) => TaskResult::Opened(Box::new(catalog)),
+                        Ok(Some(catalog)) => TaskResult::Opened(Box::new(catalog)),
+                        Ok(None) => TaskResult::Event(Event::OpenFailed),
                         Err(error) => {
                             let error = chain(&error);
                             tracing::error!(
@@ -185,11 +235,17 @@ impl Driver {
                     }
                 }));
             }
+            Step::AbortOpen => {
+                if let Some(opening) = self.opening.take() {
+                    opening.abort();
+                }
+            }
             Step::Serve => {
                 if let Some(catalog) = &self.catalog {
                     self.node.serve(Some(catalog.services()));
                     catalog.print_banner();
                 }
+                self.notify();
             }
             Step::Drain => self.start_drain(),
             Step::CloseStore => self.close(),
@@ -198,9 +254,24 @@ impl Driver {
         }
     }
 
+    /// Notifies the other members that the record of the writer has changed.
+    fn notify(&self) {
+        let (peers, writer) = (Arc::clone(&self.peers), self.election.last_record().cloned());
+        tokio::spawn(async move {
+            // The next writer first: all others wait for it.
+            if let Some(record) = writer {
+                peers.notify_holder(&record).await;
+            }
+            peers.notify_all().await;
+        });
+    }
+
     fn start_drain(&self) {
         if let Some(catalog) = &self.catalog {
             catalog.begin_shutdown();
+        }
+        if self.is_transfer {
+            return self.hold_requests();
         }
         self.drain.send_if_modified(|state| {
             let is_open = *state == DrainState::Open;
@@ -212,6 +283,22 @@ impl Driver {
         let mut drained = self.drain.subscribe();
         self.tasks.push(Box::pin(async move {
             let _ = drained.wait_for(|state| *state == DrainState::Completed).await;
+            TaskResult::Event(Event::Drained)
+        }));
+    }
+
+    /// From now on, requests wait for the next writer. Those in progress complete.
+    fn hold_requests(&self) {
+        let services = self.node.services();
+        self.node.serve(None);
+        let drain_max = Duration::from_secs(self.host.settings.server.drain_seconds_max);
+        self.tasks.push(Box::pin(async move {
+            if let Some(services) = services
+                && timeout(drain_max, services.completed()).await.is_err()
+            {
+                let seconds = drain_max.as_secs();
+                tracing::warn!(seconds, "some requests did not complete before the transfer");
+            }
             TaskResult::Event(Event::Drained)
         }));
     }

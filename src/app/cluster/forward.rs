@@ -4,30 +4,30 @@
 //! `Idempotency-Key`, which the writer stores together with the change. If a response is lost, the
 //! forwarder sends the request again, with the same key, to the writer of that time.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderName, Method, StatusCode, Uri, header};
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use http_body_util::BodyExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, timeout_at};
-use url::Url;
 
-use super::forwarded::Forwarded;
-use super::identity::{IdentityError, MemberIdentity};
+use super::buffered::{BufferedRequest, RequestCopy, remove_connection_headers};
+use super::member_port::TERM_LOST;
 use super::node::{KnownWriter, Node, PortKind};
-use super::responses::{respond_as_writer, unavailable};
+use super::peers::Peers;
+use super::responses::{WriterResponse, respond_as_writer, unavailable};
 use super::retry::Repeatability;
+use super::unverified::{Credential, UnverifiedBodies};
 use crate::api::admission::{Admission, AtCapacity, has_body};
 use crate::api::error::ApiError;
 use crate::api::extract::body::read_body;
 use crate::api::oauth::tokens::FORM_BYTES_MAX;
 use crate::api::peer::{peer, source};
 use crate::api::rate_limits::RateLimits;
-use slateberg_authn::client_certificates::PresentedCertificate;
 use slateberg_base::error_chain::chain;
 use slateberg_base::ids::Ids;
 use slateberg_cluster::WriterRecord;
@@ -42,22 +42,10 @@ const BUFFERS_BYTES_MAX: u64 = 64 << 20;
 /// Responses are counted in units of this many bytes.
 const UNIT_BYTES: u64 = 1024;
 
-/// Headers that belong to a connection and are not forwarded (RFC 9110, section 7.6.1). The HTTP
-/// libraries set the length of a body themselves.
-const CONNECTION_HEADERS: [HeaderName; 7] = [
-    header::CONNECTION,
-    HeaderName::from_static("keep-alive"),
-    header::PROXY_AUTHENTICATE,
-    header::TE,
-    header::TRAILER,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-];
-
 /// Forwards requests to the writer.
 pub(super) struct Forwarder {
     node: Arc<Node>,
-    identity: MemberIdentity,
+    peers: Arc<Peers>,
     /// Generates the keys of forwarded mutations.
     ids: Arc<dyn Ids>,
     settings: server::Settings,
@@ -68,21 +56,10 @@ pub(super) struct Forwarder {
     requires_credential: bool,
     /// Permits for the memory of responses, in units.
     buffers: Arc<Semaphore>,
-    /// The HTTP client for the current writer, with the hash of the writer's certificate.
-    client: Mutex<Option<(String, reqwest::Client)>>,
+    /// Bounds the bodies of requests whose credentials no writer has accepted yet.
+    unverified: UnverifiedBodies,
     forward_wait: Duration,
     lease_wait: Duration,
-}
-
-/// A request whose body has arrived, so that it can be sent several times.
-struct BufferedRequest {
-    method: Method,
-    uri: Uri,
-    headers: HeaderMap,
-    body: Bytes,
-    extensions: axum::http::Extensions,
-    version: axum::http::Version,
-    repeatability: Repeatability,
 }
 
 /// The body of a response. Its memory is reserved until the client has received it.
@@ -107,10 +84,10 @@ enum Attempt {
 }
 
 impl Forwarder {
-    /// Creates a forwarder that presents this identity to other members.
+    /// Creates a forwarder.
     pub(super) fn new(
         node: Arc<Node>,
-        identity: MemberIdentity,
+        peers: Arc<Peers>,
         ids: Arc<dyn Ids>,
         all_settings: &Settings,
         (forward_wait, lease_wait): (Duration, Duration),
@@ -118,17 +95,22 @@ impl Forwarder {
         let settings = all_settings.server.clone();
         Self {
             node,
-            identity,
+            peers,
             ids,
             admission: Admission::new(&settings),
             limits: RateLimits::new(&settings.rate_limits),
             requires_credential: !all_settings.authn.insecure_no_auth,
-            settings,
             buffers: Arc::new(Semaphore::new((BUFFERS_BYTES_MAX / UNIT_BYTES) as usize)),
-            client: Mutex::default(),
+            unverified: UnverifiedBodies::new(&settings),
+            settings,
             forward_wait,
             lease_wait,
         }
+    }
+
+    /// Copies a request that this process is about to execute as the writer.
+    pub(super) fn copy(&self, request: &mut Request) -> RequestCopy {
+        RequestCopy::of(request, self.ids.as_ref())
     }
 
     /// Responds to a request with the response of the writer. Waits while there is no writer.
@@ -152,10 +134,22 @@ impl Forwarder {
             },
         };
         let Ok(_room) = self.admission.body(&request, bytes_max) else { return at_capacity() };
+        let credential = Credential::of(&request);
+        let Ok(_share) = self.unverified.admit(&request, credential.as_ref(), bytes_max) else {
+            return at_capacity();
+        };
         let buffered = self.buffer(request, bytes_max).await;
         drop(slot);
         match buffered {
-            Ok(request) => self.send_until_executed(port, request).await,
+            Ok(request) => {
+                let is_mutation = request.repeatability == Repeatability::Keyed;
+                let response = self.send_until_executed(port, request, None).await;
+                // Every mutation requires a valid credential.
+                if is_mutation && response.status().is_success() {
+                    self.unverified.accept(credential);
+                }
+                response
+            }
             Err(error) => error.into_response(),
         }
     }
@@ -165,28 +159,42 @@ impl Forwarder {
         request: Request,
         bytes_max: usize,
     ) -> Result<BufferedRequest, ApiError> {
-        let (mut parts, body) = request.into_parts();
+        let (parts, body) = request.into_parts();
         let body = read_body(&parts, body, bytes_max, self.settings.body_max()).await?;
-        let path = parts.uri.path();
-        let (headers, ids) = (&mut parts.headers, self.ids.as_ref());
-        let repeatability = Repeatability::of(&parts.method, path, headers, ids);
-        Ok(BufferedRequest {
-            method: parts.method,
-            uri: parts.uri,
-            headers: parts.headers,
-            body,
-            extensions: parts.extensions,
-            version: parts.version,
-            repeatability,
-        })
+        Ok(BufferedRequest::new(parts, body, self.ids.as_ref()))
     }
 
-    async fn send_until_executed(&self, port: PortKind, request: BufferedRequest) -> Response {
+    /// Responds to a request that this process has begun to execute as the writer, before it lost
+    /// its term. `failure` is the response of this process.
+    pub(super) async fn finish(
+        &self,
+        port: PortKind,
+        copy: RequestCopy,
+        failure: Response,
+    ) -> Response {
+        let may_be_written = failure.status() != StatusCode::SERVICE_UNAVAILABLE;
+        let Ok(_permit) = self.admission.admit() else { return failure };
+        let Some(request) = copy.into_request() else { return failure };
+        if may_be_written && !request.repeatability.is_repeatable() {
+            return failure;
+        }
+        let is_mutation = request.repeatability != Repeatability::ReadOnly;
+        let lost = (may_be_written && is_mutation).then(|| self.node.name.clone());
+        self.node.counters.resent.add(1);
+        self.send_until_executed(port, request, lost).await
+    }
+
+    /// Sends a request until a writer has executed it. `lost` is the name of the writer that may
+    /// have executed it already.
+    async fn send_until_executed(
+        &self,
+        port: PortKind,
+        request: BufferedRequest,
+        mut lost: Option<String>,
+    ) -> Response {
         let deadline = Instant::now() + self.forward_wait;
         let counters = &self.node.counters;
         let mut writer = self.node.writer();
-        // The writer to which the request was sent, if it may have executed the request.
-        let mut lost: Option<Arc<WriterRecord>> = None;
         while Instant::now() < deadline {
             let known = writer.wait_for(|known| *known != KnownWriter::Unknown);
             let known = match timeout_at(deadline, known).await {
@@ -206,24 +214,27 @@ impl Forwarder {
                     counters.responded.add(1);
                     return response;
                 }
-                (Attempt::Lost, KnownWriter::Remote(record)) => {
-                    let is_repeatable = request.repeatability.is_repeatable();
+                (Attempt::Lost, known) => {
                     if request.repeatability != Repeatability::ReadOnly {
-                        lost = Some(record);
+                        lost = Some(match known {
+                            KnownWriter::Remote(record) => record.holder.name.clone(),
+                            _ => self.node.name.clone(),
+                        });
                     }
-                    if !is_repeatable {
+                    if !request.repeatability.is_repeatable() {
                         break;
                     }
                     counters.resent.add(1);
                 }
-                (Attempt::Lost | Attempt::NotExecuted, _) => {}
+                (Attempt::NotExecuted, KnownWriter::Remote(_)) => self.node.suspect_writer(),
+                (Attempt::NotExecuted, _) => {}
             }
             // Wait for another writer, or for the same one to respond again.
             let _ = timeout_at(Instant::now() + PAUSE, writer.changed()).await;
         }
-        if let Some(record) = lost {
+        if let Some(writer) = lost {
             counters.unknown.add(1);
-            return unknown_outcome(&record);
+            return unknown_outcome(&writer);
         }
         counters.without_writer.add(1);
         let seconds = self.forward_wait.as_secs();
@@ -235,8 +246,12 @@ impl Forwarder {
         let Some(services) = self.node.services() else { return Attempt::NotExecuted };
         let request = request.to_request();
         match respond_as_writer(&self.node, &services, port, self.lease_wait, request).await {
-            Ok(response) => Attempt::Response(response),
-            Err(_) => Attempt::NotExecuted,
+            WriterResponse::Complete(response) => Attempt::Response(response),
+            WriterResponse::NotBegun(_) => Attempt::NotExecuted,
+            WriterResponse::TermLost(failure) if is_before_execution(failure.status()) => {
+                Attempt::NotExecuted
+            }
+            WriterResponse::TermLost(_) => Attempt::Lost,
         }
     }
 
@@ -249,7 +264,7 @@ impl Forwarder {
         record: &WriterRecord,
         writer: &mut watch::Receiver<KnownWriter>,
     ) -> Attempt {
-        let client = match self.client(record) {
+        let client = match self.peers.client(&record.peer.certificate_sha256) {
             Ok(client) => client,
             Err(error) => {
                 let error = chain(&error);
@@ -275,6 +290,7 @@ impl Forwarder {
             Ok(response) if response.status() == StatusCode::MISDIRECTED_REQUEST => {
                 Attempt::NotExecuted
             }
+            Ok(response) if response.headers().contains_key(TERM_LOST) => Attempt::Lost,
             Ok(response) => Attempt::Response(response),
             Err(error) => {
                 let (writer, text) = (&record.holder.name, chain(&error));
@@ -300,63 +316,6 @@ impl Forwarder {
         let body = Bytes::from_owner(BufferedBody { bytes, _room: room });
         Ok(Response::from_parts(parts, Body::from(body)))
     }
-
-    /// The HTTP client for a writer.
-    fn client(&self, record: &WriterRecord) -> Result<reqwest::Client, IdentityError> {
-        let certificate = &record.peer.certificate_sha256;
-        let mut cached = self.client.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((known, client)) = &*cached
-            && known == certificate
-        {
-            return Ok(client.clone());
-        }
-        let client = self.identity.client(certificate)?;
-        *cached = Some((certificate.clone(), client.clone()));
-        Ok(client)
-    }
-}
-
-impl BufferedRequest {
-    /// The headers for the writer, with the connection of the client.
-    fn forwarded_headers(&self, port: PortKind) -> HeaderMap {
-        let mut headers = self.headers.clone();
-        remove_connection_headers(&mut headers);
-        headers.remove(header::CONTENT_LENGTH);
-        let authority = self.uri.authority().map(|it| it.as_str().parse().ok());
-        let host = authority.unwrap_or_else(|| self.headers.get(header::HOST).cloned());
-        let client = peer(&self.extensions);
-        let forwarded = Forwarded {
-            // Without a connection, as in tests of the router, there is no address.
-            address: client.map_or(([0, 0, 0, 0], 0).into(), |peer| peer.address),
-            certificate: client
-                .and_then(|peer| peer.certificate.as_deref())
-                .and_then(PresentedCertificate::trusted_der),
-            host,
-            port,
-        };
-        forwarded.add(&mut headers);
-        headers
-    }
-
-    /// The URL of the request at the writer. `None` if the URL would have another path or query than
-    /// the request, because the URL parser resolves dots and encodes some characters.
-    fn url_at(&self, base: &str) -> Option<Url> {
-        let target = self.uri.path_and_query()?;
-        let url = Url::parse(&format!("{base}{target}")).ok()?;
-        let is_same = url.path() == target.path() && url.query() == target.query();
-        is_same.then_some(url)
-    }
-
-    /// The request for the routes of this process.
-    fn to_request(&self) -> Request {
-        let mut request = Request::new(Body::from(self.body.clone()));
-        *request.method_mut() = self.method.clone();
-        *request.uri_mut() = self.uri.clone();
-        *request.headers_mut() = self.headers.clone();
-        *request.extensions_mut() = self.extensions.clone();
-        *request.version_mut() = self.version;
-        request
-    }
 }
 
 /// Whether a request has a credential. The writer checks whether the credential is valid.
@@ -377,27 +336,14 @@ fn is_before_execution(status: StatusCode) -> bool {
     )
 }
 
-fn remove_connection_headers(headers: &mut HeaderMap) {
-    let listed = headers.get_all(header::CONNECTION).iter();
-    let listed = listed.filter_map(|value| value.to_str().ok()).flat_map(|names| names.split(','));
-    let listed: Vec<_> = listed.filter_map(|name| name.trim().parse::<HeaderName>().ok()).collect();
-    for name in listed {
-        headers.remove(name);
-    }
-    for name in CONNECTION_HEADERS {
-        headers.remove(name);
-    }
-}
-
 fn at_capacity() -> Response {
     unavailable("Too many requests")
 }
 
 /// 500: the request may have been executed.
-fn unknown_outcome(record: &WriterRecord) -> Response {
+fn unknown_outcome(writer: &str) -> Response {
     let message = format!(
-        "The writer '{}' of the cluster failed before it responded: it is unknown whether the request was executed",
-        record.holder.name
+        "The writer '{writer}' of the cluster failed before it responded: it is unknown whether the request was executed"
     );
     let status = StatusCode::INTERNAL_SERVER_ERROR;
     ApiError::new(status, "CommitStateUnknownException", message).into_response()

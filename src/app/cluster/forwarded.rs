@@ -7,6 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::node::PortKind;
+use super::peers::MEMBER_REQUEST;
 use crate::api::error::ApiError;
 
 /// The address of the client.
@@ -20,8 +21,8 @@ const PORT: HeaderName = HeaderName::from_static("slateberg-forwarded-port");
 const OPERATORS: &str = "operators";
 const CLIENTS: &str = "clients";
 
-/// All headers of this module. A client must not be able to set them.
-const ALL: [HeaderName; 4] = [ADDRESS, CERTIFICATE, HOST, PORT];
+/// All headers with a meaning for members. A client must not be able to set them.
+const ALL: [HeaderName; 5] = [ADDRESS, CERTIFICATE, HOST, PORT, MEMBER_REQUEST];
 
 /// The connection of a forwarded request.
 #[derive(Debug, PartialEq, Eq)]

@@ -3,18 +3,24 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Json;
 use axum::extract::{ConnectInfo, Request};
-use axum::http::{StatusCode, Uri, header};
+use axum::http::{HeaderName, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use futures::future::BoxFuture;
 
 use super::forwarded::Forwarded;
 use super::node::Node;
-use super::responses::respond_as_writer;
+use super::peers::{CHANGED, MEMBER_REQUEST, PeerState, STATE};
+use super::responses::{WriterResponse, respond_as_writer};
 use crate::api::error::ApiError;
 use crate::api::peer::Peer;
 use crate::api::service::Respond;
 use slateberg_authn::client_certificates::ClientCertificates;
+
+/// Marks the response of a writer that lost its term while it executed the request. It is unknown
+/// whether the request was executed.
+pub(super) const TERM_LOST: HeaderName = HeaderName::from_static("slateberg-term-lost");
 
 /// Responds to forwarded requests while this process is the writer.
 pub(super) struct MemberPort {
@@ -29,6 +35,10 @@ pub(super) struct MemberPort {
 impl Respond for MemberPort {
     fn respond(&self, mut request: Request) -> BoxFuture<'static, Response> {
         let (node, lease_wait) = (Arc::clone(&self.node), self.lease_wait);
+        if let Some(of_member) = request.headers().get(MEMBER_REQUEST) {
+            let response = respond_to_member(&node, of_member);
+            return Box::pin(async move { response });
+        }
         let forwarded = Forwarded::take(request.headers_mut());
         let forwarded = match forwarded {
             Ok(forwarded) => forwarded,
@@ -47,11 +57,38 @@ impl Respond for MemberPort {
         request.extensions_mut().insert(ConnectInfo(peer));
         Box::pin(async move {
             let Some(services) = node.services() else { return not_the_writer() };
-            respond_as_writer(&node, &services, forwarded.port, lease_wait, request)
-                .await
-                .unwrap_or_else(|_not_executed| not_the_writer())
+            let port = forwarded.port;
+            match respond_as_writer(&node, &services, port, lease_wait, request).await {
+                WriterResponse::Complete(response) => response,
+                WriterResponse::NotBegun(_) => not_the_writer(),
+                WriterResponse::TermLost(failure) => of_lost_term(failure),
+            }
         })
     }
+}
+
+/// Responds to a request of a member itself.
+fn respond_to_member(node: &Node, request: &HeaderValue) -> Response {
+    match request.as_bytes() {
+        request if request == STATE.as_bytes() => {
+            Json(PeerState { node: node.id, role: node.cluster_role() }).into_response()
+        }
+        request if request == CHANGED.as_bytes() => {
+            node.record_changed.notify_one();
+            StatusCode::NO_CONTENT.into_response()
+        }
+        _ => ApiError::bad_request("Unknown request of a member").into_response(),
+    }
+}
+
+/// The response to a request during which this process lost its term. The member that forwarded the
+/// request sends it to the next writer.
+fn of_lost_term(mut failure: Response) -> Response {
+    if failure.status() == StatusCode::SERVICE_UNAVAILABLE {
+        return not_the_writer();
+    }
+    failure.headers_mut().insert(TERM_LOST, HeaderValue::from_static("true"));
+    failure
 }
 
 /// 421: this process is not the writer. The member that forwarded the request retries it.

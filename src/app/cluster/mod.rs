@@ -5,8 +5,10 @@
 //! - [`driver`]: executes the steps of the election, whose rules are in `crates/cluster`.
 //! - [`node`] and [`lease`]: the state that the election shares with the ports.
 //! - [`ports`] and [`forward`]: respond to clients, as the writer or by forwarding to it.
+//! - [`transfers`] and [`peers`]: the other members, and the planned transfer of the writer to one.
 //! - [`member_port`], [`member_tls`] and [`identity`]: connections between members.
 
+mod buffered;
 mod catalog_host;
 mod counters;
 mod driver;
@@ -17,10 +19,13 @@ mod lease;
 mod member_port;
 mod member_tls;
 mod node;
+mod peers;
 mod ports;
 mod responses;
 mod retry;
 mod run;
+mod transfers;
+mod unverified;
 
 pub use catalog_host::PrintBanner;
 pub use identity::IdentityError;

@@ -1,16 +1,27 @@
 //! [`Node`]: what the ports of a member of a cluster know about the election.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use tokio::sync::watch;
+use tokio::sync::{Notify, mpsc, watch};
+use uuid::Uuid;
 
 use super::counters::ClusterCounters;
 use super::lease::Lease;
+use crate::api::router::Routers;
 use crate::api::service::PortService;
 use slateberg_base::clock::Clock;
-use slateberg_cluster::{Role, WriterRecord};
+use slateberg_base::rate::LogThrottle;
+use slateberg_catalog::Catalog;
+use slateberg_cluster::{Member, Role, Successor, WriterRecord};
+use slateberg_management::cluster::ClusterRole;
 use slateberg_telemetry::collection::{Collection, attributes};
+
+/// Minimum time between two reads of the record of the writer because another member did not
+/// respond as the writer.
+const SUSPECT_EVERY: Duration = Duration::from_millis(100);
 
 /// A port of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,19 +34,45 @@ pub(super) enum PortKind {
 
 /// The routes of the open catalog.
 pub(super) struct WriterServices {
-    /// The port for clients.
-    pub(super) clients: PortService,
-    /// The port for operators, if it is separate.
-    pub(super) operators: Option<PortService>,
+    routers: Routers,
+    catalog: Catalog,
+    /// Each request in progress has a receiver.
+    in_progress: watch::Sender<()>,
+}
+
+/// A request to the election of this process.
+pub(super) enum Command {
+    /// Give the term to another member.
+    Transfer(Successor),
 }
 
 impl WriterServices {
     /// The routes of a port. Without a port for operators, the port for clients has all routes.
     pub(super) fn port(&self, port: PortKind) -> &PortService {
-        match (port, &self.operators) {
+        match (port, &self.routers.operators) {
             (PortKind::Operators, Some(operators)) => operators,
-            _ => &self.clients,
+            _ => &self.routers.clients,
         }
+    }
+
+    /// The routes of an open catalog.
+    pub(super) fn new(routers: Routers, catalog: Catalog) -> Self {
+        Self { routers, catalog, in_progress: watch::Sender::new(()) }
+    }
+
+    /// Counts a request as in progress until the result is dropped.
+    pub(super) fn begin(&self) -> watch::Receiver<()> {
+        self.in_progress.subscribe()
+    }
+
+    /// Waits until no request is in progress.
+    pub(super) async fn completed(&self) {
+        self.in_progress.closed().await;
+    }
+
+    /// Whether the store has closed, for example because another process has fenced it.
+    pub(super) fn has_closed(&self) -> bool {
+        self.catalog.check_open().is_err()
     }
 }
 
@@ -69,6 +106,16 @@ pub(super) struct Node {
     pub(super) lease: Lease,
     /// The counters of the cluster.
     pub(super) counters: ClusterCounters,
+    /// The id of this process.
+    pub(super) id: Uuid,
+    /// The name of this process.
+    pub(super) name: String,
+    /// Whether this process is stopping, so that it cannot become the writer.
+    pub(super) is_stopping: AtomicBool,
+    /// Notified if the record of the writer may have changed.
+    pub(super) record_changed: Notify,
+    suspicions: LogThrottle,
+    commands: mpsc::UnboundedSender<Command>,
     services: ArcSwapOption<WriterServices>,
     writer: watch::Sender<KnownWriter>,
     role: watch::Sender<Role>,
@@ -76,14 +123,67 @@ pub(super) struct Node {
 
 impl Node {
     /// Creates the state of a member that has not read the record of the writer yet.
-    pub(super) fn new(clock: Arc<dyn Clock>) -> Arc<Self> {
-        Arc::new(Self {
+    pub(super) fn new(
+        clock: Arc<dyn Clock>,
+        member: &Member,
+    ) -> (Arc<Self>, mpsc::UnboundedReceiver<Command>) {
+        let (commands, receiver) = mpsc::unbounded_channel();
+        let node = Arc::new(Self {
             lease: Lease::new(clock),
             counters: ClusterCounters::default(),
+            id: member.node,
+            name: member.name.clone(),
+            is_stopping: AtomicBool::new(false),
+            record_changed: Notify::new(),
+            suspicions: LogThrottle::new(SUSPECT_EVERY),
+            commands,
             services: ArcSwapOption::empty(),
             writer: watch::Sender::new(KnownWriter::Unknown),
             role: watch::Sender::new(Role::Standby),
-        })
+        });
+        (node, receiver)
+    }
+
+    /// Sends a command to the election.
+    pub(super) fn command(&self, command: Command) {
+        // Without a receiver, the election has ended, and with it this process.
+        let _ = self.commands.send(command);
+    }
+
+    /// Reports that the known writer did not respond as the writer.
+    pub(super) fn suspect_writer(&self) {
+        if self.suspicions.is_due() {
+            self.record_changed.notify_one();
+        }
+    }
+
+    /// Whether requests are processed by these routes, and not by those of a later term.
+    pub(super) fn is_current(&self, services: &Arc<WriterServices>) -> bool {
+        self.services.load().as_ref().is_some_and(|now| Arc::ptr_eq(now, services))
+    }
+
+    /// The role of this process, for operators.
+    pub(super) fn cluster_role(&self) -> ClusterRole {
+        match self.role() {
+            _ if self.is_stopping.load(Ordering::Acquire) => ClusterRole::Changing,
+            Role::Writer => ClusterRole::Writer,
+            Role::Standby => ClusterRole::Standby,
+            _ => ClusterRole::Changing,
+        }
+    }
+
+    /// The term of the writer; 0 if this process knows no writer.
+    pub(super) fn term(&self) -> u64 {
+        match &*self.writer.borrow() {
+            KnownWriter::Unknown => 0,
+            KnownWriter::Local(term) => *term,
+            KnownWriter::Remote(record) => record.term,
+        }
+    }
+
+    /// The role of this process, and its changes.
+    pub(super) fn roles(&self) -> watch::Receiver<Role> {
+        self.role.subscribe()
     }
 
     /// The routes of the open catalog, if this process is the writer.
@@ -109,11 +209,7 @@ impl Node {
             let value = f64::from(u8::from(is_current));
             into.gauge("slateberg.cluster.role", "1", help, attributes([("role", name)]), value);
         }
-        let term = match &*self.writer.borrow() {
-            KnownWriter::Unknown => 0,
-            KnownWriter::Local(term) => *term,
-            KnownWriter::Remote(record) => record.term,
-        };
+        let term = self.term();
         let help = "The term of the cluster's writer; 0 if there is no writer.";
         into.gauge("slateberg.cluster.term", "1", help, Vec::new(), term as f64);
         self.counters.collect(into);

@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::forward::Forwarder;
 use super::node::{KnownWriter, Node, PortKind};
-use super::responses::{respond_as_writer, unavailable};
+use super::responses::{WriterResponse, respond_as_writer, unavailable};
 use crate::api::service::Respond;
 use slateberg_telemetry::prometheus;
 use slateberg_telemetry::registry::Registry;
@@ -38,9 +38,14 @@ impl Respond for ClusterPort {
         if let Some(services) = node.services() {
             let (lease_wait, forwarder) = (self.lease_wait, Arc::clone(&self.forwarder));
             return Box::pin(async move {
+                let mut request = request;
+                let copy = forwarder.copy(&mut request);
                 match respond_as_writer(&node, &services, kind, lease_wait, request).await {
-                    Ok(response) => response,
-                    Err(request) => forwarder.forward(kind, request).await,
+                    WriterResponse::Complete(response) => response,
+                    WriterResponse::NotBegun(request) => forwarder.forward(kind, request).await,
+                    WriterResponse::TermLost(failure) => {
+                        forwarder.finish(kind, copy, failure).await
+                    }
                 }
             });
         }

@@ -14,24 +14,46 @@ use crate::api::service::Respond;
 /// Paths to which each member responds itself. They need no lease.
 const OWN_PATHS: [&str; 3] = ["/health", "/ready", "/metrics"];
 
-/// Responds as the writer, once the lease proves that no other member has become the writer. Returns
-/// the request if it was not executed: the lease was not renewed in time, or this process has closed
-/// this catalog in the meantime.
+/// The result of a request that this process executes as the writer.
+#[expect(clippy::large_enum_variant, reason = "each is moved once")]
+pub(super) enum WriterResponse {
+    /// The response for the client.
+    Complete(Response),
+    /// The request was not executed: the lease was not renewed in time, or this process has closed
+    /// this catalog in the meantime.
+    NotBegun(Request),
+    /// This process lost its term or its store while it executed the request. The next writer can
+    /// give the true response. The status of this response is 503 if nothing was written, and 500 if
+    /// that is unknown.
+    TermLost(Response),
+}
+
+/// Responds as the writer, once the lease proves that no other member has become the writer.
 pub(super) async fn respond_as_writer(
     node: &Node,
     services: &Arc<WriterServices>,
     port: PortKind,
     lease_wait: Duration,
     request: Request,
-) -> Result<Response, Request> {
-    if !OWN_PATHS.contains(&request.uri().path()) && !node.lease.is_valid() {
-        let is_renewed = node.lease.wait_valid(lease_wait).await;
-        let is_current = node.services().is_some_and(|now| Arc::ptr_eq(&now, services));
-        if !is_renewed || !is_current {
-            return Err(request);
-        }
+) -> WriterResponse {
+    if OWN_PATHS.contains(&request.uri().path()) {
+        return WriterResponse::Complete(services.port(port).respond(request).await);
     }
-    Ok(services.port(port).respond(request).await)
+    let _in_progress = services.begin();
+    let is_valid = node.lease.is_valid() || node.lease.wait_valid(lease_wait).await;
+    if !is_valid || !node.is_current(services) {
+        return WriterResponse::NotBegun(request);
+    }
+    let response = services.port(port).respond(request).await;
+    let is_failure = matches!(
+        response.status(),
+        StatusCode::INTERNAL_SERVER_ERROR | StatusCode::SERVICE_UNAVAILABLE
+    );
+    let has_term = || node.lease.is_valid() && node.is_current(services) && !services.has_closed();
+    if is_failure && !has_term() {
+        return WriterResponse::TermLost(response);
+    }
+    WriterResponse::Complete(response)
 }
 
 /// 503: the client may retry.

@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn changes_without_a_key_are_never_repeated() {
-        for path in ["api-keys", "checkpoints"] {
+        for path in ["api-keys", "checkpoints", "cluster/transfer"] {
             let (repeatability, headers) = of(Method::POST, &format!("/management/v1/{path}"));
             assert_eq!((repeatability, headers.len()), (Repeatability::Never, 0), "{path}");
         }

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::future::{join_all, select_all};
@@ -17,7 +18,9 @@ use super::identity::{IdentityError, MemberIdentity};
 use super::member_port::MemberPort;
 use super::member_tls::MemberHandshakes;
 use super::node::{KnownWriter, Node, PortKind};
+use super::peers::Peers;
 use super::ports::ClusterPort;
+use super::transfers::Transfers;
 use crate::app::connections::{self, Limits};
 use crate::app::run::{BoundPorts, hint, listen};
 use crate::app::tls::handshake::Handshakes;
@@ -119,27 +122,31 @@ pub async fn run(member: Member, stop: impl Future<Output = ()>) -> Result<(), C
         member: record.member.clone(),
         peer: record.peer.clone(),
     };
-    let node = Node::new(Arc::clone(&dependencies.clock));
+    let (node, commands) = Node::new(Arc::clone(&dependencies.clock), &record.member);
+    let peers = Peers::new(identity, members.clone(), record.member.node);
+    let transfers = Transfers::new(Arc::clone(&node), Arc::clone(&peers));
     let (drain, traces) = (watch::Sender::new(DrainState::Open), traces.map(Arc::new));
     let host = CatalogHost {
         settings: settings.clone(),
         dependencies: dependencies.share(),
         location: state.location.clone(),
         node: Arc::clone(&node),
+        control: Arc::clone(&transfers) as _,
         traces: traces.clone(),
         print_banner,
     };
     let register = WriterRegister::open(state.opened(), request_max);
-    let driver =
-        Driver::new(Election::new(config), register, host, Arc::clone(&node), drain.clone());
+    let shared = (Arc::clone(&node), commands, Arc::clone(&peers));
+    let driver = Driver::new(Election::new(config), register, host, shared, drain.clone());
     let (stop_driver, stopping) = watch::channel(false);
     let mut driver = tokio::spawn(driver.run(stopping));
     let announced = tokio::spawn(members.clone().keep_announced(record.clone()));
     tokio::spawn(report_standby(Arc::clone(&node), print_standby));
     let mut ports =
-        Ports::serve(&settings, &dependencies, bound, &node, identity, listener, &members)?;
+        Ports::serve(&settings, &dependencies, bound, &node, &peers, listener, &members)?;
     until_stopped(stop, &mut driver, &mut ports).await?;
     tracing::info!("shutting down: draining requests in flight");
+    become_standby(&node, &transfers, &settings, lease).await;
     // A standby needs the election to complete its requests: the writer may change.
     if !matches!(node.role(), Role::Writer | Role::Opening) {
         ports.drain(&settings).await;
@@ -174,6 +181,16 @@ async fn until_stopped(
 fn failed(part: &'static str, panic: Option<JoinError>) -> ClusterError {
     let reason = panic.map_or("it ended".to_owned(), |panic| panic.to_string());
     ClusterError::Failed { part, reason }
+}
+
+/// Gives the term of a writer that stops to another member, if there is one. After that, this
+/// process forwards the requests that still arrive to the next writer.
+async fn become_standby(node: &Node, transfers: &Transfers, settings: &Settings, lease: Duration) {
+    node.is_stopping.store(true, Ordering::Release);
+    if matches!(node.role(), Role::Writer | Role::Opening) {
+        let drain_max = Duration::from_secs(settings.server.drain_seconds_max);
+        transfers.hand_over(drain_max + lease).await;
+    }
 }
 
 /// Waits until the election has stopped. The writer completes its requests, closes its store and
@@ -253,7 +270,7 @@ impl Ports {
         dependencies: &Dependencies,
         bound: BoundPorts,
         node: &Arc<Node>,
-        identity: MemberIdentity,
+        peers: &Arc<Peers>,
         listener: TcpListener,
         members: &Members,
     ) -> Result<Self, ClusterError> {
@@ -270,12 +287,13 @@ impl Ports {
             registry.register("tls", move |into| source.collect(into));
             tokio::spawn(Arc::clone(tls).watch(stopping.clone()));
         }
-        let handshakes = MemberHandshakes::new(&identity, members.clone())?;
+        let handshakes =
+            MemberHandshakes::new(peers.identity(), members.clone(), Arc::clone(node))?;
         let handshakes: Arc<dyn Handshakes> = Arc::new(handshakes);
         let lease_wait = settings.cluster.lease_wait();
         let waits = (settings.cluster.forward_wait(), lease_wait);
         let ids = Arc::clone(&dependencies.ids);
-        let forwarder = Forwarder::new(Arc::clone(node), identity, ids, settings, waits);
+        let forwarder = Forwarder::new(Arc::clone(node), Arc::clone(peers), ids, settings, waits);
         let forwarder = Arc::new(forwarder);
         let port = |kind, has_metrics: bool| ClusterPort {
             node: Arc::clone(node),

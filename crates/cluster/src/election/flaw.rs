@@ -2,6 +2,7 @@
 //! that the tests find mistakes of this kind.
 
 use super::Election;
+use super::state::Phase;
 use super::step::PutOutcome;
 use crate::register::WriterState;
 use crate::time::Moment;
@@ -29,6 +30,17 @@ impl Election {
     pub(super) fn state_of_draining(&self) -> WriterState {
         WriterState::Leaving
     }
+
+    /// A holder gives its term only after its store has closed, so that no read of this store comes
+    /// after a commit of the successor.
+    pub(super) fn gives_term(&self) -> bool {
+        self.phase == Phase::Releasing
+    }
+
+    /// Only the register proves that a term has ended.
+    pub(super) fn notice_releases(&self) -> bool {
+        false
+    }
 }
 
 /// A mistake in the protocol.
@@ -41,6 +53,8 @@ pub(crate) enum Flaw {
     ServeWithoutConfirmation,
     UnknownPutIsWritten,
     ReleaseBeforeAuthorityEnds,
+    GiveBeforeStoreCloses,
+    NoticeReleases,
 }
 
 #[cfg(test)]
@@ -81,5 +95,14 @@ impl Election {
             return WriterState::Released;
         }
         WriterState::Leaving
+    }
+
+    pub(super) fn gives_term(&self) -> bool {
+        let is_early = self.has(Flaw::GiveBeforeStoreCloses) && self.phase == Phase::Draining;
+        is_early || self.phase == Phase::Releasing
+    }
+
+    pub(super) fn notice_releases(&self) -> bool {
+        self.has(Flaw::NoticeReleases)
     }
 }

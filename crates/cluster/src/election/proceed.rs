@@ -23,7 +23,7 @@ impl Election {
     fn change_phase(&mut self, now: Moment, steps: &mut Vec<Step>) -> bool {
         let before = self.phase;
         let is_closed = self.store == StoreState::Closed;
-        if self.stopping.is_some() && self.stop(now, is_closed, steps) {
+        if (self.is_stopping || self.successor.is_some()) && self.leave(now, is_closed, steps) {
             return true;
         }
         match self.phase {
@@ -54,11 +54,12 @@ impl Election {
         self.phase != before
     }
 
-    /// Leaves the current phase on the way to the end. Returns whether the phase has changed.
-    fn stop(&mut self, now: Moment, is_closed: bool, steps: &mut Vec<Step>) -> bool {
+    /// Leaves the current phase on the way to the end of the term or of the process. Returns whether
+    /// the phase has changed.
+    fn leave(&mut self, now: Moment, is_closed: bool, steps: &mut Vec<Step>) -> bool {
         let before = self.phase;
         match self.phase {
-            Phase::Standby | Phase::Deposed if is_closed => {
+            Phase::Standby | Phase::Deposed if is_closed && self.is_stopping => {
                 self.phase = Phase::Stopped;
                 steps.push(Step::Done);
             }
@@ -84,9 +85,17 @@ impl Election {
     }
 
     fn close_store(&mut self, steps: &mut Vec<Step>) {
-        if let StoreState::Open(_) = self.store {
-            self.store = StoreState::Closing;
-            steps.push(Step::CloseStore);
+        match self.store {
+            StoreState::Open(_) => {
+                self.store = StoreState::Closing;
+                steps.push(Step::CloseStore);
+            }
+            // An open that the operator does not stop ends by itself.
+            StoreState::Opening if self.is_stopping || self.successor.is_some() => {
+                self.store = StoreState::Aborting;
+                steps.push(Step::AbortOpen);
+            }
+            _ => {}
         }
     }
 
@@ -105,10 +114,8 @@ impl Election {
         }
         let Some(observed) = &self.observed else { return Some(self.not_before) };
         let record = &observed.record;
-        let own = self.config.member.node;
         let from = match record.state {
-            WriterState::Released if record.successor.is_none_or(|it| it == own) => observed.seen,
-            WriterState::Released => observed.seen + self.config.renewal(),
+            WriterState::Released => observed.seen,
             _ => observed.seen + patience(record),
         };
         Some(from.max(self.not_before))
@@ -178,8 +185,7 @@ impl Election {
             (Phase::Naming(epoch), _) | (_, StoreState::Open(epoch)) => epoch,
             _ => held.map_or(0, |it| it.epoch),
         };
-        let successor = self.stopping.and_then(|it| it.successor);
-        WriterRecord {
+        let record = WriterRecord {
             format: FORMAT,
             catalog: self.catalog.or(previous.and_then(|it| it.catalog)),
             term: term.saturating_add(u64::from(held.is_none())),
@@ -190,7 +196,18 @@ impl Election {
             lease_ms: self.config.lease_ms,
             holder: self.config.member.clone(),
             peer: self.config.peer.clone(),
-            successor: successor.filter(|_| state == WriterState::Released),
+        };
+        match self.successor.as_ref().filter(|_| self.gives_term()) {
+            Some(successor) => WriterRecord {
+                term: record.term.saturating_add(1),
+                state: WriterState::Opening,
+                // 0 if the driver cannot read epochs. Then the successor cannot either.
+                epoch: if epoch == 0 { 0 } else { epoch.saturating_add(1) },
+                holder: successor.member.clone(),
+                peer: successor.peer.clone(),
+                ..record
+            },
+            None => record,
         }
     }
 }

@@ -1,10 +1,8 @@
 //! The effect of each event on the state of an election.
 
-use super::state::{
-    Attempt, Held, MAX_FAILED_OPENS, Observed, Phase, Stopping, StoreState, patience,
-};
+use super::state::{Attempt, Held, MAX_FAILED_OPENS, Observed, Phase, StoreState, patience};
 use super::{Election, Event, PutOutcome, Step};
-use crate::register::{Tag, WriterRecord, WriterState};
+use crate::register::{Successor, Tag, WriterRecord, WriterState};
 use crate::time::Moment;
 
 type Found = Option<(WriterRecord, Tag)>;
@@ -21,7 +19,7 @@ impl Election {
                 self.request = None;
                 self.next = now + self.config.retry();
                 // A candidate that stops does not wait for the bucket to learn that it lost.
-                if self.stopping.is_some() && matches!(self.phase, Phase::Naming(_)) {
+                if self.is_stopping && matches!(self.phase, Phase::Naming(_)) {
                     self.lose(now);
                 }
             }
@@ -52,9 +50,19 @@ impl Election {
                 self.store = StoreState::Closed;
                 self.on_store_lost(now);
             }
-            Event::Stop { successor } => self.stopping = Some(Stopping { successor }),
+            Event::Transfer { successor } => {
+                let is_other = successor.member.node != self.config.member.node;
+                self.successor = Some(successor).filter(|_| is_other && self.held.is_some());
+            }
+            Event::Stop => self.is_stopping = true,
+            Event::RegisterChanged if self.phase == Phase::Standby => {
+                self.next = now;
+                if self.notice_releases() && self.request.is_none() {
+                    self.phase = Phase::ReadingEpoch;
+                }
+            }
             Event::Drained if self.phase == Phase::Draining => self.phase = Phase::Closing,
-            Event::Drained | Event::Tick => {}
+            Event::Drained | Event::RegisterChanged | Event::Tick => {}
         }
     }
 
@@ -71,8 +79,9 @@ impl Election {
         let retry = now.max(self.last_put + self.config.retry());
         if let Some(held) = &self.held {
             let renewal = now.max(held.since + self.config.renewal());
-            let is_own = found.is_some_and(|(record, _)| record.is_same_put(&held.record));
+            let is_own = found.as_ref().is_some_and(|(it, _)| it.is_same_put(&held.record));
             match (is_own, self.phase) {
+                (false, Phase::Releasing) if self.is_continued() => self.give_up_term(now),
                 (false, _) => self.lose(now),
                 (true, Phase::Checking) => {
                     self.phase = Phase::ReadingEpoch;
@@ -83,10 +92,54 @@ impl Election {
             return;
         }
         match self.phase {
-            Phase::Naming(_) if is_changed || self.stopping.is_some() => self.lose(now),
+            Phase::Naming(_) if is_changed || self.is_stopping => self.lose(now),
             Phase::Naming(_) => self.next = retry,
+            Phase::Standby => self.on_observed(now),
             _ => self.next = now + self.config.renewal(),
         }
+    }
+
+    /// A standby has read the register. If a holder has given its term to this process, this process
+    /// continues it.
+    fn on_observed(&mut self, now: Moment) {
+        self.next = now + self.config.renewal();
+        let Some(Observed { record, tag, .. }) = &self.observed else { return };
+        let is_own = record.holder.node == self.config.member.node;
+        let may_continue = self.config.eligible && !self.is_stopping;
+        match record.state {
+            WriterState::Serving => {}
+            WriterState::Opening if is_own && may_continue && self.store == StoreState::Closed => {
+                // The time of the put is unknown, so it gives no authority: this begins with the
+                // own put of `serving`.
+                self.held = Some(Held { record: record.clone(), tag: tag.clone(), since: now });
+                self.phase = Phase::OpeningStore;
+            }
+            // The writer changes.
+            _ => self.next = now + self.config.retry(),
+        }
+    }
+
+    /// Whether the last content of the register is that of the successor of this holder.
+    fn is_continued(&self) -> bool {
+        let holds = |held: &Held, observed: &Observed, successor: &Successor| {
+            let (record, term) = (&observed.record, held.record.term);
+            record.term == term.saturating_add(1) && record.holder.node == successor.member.node
+        };
+        match (&self.held, &self.observed, &self.successor) {
+            (Some(held), Some(observed), Some(successor)) => holds(held, observed, successor),
+            _ => false,
+        }
+    }
+
+    /// The successor has the term now. This process is a standby as soon as its store is closed.
+    fn give_up_term(&mut self, now: Moment) {
+        self.attempts.clear();
+        self.is_unresolved = false;
+        self.held = None;
+        self.successor = None;
+        self.failed_opens = 0;
+        self.phase = Phase::Deposed;
+        self.next = now + self.config.retry();
     }
 
     /// Stores the content of the register. Returns whether it has changed since the last read.
@@ -131,6 +184,10 @@ impl Election {
     fn on_written(&mut self, now: Moment, attempt: Attempt, tag: Tag, steps: &mut Vec<Step>) {
         let Attempt { record, started } = attempt;
         let (state, epoch) = (record.state, record.epoch);
+        if record.holder.node != self.config.member.node {
+            self.observed = Some(Observed { record, tag, seen: now });
+            return self.give_up_term(now);
+        }
         self.attempts.clear();
         self.is_unresolved = false;
         self.observed = Some(Observed { record: record.clone(), tag: tag.clone(), seen: now });
@@ -209,6 +266,7 @@ impl Election {
     pub(super) fn lose(&mut self, now: Moment) {
         self.attempts.clear();
         self.is_unresolved = false;
+        self.successor = None;
         self.next = now + self.config.renewal();
         if self.held.take().is_none() {
             self.phase = Phase::Standby;

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use uuid::Uuid;
-
 use crate::register::{Tag, WriterRecord};
 use crate::time::Moment;
 
@@ -36,6 +34,7 @@ pub(super) enum Phase {
 pub(super) enum StoreState {
     Closed,
     Opening,
+    Aborting,
     Open(u64),
     Closing,
 }
@@ -68,11 +67,6 @@ pub(super) struct Attempt {
 pub(super) enum Request {
     Read,
     Put,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Stopping {
-    pub(super) successor: Option<Uuid>,
 }
 
 /// Returns how much earlier than the lease a holder's authority ends, and how much later than the

@@ -1,8 +1,6 @@
 //! The reports of the driver to the election, and the requests of the election to the driver.
 
-use uuid::Uuid;
-
-use crate::register::{Tag, WriterRecord};
+use crate::register::{Successor, Tag, WriterRecord};
 use crate::time::Moment;
 
 /// A report of the driver. It reports the result of each step that has one exactly once, a timeout
@@ -45,11 +43,16 @@ pub enum Event {
     Fenced,
     /// The store is closed. Also reported if it closed by itself.
     StoreClosed,
-    /// The operator stops the process.
-    Stop {
-        /// The process that takes over before others.
-        successor: Option<Uuid>,
+    /// The operator transfers the term to another process. Ignored unless this process holds the
+    /// register.
+    Transfer {
+        /// The process that continues.
+        successor: Successor,
     },
+    /// The operator stops the process.
+    Stop,
+    /// Another process may have replaced the register.
+    RegisterChanged,
     /// The writer has finished all requests.
     Drained,
     /// The moment of the last [`Step::WaitUntil`] has come. Harmless at any other moment.
@@ -91,6 +94,9 @@ pub enum Step {
         /// claims any epoch.
         expected_epoch: Option<u64>,
     },
+    /// End the open that is in progress, and report [`Event::OpenFailed`], or [`Event::Opened`] if
+    /// it has succeeded in the meantime.
+    AbortOpen,
     /// Process requests by the open store from now on.
     Serve,
     /// Accept no further changes, finish those under way, and report [`Event::Drained`].

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::register::{Member, Peer, Tag};
+use crate::register::{Member, Peer, Successor, Tag};
 
 const LEASE: u64 = 4000;
 const MARGIN: u64 = 200;
@@ -74,7 +74,6 @@ fn foreign(state: WriterState, renewal: u64) -> WriterRecord {
         lease_ms: LEASE,
         holder: member,
         peer,
-        successor: None,
     }
 }
 
@@ -202,18 +201,6 @@ fn released_record_is_taken_at_once() {
 }
 
 #[test]
-fn released_record_with_a_successor_is_taken_by_others_one_renewal_later() {
-    let released = foreign(WriterState::Released, 1);
-    let mut other = Process::started();
-    let for_other = WriterRecord { successor: Some(Uuid::from_u128(9)), ..released.clone() };
-    assert_eq!(other.at(0, read(Some(for_other))), [wait(RENEWAL)]);
-    assert_eq!(other.at(RENEWAL, Event::Tick)[0], Step::ReadEpoch);
-    let mut successor = Process::started();
-    let for_own = WriterRecord { successor: Some(Uuid::from_u128(1)), ..released };
-    assert_eq!(successor.at(0, read(Some(for_own))), [Step::ReadEpoch]);
-}
-
-#[test]
 fn removed_record_is_replaced_only_after_its_lease() {
     let mut process = Process::started();
     process.at(0, read(Some(foreign(WriterState::Serving, 1))));
@@ -294,16 +281,15 @@ fn holder_releases_the_register_after_three_failed_opens() {
     }
     process.at(0, written(0, "a"));
     let (record, _) = put(&process.at(0, Event::OpenFailed));
-    assert_eq!((record.state, record.successor), (WriterState::Released, None));
+    assert_eq!(record.state, WriterState::Released);
     process.at(0, written(0, "d"));
     assert_eq!(process.election.role(), Role::Deposed);
 }
 
 #[test]
 fn stopped_writer_drains_and_closes_its_store_before_it_releases_the_register() {
-    let successor = Some(Uuid::from_u128(2));
     let mut process = Process::serving();
-    let steps = process.at(100, Event::Stop { successor });
+    let steps = process.at(100, Event::Stop);
     assert_eq!(steps[0], Step::Drain);
     assert_eq!(put(&steps).0.state, WriterState::Leaving);
     process.at(110, written(100, "c"));
@@ -311,7 +297,7 @@ fn stopped_writer_drains_and_closes_its_store_before_it_releases_the_register() 
     assert_eq!(process.at(200, Event::Drained)[0], Step::CloseStore);
     assert_eq!(process.election.authority_until(), None);
     let (record, _) = put(&process.at(300, Event::StoreClosed));
-    assert_eq!((record.state, record.successor), (WriterState::Released, successor));
+    assert_eq!(record.state, WriterState::Released);
     assert_eq!(process.at(310, written(300, "d")), [Step::Done]);
     assert_eq!(process.election.role(), Role::Stopped);
 }
@@ -319,7 +305,7 @@ fn stopped_writer_drains_and_closes_its_store_before_it_releases_the_register() 
 #[test]
 fn stopped_writer_that_cannot_release_ends_when_its_lease_is_over() {
     let mut process = Process::serving();
-    process.at(0, Event::Stop { successor: None });
+    process.at(0, Event::Stop);
     process.at(0, unknown(0));
     process.at(0, Event::ReadFailed);
     process.at(0, Event::Drained);
@@ -334,7 +320,7 @@ fn stopped_candidate_resolves_its_put_and_releases_the_register() {
     let mut process = Process::started();
     process.at(0, read(None));
     let (claim, _) = put(&process.at(0, Event::EpochRead { epoch: Some(7) }));
-    assert_eq!(process.at(0, Event::Stop { successor: None }), []);
+    assert_eq!(process.at(0, Event::Stop), []);
     assert_eq!(process.at(0, unknown(0)), [Step::ReadRegister]);
     let (record, _) = put(&process.at(0, read(Some(claim))));
     assert_eq!(record.state, WriterState::Released);
@@ -348,4 +334,94 @@ fn catalog_of_the_previous_writer_is_preserved() {
     process.at(0, read(Some(released)));
     let (record, _) = put(&process.at(0, Event::EpochRead { epoch: Some(5) }));
     assert_eq!(record.catalog, catalog);
+}
+
+/// The other process of [`foreign`].
+fn successor() -> Successor {
+    let ElectionConfig { member, peer, .. } = config(2);
+    Successor { member, peer }
+}
+
+#[test]
+fn writer_gives_the_next_term_to_its_successor_after_its_store_has_closed() {
+    let mut process = Process::serving();
+    let steps = process.at(100, Event::Transfer { successor: successor() });
+    assert_eq!(steps[0], Step::Drain);
+    assert_eq!(put(&steps).0.state, WriterState::Leaving);
+    process.at(110, written(100, "c"));
+    assert_eq!(process.at(200, Event::Drained)[0], Step::CloseStore);
+    let (record, replaces) = put(&process.at(300, Event::StoreClosed));
+    assert_eq!((record.term, record.epoch, record.state), (2, 9, WriterState::Opening));
+    assert_eq!((record.holder.clone(), replaces), (successor().member, Some(Tag("c".into()))));
+    process.at(310, written(300, "d"));
+    assert_eq!(process.election.role(), Role::Standby);
+    // Another member may give the term back at once.
+    let (own, peer) = (config(1).member, config(1).peer);
+    let back = WriterRecord { term: 3, epoch: 10, holder: own, peer, ..record };
+    process.at(1000, Event::Tick);
+    let steps = process.at(1000, read(Some(back)));
+    assert_eq!(steps[0], Step::OpenStore { expected_epoch: Some(9) });
+    assert_eq!(process.election.role(), Role::Opening);
+}
+
+#[test]
+fn successor_serves_only_after_its_own_put() {
+    let mut process = Process::started();
+    let (own, peer) = (config(1).member, config(1).peer);
+    let given = WriterRecord { holder: own, peer, ..foreign(WriterState::Opening, 7) };
+    let steps = process.at(0, read(Some(given)));
+    assert_eq!(steps[0], Step::OpenStore { expected_epoch: Some(4) });
+    let (record, _) = put(&process.at(10, Event::Opened { epoch: 5 }));
+    assert_eq!((record.term, record.state), (3, WriterState::Serving));
+    assert_eq!(process.election.authority_until(), None);
+    assert_eq!(process.at(20, written(10, "a"))[0], Step::Serve);
+}
+
+#[test]
+fn successor_that_is_not_eligible_does_not_continue_the_term() {
+    let mut process = Process::with(|config| config.eligible = false);
+    let (own, peer) = (config(1).member, config(1).peer);
+    let given = WriterRecord { holder: own, peer, ..foreign(WriterState::Opening, 7) };
+    process.at(0, read(Some(given)));
+    assert_eq!(process.election.role(), Role::Standby);
+}
+
+#[test]
+fn standby_reads_the_register_at_once_after_a_notice() {
+    let mut process = Process::started();
+    process.at(0, read(Some(foreign(WriterState::Serving, 1))));
+    assert_eq!(process.at(50, Event::RegisterChanged)[0], Step::ReadRegister);
+    let steps = process.at(60, Event::RegisterChanged);
+    assert!(!steps.contains(&Step::ReadRegister), "a read is in progress: {steps:?}");
+}
+
+#[test]
+fn standby_reads_the_register_more_often_while_the_writer_changes() {
+    let mut process = Process::started();
+    let steps = process.at(0, read(Some(foreign(WriterState::Leaving, 1))));
+    assert_eq!(steps, [wait(RENEWAL / 4)]);
+}
+
+#[test]
+fn transfer_by_a_process_without_the_term_is_ignored() {
+    let mut process = Process::started();
+    process.at(0, read(Some(foreign(WriterState::Serving, 1))));
+    process.at(10, Event::Transfer { successor: successor() });
+    assert_eq!(process.election.role(), Role::Standby);
+    process.at(20, Event::Stop);
+    assert_eq!(process.election.role(), Role::Stopped);
+}
+
+#[test]
+fn stopped_process_aborts_its_open_and_releases_the_register() {
+    let mut process = Process::started();
+    process.at(0, read(None));
+    process.at(0, Event::EpochRead { epoch: Some(7) });
+    process.at(0, written(0, "a"));
+    let steps = process.at(10, Event::Stop);
+    assert_eq!(steps[0], Step::AbortOpen);
+    assert_eq!(process.election.role(), Role::Leaving);
+    let (record, _) = put(&process.at(20, Event::OpenFailed));
+    assert_eq!(record.state, WriterState::Released);
+    assert_eq!(process.at(30, written(20, "b")), [Step::Done]);
 }

@@ -1,9 +1,9 @@
 //! The invariants of the protocol, checked after each action.
 
-use super::node::Node;
+use super::node::{Node, Put};
 use super::setup::Invariant;
 use super::world::World;
-use crate::register::{WriterRecord, WriterState};
+use crate::register::WriterState;
 
 impl World {
     pub(super) fn check(&mut self) {
@@ -25,7 +25,8 @@ impl World {
     }
 
     /// Checks a put before it replaces the register.
-    pub(super) fn check_put(&mut self, record: &WriterRecord) {
+    pub(super) fn check_put(&mut self, put: &Put) {
+        let Put { record, sender, .. } = put;
         let holder = record.holder.node;
         match usize::try_from(record.term).unwrap_or(usize::MAX) {
             term if term == self.holders.len() + 1 => self.holders.push(holder),
@@ -33,7 +34,7 @@ impl World {
             _ => self.report(Invariant::Terms),
         }
         let Some((old, _)) = &self.register else { return };
-        let is_free = old.state == WriterState::Released;
+        let is_free = old.state == WriterState::Released || old.holder.node == *sender;
         // Clocks of the simulation are at most 4.5 % slow, for which the margin makes up.
         let is_over = self.now >= self.changed + old.lease_ms;
         if old.holder.node != holder && !is_free && !is_over {

@@ -98,8 +98,15 @@ fn cluster(nodes: usize, start: Start, ticks: u64, faults: Faults) -> Cluster {
     Cluster { setup, start, ticks, checks_recovery: false }
 }
 
-const NO_FAULTS: Faults =
-    Faults { lost_responses: 0, stops: 0, crashes: 0, foreign_opens: 0, commits: 1 };
+const NO_FAULTS: Faults = Faults {
+    lost_responses: 0,
+    stops: 0,
+    transfers: 0,
+    notices: 0,
+    crashes: 0,
+    foreign_opens: 0,
+    commits: 1,
+};
 
 /// Asserts that no run within the bounds breaks an invariant.
 #[expect(clippy::print_stdout, reason = "reports the size of the model")]
@@ -156,6 +163,41 @@ fn planned_stop_keeps_the_invariants() {
 }
 
 #[test]
+fn stop_while_the_store_opens_keeps_the_invariants() {
+    check(cluster(2, Start::Opening, 2, Faults { stops: 1, ..NO_FAULTS }));
+    check(cluster(2, Start::Opening, 1, Faults { stops: 1, lost_responses: 1, ..NO_FAULTS }));
+}
+
+#[test]
+fn transfer_keeps_the_invariants() {
+    check(cluster(2, Start::Serving, 2, Faults { transfers: 1, commits: 2, ..NO_FAULTS }));
+    check(cluster(2, Start::Serving, 1, Faults { transfers: 2, ..NO_FAULTS }));
+    check(cluster(2, Start::Opening, 2, Faults { transfers: 1, ..NO_FAULTS }));
+    check(cluster(2, Start::Serving, 1, Faults { transfers: 1, lost_responses: 1, ..NO_FAULTS }));
+    check(cluster(2, Start::Serving, 1, Faults { transfers: 1, stops: 1, ..NO_FAULTS }));
+}
+
+#[test]
+fn transfer_to_a_process_that_does_not_continue_keeps_the_invariants() {
+    check(cluster(3, Start::Serving, 0, Faults { transfers: 1, ..NO_FAULTS }));
+    check(cluster(2, Start::Serving, 3, Faults { transfers: 1, commits: 0, ..NO_FAULTS }));
+}
+
+#[test]
+fn every_state_of_a_transfer_has_a_way_to_a_serving_writer() {
+    for (lost_responses, crashes) in [(1, 0), (0, 1)] {
+        let faults = Faults { transfers: 1, lost_responses, crashes, commits: 0, ..NO_FAULTS };
+        let cluster = cluster(2, Start::Serving, 1, faults);
+        check(Cluster { checks_recovery: true, ..cluster });
+    }
+}
+
+#[test]
+fn notices_keep_the_invariants() {
+    check(cluster(2, Start::Serving, 3, Faults { notices: 1, ..NO_FAULTS }));
+}
+
+#[test]
 fn open_by_a_process_outside_the_cluster_keeps_the_invariants() {
     check(cluster(2, Start::Serving, 2, Faults { foreign_opens: 1, ..NO_FAULTS }));
     check(cluster(2, Start::Opening, 2, Faults { foreign_opens: 1, ..NO_FAULTS }));
@@ -173,7 +215,8 @@ fn open_that_outlasts_the_lease_and_claims_any_epoch_keeps_the_invariants() {
 
 #[test]
 fn every_state_has_a_way_to_a_serving_writer() {
-    let faults = Faults { lost_responses: 1, stops: 0, crashes: 1, foreign_opens: 1, commits: 0 };
+    let faults =
+        Faults { lost_responses: 1, crashes: 1, foreign_opens: 1, commits: 0, ..NO_FAULTS };
     let cluster = cluster(2, Start::Serving, 1, faults);
     check(Cluster { checks_recovery: true, ..cluster });
 }
@@ -220,6 +263,19 @@ fn release_before_the_authority_ends_breaks_reads() {
     let faults = Faults { stops: 1, ..NO_FAULTS };
     let cluster = cluster(2, Start::Serving, 1, faults);
     check_finds_in(cluster, Mistake::Protocol(Flaw::ReleaseBeforeAuthorityEnds), "reads");
+}
+
+#[test]
+fn term_that_is_given_before_the_store_closes_breaks_reads() {
+    let faults = Faults { transfers: 1, ..NO_FAULTS };
+    let cluster = cluster(2, Start::Serving, 1, faults);
+    check_finds_in(cluster, Mistake::Protocol(Flaw::GiveBeforeStoreCloses), "reads");
+}
+
+#[test]
+fn notice_that_counts_as_a_release_breaks_patience() {
+    let faults = Faults { notices: 1, ..NO_FAULTS };
+    check_finds(Mistake::Protocol(Flaw::NoticeReleases), faults, "patience");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use super::setup::{Mistake, Setup};
 use crate::election::{Election, ElectionConfig, Event, PutOutcome, Step};
-use crate::register::{Member, Peer, Tag, WriterRecord};
+use crate::register::{Member, Peer, Successor, Tag, WriterRecord};
 use crate::time::Moment;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -34,15 +34,28 @@ pub(super) struct Put {
     pub(super) started: Moment,
     pub(super) record: WriterRecord,
     pub(super) replaces: Option<Tag>,
+    pub(super) sender: Uuid,
 }
 
 /// A request that is under way. Reads and puts take effect some time before their response.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Request {
-    Read { started: Moment, found: Option<Option<(WriterRecord, Tag)>> },
-    Put { put: Put, outcome: Option<PutOutcome> },
+    Read {
+        started: Moment,
+        found: Option<Option<(WriterRecord, Tag)>>,
+    },
+    Put {
+        put: Put,
+        outcome: Option<PutOutcome>,
+    },
     ReadEpoch,
-    Open { expected: Option<u64> },
+    Open {
+        expected: Option<u64>,
+    },
+    /// An open that was aborted. It may still claim its epoch.
+    AbortedOpen {
+        expected: Option<u64>,
+    },
     Close,
     Drain,
 }
@@ -65,7 +78,7 @@ impl Request {
             }
             Self::ReadEpoch => Some(Event::EpochReadFailed),
             Self::Open { .. } => Some(Event::OpenFailed),
-            Self::Close | Self::Drain => None,
+            Self::AbortedOpen { .. } | Self::Close | Self::Drain => None,
         }
     }
 }
@@ -101,6 +114,12 @@ impl Node {
         self.election.config().member.node
     }
 
+    /// This process as the successor of another one.
+    pub(super) fn as_successor(&self) -> Successor {
+        let ElectionConfig { member, peer, .. } = self.election.config().clone();
+        Successor { member, peer }
+    }
+
     pub(super) fn clock(&self, now: u64) -> Moment {
         Moment::from_millis(now * self.speed / 1000)
     }
@@ -125,7 +144,8 @@ impl Node {
 
     pub(super) fn handle(&mut self, now: u64, event: Event) {
         let started = self.clock(now);
-        let index = self.id().as_u64_pair().0;
+        let sender = self.id();
+        let index = sender.as_u64_pair().0;
         let puts = &mut self.puts;
         let nonce = || {
             *puts += 1;
@@ -135,12 +155,19 @@ impl Node {
             match step {
                 Step::ReadRegister => self.requests.push(Request::Read { started, found: None }),
                 Step::PutRegister { record, replaces } => {
-                    let put = Put { started, record, replaces };
+                    let put = Put { started, record, replaces, sender };
                     self.requests.push(Request::Put { put, outcome: None });
                 }
                 Step::ReadEpoch => self.requests.push(Request::ReadEpoch),
                 Step::OpenStore { expected_epoch: expected } => {
                     self.requests.push(Request::Open { expected });
+                }
+                Step::AbortOpen => {
+                    for request in &mut self.requests {
+                        if let Request::Open { expected } = *request {
+                            *request = Request::AbortedOpen { expected };
+                        }
+                    }
                 }
                 Step::Serve => self.is_serving = true,
                 Step::Drain => self.requests.push(Request::Drain),

@@ -9,8 +9,15 @@ use super::setup::{Faults, Mistake, Setup};
 use super::world::{Action, World};
 use crate::election::Flaw;
 
-const FAULTS: Faults =
-    Faults { lost_responses: 12, stops: 1, crashes: 1, foreign_opens: 1, commits: u8::MAX };
+const FAULTS: Faults = Faults {
+    lost_responses: 12,
+    stops: 1,
+    transfers: 4,
+    notices: 4,
+    crashes: 1,
+    foreign_opens: 1,
+    commits: u8::MAX,
+};
 
 fn setup(mistake: Mistake) -> Setup {
     Setup { nodes: 3, lease_ms: 4000, renew_ms: 1000, reads_epochs: true, mistake, faults: FAULTS }
@@ -24,7 +31,12 @@ fn run(world: &mut World, choices: &[(u8, u16)]) {
         let is_fault = |it: &Action| {
             matches!(
                 it,
-                Action::LoseResponse(..) | Action::Stop(_) | Action::Crash(_) | Action::ForeignOpen
+                Action::LoseResponse(..)
+                    | Action::Stop(_)
+                    | Action::Transfer(..)
+                    | Action::Notify(_)
+                    | Action::Crash(_)
+                    | Action::ForeignOpen
             )
         };
         let (faults, ordinary): (Vec<_>, Vec<_>) = actions.into_iter().partition(is_fault);

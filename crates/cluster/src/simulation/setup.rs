@@ -28,6 +28,9 @@ pub(super) enum Mistake {
 pub(super) struct Faults {
     pub(super) lost_responses: u8,
     pub(super) stops: u8,
+    pub(super) transfers: u8,
+    /// Notices that the register has changed, true or not.
+    pub(super) notices: u8,
     pub(super) crashes: u8,
     pub(super) foreign_opens: u8,
     pub(super) commits: u8,
@@ -43,6 +46,7 @@ pub(super) enum Invariant {
     Reads,
     /// I4: a process serves only after its put of `serving` with the epoch of its store.
     Confirmation,
-    /// I5: a register changes its holder only after the lease, or if it is released.
+    /// I5: a register changes its holder only after the lease, if it is released, or by a put of the
+    /// holder.
     Patience,
 }

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::node::{Node, Put, Request};
 use super::setup::{Faults, Invariant, Mistake, Setup};
-use crate::election::{Event, PutOutcome};
+use crate::election::{Event, PutOutcome, Role};
 use crate::register::{Tag, WriterRecord, WriterState};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -28,6 +28,8 @@ pub(super) struct World {
     pub(super) epoch_of_last_commit: u64,
     /// Puts whose sender has given up, and that are still on their way.
     pub(super) late_puts: Vec<Put>,
+    /// Aborted opens that may still claim an epoch.
+    pub(super) late_opens: Vec<Option<u64>>,
     pub(super) faults: Faults,
     pub(super) reads_epochs: bool,
     pub(super) mistake: Mistake,
@@ -42,9 +44,12 @@ pub(super) enum Action {
     Respond(usize, usize),
     LoseResponse(usize, usize),
     ArriveLate(usize),
+    ClaimLate(usize),
     Tick(usize),
     Commit(usize),
     Stop(usize),
+    Transfer(usize, usize),
+    Notify(usize),
     Crash(usize),
     ForeignOpen,
 }
@@ -63,6 +68,7 @@ impl World {
             commits: 0,
             epoch_of_last_commit: 0,
             late_puts: Vec::new(),
+            late_opens: Vec::new(),
             faults: setup.faults,
             reads_epochs: setup.reads_epochs,
             mistake: setup.mistake,
@@ -98,11 +104,19 @@ impl World {
             if self.faults.stops > 0 && !node.is_stopping {
                 actions.push(Action::Stop(index));
             }
+            if self.faults.transfers > 0 && node.election.holds_term() {
+                let others = (0..self.nodes.len()).filter(|other| *other != index);
+                actions.extend(others.map(|other| Action::Transfer(index, other)));
+            }
+            if self.faults.notices > 0 && node.election.role() == Role::Standby {
+                actions.push(Action::Notify(index));
+            }
             if self.faults.crashes > 0 {
                 actions.push(Action::Crash(index));
             }
         }
         actions.extend((0..self.late_puts.len()).map(Action::ArriveLate));
+        actions.extend((0..self.late_opens.len()).map(Action::ClaimLate));
         if self.faults.foreign_opens > 0 {
             actions.push(Action::ForeignOpen);
         }
@@ -131,6 +145,12 @@ impl World {
                 let put = self.late_puts.remove(position);
                 self.put(&put);
             }
+            Action::ClaimLate(position) => {
+                let expected = self.late_opens.remove(position);
+                if expected.is_none_or(|it| it == self.epoch) {
+                    self.epoch += 1;
+                }
+            }
             Action::Tick(index) => {
                 self.nodes[index].timer = None;
                 self.nodes[index].handle(self.now, Event::Tick);
@@ -139,7 +159,16 @@ impl World {
             Action::Stop(index) => {
                 self.faults.stops -= 1;
                 self.nodes[index].is_stopping = true;
-                self.nodes[index].handle(self.now, Event::Stop { successor: None });
+                self.nodes[index].handle(self.now, Event::Stop);
+            }
+            Action::Transfer(index, other) => {
+                self.faults.transfers -= 1;
+                let successor = self.nodes[other].as_successor();
+                self.nodes[index].handle(self.now, Event::Transfer { successor });
+            }
+            Action::Notify(index) => {
+                self.faults.notices -= 1;
+                self.nodes[index].handle(self.now, Event::RegisterChanged);
             }
             Action::Crash(index) => {
                 self.faults.crashes -= 1;
@@ -187,6 +216,10 @@ impl World {
                 self.nodes[index].open(self.epoch, self.commits);
                 Event::Opened { epoch: self.epoch }
             }
+            Request::AbortedOpen { expected } => {
+                self.late_opens.push(expected);
+                Event::OpenFailed
+            }
             Request::Close => Event::StoreClosed,
             Request::Drain => Event::Drained,
         }
@@ -198,7 +231,7 @@ impl World {
             return PutOutcome::Conflict;
         }
         let tag = Tag(put.record.nonce.to_string());
-        self.check_put(&put.record);
+        self.check_put(put);
         if put.record.state == WriterState::Serving {
             self.confirmed.push((put.record.holder.node, put.record.epoch));
         }

@@ -1,0 +1,90 @@
+//! Permissions for the cluster of which this catalog is the writer, and its entries in the change
+//! log. The server itself elects and transfers the writer.
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::core::Core;
+use super::pipeline::Write;
+use super::pipeline::records::Entry;
+use super::{Operation, Result};
+use slateberg_authz::action::{Action, ReadCluster, TransferWriter};
+use slateberg_authz::authority::Decider;
+use slateberg_authz::permit::Permit;
+use slateberg_authz::resource::Resource;
+use slateberg_base::boxed;
+
+/// The kind of the change in the change log.
+const TRANSFER: &str = "transfer_writer";
+
+/// The cluster, for requests. Cheap to clone.
+#[derive(Clone)]
+pub struct Cluster {
+    core: Arc<Core>,
+}
+
+impl Cluster {
+    pub(crate) fn new(core: &Arc<Core>) -> Self {
+        Self { core: Arc::clone(core) }
+    }
+
+    /// Errors unless the caller may see the members.
+    pub fn check_read(&self, operation: &Operation) -> Result<()> {
+        self.permit::<ReadCluster>(operation).map(|_| ())
+    }
+
+    /// Errors unless the caller may transfer the writer.
+    pub fn check_transfer(&self, operation: &Operation) -> Result<()> {
+        self.permit::<TransferWriter>(operation).map(|_| ())
+    }
+
+    /// Adds an entry about a transfer that is about to begin to the change log.
+    #[boxed]
+    pub async fn log_transfer(
+        &self,
+        operation: &Operation,
+        successor: Uuid,
+        name: &str,
+    ) -> Result<()> {
+        let name = name.to_owned();
+        let logging = move |cluster: Self, operation: Operation| async move {
+            let permit = cluster.permit::<TransferWriter>(&operation)?;
+            cluster.write_entry(&operation, &permit, successor, &name).await
+        };
+        self.core.mutate(self, operation, logging).await
+    }
+
+    async fn write_entry(
+        &self,
+        operation: &Operation,
+        permit: &Permit<TransferWriter>,
+        successor: Uuid,
+        name: &str,
+    ) -> Result<()> {
+        let write = Write::of_records(TRANSFER, permit);
+        let written = self.core.pipeline().commit(write, |_| async move {
+            let entry = Entry {
+                action: TRANSFER,
+                warehouse: Uuid::nil(),
+                subject: successor,
+                name: &name,
+                versions: (None, None),
+                decision: permit.decision(),
+                resource: None,
+            };
+            Ok(((), self.core.pipeline().records(operation, Some(entry), &())?))
+        });
+        written.await
+    }
+
+    fn permit<A: Action>(&self, operation: &Operation) -> Result<Permit<A>> {
+        let asking = match self.core.access.ask(operation)? {
+            Decider::Unrestricted(unrestricted) => return Ok(unrestricted.permit()),
+            Decider::Policies(asking) => asking,
+        };
+        let resource = Resource::catalog();
+        let permitted = asking.permit(&resource);
+        permitted.map_err(|denied| self.core.access.refuse(operation, &denied, &resource, None))
+    }
+}
