@@ -1,12 +1,13 @@
 //! [`Watchers`]: bounds on concurrent watches. They last long, so they do not count as requests in
 //! flight.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use axum::http::{HeaderName, StatusCode};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::error::ApiError;
+use slateberg_base::slots::{Slot, SlotsPerKey};
 use slateberg_catalog as catalog;
 use slateberg_config::server::Settings;
 use slateberg_model::principal::Principal;
@@ -19,82 +20,56 @@ pub const POSITION: HeaderName = HeaderName::from_static("slateberg-position");
 /// The watches in progress. Cheap to clone.
 #[derive(Clone)]
 pub struct Watchers {
-    counts: Arc<Mutex<Counts>>,
+    permits: Arc<Semaphore>,
     watchers_max: usize,
+    principals: SlotsPerKey<String>,
     per_principal_max: usize,
-}
-
-#[derive(Default)]
-struct Counts {
-    all: usize,
-    by_principal: HashMap<String, usize>,
 }
 
 /// The permit of one watch. Dropping it releases the permit.
 pub struct WatcherPermit {
-    counts: Arc<Mutex<Counts>>,
-    principal: Option<String>,
+    _permit: OwnedSemaphorePermit,
+    _principal: Option<Slot<String>>,
 }
 
 impl Watchers {
     /// Creates the permits that these settings allow.
     pub fn new(settings: &Settings) -> Self {
+        let watchers_max = settings.watchers_max.min(Semaphore::MAX_PERMITS);
+        let per_principal_max = settings.watchers_per_principal_max;
         Self {
-            counts: Arc::default(),
-            watchers_max: settings.watchers_max,
-            per_principal_max: settings.watchers_per_principal_max,
+            permits: Arc::new(Semaphore::new(watchers_max)),
+            watchers_max,
+            principals: SlotsPerKey::new(per_principal_max),
+            per_principal_max,
         }
     }
 
     /// Adds the number of watches to the collection.
     pub fn collect(&self, into: &mut Collection) {
         let help = "Watches of the change feed that are in progress.";
-        let all = lock(&self.counts).all as f64;
+        let all = (self.watchers_max - self.permits.available_permits()) as f64;
         into.gauge("slateberg.watchers", "{watch}", help, Vec::new(), all);
     }
 
     /// Takes the permit of a watch. The limit per principal applies to identified callers.
     pub fn admit(&self, principal: &Principal) -> Result<WatcherPermit, ApiError> {
-        let mut counts = lock(&self.counts);
-        if counts.all >= self.watchers_max {
-            return Err(catalog::Error::unavailable("Too many watches", "at watchers_max").into());
-        }
-        let principal = match principal {
-            Principal::Identified(identity) => Some(identity.id.clone()),
+        let too_many = || catalog::Error::unavailable("Too many watches", "at watchers_max");
+        let _permit = Arc::clone(&self.permits).try_acquire_owned().map_err(|_| too_many())?;
+        let _principal = match principal {
+            Principal::Identified(identity) => Some(
+                self.principals.try_take(identity.id.clone()).ok_or_else(|| self.rejection())?,
+            ),
             Principal::Anonymous | Principal::Task(_) => None,
         };
-        if let Some(id) = &principal {
-            let own = counts.by_principal.entry(id.clone()).or_default();
-            if *own >= self.per_principal_max {
-                let message = format!(
-                    "Too many watches of this principal: at most {} at a time",
-                    self.per_principal_max
-                );
-                let status = StatusCode::TOO_MANY_REQUESTS;
-                return Err(ApiError::new(status, "SlowDownException", message));
-            }
-            *own += 1;
-        }
-        counts.all += 1;
-        Ok(WatcherPermit { counts: Arc::clone(&self.counts), principal })
+        Ok(WatcherPermit { _permit, _principal })
     }
-}
 
-impl Drop for WatcherPermit {
-    fn drop(&mut self) {
-        let mut counts = lock(&self.counts);
-        counts.all -= 1;
-        if let Some(id) = &self.principal
-            && let Some(own) = counts.by_principal.get_mut(id)
-        {
-            *own -= 1;
-            if *own == 0 {
-                counts.by_principal.remove(id);
-            }
-        }
+    fn rejection(&self) -> ApiError {
+        let message = format!(
+            "Too many watches of this principal: at most {} at a time",
+            self.per_principal_max
+        );
+        ApiError::new(StatusCode::TOO_MANY_REQUESTS, "SlowDownException", message)
     }
-}
-
-fn lock(counts: &Mutex<Counts>) -> MutexGuard<'_, Counts> {
-    counts.lock().unwrap_or_else(PoisonError::into_inner)
 }

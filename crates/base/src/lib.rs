@@ -19,6 +19,7 @@ pub mod rfc3339;
 pub mod secret;
 pub mod setting;
 pub mod similar;
+pub mod slots;
 pub mod uptime;
 pub mod version;
 
