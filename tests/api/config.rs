@@ -4,6 +4,7 @@ use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::support::app::{TestApp, TestResponse, WAREHOUSE};
+use crate::support::function::{FUNCTIONS, function};
 
 /// Returns a route of the specification with its parameters replaced by names.
 fn concrete(path: &str, prefix: &str) -> String {
@@ -11,6 +12,7 @@ fn concrete(path: &str, prefix: &str) -> String {
         .replace("{namespace}", "ns")
         .replace("{table}", "t")
         .replace("{view}", "v")
+        .replace("{function}", "f")
 }
 
 /// Returns the advertised methods, each with its path as in the specification.
@@ -57,8 +59,9 @@ async fn config_of_an_unknown_warehouse_returns_404() {
 async fn every_advertised_endpoint_is_served_with_and_without_a_prefix() {
     for prefix in ["", "/default"] {
         let app = TestApp::with_table_and_view().await;
+        app.post(FUNCTIONS, function("function:default/ns/f", "x")).await.expect(201);
         let mut endpoints = advertised(&app).await;
-        assert_eq!(endpoints.len(), 31);
+        assert_eq!(endpoints.len(), 33);
         // Destructive routes come last, so that all others find the resources.
         endpoints.sort_by_key(|(method, path)| {
             (*method == Method::DELETE || path.ends_with("unregister"), path.len())
@@ -108,8 +111,7 @@ async fn every_served_endpoint_is_advertised() {
 async fn unimplemented_endpoints_are_not_served() {
     let app = TestApp::with_table_and_view().await;
     let absent = [
-        (Method::GET, "/v1/default/namespaces/ns/functions".to_owned()),
-        (Method::GET, "/v1/default/namespaces/ns/functions/f".to_owned()),
+        (Method::POST, "/v1/default/events".to_owned()),
         (Method::GET, "/v1/default/config".to_owned()),
         (Method::GET, "/v1/namespaces/".to_owned()),
     ];

@@ -31,6 +31,7 @@ fn resources() -> Vec<Resource> {
         resource(Kind::Namespace, "prod/sales/eu"),
         resource(Kind::Table, "prod/sales/orders"),
         resource(Kind::View, "prod/sales/totals"),
+        resource(Kind::Function, "prod/sales/add_tax"),
         resource(Kind::Namespace, "prod/salesforce"),
         resource(Kind::Table, "prod/hr/salaries"),
     ]

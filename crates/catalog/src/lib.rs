@@ -26,6 +26,7 @@ mod environment;
 pub mod error;
 mod expiry;
 mod file_permits;
+mod function_permits;
 pub mod functions;
 pub mod history;
 pub mod jobs;

@@ -14,6 +14,7 @@ use uuid::Uuid;
 use super::members::brief;
 use super::refusal::Refusal;
 pub use data_type::FunctionType;
+use data_type::check_name;
 
 /// Maximum size of the metadata of a function as JSON, in bytes.
 pub const FUNCTION_BYTES_MAX: usize = 256 << 10;
@@ -395,13 +396,6 @@ impl DefinitionDraft {
             true => Err("expected at least one representation".to_owned()),
             false => Ok(()),
         }
-    }
-}
-
-fn check_name(what: &str, name: &str) -> Result<(), String> {
-    match name.is_empty() || name.chars().any(char::is_control) {
-        true => Err(format!("the {what} is empty, or contains a control character")),
-        false => Ok(()),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Checks the consistency of a store: reads every record and checks every invariant, without
 //! writing.
 
+mod functions;
 mod index_entries;
 mod record_index;
 mod report;
@@ -17,9 +18,9 @@ use super::jobs::JobWork;
 use super::key_space::{Check, KeySpace};
 use super::key_visitor::{KeyVisitor, visit};
 use super::keys::{
-    ApiKeyKey, ChunkKey, DroppedKey, EndedJobKey, FunctionKey, JobKey, Key, MetadataKey,
-    NamespaceKey, NamespaceNameKey, PolicyRevisionKey, ProtectionKey, PublicationKey, StoreKey,
-    TabularKey, TabularNameKey, WarehouseKey,
+    ApiKeyKey, ChunkKey, DroppedKey, EndedJobKey, JobKey, Key, MetadataKey, NamespaceKey,
+    NamespaceNameKey, PolicyRevisionKey, PublicationKey, StoreKey, TabularKey, TabularNameKey,
+    WarehouseKey,
 };
 use super::policy_snapshot::{self, PolicySnapshot};
 use super::read::{KeyRange, StoreRead, corrupt, decode_value};
@@ -229,24 +230,6 @@ impl<R: StoreRead> Walk<'_, R> {
         Ok(())
     }
 
-    async fn functions(&mut self) -> Result<(), Error> {
-        for (key, record) in self.all::<FunctionKey>(KeySpace::Functions).await? {
-            self.report.functions += 1;
-            self.note(invariants::function(&key, &record));
-            let namespace = self.index.namespaces.get(&record.namespace);
-            if namespace.is_none_or(|namespace| namespace.warehouse != record.warehouse) {
-                self.note(Err(format!(
-                    "function {} is in a namespace that does not exist",
-                    record.id
-                )));
-            }
-            if !self.index.functions.insert(record.id) {
-                self.note(Err(format!("the function {:?} has the id of another one", key.name)));
-            }
-        }
-        Ok(())
-    }
-
     async fn publications(&mut self) -> Result<(), Error> {
         for (key, marker) in self.all::<PublicationKey>(KeySpace::Publications).await? {
             let record = self.index.record(key.id);
@@ -264,21 +247,6 @@ impl<R: StoreRead> Walk<'_, R> {
         for (_, job) in self.all::<JobKey>(KeySpace::Jobs).await? {
             if let JobWork::ReachableFrom { id, .. } = job.work {
                 self.index.purged.insert(id);
-            }
-        }
-        Ok(())
-    }
-
-    async fn protections(&mut self) -> Result<(), Error> {
-        for (key, record) in self.all::<ProtectionKey>(KeySpace::Protections).await? {
-            let RecordIndex { warehouses, namespaces, tabulars, functions, .. } = &self.index;
-            let id = key.0;
-            let exists = warehouses.contains(&id)
-                || namespaces.contains_key(&id)
-                || tabulars.contains_key(&id)
-                || functions.contains(&id);
-            if !exists {
-                self.note(Err(format!("{} is protected, but does not exist", record.resource)));
             }
         }
         Ok(())

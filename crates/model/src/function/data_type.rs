@@ -8,7 +8,6 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
-use super::check_name;
 use crate::members::brief;
 use crate::types::PrimitiveType;
 
@@ -132,5 +131,13 @@ impl Serialize for FunctionType {
 impl<'de> Deserialize<'de> for FunctionType {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Self::parse(&Value::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+}
+
+/// Refuses an empty name, and a name with control characters.
+pub(super) fn check_name(what: &str, name: &str) -> Result<(), String> {
+    match name.is_empty() || name.chars().any(char::is_control) {
+        true => Err(format!("the {what} is empty, or contains a control character")),
+        false => Ok(()),
     }
 }
