@@ -15,7 +15,6 @@ use crate::api::service::Respond;
 const OWN_PATHS: [&str; 3] = ["/health", "/ready", "/metrics"];
 
 /// The result of a request that this process executes as the writer.
-#[expect(clippy::large_enum_variant, reason = "each is moved once")]
 pub(super) enum WriterResponse {
     /// The response for the client.
     Complete(Response),

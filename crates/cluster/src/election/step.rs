@@ -74,7 +74,6 @@ pub enum PutOutcome {
 /// A step that the driver executes. Steps of one call are started in their order. The driver does
 /// not wait for the result of a step before it starts the next one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-#[expect(clippy::large_enum_variant, reason = "a process creates few steps per second")]
 pub enum Step {
     /// Read the register, and report [`Event::RegisterRead`] or [`Event::ReadFailed`].
     ReadRegister,
