@@ -89,6 +89,8 @@ fn unexported(space: KeySpace) -> Json {
     let job = json!({"warehouse": id(2), "files": {"listed": []}, "created_ms": 0});
     match space {
         KeySpace::Jobs | KeySpace::EndedJobs => job,
+        KeySpace::Abandoned => json!({"warehouse": id(2), "table": {"id": id(7), "uuid": id(8),
+            "places": []}, "since_ms": 0}),
         KeySpace::Idempotency => json!({"fingerprint": "00", "outcome": "done", "expires_ms": 0}),
         KeySpace::Changes => {
             json!({"at_ms": 0, "action": "a", "principal": "p", "warehouse": id(2),
