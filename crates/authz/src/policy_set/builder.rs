@@ -7,7 +7,7 @@ use cedar_policy::{Policy, PolicyId, ValidationMode};
 
 use super::annotations::{self, Annotated, ID};
 use crate::bundled;
-use crate::grants::{self, Grant, GrantPolicy};
+use crate::grants::{self, Grant};
 use crate::policy_file::PolicyFile;
 use crate::problem::Problem;
 use crate::rules::Rule;
@@ -24,9 +24,6 @@ const GRANTS: &str = "grants";
 #[derive(Default)]
 pub(super) struct SetBuilder {
     pub(super) cedar: cedar_policy::PolicySet,
-    /// The part of `cedar` that [`SetBuilder::validate`] validates. Nearly all the time of a build
-    /// would be spent on the default policies, so a test validates them instead.
-    unvalidated: cedar_policy::PolicySet,
     /// Position of each policy and template: the name and source of its file, and the offset.
     positions: BTreeMap<String, (String, Arc<str>, usize)>,
     pub(super) problems: Vec<Problem>,
@@ -43,7 +40,6 @@ impl SetBuilder {
                 return;
             }
         };
-        let is_default = bundled::is_default(file);
         let text: Arc<str> = file.text.as_str().into();
         // Policies are added in the order of the file. So if two policies have the same id, the
         // second one is rejected.
@@ -54,11 +50,7 @@ impl SetBuilder {
         for (offset, policy) in policies {
             self.check_annotations(file, offset, &Annotated::policy(policy), schema);
             if let Some(id) = self.name(file, &text, offset, policy.annotation(ID)) {
-                let policy = policy.new_id(id);
-                let mut added = self.cedar.add(policy.clone());
-                if added.is_ok() && !is_default {
-                    added = self.unvalidated.add(policy);
-                }
+                let added = self.cedar.add(policy.new_id(id));
                 self.note(file, offset, added);
             }
         }
@@ -66,11 +58,7 @@ impl SetBuilder {
             let offset = offset_of(template.to_string());
             self.check_annotations(file, offset, &Annotated::template(template), schema);
             if let Some(id) = self.name(file, &text, offset, template.annotation(ID)) {
-                let template = template.new_id(id);
-                let mut added = self.cedar.add_template(template.clone());
-                if added.is_ok() && !is_default {
-                    added = self.unvalidated.add_template(template);
-                }
+                let added = self.cedar.add_template(template.new_id(id));
                 self.note(file, offset, added);
             }
         }
@@ -137,11 +125,7 @@ impl SetBuilder {
                 .push(problem(format!("{grant}: a grant on the catalog itself is not supported")));
         }
         for (id, link) in grants::links(schema, grants) {
-            let GrantPolicy { template, values } = link;
-            let mut linked = self.cedar.link(template.clone(), PolicyId::new(&id), values.clone());
-            if linked.is_ok() && self.unvalidated.template(&template).is_some() {
-                linked = self.unvalidated.link(template, PolicyId::new(&id), values);
-            }
+            let linked = self.cedar.link(link.template, PolicyId::new(&id), link.values);
             if let Err(error) = linked {
                 self.problems.push(problem(format!("{id}: {error}")));
             }
@@ -151,8 +135,8 @@ impl SetBuilder {
     /// Validates everything except the default policies by the schema. Returns the warnings.
     pub(super) fn validate(&mut self, schema: &Schema) -> Vec<Problem> {
         let strict = ValidationMode::Strict;
-        let result =
-            schema.validator.validate_with_level(&self.unvalidated, strict, REFERENCES_MAX);
+        let own = self.without_defaults();
+        let result = schema.validator.validate_with_level(&own, strict, REFERENCES_MAX);
         for error in result.validation_errors() {
             let problem = self.position(error.policy_id(), error);
             // A problem with a template is reported once, not for every grant.
@@ -166,6 +150,31 @@ impl SetBuilder {
         warnings.sort();
         warnings.dedup();
         warnings
+    }
+
+    /// Returns the set without the default policies and their grants. Nearly all the time of a build
+    /// would be spent on their validation, so a test validates them instead.
+    fn without_defaults(&self) -> cedar_policy::PolicySet {
+        let is_default = |id: &PolicyId| {
+            let position = self.positions.get::<str>(id.as_ref());
+            position.is_some_and(|(_, text, _)| bundled::is_default(text))
+        };
+        let mut own = cedar_policy::PolicySet::new();
+        for template in self.cedar.templates().filter(|template| !is_default(template.id())) {
+            own.add_template(template.clone()).expect("the ids of a set differ");
+        }
+        for policy in self.cedar.policies() {
+            match (policy.template_id(), policy.template_links()) {
+                (Some(template), Some(values)) if !is_default(template) => own
+                    .link(template.clone(), policy.id().clone(), values)
+                    .expect("the set contains the template"),
+                (None, _) if !is_default(policy.id()) => {
+                    own.add(policy.clone()).expect("the ids of a set differ");
+                }
+                _ => {}
+            }
+        }
+        own
     }
 
     /// Returns the policies, ordered by id.
