@@ -124,8 +124,8 @@ const FORBIDDEN: [(&str, &[&str], &str); 4] = [
     ),
 ];
 
-/// What pure code does not use, although the standard library provides it. Manifests exclude tasks
-/// and logging.
+/// Words that pure code does not contain. Manifests exclude tasks and logging, but not the standard
+/// library.
 const IMPURE: &[&str] = &["async fn", ".await", "std::fs", "Instant::now", "SystemTime"];
 
 /// Words that declare state of a process or of a thread.

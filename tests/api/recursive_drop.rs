@@ -34,7 +34,7 @@ async fn status_of(app: &TestApp, path: &str) -> u16 {
     app.request(Method::HEAD, path, &[], &Value::Null).await.status.as_u16()
 }
 
-/// What the namespace `a` contains.
+/// Returns the contents of the namespace `a`.
 fn tree() -> Value {
     json!({
         "namespaces": ["namespace:default/a", "namespace:default/a/b"],

@@ -31,7 +31,7 @@ pub struct TableHealth {
     /// fewer than two snapshots.
     #[schema(required)]
     pub growth: Option<TableGrowth>,
-    /// What to do, in this order.
+    /// The recommended actions, the most important first.
     pub advice: Vec<TableAdvice>,
 }
 
@@ -162,7 +162,7 @@ pub struct TableGrowth {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct TableAdvice {
-    /// What to do.
+    /// The recommended action.
     pub action: TableAdviceAction,
     /// Reason of the advice.
     pub reason: String,

@@ -31,8 +31,9 @@ impl Transfers {
         Arc::new(Self { node, peers })
     }
 
-    /// Gives the term of this process to another member, before this process stops. Returns when
-    /// the other member has the term, when there is none, or after `at_most`.
+    /// Gives the term of this process to another member, before this process stops. Returns as soon
+    /// as the other member has the term. Returns at once if no member can take it, and at the latest
+    /// after `at_most`.
     pub(super) async fn hand_over(&self, at_most: Duration) {
         let successor = match timeout(CHOICE_MAX, self.find(None)).await {
             Ok(Ok(successor)) => successor,

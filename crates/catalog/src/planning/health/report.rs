@@ -23,7 +23,7 @@ pub struct TableHealth {
     /// Growth from the oldest to the current snapshot of the branch main. `None` if the branch has
     /// fewer than two snapshots.
     pub growth: Option<Growth>,
-    /// What to do, in this order.
+    /// The recommended actions, the most important first.
     pub advice: Vec<Advice>,
 }
 
@@ -60,7 +60,7 @@ pub struct MetadataCounts {
 /// Advice for the owner of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Advice {
-    /// What to do.
+    /// The recommended action.
     pub action: AdviceAction,
     /// Why.
     pub reason: String,
