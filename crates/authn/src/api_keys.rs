@@ -26,7 +26,9 @@ use slateberg_model::members::brief;
 use slateberg_model::principal::{Identity, Method, Principal};
 use slateberg_store::audit::{Denial, DenialResponse};
 use slateberg_store::keys::{ApiKeyKey, RevokedKeyKey};
-use slateberg_store::records::{AllowedBy, ApiKeyRecord, Change, Origin, RevokedKeyRecord};
+use slateberg_store::records::{
+    AllowedBy, ApiKeyRecord, Change, ChangeAction, Origin, RevokedKeyRecord,
+};
 use slateberg_store::txn::RequestRecords;
 use slateberg_store::{self as store, Store};
 
@@ -160,7 +162,7 @@ impl ApiKeys {
         let (by, origin) = (asker.principal.id().to_owned(), asker.origin.clone());
         apart(async move {
             let (secret, record) = keys.record(&by, new_key, key_text::mint());
-            let log = keys.change("create_api_key", &by, &record, permit.decision());
+            let log = keys.change(ChangeAction::CreateApiKey, &by, &record, permit.decision());
             let (written, log) = (&record, &Change { origin: Some(origin), ..log });
             let store = &keys.inner.store;
             let ((), accepted) = store
@@ -204,7 +206,7 @@ impl ApiKeys {
                 keys.check_not_last(&principal, &context, &known)?;
             }
             let (by, record) = (principal.id(), &known.record);
-            let log = keys.change("revoke_api_key", by, record, permit.decision());
+            let log = keys.change(ChangeAction::RevokeApiKey, by, record, permit.decision());
             let log = &Change { origin: Some(origin), ..log };
             let revoked = &Arc::new(RevokedKeyRecord {
                 key: record.clone(),
@@ -333,14 +335,14 @@ impl ApiKeys {
 
     pub(super) fn change(
         &self,
-        action: &str,
+        action: ChangeAction,
         by: &str,
         record: &ApiKeyRecord,
         decision: Option<&Decision>,
     ) -> Change {
         Change {
             at_ms: self.inner.clock.now_ms(),
-            action: action.to_owned(),
+            action: action.into(),
             principal: by.to_owned(),
             // Keys do not belong to a warehouse.
             warehouse: Uuid::nil(),

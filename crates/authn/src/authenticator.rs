@@ -27,6 +27,7 @@ use slateberg_store::Store;
 use slateberg_store::key_space::KeySpace;
 use slateberg_store::keys::{ApiKeyKey, RevokedKeyKey, SigningKeyKey};
 use slateberg_store::read::{KeyRange, StoreRead};
+use slateberg_store::records::ChangeAction;
 use slateberg_store::txn::RequestRecords;
 
 /// The name of the admin key that the first start creates.
@@ -152,7 +153,7 @@ impl Authenticator {
                         return Ok::<_, Error>(((), RequestRecords::without_change(None)));
                     };
                     t.put(&ApiKeyKey(record.id), *record)?;
-                    let change = keys.change("create_api_key", "slateberg", record, None);
+                    let change = keys.change(ChangeAction::CreateApiKey, "slateberg", record, None);
                     Ok(((), RequestRecords::of_change(change, None)))
                 })
                 .await?;

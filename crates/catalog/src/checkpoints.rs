@@ -26,6 +26,7 @@ use slateberg_base::boxed;
 use slateberg_model::members::brief;
 pub use slateberg_store::checkpoints::Checkpoint;
 use slateberg_store::checkpoints::{CheckpointOutcome, NewCheckpoint};
+use slateberg_store::records::ChangeAction;
 
 /// Maximum number of characters in the name of a checkpoint.
 const NAME_CHARS_MAX: usize = 128;
@@ -93,7 +94,7 @@ impl Checkpoints {
                 return Err(Error::NotFound(MissingResource::Checkpoint(name_or_id)));
             }
             let versions = (Some(1), None);
-            let log = ("delete_checkpoint", versions);
+            let log = (ChangeAction::DeleteCheckpoint, versions);
             checkpoints.log_checkpoint(&operation, &permit, log, &found, &()).await
         };
         self.core.mutate(self, operation, deleting).await
@@ -120,7 +121,8 @@ impl Checkpoints {
                 return Err(Error::Unprocessable(RuleViolation::TooManyCheckpoints(max)));
             }
         };
-        let (log, response) = (("create_checkpoint", (None, Some(1))), Body(checkpoint.id));
+        let (log, response) =
+            ((ChangeAction::CreateCheckpoint, (None, Some(1))), Body(checkpoint.id));
         self.log_checkpoint(operation, &permit, log, &checkpoint, &response).await?;
         Ok(response)
     }
@@ -129,7 +131,7 @@ impl Checkpoints {
         &self,
         operation: &Operation,
         permit: &Permit<ManageCheckpoints>,
-        (action, versions): (&'static str, (Option<u64>, Option<u64>)),
+        (action, versions): (ChangeAction, (Option<u64>, Option<u64>)),
         about: &Checkpoint,
         response: &(impl Response + Sync),
     ) -> Result<()> {

@@ -14,9 +14,10 @@ use slateberg_authz::authority::Decider;
 use slateberg_authz::permit::Permit;
 use slateberg_authz::resource::Resource;
 use slateberg_base::boxed;
+use slateberg_store::records::ChangeAction;
 
 /// The kind of the change in the change log.
-const TRANSFER: &str = "transfer_writer";
+const TRANSFER: ChangeAction = ChangeAction::TransferWriter;
 
 /// The cluster, for requests. Cheap to clone.
 #[derive(Clone)]

@@ -21,6 +21,7 @@ use slateberg_authz::permit::Permit;
 use slateberg_authz::resource::Resource;
 use slateberg_base::boxed;
 use slateberg_kms::ring::{Ring, WrappedKey};
+use slateberg_store::records::ChangeAction;
 
 /// A key ring, as clients see it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,10 +88,10 @@ impl From<&WrappedKey> for DataKey {
 
 impl Edit {
     /// Returns the name of the change.
-    fn action(&self) -> &'static str {
+    fn action(&self) -> ChangeAction {
         match self {
-            Self::Rotate => "rotate_data_key",
-            Self::Rewrap { .. } => "rewrap_data_keys",
+            Self::Rotate => ChangeAction::RotateDataKey,
+            Self::Rewrap { .. } => ChangeAction::RewrapDataKeys,
         }
     }
 }

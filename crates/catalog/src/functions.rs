@@ -32,6 +32,7 @@ use slateberg_store::functions::FunctionRecord;
 use slateberg_store::invariants;
 use slateberg_store::keys::FunctionKey;
 use slateberg_store::read::StoreRead;
+use slateberg_store::records::ChangeAction;
 
 /// Functions. Cheap to clone.
 #[derive(Clone)]
@@ -65,7 +66,7 @@ pub struct FunctionReplacement {
 
 /// The entry of the change log for a change of a function.
 struct FunctionChange<'a, A: Action> {
-    action: &'static str,
+    action: ChangeAction,
     permit: &'a Permit<A>,
     ident: &'a TabularIdent,
     record: &'a FunctionRecord,
@@ -140,7 +141,7 @@ impl Functions {
         let now_ms = self.core.now_ms();
         let metadata = &FunctionMetadata::create(self.core.ids().random(), draft, now_ms)?;
         let id = self.core.ids().random();
-        let action = "create_function";
+        let action = ChangeAction::CreateFunction;
         let created =
             self.core.pipeline().commit(Write::of_records(action, permit), |t| async move {
                 let namespace = lookup::namespace(&*t, cx.warehouse.id, &ident.namespace).await?.id;
@@ -193,7 +194,7 @@ impl Functions {
         replacement: &FunctionReplacement,
     ) -> Result<FunctionInfo> {
         self.core.environment.check_findable_function(ident)?;
-        let action = "replace_function";
+        let action = ChangeAction::ReplaceFunction;
         for _ in 0..LOOKUP_ATTEMPTS_MAX {
             let store = self.core.store().latest();
             let found = lookup::function(&store, cx.warehouse.id, ident).await?;
@@ -254,7 +255,7 @@ impl Functions {
 
     async fn drop_once(&self, cx: &RequestContext, ident: &TabularIdent) -> Result<()> {
         self.core.environment.check_findable_function(ident)?;
-        let action = "drop_function";
+        let action = ChangeAction::DropFunction;
         for _ in 0..LOOKUP_ATTEMPTS_MAX {
             let store = self.core.store().latest();
             let found = lookup::function(&store, cx.warehouse.id, ident).await?;

@@ -30,7 +30,7 @@ use slateberg_store::invariants;
 use slateberg_store::key_space::KeySpace;
 use slateberg_store::keys::{NamespaceKey, NamespaceNameKey, WarehouseKey, tabular_names};
 use slateberg_store::read::{KeyRange, StoreRead};
-use slateberg_store::records::{NameEntry, NamespaceRecord};
+use slateberg_store::records::{ChangeAction, NameEntry, NamespaceRecord};
 use slateberg_store::txn::Transaction;
 
 /// Properties, by key.
@@ -98,7 +98,7 @@ impl Namespaces {
         let id = self.core.ids().random();
         let body = &Body(json!({ "namespace": ident, "properties": properties }));
         let parent_ident = &parent_ident;
-        let action = "create_namespace";
+        let action = ChangeAction::CreateNamespace;
         let write = Write::of_records(action, permit);
         let created = self.core.pipeline().commit(write, |t| async move {
             let parent = if parent_ident.is_root() {
@@ -205,7 +205,7 @@ impl Namespaces {
         let permit: &Permit<UpdateNamespace> =
             &self.core.access.permit_namespace(&store, cx, ident).await?;
         removals.reject_contradiction(updates)?;
-        let action = "update_namespace_properties";
+        let action = ChangeAction::UpdateNamespaceProperties;
         let write = Write::of_records(action, permit);
         let updated = self.core.pipeline().commit(write, |t| async move {
             let before = lookup::namespace(&*t, cx.warehouse.id, ident).await?;
@@ -248,7 +248,7 @@ impl Namespaces {
         let store = self.core.store().latest();
         let permit: &Permit<DropNamespace> =
             &self.core.access.permit_namespace(&store, cx, ident).await?;
-        let action = "drop_namespace";
+        let action = ChangeAction::DropNamespace;
         let write = Write::of_records(action, permit);
         let dropped = self.core.pipeline().commit(write, |t| async move {
             let record = lookup::namespace(&*t, cx.warehouse.id, ident).await?;
@@ -284,12 +284,12 @@ pub(super) async fn delete_namespace<'a>(
     let record = record.ok_or_else(|| Error::no_such_namespace(ident))?;
     t.delete(&NamespaceNameKey { parent: record.parent, name: record.name.clone() })?;
     t.delete(&NamespaceKey(id))?;
-    Ok(entry("drop_namespace", ident, permit, &record, (Some(record.version), None)))
+    Ok(entry(ChangeAction::DropNamespace, ident, permit, &record, (Some(record.version), None)))
 }
 
 /// Returns the entry of the change log for a change of a namespace.
 fn entry<'a, A: Action>(
-    action: &'static str,
+    action: ChangeAction,
     ident: &'a NamespaceIdent,
     permit: &'a Permit<A>,
     record: &NamespaceRecord,

@@ -27,7 +27,7 @@ use slateberg_model::page::PageRequest;
 use slateberg_store::key_space::KeySpace;
 use slateberg_store::keys::{Key, ProtectionKey};
 use slateberg_store::read::{KeyRange, StoreRead};
-use slateberg_store::records::ProtectionRecord;
+use slateberg_store::records::{ChangeAction, ProtectionRecord};
 
 /// Number of records that one scan reads.
 const BATCH: usize = 200;
@@ -169,7 +169,7 @@ impl Protections {
             protected_by: operation.principal.id().to_owned(),
             comment: request.comment.clone(),
         };
-        let action = "protect";
+        let action = ChangeAction::Protect;
         let (write, resource) = (Write::of_records(action, permit), &described.resource);
         let protected = self.core.pipeline().commit(write, |t| async move {
             let found = self.core.access.id_of(&*t, resource).await?;
@@ -240,7 +240,7 @@ impl Protections {
             return Err(missing());
         }
         let permit = &self.permit(operation, described)?;
-        let action = "unprotect";
+        let action = ChangeAction::Unprotect;
         let write = Write::of_records(action, permit);
         let lifted = self.core.pipeline().commit(write, |t| async move {
             let record = t.get(&ProtectionKey(id)).await?.ok_or_else(missing)?;

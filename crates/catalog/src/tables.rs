@@ -23,6 +23,7 @@ use slateberg_model::schema::Schema;
 use slateberg_model::sort::UnboundSortOrder;
 use slateberg_model::table::TableMetadata;
 use slateberg_model::warehouse::Delegation;
+use slateberg_store::records::ChangeAction;
 
 /// A commit to a table.
 pub type TableChange = Change<TableMetadata>;
@@ -106,7 +107,7 @@ impl Tabulars {
         purge: bool,
     ) -> Result<()> {
         let job = purge.then(|| self.core.ids().ordered());
-        let action = if purge { "purge_table" } else { "drop_table" };
+        let action = if purge { ChangeAction::PurgeTable } else { ChangeAction::DropTable };
         let respond = |_| ();
         let removal = Removal { action, ident, retained: true, purge: job, respond };
         self.remove_tabular::<TableMetadata, ()>(cx, removal).await?;
@@ -127,7 +128,7 @@ impl Tabulars {
         ident: TabularIdent,
     ) -> Result<TabularState> {
         let respond = TabularState::from;
-        let (action, purge) = ("unregister_table", None);
+        let (action, purge) = (ChangeAction::UnregisterTable, None);
         let removal = Removal { action, ident, retained: false, purge, respond };
         self.remove_tabular::<TableMetadata, _>(cx, removal).await
     }

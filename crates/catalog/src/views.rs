@@ -20,6 +20,7 @@ use slateberg_model::page::{Page, PageRequest};
 use slateberg_model::schema::Schema;
 use slateberg_model::view::{ViewMetadata, ViewVersion};
 use slateberg_model::view_commit::{NewView, new_view};
+use slateberg_store::records::ChangeAction;
 
 /// A commit to a view.
 pub type ViewChange = Change<ViewMetadata>;
@@ -81,7 +82,7 @@ impl Tabulars {
     /// the view can be registered again later.
     #[boxed]
     pub async fn drop_view(&self, cx: &RequestContext, ident: TabularIdent) -> Result<()> {
-        let (action, respond) = ("drop_view", |_| ());
+        let (action, respond) = (ChangeAction::DropView, |_| ());
         let removal = Removal { action, ident, retained: true, purge: None, respond };
         self.remove_tabular::<ViewMetadata, ()>(cx, removal).await
     }

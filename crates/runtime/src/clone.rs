@@ -26,7 +26,7 @@ use slateberg_store::fsck::{Report, walk};
 use slateberg_store::keys::StoreKey;
 use slateberg_store::open::StoreLocation;
 use slateberg_store::read::StoreRead;
-use slateberg_store::records::{CloneOf, StoreFormat};
+use slateberg_store::records::{ChangeAction, CloneOf, StoreFormat};
 use slateberg_store::{self as store, Store};
 use slateberg_telemetry::audit::AuditLog;
 
@@ -113,7 +113,12 @@ async fn finish(
     phase.next("writing the clone", None);
     let permit = &Permit::for_task(Task::Clone);
     ensure_location_index(store, permit).await?;
-    let entry = offline_entry(dependencies.clock.as_ref(), "clone", of.pin, of.parent_url.clone());
+    let entry = offline_entry(
+        dependencies.clock.as_ref(),
+        ChangeAction::Clone,
+        of.pin,
+        of.parent_url.clone(),
+    );
     store.become_clone(permit, dependencies.ids.random(), of, &entry).await?;
     drop(phase);
     Ok(walk(&store.latest(), progress).await?)

@@ -39,7 +39,7 @@ use slateberg_store::fsck::{Report, walk};
 use slateberg_store::keys::StoreKey;
 use slateberg_store::policy_snapshot::PolicySnapshot;
 use slateberg_store::read::{OfflineView, StoreRead};
-use slateberg_store::records::{Change, PolicyRevision};
+use slateberg_store::records::{Change, ChangeAction, PolicyRevision};
 use slateberg_store::restore::{RestorePlan, RestoreSummary};
 use slateberg_store::txn::RequestRecords;
 use slateberg_store::{self as store, Store};
@@ -247,7 +247,7 @@ impl OfflineWriter {
             .create_checkpoint(&self.permit, &new_checkpoint, self.clock.now_ms())
             .await?;
         let created = create_or_reject(created)?;
-        self.log("create_checkpoint", &created).await?;
+        self.log(ChangeAction::CreateCheckpoint, &created).await?;
         Ok(created)
     }
 
@@ -256,22 +256,23 @@ impl OfflineWriter {
         let found =
             RestoreTarget::Checkpoint(name_or_id.to_owned()).find(&self.checkpoints().await?)?;
         self.store.delete_checkpoint(&self.permit, found.id).await?;
-        self.log("delete_checkpoint", &found).await
+        self.log(ChangeAction::DeleteCheckpoint, &found).await
     }
 
-    async fn log(&self, action: &'static str, about: &Checkpoint) -> Result<(), OfflineError> {
+    async fn log(&self, action: ChangeAction, about: &Checkpoint) -> Result<(), OfflineError> {
         let name = about.name.clone().unwrap_or_default();
         let entry = &self.entry(action, about.id, name);
         let records = || RequestRecords::of_change(entry.clone(), None);
-        let written = self.store.transact_for_request(action, &self.permit, |_| async move {
-            Ok::<_, store::Error>(((), records()))
-        });
+        let written =
+            self.store.transact_for_request(action.as_str(), &self.permit, |_| async move {
+                Ok::<_, store::Error>(((), records()))
+            });
         let ((), accepted) = written.await?;
         Ok(accepted.durable().await?)
     }
 
     /// Creates an entry for the change log.
-    pub(super) fn entry(&self, action: &str, subject: Uuid, name: String) -> Change {
+    pub(super) fn entry(&self, action: ChangeAction, subject: Uuid, name: String) -> Change {
         offline_entry(self.clock.as_ref(), action, subject, name)
     }
 
@@ -289,7 +290,7 @@ impl OfflineWriter {
         let revision = self.revision(&plan, &to).await?;
         let name = format!("before-restore-{}", rfc3339::format(self.clock.now_ms()));
         let undo = self.create_checkpoint(Some(name), None).await?;
-        let entry = self.entry("restore", to.id, to.name_or_id());
+        let entry = self.entry(ChangeAction::Restore, to.id, to.name_or_id());
         let timeline = self.ids.random();
         self.store.restore(&self.permit, &plan, timeline, revision.as_ref(), &entry).await?;
         // The restored records may have an older format.
@@ -320,7 +321,11 @@ impl OfflineWriter {
         // changes. A new timeline prevents the ETags of those versions from matching here.
         self.store.begin_timeline(&permit, self.ids.random()).await?;
         import::write(&self.store, &permit, &checked, lines, &phase).await?;
-        let entry = &self.entry("import", Uuid::nil(), format!("{} lines", checked.counts.lines));
+        let entry = &self.entry(
+            ChangeAction::Import,
+            Uuid::nil(),
+            format!("{} lines", checked.counts.lines),
+        );
         let revision = revision.as_ref();
         let written = self.store.transact_for_request("import_policies", &permit, |t| async move {
             if let Some(revision) = revision {
@@ -352,7 +357,7 @@ impl OfflineWriter {
             number,
             at_ms: self.clock.now_ms(),
             by: OFFLINE.to_owned(),
-            action: "import".to_owned(),
+            action: ChangeAction::Import.into(),
             comment: None,
             in_force: self.in_force(book)?,
             rolled_back_to: None,
@@ -383,7 +388,7 @@ impl OfflineWriter {
             number,
             at_ms: self.clock.now_ms(),
             by: OFFLINE.to_owned(),
-            action: "restore".to_owned(),
+            action: ChangeAction::Restore.into(),
             comment: Some(format!("restored to checkpoint {called}")),
             in_force,
             rolled_back_to: None,
@@ -419,13 +424,13 @@ pub(super) fn create_or_reject(created: CheckpointOutcome) -> Result<Checkpoint,
 /// Creates a change log entry for an action of a subcommand.
 pub(super) fn offline_entry(
     clock: &dyn Clock,
-    action: &str,
+    action: ChangeAction,
     subject: Uuid,
     name: String,
 ) -> Change {
     Change {
         at_ms: clock.now_ms(),
-        action: action.to_owned(),
+        action: action.into(),
         principal: OFFLINE.to_owned(),
         warehouse: Uuid::nil(),
         subject,

@@ -121,7 +121,7 @@ impl UnauditedChanges {
         for change in self.take().iter().flat_map(|changes| changes.iter()) {
             let line = ChangeLine {
                 outcome,
-                action: &change.action,
+                action: change.action.as_str(),
                 principal: &change.principal,
                 origin: &change.origin,
                 warehouse: change.warehouse,

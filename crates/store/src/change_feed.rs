@@ -200,11 +200,12 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
+    use crate::change_action::ChangeAction;
 
     fn change(name: &str) -> Change {
         Change {
             at_ms: 0,
-            action: "commit_table".to_owned(),
+            action: ChangeAction::CommitTable.into(),
             principal: "p".to_owned(),
             warehouse: Uuid::nil(),
             subject: Uuid::nil(),

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::change_action::LoggedAction;
 use slateberg_authz::decide::Decision;
 use slateberg_model::ident::TabularKind;
 
@@ -14,8 +15,8 @@ use slateberg_model::ident::TabularKind;
 pub struct Change {
     /// Time of the change.
     pub at_ms: i64,
-    /// Kind of the change, such as `commit_table`.
-    pub action: String,
+    /// Kind of the change.
+    pub action: LoggedAction,
     /// Id of the principal.
     pub principal: String,
     /// Id of the warehouse.

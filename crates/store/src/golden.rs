@@ -95,7 +95,7 @@ const RECORDS: &[(&str, &str)] = &[
     ),
     (
         "400197a0000000700080000000000000300000000000000007",
-        r#"{"metadata_location":"m","lists":[{"location":"l","format_version":3,"snapshot_id":5,"parent_snapshot_id":4,"sequence_number":6,"first_row_id":7,"own":[{"path":"p","length":8,"spec-id":0,"content":0,"sequence-number":6,"min-sequence-number":6,"added-snapshot-id":5,"added-files-count":1,"existing-files-count":0,"deleted-files-count":0,"added-rows-count":9,"existing-rows-count":0,"deleted-rows-count":0,"partitions":[{"contains-null":false,"contains-nan":null,"lower-bound":[0,97],"upper-bound":null}],"key-metadata":null,"first-row-id":7}],"onto":"k"}]}"#,
+        r#"{"metadata_location":"m","lists":[{"location":"l","format_version":3,"snapshot_id":5,"parent_snapshot_id":4,"sequence_number":6,"first_row_id":7,"own":[{"path":"p","length":8,"spec-id":0,"content":0,"sequence-number":6,"min-sequence-number":6,"added-snapshot-id":5,"added-files-count":1,"existing-files-count":0,"deleted-files-count":0,"added-rows-count":9,"existing-rows-count":0,"deleted-rows-count":0,"partitions":[{"contains-null":false,"contains-nan":null,"lower-bound":[0,97],"upper-bound":null}],"key-metadata":null,"first-row-id":7}],"onto":"k","removed":["q"]}]}"#,
     ),
     (
         "410197a000000070008000000000000050",
@@ -141,6 +141,19 @@ const RECORDS: &[(&str, &str)] = &[
     (
         "600000000000000008",
         r#"{"at_ms":1700000000000,"action":"create_namespace","principal":"admin","warehouse":"0197a000-0000-7000-8000-000000000010","subject":"0197a000-0000-7000-8000-000000000020","name":"ns","version_before":null,"version_after":1}"#,
+    ),
+    (
+        "60000000000000000a",
+        r#"{"at_ms":1700000000000,"action":"rename_table","principal":"admin","warehouse":"0197a000-0000-7000-8000-000000000010","subject":"0197a000-0000-7000-8000-000000000030","name":"ns.u","version_before":7,"version_after":8,"resource":{"kind":"table","namespace":["ns"],"name":"u","renamed-from":{"namespace":["ns"],"name":"t"},"uuid":"0197a000-0000-7000-8000-000000000040","metadata-before":"m","metadata-after":"m"},"group":{"index":0,"count":2}}"#,
+    ),
+    (
+        "60000000000000000b",
+        r#"{"at_ms":1700000000000,"action":"commit_transaction","principal":"admin","warehouse":"0197a000-0000-7000-8000-000000000010","subject":"0197a000-0000-7000-8000-000000000030","name":"ns.u","version_before":8,"version_after":9,"resource":{"kind":"table","namespace":["ns"],"name":"u","uuid":"0197a000-0000-7000-8000-000000000040","metadata-before":"m","metadata-after":"n","snapshots":{"main":5},"operations":["add-snapshot","set-snapshot-ref"]},"group":{"index":1,"count":2}}"#,
+    ),
+    // A newer version of slateberg wrote this entry.
+    (
+        "60000000000000000c",
+        r#"{"at_ms":1700000000000,"action":"fold_table","principal":"admin","warehouse":"0197a000-0000-7000-8000-000000000010","subject":"0197a000-0000-7000-8000-000000000030","name":"ns.u","version_before":9,"version_after":10,"resource":{"kind":"table","namespace":["ns"],"name":"u"}}"#,
     ),
     ("70", r#"{"number":2}"#),
     (

@@ -32,6 +32,7 @@
 pub mod audit;
 mod block_cache;
 mod builder;
+mod change_action;
 pub mod change_feed;
 mod change_log;
 mod changes;

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+pub use super::change_action::{ChangeAction, LoggedAction};
 pub use super::changes::{
     AllowedBy, Change, ChangedKind, ChangedResource, GroupPosition, Origin, PreviousName,
 };
@@ -365,7 +366,7 @@ pub struct PolicyRevision {
     /// Id of the principal.
     pub by: String,
     /// Kind of the change, such as `put_policy`.
-    pub action: String,
+    pub action: LoggedAction,
     /// Comment of the principal.
     pub comment: Option<String>,
     /// Hash of the whole policy set: the policies in files, the policies in the store, and the

@@ -32,8 +32,8 @@ use super::keys::{
 use super::policy_snapshot::PolicySnapshot;
 use super::read::{KeyRange, StoreRead, corrupt, decode_value};
 use super::records::{
-    Change, NamespaceRecord, PolicyChanges, PolicyRevision, StoreFormat, TabularRecord,
-    WarehouseRecord,
+    Change, ChangeAction, NamespaceRecord, PolicyChanges, PolicyRevision, StoreFormat,
+    TabularRecord, WarehouseRecord,
 };
 use differences::{Difference, differences};
 use objects::UnresolvedObject;
@@ -416,7 +416,8 @@ impl LastVersions {
             let newest = change.version_after.max(change.version_before).unwrap_or_default();
             let version = last_versions.versions.entry(change.subject).or_default();
             *version = newest.max(*version);
-            if change.action == "purge_table" {
+            let purges = [ChangeAction::PurgeTable, ChangeAction::PurgeDropped];
+            if purges.into_iter().any(|purge| change.action == purge.into()) {
                 last_versions.purged.insert(change.subject);
             }
         }

@@ -19,7 +19,7 @@ fn entry(entry: catalog::history::HistoryEntry) -> HistoryEntry {
     HistoryEntry {
         number,
         at_ms: change.at_ms,
-        action: change.action,
+        action: change.action.into(),
         id: change.subject,
         name: change.name,
         warehouse,

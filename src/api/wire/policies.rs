@@ -71,7 +71,7 @@ fn policy_revision(revision: catalog::PolicyRevision, keys: &ApiKeys) -> PolicyR
         at_ms: revision.at_ms,
         by_name: keys.name_of(&revision.by),
         by: revision.by,
-        action: revision.action,
+        action: revision.action.into(),
         comment: revision.comment,
         rolled_back_to: revision.rolled_back_to,
         in_force: revision.in_force,

@@ -38,7 +38,7 @@ fn with_change(event: WatchEvent, change: Change) -> WatchEvent {
     let origin = change.origin.unwrap_or_default();
     let event = WatchEvent {
         at_ms: Some(change.at_ms),
-        action: Some(change.action),
+        action: Some(change.action.into()),
         principal: Some(change.principal).filter(|principal| !principal.is_empty()),
         principal_name: origin.principal_name,
         request_id: origin.request_id,

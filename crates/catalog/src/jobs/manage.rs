@@ -20,6 +20,7 @@ use slateberg_store::jobs::{Job, JobEnd, JobOutcome, JobWork};
 use slateberg_store::key_space::KeySpace;
 use slateberg_store::keys::{EndedJobKey, JobKey, TabularKey};
 use slateberg_store::read::{KeyRange, StoreRead};
+use slateberg_store::records::ChangeAction;
 
 /// Number of unfinished jobs at which further searches for orphans are rejected.
 const WAITING_MAX: usize = 10_000;
@@ -86,7 +87,7 @@ impl Jobs {
         let job = Job::new(warehouse.id, work, Some(table), self.core.now_ms());
         let (job, key) = (&Job { created_by, ..job }, JobKey(self.core.ids().ordered()));
         let info = &self.job_info(key.0, job.clone());
-        let action = "start_job";
+        let action = ChangeAction::StartJob;
         let write = Write::of_records(action, permit);
         let started = self.core.pipeline().commit(write, |t| async move {
             if t.get(&TabularKey(id)).await?.is_none() {
@@ -166,7 +167,7 @@ impl Jobs {
         let permit = &self.permit_job(operation, &job, id).await?;
         let live = self.state.live(key.0).map(|live| live.progress());
         let live = live.as_ref();
-        let action = "cancel_job";
+        let action = ChangeAction::CancelJob;
         let write = Write::of_records(action, permit);
         let cancelled = self.core.pipeline().commit(write, |t| async move {
             // After the first read, the job may have stored its progress, or may have ended.
@@ -214,7 +215,7 @@ fn name_of(job: &Job) -> String {
 
 /// Returns the entry of the change log for a change of a job.
 fn entry<'a, A: Action>(
-    action: &'static str,
+    action: ChangeAction,
     (id, job): (Uuid, &Job),
     name: &'a String,
     permit: &'a Permit<A>,

@@ -43,6 +43,7 @@ use slateberg_authz::action::Action;
 use slateberg_authz::permit::Permit;
 use slateberg_base::clock::Clock;
 use slateberg_store::keys::PublicationKey;
+use slateberg_store::records::ChangeAction;
 use slateberg_store::txn::{AcceptedTransaction, RequestRecords, Transaction};
 use slateberg_store::{self as store, Store};
 use slateberg_telemetry::commits::{CommitMetrics, CommitPhase};
@@ -74,8 +75,8 @@ pub(crate) struct PipelineParts<'a> {
 
 /// A change that was evaluated in its lanes and can be written.
 pub(crate) struct Write<'a, A: Action> {
-    /// Name of the transaction in logs and metrics, such as `commit_table`.
-    pub(crate) action: &'static str,
+    /// Kind of the change. The name of the transaction in logs and metrics.
+    pub(crate) action: ChangeAction,
     /// The permit of the request.
     pub(crate) permit: &'a Permit<A>,
     /// The lanes of the tables and views that the change has entered.
@@ -125,7 +126,7 @@ impl From<store::Error> for NotWritten {
 
 impl<'a, A: Action> Write<'a, A> {
     /// Creates a change of records for which there is neither a lane nor a metadata file.
-    pub(crate) fn of_records(action: &'static str, permit: &'a Permit<A>) -> Self {
+    pub(crate) fn of_records(action: ChangeAction, permit: &'a Permit<A>) -> Self {
         Self { action, permit, lanes: LaneGuard::default(), versions: Vec::new() }
     }
 }
@@ -203,7 +204,7 @@ impl Pipeline {
             let working = work(t);
             async move { working.await.map_err(NotWritten::Failed)?.ok_or(NotWritten::Stale) }
         };
-        let written = self.store.transact_for_request(action, permit, work).await;
+        let written = self.store.transact_for_request(action.as_str(), permit, work).await;
         drop(applying);
         let (value, accepted) = match written {
             Ok(written) => written,

@@ -10,14 +10,14 @@ use crate::operation::{Idempotency, Operation};
 use slateberg_authz::decide::Decision;
 use slateberg_store::keys::IdempotencyKey;
 use slateberg_store::records::{
-    AllowedBy, Change, ChangedResource, IdempotencyRecord, MutationOutcome,
+    AllowedBy, Change, ChangeAction, ChangedResource, IdempotencyRecord, MutationOutcome,
 };
 use slateberg_store::txn::RequestRecords;
 
 /// An entry of the change log: the change of one resource.
 pub(crate) struct Entry<'a> {
-    /// Kind of the change, such as `commit_table`.
-    pub(crate) action: &'static str,
+    /// Kind of the change.
+    pub(crate) action: ChangeAction,
     /// The id of the warehouse, or nil for a resource outside of warehouses.
     pub(crate) warehouse: Uuid,
     /// The id of the resource.
@@ -72,7 +72,7 @@ impl Pipeline {
     fn change(&self, operation: &Operation, entry: Entry<'_>) -> Change {
         Change {
             at_ms: self.clock.now_ms(),
-            action: entry.action.to_owned(),
+            action: entry.action.into(),
             principal: operation.principal.id().to_owned(),
             warehouse: entry.warehouse,
             subject: entry.subject,

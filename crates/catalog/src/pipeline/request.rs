@@ -10,6 +10,7 @@ use crate::core::Core;
 use crate::error::Kind;
 use crate::operation::Request;
 use crate::{Error, Result};
+use slateberg_store::records::ChangeAction;
 use slateberg_telemetry::commits::CommitMetrics;
 
 impl Core {
@@ -35,7 +36,7 @@ impl Core {
     /// responses are not counted.
     pub(crate) async fn commit<P, R, T, F, W>(
         self: &Arc<Self>,
-        action: &'static str,
+        action: ChangeAction,
         part: &P,
         request: &R,
         work: W,
@@ -52,7 +53,7 @@ impl Core {
 
     async fn run_to_end<P, R, T, F, W>(
         self: &Arc<Self>,
-        action: Option<&'static str>,
+        action: Option<ChangeAction>,
         part: &P,
         request: &R,
         work: W,
@@ -97,7 +98,7 @@ impl Core {
     /// Runs `work`. If there is an `action`, counts the outcome of `work` under this action.
     async fn counted<T>(
         &self,
-        action: Option<&'static str>,
+        action: Option<ChangeAction>,
         work: impl Future<Output = Result<T>>,
     ) -> Result<T> {
         let metrics = &self.pipeline().metrics;
@@ -138,13 +139,13 @@ impl Core {
 /// A commit in progress, counted on drop. A panic counts as an unknown outcome.
 struct CommitCounter<'a> {
     metrics: &'a CommitMetrics,
-    action: &'static str,
+    action: ChangeAction,
     outcome: &'static str,
 }
 
 impl Drop for CommitCounter<'_> {
     fn drop(&mut self) {
-        self.metrics.ended(self.action, self.outcome);
+        self.metrics.ended(self.action.as_str(), self.outcome);
     }
 }
 

@@ -24,7 +24,9 @@ use slateberg_authz::policy_set::PolicySet;
 use slateberg_model::members::brief;
 use slateberg_model::principal::{Identity, Principal};
 use slateberg_store::policy_snapshot::PolicySnapshot;
-use slateberg_store::records::{GrantRecord, PolicyChanges, PolicyRecord, PolicyRevision};
+use slateberg_store::records::{
+    ChangeAction, GrantRecord, PolicyChanges, PolicyRecord, PolicyRevision,
+};
 
 /// Maximum number of characters of a comment.
 const COMMENT_CHARS_MAX: usize = 1024;
@@ -67,13 +69,13 @@ pub enum Edit {
 
 impl Edit {
     /// The transaction's name.
-    fn action(&self) -> &'static str {
+    fn action(&self) -> ChangeAction {
         match self {
-            Self::Put { .. } => "put_policy",
-            Self::Remove { .. } => "remove_policy",
-            Self::Grant(_) => "grant",
-            Self::Revoke { .. } => "revoke",
-            Self::RollBack { .. } => "roll_back_policies",
+            Self::Put { .. } => ChangeAction::PutPolicy,
+            Self::Remove { .. } => ChangeAction::RemovePolicy,
+            Self::Grant(_) => ChangeAction::Grant,
+            Self::Revoke { .. } => ChangeAction::Revoke,
+            Self::RollBack { .. } => ChangeAction::RollBackPolicies,
         }
     }
 }
@@ -114,7 +116,7 @@ pub struct Changed {
 /// A change that was evaluated and can be written.
 pub(super) struct EvaluatedChange {
     pub(super) allowed: Allowed,
-    pub(super) action: &'static str,
+    pub(super) action: ChangeAction,
     /// Id and name of the change in the change log.
     pub(super) subject: (Uuid, String),
     pub(super) revision: PolicyRevision,
@@ -233,7 +235,7 @@ impl Policies {
             number: number + 1,
             at_ms: self.core.now_ms(),
             by: operation.principal.id().to_owned(),
-            action: edit.action().to_owned(),
+            action: edit.action().into(),
             comment: comment.clone(),
             in_force: summary.in_force.clone(),
             rolled_back_to: match edit {

@@ -51,7 +51,7 @@ impl Policies {
         let EvaluatedChange { after, set, summary, action, .. } = evaluated;
         self.state.put_in_force(&self.core.access, after, set);
         let Changed { revision, in_force, .. } = &summary;
-        tracing::info!(revision, in_force, action, "policies changed");
+        tracing::info!(revision, in_force, action = action.as_str(), "policies changed");
         summary
     }
 
@@ -72,7 +72,8 @@ impl Policies {
         operation: &Operation,
         evaluated: &EvaluatedChange,
     ) -> Result<()> {
-        let EvaluatedChange { action, subject, revision, summary, .. } = evaluated;
+        let EvaluatedChange { subject, revision, summary, .. } = evaluated;
+        let action = evaluated.action;
         let write = Write::of_records(action, permit);
         let written = self.core.pipeline().commit(write, |t| async move {
             t.revise_policies(revision).await?;

@@ -3,9 +3,10 @@
 use super::metadata::TabularMetadata;
 use super::target::Intent;
 use slateberg_model::ident::TabularIdent;
+use slateberg_store::records::ChangeAction;
 
 /// The name of transactions over several tables, in the change log, logs and metrics.
-pub(super) const TRANSACTION: &str = "commit_transaction";
+pub(super) const TRANSACTION: ChangeAction = ChangeAction::CommitTransaction;
 
 /// A commit to one table or view.
 #[derive(Debug, Clone)]
@@ -47,7 +48,7 @@ pub(crate) enum CommitRequest {
 
 impl CommitRequest {
     /// Returns the name of the transaction in the change log, logs and metrics.
-    pub(super) fn action<M: TabularMetadata>(self) -> &'static str {
+    pub(super) fn action<M: TabularMetadata>(self) -> ChangeAction {
         match self {
             Self::Single => M::ACTIONS.commit,
             Self::Transaction => TRANSACTION,

@@ -26,9 +26,10 @@ use slateberg_model::ident::{TabularIdent, TabularKind};
 use slateberg_model::members::brief;
 use slateberg_model::table::TableMetadata;
 use slateberg_store::jobs::JobWork;
+use slateberg_store::records::ChangeAction;
 
 /// The name of the transaction.
-const ACTION: &str = "expire_snapshots";
+const ACTION: ChangeAction = ChangeAction::ExpireSnapshots;
 
 /// A request to expire snapshots of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -20,6 +20,7 @@ use slateberg_model::update::TableUpdate;
 use slateberg_model::view::ViewMetadata;
 use slateberg_model::view_commit;
 use slateberg_model::view_update::{ViewRequirement, ViewUpdate};
+use slateberg_store::records::ChangeAction;
 
 /// Table property. If it is `true`, metadata files that are no longer in the metadata log are
 /// deleted.
@@ -29,11 +30,11 @@ const DELETE_AFTER_COMMIT: &str = "write.metadata.delete-after-commit.enabled";
 #[derive(Debug, Clone, Copy)]
 pub struct Actions {
     /// Creates the table or view.
-    pub create: &'static str,
+    pub create: ChangeAction,
     /// Registers an existing metadata file.
-    pub register: &'static str,
+    pub register: ChangeAction,
     /// Commits to the table or view.
-    pub commit: &'static str,
+    pub commit: ChangeAction,
 }
 
 /// The summary of a commit's updates for the change feed.
@@ -121,8 +122,11 @@ impl TabularMetadata for TableMetadata {
     type Update = TableUpdate;
 
     const KIND: TabularKind = TabularKind::Table;
-    const ACTIONS: Actions =
-        Actions { create: "create_table", register: "register_table", commit: "commit_table" };
+    const ACTIONS: Actions = Actions {
+        create: ChangeAction::CreateTable,
+        register: ChangeAction::RegisterTable,
+        commit: ChangeAction::CommitTable,
+    };
 
     fn parse(json: &[u8]) -> std::result::Result<Self, Refusal> {
         Self::parse(json)
@@ -226,8 +230,11 @@ impl TabularMetadata for ViewMetadata {
     type Update = ViewUpdate;
 
     const KIND: TabularKind = TabularKind::View;
-    const ACTIONS: Actions =
-        Actions { create: "create_view", register: "register_view", commit: "commit_view" };
+    const ACTIONS: Actions = Actions {
+        create: ChangeAction::CreateView,
+        register: ChangeAction::RegisterView,
+        commit: ChangeAction::CommitView,
+    };
 
     fn parse(json: &[u8]) -> std::result::Result<Self, Refusal> {
         Self::parse(json)

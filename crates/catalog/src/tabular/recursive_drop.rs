@@ -28,10 +28,10 @@ use slateberg_store::keys::{
     FunctionKey, NamespaceNameKey, ProtectionKey, TabularNameKey, tabular_names,
 };
 use slateberg_store::read::{KeyRange, StoreRead};
-use slateberg_store::records::TabularRecord;
+use slateberg_store::records::{ChangeAction, TabularRecord};
 
 /// The name of the transaction.
-const ACTION: &str = "drop_namespace";
+const ACTION: ChangeAction = ChangeAction::DropNamespace;
 /// Maximum number of namespaces, tables and views that one transaction drops.
 const RESOURCES_MAX: usize = 5000;
 
@@ -295,8 +295,8 @@ fn dropped_entry<'a>(
 ) -> Entry<'a> {
     Entry {
         action: match kind {
-            TabularKind::Table => "drop_table",
-            TabularKind::View => "drop_view",
+            TabularKind::Table => ChangeAction::DropTable,
+            TabularKind::View => ChangeAction::DropView,
         },
         warehouse: record.warehouse,
         subject: record.id,

@@ -24,12 +24,13 @@ use slateberg_model::ident::TabularIdent;
 use slateberg_store::dropped::DroppedTabular;
 use slateberg_store::jobs::JobWork;
 use slateberg_store::keys::{DroppedKey, TabularKey};
+use slateberg_store::records::ChangeAction;
 use slateberg_store::txn::Transaction;
 
 /// A request that removes a table or view from the catalog.
 pub(crate) struct Removal<R> {
     /// Kind of the change, such as `drop_table`.
-    pub(crate) action: &'static str,
+    pub(crate) action: ChangeAction,
     /// The name of the table or view.
     pub(crate) ident: TabularIdent,
     /// Whether the table or view can be restored until its retention ends.
@@ -70,7 +71,7 @@ impl Tabulars {
         cx: &RequestContext,
         removal: &Removal<R>,
     ) -> Result<R> {
-        let Removal { action, ident, retained, purge, respond } = removal;
+        let Removal { ident, retained, purge, respond, .. } = removal;
         let kind = M::KIND;
         self.core.environment.check_findable(kind, ident)?;
         let target = Target { warehouse: &cx.warehouse, kind, ident };
@@ -93,11 +94,11 @@ impl Tabulars {
             Some(job) => Ending::Purge(*job),
             None => Ending::Forget,
         };
-        let write = Write { action, permit, lanes, versions: Vec::new() };
+        let write = Write { action: removal.action, permit, lanes, versions: Vec::new() };
         let removed = self.core.pipeline().commit(write, |t| async move {
             let found = self.delete_tabular(&t, &cx.operation, target, (id, end)).await?;
             let entry = Entry {
-                action,
+                action: removal.action,
                 warehouse: cx.warehouse.id,
                 subject: id,
                 name: ident,

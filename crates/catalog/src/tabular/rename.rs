@@ -19,7 +19,7 @@ use slateberg_model::ident::{TabularIdent, TabularKind};
 use slateberg_store::invariants;
 use slateberg_store::keys::TabularKey;
 use slateberg_store::read::StoreRead;
-use slateberg_store::records::{NameEntry, TabularRecord};
+use slateberg_store::records::{ChangeAction, NameEntry, TabularRecord};
 use slateberg_store::txn::Transaction;
 
 impl Tabulars {
@@ -54,8 +54,8 @@ impl Tabulars {
         let lanes = self.core.pipeline().lanes.enter(vec![id]).await?;
         let permit = &self.permit_rename(cx, kind, source, destination).await?;
         let action = match kind {
-            TabularKind::Table => "rename_table",
-            TabularKind::View => "rename_view",
+            TabularKind::Table => ChangeAction::RenameTable,
+            TabularKind::View => ChangeAction::RenameView,
         };
         let write = Write { action, permit, lanes, versions: Vec::new() };
         let renamed = self.core.pipeline().commit(write, |t| async move {

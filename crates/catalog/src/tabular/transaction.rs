@@ -118,7 +118,7 @@ impl Tabulars {
         }
         Err(Error::unavailable(
             "Gave up after repeated conflicts: the tables are changed concurrently. Retry later",
-            TRANSACTION,
+            TRANSACTION.as_str(),
         ))
     }
 

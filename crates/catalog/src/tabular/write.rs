@@ -20,14 +20,14 @@ use slateberg_store::invariants;
 use slateberg_store::jobs::JobWork;
 use slateberg_store::keys::{NamespaceKey, TabularKey};
 use slateberg_store::read::StoreRead;
-use slateberg_store::records::{ChangedResource, NameEntry, Publication};
+use slateberg_store::records::{ChangeAction, ChangedResource, NameEntry, Publication};
 use slateberg_store::txn::Transaction;
 
 impl NewVersion {
     /// Returns the entry of the change log for this version.
     pub(crate) fn entry<'a, A: Action>(
         &self,
-        action: &'static str,
+        action: ChangeAction,
         ident: &'a TabularIdent,
         permit: &'a Permit<A>,
         updates: UpdateSummary,
@@ -127,7 +127,7 @@ impl Tabulars {
         &self,
         operation: &Operation,
         permit: &Permit<A>,
-        (action, ident): (&'static str, &TabularIdent),
+        (action, ident): (ChangeAction, &TabularIdent),
         lanes: LaneGuard,
         (state, new): (&TabularState, Option<&NewVersion>),
     ) -> Result<Option<Committed<()>>> {
@@ -150,7 +150,7 @@ impl Tabulars {
         &self,
         operation: &Operation,
         permit: &Permit<A>,
-        (action, ident): (&'static str, &TabularIdent),
+        (action, ident): (ChangeAction, &TabularIdent),
         new: &NewVersion,
     ) -> Result<TabularState> {
         let lanes = self.core.pipeline().lanes.enter(vec![new.record.id]).await?;

@@ -18,7 +18,7 @@ use slateberg_store::keys::{Key, TabularKey};
 use slateberg_store::open::StoreLocation;
 use slateberg_store::policy_snapshot::PolicySnapshot;
 use slateberg_store::read::{KeyRange, StoreRead};
-use slateberg_store::records::PolicyRevision;
+use slateberg_store::records::{ChangeAction, PolicyRevision};
 use slateberg_store::settings::Settings;
 use slateberg_store::txn::Transaction;
 use uuid::Uuid;
@@ -163,7 +163,7 @@ async fn import_into(store: &Store, lines: &[u8]) {
         number: 1,
         at_ms: 0,
         by: "admin".to_owned(),
-        action: "import".to_owned(),
+        action: ChangeAction::Import.into(),
         comment: None,
         in_force: "r".to_owned(),
         rolled_back_to: None,

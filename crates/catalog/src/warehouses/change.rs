@@ -20,7 +20,7 @@ use slateberg_objects::location::Location;
 use slateberg_objects::stores::Roots;
 use slateberg_store::keys::WarehouseKey;
 use slateberg_store::read::StoreRead;
-use slateberg_store::records::{WarehouseDefinition, WarehouseRecord};
+use slateberg_store::records::{ChangeAction, WarehouseDefinition, WarehouseRecord};
 
 /// The requested properties of a warehouse.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,11 +53,11 @@ pub enum Edit {
 
 impl Edit {
     /// The transaction's name.
-    fn action(&self) -> &'static str {
+    fn action(&self) -> ChangeAction {
         match self {
-            Self::Create(_) => "create_warehouse",
-            Self::Update { .. } => "update_warehouse",
-            Self::Delete => "delete_warehouse",
+            Self::Create(_) => ChangeAction::CreateWarehouse,
+            Self::Update { .. } => ChangeAction::UpdateWarehouse,
+            Self::Delete => ChangeAction::DeleteWarehouse,
         }
     }
 }
@@ -65,7 +65,7 @@ impl Edit {
 /// A change that was evaluated and can be written.
 pub(super) struct EvaluatedChange {
     pub(super) permit: Permit<ManageWarehouse>,
-    pub(super) action: &'static str,
+    pub(super) action: ChangeAction,
     pub(super) name: String,
     /// The record before the change.
     pub(super) before: Option<WarehouseRecord>,

@@ -62,7 +62,7 @@ impl Warehouses {
         let after = after.as_ref().map(|entry| &*entry.record);
         let info = evaluated.visible_info(&self.core.warehouses());
         let response = &info.map(Body);
-        let write = Write::of_records(action, permit);
+        let write = Write::of_records(*action, permit);
         let written = self.core.pipeline().commit(write, |t| async move {
             let key = WarehouseKey(name.clone());
             if t.get(&key).await? != *before {
@@ -193,7 +193,7 @@ impl Warehouses {
                 all.serve(with_stores);
             }
         }
-        tracing::info!(warehouse = name, action, "warehouses changed");
+        tracing::info!(warehouse = name, action = action.as_str(), "warehouses changed");
         Ok(summary)
     }
 }
@@ -204,7 +204,7 @@ fn entry(evaluated: &EvaluatedChange) -> Logged<'_> {
     let after = after.as_ref().map(|entry| &*entry.record);
     let id = after.or(before.as_ref()).map_or(Uuid::nil(), |record| record.id);
     Logged {
-        action,
+        action: *action,
         warehouse: id,
         subject: id,
         name,

@@ -4,11 +4,22 @@ use std::fmt;
 
 use crate::{Error, Result};
 use slateberg_model::members::brief;
-use slateberg_store::records::{Change, ChangedKind};
+use slateberg_store::records::{Change, ChangeAction, ChangedKind, LoggedAction};
 
 /// The kind of an event, such as `table.committed`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventType(&'static str);
+
+/// The result of [`EventType::of`].
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum EventOf {
+    /// The type of the event.
+    Type(EventType),
+    /// An older version of slateberg wrote the entry, which does not contain the changed resource.
+    OlderEntry,
+    /// A newer version of slateberg wrote the entry. Its action is unknown.
+    NewerAction,
+}
 
 /// Kind of change of a warehouse or of something in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,24 +116,32 @@ impl EventType {
         self.0
     }
 
-    /// Returns the type of a change. `None` if the entry does not contain the changed resource,
-    /// because an older binary wrote the entry.
-    pub(super) fn of(change: &Change) -> Option<Self> {
-        let happening = happening(change);
-        let Some(resource) = &change.resource else {
-            return match happening {
-                Some(_) => None,
-                None => Some(Self(other(&change.action))),
+    /// Returns the type of a change.
+    pub(super) fn of(change: &Change) -> EventOf {
+        let LoggedAction::Known(action) = change.action else {
+            return match &change.resource {
+                None => EventOf::Type(Self("catalog.changed")),
+                Some(_) => EventOf::NewerAction,
             };
         };
-        let happening = happening?;
-        Some(Self(match resource.kind {
+        let happening = match effect(action, change.version_before) {
+            Effect::OnResource(happening) => happening,
+            Effect::OnCatalog(name) => return EventOf::Type(Self(name)),
+        };
+        match &change.resource {
+            None => EventOf::OlderEntry,
+            Some(resource) => EventOf::Type(Self::on(resource.kind, happening)),
+        }
+    }
+
+    fn on(kind: ChangedKind, happening: Happening) -> Self {
+        Self(match kind {
             ChangedKind::Warehouse => types!("warehouse", happening),
             ChangedKind::Namespace => types!("namespace", happening),
             ChangedKind::Table => types!("table", happening),
             ChangedKind::View => types!("view", happening),
             ChangedKind::Function => types!("function", happening),
-        }))
+        })
     }
 
     /// Returns the type of the creation of a resource. A rename appears as a creation to a caller
@@ -144,48 +163,59 @@ impl fmt::Display for EventType {
     }
 }
 
-/// Returns what a change did to its resource. `None` if changes of this kind do not concern
-/// warehouses or their contents.
-fn happening(change: &Change) -> Option<Happening> {
+/// Effect of an action.
+enum Effect {
+    /// The action changes a warehouse or something in it.
+    OnResource(Happening),
+    /// The action changes something else. The event has this type.
+    OnCatalog(&'static str),
+}
+
+/// Returns the effect of an action on a resource that had this version before.
+fn effect(action: ChangeAction, version_before: Option<u64>) -> Effect {
+    use ChangeAction as A;
+    use Effect::OnCatalog;
     use Happening as H;
-    Some(match &*change.action {
-        "create_warehouse" | "create_namespace" | "create_table" | "create_view"
-        | "create_function" => H::Created,
-        "update_warehouse" | "update_namespace_properties" | "replace_function" => H::Updated,
-        "register_table" | "register_view" => H::Registered,
-        "commit_table" | "commit_view" | "commit_transaction" | "expire_snapshots" => {
-            match change.version_before {
+    Effect::OnResource(match action {
+        A::CreateWarehouse
+        | A::CreateNamespace
+        | A::CreateTable
+        | A::CreateView
+        | A::CreateFunction => H::Created,
+        A::UpdateWarehouse | A::UpdateNamespaceProperties | A::ReplaceFunction => H::Updated,
+        A::RegisterTable | A::RegisterView => H::Registered,
+        A::CommitTable | A::CommitView | A::CommitTransaction | A::ExpireSnapshots => {
+            match version_before {
                 None => H::Created,
                 Some(_) => H::Committed,
             }
         }
-        "rename_table" | "rename_view" => H::Renamed,
-        "delete_warehouse" => H::Deleted,
-        "drop_namespace" | "drop_table" | "drop_view" | "drop_function" | "purge_table"
-        | "unregister_table" => H::Dropped,
-        "undrop_table" | "undrop_view" => H::Undropped,
-        "purge_dropped" | "delete_dropped" => H::Purged,
-        "protect" => H::Protected,
-        "unprotect" => H::Unprotected,
-        _ => return None,
+        A::RenameTable | A::RenameView => H::Renamed,
+        A::DeleteWarehouse => H::Deleted,
+        A::DropNamespace
+        | A::DropTable
+        | A::DropView
+        | A::DropFunction
+        | A::PurgeTable
+        | A::UnregisterTable => H::Dropped,
+        A::UndropTable | A::UndropView => H::Undropped,
+        A::PurgeDropped | A::DeleteDropped => H::Purged,
+        A::Protect => H::Protected,
+        A::Unprotect => H::Unprotected,
+        A::PutPolicy | A::RemovePolicy | A::RollBackPolicies => return OnCatalog("policy.changed"),
+        A::Grant => return OnCatalog("grant.created"),
+        A::Revoke => return OnCatalog("grant.revoked"),
+        A::CreateApiKey => return OnCatalog("api-key.created"),
+        A::RevokeApiKey => return OnCatalog("api-key.revoked"),
+        A::StartJob => return OnCatalog("job.started"),
+        A::CancelJob => return OnCatalog("job.cancelled"),
+        A::CreateCheckpoint => return OnCatalog("checkpoint.created"),
+        A::DeleteCheckpoint => return OnCatalog("checkpoint.deleted"),
+        A::RotateDataKey | A::RewrapDataKeys => return OnCatalog("encryption.changed"),
+        A::TransferWriter | A::Import | A::Restore | A::Clone => {
+            return OnCatalog("catalog.changed");
+        }
     })
-}
-
-/// Returns the type of a change that does not concern a warehouse or its contents.
-fn other(action: &str) -> &'static str {
-    match action {
-        "put_policy" | "remove_policy" | "roll_back_policies" => "policy.changed",
-        "grant" => "grant.created",
-        "revoke" => "grant.revoked",
-        "create_api_key" => "api-key.created",
-        "revoke_api_key" => "api-key.revoked",
-        "start_job" => "job.started",
-        "cancel_job" => "job.cancelled",
-        "create_checkpoint" => "checkpoint.created",
-        "delete_checkpoint" => "checkpoint.deleted",
-        "rotate_data_key" | "rewrap_data_keys" => "encryption.changed",
-        _ => "catalog.changed",
-    }
 }
 
 /// The types that a watch selects.
@@ -215,4 +245,54 @@ impl TypeFilter {
 fn covers(wanted: &str, event_type: &str) -> bool {
     wanted == event_type
         || event_type.strip_prefix(wanted).is_some_and(|rest| rest.starts_with('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    const KINDS: [ChangedKind; 5] = [
+        ChangedKind::Warehouse,
+        ChangedKind::Namespace,
+        ChangedKind::Table,
+        ChangedKind::View,
+        ChangedKind::Function,
+    ];
+
+    /// Returns the kinds of the resources that an action changes.
+    fn kinds(action: ChangeAction) -> Vec<ChangedKind> {
+        let name = action.as_str();
+        match action {
+            ChangeAction::Protect | ChangeAction::Unprotect => KINDS.to_vec(),
+            ChangeAction::PurgeDropped | ChangeAction::DeleteDropped => {
+                vec![ChangedKind::Table, ChangedKind::View]
+            }
+            ChangeAction::CommitTransaction | ChangeAction::ExpireSnapshots => {
+                vec![ChangedKind::Table]
+            }
+            _ => KINDS
+                .into_iter()
+                .filter(|kind| name.contains(&format!("{kind:?}").to_lowercase()))
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn filter_selects_exactly_the_types_of_all_actions() {
+        let mut types = BTreeSet::new();
+        for action in ChangeAction::ALL {
+            for version_before in [None, Some(1)] {
+                match effect(action, version_before) {
+                    Effect::OnCatalog(name) => _ = types.insert(name),
+                    Effect::OnResource(happening) => {
+                        let of = |kind| EventType::on(kind, happening).as_str();
+                        types.extend(kinds(action).into_iter().map(of));
+                    }
+                }
+            }
+        }
+        assert_eq!(types, SELECTABLE.into_iter().collect());
+    }
 }

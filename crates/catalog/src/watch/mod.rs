@@ -23,7 +23,7 @@ use tokio::sync::watch::Receiver;
 use uuid::Uuid;
 
 pub use self::event_type::EventType;
-use self::event_type::TypeFilter;
+use self::event_type::{EventOf, TypeFilter};
 pub use self::position::Position;
 use self::position::{Timeline, View};
 use self::scope::{Scope, rename_as_creation, rename_as_drop};
@@ -240,9 +240,15 @@ impl Watch {
         let viewer = Viewer { core: &self.core, operation: &self.operation };
         for change in group.changes.iter() {
             let event_type = match EventType::of(change) {
-                Some(event_type) => event_type,
-                None if self.from_oldest => continue,
-                None => return Err(Error::PositionGone(LostPosition::OlderVersion)),
+                EventOf::Type(event_type) => event_type,
+                EventOf::OlderEntry if self.from_oldest => continue,
+                EventOf::OlderEntry => {
+                    return Err(Error::PositionGone(LostPosition::OlderVersion));
+                }
+                EventOf::NewerAction => {
+                    resync |= self.scope.contains(change);
+                    continue;
+                }
             };
             let is_rename = change.resource.as_ref().is_some_and(|it| it.renamed_from.is_some());
             let is_selected = is_rename || self.types.selects(event_type);

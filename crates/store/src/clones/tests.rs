@@ -11,6 +11,7 @@ use super::*;
 use crate::checkpoints::NewCheckpoint;
 use crate::encryption::Encryption;
 use crate::keys::SigningKeyKey;
+use crate::records::ChangeAction;
 use crate::settings::Settings;
 use crate::test_support::{collect, compact, has, location, open, permit, write};
 use slateberg_base::clock::SystemClock;
@@ -74,7 +75,7 @@ fn clone_of(pin: Uuid) -> CloneOf {
 fn entry() -> Change {
     Change {
         at_ms: 0,
-        action: "clone".to_owned(),
+        action: ChangeAction::Clone.into(),
         principal: "test".to_owned(),
         warehouse: Uuid::nil(),
         subject: Uuid::nil(),

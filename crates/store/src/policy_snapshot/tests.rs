@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::records::ChangeAction;
 
 fn policy(id: u8, text: u8) -> PolicyRecord {
     let (id, text) = (format!("p{id}"), format!("text {text}"));
@@ -39,7 +40,7 @@ fn revision(before: &PolicySnapshot, after: &PolicySnapshot) -> PolicyRevision {
         number: before.number + 1,
         at_ms: 0,
         by: "ann".to_owned(),
-        action: "put_policy".to_owned(),
+        action: ChangeAction::PutPolicy.into(),
         comment: None,
         in_force: String::new(),
         rolled_back_to: None,

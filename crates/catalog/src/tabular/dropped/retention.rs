@@ -19,6 +19,7 @@ use slateberg_store::jobs::JobWork;
 use slateberg_store::key_space::KeySpace;
 use slateberg_store::keys::{DroppedKey, Key};
 use slateberg_store::read::{KeyRange, StoreRead};
+use slateberg_store::records::ChangeAction;
 use slateberg_store::txn::Transaction;
 
 /// Number of dropped tables and views whose retention one transaction ends.
@@ -58,7 +59,7 @@ impl Tabulars {
             let advice = "delete it without purge";
             self.core.environment.check_deletion("Cannot purge", advice)?;
         }
-        let action = if purge { "purge_dropped" } else { "delete_dropped" };
+        let action = if purge { ChangeAction::PurgeDropped } else { ChangeAction::DeleteDropped };
         let lanes = self.core.pipeline().lanes.enter(vec![id]).await?;
         let write = Write { action, permit, lanes, versions: Vec::new() };
         let deleted = self.core.pipeline().commit(write, |t| async move {

@@ -26,7 +26,7 @@ use slateberg_store::dropped::DroppedTabular;
 use slateberg_store::key_space::KeySpace;
 use slateberg_store::keys::{DroppedKey, Key, NamespaceKey, TabularKey};
 use slateberg_store::read::{KeyRange, StoreRead};
-use slateberg_store::records::ChangedResource;
+use slateberg_store::records::{ChangeAction, ChangedResource};
 use slateberg_store::records::{NameEntry, TabularRecord};
 use slateberg_store::txn::Transaction;
 
@@ -82,8 +82,8 @@ impl Tabulars {
         let ident = &self.destination(cx, &dropped, request).await?;
         let id = record.id;
         let action = match record.kind {
-            TabularKind::Table => "undrop_table",
-            TabularKind::View => "undrop_view",
+            TabularKind::Table => ChangeAction::UndropTable,
+            TabularKind::View => ChangeAction::UndropView,
         };
         let lanes = self.core.pipeline().lanes.enter(vec![id]).await?;
         let write = Write { action, permit, lanes, versions: Vec::new() };
