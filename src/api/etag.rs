@@ -5,7 +5,7 @@ use axum::http::HeaderValue;
 use uuid::Uuid;
 
 use super::scan_planning_mode::ScanPlanningMode;
-use slateberg_catalog::ReadVersion;
+use slateberg_catalog::{Enforcement, ReadVersion};
 
 /// The snapshots in a response (the query parameter `snapshots`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -56,7 +56,12 @@ impl ETag {
         let planning = planning.map(|mode| format!("-{}", mode.as_str())).unwrap_or_default();
         let quoted = match rules {
             None => format!("\"{id}-{timeline}{version}-{name}{planning}\""),
-            Some(rules) => format!("\"{id}-{timeline}{version}-{name}{planning}-{rules}\""),
+            Some((rules, Enforcement::NoFiles)) => {
+                format!("\"{id}-{timeline}{version}-{name}{planning}-{rules}\"")
+            }
+            Some((rules, Enforcement::TrustedEngine)) => {
+                format!("\"{id}-{timeline}{version}-{name}{planning}-{rules}-engine\"")
+            }
         };
         Self(HeaderValue::try_from(quoted).expect("a tag consists of printable characters"))
     }

@@ -69,14 +69,16 @@ pub fn create_result(
     planning: Option<ScanPlanningMode>,
 ) -> Response {
     if let Some(delegation) = delegation {
-        let tail = with_planning(created, delegation.tail, planning);
+        let tail = with_restrictions(&created.access, delegation.tail);
+        let tail = with_planning(created, tail, planning);
         return (NO_STORE, response_from_parts(parts(&created.state, tail), None)).into_response();
     }
     let published = created.state.metadata_location.is_some();
     let representation =
         Representation { timeline, version: created.version(), mode: SnapshotMode::All, planning };
     let tag = published.then(|| ETag::new(representation));
-    let tail = with_planning(created, load_tail(&created.access), planning);
+    let tail = with_restrictions(&created.access, Bytes::from_static(LOAD_TAIL));
+    let tail = with_planning(created, tail, planning);
     response_from_parts(parts(&created.state, tail), tag.as_ref())
 }
 
@@ -88,8 +90,9 @@ pub fn load_result(
 ) -> RenderedResponse {
     let (tail, tag) = match delegation {
         Some(delegation) => (delegation.tail, None),
-        None => (load_tail(&loaded.access), Some(ETag::new(representation))),
+        None => (Bytes::from_static(LOAD_TAIL), Some(ETag::new(representation))),
     };
+    let tail = with_restrictions(&loaded.access, tail);
     let tail = with_planning(loaded, tail, representation.planning);
     RenderedResponse { parts: parts(&loaded.state, tail), tag }
 }
@@ -105,16 +108,13 @@ pub fn view_result(state: &TabularState) -> Response {
     metadata_response(state, LOAD_TAIL, None)
 }
 
-/// Renders the end of a `LoadTableResult` without file access. Results with read restrictions never
-/// have file access. [`super::delegation`] renders the end of results with file access.
-fn load_tail(access: &ReadAccess) -> Bytes {
-    match access {
-        ReadAccess::Whole => Bytes::from_static(LOAD_TAIL),
-        ReadAccess::Restricted(_, restrictions) => {
-            let restrictions = restrictions.to_json();
-            format!(r#","config":{{}},"read-restrictions":{restrictions}}}"#).into()
-        }
-    }
+/// Adds the read restrictions to the end of a `LoadTableResult`. [`super::delegation`] renders the
+/// end of results with file access.
+fn with_restrictions(access: &ReadAccess, tail: Bytes) -> Bytes {
+    let ReadAccess::Restricted { restrictions, .. } = access else { return tail };
+    let members = tail.strip_suffix(b"}").unwrap_or(&tail);
+    let end = format!(r#","read-restrictions":{}}}"#, restrictions.to_json());
+    [members, end.as_bytes()].concat().into()
 }
 
 /// A `CommitTableResponse` or an `UnregisterTableResult`.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use serde::Deserialize;
 
-use slateberg_catalog::{ReadAccess, TabularState};
+use slateberg_catalog::{Enforcement, ReadAccess, TabularState};
 use slateberg_model::segmented_json::Segment;
 use slateberg_model::warehouse::Warehouse;
 
@@ -69,15 +69,18 @@ impl ScanPlanningMode {
     }
 
     /// Returns the mode for a table, if the table or its warehouse prescribes one. The server plans
-    /// no scans for callers with read restrictions.
+    /// no scans for callers with read restrictions that are not trusted engines.
     pub fn of(
         state: &TabularState,
         access: &ReadAccess,
         of_warehouse: Option<Self>,
     ) -> Option<Self> {
         match access {
-            ReadAccess::Whole => Self::of_table(state).or(of_warehouse),
-            ReadAccess::Restricted(..) => None,
+            ReadAccess::Whole
+            | ReadAccess::Restricted { enforcement: Enforcement::TrustedEngine, .. } => {
+                Self::of_table(state).or(of_warehouse)
+            }
+            ReadAccess::Restricted { enforcement: Enforcement::NoFiles, .. } => None,
         }
     }
 

@@ -32,6 +32,14 @@ permit (principal in Role::"part", action in [Action::"Browse", Action::"Load"],
 @id("part-data")
 permit (principal in Role::"part",
         action in [Action::"ReadConfig", Action::"ReadData", Action::"WriteData"], resource);
+@id("engine")
+@row_filter("{\"type\": \"eq\", \"term\": \"id\", \"value\": 1}")
+permit (principal in Role::"engine", action in [Action::"Read", Action::"Write"], resource);
+@id("engine-trust")
+permit (principal in Role::"engine", action == Action::"ReadRestricted", resource);
+@id("part-of-all")
+@row_filter("{\"type\": \"eq\", \"term\": \"id\", \"value\": 1}")
+permit (principal in Role::"part-of-all", action, resource);
 "#;
 
 /// A catalog whose warehouse has these access-delegation modes.
@@ -144,6 +152,8 @@ async fn credentials_are_for_what_policies_allow() {
         "s3:AbortMultipartUpload",
         "s3:ListMultipartUploadParts",
     ];
+    let engine = actions("engine").await.expect("some");
+    assert_eq!(engine, ["s3:ListBucket", "s3:GetObject"], "a trusted engine only reads");
     assert_eq!(actions("reader").await.expect("some"), ["s3:ListBucket", "s3:GetObject"]);
     assert_eq!(actions("ingest").await.expect("some"), write);
     let both = [["s3:ListBucket", "s3:GetObject"].as_slice(), &write].concat();
@@ -151,9 +161,14 @@ async fn credentials_are_for_what_policies_allow() {
     assert!(
         actions("looks").await.expect_err("denied").contains("may neither read nor write them")
     );
-    assert!(
-        actions("part").await.expect_err("denied").contains("has read restrictions on the table")
-    );
+    for role in ["part", "part-of-all"] {
+        let error = actions(role).await.expect_err("denied");
+        assert!(error.contains("has read restrictions on the table"), "{role}: {error}");
+    }
+    let engine = app.key_with_role("engine").await;
+    let loaded = load_as(&app, &engine, &VENDED).await.expect(200).body;
+    assert!(loaded["read-restrictions"]["required-row-filter"].is_object(), "{loaded}");
+    assert!(loaded["storage-credentials"].is_array(), "{loaded}");
     let stranger = app.key_with_role("nobody").await;
     load_as(&app, &stranger, &VENDED).await.expect(403);
     app.get_as(&stranger, &format!("{TABLE}/credentials")).await.expect(403);
@@ -291,7 +306,11 @@ async fn requests_are_signed_for_the_table_and_by_what_policies_allow() {
     sign("ingest", "GET", &own).await.expect_error(403, "ForbiddenException");
     sign("writer", "GET", "lake/w/other/x").await.expect_error(403, "ForbiddenException");
     sign("looks", "GET", &own).await.expect_error(403, "ForbiddenException");
-    sign("part", "GET", &own).await.expect_error(403, "ForbiddenException");
+    sign("engine", "GET", &own).await.expect(200);
+    sign("engine", "PUT", &own).await.expect_error(403, "ForbiddenException");
+    for role in ["part", "part-of-all"] {
+        sign(role, "GET", &own).await.expect_error(403, "ForbiddenException");
+    }
     sign("nobody", "GET", &own).await.expect(403);
     sign("writer", "TRACE", &own).await.expect(400);
     let refreshed = app.get(&format!("{TABLE}/credentials")).await.expect(200);

@@ -88,6 +88,7 @@ mod read_restrictions;
 mod recursive_drop;
 mod registration;
 mod requests;
+mod restricted_planning;
 mod separators;
 mod snapshot_expiry;
 mod staged;

@@ -7,8 +7,8 @@ use slateberg_authz::action::{
     CreateNamespace, DescribeNamespace, Drop, DropNamespace, List, Load, Maintain,
     ManageCheckpoints, ManageEncryption, ManageGrants, ManageJobs, ManageKeys, ManagePolicies,
     ManageWarehouse, Protect, Purge, PurgeNow, ReadCluster, ReadConfig, ReadData, ReadHistory,
-    ReadKeys, ReadPolicies, Register, Rename, ReportMetrics, TransferWriter, Undrop,
-    UpdateNamespace, Watch, WriteData,
+    ReadKeys, ReadPolicies, ReadRestricted, Register, Rename, ReportMetrics, TransferWriter,
+    Undrop, UpdateNamespace, Watch, WriteData,
 };
 use slateberg_authz::schema::Schema;
 
@@ -43,6 +43,7 @@ fn actions_of_the_schema_and_types_are_the_same() {
         ReadHistory::NAME,
         ReadKeys::NAME,
         ReadPolicies::NAME,
+        ReadRestricted::NAME,
         Register::NAME,
         Rename::NAME,
         ReportMetrics::NAME,

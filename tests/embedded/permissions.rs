@@ -98,7 +98,7 @@ async fn policies_evaluate_the_principal_of_the_host() {
     assert_eq!(error.kind(), ErrorKind::FeatureUnsupported);
     let t = TabularIdent { namespace: NamespaceIdent(vec!["ns".into()]), name: "t".into() };
     let loaded = some_rows.load_table(&t).await.expect("it may be read in part");
-    assert!(matches!(loaded.access, ReadAccess::Restricted(..)));
+    assert!(matches!(loaded.access, ReadAccess::Restricted { .. }));
 }
 
 fn with_policies(

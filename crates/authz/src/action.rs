@@ -71,6 +71,9 @@ actions! {
     ReportMetrics = "ReportMetrics"
     /// Get credentials to read a table's files.
     ReadData = "ReadData"
+    /// Read a table as an engine that applies read restrictions: get scan plans, and credentials to
+    /// read the files, despite a row filter or column masks.
+    ReadRestricted = "ReadRestricted"
     /// Get credentials to write a table's files.
     WriteData = "WriteData"
     /// Create and revoke grants.

@@ -9,7 +9,7 @@ use cedar_policy::{
     Response,
 };
 
-use super::action::{Action, Load};
+use super::action::{Action, Load, ReadRestricted};
 use super::context::Context;
 use super::policy_set::{PolicySet, Revision};
 use super::resource::{Kind, Resource};
@@ -80,6 +80,7 @@ impl PolicySet {
             return self.denied(vec![CREDENTIAL_SCOPE.to_owned()]);
         }
         let reads = action == Load::NAME && request.resource.kind() == Kind::Table;
+        let needs_name = action == ReadRestricted::NAME;
         let Some(action) = self.schema.action_on(action, request.resource.kind()) else {
             return self.denied(Vec::new());
         };
@@ -106,6 +107,12 @@ impl PolicySet {
         let Ok(cedar_request) = cedar_request else { return self.denied(Vec::new()) };
         let response = self.authorizer.is_authorized(&cedar_request, &policies, &entities);
         let (allow, mut policies) = self.judge(&response);
+        if allow && needs_name {
+            policies.retain(|id| self.names_actions(id));
+            if policies.is_empty() {
+                return self.denied(policies);
+            }
+        }
         policies.sort();
         let read_rules = if allow && reads { self.read_rules(&policies) } else { None };
         Decision { allow, policies, read_rules, revision: self.revision() }

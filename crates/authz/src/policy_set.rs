@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
-use cedar_policy::{Authorizer, Effect, PolicyId};
+use cedar_policy::{ActionConstraint, Authorizer, Effect, PolicyId};
 use sha2::{Digest, Sha256};
 
 use super::grants::Grant;
@@ -145,6 +145,15 @@ impl PolicySet {
             }
         }
         Some(Arc::new(ReadRules::new(rules)))
+    }
+
+    /// Whether the scope of a policy names actions or groups of actions. A policy for all actions
+    /// does not permit `ReadRestricted`. Otherwise, a permit with a row filter and for all actions
+    /// would also give access to the files that contain the hidden rows.
+    pub(super) fn names_actions(&self, id: &str) -> bool {
+        let found = self.rules.binary_search_by(|rule| rule.id().cmp(id)).ok();
+        let rule = found.and_then(|at| self.rules.get(at));
+        rule.is_some_and(|rule| rule.action != ActionConstraint::Any)
     }
 
     /// Returns the description of a policy.

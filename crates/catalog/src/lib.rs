@@ -88,7 +88,7 @@ pub use tabular::dropped::undrop::{UndropRequest, UndropResult};
 pub use tabular::dropped::{DroppedInfo, DroppedPage};
 pub use tabular::expire::{ExpiredSnapshot, ExpiredSnapshots, SnapshotExpiry};
 pub use tabular::load::Loaded;
-pub use tabular::read_access::{ReadAccess, ReadVersion, Readable};
+pub use tabular::read_access::{Enforcement, ReadAccess, ReadVersion, Readable};
 pub use tabular::recursive_drop::{DroppedTree, RecursiveDrop};
 pub use tabular::state::TabularState;
 use warehouses::Warehouses;

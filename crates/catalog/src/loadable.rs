@@ -1,4 +1,5 @@
-//! The permit to load a table or view, with the privileges on its files.
+//! The check that a caller may load a table or view, with its read restrictions and its privileges
+//! on the files.
 
 use std::sync::Arc;
 
@@ -8,10 +9,11 @@ use tracing::{Instrument, Span, debug_span};
 use super::attributes::EvaluatedVersion;
 use super::lookup::{LOOKUP_ATTEMPTS_MAX, tabular_record};
 use super::permits::WithPermit;
+use super::tabular::read_access::EnforcedRules;
 use super::tabular::target::Target;
 use super::{Error, Operation, Result};
 use crate::access::Access;
-use slateberg_authz::action::{Action, Load, ReadData, WriteData};
+use slateberg_authz::action::{Action, Load, ReadData, ReadRestricted, WriteData};
 use slateberg_authz::authority::PrincipalDecider;
 use slateberg_authz::permit::Permit;
 use slateberg_authz::resource::Resource;
@@ -21,12 +23,13 @@ use slateberg_store::records::TabularRecord;
 use slateberg_telemetry::traces::TARGET;
 
 /// The actions on files.
-pub(super) const FILE_ACTIONS: [&str; 2] = [ReadData::NAME, WriteData::NAME];
+pub(super) const FILE_ACTIONS: [&str; 3] = [ReadData::NAME, WriteData::NAME, ReadRestricted::NAME];
 /// A table or view that the caller may load.
 pub(crate) struct Loadable {
-    /// The permit.
-    pub(crate) permit: Permit<Load>,
-    /// The caller's privileges on the files. Empty if the request does not need them.
+    /// The caller's read restrictions. `None` if the caller may read everything.
+    pub(crate) rules: Option<EnforcedRules>,
+    /// The caller's privileges on the files. Empty if the request does not need them, or if the
+    /// read restrictions exclude access to files.
     pub(crate) privileges: Privileges,
     /// The record that the decision was based on.
     pub(crate) record: Arc<TabularRecord>,
@@ -35,9 +38,10 @@ pub(crate) struct Loadable {
 }
 
 impl Access {
-    /// Returns the permit to load a table or view, the privileges on its files if `with_files`, and
-    /// the record. All decisions are based on this record. If the record changes in the meantime,
-    /// or another table takes the name, the lookup is repeated.
+    /// Checks that the caller may load a table or view. Returns the caller's read restrictions, the
+    /// privileges on the files if `with_files`, and the record. All decisions are based on this
+    /// record. If the record changes in the meantime, or another table takes the name, the lookup is
+    /// repeated.
     pub(crate) async fn loadable(
         &self,
         store: &impl StoreRead,
@@ -47,13 +51,13 @@ impl Access {
     ) -> Result<Loadable> {
         let Target { warehouse, kind, ident } = target;
         for _ in 0..LOOKUP_ATTEMPTS_MAX {
-            let (permit, privileges, basis) =
+            let (rules, privileges, basis) =
                 self.permit_load(store, operation, target, with_files).await?;
             let span = debug_span!(target: TARGET, "lookup", slateberg.cache = Empty);
             let record = tabular_record(store, warehouse.id, kind, ident);
             let record = record.instrument(span.clone()).await?;
             if basis.is_of(&record) {
-                return Ok(Loadable { permit, privileges, record, span });
+                return Ok(Loadable { rules, privileges, record, span });
             }
         }
         Err(Error::unavailable(
@@ -62,25 +66,32 @@ impl Access {
         ))
     }
 
-    /// Returns the permit to load a table or view, the privileges on its files, and the state that
-    /// the decisions were based on. Evaluates the privileges only if `with_files`.
+    /// Checks that the caller may load a table or view. Returns the caller's read restrictions, the
+    /// privileges on the files, and the state that the decisions were based on. Evaluates the
+    /// privileges only if `with_files`.
     async fn permit_load(
         &self,
         store: &impl StoreRead,
         operation: &Operation,
         target: Target<'_>,
         with_files: bool,
-    ) -> Result<(Permit<Load>, Privileges, EvaluatedVersion)> {
-        if !with_files {
-            let WithPermit { permit, basis, .. } =
-                self.permit_tabular_and(store, operation, target, &[], |_, _| ()).await?;
-            return Ok((permit, Privileges::NONE, basis));
-        }
-        let privileges =
-            |asking: &PrincipalDecider<'_>, resource: &Resource| self.privileges(asking, resource);
-        let WithPermit { permit, besides, basis } =
-            self.permit_tabular_and(store, operation, target, &FILE_ACTIONS, privileges).await?;
-        Ok((permit, besides.unwrap_or_else(|| self.all_privileges()), basis))
+    ) -> Result<(Option<EnforcedRules>, Privileges, EvaluatedVersion)> {
+        let evaluate =
+            |asking: &PrincipalDecider<'_>, resource: &Resource, permit: &Permit<Load>| {
+                let rules = EnforcedRules::of(asking, resource, permit);
+                let privileges = match (with_files, &rules) {
+                    (false, _) => Privileges::NONE,
+                    (true, None) => self.privileges(asking, resource),
+                    (true, Some(rules)) => rules.limit(self.privileges(asking, resource)),
+                };
+                (rules, privileges)
+            };
+        let actions = if with_files { &FILE_ACTIONS[..] } else { &[ReadRestricted::NAME] };
+        let WithPermit { besides, basis, .. } =
+            self.permit_tabular_and::<Load, _>(store, operation, target, actions, evaluate).await?;
+        let unlimited = || if with_files { self.all_privileges() } else { Privileges::NONE };
+        let (rules, privileges) = besides.unwrap_or_else(|| (None, unlimited()));
+        Ok((rules, privileges, basis))
     }
 
     /// Returns the privileges that policies grant on the files of a table.

@@ -174,7 +174,7 @@ impl Access {
         operation: &Operation,
         target: Target<'_>,
     ) -> Result<Permit<A>> {
-        let nothing = |_: &PrincipalDecider<'_>, _: &Resource| ();
+        let nothing = |_: &PrincipalDecider<'_>, _: &Resource, _: &Permit<A>| ();
         Ok(self.permit_tabular_and(store, operation, target, &[], nothing).await?.permit)
     }
 
@@ -187,7 +187,7 @@ impl Access {
         operation: &Operation,
         target: Target<'_>,
         actions: &[&str],
-        and: impl FnOnce(&PrincipalDecider<'_>, &Resource) -> T,
+        and: impl FnOnce(&PrincipalDecider<'_>, &Resource, &Permit<A>) -> T,
     ) -> Result<WithPermit<A, T>> {
         let asking = match self.ask(operation)? {
             Decider::Unrestricted(unrestricted) => {
@@ -200,7 +200,10 @@ impl Access {
             asking.wants_attributes(&[A::NAME, Load::NAME]) || asking.wants_attributes(actions);
         let (resource, basis) = self.tabular_resource(store, needed, target).await?;
         match asking.permit(&resource) {
-            Ok(permit) => Ok(WithPermit { permit, besides: Some(and(&asking, &resource)), basis }),
+            Ok(permit) => {
+                let besides = Some(and(&asking, &resource, &permit));
+                Ok(WithPermit { permit, besides, basis })
+            }
             Err(denied) => Err(self
                 .deny_tabular(store, operation, &asking, target, (&resource, &denied))
                 .await?),

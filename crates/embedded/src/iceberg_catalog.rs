@@ -90,7 +90,7 @@ impl IcebergCatalog {
 fn whole(ident: &TabularIdent, readable: Readable) -> Result<TabularState> {
     match readable.access {
         ReadAccess::Whole => Ok(readable.state),
-        ReadAccess::Restricted(..) => Err(iceberg::Error::new(
+        ReadAccess::Restricted { .. } => Err(iceberg::Error::new(
             ErrorKind::FeatureUnsupported,
             format!(
                 "policies restrict the readable rows or columns of {ident}, which this trait cannot express: load the table with the typed API"

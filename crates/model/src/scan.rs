@@ -23,6 +23,7 @@ mod evaluation;
 mod filter;
 mod predicate;
 mod projection;
+mod restricted;
 mod snapshots;
 mod spec;
 mod statistics;
@@ -32,6 +33,7 @@ pub use deletes::{
 };
 pub use error::ScanError;
 pub use filter::{ScanFilter, SpecFilter};
+pub use restricted::RestrictedSchema;
 pub use snapshots::{AppendRange, ScanSnapshots, SnapshotSelection};
 pub use spec::{BoundField, BoundSpec, PartitionTuple};
 pub use statistics::FileStatistics;

@@ -7,9 +7,9 @@
 //! requests that are too long for a token, in memory.
 //!
 //! A caller needs the permit to load the table and the privilege to read its files. A caller with a
-//! read restriction gets no plan, because file names, partition values and statistics disclose
-//! rows. The server reads manifests only at the table's own locations ([`table`]), because writers
-//! choose the paths in the metadata of a table.
+//! read restriction gets a plan only if it is trusted to apply the restriction, because file names,
+//! partition values and statistics disclose rows. The server reads manifests only at the table's own
+//! locations ([`table`]), because writers choose the paths in the metadata of a table.
 
 mod candidates;
 mod compute;

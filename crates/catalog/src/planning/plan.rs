@@ -29,7 +29,7 @@ impl Planning {
     ) -> Result<ScanPlan> {
         let table = self.table(cx, ident).await?;
         let _slot = self.compute.admit(&cx.operation).await?;
-        let scan = Scan::bind(&table.metadata, request)?;
+        let scan = Scan::bind(table.readable(), request)?;
         self.complete(cx, ident, table, scan, wanted).await
     }
 
@@ -50,7 +50,7 @@ impl Planning {
         }
         let _slot = self.compute.admit(&cx.operation).await?;
         let request = self.long_requests.request(&token).ok_or_else(missing)?;
-        let scan = Scan::of_token(&table.metadata, &token, request).ok_or_else(missing)?;
+        let scan = Scan::of_token(table.readable(), &token, request).ok_or_else(missing)?;
         let plan = self.complete(cx, ident, table, scan, wanted).await?;
         Ok(PlanResult::Completed(Box::new(plan)))
     }
@@ -83,7 +83,7 @@ impl Planning {
         let TokenKind::Task(range) = token.kind else { return Err(missing()) };
         let _slot = self.compute.admit(&cx.operation).await?;
         let request = self.long_requests.request(&token).ok_or_else(missing)?;
-        let scan = Scan::of_token(&table.metadata, &token, request).ok_or_else(missing)?;
+        let scan = Scan::of_token(table.readable(), &token, request).ok_or_else(missing)?;
         let prepared = self.prepare(table, scan).await?;
         let mut files = prepared.no_files();
         self.evaluate(&prepared, range, &mut files).await?;
@@ -102,7 +102,7 @@ impl Planning {
         let (cx, ident) = self.table_named(operation, resource)?;
         let table = self.table(&cx, &ident).await?;
         let _slot = self.compute.admit(operation).await?;
-        let scan = Scan::bind(&table.metadata, request)?;
+        let scan = Scan::bind(table.readable(), request)?;
         let prepared = self.prepare(table, scan).await?;
         let mut report = prepared.candidates.report();
         for range in prepared.candidates.ranges(&prepared.scan) {

@@ -26,7 +26,7 @@ pub(super) struct Prepared {
 impl Prepared {
     /// Returns an empty list of files.
     pub(super) fn no_files(&self) -> PlannedFiles {
-        PlannedFiles::new(&self.scan.body.statistics, &self.deletes)
+        PlannedFiles::new(&self.scan.statistics, &self.deletes)
     }
 
     /// Returns the columns whose statistics the evaluation of data files needs.

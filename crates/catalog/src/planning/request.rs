@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use super::token::{RequestBody, Selection, Token};
 use crate::{Error, Result};
+use slateberg_model::read_restrictions::ReadRestrictions;
 use slateberg_model::scan::{
-    BoundSpec, FilterLimits, ScanError, ScanFilter, ScanSnapshots, SnapshotSelection, SpecFilter,
+    BoundSpec, FilterLimits, RestrictedSchema, ScanError, ScanFilter, ScanSnapshots,
+    SnapshotSelection, SpecFilter,
 };
 use slateberg_model::schema::Schema;
 use slateberg_model::table::TableMetadata;
@@ -51,6 +53,13 @@ impl Default for ScanRequest {
     }
 }
 
+/// A table, and the read restrictions of the caller.
+#[derive(Clone, Copy)]
+pub(super) struct ReadableTable<'a> {
+    pub(super) metadata: &'a Arc<TableMetadata>,
+    pub(super) restrictions: Option<&'a ReadRestrictions>,
+}
+
 /// A partition spec, and the filter projected through it.
 #[derive(Clone)]
 pub(super) struct ScanSpec {
@@ -66,6 +75,9 @@ pub(super) struct Scan {
     pub(super) schema: Arc<Schema>,
     pub(super) filter: ScanFilter,
     pub(super) specs: BTreeMap<i32, ScanSpec>,
+    /// The columns whose statistics the response contains: those that the client requested,
+    /// without masked ones.
+    pub(super) statistics: Vec<i32>,
     /// The part of the request that tokens contain.
     pub(super) body: RequestBody,
     pub(super) inline_tasks_max: usize,
@@ -75,13 +87,14 @@ pub(super) struct Scan {
 
 impl Scan {
     /// Binds a request.
-    pub(super) fn bind(table: &Arc<TableMetadata>, request: &ScanRequest) -> Result<Self> {
+    pub(super) fn bind(table: ReadableTable<'_>, request: &ScanRequest) -> Result<Self> {
         if request.rows_requested_min.is_some_and(|rows| rows < 0) {
             let message = "Invalid scan: min-rows-requested is negative";
             return Err(Error::Invalid(message.to_owned()));
         }
-        let snapshots = request.snapshots.resolve(table)?;
-        let schema = Arc::clone(snapshots.schema(table, request.use_snapshot_schema)?);
+        let metadata = table.metadata;
+        let snapshots = request.snapshots.resolve(metadata)?;
+        let schema = Arc::clone(snapshots.schema(metadata, request.use_snapshot_schema)?);
         let columns = Columns::of(&schema, request.case_sensitive);
         let mut ids: Vec<_> =
             request.statistics.iter().filter_map(|name| columns.id(name)).collect();
@@ -103,35 +116,44 @@ impl Scan {
     /// Binds the request of a token. `None` if the table no longer has the snapshots or the schema
     /// of the request. Also `None` if the request is invalid, as in a forged token.
     pub(super) fn of_token(
-        table: &Arc<TableMetadata>,
+        table: ReadableTable<'_>,
         token: &Token,
         body: RequestBody,
     ) -> Option<Self> {
         let snapshots = match token.selection {
             Selection::Empty => (ScanSnapshots::Empty, SnapshotSelection::default()),
-            Selection::Snapshots(selection) => (selection.resolve(table).ok()?, selection),
+            Selection::Snapshots(selection) => (selection.resolve(table.metadata).ok()?, selection),
         };
         let has_id = |schema: &&Arc<Schema>| schema.schema_id() == token.schema_id;
-        let schema = Arc::clone(table.schemas.iter().find(has_id)?);
+        let schema = Arc::clone(table.metadata.schemas.iter().find(has_id)?);
         Self::new(table, snapshots, schema, body).ok()
     }
 
     fn new(
-        table: &Arc<TableMetadata>,
+        table: ReadableTable<'_>,
         (snapshots, requested): (ScanSnapshots, SnapshotSelection),
         schema: Arc<Schema>,
         body: RequestBody,
-    ) -> std::result::Result<Self, ScanError> {
+    ) -> Result<Self> {
         let limits = FilterLimits::default();
         let filter = match &body.filter {
             None => ScanFilter::all_rows(),
             Some(text) => ScanFilter::parse(text, &limits, &schema, body.case_sensitive)?,
         };
+        let (filter, statistics) = match table.restrictions {
+            None => (filter, body.statistics.clone()),
+            Some(restrictions) => {
+                let current = table.metadata.current_schema()?;
+                let restricted = RestrictedSchema::new(restrictions, current, &schema)?;
+                let filter = restricted.restrict(&filter)?.ok_or_else(inapplicable_row_filter)?;
+                (filter, restricted.without_masked(&body.statistics))
+            }
+        };
         let bound = |spec: BoundSpec| {
             let projected = Arc::new(filter.for_spec(&spec));
             (spec.spec_id, ScanSpec { spec: Arc::new(spec), filter: projected })
         };
-        let specs = BoundSpec::all(table, &schema).into_values().map(bound).collect();
+        let specs = BoundSpec::all(table.metadata, &schema).into_values().map(bound).collect();
         let selection = match &snapshots {
             ScanSnapshots::Empty => Selection::Empty,
             ScanSnapshots::Snapshot(snapshot) => Selection::Snapshots(SnapshotSelection {
@@ -146,6 +168,7 @@ impl Scan {
             schema,
             filter,
             specs,
+            statistics,
             body,
             inline_tasks_max: INLINE_TASKS_MAX,
             rows_requested_min: None,
@@ -163,9 +186,17 @@ impl Scan {
     /// Returns the columns whose statistics evaluation and response need.
     pub(super) fn needed_columns(&self) -> BTreeSet<i32> {
         let mut ids = self.filter.field_ids();
-        ids.extend(&self.body.statistics);
+        ids.extend(&self.statistics);
         ids
     }
+}
+
+fn inapplicable_row_filter() -> Error {
+    Error::Forbidden(
+        "Not allowed: planning a scan with this schema of the table: the row filter of the principal uses \
+         a column that this schema does not have, or has with another type. Use the current schema"
+            .to_owned(),
+    )
 }
 
 /// The columns of a schema by full name.

@@ -3,15 +3,18 @@
 use std::sync::Arc;
 
 use super::Planning;
+use super::request::ReadableTable;
 use crate::loadable::Loadable;
 use crate::location_index::{is_alone, is_generated_for, locations_of};
 use crate::lookup::{LOOKUP_ATTEMPTS_MAX, text_of};
 use crate::tabular::delegation::DelegatedAccess;
+use crate::tabular::read_access::{Enforcement, resolved_or_forbidden};
 use crate::tabular::target::Target;
 use crate::version_cache::CachedVersion;
 use crate::{Error, RequestContext, Result};
 use slateberg_model::ident::{TabularIdent, TabularKind};
 use slateberg_model::members::brief;
+use slateberg_model::read_restrictions::ReadRestrictions;
 use slateberg_model::table::TableMetadata;
 use slateberg_model::warehouse::Delegation;
 use slateberg_objects::location::Location;
@@ -22,10 +25,12 @@ use slateberg_store::records::TabularRecord;
 /// Privileges of credentials for a scan.
 const READ: Privileges = Privileges { read: true, write: false, delete: false };
 
-/// A table whose rows the caller may read.
+/// A table whose files the caller may read.
 pub(super) struct PlannedTable {
     pub(super) record: Arc<TabularRecord>,
     pub(super) metadata: Arc<TableMetadata>,
+    /// The caller's read restrictions. `None` if the caller may read everything.
+    pub(super) restrictions: Option<Arc<ReadRestrictions>>,
     /// Size of the metadata as JSON, in bytes.
     pub(super) metadata_bytes: u64,
     /// The locations that belong to this table only.
@@ -33,6 +38,12 @@ pub(super) struct PlannedTable {
 }
 
 impl PlannedTable {
+    /// Returns the table for the binding of a scan.
+    pub(super) fn readable(&self) -> ReadableTable<'_> {
+        let Self { metadata, restrictions, .. } = self;
+        ReadableTable { metadata, restrictions: restrictions.as_deref() }
+    }
+
     /// Rejects a file outside of the table's own locations. The server reads files with its own
     /// credentials. A commit must not make the server read the files of other tables.
     pub(super) fn check_own(&self, file: &str) -> Result<()> {
@@ -49,8 +60,8 @@ impl PlannedTable {
 }
 
 impl Planning {
-    /// Returns the table of a request. Errors with `Forbidden` if the caller may not read all its
-    /// rows.
+    /// Returns the table of a request. Errors with `Forbidden` if the caller may not read its
+    /// files.
     pub(super) async fn table(
         &self,
         cx: &RequestContext,
@@ -61,9 +72,9 @@ impl Planning {
         let store = core.store().durable();
         let target = Target { warehouse: &cx.warehouse, kind, ident };
         for _ in 0..LOOKUP_ATTEMPTS_MAX {
-            let Loadable { permit, privileges, record, .. } =
+            let Loadable { rules, privileges, record, .. } =
                 core.access.loadable(&store, &cx.operation, target, true).await?;
-            if permit.decision().is_some_and(|decision| decision.read_rules.is_some()) {
+            if rules.as_ref().is_some_and(|rules| rules.enforcement == Enforcement::NoFiles) {
                 return Err(forbidden(ident, "the principal may read only a part of it"));
             }
             if !privileges.read {
@@ -80,9 +91,17 @@ impl Planning {
                 }
             };
             let metadata = core.environment.parsed::<TableMetadata>(version, &cached)?;
+            let resolve = |rules| resolved_or_forbidden(rules, ident, &metadata);
+            let restrictions = rules.as_ref().map(resolve).transpose()?;
             let own_locations = self.own_locations(&record).await?;
             let metadata_bytes = cached.text.len() as u64;
-            return Ok(PlannedTable { record, metadata, metadata_bytes, own_locations });
+            return Ok(PlannedTable {
+                record,
+                metadata,
+                restrictions,
+                metadata_bytes,
+                own_locations,
+            });
         }
         Err(Error::unavailable(
             "Gave up after repeated conflicts: the table is changed concurrently. Retry later",

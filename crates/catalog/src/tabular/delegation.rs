@@ -1,11 +1,11 @@
 //! Gives clients access to the files of a table: with vended credentials, with signatures (remote
 //! signing), or with the client's own credentials.
 //!
-//! Principals with a read restriction get neither credentials nor signatures ([`ReadAccess`]). For
-//! all other principals, policies determine whether they may read and write files (`ReadData`,
-//! `WriteData`). Credentials and signatures permit no more than the policies do. Credentials and
-//! signatures are valid only for the table's own locations. They are not valid for a location that
-//! also contains files of other tables, or for a whole warehouse.
+//! Policies determine whether a principal may read and write files (`ReadData`, `WriteData`).
+//! Principals with a read restriction get neither credentials nor signatures, except that trusted
+//! engines may read ([`Enforcement`]). Credentials and signatures permit no more than the policies
+//! do. Credentials and signatures are valid only for the table's own locations. They are not valid
+//! for a location that also contains files of other tables, or for a whole warehouse.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tracing::instrument;
 use uuid::Uuid;
 
 use super::metadata::metadata_of;
-use super::read_access::{ReadAccess, Readable};
+use super::read_access::{Enforcement, ReadAccess, Readable};
 use super::target::Target;
 use crate::core::Core;
 use crate::loadable::{FILE_ACTIONS, Loadable};
@@ -280,9 +280,9 @@ impl Delegations {
         self.core.environment.check_findable(kind, ident)?;
         let store = self.core.store().durable();
         let target = Target { warehouse: &cx.warehouse, kind, ident };
-        let Loadable { permit, privileges, record, .. } =
+        let Loadable { rules, privileges, record, .. } =
             self.core.access.loadable(&store, &cx.operation, target, true).await?;
-        if permit.decision().is_some_and(|decision| decision.read_rules.is_some()) {
+        if rules.is_some_and(|rules| rules.enforcement == Enforcement::NoFiles) {
             return Ok(Access::Denied(Denial::Restricted));
         }
         self.reachable_at(record.id, &cx.warehouse, privileges, locations_of(&record)).await

@@ -4,7 +4,7 @@ use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
 use super::delegation::DelegatedAccess;
-use super::read_access::{ReadAccess, ReadVersion, Readable};
+use super::read_access::{EnforcedRules, ReadAccess, ReadVersion, Readable};
 use super::state::TabularState;
 use super::target::Target;
 use crate::attributes::EvaluatedVersion;
@@ -23,6 +23,7 @@ use slateberg_store::keys::PublicationKey;
 
 /// The result of a load.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "it is moved once for each load")]
 pub enum Loaded<K> {
     /// The value that the caller's function `known` returned for this version.
     Known(K),
@@ -46,22 +47,18 @@ impl Tabulars {
         self.core.environment.check_findable(kind, ident)?;
         let store = self.core.store().durable();
         for _ in 0..LOOKUP_ATTEMPTS_MAX {
-            let Loadable { permit, privileges, record, span } =
+            let Loadable { rules, privileges, record, span } =
                 self.core.access.loadable(&store, operation, target, ways.is_some()).await?;
             if kind == TabularKind::Table && self.begins_hold(operation, record.id).await {
                 continue;
             }
-            let rules = permit.decision().and_then(|decision| decision.read_rules.as_ref());
             let (id, version) = (record.id, record.version);
             let key = PublicationKey { id, version };
             self.core.pipeline().pending.wait(key, self.core.settings().commit_deadline()).await?;
-            let seen = ReadVersion { id, version, rules: rules.map(|rules| rules.key()) };
+            let seen = ReadVersion { id, version, rules: rules.as_ref().map(EnforcedRules::key) };
             let files = match ways {
-                // A principal with a read restriction gets no access to files.
-                Some(ways) if rules.is_none() => {
-                    self.delegations.delegated(target, &record, privileges, ways).await?
-                }
-                _ => None,
+                Some(ways) => self.delegations.delegated(target, &record, privileges, ways).await?,
+                None => None,
             };
             if let Some(known) = known(seen, files.as_ref()) {
                 span.record("slateberg.cache", "answer");
@@ -80,7 +77,7 @@ impl Tabulars {
                     cached
                 }
             };
-            let access = match rules {
+            let access = match &rules {
                 None => ReadAccess::Whole,
                 Some(rules) => self.core.restricted(rules, ident, (id, version), &cached)?,
             };
@@ -128,8 +125,11 @@ impl Tabulars {
         let Target { warehouse, kind, ident } = target;
         self.core.environment.check_findable(kind, ident)?;
         let store = self.core.store().durable();
-        let permitted: WithPermit<A, ()> =
-            self.core.access.permit_tabular_and(&store, operation, target, &[], |_, _| ()).await?;
+        let permitted: WithPermit<A, ()> = self
+            .core
+            .access
+            .permit_tabular_and(&store, operation, target, &[], |_, _, _| ())
+            .await?;
         // If the decision was based on attributes, the read of the attributes has already
         // determined whether the table exists. A new lookup could find another table that has got
         // the name since then. The decision does not apply to that table.

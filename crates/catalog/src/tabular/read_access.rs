@@ -1,8 +1,8 @@
 //! Read restrictions: the part of a table that policies let a principal read.
 //!
 //! The catalog does not read rows. It returns the restrictions, and clients apply them. A client
-//! with direct access to the files could bypass the restrictions. So the catalog vends credentials
-//! and signatures only with [`ReadAccess::Whole`].
+//! with direct access to the files could bypass the restrictions. So [`Enforcement`] determines
+//! whether a principal with restrictions gets scan plans, credentials and signatures.
 
 use std::sync::Arc;
 
@@ -14,14 +14,16 @@ use crate::attributes::{attributes, namespace_resource};
 use crate::core::Core;
 use crate::version_cache::{CachedVersion, Version};
 use crate::{Error, RequestContext, Result};
-use slateberg_authz::action::{Action, Load};
+use slateberg_authz::action::{Action, Load, ReadRestricted};
 use slateberg_authz::authority::{Decider, PrincipalDecider};
+use slateberg_authz::permit::Permit;
 use slateberg_authz::resource::{Attributes, Node, Resource};
 use slateberg_model::ident::{TabularIdent, TabularKind};
 use slateberg_model::members::brief;
 use slateberg_model::read_restrictions::{Problem, ReadRestrictions, ReadRules, RulesKey};
 use slateberg_model::schema::Schema;
 use slateberg_model::table::TableMetadata;
+use slateberg_objects::vend::files::Privileges;
 use slateberg_store::keys::TabularKey;
 use slateberg_store::read::StoreRead;
 
@@ -33,8 +35,55 @@ pub struct ReadVersion {
     pub id: Uuid,
     /// The version of the record.
     pub version: u64,
-    /// The key of the read restrictions. `None` if there are none.
-    pub rules: Option<RulesKey>,
+    /// The key of the read restrictions, and their enforcement. `None` if there are none.
+    pub rules: Option<(RulesKey, Enforcement)>,
+}
+
+/// How the read restrictions of a principal are enforced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Enforcement {
+    /// The principal gets no scan plans, and no access to files.
+    NoFiles,
+    /// The principal is an engine that applies the restrictions (action `ReadRestricted`). It gets
+    /// scan plans, and may read the files.
+    TrustedEngine,
+}
+
+/// The read rules of a principal, and their enforcement.
+#[derive(Debug, Clone)]
+pub(crate) struct EnforcedRules {
+    pub(crate) rules: Arc<ReadRules>,
+    pub(crate) enforcement: Enforcement,
+}
+
+impl EnforcedRules {
+    /// Returns the rules of a principal for a table that it may load. `None` if it may read
+    /// everything.
+    pub(crate) fn of(
+        asking: &PrincipalDecider<'_>,
+        resource: &Resource,
+        permit: &Permit<Load>,
+    ) -> Option<Self> {
+        let rules = Arc::clone(permit.decision()?.read_rules.as_ref()?);
+        let enforcement = match asking.may::<ReadRestricted>(resource) {
+            true => Enforcement::TrustedEngine,
+            false => Enforcement::NoFiles,
+        };
+        Some(Self { rules, enforcement })
+    }
+
+    /// Limits privileges on the files of the table. Principals with restrictions never write files.
+    pub(crate) fn limit(&self, privileges: Privileges) -> Privileges {
+        match self.enforcement {
+            Enforcement::NoFiles => Privileges::NONE,
+            Enforcement::TrustedEngine => Privileges { read: privileges.read, ..Privileges::NONE },
+        }
+    }
+
+    /// Returns the key of the rules, and their enforcement.
+    pub(crate) fn key(&self) -> (RulesKey, Enforcement) {
+        (self.rules.key(), self.enforcement)
+    }
 }
 
 /// The part of a table that a principal may read.
@@ -42,9 +91,15 @@ pub struct ReadVersion {
 pub enum ReadAccess {
     /// The whole table. This is always so for views, which have no rows of their own.
     Whole,
-    /// A part of the table, according to restrictions that the client must apply. The catalog vends
-    /// no credentials or signatures for the table's files.
-    Restricted(RulesKey, Arc<ReadRestrictions>),
+    /// A part of the table, according to restrictions that the client must apply.
+    Restricted {
+        /// The key of the rules from which the restrictions were resolved.
+        rules: RulesKey,
+        /// How the restrictions are enforced.
+        enforcement: Enforcement,
+        /// The restrictions.
+        restrictions: Arc<ReadRestrictions>,
+    },
 }
 
 /// The state of a table or view, and the part of it that the caller may read.
@@ -61,7 +116,7 @@ impl Readable {
     pub fn version(&self) -> ReadVersion {
         let rules = match &self.access {
             ReadAccess::Whole => None,
-            ReadAccess::Restricted(key, _) => Some(*key),
+            ReadAccess::Restricted { rules, enforcement, .. } => Some((*rules, *enforcement)),
         };
         ReadVersion { id: self.state.id, version: self.state.version, rules }
     }
@@ -72,16 +127,15 @@ impl Core {
     /// a mask cannot be applied to its column, because the protected column may have been renamed.
     pub(super) fn restricted(
         &self,
-        rules: &Arc<ReadRules>,
+        rules: &EnforcedRules,
         ident: &TabularIdent,
         version: Version,
         cached: &CachedVersion,
     ) -> Result<ReadAccess> {
         let metadata = self.environment.parsed::<TableMetadata>(version, cached)?;
-        resolved(rules, ident, metadata.current_schema()?).map_err(|problem| {
-            let how = "is restricted by a policy that does not match the table's schema";
-            Error::Forbidden(format!("Not allowed: reading {} {how}: {problem}", brief(ident)))
-        })
+        let restrictions = resolved_or_forbidden(rules, ident, &metadata)?;
+        let (rules, enforcement) = rules.key();
+        Ok(ReadAccess::Restricted { rules, enforcement, restrictions })
     }
 
     /// Adds the read access of the caller to a created or registered table. The table exists
@@ -102,17 +156,23 @@ impl Core {
         // was written.
         let resource = resource.map_err(Error::unknown)?;
         let rules = match asking.permit::<Load>(&resource) {
-            Ok(permit) => permit.decision().and_then(|decision| decision.read_rules.clone()),
+            Ok(permit) => EnforcedRules::of(&asking, &resource, &permit),
             Err(_) => Some(nothing()),
         };
-        let Some(rules) = rules else { return Ok(Readable { state, access: ReadAccess::Whole }) };
+        let Some(mut rules) = rules else {
+            return Ok(Readable { state, access: ReadAccess::Whole });
+        };
         let metadata: TableMetadata = metadata_of(state.id, &state.text)?;
         let schema = metadata.current_schema()?;
-        let access = match resolved(&rules, ident, schema) {
-            Ok(access) => access,
-            Err(_) => resolved(&nothing(), ident, schema).map_err(Error::internal)?,
+        let restrictions = match resolved(&rules, ident, schema) {
+            Ok(restrictions) => restrictions,
+            Err(_) => {
+                rules = nothing();
+                resolved(&rules, ident, schema).map_err(Error::internal)?
+            }
         };
-        Ok(Readable { state, access })
+        let (rules, enforcement) = rules.key();
+        Ok(Readable { state, access: ReadAccess::Restricted { rules, enforcement, restrictions } })
     }
 
     /// Returns a created table as a resource for policies.
@@ -124,7 +184,7 @@ impl Core {
         state: &TabularState,
     ) -> Result<Resource> {
         let store = self.store().latest();
-        let wanted = asking.wants_attributes(&[Load::NAME]);
+        let wanted = asking.wants_attributes(&[Load::NAME, ReadRestricted::NAME]);
         let inside = namespace_resource(&store, wanted, &cx.warehouse, &ident.namespace).await?;
         if !wanted {
             return Ok(inside.tabular(TabularKind::Table, Node::named(&ident.name)));
@@ -145,22 +205,35 @@ impl Core {
 }
 
 /// Returns rules that permit no rows.
-fn nothing() -> Arc<ReadRules> {
-    Arc::new(ReadRules::new(Vec::new()))
+fn nothing() -> EnforcedRules {
+    EnforcedRules { rules: Arc::new(ReadRules::new(Vec::new())), enforcement: Enforcement::NoFiles }
+}
+
+/// Resolves rules for the current schema of a table. Errors with `Forbidden` if a mask cannot be
+/// applied to its column.
+pub(crate) fn resolved_or_forbidden(
+    rules: &EnforcedRules,
+    ident: &TabularIdent,
+    table: &TableMetadata,
+) -> Result<Arc<ReadRestrictions>> {
+    resolved(rules, ident, table.current_schema()?).map_err(|problem| {
+        let how = "is restricted by a policy that does not match the table's schema";
+        Error::Forbidden(format!("Not allowed: reading {} {how}: {problem}", brief(ident)))
+    })
 }
 
 /// Resolves rules for a table with this schema. Rules that do not apply to the schema are logged
 /// for the operator, who has to correct the policies.
 fn resolved(
-    rules: &Arc<ReadRules>,
+    rules: &EnforcedRules,
     ident: &TabularIdent,
     schema: &Schema,
-) -> std::result::Result<ReadAccess, Problem> {
-    let restrictions = rules.resolve(schema).inspect_err(|problem| {
+) -> std::result::Result<Arc<ReadRestrictions>, Problem> {
+    let restrictions = rules.rules.resolve(schema).inspect_err(|problem| {
         tracing::warn!(table = %ident, %problem, "cannot apply the column masks of the policies to a table");
     })?;
     for problem in &restrictions.inexpressible {
         tracing::warn!(table = %ident, %problem, "a row filter of the policies does not apply to a table: the filter selects no row");
     }
-    Ok(ReadAccess::Restricted(rules.key(), Arc::new(restrictions)))
+    Ok(Arc::new(restrictions))
 }

@@ -172,7 +172,7 @@ impl Tabulars {
         let (store, access) = (self.core.store().latest(), &self.core.access);
         let mut at_once = false;
         if purge {
-            let may = |asking: &PrincipalDecider<'_>, resource: &Resource| {
+            let may = |asking: &PrincipalDecider<'_>, resource: &Resource, _: &Permit<Purge>| {
                 asking.may::<PurgeNow>(resource)
             };
             let now = [PurgeNow::NAME];

@@ -51,6 +51,19 @@ impl ScanFilter {
         Self(Arc::new(Arc::unwrap_or_clone(self.0).and(Arc::unwrap_or_clone(other.0))))
     }
 
+    /// Returns the filter with predicates on these columns that only clients can evaluate.
+    #[must_use]
+    pub fn without_tests_of(&self, columns: &BTreeSet<i32>) -> Self {
+        if columns.is_empty() {
+            return self.clone();
+        }
+        Self(Arc::new(self.0.map(&|leaf| {
+            let test = leaf.test.clone();
+            let test = test.filter(|test| !columns.contains(&test.column.field_id));
+            Predicate::Leaf(ColumnPredicate { test, source: Arc::clone(&leaf.source) })
+        })))
+    }
+
     /// Whether it selects all rows, whatever they contain.
     pub fn is_always_true(&self) -> bool {
         *self.0 == Predicate::Constant(true)

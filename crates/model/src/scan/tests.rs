@@ -4,6 +4,7 @@ mod deletes;
 mod filters;
 mod partitions;
 mod pruning;
+mod restricted;
 mod rows;
 mod snapshots;
 mod soundness;

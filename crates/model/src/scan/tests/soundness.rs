@@ -9,7 +9,7 @@ use super::{COLUMNS, filter, manifest, spec};
 use crate::expression::{Expression, FilterLimits};
 use crate::scan::{BoundSpec, ScanFilter};
 
-fn any_spec() -> impl Strategy<Value = BoundSpec> {
+pub(super) fn any_spec() -> impl Strategy<Value = BoundSpec> {
     let field = (0..COLUMNS.len()).prop_flat_map(|column| {
         let id = COLUMNS[column].0;
         prop::sample::select(transforms_of(column)).prop_map(move |transform| (id, transform))
@@ -17,7 +17,7 @@ fn any_spec() -> impl Strategy<Value = BoundSpec> {
     prop::collection::vec(field, 0..3).prop_map(|fields| spec(0, &fields))
 }
 
-fn expression(json: &Value) -> Expression {
+pub(super) fn expression(json: &Value) -> Expression {
     let parsed = Expression::parse_filter(&json.to_string(), &FilterLimits::default());
     without_negations(&parsed.expect("a filter"), false)
 }
@@ -74,7 +74,7 @@ fn check(
 
 /// Whether a filter contains transforms. The reference implementation does not widen tests of
 /// transforms for old writers.
-fn has_transform(json: &Value) -> bool {
+pub(super) fn has_transform(json: &Value) -> bool {
     json.to_string().contains("\"transform\"")
 }
 
