@@ -88,6 +88,7 @@ mod read_restrictions;
 mod recursive_drop;
 mod registration;
 mod requests;
+mod search;
 mod separators;
 mod snapshot_expiry;
 mod staged;

@@ -107,7 +107,7 @@ impl EventType {
 
     /// Returns the type of a change. `None` if the entry does not contain the changed resource,
     /// because an older binary wrote the entry.
-    pub(super) fn of(change: &Change) -> Option<Self> {
+    pub(crate) fn of(change: &Change) -> Option<Self> {
         let happening = happening(change);
         let Some(resource) = &change.resource else {
             return match happening {
