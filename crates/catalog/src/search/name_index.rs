@@ -416,7 +416,7 @@ mod tests {
     #[test]
     fn name_is_found_once_although_it_contains_several_words() {
         let (index, _) = index(&["orders_orders_sales", "sales_orders", "sales"]);
-        assert_eq!(names(&index, "sales orders", 9), ["sales_orders", "orders_orders_sales"]);
+        assert_eq!(names(&index, "sales orders", 9), ["orders_orders_sales", "sales_orders"]);
         assert_eq!(names(&index, "orders", 9), ["orders_orders_sales", "sales_orders"]);
     }
 
