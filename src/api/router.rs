@@ -15,7 +15,7 @@ use super::iceberg::{
 };
 use super::management::{
     api_keys, checkpoints, cluster, dropped, encryption, explain, functions as managed_functions,
-    grants, history, jobs, openapi, policies, protections, recursive_drop, scans, server,
+    grants, history, jobs, openapi, policies, protections, recursive_drop, scans, search, server,
     snapshots, table_health, warehouses, watch, whoami,
 };
 use super::oauth;
@@ -168,7 +168,7 @@ fn catalog_routes() -> [(&'static str, MethodRouter<ApiState>); 21] {
 }
 
 /// The routes of the management API.
-fn management_routes() -> [(&'static str, MethodRouter<ApiState>); 39] {
+fn management_routes() -> [(&'static str, MethodRouter<ApiState>); 40] {
     [
         ("/openapi.json", get(openapi::document)),
         ("/whoami", get(whoami::whoami)),
@@ -203,6 +203,7 @@ fn management_routes() -> [(&'static str, MethodRouter<ApiState>); 39] {
         ("/protections", get(protections::list).post(protections::protect)),
         ("/protections/{id}", delete(protections::unprotect)),
         ("/scans/explain", post(scans::explain)),
+        ("/search", get(search::search)),
         ("/tables/health", get(table_health::load)),
         ("/history", get(history::list)),
         ("/watch", get(watch::watch)),

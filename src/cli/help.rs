@@ -15,6 +15,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
         "Catalog, on a running server (SLATEBERG_URL)",
         &[
             "ls",
+            "search",
             "table",
             "plan",
             "function",

@@ -41,6 +41,7 @@ pub mod protect;
 pub mod restore;
 pub mod rollback;
 mod runtime;
+pub mod search;
 pub mod serve;
 mod settings_check;
 pub mod store;
@@ -88,6 +89,8 @@ enum Command {
     Store(store::Store),
     /// List namespaces, tables and views
     Ls(ls::Ls),
+    /// Find tables, views, namespaces and functions by parts of their names
+    Search(search::Search),
     /// Show a table: size, snapshots, schema, last write and health
     Table(table::Table),
     /// Create, list, show and drop SQL functions
@@ -203,6 +206,7 @@ impl Cli {
             Command::Completions(completions) => completions.run(definition()),
             Command::Man(man) => man.run(definition()),
             Command::Ls(ls) => ls.run(),
+            Command::Search(search) => search.run(),
             Command::Table(table) => table.run(),
             Command::Protect(protect) => protect.run(),
             Command::Unprotect(unprotect) => unprotect.run(),

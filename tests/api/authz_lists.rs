@@ -1,5 +1,7 @@
 //! A listing shows exactly the names that can be loaded, page by page, under arbitrary policies.
 
+use std::collections::BTreeSet;
+
 use axum::http::Method;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -125,8 +127,21 @@ async fn loaded(app: &TestApp, key: &str, names: Vec<Value>, what: &str) -> Vec<
     seen
 }
 
+/// Returns the name of a listed namespace, table or view, as a search returns it.
+fn resource_of(kind: &str, name: &Value) -> String {
+    let levels = |levels: &Value| {
+        let levels = levels.as_array().expect("levels").iter();
+        levels.map(|level| level.as_str().expect("text")).collect::<Vec<_>>().join("/")
+    };
+    if kind == "namespaces" {
+        return format!("namespace:default/{}", levels(name));
+    }
+    let (kind, inside) = (kind.trim_end_matches('s'), levels(&name["namespace"]));
+    format!("{kind}:default/{inside}/{}", name["name"].as_str().expect("text"))
+}
+
 #[tokio::test]
-async fn listing_contains_exactly_the_loadable_names() {
+async fn listing_and_search_return_exactly_the_loadable_names() {
     let seed = seed("LISTS_SEED");
     let mut random = StdRng::seed_from_u64(seed);
     for round in 0..number_from_env("LISTS_ROUNDS", 12) {
@@ -143,15 +158,26 @@ async fn listing_contains_exactly_the_loadable_names() {
             listings.push((format!("{inside}/tables"), "identifiers", "tables"));
             listings.push((format!("{inside}/views"), "identifiers", "views"));
         }
+        let mut visible = BTreeSet::new();
         for (path, member, kind) in listings {
             let all = listed(&app, app.credential(), &path, member, 100).await;
             let seen = loaded(&app, &key, all, kind).await;
+            visible.extend(seen.iter().map(|name| resource_of(kind, name)));
             for size in [1, 2, 100] {
                 let listed = listed(&app, &key, &path, member, size).await;
                 assert_eq!(listed, seen, "seed {seed}, round {round}: {path} by\n{policies}");
             }
             let unpaged = app.get_as(&key, &path).await.expect(200).body[member].clone();
             assert_eq!(unpaged, json!(seen), "seed {seed}, round {round}: {path} by\n{policies}");
+        }
+        visible.retain(|resource| resource.rsplit('/').next().is_some_and(|it| it.contains('x')));
+        for size in [1, 2, 100] {
+            let hits = listed(&app, &key, "/management/v1/search?q=X", "hits", size).await;
+            let hits = hits.iter().map(|hit| hit["resource"].as_str().expect("text").to_owned());
+            let hits: Vec<_> = hits.collect();
+            let found: BTreeSet<_> = hits.iter().cloned().collect();
+            assert_eq!(found.len(), hits.len(), "a hit is repeated");
+            assert_eq!(found, visible, "seed {seed}, round {round}: a search by\n{policies}");
         }
     }
 }

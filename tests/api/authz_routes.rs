@@ -51,7 +51,7 @@ const ROLES: [&str; 8] =
     ["admin", "writer", "reader", "auditor", "team", "others", "browser", "nobody"];
 
 /// Routes as in the specification, some of them in several variants.
-const ROUTES: [(&str, &str); 106] = [
+const ROUTES: [(&str, &str); 107] = [
     ("GET /v1/config", ""),
     ("GET /v1/{prefix}/namespaces", ""),
     ("GET /v1/{prefix}/namespaces", "below one"),
@@ -137,6 +137,7 @@ const ROUTES: [(&str, &str); 106] = [
     ("POST /management/v1/protections", ""),
     ("DELETE /management/v1/protections/{id}", ""),
     ("POST /management/v1/scans/explain", ""),
+    ("GET /management/v1/search", ""),
     ("GET /management/v1/tables/health", ""),
     ("GET /management/v1/history", ""),
     ("GET /management/v1/watch", ""),
@@ -225,6 +226,7 @@ impl RouteResources {
             }
             "dry run" => path.push_str("?dry_run=true"),
             "of others" => path.push_str("?resource=namespace:default/sales&user=corp/ann"),
+            _ if template.ends_with("v1/search") => path.push_str("?q=o"),
             _ if template.ends_with("tables/health") => {
                 path.push_str(&format!("?resource=table:default/sales/{table}"));
             }

@@ -89,6 +89,7 @@ mod recursive_drop;
 mod registration;
 mod requests;
 mod restricted_planning;
+mod search;
 mod separators;
 mod snapshot_expiry;
 mod staged;

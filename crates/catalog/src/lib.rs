@@ -46,6 +46,7 @@ pub mod planning;
 pub mod policies;
 pub mod protections;
 mod resource_lookup;
+pub mod search;
 mod serial_lock;
 pub mod settings;
 pub mod tables;
@@ -80,6 +81,7 @@ pub use pipeline::publications::FinishedPublications;
 use planning::Planning;
 use policies::Policies;
 use protections::Protections;
+use search::Search;
 use settings::Settings;
 pub use tabular::Tabulars;
 use tabular::delegation::Delegations;
@@ -120,6 +122,7 @@ struct Inner {
     warehouses: Warehouses,
     policies: Policies,
     protections: Protections,
+    search: Search,
     history: History,
     watches: Watches,
     jobs: Jobs,
@@ -144,6 +147,7 @@ impl Catalog {
             tabulars,
             planning: Planning::new(&core, &delegations),
             delegations,
+            search: Search::new(&core, &listings),
             listings,
             warehouses: Warehouses::new(&core, parts.stores),
             protections: Protections::new(&core),
@@ -197,6 +201,11 @@ impl Catalog {
     /// Protections against removal.
     pub fn protections(&self) -> &Protections {
         &self.inner.protections
+    }
+
+    /// The search for names.
+    pub fn search(&self) -> &Search {
+        &self.inner.search
     }
 
     /// The change log.

@@ -8,15 +8,16 @@ use uuid::Uuid;
 use super::attributes::{attributes_of_function, attributes_of_namespace, namespace_resource};
 use super::core::Core;
 use super::listing_cache::{ListingCache, NamedAttributes, PageStart};
-use super::{RequestContext, Result, lookup};
-use slateberg_authz::action::{Action, List};
+use super::{Operation, RequestContext, Result, lookup};
+use slateberg_authz::action::{Action, DescribeNamespace, List, Load, ReadConfig};
 use slateberg_authz::authority::Decider;
 use slateberg_authz::cache::PageKey;
 use slateberg_authz::page::PageQuestion;
 use slateberg_authz::permit::Permit;
-use slateberg_authz::resource::{Attributes, Kind, Node};
+use slateberg_authz::resource::{Attributes, Kind, Node, Resource};
 use slateberg_model::ident::{NamespaceIdent, TabularKind};
 use slateberg_model::page::{Names, Page, PageRequest};
+use slateberg_model::warehouse::Warehouse;
 use slateberg_store::key_space::KeySpace;
 use slateberg_store::keys::{
     FunctionKey, NamespaceKey, NamespaceNameKey, TabularKey, TabularNameKey, tabular_names,
@@ -137,6 +138,69 @@ impl Listings {
             }
         };
         Ok(Page::cut(names, page))
+    }
+
+    /// Returns for each of `names` whether a listing of `contents` returns it to the caller. `None`
+    /// if the caller sees none of the contents.
+    pub(super) async fn listed_among(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        contents: Contents<'_>,
+        names: &[&str],
+    ) -> Result<Option<Vec<bool>>> {
+        match contents.kind {
+            Kind::Namespace => {
+                self.shown_among::<DescribeNamespace>(operation, warehouse, contents, names).await
+            }
+            _ => self.shown_among::<Load>(operation, warehouse, contents, names).await,
+        }
+    }
+
+    async fn shown_among<A: Action>(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        Contents { parent, kind }: Contents<'_>,
+        names: &[&str],
+    ) -> Result<Option<Vec<bool>>> {
+        let asking = match self.core.access.ask(operation)? {
+            Decider::Unrestricted(_) => return Ok(Some(vec![true; names.len()])),
+            Decider::Policies(asking) => asking,
+        };
+        let store = self.core.store().durable();
+        let root = NamespaceIdent::default();
+        let ident = parent.unwrap_or(&root);
+        let needed = asking.wants_attributes(&[List::NAME, A::NAME]);
+        let container = namespace_resource(&store, needed, warehouse, ident).await?;
+        let is_listed = asking.may::<ReadConfig>(&Resource::warehouse(&warehouse.name))
+            && asking.may::<List>(&container);
+        if !is_listed {
+            return Ok(None);
+        }
+        let question = asking.page::<A>(&container, kind);
+        match question.constant_result() {
+            Some(true) => return Ok(Some(vec![true; names.len()])),
+            Some(false) => return Ok(None),
+            None => {}
+        }
+        if !question.needs_attributes() {
+            let nodes: Vec<_> = names.iter().map(|name| Node::named(*name)).collect();
+            return Ok(Some(question.answer(&nodes)));
+        }
+        let Some(parent) = lookup::namespace_id(&store, warehouse.id, ident).await? else {
+            return Ok(None);
+        };
+        let mut nodes = Vec::with_capacity(names.len());
+        let mut exists = Vec::with_capacity(names.len());
+        for name in names {
+            let found = self.attributes_on(&store, parent, kind, name).await?;
+            exists.push(found.is_some());
+            let attributes = found.map(|(_, attributes)| attributes).unwrap_or_default();
+            nodes.push(Node::known(*name, attributes));
+        }
+        let answers = question.answer(&nodes);
+        Ok(Some(answers.into_iter().zip(exists).map(|(yes, exists)| yes && exists).collect()))
     }
 
     /// Returns the visible names of a page. If there is a next page, also returns at least the

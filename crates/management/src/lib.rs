@@ -23,6 +23,7 @@ pub mod openapi;
 pub mod policies;
 pub mod protections;
 pub mod scans;
+pub mod search;
 pub mod snapshots;
 mod string_enum;
 pub mod tables;

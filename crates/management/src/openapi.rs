@@ -4,7 +4,7 @@ use utoipa::OpenApi;
 
 use crate::{
     api_keys, checkpoints, cluster, decisions, dropped, encryption, error, functions, grants,
-    history, identity, jobs, namespaces, policies, protections, scans, snapshots, tables,
+    history, identity, jobs, namespaces, policies, protections, scans, search, snapshots, tables,
     warehouses, watch,
 };
 
@@ -46,6 +46,7 @@ use crate::{
     protections::ProtectionList,
     scans::ExplainScanRequest,
     scans::ScanExplanation,
+    search::SearchResponse,
     tables::TableHealth,
     functions::CreateFunctionRequest,
     functions::ReplaceFunctionRequest,

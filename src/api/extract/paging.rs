@@ -19,14 +19,7 @@ impl FromRequestParts<ApiState> for Paging {
     async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, ApiError> {
         let query = Query::from_request_parts(parts, state).await?;
         let size_max = state.catalog.settings().page_size_max;
-        let size = match query.get("pageSize") {
-            None => size_max,
-            Some(text) => text.parse().ok().filter(|size| *size >= 1).ok_or_else(|| {
-                ApiError::bad_request(format!(
-                    "Invalid query parameter pageSize: expected a number of at least 1, got '{text}'"
-                ))
-            })?,
-        };
+        let size = page_size(&query, size_max)?;
         Ok(Self(match query.get("pageToken") {
             None => PageRequest::default(),
             Some(token) => {
@@ -35,6 +28,34 @@ impl FromRequestParts<ApiState> for Paging {
                 PageRequest { listing, after, limit: Some(size.min(size_max)) }
             }
         }))
+    }
+}
+
+/// Returns the requested page of results that `results` identifies. A page always has a limit:
+/// `size`, unless the client requests another one.
+pub fn page_of_results(
+    query: &Query,
+    path: &str,
+    results: &str,
+    size: usize,
+    size_max: usize,
+) -> Result<PageRequest, ApiError> {
+    let size = page_size(query, size)?;
+    let listing = listing(path, Some(results));
+    let token = query.get("pageToken");
+    let after = token.map(|token| decode_token(&token, listing)).transpose()?.flatten();
+    Ok(PageRequest { listing, after, limit: Some(size.min(size_max)) })
+}
+
+/// Returns the `pageSize`, or a default.
+fn page_size(query: &Query, default: usize) -> Result<usize, ApiError> {
+    match query.get("pageSize") {
+        None => Ok(default),
+        Some(text) => text.parse().ok().filter(|size| *size >= 1).ok_or_else(|| {
+            ApiError::bad_request(format!(
+                "Invalid query parameter pageSize: expected a number of at least 1, got '{text}'"
+            ))
+        }),
     }
 }
 

@@ -15,6 +15,7 @@ pub mod policies;
 pub mod protections;
 pub mod recursive_drop;
 pub mod scans;
+pub mod search;
 pub mod server;
 pub mod snapshots;
 pub mod table_health;

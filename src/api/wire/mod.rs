@@ -21,6 +21,7 @@ pub mod plan;
 pub mod policies;
 pub mod protections;
 pub mod scans;
+pub mod search;
 pub mod sign;
 pub mod snapshots;
 pub mod tables;

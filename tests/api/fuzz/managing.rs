@@ -50,7 +50,7 @@ impl Grammar {
 
     /// Generates a management request.
     pub(super) fn managing(&mut self) -> Draft {
-        match self.rng.random_range(0..50) {
+        match self.rng.random_range(0..51) {
             0..2 => bare(
                 Method::GET,
                 format!(
@@ -99,6 +99,12 @@ impl Grammar {
                 post(format!("{MANAGEMENT}/namespaces/drop"), body)
             }
             46..48 => self.about_functions(),
+            48 => {
+                let (query, kind) = (path::segment(self.name()), self.pick(&["table", "", "x"]));
+                let size = self.rng.random_range(0..3);
+                let query = format!("q={query}&kind={kind}&pageSize={size}");
+                bare(Method::GET, format!("{MANAGEMENT}/search?{query}"))
+            }
             _ => self.about_checkpoints(),
         }
     }

@@ -163,6 +163,44 @@ impl fmt::Display for EventType {
     }
 }
 
+/// Effect of a change on the name of its resource.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NameEffect {
+    /// The name exists after the change.
+    Added,
+    /// The name does not exist after the change.
+    Removed,
+    /// The change adds and removes no name.
+    Unchanged,
+}
+
+impl NameEffect {
+    /// Returns the effect of a change. `None` if it cannot be determined, because an older or a
+    /// newer version of slateberg wrote the entry.
+    pub(crate) fn of(change: &Change) -> Option<Self> {
+        let action = match (&change.action, &change.resource) {
+            (LoggedAction::Known(action), _) => *action,
+            (LoggedAction::Unknown(_), None) => return Some(Self::Unchanged),
+            (LoggedAction::Unknown(_), Some(_)) => return None,
+        };
+        let Effect::OnResource(happening) = effect(action, change.version_before) else {
+            return Some(Self::Unchanged);
+        };
+        change.resource.as_ref().map(|_| match happening {
+            Happening::Created
+            | Happening::Registered
+            | Happening::Renamed
+            | Happening::Undropped => Self::Added,
+            Happening::Dropped | Happening::Deleted => Self::Removed,
+            Happening::Updated
+            | Happening::Committed
+            | Happening::Purged
+            | Happening::Protected
+            | Happening::Unprotected => Self::Unchanged,
+        })
+    }
+}
+
 /// Effect of an action.
 enum Effect {
     /// The action changes a warehouse or something in it.

@@ -23,6 +23,7 @@ use tokio::sync::watch::Receiver;
 use uuid::Uuid;
 
 pub use self::event_type::EventType;
+pub(crate) use self::event_type::NameEffect;
 use self::event_type::{EventOf, TypeFilter};
 pub use self::position::Position;
 use self::position::{Timeline, View};

@@ -1,0 +1,275 @@
+//! [`Search`]: finds tables, views, namespaces and functions by parts of their names.
+//!
+//! The names are in a [`NameIndex`] in memory. The first search builds the index from the store. A
+//! task keeps it current with the change feed, and drops it when no search has used it for some
+//! time. So a server without searches needs no memory for the index.
+//!
+//! A search finds every change that was durable when the search began: it first applies these
+//! changes to the index. A search returns a name only if a listing of its namespace returns it to
+//! the caller.
+
+mod keeper;
+mod name_index;
+mod query;
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+
+use self::keeper::IndexKeeper;
+use self::name_index::{AfterMatch, Container, ContainerId, Cursor, Match, NameIndex, SearchScope};
+pub use self::query::MatchQuality;
+use self::query::SearchQuery;
+use super::core::Core;
+use super::listings::{Contents, Listings};
+use super::{Error, Operation, Result};
+use slateberg_authz::notation;
+use slateberg_authz::resource::{Kind, Node, Resource};
+use slateberg_base::boxed;
+use slateberg_model::ident::{NamespaceIdent, TabularKind};
+use slateberg_model::members::brief;
+use slateberg_model::page::PageRequest;
+use slateberg_model::warehouse::Warehouse;
+
+/// The kinds that a search finds.
+const KINDS: [Kind; 4] = [Kind::Namespace, Kind::Table, Kind::View, Kind::Function];
+
+/// Number of concurrent scans of the index.
+const SCANS_PARALLEL_MAX: usize = 2;
+/// Maximum time that a search waits for its scan.
+const ADMISSION_TIME: Duration = Duration::from_secs(5);
+/// Number of hits of a page without a limit.
+const HITS_MAX: usize = 1000;
+/// Factor by which a search reads more matches after it has found hidden matches.
+const GROWTH: usize = 4;
+
+/// The search. Cheap to clone.
+#[derive(Clone)]
+pub struct Search {
+    core: Arc<Core>,
+    listings: Listings,
+    keeper: Arc<IndexKeeper>,
+    scans: Arc<Semaphore>,
+}
+
+/// A search for names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SearchRequest {
+    /// The words to find.
+    pub query: String,
+    /// The warehouse to search. `None` for all warehouses that the caller may see.
+    pub warehouse: Option<String>,
+    /// The kinds to find: `namespace`, `table`, `view` or `function`. Empty for all kinds.
+    pub kinds: Vec<String>,
+    /// The page.
+    pub page: PageRequest,
+}
+
+/// A found resource.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SearchHit {
+    /// The resource, such as `table:prod/sales/orders`.
+    pub resource: String,
+    /// Its kind, such as `table`.
+    pub kind: &'static str,
+    /// The name of its warehouse.
+    pub warehouse: String,
+    /// The levels of the namespace that contains it.
+    pub namespace: Vec<String>,
+    /// Its name, or the last level of a namespace.
+    pub name: String,
+    /// How well the name matches.
+    pub quality: MatchQuality,
+}
+
+/// A page of hits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SearchPage {
+    /// The hits, the best first. Equally good hits are ordered by name.
+    pub hits: Vec<SearchHit>,
+    /// The token of the next page. `None` if this is the last page.
+    pub next: Option<String>,
+}
+
+/// A match with its container.
+struct PlacedMatch {
+    found: Match,
+    container: Container,
+}
+
+impl Search {
+    pub(crate) fn new(core: &Arc<Core>, listings: &Listings) -> Self {
+        Self {
+            core: Arc::clone(core),
+            listings: listings.clone(),
+            keeper: Arc::new(IndexKeeper::new(core)),
+            scans: Arc::new(Semaphore::new(SCANS_PARALLEL_MAX)),
+        }
+    }
+
+    /// Returns the resources whose names match a query, and which the caller may see.
+    #[boxed]
+    pub async fn search(
+        &self,
+        operation: &Operation,
+        request: &SearchRequest,
+    ) -> Result<SearchPage> {
+        let query = Arc::new(SearchQuery::parse(&request.query)?);
+        let kinds =
+            request.kinds.iter().map(|kind| parse_kind(kind)).collect::<Result<Vec<_>>>()?;
+        let after = request.page.after.as_deref().map(parse_cursor).transpose()?;
+        let warehouse = match &request.warehouse {
+            None => None,
+            Some(name) => match self.core.access.hidden_warehouse(operation, name) {
+                Some(hidden) => return Err(hidden),
+                None => Some(self.core.warehouses().by_prefix(Some(name))?.id),
+            },
+        };
+        // The permissions are checked before the first search can cause work.
+        let _ = self.core.access.ask(operation)?;
+        let index = self.keeper.current().await?;
+        let limit = request.page.limit.unwrap_or(HITS_MAX).max(1);
+        // One more hit than requested shows that there is another page.
+        let wanted = limit.saturating_add(1);
+        let mut scope = SearchScope { warehouse, kinds, hidden: HashSet::new() };
+        let (mut hits, mut cursor, mut count) = (Vec::new(), after.map(Arc::new), wanted);
+        while hits.len() < wanted {
+            let matches = self.best(&index, &query, &scope, cursor.clone(), count).await?;
+            let is_last = matches.len() < count;
+            if let Some(last) = matches.last() {
+                cursor = AfterMatch::parse(cursor_of(last), &KINDS).map(Arc::new);
+            }
+            let shown = self.shown(operation, &matches, &mut scope.hidden).await?;
+            let found = matches.into_iter().zip(shown);
+            hits.extend(found.filter_map(|(found, hit)| Some((found, hit?))));
+            if is_last {
+                break;
+            }
+            count = count.saturating_mul(GROWTH);
+        }
+        let next =
+            (hits.len() > limit).then(|| hits.get(limit - 1).map(|(last, _)| cursor_of(last)));
+        let next = next.flatten().map(|cursor| serde_json::to_string(&cursor)).transpose();
+        let next = next.map_err(Error::internal)?.map(|text| request.page.token(&text));
+        hits.truncate(limit);
+        Ok(SearchPage { hits: hits.into_iter().map(|(_, hit)| hit).collect(), next })
+    }
+
+    /// Scans the index on a thread for blocking work.
+    async fn best(
+        &self,
+        index: &Arc<RwLock<NameIndex>>,
+        query: &Arc<SearchQuery>,
+        scope: &SearchScope,
+        after: Option<Arc<AfterMatch>>,
+        count: usize,
+    ) -> Result<Vec<PlacedMatch>> {
+        let busy = |cause| {
+            Error::unavailable("Too many searches run at the same time. Retry later", cause)
+        };
+        let waiting = Arc::clone(&self.scans).acquire_owned();
+        let permit = tokio::time::timeout(ADMISSION_TIME, waiting).await;
+        let permit =
+            permit.map_err(|_| busy("the scans of the index"))?.map_err(Error::internal)?;
+        let (index, query, scope) = (Arc::clone(index), Arc::clone(query), scope.clone());
+        let scan = tokio::task::spawn_blocking(move || {
+            let index = index.read().unwrap_or_else(PoisonError::into_inner);
+            let found = index.best(&query, &scope, after.as_deref(), count).into_iter();
+            let placed = found.filter_map(|found| {
+                let container = index.container_of(found.container)?.clone();
+                Some(PlacedMatch { found, container })
+            });
+            let placed = placed.collect();
+            drop(permit);
+            placed
+        });
+        scan.await.map_err(Error::internal)
+    }
+
+    /// Returns the hit of each match that the caller may see. Adds contents to `hidden` of which the
+    /// caller sees nothing.
+    async fn shown(
+        &self,
+        operation: &Operation,
+        matches: &[PlacedMatch],
+        hidden: &mut HashSet<(ContainerId, Kind)>,
+    ) -> Result<Vec<Option<SearchHit>>> {
+        let mut groups: BTreeMap<(ContainerId, Kind), Vec<usize>> = BTreeMap::new();
+        for (at, PlacedMatch { found, .. }) in matches.iter().enumerate() {
+            groups.entry((found.container, found.kind)).or_default().push(at);
+        }
+        let mut hits: Vec<_> = matches.iter().map(|_| None).collect();
+        let warehouses = self.core.warehouses();
+        for (contents, members) in groups {
+            let names: Vec<_> = members.iter().map(|at| &*matches[*at].found.name).collect();
+            let container = &matches[members[0]].container;
+            let Some(warehouse) = warehouses.by_id(container.warehouse) else {
+                hidden.insert(contents);
+                continue;
+            };
+            let ident = NamespaceIdent(container.levels.clone());
+            let parent = Some(&ident).filter(|ident| !ident.is_root());
+            let listed = Contents { parent, kind: contents.1 };
+            let among = self.listings.listed_among(operation, &warehouse, listed, &names).await?;
+            let Some(among) = among else {
+                hidden.insert(contents);
+                continue;
+            };
+            for (at, _) in members.into_iter().zip(among).filter(|(_, is_listed)| *is_listed) {
+                hits[at] = Some(hit(&warehouse, &ident, &matches[at].found));
+            }
+        }
+        Ok(hits)
+    }
+}
+
+fn hit(warehouse: &Warehouse, namespace: &NamespaceIdent, found: &Match) -> SearchHit {
+    let inside = Resource::warehouse(&warehouse.name).namespace(namespace);
+    let node = Node::named(&found.name);
+    let resource = match found.kind {
+        Kind::Table => inside.tabular(TabularKind::Table, node),
+        Kind::View => inside.tabular(TabularKind::View, node),
+        Kind::Function => inside.function(node),
+        Kind::Catalog | Kind::Warehouse | Kind::Namespace => inside.level(node),
+    };
+    SearchHit {
+        resource: notation::resource_text(&resource),
+        kind: found.kind.as_str(),
+        warehouse: warehouse.name.clone(),
+        namespace: namespace.0.clone(),
+        name: found.name.clone(),
+        quality: found.quality,
+    }
+}
+
+fn cursor_of(PlacedMatch { found, container }: &PlacedMatch) -> Cursor {
+    Cursor {
+        quality: found.quality.as_str().to_owned(),
+        kind: found.kind.as_str().to_owned(),
+        warehouse: container.warehouse,
+        levels: container.levels.clone(),
+        name: found.name.clone(),
+    }
+}
+
+fn parse_cursor(text: &str) -> Result<AfterMatch> {
+    let cursor = serde_json::from_str(text).ok();
+    cursor.and_then(|cursor| AfterMatch::parse(cursor, &KINDS)).ok_or_else(|| {
+        Error::Invalid(
+            "Invalid page token: it does not belong to this search. Restart without a token"
+                .to_owned(),
+        )
+    })
+}
+
+fn parse_kind(name: &str) -> Result<Kind> {
+    KINDS.into_iter().find(|kind| kind.as_str() == name).ok_or_else(|| {
+        Error::Invalid(format!(
+            "Invalid kind '{}'. Expected one of {}",
+            brief(name),
+            KINDS.map(Kind::as_str).join(", ")
+        ))
+    })
+}

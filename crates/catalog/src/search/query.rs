@@ -1,0 +1,210 @@
+//! [`SearchQuery`]: the words that a search looks for, and how well a name matches them.
+
+use memchr::memmem;
+
+use crate::{Error, Result};
+use slateberg_model::members::brief;
+
+/// Maximum size of a query, in bytes.
+const QUERY_BYTES_MAX: usize = 256;
+/// Maximum number of words of a query.
+const WORDS_MAX: usize = 8;
+
+/// How well a name matches a query. The best match is the smallest value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MatchQuality {
+    /// The name is the query.
+    Exact,
+    /// The name begins with the query.
+    Prefix,
+    /// A word of the name begins with the query.
+    Word,
+    /// The name contains the query.
+    Substring,
+}
+
+impl MatchQuality {
+    const ALL: [Self; 4] = [Self::Exact, Self::Prefix, Self::Word, Self::Substring];
+
+    /// Returns the name of the quality in responses.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Exact => "exact",
+            Self::Prefix => "prefix",
+            Self::Word => "word",
+            Self::Substring => "substring",
+        }
+    }
+
+    /// Returns the quality with this name.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|quality| quality.as_str() == name)
+    }
+}
+
+/// A parsed query. All texts are folded.
+#[derive(Debug, Clone)]
+pub(super) struct SearchQuery {
+    whole: String,
+    words: Vec<Word>,
+}
+
+#[derive(Debug, Clone)]
+struct Word {
+    text: String,
+    finder: memmem::Finder<'static>,
+}
+
+/// Removes the differences between upper and lower case. Applies the mapping to upper case first,
+/// so that `ß` equals `ss`, and a final sigma equals any other sigma.
+pub(super) fn fold(text: &str) -> String {
+    if text.is_ascii() {
+        return text.to_ascii_lowercase();
+    }
+    text.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
+}
+
+impl SearchQuery {
+    /// Parses a query. White space, dots and slashes separate its words.
+    pub(super) fn parse(text: &str) -> Result<Self> {
+        let text = text.trim();
+        if text.is_empty() {
+            return Err(Error::Invalid(
+                "Invalid search query: it is empty. Write a part of a name".to_owned(),
+            ));
+        }
+        if text.len() > QUERY_BYTES_MAX {
+            return Err(Error::Invalid(format!(
+                "Invalid search query: it has {} bytes, but at most {QUERY_BYTES_MAX} are allowed",
+                text.len()
+            )));
+        }
+        let whole = fold(text);
+        let separates = |char: char| char.is_whitespace() || char == '.' || char == '/';
+        let mut words: Vec<&str> = whole.split(separates).filter(|word| !word.is_empty()).collect();
+        if words.is_empty() {
+            words.push(&whole);
+        }
+        if words.len() > WORDS_MAX {
+            return Err(Error::Invalid(format!(
+                "Invalid search query '{}': it has {} words, but at most {WORDS_MAX} are allowed",
+                brief(text),
+                words.len()
+            )));
+        }
+        let words = words.into_iter().map(Word::new).collect();
+        Ok(Self { whole, words })
+    }
+
+    /// Returns the number of words.
+    pub(super) fn words(&self) -> usize {
+        self.words.len()
+    }
+
+    /// Returns the position of the first occurrence of a word in a text.
+    pub(super) fn find(&self, word: usize, text: &[u8]) -> Option<usize> {
+        self.words[word].finder.find(text)
+    }
+
+    /// Returns the quality of a match whose first word in the name is `first`. `None` if the name
+    /// and its namespace do not contain all words, or if the name contains an earlier word. A
+    /// search thus finds each name for exactly one value of `first`.
+    pub(super) fn quality(
+        &self,
+        first: usize,
+        name: &str,
+        namespace: &str,
+    ) -> Option<MatchQuality> {
+        let mut worst = MatchQuality::Exact;
+        for (at, word) in self.words.iter().enumerate() {
+            match word.quality(name) {
+                Some(_) if at < first => return None,
+                Some(quality) => worst = worst.max(quality),
+                None if word.is_in(namespace) => {}
+                None => return None,
+            }
+        }
+        Some(if name == self.whole { MatchQuality::Exact } else { worst })
+    }
+}
+
+impl Word {
+    fn new(text: &str) -> Self {
+        Self { text: text.to_owned(), finder: memmem::Finder::new(text).into_owned() }
+    }
+
+    fn is_in(&self, text: &str) -> bool {
+        self.finder.find(text.as_bytes()).is_some()
+    }
+
+    fn quality(&self, name: &str) -> Option<MatchQuality> {
+        if name.starts_with(&self.text) {
+            let is_exact = name.len() == self.text.len();
+            return Some(if is_exact { MatchQuality::Exact } else { MatchQuality::Prefix });
+        }
+        let mut found = None;
+        for at in self.finder.find_iter(name.as_bytes()) {
+            let before = name[..at].chars().next_back();
+            if before.is_none_or(|before| !before.is_alphanumeric()) {
+                return Some(MatchQuality::Word);
+            }
+            found = Some(MatchQuality::Substring);
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn quality(query: &str, name: &str, namespace: &str) -> Option<MatchQuality> {
+        let query = SearchQuery::parse(query).expect("it is valid");
+        let (name, namespace) = (fold(name), fold(namespace));
+        let qualities = (0..query.words()).filter_map(|at| query.quality(at, &name, &namespace));
+        let found: Vec<_> = qualities.collect();
+        // Without a word in the name, the search never reaches the name.
+        assert!(found.len() <= query.words());
+        found.first().copied()
+    }
+
+    #[test]
+    fn quality_depends_on_the_place_of_the_word() {
+        for (name, expected) in [
+            ("Orders", Some(MatchQuality::Exact)),
+            ("orders_2025", Some(MatchQuality::Prefix)),
+            ("daily-ORDERS", Some(MatchQuality::Word)),
+            ("reorders_orders", Some(MatchQuality::Word)),
+            ("reorders", Some(MatchQuality::Substring)),
+            ("order", None),
+        ] {
+            assert_eq!(quality("orders", name, ""), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn all_words_must_occur_in_the_name_or_its_namespace() {
+        assert_eq!(quality("sales.orders", "orders", "sales"), Some(MatchQuality::Exact));
+        assert_eq!(quality("orders sales", "orders", "Sales"), Some(MatchQuality::Exact));
+        assert_eq!(quality("sales orders", "sales_orders", ""), Some(MatchQuality::Word));
+        assert_eq!(quality("my table", "My Table", ""), Some(MatchQuality::Exact));
+        assert_eq!(quality("sales orders", "orders", "hr"), None);
+    }
+
+    #[test]
+    fn case_is_ignored_in_every_script() {
+        for (query, name) in [("STRASSE", "straße"), ("ΟΔΟΣ", "οδος"), ("имя", "ИМЯ"), ("é", "É")]
+        {
+            assert_eq!(quality(query, name, ""), Some(MatchQuality::Exact), "{query}");
+        }
+    }
+
+    #[test]
+    fn separators_alone_are_one_word() {
+        assert_eq!(quality(".", "a.b", ""), Some(MatchQuality::Substring));
+        let error = SearchQuery::parse(" \t").expect_err("it is empty");
+        assert_eq!(error.kind(), crate::error::Kind::Invalid);
+        assert!(SearchQuery::parse(&"a".repeat(257)).is_err(), "it is too long");
+        assert!(SearchQuery::parse("a b c d e f g h i").is_err(), "it has too many words");
+    }
+}

@@ -1,0 +1,34 @@
+//! Converts the results of searches to the form of responses.
+
+use slateberg_catalog::search as catalog;
+use slateberg_catalog::search::MatchQuality;
+use slateberg_management::search::{SearchHit, SearchKind, SearchMatch, SearchResponse};
+
+/// Returns a page of hits.
+pub fn search_response(page: catalog::SearchPage) -> SearchResponse {
+    SearchResponse { hits: page.hits.into_iter().map(hit).collect(), next_page_token: page.next }
+}
+
+fn hit(hit: catalog::SearchHit) -> SearchHit {
+    let kind = match hit.kind {
+        "namespace" => SearchKind::Namespace,
+        "table" => SearchKind::Table,
+        "view" => SearchKind::View,
+        "function" => SearchKind::Function,
+        other => SearchKind::Other(other.to_owned()),
+    };
+    let quality = match hit.quality {
+        MatchQuality::Exact => SearchMatch::Exact,
+        MatchQuality::Prefix => SearchMatch::Prefix,
+        MatchQuality::Word => SearchMatch::Word,
+        MatchQuality::Substring => SearchMatch::Substring,
+    };
+    SearchHit {
+        resource: hit.resource,
+        kind,
+        warehouse: hit.warehouse,
+        namespace: hit.namespace,
+        name: hit.name,
+        quality,
+    }
+}
