@@ -94,7 +94,7 @@ const CRATE_USERS: [(&str, &[&str]); 30] = [
         ],
     ),
     // Determines the route of a request in the same way as axum.
-    ("matchit", &["api/observe.rs"]),
+    ("matchit", &["api/route_index.rs"]),
     // The load generator compares reads with a handler that uses the same HTTP library without a
     // catalog.
     ("axum", &["api/", "app/", "load/bare_read.rs"]),

@@ -8,12 +8,10 @@ use axum::extract::Request;
 use axum::http::{HeaderValue, Method, Uri, header};
 
 use super::peer::source;
+use super::probes::PROBES;
 use slateberg_catalog::operation::RequestId;
 use slateberg_telemetry::settings::Settings;
 
-/// Paths of health probes and metrics scrapes. The access log omits successful requests to these
-/// paths.
-const PROBES: [&str; 3] = ["/health", "/ready", "/metrics"];
 /// Status of a request whose client closed the connection before the response, as in nginx.
 const CLIENT_CLOSED: u16 = 499;
 

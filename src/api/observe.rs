@@ -2,29 +2,28 @@
 //! access log, and the log line of a failure.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, header};
 use axum::response::Response;
-use matchit::Router;
 use tracing::Span;
 
 use super::access_log::{AccessLog, AccessPrincipal, Entry};
 use super::error::FailureDetails;
 use super::peer::source;
+use super::route_index::RouteIndex;
 use slateberg_catalog::operation::RequestId;
+use slateberg_telemetry::collection::Collection;
 use slateberg_telemetry::http::{ActiveRequest, HttpMetrics, Method};
 use slateberg_telemetry::settings::Ratio;
 use slateberg_telemetry::traces::{RequestSpan, TRACEPARENT, TRACESTATE, TraceHeaders};
 
 /// Records telemetry of requests.
 pub struct Observer {
-    metrics: Arc<HttpMetrics>,
+    metrics: HttpMetrics,
+    routes: RouteIndex,
     /// The fraction of requests that are traced, if traces are exported.
     traced: Option<Ratio>,
-    /// Maps a path to the index of its route. Matches paths in the same way as axum.
-    routes: Router<u16>,
     access_log: AccessLog,
 }
 
@@ -36,24 +35,35 @@ pub struct RequestTelemetry<'a> {
 }
 
 impl Observer {
-    /// Creates an observer for requests to these routes.
+    /// Creates an observer for requests to these routes. The metrics have the same routes in the same
+    /// order.
     pub fn new(
-        metrics: Arc<HttpMetrics>,
-        templates: &[String],
+        metrics: HttpMetrics,
+        routes: RouteIndex,
         traced: Option<Ratio>,
         access_log: AccessLog,
     ) -> Self {
-        let mut routes = Router::new();
-        for (number, template) in templates.iter().enumerate() {
-            let number = u16::try_from(number).expect("there are fewer routes");
-            routes.insert(template.as_str(), number).expect("axum has accepted the same template");
-        }
-        Self { metrics, traced, routes, access_log }
+        Self { metrics, routes, traced, access_log }
+    }
+
+    /// The routes of all ports.
+    pub fn routes(&self) -> &RouteIndex {
+        &self.routes
+    }
+
+    /// Whether the access log is on.
+    pub fn logs_access(&self) -> bool {
+        self.access_log.is_on()
+    }
+
+    /// Adds the metrics of requests to the collection.
+    pub fn collect(&self, into: &mut Collection) {
+        self.metrics.collect(into);
     }
 
     /// Starts to record a request.
     pub fn begin(&self, request: &Request, id: &RequestId) -> RequestTelemetry<'_> {
-        let route = self.routes.at(request.uri().path()).ok().map(|matched| *matched.value);
+        let route = self.routes.number(request.uri().path());
         let method = Method::from_name(request.method().as_str());
         let active = self.metrics.begin(method, route);
         let span = self.traced.and_then(|ratio| self.span(ratio, request, method, route, id));

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
-use axum::routing::{MethodRouter, delete, get, post};
 
+use super::access_log::AccessLog;
 use super::admission::Admission;
 use super::cors::Cors;
 use super::error::ApiError;
+use super::frame::RequestFrame;
 use super::iceberg::{
     config, files, functions, metrics, namespaces, planning, table_commit, tables, transactions,
     views,
@@ -22,17 +23,18 @@ use super::oauth;
 use super::observe::Observer;
 use super::ops::root::RootDocument;
 use super::ops::{health, metrics as counters};
+use super::probes::{HEALTH, METRICS, PROBES, READY};
 use super::rate_limits::RateLimits;
+use super::route::Route;
+use super::route_index::RouteIndex;
 use super::service::{AuthLayer, PortService};
 use super::state::ApiState;
 use slateberg_telemetry::http::HttpMetrics;
-
-/// Paths of probes and metrics. Requests to these paths are exempt from admission.
-const UNLIMITED_PATHS: [&str; 3] = ["/health", "/ready", "/metrics"];
+use slateberg_telemetry::settings::Ratio;
 
 /// Paths without authentication. `/metrics` is added if the settings allow it.
 const PUBLIC_PATHS: [&str; 6] =
-    ["/", "/health", "/ready", "/v1/oauth/tokens", "/v1/oauth/jwks", "/management/v1/openapi.json"];
+    ["/", HEALTH, READY, "/v1/oauth/tokens", "/v1/oauth/jwks", "/management/v1/openapi.json"];
 
 /// The prefixes of a warehouse's routes. The prefix without a name selects the default warehouse.
 const PREFIXES: [&str; 2] = ["/v1", "/v1/{prefix}"];
@@ -47,27 +49,25 @@ pub struct Routers {
     pub operators: Option<PortService>,
 }
 
-/// Paths and their handlers.
-type Routes = Vec<(String, MethodRouter<ApiState>)>;
-
 /// Creates the routers of all ports.
 pub fn routers(state: ApiState) -> Routers {
     let settings = &state.settings;
     // Both ports share the rate limits: a client has one limit for both.
     let limits = RateLimits::new(&settings.rate_limits).map(Arc::new);
     let cors = Cors::new(&settings.cors).map(Arc::new);
-    let observer = Arc::new(observer(&state));
-    let service = |document: RootDocument, routes: Routes| {
+    let service = |document: RootDocument, routes: Vec<Route>| {
         let all = shared_routes(document).into_iter().chain(routes);
-        let routes = all.fold(Router::new(), |router, (path, route)| router.route(&path, route));
+        let routes = all.fold(Router::new(), |router, Route { path, handlers, .. }| {
+            router.route(&path, handlers)
+        });
         let routes = routes
             .fallback(no_such_route)
             .method_not_allowed_fallback(no_such_method)
             .with_state(state.clone());
-        let auth =
-            AuthLayer::new(state.clone(), Arc::clone(&observer), limits.clone(), &PUBLIC_PATHS);
+        let frame = RequestFrame::new(Arc::clone(&state.observer), state.catalog.new_run_id());
+        let auth = AuthLayer::new(state.clone(), limits.clone(), &PUBLIC_PATHS);
         let admission = Admission::new(settings);
-        PortService::new(routes, admission, &UNLIMITED_PATHS, Some(auth)).with_cors(cors.clone())
+        PortService::new(routes, frame, admission, &PROBES, Some(auth)).with_cors(cors.clone())
     };
     match settings.management.listen {
         None => {
@@ -85,139 +85,150 @@ pub fn routers(state: ApiState) -> Routers {
     }
 }
 
-/// Creates the observer with the path templates of all routes.
-fn observer(state: &ApiState) -> Observer {
-    let both = shared_routes(RootDocument::for_port(true, true));
-    let routes = [both, client_routes(), operator_routes()].into_iter().flatten();
-    let templates: Vec<_> = routes.map(|(path, _)| path).collect();
-    let metrics = Arc::new(HttpMetrics::new(state.scheme, templates.clone()));
-    let source = Arc::clone(&metrics);
-    state.registry.register("http", move |into| source.collect(into));
-    Observer::new(metrics, &templates, state.traced, state.access_log)
+/// Creates the index of the routes of all ports, and the observer of their requests.
+pub fn observer(scheme: &'static str, traced: Option<Ratio>, access_log: AccessLog) -> Observer {
+    let mut routes = shared_routes(RootDocument::for_port(true, true));
+    routes.extend(client_routes());
+    routes.extend(operator_routes());
+    let routes = routes.into_iter().map(|route| (route.path, route.methods)).collect();
+    let index = RouteIndex::new(routes);
+    let templates = index.templates().map(ToOwned::to_owned).collect();
+    Observer::new(HttpMetrics::new(scheme, templates), index, traced, access_log)
 }
 
 /// The routes of every port.
-fn shared_routes(document: RootDocument) -> Routes {
-    let root = get(move |headers: HeaderMap| async move { document.respond(&headers) });
+fn shared_routes(document: RootDocument) -> Vec<Route> {
+    let root = move |headers: HeaderMap| async move { document.respond(&headers) };
     vec![
-        ("/".to_owned(), root),
-        ("/health".to_owned(), get(health::health)),
-        ("/ready".to_owned(), get(health::ready)),
+        Route::at("/").get(root),
+        Route::at(HEALTH).get(health::health),
+        Route::at(READY).get(health::ready),
     ]
 }
 
 /// The routes for clients.
-fn client_routes() -> Routes {
+fn client_routes() -> Vec<Route> {
     let mut routes = vec![
-        ("/v1/config".to_owned(), get(config::get_config)),
-        ("/v1/oauth/tokens".to_owned(), post(oauth::tokens::get_token)),
-        ("/v1/oauth/jwks".to_owned(), get(oauth::jwks::get_jwks)),
+        Route::at("/v1/config").get(config::get_config),
+        Route::at("/v1/oauth/tokens").read_only(Method::POST, oauth::tokens::get_token),
+        Route::at("/v1/oauth/jwks").get(oauth::jwks::get_jwks),
     ];
     for prefix in PREFIXES {
-        let per_warehouse = catalog_routes().into_iter();
-        routes.extend(per_warehouse.map(|(path, route)| (format!("{prefix}{path}"), route)));
+        routes.extend(catalog_routes().into_iter().map(|route| route.below(prefix)));
     }
     routes
 }
 
 /// The routes for operators.
-fn operator_routes() -> Routes {
-    let management = management_routes().into_iter();
-    let management = management.map(|(path, route)| (format!("{MANAGEMENT}{path}"), route));
-    let metrics = ("/metrics".to_owned(), get(counters::metrics));
-    std::iter::once(metrics).chain(management).collect()
+fn operator_routes() -> Vec<Route> {
+    let management = management_routes().into_iter().map(|route| route.below(MANAGEMENT));
+    std::iter::once(Route::at(METRICS).get(counters::metrics)).chain(management).collect()
 }
 
 /// The routes of a warehouse, relative to its prefix.
-fn catalog_routes() -> [(&'static str, MethodRouter<ApiState>); 21] {
-    [
-        ("/namespaces", get(namespaces::list).post(namespaces::create)),
-        (
-            "/namespaces/{namespace}",
-            get(namespaces::load).head(namespaces::exists).delete(namespaces::drop),
-        ),
-        ("/namespaces/{namespace}/properties", post(namespaces::update_properties)),
-        ("/namespaces/{namespace}/tables", get(tables::list).post(tables::create)),
-        ("/namespaces/{namespace}/register", post(tables::register)),
-        (
-            "/namespaces/{namespace}/tables/{table}",
-            get(tables::load).head(tables::exists).post(table_commit::commit).delete(tables::drop),
-        ),
-        ("/namespaces/{namespace}/tables/{table}/unregister", post(tables::unregister)),
-        ("/namespaces/{namespace}/tables/{table}/metrics", post(metrics::report)),
-        ("/namespaces/{namespace}/tables/{table}/credentials", get(files::credentials)),
-        ("/namespaces/{namespace}/tables/{table}/sign", post(files::sign)),
-        ("/namespaces/{namespace}/tables/{table}/plan", post(planning::plan)),
-        (
-            "/namespaces/{namespace}/tables/{table}/plan/{plan_id}",
-            get(planning::result).delete(planning::cancel),
-        ),
-        ("/namespaces/{namespace}/tables/{table}/tasks", post(planning::tasks)),
-        ("/tables/rename", post(tables::rename)),
-        ("/transactions/commit", post(transactions::commit)),
-        ("/namespaces/{namespace}/views", get(views::list).post(views::create)),
-        ("/namespaces/{namespace}/register-view", post(views::register)),
-        (
-            "/namespaces/{namespace}/views/{view}",
-            get(views::load).head(views::exists).post(views::commit).delete(views::drop),
-        ),
-        ("/views/rename", post(views::rename)),
-        ("/namespaces/{namespace}/functions", get(functions::list)),
-        ("/namespaces/{namespace}/functions/{function}", get(functions::load)),
+fn catalog_routes() -> Vec<Route> {
+    vec![
+        Route::at("/namespaces").get(namespaces::list).keyed(Method::POST, namespaces::create),
+        Route::at("/namespaces/{namespace}")
+            .get(namespaces::load)
+            .head(namespaces::exists)
+            .keyed(Method::DELETE, namespaces::drop),
+        Route::at("/namespaces/{namespace}/properties")
+            .keyed(Method::POST, namespaces::update_properties),
+        Route::at("/namespaces/{namespace}/tables")
+            .get(tables::list)
+            .keyed(Method::POST, tables::create),
+        Route::at("/namespaces/{namespace}/register").keyed(Method::POST, tables::register),
+        Route::at("/namespaces/{namespace}/tables/{table}")
+            .get(tables::load)
+            .head(tables::exists)
+            .keyed(Method::POST, table_commit::commit)
+            .keyed(Method::DELETE, tables::drop),
+        Route::at("/namespaces/{namespace}/tables/{table}/unregister")
+            .keyed(Method::POST, tables::unregister),
+        Route::at("/namespaces/{namespace}/tables/{table}/metrics")
+            .read_only(Method::POST, metrics::report),
+        Route::at("/namespaces/{namespace}/tables/{table}/credentials").get(files::credentials),
+        Route::at("/namespaces/{namespace}/tables/{table}/sign")
+            .read_only(Method::POST, files::sign),
+        Route::at("/namespaces/{namespace}/tables/{table}/plan")
+            .read_only(Method::POST, planning::plan),
+        Route::at("/namespaces/{namespace}/tables/{table}/plan/{plan_id}")
+            .get(planning::result)
+            .read_only(Method::DELETE, planning::cancel),
+        Route::at("/namespaces/{namespace}/tables/{table}/tasks")
+            .read_only(Method::POST, planning::tasks),
+        Route::at("/tables/rename").keyed(Method::POST, tables::rename),
+        Route::at("/transactions/commit").keyed(Method::POST, transactions::commit),
+        Route::at("/namespaces/{namespace}/views")
+            .get(views::list)
+            .keyed(Method::POST, views::create),
+        Route::at("/namespaces/{namespace}/register-view").keyed(Method::POST, views::register),
+        Route::at("/namespaces/{namespace}/views/{view}")
+            .get(views::load)
+            .head(views::exists)
+            .keyed(Method::POST, views::commit)
+            .keyed(Method::DELETE, views::drop),
+        Route::at("/views/rename").keyed(Method::POST, views::rename),
+        Route::at("/namespaces/{namespace}/functions").get(functions::list),
+        Route::at("/namespaces/{namespace}/functions/{function}").get(functions::load),
     ]
 }
 
 /// The routes of the management API.
-fn management_routes() -> [(&'static str, MethodRouter<ApiState>); 40] {
-    [
-        ("/openapi.json", get(openapi::document)),
-        ("/whoami", get(whoami::whoami)),
-        ("/server", get(server::server)),
-        ("/cluster", get(cluster::status)),
-        ("/cluster/transfer", post(cluster::transfer)),
-        ("/api-keys", get(api_keys::list).post(api_keys::create)),
-        ("/api-keys/{id}", get(api_keys::load).delete(api_keys::revoke)),
-        ("/policies", get(policies::list).post(policies::create)),
-        ("/policies/rollback", post(policies::roll_back)),
-        ("/policies/revisions", get(policies::revisions)),
-        ("/policies/revisions/{number}", get(policies::load_revision)),
-        ("/policies/revisions/{number}/diff/{to}", get(policies::diff)),
-        ("/policies/{id}", get(policies::load).put(policies::replace).delete(policies::remove)),
-        ("/grants", get(grants::list).post(grants::create)),
-        ("/grants/{id}", get(grants::load).delete(grants::revoke)),
-        ("/warehouses", get(warehouses::list).post(warehouses::create)),
-        (
-            "/warehouses/{name}",
-            get(warehouses::load).put(warehouses::update).delete(warehouses::delete),
-        ),
-        (
-            "/functions",
-            post(managed_functions::create)
-                .put(managed_functions::replace)
-                .delete(managed_functions::drop),
-        ),
-        ("/dropped", get(dropped::list)),
-        ("/dropped/undrop", post(dropped::undrop)),
-        ("/dropped/{id}", delete(dropped::delete)),
-        ("/namespaces/drop", post(recursive_drop::drop)),
-        ("/protections", get(protections::list).post(protections::protect)),
-        ("/protections/{id}", delete(protections::unprotect)),
-        ("/scans/explain", post(scans::explain)),
-        ("/search", get(search::search)),
-        ("/tables/health", get(table_health::load)),
-        ("/history", get(history::list)),
-        ("/watch", get(watch::watch)),
-        ("/snapshots/expire", post(snapshots::expire)),
-        ("/jobs", get(jobs::list).post(jobs::start)),
-        ("/jobs/{id}", get(jobs::load)),
-        ("/jobs/{id}/cancel", post(jobs::cancel)),
-        ("/checkpoints", get(checkpoints::list).post(checkpoints::create)),
-        ("/checkpoints/{checkpoint}", get(checkpoints::load).delete(checkpoints::delete)),
-        ("/encryption", get(encryption::load)),
-        ("/encryption/rotate", post(encryption::rotate)),
-        ("/encryption/rewrap", post(encryption::rewrap)),
-        ("/authorize", post(explain::authorize)),
-        ("/permissions", get(explain::permissions)),
+fn management_routes() -> Vec<Route> {
+    vec![
+        Route::at("/openapi.json").get(openapi::document),
+        Route::at("/whoami").get(whoami::whoami),
+        Route::at("/server").get(server::server),
+        Route::at("/cluster").get(cluster::status),
+        Route::at("/cluster/transfer").unkeyed(Method::POST, cluster::transfer),
+        Route::at("/api-keys").get(api_keys::list).unkeyed(Method::POST, api_keys::create),
+        Route::at("/api-keys/{id}").get(api_keys::load).unkeyed(Method::DELETE, api_keys::revoke),
+        Route::at("/policies").get(policies::list).keyed(Method::POST, policies::create),
+        Route::at("/policies/rollback").keyed(Method::POST, policies::roll_back),
+        Route::at("/policies/revisions").get(policies::revisions),
+        Route::at("/policies/revisions/{number}").get(policies::load_revision),
+        Route::at("/policies/revisions/{number}/diff/{to}").get(policies::diff),
+        Route::at("/policies/{id}")
+            .get(policies::load)
+            .keyed(Method::PUT, policies::replace)
+            .keyed(Method::DELETE, policies::remove),
+        Route::at("/grants").get(grants::list).keyed(Method::POST, grants::create),
+        Route::at("/grants/{id}").get(grants::load).keyed(Method::DELETE, grants::revoke),
+        Route::at("/warehouses").get(warehouses::list).keyed(Method::POST, warehouses::create),
+        Route::at("/warehouses/{name}")
+            .get(warehouses::load)
+            .keyed(Method::PUT, warehouses::update)
+            .keyed(Method::DELETE, warehouses::delete),
+        Route::at("/functions")
+            .keyed(Method::POST, managed_functions::create)
+            .keyed(Method::PUT, managed_functions::replace)
+            .keyed(Method::DELETE, managed_functions::drop),
+        Route::at("/dropped").get(dropped::list),
+        Route::at("/dropped/undrop").keyed(Method::POST, dropped::undrop),
+        Route::at("/dropped/{id}").keyed(Method::DELETE, dropped::delete),
+        Route::at("/namespaces/drop").keyed(Method::POST, recursive_drop::drop),
+        Route::at("/protections").get(protections::list).keyed(Method::POST, protections::protect),
+        Route::at("/protections/{id}").keyed(Method::DELETE, protections::unprotect),
+        Route::at("/scans/explain").read_only(Method::POST, scans::explain),
+        Route::at("/search").get(search::search),
+        Route::at("/tables/health").get(table_health::load),
+        Route::at("/history").get(history::list),
+        Route::at("/watch").get(watch::watch),
+        Route::at("/snapshots/expire").keyed(Method::POST, snapshots::expire),
+        Route::at("/jobs").get(jobs::list).keyed(Method::POST, jobs::start),
+        Route::at("/jobs/{id}").get(jobs::load),
+        Route::at("/jobs/{id}/cancel").keyed(Method::POST, jobs::cancel),
+        Route::at("/checkpoints").get(checkpoints::list).unkeyed(Method::POST, checkpoints::create),
+        Route::at("/checkpoints/{checkpoint}")
+            .get(checkpoints::load)
+            .unkeyed(Method::DELETE, checkpoints::delete),
+        Route::at("/encryption").get(encryption::load),
+        Route::at("/encryption/rotate").keyed(Method::POST, encryption::rotate),
+        Route::at("/encryption/rewrap").keyed(Method::POST, encryption::rewrap),
+        Route::at("/authorize").read_only(Method::POST, explain::authorize),
+        Route::at("/permissions").get(explain::permissions),
     ]
 }
 
@@ -233,4 +244,59 @@ async fn no_such_route(method: Method, uri: Uri) -> ApiError {
 async fn no_such_method(method: Method, uri: Uri) -> ApiError {
     let message = format!("No route for request: {method} {}", uri.path());
     ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "UnsupportedOperationException", message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::route_index::Repeatability;
+
+    fn repeatability(method: &Method, path: &str) -> Repeatability {
+        observer("http", None, AccessLog::default()).routes().repeatability(method, path)
+    }
+
+    #[test]
+    fn mutations_of_the_catalog_accept_a_key() {
+        for (method, path) in [
+            (Method::POST, "/v1/namespaces/ns/tables/t"),
+            (Method::DELETE, "/v1/wh/namespaces/ns"),
+            (Method::POST, "/v1/transactions/commit"),
+            (Method::PUT, "/management/v1/policies/p"),
+            (Method::POST, "/management/v1/jobs"),
+            (Method::POST, "/management/v1/functions"),
+            (Method::POST, "/management/v1/namespaces/drop"),
+            (Method::POST, "/v1/namespaces/ns/tables/metrics"),
+            (Method::POST, "/v1/wh/namespaces/ns/tables/plan"),
+            (Method::POST, "/v1/namespaces/ns/views/sign"),
+        ] {
+            assert_eq!(repeatability(&method, path), Repeatability::Keyed, "{path}");
+        }
+    }
+
+    #[test]
+    fn reads_are_repeatable_without_a_key() {
+        for (method, path) in [
+            (Method::GET, "/v1/namespaces"),
+            (Method::HEAD, "/v1/namespaces/ns"),
+            (Method::POST, "/v1/oauth/tokens"),
+            (Method::POST, "/v1/namespaces/ns/tables/t/plan"),
+            (Method::DELETE, "/v1/namespaces/ns/tables/t/plan/id"),
+            (Method::POST, "/v1/wh/namespaces/ns/tables/metrics/metrics"),
+            (Method::POST, "/management/v1/authorize"),
+        ] {
+            assert_eq!(repeatability(&method, path), Repeatability::ReadOnly, "{path}");
+        }
+    }
+
+    #[test]
+    fn other_changes_are_never_repeated() {
+        for path in [
+            "/management/v1/api-keys",
+            "/management/v1/checkpoints",
+            "/management/v1/cluster/transfer",
+            "/management/v1/of-a-later-version",
+        ] {
+            assert_eq!(repeatability(&Method::POST, path), Repeatability::Never, "{path}");
+        }
+    }
 }

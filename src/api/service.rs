@@ -9,11 +9,9 @@ use std::convert::Infallible;
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use axum::Router;
-use axum::body::Body;
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
 use axum::response::{IntoResponse, Response};
@@ -21,19 +19,18 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use tower_service::Service;
 use tracing::{Instrument, debug_span};
-use uuid::Uuid;
 
 use super::access_log::AccessPrincipal;
 use super::admission::{Admission, AtCapacity, has_body};
 use super::authenticate::authenticate;
-use super::body_drain;
 use super::cors::Cors;
 use super::cross_origin;
 use super::error::ApiError;
+use super::frame::{RequestFrame, request_id_header};
 use super::host;
 use super::oauth::tokens::FORM_BYTES_MAX;
-use super::observe::Observer;
 use super::peer::{peer, source};
+use super::probes::METRICS;
 use super::rate_limits::RateLimits;
 use super::request_id::REQUEST_ID;
 use super::state::ApiState;
@@ -42,9 +39,6 @@ use slateberg_catalog::operation::{Context as OperationContext, RequestId};
 use slateberg_catalog::{self as catalog, Operation};
 use slateberg_model::principal::Principal;
 use slateberg_telemetry::traces::{self, TARGET};
-
-/// The path of the metrics. By default, Prometheus scrapes it without a credential.
-const METRICS: &str = "/metrics";
 
 /// Responds to the requests of a port.
 pub trait Respond: Send + Sync + 'static {
@@ -64,6 +58,7 @@ pub struct PortService {
 
 /// The checks before a request reaches its route.
 struct RequestChecks {
+    frame: RequestFrame,
     admission: Admission,
     /// Paths that are exempt from admission.
     unlimited_paths: &'static [&'static str],
@@ -73,15 +68,10 @@ struct RequestChecks {
 /// Authentication and rate limits.
 pub struct AuthLayer {
     state: ApiState,
-    observer: Arc<Observer>,
     /// Rate limits, if configured.
     limits: Option<Arc<RateLimits>>,
     /// Paths that need no credential.
     public_paths: &'static [&'static str],
-    /// The unique prefix of the request ids that this process generates.
-    run: Uuid,
-    /// Number of generated request ids.
-    requests: AtomicU64,
 }
 
 impl PortService {
@@ -90,11 +80,12 @@ impl PortService {
     /// principal reject all requests.
     pub fn new(
         routes: Router,
+        frame: RequestFrame,
         admission: Admission,
         unlimited_paths: &'static [&'static str],
         auth: Option<AuthLayer>,
     ) -> Self {
-        let checks = Arc::new(RequestChecks { admission, unlimited_paths, auth });
+        let checks = Arc::new(RequestChecks { frame, admission, unlimited_paths, auth });
         Self { routes, checks, cors: None }
     }
 
@@ -105,30 +96,20 @@ impl PortService {
         Self { cors, ..self }
     }
 
-    /// Responds to a request, and adds the request's id to the response.
+    /// Responds to a request.
     async fn handle(self, request: Request) -> Response {
         let Self { routes, checks, .. } = self;
         let version = request.version();
-        let wants_head = request.method() == Method::HEAD;
-        let (request, unread_body) = body_drain::track(request);
-        let Some(auth) = &checks.auth else {
-            let response = checks.handle(routes, request, None).await;
-            return unread_body.drain(without_body_if_head(wants_head, response)).await;
+        let respond = async |request, id| {
+            let mut response = checks.handle(routes, request, id).await;
+            // HTTP/2 announces the end of a connection itself.
+            if version <= Version::HTTP_11 && checks.is_stopping() {
+                let close = HeaderValue::from_static("close");
+                response.headers_mut().insert(header::CONNECTION, close);
+            }
+            response
         };
-        let id = auth.request_id(request.headers());
-        let header = request_id_header(&id);
-        let telemetry = auth.observer.begin(&request, &id);
-        let response = checks.handle(routes, request, Some(id.clone()));
-        let response = response.instrument(telemetry.span());
-        let mut response = response.await;
-        telemetry.finish(&mut response, &id);
-        response.headers_mut().insert(REQUEST_ID, header);
-        // HTTP/2 announces the end of a connection itself.
-        if version <= Version::HTTP_11 && auth.state.shutdown.has_begun() {
-            let close = HeaderValue::from_static("close");
-            response.headers_mut().insert(header::CONNECTION, close);
-        }
-        unread_body.drain(without_body_if_head(wants_head, response)).await
+        checks.frame.respond(request, respond).await
     }
 }
 
@@ -142,20 +123,13 @@ impl Respond for PortService {
     }
 }
 
-/// Removes the body if the request is a `HEAD`. The routes do this themselves, but a request that
-/// was rejected by a check does not reach its route.
-fn without_body_if_head(wants_head: bool, response: Response) -> Response {
-    if wants_head { response.map(|_| Body::empty()) } else { response }
-}
-
 impl RequestChecks {
-    async fn handle(
-        &self,
-        mut routes: Router,
-        mut request: Request,
-        id: Option<RequestId>,
-    ) -> Response {
-        let Self { admission, unlimited_paths, auth } = self;
+    fn is_stopping(&self) -> bool {
+        self.auth.as_ref().is_some_and(|auth| auth.state.shutdown.has_begun())
+    }
+
+    async fn handle(&self, mut routes: Router, mut request: Request, id: RequestId) -> Response {
+        let Self { admission, unlimited_paths, auth, .. } = self;
         let limits = match auth {
             Some(auth) if !unlimited_paths.contains(&request.uri().path()) => {
                 auth.limits.as_deref()
@@ -175,7 +149,7 @@ impl RequestChecks {
                 Err(_) => return at_capacity().into_response(),
             },
         };
-        if let (Some(auth), Some(id)) = (auth, id) {
+        if let Some(auth) = auth {
             if let Err(error) = auth.attach_operation(&mut request, id, limits).await {
                 return error.into_response();
             }
@@ -211,12 +185,10 @@ impl AuthLayer {
     /// Requires credentials, except at the paths of `public_paths`.
     pub fn new(
         state: ApiState,
-        observer: Arc<Observer>,
         limits: Option<Arc<RateLimits>>,
         public_paths: &'static [&'static str],
     ) -> Self {
-        let run = state.catalog.new_run_id();
-        Self { state, observer, limits, public_paths, run, requests: AtomicU64::new(1) }
+        Self { state, limits, public_paths }
     }
 
     /// Authenticates a request and attaches its operation. At a path without authentication,
@@ -263,7 +235,7 @@ impl AuthLayer {
     fn caller(&self, request: &Request) -> Option<Principal> {
         let operation = request.extensions().get::<Operation>();
         operation
-            .filter(|_| self.state.access_log.is_on())
+            .filter(|_| self.state.observer.logs_access())
             .map(|operation| operation.principal.clone())
     }
 
@@ -293,16 +265,6 @@ impl AuthLayer {
         let now_ms = self.state.catalog.now_ms();
         let context = OperationContext { now_ms, source_address, client };
         Operation { request_id: Some(id), ..Operation::by(principal, context) }
-    }
-
-    /// Returns the request id that the client sent if it is safe to log. Otherwise, returns a
-    /// generated request id.
-    fn request_id(&self, headers: &HeaderMap) -> RequestId {
-        let from_client = headers.get(REQUEST_ID).and_then(|id| RequestId::given(id.as_bytes()));
-        from_client.unwrap_or_else(|| {
-            let number = self.requests.fetch_add(1, Ordering::Relaxed);
-            RequestId::Numbered { run: self.run, number }
-        })
     }
 
     /// Reserves memory for the body of an admitted request. An unauthenticated request gets memory
@@ -350,10 +312,6 @@ impl Service<Request> for PortService {
     }
 }
 
-fn request_id_header(id: &RequestId) -> HeaderValue {
-    HeaderValue::try_from(id.to_string()).expect("a request id is printable")
-}
-
 fn at_capacity() -> ApiError {
     catalog::Error::unavailable("Too many requests", "admission is full").into()
 }
@@ -369,12 +327,20 @@ fn internal_error(panic: &(dyn Any + Send)) -> ApiError {
 
 #[cfg(test)]
 mod tests {
-    use axum::body::to_bytes;
+    use axum::body::{Body, to_bytes};
     use axum::http::StatusCode;
     use axum::routing::get;
 
     use super::*;
+    use crate::api::access_log::AccessLog;
+    use crate::api::router::observer;
     use slateberg_config::server::Settings;
+    use uuid::Uuid;
+
+    fn frame() -> RequestFrame {
+        let observer = observer("http", None, AccessLog::default());
+        RequestFrame::new(Arc::new(observer), Uuid::nil())
+    }
 
     async fn status(service: &mut PortService, path: &str) -> StatusCode {
         let request = Request::builder().uri(path).body(Body::empty()).expect("a request");
@@ -384,7 +350,8 @@ mod tests {
     #[tokio::test]
     async fn rejected_head_request_gets_no_body() {
         let settings = Settings { requests_in_flight_max: 0, ..Settings::default() };
-        let service = PortService::new(Router::new(), Admission::new(&settings), &[], None);
+        let service =
+            PortService::new(Router::new(), frame(), Admission::new(&settings), &[], None);
         for (method, empty) in [(Method::HEAD, true), (Method::GET, false)] {
             let request = Request::builder().method(&method).uri("/").body(Body::empty());
             let response = service.clone().call(request.expect("a request")).await;
@@ -405,7 +372,7 @@ mod tests {
         let routes = Router::new().route("/panics", get(panics)).route("/open", get(|| async {}));
         let open = |requests_in_flight_max| {
             let settings = Settings { requests_in_flight_max, ..Settings::default() };
-            PortService::new(routes.clone(), Admission::new(&settings), &["/open"], None)
+            PortService::new(routes.clone(), frame(), Admission::new(&settings), &["/open"], None)
         };
         assert_eq!(status(&mut open(1), "/panics").await, StatusCode::INTERNAL_SERVER_ERROR);
         assert_eq!(status(&mut open(1), "/open").await, StatusCode::OK);

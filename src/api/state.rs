@@ -3,9 +3,9 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::access_log::AccessLog;
 use super::cluster::ClusterControl;
 use super::delegation::DelegationCache;
+use super::observe::Observer;
 use super::rejection_log::RejectionLog;
 use super::response_cache::ResponseCache;
 use super::shutdown::ShutdownFlag;
@@ -15,7 +15,6 @@ use slateberg_catalog::Catalog;
 use slateberg_config::server::Settings;
 use slateberg_telemetry::counters::Counters;
 use slateberg_telemetry::registry::Registry;
-use slateberg_telemetry::settings::Ratio;
 
 /// The router's state. It is a single pointer because each request clones it several times.
 #[derive(Clone)]
@@ -33,24 +32,20 @@ pub struct Parts {
     pub response_cache: Arc<ResponseCache>,
     /// The cache of file-access configurations.
     pub delegation: Arc<DelegationCache>,
-    /// The access log.
-    pub access_log: AccessLog,
+    /// Records telemetry of requests.
+    pub observer: Arc<Observer>,
     /// The log of rejected credentials.
     pub rejections: RejectionLog,
     /// Counters of the API.
     pub counters: Arc<Counters>,
     /// The registry of all metrics.
     pub registry: Arc<Registry>,
-    /// The fraction of requests that are traced, if traces are exported.
-    pub traced: Option<Ratio>,
     /// Whether the server is shutting down.
     pub shutdown: Arc<ShutdownFlag>,
     /// The watches in progress.
     pub watchers: Watchers,
     /// The cluster of which this process is the writer.
     pub cluster: Option<Arc<dyn ClusterControl>>,
-    /// The URL scheme of the client port.
-    pub scheme: &'static str,
 }
 
 impl ApiState {

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use crate::api::access_log::AccessLog;
 use crate::api::cluster::ClusterControl;
 use crate::api::delegation::DelegationCache;
+use crate::api::observe::Observer;
 use crate::api::rejection_log::RejectionLog;
 use crate::api::response_cache::ResponseCache;
-use crate::api::router::{Routers, routers};
+use crate::api::router::{self, Routers, routers};
 use crate::api::service::PortService;
 use crate::api::shutdown::ShutdownFlag;
 use crate::api::state::{self, ApiState};
@@ -29,6 +30,7 @@ pub struct App {
     response_cache: Arc<ResponseCache>,
     delegation: Arc<DelegationCache>,
     watchers: Watchers,
+    observer: Arc<Observer>,
     /// The cluster of which this process is the writer.
     pub(super) cluster: Option<Arc<dyn ClusterControl>>,
     /// Whether the server is shutting down.
@@ -38,6 +40,16 @@ pub struct App {
 impl App {
     /// Opens the catalog of these settings (see [`Runtime::open`]).
     pub async fn build(settings: Settings, dependencies: Dependencies) -> Result<Self, BuildError> {
+        let observer = Arc::new(observer(&settings));
+        Self::observed(settings, dependencies, observer).await
+    }
+
+    /// Opens the catalog. The observer records telemetry of its requests.
+    pub(super) async fn observed(
+        settings: Settings,
+        dependencies: Dependencies,
+        observer: Arc<Observer>,
+    ) -> Result<Self, BuildError> {
         let runtime = Runtime::open(settings, dependencies).await?;
         let response_cache = Arc::new(ResponseCache::new(&runtime.settings.server));
         let source = Arc::clone(&response_cache);
@@ -52,9 +64,11 @@ impl App {
         let watchers = Watchers::new(&runtime.settings.server);
         let source = watchers.clone();
         runtime.measures.registry.register("watchers", move |into| source.collect(into));
+        let source = Arc::clone(&observer);
+        runtime.measures.registry.register("http", move |into| source.collect(into));
         runtime.measures.registry.register("build", collect_build);
         let (cluster, shutdown) = (None, Arc::default());
-        Ok(Self { runtime, response_cache, delegation, watchers, cluster, shutdown })
+        Ok(Self { runtime, response_cache, delegation, watchers, observer, cluster, shutdown })
     }
 
     /// The routes of the port for clients: all routes, if there is no management port.
@@ -65,24 +79,29 @@ impl App {
     /// The routes of each port.
     pub fn routers(&self) -> Routers {
         let Runtime { catalog, authn, settings, measures, .. } = &self.runtime;
-        let otlp = &settings.telemetry.otlp;
         routers(ApiState::new(state::Parts {
             catalog: catalog.clone(),
             response_cache: Arc::clone(&self.response_cache),
             delegation: Arc::clone(&self.delegation),
             authn: authn.clone(),
             settings: settings.server.clone(),
-            access_log: AccessLog::new(&settings.log),
+            observer: Arc::clone(&self.observer),
             rejections: RejectionLog::default(),
             counters: Arc::clone(&measures.counters),
             registry: Arc::clone(&measures.registry),
-            traced: otlp.traces_url().map(|_| otlp.sample_ratio),
             shutdown: Arc::clone(&self.shutdown),
             watchers: self.watchers.clone(),
             cluster: self.cluster.clone(),
-            scheme: if settings.server.tls.is_on() { "https" } else { "http" },
         }))
     }
+}
+
+/// Creates the observer of a server with these settings.
+pub(super) fn observer(settings: &Settings) -> Observer {
+    let scheme = if settings.server.tls.is_on() { "https" } else { "http" };
+    let otlp = &settings.telemetry.otlp;
+    let traced = otlp.traces_url().map(|_| otlp.sample_ratio);
+    router::observer(scheme, traced, AccessLog::new(&settings.log))
 }
 
 fn collect_build(into: &mut Collection) {

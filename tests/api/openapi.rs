@@ -6,6 +6,8 @@ use std::path::Path;
 
 use axum::http::Method;
 use serde_json::{Value, json};
+use slateberg::api::access_log::AccessLog;
+use slateberg::api::router::observer;
 
 use crate::support::app::{TestApp, TestResponse};
 use crate::support::function::{FUNCTIONS, function};
@@ -33,23 +35,12 @@ fn documented(document: &Value) -> BTreeSet<String> {
     all.collect()
 }
 
-/// Returns the operations of the router's source.
+/// Returns the operations of the router.
 fn routed() -> BTreeSet<String> {
-    let page = read("src/api/router.rs");
-    let (_, routes) = page.split_once("fn management_routes()").expect("the routes");
-    let (routes, _) = routes.split_once("\n}").expect("their end");
-    let mut found = BTreeSet::new();
-    for route in routes.split("\"/").skip(1) {
-        let path = format!("/{}", route.split('"').next().expect("a path"));
-        for method in METHODS {
-            let stands =
-                [" ", ".", "\n"].iter().any(|before| route.contains(&format!("{before}{method}(")));
-            if stands {
-                found.insert(format!("{} {PREFIX}{path}", method.to_uppercase()));
-            }
-        }
-    }
-    found
+    let observer = observer("http", None, AccessLog::default());
+    let operations = observer.routes().operations();
+    let managed = operations.filter(|(_, path)| path.starts_with(PREFIX));
+    managed.map(|(method, path)| format!("{method} {path}")).collect()
 }
 
 #[test]

@@ -52,6 +52,39 @@ async fn members_report_their_role() {
 }
 
 #[tokio::test]
+async fn standby_observes_the_requests_that_it_forwards() {
+    let bucket = bucket();
+    let writer = TestMember::start(&bucket, "a").await;
+    writer.wait_for_role("writer").await;
+    let standby = TestMember::start(&bucket, "b").await;
+    standby.wait_for_role("standby").await;
+    let client = reqwest::Client::new();
+    let get = async |id: Option<&str>| {
+        let request = client.get(format!("{}/v1/namespaces", standby.uri));
+        let request = match id {
+            Some(id) => request.header("x-request-id", id),
+            None => request,
+        };
+        let response = request.send().await.expect("it responds");
+        assert_eq!(response.status(), 200);
+        response.headers()["x-request-id"].to_str().expect("it is text").to_owned()
+    };
+    assert_eq!(get(Some("my-request")).await, "my-request");
+    assert_ne!(get(None).await, get(None).await, "each request gets an id of its own");
+    for member in [&standby, &writer] {
+        let metrics = member.send(Method::GET, "/metrics", None).await.expect("it responds");
+        let metrics = metrics.text().await.expect("a body");
+        let counted = metrics.lines().any(|line| {
+            line.starts_with("http_server_request_duration_seconds_count")
+                && line.contains("http_route=\"/v1/namespaces\"")
+                && line.contains("http_response_status_code=\"200\"")
+                && line.ends_with(" 3")
+        });
+        assert!(counted, "{metrics}");
+    }
+}
+
+#[tokio::test]
 async fn writer_checks_the_host_that_the_client_named() {
     let bucket = bucket();
     let mut settings = member_settings("a");

@@ -5,6 +5,7 @@
 //! request span, for example in a request that is not sampled, these spans are not created. Each
 //! omitted span costs one check of the stack of current spans.
 
+use std::collections::HashMap;
 use std::fmt::Display;
 
 use opentelemetry::propagation::{Extractor, TextMapPropagator};
@@ -149,6 +150,16 @@ pub fn current_trace_id() -> Option<String> {
     let context = span.context();
     let ids = context.span().span_context().clone();
     ids.is_valid().then(|| ids.trace_id().to_string())
+}
+
+/// Returns the headers that pass the context of the current trace to another process. Returns none
+/// outside of a sampled request.
+pub fn outgoing_headers() -> HashMap<String, String> {
+    let (span, mut headers) = (Span::current(), HashMap::new());
+    if !span.is_disabled() {
+        TraceContextPropagator::new().inject_context(&span.context(), &mut headers);
+    }
+    headers
 }
 
 /// Fields of a [`RequestSpan`] that only log lines need; the trace contains the data in other

@@ -3,17 +3,19 @@
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::http::request::Parts;
-use axum::http::{Extensions, HeaderMap, HeaderName, Method, Uri, Version, header};
+use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Uri, Version, header};
 use url::Url;
 
 use super::forwarded::Forwarded;
 use super::node::PortKind;
-use super::retry::Repeatability;
 use crate::api::admission::has_body;
 use crate::api::extract::body::BodySlot;
 use crate::api::peer::peer;
+use crate::api::request_id::REQUEST_ID;
+use crate::api::route_index::{Repeatability, RouteIndex};
 use slateberg_authn::client_certificates::PresentedCertificate;
 use slateberg_base::ids::Ids;
+use slateberg_telemetry::traces;
 
 /// Headers that belong to a connection and are not forwarded (RFC 9110, section 7.6.1). The HTTP
 /// libraries set the length of a body themselves.
@@ -26,6 +28,8 @@ const CONNECTION_HEADERS: [HeaderName; 7] = [
     header::TRANSFER_ENCODING,
     header::UPGRADE,
 ];
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// A request whose body has arrived, so that it can be sent several times.
 pub(super) struct BufferedRequest {
@@ -52,11 +56,11 @@ pub(super) struct RequestCopy {
 impl RequestCopy {
     /// Copies a request. Adds an `Idempotency-Key` to a mutation that accepts one and has none, so
     /// that the copy can be sent to another writer.
-    pub(super) fn of(request: &mut Request, ids: &dyn Ids) -> Self {
-        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-        let repeatability = Repeatability::of(&method, &path, request.headers_mut(), ids);
+    pub(super) fn of(request: &mut Request, routes: &RouteIndex, ids: &dyn Ids) -> Self {
+        let repeatability = routes.repeatability(request.method(), request.uri().path());
+        add_key(repeatability, request.headers_mut(), ids);
         let copy = BufferedRequest {
-            method,
+            method: request.method().clone(),
             uri: request.uri().clone(),
             headers: request.headers().clone(),
             body: Bytes::new(),
@@ -84,9 +88,9 @@ impl RequestCopy {
 impl BufferedRequest {
     /// Creates a request from its parts. Adds an `Idempotency-Key` to a mutation that accepts one
     /// and has none.
-    pub(super) fn new(mut parts: Parts, body: Bytes, ids: &dyn Ids) -> Self {
-        let path = parts.uri.path();
-        let repeatability = Repeatability::of(&parts.method, path, &mut parts.headers, ids);
+    pub(super) fn new(mut parts: Parts, body: Bytes, routes: &RouteIndex, ids: &dyn Ids) -> Self {
+        let repeatability = routes.repeatability(&parts.method, parts.uri.path());
+        add_key(repeatability, &mut parts.headers, ids);
         Self {
             method: parts.method,
             uri: parts.uri,
@@ -98,11 +102,23 @@ impl BufferedRequest {
         }
     }
 
-    /// The headers for the writer, with the connection of the client.
+    /// Sets the request id, under which the writer logs the request.
+    #[must_use]
+    pub(super) fn with_request_id(mut self, id: HeaderValue) -> Self {
+        self.headers.insert(REQUEST_ID, id);
+        self
+    }
+
+    /// The headers for the writer, with the connection of the client. In the trace of a request, the
+    /// span of the writer is a part of the current span.
     pub(super) fn forwarded_headers(&self, port: PortKind) -> HeaderMap {
         let mut headers = self.headers.clone();
         remove_connection_headers(&mut headers);
         headers.remove(header::CONTENT_LENGTH);
+        for (name, value) in traces::outgoing_headers() {
+            let name = HeaderName::try_from(name).expect("it is a name of a header");
+            headers.insert(name, HeaderValue::try_from(value).expect("it is printable"));
+        }
         let authority = self.uri.authority().map(|it| it.as_str().parse().ok());
         let host = authority.unwrap_or_else(|| self.headers.get(header::HOST).cloned());
         let client = peer(&self.extensions);
@@ -137,6 +153,16 @@ impl BufferedRequest {
         *request.extensions_mut() = self.extensions.clone();
         *request.version_mut() = self.version;
         request
+    }
+}
+
+/// Adds an `Idempotency-Key` to a mutation that accepts one and has none.
+fn add_key(repeatability: Repeatability, headers: &mut HeaderMap, ids: &dyn Ids) {
+    if repeatability == Repeatability::Keyed {
+        headers.entry(IDEMPOTENCY_KEY).or_insert_with(|| {
+            let key = ids.ordered().to_string();
+            HeaderValue::try_from(key).expect("a UUID is printable ASCII")
+        });
     }
 }
 

@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::node::{Node, WriterServices};
 use crate::api::cluster::ClusterControl;
+use crate::api::observe::Observer;
 use crate::app::App;
 use slateberg_base::error_chain::chain;
 use slateberg_config::Settings;
@@ -34,6 +35,8 @@ pub(super) struct CatalogHost {
     pub(super) node: Arc<Node>,
     /// The cluster, for requests of the management API.
     pub(super) control: Arc<dyn ClusterControl>,
+    /// Records telemetry of requests.
+    pub(super) observer: Arc<Observer>,
     /// The export of traces, if it is on.
     pub(super) traces: Option<Arc<Traces>>,
     /// Prints the banner.
@@ -71,9 +74,10 @@ impl CatalogHost {
         let elected = Some(Elected { previous_epoch });
         let dependencies = Dependencies { elected, ..self.dependencies.share() };
         let (node, traces) = (Arc::clone(&self.node), self.traces.clone());
+        let observer = Arc::clone(&self.observer);
         let (print_banner, control) = (Arc::clone(&self.print_banner), Arc::clone(&self.control));
         let opening = tokio::spawn(async move {
-            let mut app = App::build(settings, dependencies).await?;
+            let mut app = App::observed(settings, dependencies, observer).await?;
             app.cluster = Some(control);
             let registry = &app.runtime.measures.registry;
             registry.register("cluster", move |into| node.collect(into));

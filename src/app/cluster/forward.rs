@@ -20,14 +20,16 @@ use super::member_port::TERM_LOST;
 use super::node::{KnownWriter, Node, PortKind};
 use super::peers::Peers;
 use super::responses::{WriterResponse, respond_as_writer, unavailable};
-use super::retry::Repeatability;
 use super::unverified::{Credential, UnverifiedBodies};
 use crate::api::admission::{Admission, AtCapacity, has_body};
 use crate::api::error::ApiError;
 use crate::api::extract::body::read_body;
 use crate::api::oauth::tokens::FORM_BYTES_MAX;
+use crate::api::observe::Observer;
 use crate::api::peer::{peer, source};
 use crate::api::rate_limits::RateLimits;
+use crate::api::request_id::REQUEST_ID;
+use crate::api::route_index::Repeatability;
 use slateberg_base::error_chain::chain;
 use slateberg_base::ids::Ids;
 use slateberg_cluster::WriterRecord;
@@ -48,6 +50,7 @@ pub(super) struct Forwarder {
     peers: Arc<Peers>,
     /// Generates the keys of forwarded mutations.
     ids: Arc<dyn Ids>,
+    observer: Arc<Observer>,
     settings: server::Settings,
     admission: Admission,
     /// Rate limits by address, if configured. The writer has limits of its own.
@@ -89,6 +92,7 @@ impl Forwarder {
         node: Arc<Node>,
         peers: Arc<Peers>,
         ids: Arc<dyn Ids>,
+        observer: Arc<Observer>,
         all_settings: &Settings,
         (forward_wait, lease_wait): (Duration, Duration),
     ) -> Self {
@@ -97,6 +101,7 @@ impl Forwarder {
             node,
             peers,
             ids,
+            observer,
             admission: Admission::new(&settings),
             limits: RateLimits::new(&settings.rate_limits),
             requires_credential: !all_settings.authn.insecure_no_auth,
@@ -110,7 +115,7 @@ impl Forwarder {
 
     /// Copies a request that this process is about to execute as the writer.
     pub(super) fn copy(&self, request: &mut Request) -> RequestCopy {
-        RequestCopy::of(request, self.ids.as_ref())
+        RequestCopy::of(request, self.observer.routes(), self.ids.as_ref())
     }
 
     /// Responds to a request with the response of the writer. Waits while there is no writer.
@@ -161,7 +166,7 @@ impl Forwarder {
     ) -> Result<BufferedRequest, ApiError> {
         let (parts, body) = request.into_parts();
         let body = read_body(&parts, body, bytes_max, self.settings.body_max()).await?;
-        Ok(BufferedRequest::new(parts, body, self.ids.as_ref()))
+        Ok(BufferedRequest::new(parts, body, self.observer.routes(), self.ids.as_ref()))
     }
 
     /// Responds to a request that this process has begun to execute as the writer, before it lost
@@ -175,7 +180,11 @@ impl Forwarder {
         let may_be_written = failure.status() != StatusCode::SERVICE_UNAVAILABLE;
         let Ok(_permit) = self.admission.admit() else { return failure };
         let Some(request) = copy.into_request() else { return failure };
-        if may_be_written && !request.repeatability.is_repeatable() {
+        let request = match failure.headers().get(REQUEST_ID) {
+            Some(id) => request.with_request_id(id.clone()),
+            None => request,
+        };
+        if may_be_written && request.repeatability == Repeatability::Never {
             return failure;
         }
         let is_mutation = request.repeatability != Repeatability::ReadOnly;
@@ -221,7 +230,7 @@ impl Forwarder {
                             _ => self.node.name.clone(),
                         });
                     }
-                    if !request.repeatability.is_repeatable() {
+                    if request.repeatability == Repeatability::Never {
                         break;
                     }
                     counters.resent.add(1);

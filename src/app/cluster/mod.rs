@@ -22,7 +22,6 @@ mod node;
 mod peers;
 mod ports;
 mod responses;
-mod retry;
 mod run;
 mod transfers;
 mod unverified;

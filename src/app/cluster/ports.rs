@@ -12,13 +12,17 @@ use futures::future::BoxFuture;
 use serde_json::json;
 
 use super::forward::Forwarder;
-use super::node::{KnownWriter, Node, PortKind};
+use super::node::{KnownWriter, Node, PortKind, WriterServices};
 use super::responses::{WriterResponse, respond_as_writer, unavailable};
+use crate::api::frame::{RequestFrame, request_id_header};
+use crate::api::probes::{HEALTH, METRICS, READY};
+use crate::api::request_id::REQUEST_ID;
 use crate::api::service::Respond;
 use slateberg_telemetry::prometheus;
 use slateberg_telemetry::registry::Registry;
 
-/// A port of a member.
+/// A port of a member. Cheap to clone.
+#[derive(Clone)]
 pub(super) struct ClusterPort {
     /// The state of the election.
     pub(super) node: Arc<Node>,
@@ -28,40 +32,51 @@ pub(super) struct ClusterPort {
     pub(super) forwarder: Arc<Forwarder>,
     /// The metrics of this member while it is not the writer. `None` if this port has no metrics.
     pub(super) metrics: Option<Arc<Registry>>,
+    /// Observes the requests to which this process does not respond as the writer.
+    pub(super) frame: Arc<RequestFrame>,
     /// The maximum time that a request waits for the renewal of an expired lease.
     pub(super) lease_wait: Duration,
 }
 
 impl Respond for ClusterPort {
     fn respond(&self, request: Request) -> BoxFuture<'static, Response> {
-        let (node, kind) = (Arc::clone(&self.node), self.kind);
-        if let Some(services) = node.services() {
-            let (lease_wait, forwarder) = (self.lease_wait, Arc::clone(&self.forwarder));
-            return Box::pin(async move {
-                let mut request = request;
-                let copy = forwarder.copy(&mut request);
-                match respond_as_writer(&node, &services, kind, lease_wait, request).await {
-                    WriterResponse::Complete(response) => response,
-                    WriterResponse::NotBegun(request) => forwarder.forward(kind, request).await,
-                    WriterResponse::TermLost(failure) => {
-                        forwarder.finish(kind, copy, failure).await
-                    }
-                }
-            });
+        let port = self.clone();
+        match self.node.services() {
+            Some(services) => Box::pin(async move { port.execute(&services, request).await }),
+            None => Box::pin(async move { port.respond_as_standby(request).await }),
         }
-        match request.uri().path() {
-            "/health" => ready_response(Json(json!({ "status": "ok" })).into_response()),
-            "/ready" => ready_response(ready(&node)),
-            "/metrics" if self.metrics.is_some() => {
-                let metrics = self.metrics.as_deref().map(Registry::collect).unwrap_or_default();
+    }
+}
+
+impl ClusterPort {
+    /// Executes a request as the writer. Forwards it if this process is no longer the writer.
+    async fn execute(&self, services: &Arc<WriterServices>, mut request: Request) -> Response {
+        let copy = self.forwarder.copy(&mut request);
+        match respond_as_writer(&self.node, services, self.kind, self.lease_wait, request).await {
+            WriterResponse::Complete(response) => response,
+            WriterResponse::NotBegun(request) => self.respond_as_standby(request).await,
+            WriterResponse::TermLost(failure) => {
+                self.forwarder.finish(self.kind, copy, failure).await
+            }
+        }
+    }
+
+    /// Responds to probes, and forwards all other requests. The writer logs a forwarded request under
+    /// the same id.
+    async fn respond_as_standby(&self, request: Request) -> Response {
+        let respond = async |mut request: Request, id| match (request.uri().path(), &self.metrics) {
+            (HEALTH, _) => Json(json!({ "status": "ok" })).into_response(),
+            (READY, _) => ready(&self.node),
+            (METRICS, Some(registry)) => {
                 let content_type = [(header::CONTENT_TYPE, prometheus::CONTENT_TYPE)];
-                ready_response((content_type, prometheus::render(&metrics)).into_response())
+                (content_type, prometheus::render(&registry.collect())).into_response()
             }
             _ => {
-                let forwarder = Arc::clone(&self.forwarder);
-                Box::pin(async move { forwarder.forward(kind, request).await })
+                request.headers_mut().insert(REQUEST_ID, request_id_header(&id));
+                self.forwarder.forward(self.kind, request).await
             }
-        }
+        };
+        self.frame.respond(request, respond).await
     }
 }
 
@@ -76,8 +91,4 @@ fn ready(node: &Node) -> Response {
             unavailable("The cluster has no writer at the moment")
         }
     }
-}
-
-fn ready_response(response: Response) -> BoxFuture<'static, Response> {
-    Box::pin(std::future::ready(response))
 }

@@ -9,10 +9,8 @@ use axum::response::{IntoResponse, Response};
 
 use super::node::{Node, PortKind, WriterServices};
 use crate::api::error::ApiError;
+use crate::api::probes::PROBES;
 use crate::api::service::Respond;
-
-/// Paths to which each member responds itself. They need no lease.
-const OWN_PATHS: [&str; 3] = ["/health", "/ready", "/metrics"];
 
 /// The result of a request that this process executes as the writer.
 pub(super) enum WriterResponse {
@@ -35,7 +33,8 @@ pub(super) async fn respond_as_writer(
     lease_wait: Duration,
     request: Request,
 ) -> WriterResponse {
-    if OWN_PATHS.contains(&request.uri().path()) {
+    // Each member responds to probes itself. They need no lease.
+    if PROBES.contains(&request.uri().path()) {
         return WriterResponse::Complete(services.port(port).respond(request).await);
     }
     let _in_progress = services.begin();

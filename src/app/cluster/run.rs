@@ -21,7 +21,10 @@ use super::node::{KnownWriter, Node, PortKind};
 use super::peers::Peers;
 use super::ports::ClusterPort;
 use super::transfers::Transfers;
+use crate::api::frame::RequestFrame;
+use crate::api::observe::Observer;
 use crate::app::connections::{self, Limits};
+use crate::app::routes::observer;
 use crate::app::run::{BoundPorts, hint, listen};
 use crate::app::tls::handshake::Handshakes;
 use slateberg_authn::client_certificates::ClientCertificates;
@@ -110,21 +113,11 @@ pub async fn run(member: Member, stop: impl Future<Output = ()>) -> Result<(), C
     let listener = listener.map_err(|source| ClusterError::Listen { address, source })?;
     let record = record(&settings, &dependencies, &identity, &listener)?;
     let members = Members::open(state.opened(), request_max);
-    members.announce(&record).await.map_err(ClusterError::Announce)?;
-    if let Err(error) = members.remove_expired().await {
-        let error = chain(&error);
-        tracing::warn!(error, "cannot remove the records of earlier members of the cluster");
-    }
-    let config = ElectionConfig {
-        lease_ms: lease.as_millis() as u64,
-        renew_ms: settings.cluster.renewal(lease).as_millis() as u64,
-        eligible: settings.cluster.eligible,
-        member: record.member.clone(),
-        peer: record.peer.clone(),
-    };
+    announce(&members, &record).await?;
     let (node, commands) = Node::new(Arc::clone(&dependencies.clock), &record.member);
     let peers = Peers::new(identity, members.clone(), record.member.node);
     let transfers = Transfers::new(Arc::clone(&node), Arc::clone(&peers));
+    let observer = Arc::new(observer(&settings));
     let (drain, traces) = (watch::Sender::new(DrainState::Open), traces.map(Arc::new));
     let host = CatalogHost {
         settings: settings.clone(),
@@ -132,18 +125,27 @@ pub async fn run(member: Member, stop: impl Future<Output = ()>) -> Result<(), C
         location: state.location.clone(),
         node: Arc::clone(&node),
         control: Arc::clone(&transfers) as _,
+        observer: Arc::clone(&observer),
         traces: traces.clone(),
         print_banner,
     };
     let register = WriterRegister::open(state.opened(), request_max);
     let shared = (Arc::clone(&node), commands, Arc::clone(&peers));
-    let driver = Driver::new(Election::new(config), register, host, shared, drain.clone());
+    let driver =
+        Driver::new(election(&settings, lease, &record), register, host, shared, drain.clone());
     let (stop_driver, stopping) = watch::channel(false);
     let mut driver = tokio::spawn(driver.run(stopping));
     let announced = tokio::spawn(members.clone().keep_announced(record.clone()));
     tokio::spawn(report_standby(Arc::clone(&node), print_standby));
-    let mut ports =
-        Ports::serve(&settings, &dependencies, bound, &node, &peers, listener, &members)?;
+    let parts = PortParts {
+        settings: &settings,
+        dependencies: &dependencies,
+        node: &node,
+        peers: &peers,
+        observer: &observer,
+        members: &members,
+    };
+    let mut ports = Ports::serve(&parts, bound, listener)?;
     until_stopped(stop, &mut driver, &mut ports).await?;
     tracing::info!("shutting down: draining requests in flight");
     become_standby(&node, &transfers, &settings, lease).await;
@@ -162,6 +164,26 @@ pub async fn run(member: Member, stop: impl Future<Output = ()>) -> Result<(), C
         traces.finish().await;
     }
     Ok(())
+}
+
+/// Writes the record of this member, and removes those of members that have crashed.
+async fn announce(members: &Members, record: &MemberRecord) -> Result<(), ClusterError> {
+    members.announce(record).await.map_err(ClusterError::Announce)?;
+    if let Err(error) = members.remove_expired().await {
+        let error = chain(&error);
+        tracing::warn!(error, "cannot remove the records of earlier members of the cluster");
+    }
+    Ok(())
+}
+
+fn election(settings: &Settings, lease: Duration, record: &MemberRecord) -> Election {
+    Election::new(ElectionConfig {
+        lease_ms: lease.as_millis() as u64,
+        renew_ms: settings.cluster.renewal(lease).as_millis() as u64,
+        eligible: settings.cluster.eligible,
+        member: record.member.clone(),
+        peer: record.peer.clone(),
+    })
 }
 
 /// Waits for the stop. The election and the ports end before it only if they have failed. Without the
@@ -248,6 +270,16 @@ async fn report_standby(node: Arc<Node>, print: Box<dyn FnOnce(&str) + Send>) {
     }
 }
 
+/// What the ports of a member share.
+struct PortParts<'a> {
+    settings: &'a Settings,
+    dependencies: &'a Dependencies,
+    node: &'a Arc<Node>,
+    peers: &'a Arc<Peers>,
+    observer: &'a Arc<Observer>,
+    members: &'a Members,
+}
+
 /// The open ports of a member.
 struct Ports {
     stop: watch::Sender<bool>,
@@ -266,19 +298,18 @@ impl Ports {
     }
 
     fn serve(
-        settings: &Settings,
-        dependencies: &Dependencies,
+        parts: &PortParts<'_>,
         bound: BoundPorts,
-        node: &Arc<Node>,
-        peers: &Arc<Peers>,
         listener: TcpListener,
-        members: &Members,
     ) -> Result<Self, ClusterError> {
+        let PortParts { settings, dependencies, node, peers, observer, members } = *parts;
         let (stop, stopping) = watch::channel(false);
         let connections = &dependencies.connections;
         let registry = Arc::new(Registry::default());
         let source = Arc::clone(node);
         registry.register("cluster", move |into| source.collect(into));
+        let source = Arc::clone(observer);
+        registry.register("http", move |into| source.collect(into));
         registry.register("process", process::collect);
         let source = Arc::clone(connections);
         registry.register("connections", move |into| source.collect(into));
@@ -293,12 +324,17 @@ impl Ports {
         let lease_wait = settings.cluster.lease_wait();
         let waits = (settings.cluster.forward_wait(), lease_wait);
         let ids = Arc::clone(&dependencies.ids);
-        let forwarder = Forwarder::new(Arc::clone(node), Arc::clone(peers), ids, settings, waits);
+        let frame = RequestFrame::new(Arc::clone(observer), ids.random());
+        let frame = Arc::new(frame);
+        let (shared_node, peers) = (Arc::clone(node), Arc::clone(peers));
+        let observer = Arc::clone(observer);
+        let forwarder = Forwarder::new(shared_node, peers, ids, observer, settings, waits);
         let forwarder = Arc::new(forwarder);
         let port = |kind, has_metrics: bool| ClusterPort {
             node: Arc::clone(node),
             kind,
             forwarder: Arc::clone(&forwarder),
+            frame: Arc::clone(&frame),
             metrics: has_metrics.then(|| Arc::clone(&registry)),
             lease_wait,
         };
