@@ -68,6 +68,7 @@ const CRATE_USERS: [(&str, &[&str]); 30] = [
             "model/segmented_json.rs",
             "model/read_restrictions.rs",
             "authz/policy_set.rs",
+            "config/shared_hashes.rs",
             "objects/vend/azure.rs",
         ],
     ),

@@ -174,5 +174,14 @@ fn text(url: &str, writer: Option<&WriterRecord>, members: &[MemberRecord]) -> S
         })
         .collect();
     text.push('\n');
-    text + &table(["MEMBER", "ROLE", "VERSION", "ADDRESS"], &rows)
+    text += &table(["MEMBER", "ROLE", "VERSION", "ADDRESS"], &rows);
+    let Some(writer) = writer else { return text };
+    for MemberRecord { member, .. } in members {
+        let different = member.settings.different_sections(&writer.holder.settings);
+        if !different.is_empty() {
+            let (name, sections) = (&member.name, different.join(", "));
+            text += &format!("\n{name} and the writer have different settings: {sections}\n");
+        }
+    }
+    text
 }

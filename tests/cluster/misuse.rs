@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use object_store::ObjectStoreExt;
 use object_store::path::Path;
+use reqwest::Method;
+use serde_json::json;
 use slateberg::app::App;
 use slateberg_runtime::dependencies::Dependencies;
 use slateberg_runtime::error::BuildError;
@@ -66,4 +68,25 @@ async fn port_for_members_rejects_other_processes() {
         (metrics.contains(name) && !metrics.contains(&format!("{name} 0"))).then_some(())
     })
     .await;
+}
+
+#[tokio::test]
+async fn member_with_other_settings_than_the_writer_is_named() {
+    let bucket = bucket();
+    let writer = TestMember::start(&bucket, "a").await;
+    writer.wait_for_role("writer").await;
+    let mut settings = member_settings("b");
+    settings.catalog.dropped_kept_seconds += 1;
+    let standby = TestMember::start_with(&bucket, settings).await;
+    standby.wait_for_role("standby").await;
+    for (member, different) in [(&writer, 0), (&standby, 1)] {
+        let metrics = member.send(Method::GET, "/metrics", None).await.expect("it responds");
+        let metrics = metrics.text().await.expect("a body");
+        let line = format!("slateberg_cluster_settings_different {different}");
+        assert!(metrics.lines().any(|it| it == line), "{metrics}");
+    }
+    let (_, status) = standby.request(Method::GET, "/management/v1/cluster", None).await;
+    let members = status["members"].as_array().expect("members").iter();
+    let different: Vec<_> = members.map(|it| (&it["name"], &it["different-settings"])).collect();
+    assert_eq!(different, [(&json!("a"), &json!([])), (&json!("b"), &json!(["catalog"]))]);
 }

@@ -72,6 +72,7 @@
 
 pub mod election;
 pub mod register;
+pub mod shared_settings;
 pub mod time;
 
 #[cfg(test)]
@@ -79,4 +80,5 @@ mod simulation;
 
 pub use election::{Election, ElectionConfig, Event, PutOutcome, Role, Step};
 pub use register::{Member, Peer, RecordError, Successor, Tag, WriterRecord, WriterState};
+pub use shared_settings::SharedSettings;
 pub use time::Moment;

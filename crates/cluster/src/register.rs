@@ -6,6 +6,8 @@ mod tests;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::shared_settings::SharedSettings;
+
 /// Path of the register, relative to the location of the state.
 pub const PATH: &str = "cluster/writer.json";
 /// The newest format that this version reads, and the only format that it writes.
@@ -66,6 +68,9 @@ pub struct Member {
     pub name: String,
     /// The version of slateberg.
     pub version: String,
+    /// Hashes of the settings that all processes must share.
+    #[serde(default, skip_serializing_if = "SharedSettings::is_empty")]
+    pub settings: SharedSettings,
 }
 
 /// The address of a process for other processes.

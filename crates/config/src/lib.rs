@@ -16,6 +16,7 @@ mod secrets;
 pub mod server;
 pub mod setting_source;
 mod settings;
+mod shared_hashes;
 pub mod show;
 mod type_names;
 mod variables;

@@ -143,6 +143,11 @@ impl Settings {
     }
 }
 
+/// Whether the setting can be a share of the budget.
+pub(super) fn is_share_of_memory(key: &str) -> bool {
+    PARTS.iter().any(|part| part.key == key)
+}
+
 /// Returns the budget of a process with this much memory.
 fn budget_of(available: Option<u64>) -> u64 {
     let part = available.map_or(u64::MAX, |bytes| bytes / MEMORY_DIVISOR);

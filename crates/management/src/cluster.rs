@@ -32,6 +32,8 @@ pub struct ClusterMember {
     pub eligible: bool,
     /// The current role of the member.
     pub role: ClusterRole,
+    /// Sections of the settings in which the member differs from the writer, such as `warehouses`.
+    pub different_settings: Vec<String>,
 }
 
 /// The role of a member of the cluster.

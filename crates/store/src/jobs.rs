@@ -168,7 +168,7 @@ pub enum PurgePhase {
 /// End of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobEnd {
-    /// How the job ended.
+    /// The outcome of the job.
     pub how: JobOutcome,
     /// Time of the end.
     pub at_ms: i64,

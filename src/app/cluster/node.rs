@@ -15,7 +15,7 @@ use crate::api::service::PortService;
 use slateberg_base::clock::Clock;
 use slateberg_base::rate::LogThrottle;
 use slateberg_catalog::Catalog;
-use slateberg_cluster::{Member, Role, Successor, WriterRecord};
+use slateberg_cluster::{Member, Role, SharedSettings, Successor, WriterRecord};
 use slateberg_management::cluster::ClusterRole;
 use slateberg_telemetry::collection::{Collection, attributes};
 
@@ -110,6 +110,8 @@ pub(super) struct Node {
     pub(super) id: Uuid,
     /// The name of this process.
     pub(super) name: String,
+    /// Hashes of the settings of this process.
+    pub(super) settings: SharedSettings,
     /// Whether this process is stopping, so that it cannot become the writer.
     pub(super) is_stopping: AtomicBool,
     /// Notified if the record of the writer may have changed.
@@ -133,6 +135,7 @@ impl Node {
             counters: ClusterCounters::default(),
             id: member.node,
             name: member.name.clone(),
+            settings: member.settings.clone(),
             is_stopping: AtomicBool::new(false),
             record_changed: Notify::new(),
             suspicions: LogThrottle::new(SUSPECT_EVERY),
@@ -212,7 +215,24 @@ impl Node {
         let term = self.term();
         let help = "The term of the cluster's writer; 0 if there is no writer.";
         into.gauge("slateberg.cluster.term", "1", help, Vec::new(), term as f64);
+        let help = "Sections of the settings in which this member differs from the writer.";
+        let different = self.settings_unlike_writer().map_or(0, |(_, sections)| sections.len());
+        into.gauge(
+            "slateberg.cluster.settings_different",
+            "{section}",
+            help,
+            Vec::new(),
+            different as f64,
+        );
         self.counters.collect(into);
+    }
+
+    /// Returns the name of the writer and the sections of the settings in which this member differs
+    /// from it. `None` if this process is the writer or knows none.
+    fn settings_unlike_writer(&self) -> Option<(String, Vec<String>)> {
+        let KnownWriter::Remote(record) = &*self.writer.borrow() else { return None };
+        let different = self.settings.different_sections(&record.holder.settings);
+        Some((record.holder.name.clone(), different))
     }
 
     /// Begins to serve requests with these routes, or stops with `None`.
@@ -230,7 +250,7 @@ impl Node {
         if changed && role == Role::Writer {
             self.counters.elections.add(1);
         }
-        self.writer.send_if_modified(|known| {
+        let is_other_writer = self.writer.send_if_modified(|known| {
             // Each renewal changes the record, but not the writer.
             let is_same = match (&*known, &writer) {
                 (KnownWriter::Remote(_), KnownWriter::Remote(record)) => {
@@ -241,5 +261,16 @@ impl Node {
             *known = writer;
             !is_same
         });
+        if is_other_writer
+            && let Some((writer, sections)) = self.settings_unlike_writer()
+            && !sections.is_empty()
+        {
+            let sections = sections.join(", ");
+            tracing::warn!(
+                writer,
+                sections,
+                "this member and the writer of the cluster have different settings"
+            );
+        }
     }
 }

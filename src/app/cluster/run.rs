@@ -31,7 +31,7 @@ use slateberg_authn::client_certificates::ClientCertificates;
 use slateberg_base::error_chain::{Cause, chain};
 use slateberg_base::host::host_name;
 use slateberg_base::version::VERSION;
-use slateberg_cluster::{Election, ElectionConfig, Peer, Role};
+use slateberg_cluster::{Election, ElectionConfig, Peer, Role, SharedSettings};
 use slateberg_config::Settings;
 use slateberg_runtime::cluster::{MemberRecord, Members, WriterRegister};
 use slateberg_runtime::dependencies::Dependencies;
@@ -255,7 +255,9 @@ fn record(
         set => set.to_owned(),
     };
     let node = dependencies.ids.random();
-    let member = slateberg_cluster::Member { node, name, version: VERSION.to_owned() };
+    let shared = SharedSettings(settings.shared_hashes());
+    let version = VERSION.to_owned();
+    let member = slateberg_cluster::Member { node, name, version, settings: shared };
     let url = format!("https://{advertised}");
     let peer = Peer { url, certificate_sha256: identity.sha256.clone() };
     Ok(MemberRecord::new(member, peer, settings.cluster.eligible))
@@ -270,7 +272,7 @@ async fn report_standby(node: Arc<Node>, print: Box<dyn FnOnce(&str) + Send>) {
     }
 }
 
-/// What the ports of a member share.
+/// The parts that all ports of a member share.
 struct PortParts<'a> {
     settings: &'a Settings,
     dependencies: &'a Dependencies,

@@ -122,6 +122,7 @@ impl ClusterControl for Transfers {
                 address: record.peer.url,
                 eligible: record.eligible,
                 role,
+                different_settings: record.member.settings.different_sections(&self.node.settings),
             });
             let (term, writer) = (self.node.term(), self.node.id);
             Ok(ClusterStatus { term, writer, members: members.collect() })

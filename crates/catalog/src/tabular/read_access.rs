@@ -39,7 +39,7 @@ pub struct ReadVersion {
     pub rules: Option<(RulesKey, Enforcement)>,
 }
 
-/// How the read restrictions of a principal are enforced.
+/// The enforcement of the read restrictions of a principal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Enforcement {
     /// The principal gets no scan plans, and no access to files.
@@ -95,7 +95,7 @@ pub enum ReadAccess {
     Restricted {
         /// The key of the rules from which the restrictions were resolved.
         rules: RulesKey,
-        /// How the restrictions are enforced.
+        /// The enforcement of the restrictions.
         enforcement: Enforcement,
         /// The restrictions.
         restrictions: Arc<ReadRestrictions>,

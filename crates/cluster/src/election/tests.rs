@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::register::{Member, Peer, Successor, Tag};
+use crate::shared_settings::SharedSettings;
 
 const LEASE: u64 = 4000;
 const MARGIN: u64 = 200;
@@ -55,7 +56,12 @@ fn config(node: u128) -> ElectionConfig {
         lease_ms: LEASE,
         renew_ms: RENEWAL,
         eligible: true,
-        member: Member { node, name: "lake-0".into(), version: "0.1.0".into() },
+        member: Member {
+            node,
+            name: "lake-0".into(),
+            version: "0.1.0".into(),
+            settings: SharedSettings::default(),
+        },
         peer: Peer { url: "https://10.0.0.1:9182".into(), certificate_sha256: "00".into() },
     }
 }

@@ -5,6 +5,7 @@ use uuid::Uuid;
 use super::setup::{Mistake, Setup};
 use crate::election::{Election, ElectionConfig, Event, PutOutcome, Step};
 use crate::register::{Member, Peer, Successor, Tag, WriterRecord};
+use crate::shared_settings::SharedSettings;
 use crate::time::Moment;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -90,7 +91,12 @@ impl Node {
             lease_ms: setup.lease_ms,
             renew_ms: setup.renew_ms,
             eligible: true,
-            member: Member { node, name: String::new(), version: String::new() },
+            member: Member {
+                node,
+                name: String::new(),
+                version: String::new(),
+                settings: SharedSettings::default(),
+            },
             peer: Peer { url: String::new(), certificate_sha256: String::new() },
         };
         let flaw = match setup.mistake {
