@@ -120,8 +120,9 @@ pub enum Error {
     /// The scan cannot be planned as requested.
     #[error(transparent)]
     Scan(#[from] ScanError),
-    /// The server cannot plan scans of the table. Clients plan these scans themselves.
-    #[error("Cannot plan the scan on the server: {0}. Plan it on the client")]
+    /// The server cannot read the manifests of the table. Clients plan the scans of the table
+    /// themselves.
+    #[error("The server cannot read the manifests of the table: {0}. Plan scans on the client")]
     NotPlannable(String),
     /// The principal does not have the privileges.
     #[error("{0}")]

@@ -78,8 +78,7 @@ fn delete_file(
         FileContent::PositionDeletes => DeleteKind::Position,
         FileContent::EqualityDeletes => DeleteKind::Equality(file.equality_ids().collect()),
         FileContent::Data => {
-            let message = "Cannot plan the scan because the table is damaged: a delete manifest \
-                           has a data file";
+            let message = "The table is damaged: a delete manifest has a data file";
             return Err(Error::Scan(ScanError::Validation(message.to_owned())));
         }
     };

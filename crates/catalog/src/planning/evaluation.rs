@@ -59,8 +59,7 @@ impl Evaluation {
             let row = u32::try_from(row).map_err(Error::internal)?;
             let file = planned.file(row);
             if file.content() != FileContent::Data {
-                let message = "Cannot plan the scan because the table is damaged: a data manifest \
-                               has a delete file";
+                let message = "The table is damaged: a data manifest has a delete file";
                 return Err(Error::Scan(ScanError::Validation(message.to_owned())));
             }
             if !self.is_in_range(file) {

@@ -24,8 +24,7 @@ impl PlannedManifest {
     pub(super) fn new(manifest: Arc<Manifest>, spec: Arc<BoundSpec>) -> Result<Self> {
         let tuples = tuples(&manifest, &spec).ok_or_else(|| {
             let message = format!(
-                "Cannot plan the scan because the table is damaged: a partition value does not have the \
-                 type of partition spec {}",
+                "The table is damaged: a partition value does not have the type of partition spec {}",
                 spec.spec_id
             );
             Error::Scan(ScanError::Validation(message))

@@ -194,7 +194,7 @@ fn unreadable(error: objects::Error) -> Error {
     use objects::Error as E;
     match error {
         E::NotFound(_) | E::Unreadable { .. } => {
-            let message = format!("Cannot plan the scan because the table is damaged: {error}");
+            let message = format!("The table is damaged: {error}");
             Error::Scan(ScanError::Validation(message))
         }
         E::NotAllowed(message) => Error::NotPlannable(message),
