@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::webhooks::Sender;
 use crate::api::access_log::AccessLog;
 use crate::api::cluster::ClusterControl;
 use crate::api::delegation::DelegationCache;
@@ -29,6 +30,8 @@ pub struct App {
     response_cache: Arc<ResponseCache>,
     delegation: Arc<DelegationCache>,
     watchers: Watchers,
+    /// Sends requests to the receivers of webhooks.
+    pub(super) webhook_sender: Arc<Sender>,
     /// The cluster of which this process is the writer.
     pub(super) cluster: Option<Arc<dyn ClusterControl>>,
     /// Whether the server is shutting down.
@@ -53,8 +56,17 @@ impl App {
         let source = watchers.clone();
         runtime.measures.registry.register("watchers", move |into| source.collect(into));
         runtime.measures.registry.register("build", collect_build);
+        let webhook_sender = Arc::new(Sender::new(runtime.catalog.clone()));
         let (cluster, shutdown) = (None, Arc::default());
-        Ok(Self { runtime, response_cache, delegation, watchers, cluster, shutdown })
+        Ok(Self {
+            runtime,
+            response_cache,
+            delegation,
+            watchers,
+            webhook_sender,
+            cluster,
+            shutdown,
+        })
     }
 
     /// The routes of the port for clients: all routes, if there is no management port.
@@ -80,6 +92,7 @@ impl App {
             shutdown: Arc::clone(&self.shutdown),
             watchers: self.watchers.clone(),
             cluster: self.cluster.clone(),
+            webhooks: Arc::clone(&self.webhook_sender) as _,
             scheme: if settings.server.tls.is_on() { "https" } else { "http" },
         }))
     }

@@ -7,6 +7,7 @@ use uuid::Uuid;
 use super::policies::sources::Sources;
 use super::settings::Settings;
 use super::warehouses::served_warehouses::ServedWarehouses;
+use super::webhooks;
 use slateberg_authz::authority::Authority;
 use slateberg_authz::settings::Limits;
 use slateberg_base::clock::Clock;
@@ -37,6 +38,10 @@ pub struct Parts {
     pub timeline: Option<Uuid>,
     /// Limits and durations.
     pub settings: Settings,
+    /// Settings of webhooks.
+    pub webhook_settings: webhooks::settings::Settings,
+    /// The rules for receivers of webhooks, parsed from the settings.
+    pub webhook_targets: webhooks::target::TargetRules,
     /// The clock.
     pub clock: Arc<dyn Clock>,
     /// The source of new identifiers.

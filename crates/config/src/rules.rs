@@ -37,6 +37,7 @@ impl Settings {
             self.port_problem(),
             self.authn.problem(),
             self.catalog.problem(),
+            self.webhooks.problem(),
             self.encryption.problem(),
             self.audit_problem(),
             self.body_problem(),

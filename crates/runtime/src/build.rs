@@ -25,6 +25,7 @@ use slateberg_base::progress::Progress;
 use slateberg_base::secret::Secret;
 use slateberg_catalog::FinishedPublications;
 use slateberg_catalog::policies::Sources;
+use slateberg_catalog::webhooks::target::TargetRules;
 use slateberg_catalog::{self as catalog, Catalog, Parts};
 use slateberg_config::Settings;
 use slateberg_store::Store;
@@ -152,6 +153,8 @@ impl Runtime {
         let (policy_sources, authority) = policies;
         let (authn_store, catalog_id) = (store.clone(), format.catalog_id);
         let (clock, ids) = (Arc::clone(&dependencies.clock), Arc::clone(&dependencies.ids));
+        let webhook_targets = TargetRules::new(&settings.webhooks)
+            .map_err(|invalid| BuildError::Invalid(vec![invalid]))?;
         let catalog = Catalog::new(Parts {
             store,
             warehouses: served,
@@ -163,6 +166,8 @@ impl Runtime {
             catalog_id,
             timeline: format.timeline,
             settings: settings.catalog.clone(),
+            webhook_settings: settings.webhooks.clone(),
+            webhook_targets,
             clock: dependencies.clock,
             ids: dependencies.ids,
         });
