@@ -51,7 +51,8 @@ struct Create {
     /// Unique name
     name: String,
     /// URL of the receiver, which begins with https://
-    url: String,
+    #[arg(value_name = "URL")]
+    receiver: String,
     /// Send only events about this resource or its contents, as table:WAREHOUSE/LEVEL.../NAME,
     /// view:..., namespace:WAREHOUSE/LEVEL... or warehouse:NAME [default: the whole catalog]
     #[arg(long, value_name = "RESOURCE")]
@@ -124,7 +125,7 @@ impl Webhook {
 
 impl Create {
     async fn run(self) -> Result<String, ClientError> {
-        let Self { name, url, resource, types, after, connection } = self;
+        let Self { name, receiver: url, resource, types, after, connection } = self;
         let request = CreateWebhookRequest { name, url, resource, types, after };
         let response = connection.send("POST", PATH, &body(&request)?).await?;
         with_secret(&connection, response)

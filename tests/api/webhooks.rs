@@ -622,7 +622,7 @@ async fn webhook_is_not_part_of_a_later_listing_after_its_deletion() {
     sending.app.get(&format!("{PATH}/all")).await.expect_error(404, "NotFoundException");
     sending.app.delete(&format!("{PATH}/all")).await.expect_error(404, "NotFoundException");
     let history = sending.app.get("/management/v1/history").await.expect(200).body;
-    let entries = history["changes"].as_array().expect("a list");
+    let entries = history["entries"].as_array().expect("a list");
     let actions: Vec<_> = entries.iter().map(|entry| entry["action"].as_str()).collect();
     assert_eq!(actions, [Some("delete_webhook"), Some("create_webhook")]);
     let key = created["secret"].as_str().expect("a secret").trim_start_matches("whsec_");
