@@ -156,7 +156,7 @@ impl Catalog {
             warehouses: Warehouses::new(&core, parts.stores),
             protections: Protections::new(&core),
             history: History::new(&core),
-            webhooks: Webhooks::new(&core, &watches, parts.webhook_settings, parts.webhook_targets),
+            webhooks: Webhooks::new(&core, &watches, parts.webhooks),
             watches,
             policies: Policies::new(&core, parts.policy_sources, parts.policy_limits),
             jobs,

@@ -152,9 +152,6 @@ impl Runtime {
         let policies = with_stored_policies(&store, policies, &settings.authz).await?;
         let (policy_sources, authority) = policies;
         let (authn_store, catalog_id) = (store.clone(), format.catalog_id);
-        let (clock, ids) = (Arc::clone(&dependencies.clock), Arc::clone(&dependencies.ids));
-        let webhook_targets = TargetRules::new(&settings.webhooks)
-            .map_err(|invalid| BuildError::Invalid(vec![invalid]))?;
         let catalog = Catalog::new(Parts {
             store,
             warehouses: served,
@@ -166,10 +163,9 @@ impl Runtime {
             catalog_id,
             timeline: format.timeline,
             settings: settings.catalog.clone(),
-            webhook_settings: settings.webhooks.clone(),
-            webhook_targets,
-            clock: dependencies.clock,
-            ids: dependencies.ids,
+            webhooks: webhook_rules(&settings)?,
+            clock: Arc::clone(&dependencies.clock),
+            ids: Arc::clone(&dependencies.ids),
         });
         finish_publications(&catalog, settings.state.start_timeout(), progress).await?;
         // This must be the last step that can fail. If a later step failed, the operator would
@@ -181,8 +177,8 @@ impl Runtime {
             settings: settings.authn.clone(),
             issuers,
             bootstrap_key,
-            clock,
-            ids,
+            clock: dependencies.clock,
+            ids: dependencies.ids,
         })
         .await?;
         Ok(Self {
@@ -314,6 +310,10 @@ pub fn check_object_cache(settings: &Settings, location: &StoreLocation) -> Resu
         )),
         _ => Ok(()),
     }
+}
+
+fn webhook_rules(settings: &Settings) -> Result<TargetRules, BuildError> {
+    TargetRules::new(&settings.webhooks).map_err(|invalid| BuildError::Invalid(vec![invalid]))
 }
 
 /// Returns the configured issuers. Loads the keys of issuers that have a key file.

@@ -7,8 +7,8 @@ use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, sleep, sleep_until};
 use uuid::Uuid;
 
-use super::Deliveries;
 use super::batch::{Batch, EVENTS_MAX, batches};
+use super::deliveries::Deliveries;
 use super::sender::SendError;
 use slateberg_base::error_chain::chain;
 use slateberg_base::retry::Backoff;

@@ -1,7 +1,7 @@
 //! [`Sender`]: sends requests to the receivers of webhooks.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use aws_lc_rs::hmac;
@@ -15,6 +15,7 @@ use reqwest::header::CONTENT_TYPE;
 use reqwest::redirect::Policy;
 use reqwest::{Client, StatusCode};
 use serde_json::json;
+use tokio::sync::OnceCell;
 
 use super::batch::MEDIA_TYPE;
 use crate::api::webhooks::WebhookTester;
@@ -35,7 +36,7 @@ const TEST_ID_CHARS: usize = 22;
 /// Sends signed requests. It creates the HTTP client for the first request.
 pub struct Sender {
     catalog: Catalog,
-    client: OnceLock<Client>,
+    client: OnceCell<Client>,
 }
 
 /// The reason why a receiver has not accepted a request.
@@ -52,7 +53,7 @@ pub(super) enum SendError {
 impl Sender {
     /// Creates a sender for the webhooks of a catalog.
     pub fn new(catalog: Catalog) -> Self {
-        Self { catalog, client: OnceLock::new() }
+        Self { catalog, client: OnceCell::new() }
     }
 
     /// Sends a body and waits for the response.
@@ -68,7 +69,8 @@ impl Sender {
         let now_ms = webhooks.now_ms();
         let timestamp = (now_ms / 1000).to_string();
         let signature = signatures(record, now_ms, &[id, &timestamp], &body)?;
-        let request = self.client()?.post(url);
+        let client = self.client.get_or_try_init(async || self.build_client()).await?;
+        let request = client.post(url);
         let request = request
             .header(CONTENT_TYPE, MEDIA_TYPE)
             .header("webhook-id", id)
@@ -94,12 +96,9 @@ impl Sender {
         }
     }
 
-    fn client(&self) -> Result<&Client, SendError> {
-        if let Some(client) = self.client.get() {
-            return Ok(client);
-        }
+    fn build_client(&self) -> Result<Client, SendError> {
         let rules = self.catalog.webhooks().rules().clone();
-        let client = Client::builder()
+        Client::builder()
             .user_agent(format!("slateberg/{VERSION}"))
             .timeout(REQUEST_TIMEOUT)
             .redirect(Policy::none())
@@ -107,8 +106,7 @@ impl Sender {
             .no_proxy()
             .dns_resolver(Arc::new(PermittedAddresses(Arc::new(rules))))
             .build()
-            .map_err(|error| SendError::Failed(chain(&error)))?;
-        Ok(self.client.get_or_init(|| client))
+            .map_err(|error| SendError::Failed(chain(&error)))
     }
 }
 

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use uuid::Uuid;
 
+use super::delivery_state::DeliveryState;
 use super::settings::Settings;
 use super::target::TargetRules;
 use super::{Webhooks, find};
 use crate::operation::Context;
-use crate::watch::{Position, Watch, WatchRequest};
+use crate::watch::{Watch, WatchRequest};
 use crate::{Operation, Result};
 use slateberg_authz::permit::{Permit, Task};
 use slateberg_base::boxed;
@@ -19,28 +20,10 @@ use slateberg_store::keys::{WebhookCursorKey, WebhookKey};
 use slateberg_store::read::{KeyRange, StoreRead};
 use slateberg_store::webhooks::{WebhookCursor, WebhookRecord, WebhookSuspension};
 
-/// The state of the delivery of a webhook since the start of the server.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct DeliveryState {
-    /// Position after the last event that the receiver has accepted. `None` while the server sends
-    /// no events of the webhook.
-    pub position: Option<Position>,
-    /// Time of the last successful request.
-    pub delivered_ms: Option<i64>,
-    /// The reason why the last attempt failed. `None` after a successful one.
-    pub last_error: Option<String>,
-    /// Number of failed attempts since the last success.
-    pub failures: u32,
-    /// Time of the first of these failures.
-    pub failing_since_ms: Option<i64>,
-    /// Time of the next attempt.
-    pub next_attempt_ms: Option<i64>,
-}
-
 impl Webhooks {
     /// Returns the settings.
     pub fn settings(&self) -> &Settings {
-        &self.shared.settings
+        self.shared.rules.settings()
     }
 
     /// Returns the rules for the URLs and addresses of receivers.

@@ -6,6 +6,7 @@
 //! server that sends requests uses the methods in [`delivery`].
 
 mod delivery;
+mod delivery_state;
 pub mod settings;
 pub mod target;
 
@@ -17,8 +18,7 @@ use base64::engine::general_purpose::STANDARD;
 use tokio::sync::watch;
 use uuid::Uuid;
 
-pub use self::delivery::DeliveryState;
-use self::settings::Settings;
+pub use self::delivery_state::DeliveryState;
 use self::target::TargetRules;
 use crate::checkpoints::checked_name;
 use crate::core::Core;
@@ -62,7 +62,6 @@ pub struct Webhooks {
 }
 
 struct Shared {
-    settings: Settings,
     rules: TargetRules,
     /// Notified when a record changes.
     changes: watch::Sender<()>,
@@ -95,14 +94,9 @@ pub struct WebhookInfo {
 }
 
 impl Webhooks {
-    pub(crate) fn new(
-        core: &Arc<Core>,
-        watches: &Watches,
-        settings: Settings,
-        rules: TargetRules,
-    ) -> Self {
+    pub(crate) fn new(core: &Arc<Core>, watches: &Watches, rules: TargetRules) -> Self {
         let (changes, deliveries) = (watch::Sender::new(()), Mutex::default());
-        let shared = Arc::new(Shared { settings, rules, changes, deliveries });
+        let shared = Arc::new(Shared { rules, changes, deliveries });
         Self { core: Arc::clone(core), watches: watches.clone(), shared }
     }
 
@@ -192,7 +186,7 @@ impl Webhooks {
                 if all.iter().any(|(_, other)| other.name == record.name) {
                     return Err(Error::AlreadyExists(NameConflict::Webhook(record.name.clone())));
                 }
-                let max = self.shared.settings.max;
+                let max = self.settings().max;
                 if all.len() >= max {
                     let what = "webhooks";
                     return Err(Error::Unprocessable(RuleViolation::TooMany { what, max }));

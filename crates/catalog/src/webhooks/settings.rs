@@ -4,9 +4,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::target::TargetRules;
-use slateberg_base::setting::InvalidSetting;
-
 /// Settings of webhooks. `config/default.toml` has the default of each field.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -41,10 +38,5 @@ impl Settings {
     /// Returns the time after which a webhook without a successful attempt is suspended.
     pub fn retry_max(&self) -> Duration {
         Duration::from_secs(self.retry_seconds_max)
-    }
-
-    /// Returns the first invalid setting.
-    pub fn problem(&self) -> Option<InvalidSetting> {
-        TargetRules::new(self).err()
     }
 }

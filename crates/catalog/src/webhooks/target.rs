@@ -50,8 +50,7 @@ const NAT64: (Ipv6Addr, u8) = (Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96
 /// The URLs and addresses to which webhooks may send events.
 #[derive(Debug, Clone)]
 pub struct TargetRules {
-    allow_http: bool,
-    allow_private: bool,
+    settings: Settings,
     allowed: Vec<Network>,
 }
 
@@ -72,11 +71,12 @@ impl TargetRules {
                 InvalidSetting::new("webhooks.allowed_networks", message)
             })
         });
-        Ok(Self {
-            allow_http: settings.allow_http,
-            allow_private: settings.allow_private,
-            allowed: parsed.collect::<Result<_, _>>()?,
-        })
+        Ok(Self { settings: settings.clone(), allowed: parsed.collect::<Result<_, _>>()? })
+    }
+
+    /// Returns the settings.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     /// Parses the URL of a receiver. Errors with a message if a webhook may not have this URL.
@@ -87,7 +87,7 @@ impl TargetRules {
         let url = Url::parse(text).map_err(|error| error.to_string())?;
         match url.scheme() {
             "https" => {}
-            "http" if self.allow_http => {}
+            "http" if self.settings.allow_http => {}
             "http" => return Err("expected https (webhooks.allow_http is false)".to_owned()),
             _ => return Err("expected a URL that begins with https://".to_owned()),
         }
@@ -109,7 +109,7 @@ impl TargetRules {
     /// Whether the server may connect to this address.
     pub fn permits(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
-        self.allow_private
+        self.settings.allow_private
             || self.allowed.iter().any(|network| network.contains(address))
             || is_public(address)
     }
@@ -249,12 +249,11 @@ mod tests {
         for wrong in ["10.0.0.0/33", "fd00::/129", "example.com", "10.0.0.0/-1", ""] {
             let settings =
                 Settings { allowed_networks: vec![wrong.to_owned()], ..Settings::default() };
-            assert_eq!(settings.problem().expect(wrong).key, "webhooks.allowed_networks");
+            let problem = TargetRules::new(&settings).expect_err(wrong);
+            assert_eq!(problem.key, "webhooks.allowed_networks");
         }
-        assert_eq!(
-            Network::parse("0.0.0.0/0").expect("valid").contains_v4(Ipv4Addr::LOCALHOST),
-            true
-        );
+        let all = Network::parse("0.0.0.0/0").expect("valid");
+        assert!(all.contains_v4(Ipv4Addr::LOCALHOST));
     }
 
     #[test]
