@@ -35,7 +35,10 @@ const CRATE_USERS: [(&str, &[&str]); 30] = [
     ("slatedb", &["store/", "wal/", "kms/block_transformer.rs", "kms/sealed_objects.rs"]),
     ("aws_config", &["kms/aws.rs"]),
     ("aws_sdk_kms", &["kms/aws.rs"]),
-    ("aws_lc_rs", &["app/cluster/identity.rs", "kms/", "objects/vend/azure.rs"]),
+    (
+        "aws_lc_rs",
+        &["app/cluster/identity.rs", "app/webhooks/sender.rs", "kms/", "objects/vend/azure.rs"],
+    ),
     // The load generator writes to the object stores of servers, and delays their responses.
     ("object_store", &["objects/", "store/open.rs", "load/bare_put.rs", "load/latency.rs"]),
     ("snap", &["objects/avro/decompress.rs"]),

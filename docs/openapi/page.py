@@ -16,10 +16,10 @@ slateberg has two APIs. They share one port, unless `[server.management]` sets a
   [REST catalog specification](https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-api.yaml), with
   and without a warehouse as `{prefix}`. `GET /v1/config` lists the supported endpoints.
 - The management API, `/management/v1`, manages credentials, policies, grants, warehouses, functions, dropped tables,
-  protections, jobs, encryption and checkpoints. It also has the history, the change feed and scan explanations.
-  `GET /management/v1/openapi.json` returns its [OpenAPI document](openapi/management.json) without a credential. The
-  schemas in this document are generated from the types that the server and the command line share. The rest of this
-  page is generated from the document.
+  protections, jobs, webhooks, encryption and checkpoints. It also has the history, the change feed and scan
+  explanations. `GET /management/v1/openapi.json` returns its [OpenAPI document](openapi/management.json) without a
+  credential. The schemas in this document are generated from the types that the server and the command line share. The
+  rest of this page is generated from the document.
 
 Both APIs return errors as `{"error": {"message", "type", "code"}}`, except `/v1/oauth/tokens`, whose errors follow RFC
 6749. Every response has an `X-Request-Id`: the value that the client sent, or a value that the server created.

@@ -107,6 +107,7 @@ fn status(kind: Kind) -> StatusCode {
         | Kind::NoSuchCheckpoint
         | Kind::NoSuchDropped
         | Kind::NoSuchProtection
+        | Kind::NoSuchWebhook
         | Kind::NoSuchPlan
         | Kind::NoSuchPlanTask => StatusCode::NOT_FOUND,
         Kind::AlreadyExists

@@ -41,4 +41,5 @@ pub mod service;
 pub mod shutdown;
 pub mod state;
 pub mod watchers;
+pub mod webhooks;
 pub mod wire;

@@ -17,7 +17,7 @@ use super::iceberg::{
 use super::management::{
     api_keys, checkpoints, cluster, dropped, encryption, explain, functions as managed_functions,
     grants, history, jobs, openapi, policies, protections, recursive_drop, scans, search, server,
-    snapshots, table_health, warehouses, watch, whoami,
+    snapshots, table_health, warehouses, watch, webhooks, whoami,
 };
 use super::oauth;
 use super::observe::Observer;
@@ -216,6 +216,14 @@ fn management_routes() -> Vec<Route> {
         Route::at("/tables/health").get(table_health::load),
         Route::at("/history").get(history::list),
         Route::at("/watch").get(watch::watch),
+        Route::at("/webhooks").get(webhooks::list).unkeyed(Method::POST, webhooks::create),
+        Route::at("/webhooks/{webhook}")
+            .get(webhooks::load)
+            .keyed(Method::DELETE, webhooks::delete),
+        Route::at("/webhooks/{webhook}/suspend").keyed(Method::POST, webhooks::suspend),
+        Route::at("/webhooks/{webhook}/resume").keyed(Method::POST, webhooks::resume),
+        Route::at("/webhooks/{webhook}/rotate").unkeyed(Method::POST, webhooks::rotate),
+        Route::at("/webhooks/{webhook}/test").unkeyed(Method::POST, webhooks::test),
         Route::at("/snapshots/expire").keyed(Method::POST, snapshots::expire),
         Route::at("/jobs").get(jobs::list).keyed(Method::POST, jobs::start),
         Route::at("/jobs/{id}").get(jobs::load),

@@ -10,6 +10,7 @@ use super::rejection_log::RejectionLog;
 use super::response_cache::ResponseCache;
 use super::shutdown::ShutdownFlag;
 use super::watchers::Watchers;
+use super::webhooks::WebhookTester;
 use slateberg_authn::Authenticator;
 use slateberg_catalog::Catalog;
 use slateberg_config::server::Settings;
@@ -46,6 +47,8 @@ pub struct Parts {
     pub watchers: Watchers,
     /// The cluster of which this process is the writer.
     pub cluster: Option<Arc<dyn ClusterControl>>,
+    /// Sends test events to the receivers of webhooks.
+    pub webhooks: Arc<dyn WebhookTester>,
 }
 
 impl ApiState {

@@ -10,5 +10,6 @@ mod routes;
 pub mod run;
 pub mod stop_signals;
 pub mod tls;
+pub mod webhooks;
 
 pub use routes::{App, COMMIT};

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::webhooks::Sender;
 use crate::api::access_log::AccessLog;
 use crate::api::cluster::ClusterControl;
 use crate::api::delegation::DelegationCache;
@@ -31,6 +32,8 @@ pub struct App {
     delegation: Arc<DelegationCache>,
     watchers: Watchers,
     observer: Arc<Observer>,
+    /// Sends requests to the receivers of webhooks.
+    pub(super) webhook_sender: Arc<Sender>,
     /// The cluster of which this process is the writer.
     pub(super) cluster: Option<Arc<dyn ClusterControl>>,
     /// Whether the server is shutting down.
@@ -67,8 +70,18 @@ impl App {
         let source = Arc::clone(&observer);
         runtime.measures.registry.register("http", move |into| source.collect(into));
         runtime.measures.registry.register("build", collect_build);
+        let webhook_sender = Arc::new(Sender::new(runtime.catalog.clone()));
         let (cluster, shutdown) = (None, Arc::default());
-        Ok(Self { runtime, response_cache, delegation, watchers, observer, cluster, shutdown })
+        Ok(Self {
+            runtime,
+            response_cache,
+            delegation,
+            watchers,
+            observer,
+            webhook_sender,
+            cluster,
+            shutdown,
+        })
     }
 
     /// The routes of the port for clients: all routes, if there is no management port.
@@ -92,6 +105,7 @@ impl App {
             shutdown: Arc::clone(&self.shutdown),
             watchers: self.watchers.clone(),
             cluster: self.cluster.clone(),
+            webhooks: Arc::clone(&self.webhook_sender) as _,
         }))
     }
 }

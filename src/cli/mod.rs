@@ -49,6 +49,7 @@ pub mod table;
 pub mod transfer;
 pub mod warehouse;
 pub mod watch;
+pub mod webhook;
 
 /// An Apache Iceberg REST catalog whose only dependency is a bucket.
 #[derive(Debug, Parser)]
@@ -99,6 +100,8 @@ enum Command {
     History(history::History),
     /// Print changes as they happen
     Watch(watch::Watch),
+    /// Create, list, show, suspend, resume, test and delete webhooks
+    Webhook(webhook::Webhook),
     /// Roll a table back to an earlier snapshot
     Rollback(rollback::Rollback),
     /// Show which files a scan would read, and what prunes the others
@@ -214,6 +217,7 @@ impl Cli {
             Command::Function(function) => function.run(),
             Command::History(history) => history.run(),
             Command::Watch(watch) => watch.run(),
+            Command::Webhook(webhook) => webhook.run(),
             Command::Rollback(rollback) => rollback.run(),
             Command::Plan(plan) => plan.run(),
             Command::Namespace(namespace) => namespace.run(),

@@ -51,7 +51,7 @@ const ROLES: [&str; 8] =
     ["admin", "writer", "reader", "auditor", "team", "others", "browser", "nobody"];
 
 /// Routes as in the specification, some of them in several variants.
-const ROUTES: [(&str, &str); 107] = [
+const ROUTES: [(&str, &str); 115] = [
     ("GET /v1/config", ""),
     ("GET /v1/{prefix}/namespaces", ""),
     ("GET /v1/{prefix}/namespaces", "below one"),
@@ -141,6 +141,14 @@ const ROUTES: [(&str, &str); 107] = [
     ("GET /management/v1/tables/health", ""),
     ("GET /management/v1/history", ""),
     ("GET /management/v1/watch", ""),
+    ("GET /management/v1/webhooks", ""),
+    ("POST /management/v1/webhooks", ""),
+    ("GET /management/v1/webhooks/{webhook}", ""),
+    ("DELETE /management/v1/webhooks/{webhook}", ""),
+    ("POST /management/v1/webhooks/{webhook}/suspend", ""),
+    ("POST /management/v1/webhooks/{webhook}/resume", ""),
+    ("POST /management/v1/webhooks/{webhook}/rotate", ""),
+    ("POST /management/v1/webhooks/{webhook}/test", ""),
     ("POST /management/v1/snapshots/expire", ""),
     ("GET /management/v1/jobs", ""),
     ("POST /management/v1/jobs", ""),
@@ -217,6 +225,7 @@ impl RouteResources {
             .replace("{to}", "0")
             .replace("{name}", if variant == "of nobody" { "nothing" } else { "default" })
             .replace("{checkpoint}", ID)
+            .replace("{webhook}", ID)
             .replace("{id}", if template.contains("dropped") { &self.dropped } else { ID });
         match variant {
             "below one" if method == "GET" => path.push_str("?parent=sales"),
@@ -309,7 +318,8 @@ impl RouteResources {
             "api-keys" => json!({ "name": format!("key{n}") }),
             "policies" => policy(&format!("p{n}")),
             "{id}" if template.contains("policies") => policy(ID),
-            "rewrap" | "transfer" => json!({}),
+            "rewrap" | "transfer" | "suspend" | "rotate" => json!({}),
+            "webhooks" => json!({ "name": format!("w{n}"), "url": "https://example.com/" }),
             "checkpoints" => json!({ "name": format!("c{n}") }),
             "rollback" => json!({ "to": 0 }),
             "warehouses" => json!({

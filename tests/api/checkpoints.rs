@@ -31,7 +31,7 @@ fn dependencies(bucket: &Arc<dyn ObjectStore>) -> Dependencies {
 }
 
 /// Creates a checkpoint with this name.
-async fn keep(app: &TestApp, name: &str) {
+pub(super) async fn keep(app: &TestApp, name: &str) {
     app.post(PATH, json!({ "name": name })).await.expect(201);
 }
 
@@ -52,7 +52,7 @@ async fn restore(
 }
 
 /// Restores a catalog to a checkpoint and starts it again.
-async fn restored(app: TestApp, to: &str) -> (TestApp, Restored) {
+pub(super) async fn restored(app: TestApp, to: &str) -> (TestApp, Restored) {
     app.app.runtime.catalog.close().await.expect("the catalog closes");
     let settings = Settings::clone(&app.app.runtime.settings);
     let done = restore(&app.bucket, &settings, to).await.expect("it is restored");

@@ -101,3 +101,5 @@ mod upgrade;
 mod warehouses;
 mod warehouses_at_run_time;
 mod watch;
+mod webhook_cli;
+mod webhooks;

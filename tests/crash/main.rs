@@ -1,7 +1,7 @@
 //! State after a crash, and responses during faults of the object store.
 //!
 //! There are two kinds of tests. The tests in [`kills`], [`journal`], [`descriptors`],
-//! [`processes`], [`encryption`], [`checkpoints`], [`damage`] and [`watches`], and some tests in
+//! [`processes`], [`encryption`], [`checkpoints`], [`damage`], [`watches`] and [`webhooks`], and some tests in
 //! [`policies`] and [`warehouses`], run the real binary on a real directory and kill it at random
 //! moments. All other tests run the catalog in the test's process, on a bucket that fails or delays
 //! requests or loses their responses. Such a bucket can stop the catalog at an exact moment, which
@@ -48,4 +48,5 @@ mod server;
 mod storage_failures;
 mod undrop;
 mod watches;
+mod webhooks;
 mod workload;

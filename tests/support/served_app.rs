@@ -8,6 +8,7 @@ use slateberg::app::connections::{self, Limits};
 use slateberg::app::run;
 use slateberg::app::tls::Tls;
 use slateberg::app::tls::handshake::Handshakes;
+use slateberg::app::webhooks;
 use slateberg_runtime::tasks;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -30,6 +31,7 @@ impl ServedApp {
     pub async fn start(app: TestApp) -> Self {
         let (stop, stopping) = watch::channel(false);
         tasks::spawn(&app.app.runtime, &stopping);
+        webhooks::spawn(&app.app, stopping.clone());
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let tls = Tls::open(&app.app.runtime.settings).expect("the files are good");
         let scheme = if tls.is_some() { "https" } else { "http" };

@@ -96,6 +96,8 @@ actions! {
     ManageEncryption = "ManageEncryption"
     /// Create, list and delete checkpoints of the catalog.
     ManageCheckpoints = "ManageCheckpoints"
+    /// See webhooks, and create, suspend, resume and delete them.
+    ManageWebhooks = "ManageWebhooks"
     /// See the members of the cluster.
     ReadCluster = "ReadCluster"
     /// Make another member of the cluster the writer.

@@ -66,6 +66,8 @@ pub enum Task {
     Publication,
     /// Runs jobs that delete files.
     Jobs,
+    /// Stores the positions of webhooks, and suspends webhooks that cannot continue.
+    Webhooks,
     /// Removes expired idempotency records, and the oldest entries of the change log.
     Expiry,
     /// Creates, deletes and restores checkpoints while no server runs.

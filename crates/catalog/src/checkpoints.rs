@@ -28,7 +28,7 @@ pub use slateberg_store::checkpoints::Checkpoint;
 use slateberg_store::checkpoints::{CheckpointOutcome, NewCheckpoint};
 use slateberg_store::records::ChangeAction;
 
-/// Maximum number of characters in the name of a checkpoint.
+/// Maximum number of characters in a name.
 const NAME_CHARS_MAX: usize = 128;
 /// Longest lifetime of a checkpoint that expires.
 const LIFETIME_SECONDS_MAX: u64 = 100 * 366 * 24 * 60 * 60;
@@ -68,7 +68,7 @@ impl Checkpoints {
     ) -> Result<Checkpoint> {
         self.permit_checkpoints(operation)?;
         let new_checkpoint = NewCheckpoint {
-            name: name.map(checked_name).transpose()?,
+            name: name.map(|name| checked_name("checkpoint", name)).transpose()?,
             lifetime: lifetime_seconds.map(checked_lifetime).transpose()?,
         };
         let making = |checkpoints: Self, operation: Operation| async move {
@@ -176,15 +176,15 @@ impl Checkpoints {
     }
 }
 
-/// Validates the name of a checkpoint. The name must be usable in a URL path and must not look like
-/// an id.
-pub fn checked_name(name: String) -> Result<String> {
+/// Validates the name of an object of this kind, such as a checkpoint. The name must be usable in a
+/// URL path and must not look like an id.
+pub fn checked_name(kind: &str, name: String) -> Result<String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':');
     let fits = (1..=NAME_CHARS_MAX).contains(&name.len()) && name.chars().all(plain);
     if !fits || name.chars().all(|c| c == '.') || Uuid::parse_str(&name).is_ok() {
         let shortened = brief(&name);
         return Err(Error::Invalid(format!(
-            "Invalid name of a checkpoint '{shortened}': expected 1 to {NAME_CHARS_MAX} letters, digits, '-', '_', \
+            "Invalid name of a {kind} '{shortened}': expected 1 to {NAME_CHARS_MAX} letters, digits, '-', '_', \
              '.' or ':', and no UUID"
         )));
     }

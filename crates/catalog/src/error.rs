@@ -175,6 +175,7 @@ impl Error {
                 | MissingResource::Grant(_) => Kind::NoSuchPolicy,
                 MissingResource::Checkpoint(_) => Kind::NoSuchCheckpoint,
                 MissingResource::Protection(_) => Kind::NoSuchProtection,
+                MissingResource::Webhook(_) => Kind::NoSuchWebhook,
                 MissingResource::Dropped(_) => Kind::NoSuchDropped,
                 MissingResource::Plan(_) => Kind::NoSuchPlan,
                 MissingResource::PlanTask(_) => Kind::NoSuchPlanTask,

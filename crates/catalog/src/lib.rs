@@ -56,6 +56,7 @@ mod version_cache;
 pub mod views;
 pub mod warehouses;
 pub mod watch;
+pub mod webhooks;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -95,6 +96,7 @@ pub use tabular::recursive_drop::{DroppedTree, RecursiveDrop};
 pub use tabular::state::TabularState;
 use warehouses::Warehouses;
 use watch::Watches;
+use webhooks::Webhooks;
 
 use slateberg_base::boxed;
 use slateberg_base::error_chain::chain;
@@ -125,6 +127,7 @@ struct Inner {
     search: Search,
     history: History,
     watches: Watches,
+    webhooks: Webhooks,
     jobs: Jobs,
     checkpoints: Checkpoints,
     cluster: Cluster,
@@ -139,6 +142,7 @@ impl Catalog {
         let (listings, jobs) = (Listings::new(&core), Jobs::new(&core));
         let delegations = Delegations::new(&core);
         let tabulars = Tabulars::new(&core, &listings, &delegations, &jobs);
+        let watches = Watches::new(&core, parts.timeline.unwrap_or(parts.catalog_id));
         let inner = Inner {
             timeline: parts.timeline,
             namespaces: Namespaces::new(&core, &listings),
@@ -152,7 +156,8 @@ impl Catalog {
             warehouses: Warehouses::new(&core, parts.stores),
             protections: Protections::new(&core),
             history: History::new(&core),
-            watches: Watches::new(&core, parts.timeline.unwrap_or(parts.catalog_id)),
+            webhooks: Webhooks::new(&core, &watches, parts.webhooks),
+            watches,
             policies: Policies::new(&core, parts.policy_sources, parts.policy_limits),
             jobs,
             checkpoints: Checkpoints::new(&core),
@@ -216,6 +221,11 @@ impl Catalog {
     /// The change feed.
     pub fn watches(&self) -> &Watches {
         &self.inner.watches
+    }
+
+    /// Webhooks.
+    pub fn webhooks(&self) -> &Webhooks {
+        &self.inner.webhooks
     }
 
     /// Background jobs.

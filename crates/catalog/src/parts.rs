@@ -7,6 +7,7 @@ use uuid::Uuid;
 use super::policies::sources::Sources;
 use super::settings::Settings;
 use super::warehouses::served_warehouses::ServedWarehouses;
+use super::webhooks::target::TargetRules;
 use slateberg_authz::authority::Authority;
 use slateberg_authz::settings::Limits;
 use slateberg_base::clock::Clock;
@@ -37,6 +38,8 @@ pub struct Parts {
     pub timeline: Option<Uuid>,
     /// Limits and durations.
     pub settings: Settings,
+    /// The settings of webhooks, and the rules for their receivers.
+    pub webhooks: TargetRules,
     /// The clock.
     pub clock: Arc<dyn Clock>,
     /// The source of new identifiers.

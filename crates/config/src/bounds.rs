@@ -21,7 +21,7 @@ const COUNT_MAX: u64 = 1_000_000_000;
 
 /// Settings with a minimum other than 1. Where 0 is permitted, it disables a cache, a delay or a
 /// limit. If a setting counts items, 0 permits none of them.
-const MINIMA: [(&str, u64); 34] = [
+const MINIMA: [(&str, u64); 35] = [
     ("authn.clock_leeway_seconds", 0),
     ("authn.failure_delay_ms_max", 0),
     ("authn.failures_before_delay", 0),
@@ -57,6 +57,7 @@ const MINIMA: [(&str, u64); 34] = [
     ("store.record_cache_bytes", 0),
     ("store.warm_up_seconds_max", 0),
     ("telemetry.otlp.flush_ms_max", 0),
+    ("webhooks.max", 0),
 ];
 
 /// Sections that are checked elsewhere.

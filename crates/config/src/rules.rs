@@ -8,6 +8,7 @@ use super::{bounds, cluster};
 use slateberg_authn::issuer_rules;
 use slateberg_base::setting::InvalidSetting;
 use slateberg_base::similar::nearest;
+use slateberg_catalog::webhooks::target::TargetRules;
 use slateberg_kms::settings::KmsKind;
 use slateberg_model::separator;
 use slateberg_telemetry::logs;
@@ -37,6 +38,7 @@ impl Settings {
             self.port_problem(),
             self.authn.problem(),
             self.catalog.problem(),
+            TargetRules::new(&self.webhooks).err(),
             self.encryption.problem(),
             self.audit_problem(),
             self.body_problem(),

@@ -46,6 +46,8 @@ pub struct Settings {
     pub encryption: kms::settings::Settings,
     /// Limits and intervals of the catalog.
     pub catalog: catalog::settings::Settings,
+    /// Webhooks.
+    pub webhooks: catalog::webhooks::settings::Settings,
     /// The log.
     pub log: telemetry::settings::Settings,
     /// The audit log.
@@ -181,6 +183,7 @@ impl Default for Settings {
             store: store::settings::Settings::default(),
             encryption: kms::settings::Settings::default(),
             catalog: catalog::settings::Settings::default(),
+            webhooks: catalog::webhooks::settings::Settings::default(),
             log: telemetry::settings::Settings::default(),
             audit: telemetry::settings::AuditSettings::default(),
             telemetry: telemetry::settings::TelemetrySettings::default(),

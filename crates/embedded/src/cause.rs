@@ -43,6 +43,7 @@ fn translated(error: Error, taken: ErrorKind) -> iceberg::Error {
         | Kind::NoSuchCheckpoint
         | Kind::NoSuchDropped
         | Kind::NoSuchProtection
+        | Kind::NoSuchWebhook
         | Kind::PositionGone
         | Kind::NoSuchPlan
         | Kind::NoSuchPlanTask

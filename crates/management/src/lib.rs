@@ -29,6 +29,7 @@ mod string_enum;
 pub mod tables;
 pub mod warehouses;
 pub mod watch;
+pub mod webhooks;
 
 /// String properties by name.
 pub type Properties = std::collections::BTreeMap<String, String>;

@@ -5,7 +5,7 @@ use utoipa::OpenApi;
 use crate::{
     api_keys, checkpoints, cluster, decisions, dropped, encryption, error, functions, grants,
     history, identity, jobs, namespaces, policies, protections, scans, search, snapshots, tables,
-    warehouses, watch,
+    warehouses, watch, webhooks,
 };
 
 /// Components of the OpenAPI document: a schema for each request and response.
@@ -38,6 +38,12 @@ use crate::{
     jobs::JobList,
     history::HistoryResponse,
     watch::WatchResponse,
+    webhooks::CreateWebhookRequest,
+    webhooks::SuspendWebhookRequest,
+    webhooks::RotateWebhookSecretRequest,
+    webhooks::WebhookWithSecret,
+    webhooks::WebhookList,
+    webhooks::WebhookTest,
     snapshots::ExpireSnapshotsRequest,
     snapshots::SnapshotExpiry,
     namespaces::DropNamespaceRequest,

@@ -25,6 +25,7 @@ use slateberg_base::progress::Progress;
 use slateberg_base::secret::Secret;
 use slateberg_catalog::FinishedPublications;
 use slateberg_catalog::policies::Sources;
+use slateberg_catalog::webhooks::target::TargetRules;
 use slateberg_catalog::{self as catalog, Catalog, Parts};
 use slateberg_config::Settings;
 use slateberg_store::Store;
@@ -151,7 +152,6 @@ impl Runtime {
         let policies = with_stored_policies(&store, policies, &settings.authz).await?;
         let (policy_sources, authority) = policies;
         let (authn_store, catalog_id) = (store.clone(), format.catalog_id);
-        let (clock, ids) = (Arc::clone(&dependencies.clock), Arc::clone(&dependencies.ids));
         let catalog = Catalog::new(Parts {
             store,
             warehouses: served,
@@ -163,8 +163,9 @@ impl Runtime {
             catalog_id,
             timeline: format.timeline,
             settings: settings.catalog.clone(),
-            clock: dependencies.clock,
-            ids: dependencies.ids,
+            webhooks: webhook_rules(&settings)?,
+            clock: Arc::clone(&dependencies.clock),
+            ids: Arc::clone(&dependencies.ids),
         });
         finish_publications(&catalog, settings.state.start_timeout(), progress).await?;
         // This must be the last step that can fail. If a later step failed, the operator would
@@ -176,8 +177,8 @@ impl Runtime {
             settings: settings.authn.clone(),
             issuers,
             bootstrap_key,
-            clock,
-            ids,
+            clock: dependencies.clock,
+            ids: dependencies.ids,
         })
         .await?;
         Ok(Self {
@@ -309,6 +310,10 @@ pub fn check_object_cache(settings: &Settings, location: &StoreLocation) -> Resu
         )),
         _ => Ok(()),
     }
+}
+
+fn webhook_rules(settings: &Settings) -> Result<TargetRules, BuildError> {
+    TargetRules::new(&settings.webhooks).map_err(|invalid| BuildError::Invalid(vec![invalid]))
 }
 
 /// Returns the configured issuers. Loads the keys of issuers that have a key file.

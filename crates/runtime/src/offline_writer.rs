@@ -239,7 +239,7 @@ impl OfflineWriter {
         name: Option<String>,
         lifetime_seconds: Option<u64>,
     ) -> Result<Checkpoint, OfflineError> {
-        let name = name.map(checked_name).transpose()?;
+        let name = name.map(|name| checked_name("checkpoint", name)).transpose()?;
         let new_checkpoint =
             NewCheckpoint { name, lifetime: lifetime_seconds.map(Duration::from_secs) };
         let created = self

@@ -76,6 +76,11 @@ change_actions! {
     RevokeApiKey = "revoke_api_key",
     StartJob = "start_job",
     CancelJob = "cancel_job",
+    CreateWebhook = "create_webhook",
+    SuspendWebhook = "suspend_webhook",
+    ResumeWebhook = "resume_webhook",
+    RotateWebhookSecret = "rotate_webhook_secret",
+    DeleteWebhook = "delete_webhook",
     CreateCheckpoint = "create_checkpoint",
     DeleteCheckpoint = "delete_checkpoint",
     RotateDataKey = "rotate_data_key",
@@ -162,9 +167,10 @@ mod tests {
              unregister_table undrop_table create_view register_view commit_view rename_view \
              drop_view undrop_view purge_dropped delete_dropped create_function replace_function \
              drop_function protect unprotect put_policy remove_policy roll_back_policies grant \
-             revoke create_api_key revoke_api_key start_job cancel_job create_checkpoint \
-             delete_checkpoint rotate_data_key rewrap_data_keys transfer_writer import restore \
-             clone"
+             revoke create_api_key revoke_api_key start_job cancel_job create_webhook \
+             suspend_webhook resume_webhook rotate_webhook_secret delete_webhook \
+             create_checkpoint delete_checkpoint rotate_data_key rewrap_data_keys \
+             transfer_writer import restore clone"
         );
     }
 }

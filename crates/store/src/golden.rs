@@ -184,6 +184,19 @@ const RECORDS: &[(&str, &str)] = &[
         "820197a000000070008000000000000080",
         r#"{"key":{"id":"0197a000-0000-7000-8000-000000000080","name":"etl","hash":"00ff","roles":[],"warehouses":null,"created_ms":1700000000000,"created_by":"admin","expires_ms":null},"revoked_ms":1700000000005,"revoked_by":"admin"}"#,
     ),
+    (
+        "900197a0000000700080000000000000a0",
+        r#"{"id":"0197a000-0000-7000-8000-0000000000a0","name":"airflow","url":"https://airflow.example.com/hook","resource":"namespace:prod/sales","types":["table.committed","view"],"secret":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=","previous_secret":{"secret":"HwECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=","expires_ms":1700000000003},"owner":{"kind":"service-account","id":"0197a000-0000-7000-8000-000000000080","name":"etl","groups":["g"],"roles":["reader"],"method":"api-key","warehouses":["prod"]},"created_ms":1700000000000,"created_by":"0197a000-0000-7000-8000-000000000080","suspended":{"at_ms":1700000000002,"reason":"the receiver responded 410 Gone","by":"admin"},"version":3}"#,
+    ),
+    (
+        "900197a0000000700080000000000000a1",
+        r#"{"id":"0197a000-0000-7000-8000-0000000000a1","name":"all","url":"https://example.com/","secret":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=","created_ms":1700000000000,"created_by":"anonymous","version":1}"#,
+    ),
+    (
+        "910197a0000000700080000000000000a0",
+        r#"{"position":"AWz2bTgMxR","failing_since_ms":1700000000001}"#,
+    ),
+    ("910197a0000000700080000000000000a1", r#"{"position":"AWz2bTgMxR"}"#),
 ];
 
 /// Head of a document of version 7. The document consists of `{"a":[`, the chunk `1,`, and `2]}`.

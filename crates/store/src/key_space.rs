@@ -102,6 +102,10 @@ key_spaces! {
     SigningKeys = 0x81 => table::SIGNING_KEYS,
     /// API keys that were revoked.
     RevokedKeys = 0x82 => table::REVOKED_KEYS,
+    /// Webhooks.
+    Webhooks = 0x90 => table::WEBHOOKS,
+    /// Positions of webhooks in the change feed.
+    WebhookCursors = 0x91 => table::WEBHOOK_CURSORS,
 }
 
 impl KeySpace {

@@ -5,7 +5,8 @@ use super::keys::{
     AbandonedKey, ApiKeyKey, ChangeKey, ChunkKey, DroppedKey, EndedJobKey, FunctionKey, GrantKey,
     IdempotencyKey, JobKey, Key, LocationKey, MetadataKey, NamespaceKey, NamespaceNameKey,
     PolicyHeadKey, PolicyKey, PolicyRevisionKey, ProtectionKey, PublicationKey, RevokedKeyKey,
-    SigningKeyKey, StoreKey, TabularKey, TabularNameKey, UuidKey, WarehouseKey,
+    SigningKeyKey, StoreKey, TabularKey, TabularNameKey, UuidKey, WarehouseKey, WebhookCursorKey,
+    WebhookKey,
 };
 
 /// A computation that is generic over the type of a key.
@@ -45,5 +46,7 @@ pub fn visit<V: KeyVisitor>(space: KeySpace, visitor: V) -> V::Output {
         KeySpace::ApiKeys => visitor.visit::<ApiKeyKey>(),
         KeySpace::SigningKeys => visitor.visit::<SigningKeyKey>(),
         KeySpace::RevokedKeys => visitor.visit::<RevokedKeyKey>(),
+        KeySpace::Webhooks => visitor.visit::<WebhookKey>(),
+        KeySpace::WebhookCursors => visitor.visit::<WebhookCursorKey>(),
     }
 }

@@ -19,6 +19,7 @@ use super::records::{
     PolicyHead, PolicyRecord, PolicyRevision, ProtectionRecord, Publication, RevokedKeyRecord,
     SigningKeyRecord, StoreFormat, TabularRecord, WarehouseRecord,
 };
+use super::webhooks::{WebhookCursor, WebhookRecord};
 use slateberg_model::ident::TabularKind;
 use slateberg_model::segmented_json::ChunkHash;
 
@@ -186,6 +187,14 @@ pub struct RevokedKeyKey(pub Uuid);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SigningKeyKey(pub Uuid);
 
+/// A webhook, by its time-ordered id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WebhookKey(pub Uuid);
+
+/// The position of a webhook in the change feed, by the id of the webhook.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WebhookCursorKey(pub Uuid);
+
 macro_rules! id_key {
     ($key:ident, $space:expr, $value:ty) => {
         impl Key for $key {
@@ -215,6 +224,8 @@ id_key!(GrantKey, KeySpace::Grants, GrantRecord);
 id_key!(ApiKeyKey, KeySpace::ApiKeys, ApiKeyRecord);
 id_key!(SigningKeyKey, KeySpace::SigningKeys, SigningKeyRecord);
 id_key!(RevokedKeyKey, KeySpace::RevokedKeys, RevokedKeyRecord);
+id_key!(WebhookKey, KeySpace::Webhooks, WebhookRecord);
+id_key!(WebhookCursorKey, KeySpace::WebhookCursors, WebhookCursor);
 
 /// A chunk of the metadata of a table or view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -77,6 +77,7 @@ mod test_support;
 pub mod txn;
 mod version_clock;
 pub mod warm_up;
+pub mod webhooks;
 
 pub use error::Error;
 pub use handle::Store;

@@ -21,6 +21,7 @@ pub mod snapshots;
 pub mod table_health;
 pub mod warehouses;
 pub mod watch;
+pub mod webhooks;
 pub mod whoami;
 
 use crate::api::error::ApiError;

@@ -27,6 +27,7 @@ pub mod snapshots;
 pub mod tables;
 pub mod warehouses;
 pub mod watch;
+pub mod webhooks;
 
 use std::collections::BTreeMap;
 

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::node::{Node, WriterServices};
 use crate::api::cluster::ClusterControl;
 use crate::api::observe::Observer;
-use crate::app::App;
+use crate::app::{App, webhooks};
 use slateberg_base::error_chain::chain;
 use slateberg_config::Settings;
 use slateberg_runtime::background::Background;
@@ -91,7 +91,9 @@ impl CatalogHost {
                 })?,
             };
             let services = WriterServices::new(app.routers(), app.runtime.catalog.clone());
-            let background = Mutex::new(Some(Background::start(&mut app.runtime)));
+            let mut background = Background::start(&mut app.runtime);
+            background.add(webhooks::spawn(&app, background.stopping()));
+            let background = Mutex::new(Some(background));
             Ok(OpenCatalog { app, background, services: Arc::new(services), epoch, print_banner })
         });
         let abort = opening.abort_handle();

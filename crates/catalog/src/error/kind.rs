@@ -16,6 +16,7 @@ pub enum Kind {
     NoSuchCheckpoint,
     NoSuchDropped,
     NoSuchProtection,
+    NoSuchWebhook,
     NoSuchPlan,
     NoSuchPlanTask,
     AlreadyExists,
@@ -50,7 +51,8 @@ impl Kind {
             | Self::NoSuchJob
             | Self::NoSuchCheckpoint
             | Self::NoSuchDropped
-            | Self::NoSuchProtection => "NotFoundException",
+            | Self::NoSuchProtection
+            | Self::NoSuchWebhook => "NotFoundException",
             Self::NoSuchPlan => "NoSuchPlanIdException",
             Self::NoSuchPlanTask => "NoSuchPlanTaskException",
             Self::AlreadyExists => "AlreadyExistsException",

@@ -37,6 +37,9 @@ pub enum MissingResource {
     /// A protection with this id.
     #[error("Protection does not exist: {}", brief(.0))]
     Protection(String),
+    /// A webhook with this id or name.
+    #[error("Webhook does not exist: {}", brief(.0))]
+    Webhook(String),
     /// A dropped table or view with this name or id.
     #[error("Dropped table or view does not exist: {}", brief(.0))]
     Dropped(String),
@@ -84,6 +87,9 @@ pub enum NameConflict {
     /// Name of a checkpoint.
     #[error("Checkpoint already exists: {0}")]
     Checkpoint(String),
+    /// Name of a webhook.
+    #[error("Webhook already exists: {0}")]
+    Webhook(String),
     /// Id of a policy.
     #[error("Policy already exists: {0}")]
     Policy(String),

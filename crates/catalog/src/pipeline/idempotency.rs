@@ -192,6 +192,7 @@ refusals! {
         NoSuchPolicy = "NoSuchPolicy"
         NoSuchCheckpoint = "NoSuchCheckpoint" ("Checkpoint does not exist: ")
         NoSuchProtection = "NoSuchProtection" ("Protection does not exist: ")
+        NoSuchWebhook = "NoSuchWebhook" ("Webhook does not exist: ")
         NoSuchDropped = "NoSuchDropped" ("Dropped table or view does not exist: ")
         AlreadyExists = "AlreadyExists"
         NamespaceNotEmpty = "NamespaceNotEmpty"

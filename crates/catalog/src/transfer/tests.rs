@@ -109,6 +109,11 @@ fn unexported(space: KeySpace) -> Json {
             json!({"id": id(6), "seed": "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=",
             "created_ms": 0})
         }
+        KeySpace::Webhooks => {
+            json!({"id": id(6), "name": "w", "url": "https://example.com", "secret": "AA==",
+            "created_ms": 0, "created_by": "a", "version": 1})
+        }
+        KeySpace::WebhookCursors => json!({"position": "p"}),
         KeySpace::RevokedKeys => {
             json!({"revoked_ms": 0, "revoked_by": "admin", "key": {"id": id(6), "name": "k",
             "hash": "00", "roles": [], "warehouses": null, "created_ms": 0, "created_by": "a", "expires_ms": null}})

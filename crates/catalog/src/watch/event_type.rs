@@ -57,7 +57,7 @@ macro_rules! types {
 }
 
 /// The types that a filter can name.
-const SELECTABLE: [&str; 44] = [
+const SELECTABLE: [&str; 47] = [
     "warehouse.created",
     "warehouse.updated",
     "warehouse.deleted",
@@ -98,6 +98,9 @@ const SELECTABLE: [&str; 44] = [
     "api-key.revoked",
     "job.started",
     "job.cancelled",
+    "webhook.created",
+    "webhook.changed",
+    "webhook.deleted",
     "checkpoint.created",
     "checkpoint.deleted",
     "encryption.changed",
@@ -247,6 +250,11 @@ fn effect(action: ChangeAction, version_before: Option<u64>) -> Effect {
         A::RevokeApiKey => return OnCatalog("api-key.revoked"),
         A::StartJob => return OnCatalog("job.started"),
         A::CancelJob => return OnCatalog("job.cancelled"),
+        A::CreateWebhook => return OnCatalog("webhook.created"),
+        A::SuspendWebhook | A::ResumeWebhook | A::RotateWebhookSecret => {
+            return OnCatalog("webhook.changed");
+        }
+        A::DeleteWebhook => return OnCatalog("webhook.deleted"),
         A::CreateCheckpoint => return OnCatalog("checkpoint.created"),
         A::DeleteCheckpoint => return OnCatalog("checkpoint.deleted"),
         A::RotateDataKey | A::RewrapDataKeys => return OnCatalog("encryption.changed"),

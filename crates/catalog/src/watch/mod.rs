@@ -129,6 +129,13 @@ impl Watches {
         Position { timeline: self.timeline, next, view }
     }
 
+    /// Returns the number of changes after a position. `None` if the position is of another
+    /// timeline.
+    pub(crate) fn changes_after(&self, position: Position) -> Option<u64> {
+        let horizon = self.core.store().current_horizon();
+        (position.timeline == self.timeline).then(|| horizon.saturating_sub(position.next))
+    }
+
     /// Starts a watch. The caller needs `Watch` on the resource, or on the catalog for all changes.
     ///
     /// # Errors

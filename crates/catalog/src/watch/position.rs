@@ -60,7 +60,7 @@ impl View {
 
 impl Position {
     /// Parses the text that a client received.
-    pub(super) fn parse(text: &str) -> Result<Self> {
+    pub(crate) fn parse(text: &str) -> Result<Self> {
         let decoded = URL_SAFE_NO_PAD.decode(text).ok();
         let decoded = decoded.and_then(|bytes| <[u8; BYTES]>::try_from(bytes).ok());
         let Some([VERSION, numbers @ ..]) = decoded else {

@@ -355,3 +355,29 @@ pub(super) const REVOKED_KEYS: Rules = Rules {
     removal: Removal::Limit,
     files: FilesRule::None,
 };
+
+pub(super) const WEBHOOKS: Rules = Rules {
+    name: "webhooks",
+    key: "id (time-ordered)",
+    value: "name, URL, filter, keys of the signatures, owner, whether it is suspended",
+    check: Check::Decoding,
+    restore: RestoreRule::Keep,
+    clone: CloneRule::LeaveOut,
+    export: ExportRule::LeaveOut,
+    cache: CacheRule::None,
+    removal: Removal::WithObject,
+    files: FilesRule::None,
+};
+
+pub(super) const WEBHOOK_CURSORS: Rules = Rules {
+    name: "webhook cursors",
+    key: "id of the webhook",
+    value: "position in the change feed, begin of the present failures",
+    check: Check::Decoding,
+    restore: RestoreRule::Keep,
+    clone: CloneRule::LeaveOut,
+    export: ExportRule::LeaveOut,
+    cache: CacheRule::None,
+    removal: Removal::WithObject,
+    files: FilesRule::None,
+};

@@ -49,6 +49,8 @@ fn round_trip_in(space: KeySpace, id: Uuid, name: &str, number: u64) {
         KeySpace::ApiKeys => round_trip(space, &ApiKeyKey(id)),
         KeySpace::SigningKeys => round_trip(space, &SigningKeyKey(id)),
         KeySpace::RevokedKeys => round_trip(space, &RevokedKeyKey(id)),
+        KeySpace::Webhooks => round_trip(space, &WebhookKey(id)),
+        KeySpace::WebhookCursors => round_trip(space, &WebhookCursorKey(id)),
     }
 }
 

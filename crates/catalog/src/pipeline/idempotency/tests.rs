@@ -19,6 +19,7 @@ fn rejection_codes_in_records_are_stable() {
         (Kind::NoSuchCheckpoint, "NoSuchCheckpoint"),
         (Kind::NoSuchDropped, "NoSuchDropped"),
         (Kind::NoSuchProtection, "NoSuchProtection"),
+        (Kind::NoSuchWebhook, "NoSuchWebhook"),
         (Kind::AlreadyExists, "AlreadyExists"),
         (Kind::NamespaceNotEmpty, "NamespaceNotEmpty"),
         (Kind::WarehouseNotEmpty, "WarehouseNotEmpty"),
