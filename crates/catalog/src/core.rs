@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use uuid::Uuid;
+
 use crate::Parts;
 use crate::access::Access;
 use crate::environment::Environment;
@@ -48,6 +50,13 @@ impl Core {
 
     pub(crate) fn now_ms(&self) -> i64 {
         self.environment.now_ms()
+    }
+
+    /// Returns the retention of dropped resources of a warehouse, in milliseconds. 0 for no
+    /// retention.
+    pub(crate) fn dropped_kept_ms(&self, _warehouse: Uuid) -> i64 {
+        let kept_ms = self.settings().dropped_kept_seconds.saturating_mul(1000);
+        i64::try_from(kept_ms).unwrap_or(i64::MAX)
     }
 
     pub(crate) fn ids(&self) -> &dyn Ids {

@@ -24,8 +24,8 @@ use slateberg_store::codec::Document;
 use slateberg_store::functions::FunctionRecord;
 use slateberg_store::key_space::{FileOwner, KeySpace};
 use slateberg_store::keys::{
-    ApiKeyKey, DroppedKey, FunctionKey, Key, NamespaceKey, NamespaceNameKey, PublicationKey,
-    TabularKey, TabularNameKey, WarehouseKey,
+    ApiKeyKey, DroppedKey, DroppedNamespaceKey, FunctionKey, Key, NamespaceKey, NamespaceNameKey,
+    PublicationKey, TabularKey, TabularNameKey, WarehouseKey,
 };
 use slateberg_store::read::{KeyRange, StoreRead};
 use slateberg_store::records::{NameEntry, NamespaceRecord, Publication, TabularRecord};
@@ -35,7 +35,7 @@ use slateberg_store::txn::Transaction;
 const BATCH_BYTES: usize = 4 << 20;
 const BATCH_LINES: usize = 500;
 
-/// Rejects a catalog that contains dropped tables or views. Also rejects a catalog that contains
+/// Rejects a catalog that contains dropped namespaces, tables or views. Also rejects a catalog that contains
 /// namespaces, tables or views that are not in the lines.
 #[boxed]
 pub async fn check_target(store: &Store, checked: &CheckedExport) -> Result<()> {
@@ -45,6 +45,12 @@ pub async fn check_target(store: &Store, checked: &CheckedExport) -> Result<()> 
     let others = namespaces.iter().filter(|(key, _)| !checked.ids.contains(&key.0)).count();
     if others > 0 {
         return Err(not_empty(&count(others, "namespace", "namespaces")));
+    }
+    // The import may replace the id of the warehouse of a dropped namespace.
+    let range = KeyRange::all(KeySpace::DroppedNamespaces);
+    let dropped = latest.scan::<DroppedNamespaceKey>(&range, None).await?;
+    if !dropped.is_empty() {
+        return Err(not_empty(&count(dropped.len(), "dropped namespace", "dropped namespaces")));
     }
     for owner in KeySpace::file_owners() {
         let (others, one, several) = match owner {

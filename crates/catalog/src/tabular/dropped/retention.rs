@@ -1,9 +1,9 @@
-//! Ends the retention of dropped tables and views.
+//! Ends the retention of dropped namespaces, tables and views.
 
 use uuid::Uuid;
 
 use super::{BATCH, no_such_dropped};
-use crate::changed::removed;
+use crate::changed::{changed_namespace, removed};
 use crate::jobs::table_of;
 use crate::location_index::put_index_entries;
 use crate::pipeline::Write;
@@ -14,10 +14,10 @@ use slateberg_authz::action::PurgeNow;
 use slateberg_authz::notation;
 use slateberg_authz::permit::{Permit, Task};
 use slateberg_base::boxed;
-use slateberg_store::dropped::DroppedTabular;
+use slateberg_store::dropped::{DroppedNamespace, DroppedTabular};
 use slateberg_store::jobs::JobWork;
 use slateberg_store::key_space::KeySpace;
-use slateberg_store::keys::{DroppedKey, Key};
+use slateberg_store::keys::{DroppedFunctionKey, DroppedKey, DroppedNamespaceKey, Key};
 use slateberg_store::read::{KeyRange, StoreRead};
 use slateberg_store::records::ChangeAction;
 use slateberg_store::txn::Transaction;
@@ -26,14 +26,9 @@ use slateberg_store::txn::Transaction;
 const EXPIRED_MAX: usize = 50;
 
 impl Tabulars {
-    /// Returns the retention of dropped tables and views, in milliseconds. 0 for no retention.
-    pub(crate) fn retention_ms(&self) -> i64 {
-        let kept_ms = self.core.settings().dropped_kept_seconds.saturating_mul(1000);
-        i64::try_from(kept_ms).unwrap_or(i64::MAX)
-    }
-
-    /// Deletes a dropped table or view before its retention ends. With `purge`, a background job
-    /// deletes its files.
+    /// Deletes a dropped namespace, table or view before its retention ends. With `purge`, a
+    /// background job deletes the files of the table or view. The tables and views that were
+    /// dropped with a namespace stay until the end of their own retention.
     #[boxed]
     pub async fn delete_dropped(&self, operation: &Operation, id: &str, purge: bool) -> Result<()> {
         let id = id.to_owned();
@@ -51,10 +46,16 @@ impl Tabulars {
     ) -> Result<()> {
         let missing = || no_such_dropped(name);
         let id = Uuid::try_parse(name).map_err(|_| missing())?;
-        let dropped = self.core.store().latest().get(&DroppedKey(id)).await?;
+        let store = self.core.store().latest();
+        let dropped = store.get(&DroppedKey(id)).await?;
+        if dropped.is_none()
+            && let Some(namespace) = store.get(&DroppedNamespaceKey(id)).await?
+        {
+            return self.delete_dropped_namespace(operation, namespace, (name, purge)).await;
+        }
         let found = self.described_dropped(dropped.ok_or_else(missing)?).await?;
         let found = &found.ok_or_else(missing)?;
-        let permit: &Permit<PurgeNow> = &self.permit_dropped(operation, found, name)?;
+        let permit: &Permit<PurgeNow> = &self.permit_dropped(operation, &found.resource, name)?;
         if purge {
             let advice = "delete it without purge";
             self.core.environment.check_deletion("Cannot purge", advice)?;
@@ -83,6 +84,44 @@ impl Tabulars {
         Ok(())
     }
 
+    /// Deletes the records of a dropped namespace and of the functions that were dropped with it.
+    async fn delete_dropped_namespace(
+        &self,
+        operation: &Operation,
+        dropped: DroppedNamespace,
+        (name, purge): (&str, bool),
+    ) -> Result<()> {
+        let missing = || no_such_dropped(name);
+        let id = dropped.record.id;
+        let warehouse = self.core.warehouses().by_id(dropped.record.warehouse);
+        let warehouse = warehouse.ok_or_else(missing)?;
+        let resource = self.dropped_namespace_resource(&warehouse, &dropped).await?;
+        let permit: &Permit<PurgeNow> = &self.permit_dropped(operation, &resource, name)?;
+        if purge {
+            return Err(Error::Invalid(
+                "Cannot purge a namespace: it has no files. Delete it without purge".to_owned(),
+            ));
+        }
+        let (ident, resource) = (&dropped.ident(), &notation::resource_text(&resource));
+        let action = ChangeAction::DeleteDropped;
+        let write = Write::of_records(action, permit);
+        let deleted = self.core.pipeline().commit(write, |t| async move {
+            let dropped = t.get(&DroppedNamespaceKey(id)).await?.ok_or_else(missing)?;
+            delete_dropped_namespace(&t, id).await?;
+            let entry = Entry {
+                action,
+                warehouse: dropped.record.warehouse,
+                subject: id,
+                name: resource,
+                versions: (Some(dropped.record.version), None),
+                decision: permit.decision(),
+                resource: Some(changed_namespace(ident)),
+            };
+            Ok(((), self.core.pipeline().records(operation, Some(entry), &())?))
+        });
+        deleted.await
+    }
+
     /// Deletes the records of a dropped table or view. With `purged_by`, creates a job that deletes
     /// the files and then the metadata. `purged_by` is the principal that creates this job.
     async fn end_retention(
@@ -104,23 +143,60 @@ impl Tabulars {
         self.jobs.put_job(t, job, record.warehouse, work, table, Some(author.to_owned()))
     }
 
-    /// Removes the dropped tables and views whose retention has ended, and returns their number.
-    /// Each transaction reads the records again, because an undrop may have removed a record.
+    /// Removes the dropped namespaces, tables and views whose retention has ended, and returns their
+    /// number. Each transaction reads the records again, because an undrop may have removed a
+    /// record. The namespaces are removed first, so that none of them is restored with only a part
+    /// of its tables.
     pub(crate) async fn expire_dropped(&self) -> Result<usize> {
-        let until_ms = self.core.now_ms().saturating_sub(self.retention_ms());
+        let now_ms = self.core.now_ms();
+        let has_ended = |warehouse, dropped_ms| {
+            dropped_ms <= now_ms.saturating_sub(self.core.dropped_kept_ms(warehouse))
+        };
         let store = self.core.store().durable();
-        let mut range = KeyRange::all(KeySpace::Dropped);
+        let mut range = KeyRange::all(KeySpace::DroppedNamespaces);
         let mut removed = 0;
+        loop {
+            let batch = store.scan::<DroppedNamespaceKey>(&range, Some(BATCH)).await?;
+            let Some((last, _)) = batch.last() else { break };
+            range = range.behind(Some(last.encode()));
+            let expired = batch
+                .into_iter()
+                .filter(|(_, dropped)| has_ended(dropped.record.warehouse, dropped.dropped_ms));
+            let expired: Vec<_> = expired.map(|(key, _)| key).collect();
+            for keys in expired.chunks(EXPIRED_MAX) {
+                removed += self.remove_expired_namespaces(keys).await?;
+            }
+        }
+        let mut range = KeyRange::all(KeySpace::Dropped);
         loop {
             let batch = store.scan::<DroppedKey>(&range, Some(BATCH)).await?;
             let Some((last, _)) = batch.last() else { return Ok(removed) };
             range = range.behind(Some(last.encode()));
-            let expired = batch.into_iter().filter(|(_, dropped)| dropped.dropped_ms <= until_ms);
+            let expired = batch
+                .into_iter()
+                .filter(|(_, dropped)| has_ended(dropped.record.warehouse, dropped.dropped_ms));
             let expired: Vec<_> = expired.map(|(key, _)| key).collect();
             for keys in expired.chunks(EXPIRED_MAX) {
                 removed += self.remove_expired(keys).await?;
             }
         }
+    }
+
+    async fn remove_expired_namespaces(&self, keys: &[DroppedNamespaceKey]) -> Result<usize> {
+        let permit = Permit::for_task(Task::Expiry);
+        let removal = self.core.store().transact("expire_dropped", &permit, |t| async move {
+            let mut removed = 0;
+            for key in keys {
+                if t.get(key).await?.is_some() {
+                    delete_dropped_namespace(&t, key.0).await?;
+                    removed += 1;
+                }
+            }
+            Ok::<_, Error>(removed)
+        });
+        let (removed, accepted) = removal.await?;
+        accepted.durable().await?;
+        Ok(removed)
     }
 
     async fn remove_expired(&self, keys: &[DroppedKey]) -> Result<usize> {
@@ -142,4 +218,14 @@ impl Tabulars {
         self.jobs.announce_jobs();
         Ok(removed)
     }
+}
+
+/// Deletes the records of a dropped namespace and of the functions that were dropped with it.
+pub(crate) async fn delete_dropped_namespace(t: &Transaction, id: Uuid) -> Result<()> {
+    t.delete(&DroppedNamespaceKey(id))?;
+    let below = KeyRange::below(KeySpace::DroppedFunctions, id);
+    for (key, _) in t.scan::<DroppedFunctionKey>(&below, None).await? {
+        t.delete(&key)?;
+    }
+    Ok(())
 }
