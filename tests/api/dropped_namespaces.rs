@@ -223,16 +223,18 @@ async fn occupied_location_prevents_the_whole_undrop_and_is_named() {
     let app = TestApp::new().await;
     populate(&app).await;
     app.post("/v1/default/namespaces", json!({ "namespace": ["c"] })).await.expect(200);
-    let table = "/v1/default/namespaces/a%1Fb/tables/t";
-    let location = app.get(table).await.body["metadata"]["location"].clone();
+    let at = |name: &str| {
+        let mut table = create_table(name);
+        table["location"] = json!("memory:///warehouse/shared");
+        table
+    };
+    app.post("/v1/default/namespaces/a%1Fb/tables", at("s")).await.expect(200);
     drop_recursively(&app, "namespace:default/a").await.expect(200);
-    let mut other = create_table("other");
-    other["location"] = location;
-    app.post("/v1/default/namespaces/c/tables", other).await.expect(200);
+    app.post("/v1/default/namespaces/c/tables", at("other")).await.expect(200);
     let rejected = undrop(&app, "namespace:default/a").await;
     let message = rejected.message().to_owned();
     rejected.expect_error(409, "ConflictException");
-    assert!(message.contains("locations of table:default/a/b/t overlap"), "{message}");
+    assert!(message.contains("locations of table:default/a/b/s overlap"), "{message}");
     assert_eq!(statuses(&app, "a").await, ABSENT);
     app.delete("/v1/default/namespaces/c/tables/other").await.expect(204);
     undrop(&app, "namespace:default/a").await.expect(200);

@@ -160,6 +160,9 @@ pub struct WarehouseDefinition {
     pub client_defaults: BTreeMap<String, String>,
     /// Overrides for clients in `GET /v1/config`.
     pub client_overrides: BTreeMap<String, String>,
+    /// Retention of dropped resources, in seconds. `None` for the retention of the catalog.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropped_kept_seconds: Option<u64>,
     /// Access of clients to the files of tables.
     #[serde(default)]
     pub access: FileAccess,

@@ -9,7 +9,7 @@ use std::io::BufRead;
 use uuid::Uuid;
 
 use super::check::{CheckedExport, Reader, at, described};
-use super::line::{ApiKey, Function, Line, Namespace, Tabular, Warehouse};
+use super::line::{ApiKey, Function, Line, Namespace, Protection, Tabular, Warehouse};
 use super::{Error, Result};
 use crate::location_index::{further_paths, put_index_entries};
 use slateberg_authz::action::Maintain;
@@ -25,7 +25,7 @@ use slateberg_store::functions::FunctionRecord;
 use slateberg_store::key_space::{FileOwner, KeySpace};
 use slateberg_store::keys::{
     ApiKeyKey, DroppedKey, DroppedNamespaceKey, FunctionKey, Key, NamespaceKey, NamespaceNameKey,
-    PublicationKey, TabularKey, TabularNameKey, WarehouseKey,
+    ProtectionKey, PublicationKey, TabularKey, TabularNameKey, WarehouseKey,
 };
 use slateberg_store::read::{KeyRange, StoreRead};
 use slateberg_store::records::{NameEntry, NamespaceRecord, Publication, TabularRecord};
@@ -128,6 +128,7 @@ async fn write_batch(
                         tabular(&t, checked, number, TabularKind::View, line).await?;
                     }
                     Line::Function(line) => function(&t, checked, number, line).await?,
+                    Line::Protection(line) => protection(&t, number, line).await?,
                     Line::ApiKey(line) => api_key(&t, number, line).await?,
                     Line::SlatebergExport(_) | Line::Policy(_) | Line::Grant(_) | Line::End(_) => {}
                 }
@@ -267,6 +268,14 @@ async fn function(
         owner: line.owner.clone(),
     };
     let key = FunctionKey { namespace: record.namespace, name: line.name.clone() };
+    if is_new(t, number, &key, &record).await? {
+        t.put(&key, &record)?;
+    }
+    Ok(())
+}
+
+async fn protection(t: &Transaction, number: usize, line: &Protection) -> Result<()> {
+    let (key, record) = (ProtectionKey(line.id), line.clone().into());
     if is_new(t, number, &key, &record).await? {
         t.put(&key, &record)?;
     }

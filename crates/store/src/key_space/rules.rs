@@ -150,6 +150,7 @@ pub enum LineKind {
     Namespace,
     Tabular,
     Function,
+    Protection,
     Policy,
     Grant,
     ApiKey,

@@ -168,7 +168,7 @@ pub(super) const PROTECTIONS: Rules = Rules {
     check: Check::Protections,
     restore: RestoreRule::Replace,
     clone: CloneRule::Share,
-    export: ExportRule::LeaveOut,
+    export: ExportRule::Lines(LineKind::Protection),
     cache: CacheRule::None,
     removal: Removal::Never,
     files: FilesRule::None,

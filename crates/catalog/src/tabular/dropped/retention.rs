@@ -1,5 +1,7 @@
 //! Ends the retention of dropped namespaces, tables and views.
 
+use std::collections::HashMap;
+
 use uuid::Uuid;
 
 use super::{BATCH, no_such_dropped};
@@ -24,6 +26,22 @@ use slateberg_store::txn::Transaction;
 
 /// Number of dropped tables and views whose retention one transaction ends.
 const EXPIRED_MAX: usize = 50;
+
+/// A dropped namespace, table or view.
+#[derive(Clone, Copy)]
+enum DroppedId {
+    Namespace(DroppedNamespaceKey),
+    Tabular(DroppedKey),
+}
+
+/// A dropped resource whose retention may have ended.
+struct RetainedDrop {
+    /// Time of the drop.
+    at_ms: i64,
+    /// Id of the drop of a namespace.
+    with: Option<Uuid>,
+    id: DroppedId,
+}
 
 impl Tabulars {
     /// Deletes a dropped namespace, table or view before its retention ends. With `purge`, a
@@ -143,43 +161,67 @@ impl Tabulars {
         self.jobs.put_job(t, job, record.warehouse, work, table, Some(author.to_owned()))
     }
 
-    /// Removes the dropped namespaces, tables and views whose retention has ended, and returns their
-    /// number. Each transaction reads the records again, because an undrop may have removed a
-    /// record. The namespaces are removed first, so that none of them is restored with only a part
-    /// of its tables.
+    /// Removes the dropped namespaces, tables and views whose retention has ended, and the oldest
+    /// ones of a warehouse with too many. Returns their number. Each transaction reads the records
+    /// again, because an undrop may have removed a record. The namespaces are removed first, so
+    /// that none of them is restored with only a part of its tables.
     pub(crate) async fn expire_dropped(&self) -> Result<usize> {
-        let now_ms = self.core.now_ms();
-        let has_ended = |warehouse, dropped_ms| {
-            dropped_ms <= now_ms.saturating_sub(self.core.dropped_kept_ms(warehouse))
-        };
-        let store = self.core.store().durable();
-        let mut range = KeyRange::all(KeySpace::DroppedNamespaces);
+        let (mut namespaces, mut tabulars) = (Vec::new(), Vec::new());
+        for ended in self.ended_retentions().await? {
+            match ended {
+                DroppedId::Namespace(key) => namespaces.push(key),
+                DroppedId::Tabular(key) => tabulars.push(key),
+            }
+        }
         let mut removed = 0;
+        for keys in namespaces.chunks(EXPIRED_MAX) {
+            removed += self.remove_expired_namespaces(keys).await?;
+        }
+        for keys in tabulars.chunks(EXPIRED_MAX) {
+            removed += self.remove_expired(keys).await?;
+        }
+        Ok(removed)
+    }
+
+    /// Returns everything whose retention has ended.
+    async fn ended_retentions(&self) -> Result<Vec<DroppedId>> {
+        let store = self.core.store().durable();
+        let mut by_warehouse: HashMap<Uuid, Vec<RetainedDrop>> = HashMap::new();
+        let mut range = KeyRange::all(KeySpace::DroppedNamespaces);
         loop {
             let batch = store.scan::<DroppedNamespaceKey>(&range, Some(BATCH)).await?;
             let Some((last, _)) = batch.last() else { break };
             range = range.behind(Some(last.encode()));
-            let expired = batch
-                .into_iter()
-                .filter(|(_, dropped)| has_ended(dropped.record.warehouse, dropped.dropped_ms));
-            let expired: Vec<_> = expired.map(|(key, _)| key).collect();
-            for keys in expired.chunks(EXPIRED_MAX) {
-                removed += self.remove_expired_namespaces(keys).await?;
+            for (key, dropped) in batch {
+                by_warehouse.entry(dropped.record.warehouse).or_default().push(RetainedDrop {
+                    at_ms: dropped.dropped_ms,
+                    with: Some(dropped.dropped_with),
+                    id: DroppedId::Namespace(key),
+                });
             }
         }
         let mut range = KeyRange::all(KeySpace::Dropped);
         loop {
             let batch = store.scan::<DroppedKey>(&range, Some(BATCH)).await?;
-            let Some((last, _)) = batch.last() else { return Ok(removed) };
+            let Some((last, _)) = batch.last() else { break };
             range = range.behind(Some(last.encode()));
-            let expired = batch
-                .into_iter()
-                .filter(|(_, dropped)| has_ended(dropped.record.warehouse, dropped.dropped_ms));
-            let expired: Vec<_> = expired.map(|(key, _)| key).collect();
-            for keys in expired.chunks(EXPIRED_MAX) {
-                removed += self.remove_expired(keys).await?;
+            for (key, dropped) in batch {
+                by_warehouse.entry(dropped.record.warehouse).or_default().push(RetainedDrop {
+                    at_ms: dropped.dropped_ms,
+                    with: dropped.dropped_with,
+                    id: DroppedId::Tabular(key),
+                });
             }
         }
+        let (now_ms, kept_max) = (self.core.now_ms(), self.core.settings().dropped_kept_max);
+        let mut ended = Vec::new();
+        for (warehouse, mut drops) in by_warehouse {
+            let until_ms = now_ms.saturating_sub(self.core.dropped_kept_ms(warehouse));
+            drops.sort_by_key(|it| (it.at_ms, it.with));
+            let count = ended_count(&drops, until_ms, kept_max);
+            ended.extend(drops.into_iter().take(count).map(|it| it.id));
+        }
+        Ok(ended)
     }
 
     async fn remove_expired_namespaces(&self, keys: &[DroppedNamespaceKey]) -> Result<usize> {
@@ -220,6 +262,22 @@ impl Tabulars {
     }
 }
 
+/// Returns the number of drops whose retention has ended, from drops in the order of their times.
+/// These are the drops until `until_ms`, and the oldest ones if there are more than `kept_max`. The
+/// contents of a namespace are retained or removed as a whole.
+fn ended_count(drops: &[RetainedDrop], until_ms: i64, kept_max: usize) -> usize {
+    let expired = drops.partition_point(|it| it.at_ms <= until_ms);
+    let mut count = expired.max(drops.len().saturating_sub(kept_max));
+    while count > expired
+        && let (Some(last), Some(next)) = (drops.get(count - 1), drops.get(count))
+        && last.with.is_some()
+        && last.with == next.with
+    {
+        count += 1;
+    }
+    count
+}
+
 /// Deletes the records of a dropped namespace and of the functions that were dropped with it.
 pub(crate) async fn delete_dropped_namespace(t: &Transaction, id: Uuid) -> Result<()> {
     t.delete(&DroppedNamespaceKey(id))?;
@@ -228,4 +286,25 @@ pub(crate) async fn delete_dropped_namespace(t: &Transaction, id: Uuid) -> Resul
         t.delete(&key)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drop_at(at_ms: i64, with: Option<u128>) -> RetainedDrop {
+        let id = DroppedId::Tabular(DroppedKey(Uuid::nil()));
+        RetainedDrop { at_ms, with: with.map(Uuid::from_u128), id }
+    }
+
+    #[test]
+    fn oldest_drops_end_beyond_the_maximum_and_groups_end_as_a_whole() {
+        let drops =
+            [drop_at(1, None), drop_at(2, Some(1)), drop_at(2, Some(1)), drop_at(3, Some(2))];
+        for (kept_max, ended) in [(4, 0), (3, 1), (2, 3), (1, 3), (0, 4)] {
+            assert_eq!(ended_count(&drops, 0, kept_max), ended, "{kept_max}");
+        }
+        assert_eq!(ended_count(&drops, 2, 4), 3);
+        assert_eq!(ended_count(&[], 2, 0), 0);
+    }
 }
