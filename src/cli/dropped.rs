@@ -1,4 +1,5 @@
-//! `slateberg dropped` and `slateberg undrop`: dropped tables and views of a running server.
+//! `slateberg dropped` and `slateberg undrop`: dropped namespaces, tables and views of a running
+//! server.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -7,12 +8,12 @@ use uuid::Uuid;
 use super::client::run_online;
 use super::client::{ClientError, Connection, body, child_path, parse};
 use super::exit::Outcome;
-use super::output::{Output, json_text, principal, table, time};
+use super::output::{Output, count, json_text, principal, table, time};
 use slateberg_management::dropped::{DroppedList, DroppedResource, UndropRequest, UndropResult};
 
 const PATH: &str = "/management/v1/dropped";
 
-/// List dropped tables and views, or delete them for good.
+/// List dropped namespaces, tables and views, or delete them for good.
 #[derive(Debug, Args)]
 pub struct Dropped {
     #[command(subcommand)]
@@ -21,11 +22,11 @@ pub struct Dropped {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// List the dropped tables and views that you may restore, the last dropped one first
+    /// List the dropped namespaces, tables and views that you may restore, the last dropped one first
     #[command(visible_alias = "ls")]
     List(List),
-    /// Delete a dropped table or view now, before its retention ends. It cannot be restored
-    /// afterwards
+    /// Delete a dropped namespace, table or view now, before its retention ends. It cannot be
+    /// restored afterwards
     Delete(Delete),
 }
 
@@ -37,7 +38,7 @@ struct List {
 
 #[derive(Debug, Args)]
 struct Delete {
-    /// ID of the dropped table or view, as `list` prints it
+    /// ID of the dropped namespace, table or view, as `list` prints it
     id: String,
     /// Also delete the files of the table
     #[arg(long)]
@@ -46,14 +47,14 @@ struct Delete {
     connection: Connection,
 }
 
-/// Restore a dropped table or view.
+/// Restore a dropped table or view, or a dropped namespace with everything that was dropped with
+/// it.
 #[derive(Debug, Args)]
 pub struct Undrop {
-    /// Former name of the table or view, as table:WAREHOUSE/LEVEL.../NAME or
+    /// Former name, as namespace:WAREHOUSE/LEVEL..., table:WAREHOUSE/LEVEL.../NAME or
     /// view:WAREHOUSE/LEVEL.../NAME
     resource: String,
-    /// ID of the table or view, if several with this name were dropped [default: the one that was
-    /// dropped last]
+    /// ID, if several resources with this name were dropped [default: the one that was dropped last]
     #[arg(long)]
     id: Option<Uuid>,
     /// New name in the same warehouse, written like RESOURCE [default: the former name]
@@ -95,7 +96,12 @@ fn row(dropped: &DroppedResource) -> [String; 6] {
         time(Some(dropped.dropped_at_ms)),
         principal(&dropped.dropped_by, dropped.dropped_by_name.as_deref()),
         time(Some(dropped.expires_at_ms)),
-        if dropped.purge { "deleted then" } else { "stay" }.to_owned(),
+        match (&dropped.location, dropped.purge) {
+            (None, _) => "-",
+            (Some(_), true) => "deleted then",
+            (Some(_), false) => "stay",
+        }
+        .to_owned(),
     ]
 }
 
@@ -107,13 +113,13 @@ impl Delete {
         Ok(match (connection.output, purge) {
             (Output::Json, _) => json_text(&json!({ "deleted": id, "purge": purge })),
             (Output::Table, true) => format!("deleted {id}; a background job deletes its files\n"),
-            (Output::Table, false) => format!("deleted {id}; its files stay\n"),
+            (Output::Table, false) => format!("deleted {id}; no file is deleted\n"),
         })
     }
 }
 
 impl Undrop {
-    /// Restores the table or view and prints its name.
+    /// Restores the namespace, table or view and prints its name.
     pub fn run(self) -> Outcome {
         run_online(async {
             let Self { resource, id, new_name, connection } = self;
@@ -123,8 +129,14 @@ impl Undrop {
             Ok(match connection.output {
                 Output::Json => json_text(&restored),
                 Output::Table => {
-                    let UndropResult { resource, .. } = parse(restored)?;
-                    format!("restored {resource}\n")
+                    let UndropResult { resource, restored, .. } = parse(restored)?;
+                    match restored.len() {
+                        0 | 1 => format!("restored {resource}\n"),
+                        more => format!(
+                            "restored {resource} with {} in it\n",
+                            count(more - 1, "resource", "resources")
+                        ),
+                    }
                 }
             })
         })

@@ -108,9 +108,9 @@ enum Command {
     Plan(plan::Plan),
     /// Drop a namespace, with everything in it if wanted
     Namespace(namespace::Namespace),
-    /// Restore a dropped table or view
+    /// Restore a dropped namespace, table or view
     Undrop(dropped::Undrop),
-    /// List dropped tables and views, or delete them for good
+    /// List dropped namespaces, tables and views, or delete them for good
     Dropped(dropped::Dropped),
     /// Protect a warehouse, namespace, table or view against drop, purge, unregister and rename
     Protect(protect::Protect),

@@ -31,10 +31,10 @@ struct DropNamespace {
     /// Namespace, as WAREHOUSE/LEVEL...
     #[arg(value_name = "NAMESPACE")]
     name: String,
-    /// Include all namespaces, tables and views in it
+    /// Include all namespaces, tables, views and functions in it
     #[arg(long, short)]
     recursive: bool,
-    /// Drop them instead of listing them. Dropped tables and views can be restored with `undrop`
+    /// Drop them instead of listing them. `undrop` restores the namespace and everything in it
     #[arg(long, requires = "recursive")]
     delete: bool,
     #[command(flatten)]
@@ -82,13 +82,14 @@ impl DropNamespace {
 
 /// Formats the resources that were dropped or would be dropped.
 fn text(dropped: &DroppedNamespace, delete: bool) -> String {
-    let DroppedNamespace { namespaces, tables, views, protected } = dropped;
+    let DroppedNamespace { namespaces, tables, views, functions, protected } = dropped;
     let verb = if delete { "Dropped" } else { "Would drop" };
     let mut text = format!(
-        "{verb} {}, {}, {}\n",
+        "{verb} {}, {}, {}, {}\n",
         count(namespaces.len(), "namespace", "namespaces"),
         count(tables.len(), "table", "tables"),
-        count(views.len(), "view", "views")
+        count(views.len(), "view", "views"),
+        count(functions.len(), "function", "functions")
     );
     if delete {
         return text;
@@ -97,7 +98,8 @@ fn text(dropped: &DroppedNamespace, delete: bool) -> String {
         let state = if protected.contains(resource) { "protected" } else { "" };
         [resource.clone(), state.to_owned()]
     };
-    let rows: Vec<_> = namespaces.iter().chain(tables).chain(views).map(row).collect();
+    let all = namespaces.iter().chain(tables).chain(views).chain(functions);
+    let rows: Vec<_> = all.map(row).collect();
     text.push_str(&table(["RESOURCE", ""], &rows));
     if let Some(first) = protected.first() {
         text.push_str(&format!(

@@ -146,6 +146,7 @@ fn counts_line(what: &str, counts: &Counts) -> String {
         count(counts.tables, "table", "tables"),
         count(counts.views, "view", "views"),
         count(counts.functions, "function", "functions"),
+        count(counts.protections, "protection", "protections"),
         count(counts.policies, "policy", "policies"),
         count(counts.grants, "grant", "grants"),
         count(counts.api_keys, "API key", "API keys"),

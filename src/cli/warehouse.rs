@@ -132,6 +132,10 @@ struct Settings {
     /// Client property that GET /v1/config returns as an override. Repeatable
     #[arg(long = "client-override", value_name = "KEY=VALUE", value_parser = key_value)]
     client_overrides: Vec<(String, String)>,
+    /// Time during which dropped namespaces, tables and views can be restored, such as 30d or 0s
+    /// [default: catalog.dropped_kept_seconds]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    dropped_kept: Option<Duration>,
 }
 
 fn delegation_mode() -> impl TypedValueParser<Value = DelegationMode> {
@@ -150,6 +154,7 @@ impl Settings {
         storage: &mut StorageRequest,
         client_defaults: &mut Option<Properties>,
         client_overrides: &mut Option<Properties>,
+        dropped_kept_seconds: &mut Option<u64>,
     ) {
         let lifetime = self.credentials_lifetime.or(self.credentials_seconds);
         let seconds = lifetime.map(|it| u32::try_from(it.as_secs()).unwrap_or(u32::MAX));
@@ -169,6 +174,7 @@ impl Settings {
         set(&mut storage.options, pairs(self.options));
         set(client_defaults, pairs(self.client_defaults));
         set(client_overrides, pairs(self.client_overrides));
+        set(dropped_kept_seconds, self.dropped_kept.map(|kept| kept.as_secs()));
     }
 }
 
@@ -252,6 +258,8 @@ fn lines(warehouse: &wire::Warehouse) -> String {
     }
     add("client-defaults", pairs(&warehouse.client_defaults));
     add("client-overrides", pairs(&warehouse.client_overrides));
+    let kept_seconds = warehouse.dropped_kept_seconds.iter();
+    add("dropped-kept-seconds", kept_seconds.map(u64::to_string).collect());
     if let Some(details) = details {
         add("version", details.version.iter().map(u64::to_string).collect());
         let created_by = details.created_by.as_deref();
@@ -272,11 +280,13 @@ impl Create {
             storage: StorageRequest { location: Some(location), ..StorageRequest::default() },
             client_defaults: None,
             client_overrides: None,
+            dropped_kept_seconds: None,
         };
         settings.apply_to(
             &mut request.storage,
             &mut request.client_defaults,
             &mut request.client_overrides,
+            &mut request.dropped_kept_seconds,
         );
         let created = connection.send("POST", PATH, &body(&request)?).await?;
         Ok(match connection.output {
@@ -307,6 +317,7 @@ impl Update {
             storage: details.storage.into(),
             client_defaults: Some(current.client_defaults),
             client_overrides: Some(current.client_overrides),
+            dropped_kept_seconds: current.dropped_kept_seconds,
             expected_version: details.version,
         };
         if no_credentials {
@@ -316,6 +327,7 @@ impl Update {
             &mut request.storage,
             &mut request.client_defaults,
             &mut request.client_overrides,
+            &mut request.dropped_kept_seconds,
         );
         let changed = connection.send("PUT", &path, &body(&request)?).await?;
         Ok(match connection.output {

@@ -57,6 +57,19 @@ async fn send(app: &TestApp, credential: &str, method: Method, path: &str) -> Te
 }
 
 #[tokio::test]
+async fn oldest_dropped_tables_end_their_retention_beyond_the_maximum() {
+    let app = TestApp::with_settings(|settings| settings.catalog.dropped_kept_max = 2).await;
+    app.create_namespace(&["ns"]).await;
+    for _ in 0..4 {
+        app.create_table("ns", "t").await;
+        app.delete(TABLE).await.expect(204);
+    }
+    assert_eq!(expire(&app).await, 2);
+    assert_eq!(dropped(&app).await.len(), 2);
+    assert_eq!(expire(&app).await, 0);
+}
+
+#[tokio::test]
 async fn undrop_restores_a_table_with_its_history_and_version() {
     let app = app_with_table().await;
     app.commit("ns", "t", vec![], append(1, None, 1)).await.expect(200);
@@ -319,9 +332,15 @@ async fn warehouse_with_dropped_tables_cannot_be_deleted() {
     app.delete("/v1/lake/namespaces/ns").await.expect(204);
     let lake = "/management/v1/warehouses/lake";
     app.delete(lake).await.expect_error(409, "WarehouseNotEmptyException");
-    let id = dropped(&app).await[0]["id"].as_str().expect("an id").to_owned();
+    let listed = dropped(&app).await;
+    let table = listed.iter().find(|it| it["resource"] == "table:lake/ns/t").expect("it is listed");
+    let id = table["id"].as_str().expect("an id");
     app.delete(&format!("{DROPPED}/{id}")).await.expect(204);
+    // The deletion of the warehouse also deletes its dropped namespaces.
     app.delete(lake).await.expect(204);
+    assert!(dropped(&app).await.is_empty());
+    app.app.runtime.catalog.close().await.expect("the catalog closes");
+    assert_sound(Arc::clone(&app.bucket)).await;
 }
 
 #[tokio::test]

@@ -54,6 +54,7 @@ mod cors;
 mod delegation;
 mod doctor;
 mod dropped;
+mod dropped_namespaces;
 mod encryption;
 mod errors;
 mod format_versions;

@@ -243,6 +243,14 @@ impl Pinned {
             let answer = self.send(credential, "delete", &path, Value::Null).await;
             self.check("delete", one, &answer.expect(status));
         }
+        self.app.create_namespace(&["undropped"]).await;
+        self.app.delete("/v1/namespaces/undropped").await.expect(204);
+        self.ask(&admin, "get", all, Value::Null).await.expect(200);
+        let request = json!({ "resource": "namespace:default/undropped" });
+        for (credential, status) in [(&**reader, 403), (&*admin, 200), (&*admin, 404)] {
+            self.ask(credential, "post", undrop, request.clone()).await.expect(status);
+        }
+        self.app.delete("/v1/namespaces/undropped").await.expect(204);
     }
 
     /// Sends all requests on protections.

@@ -40,6 +40,7 @@ fn tree() -> Value {
         "namespaces": ["namespace:default/a", "namespace:default/a/b"],
         "tables": ["table:default/a/t", "table:default/a/b/t"],
         "views": ["view:default/a/v"],
+        "functions": [],
         "protected": [],
     })
 }
@@ -54,20 +55,20 @@ async fn dry_run_lists_everything_and_drops_nothing() {
     assert_eq!(status_of(&app, "/v1/default/namespaces/a%1Fb/tables/t").await, 204);
 }
 
-/// A dropped function cannot be restored.
 #[tokio::test]
-async fn namespace_with_a_function_is_not_dropped_recursively() {
+async fn function_is_dropped_with_its_namespace_unless_it_is_protected() {
     let app = TestApp::new().await;
     populate(&app).await;
-    app.post(FUNCTIONS, function("function:default/a/b/f", "x + 1")).await.expect(201);
-    for dry_run in [true, false] {
-        let rejected = drop_a(&app, dry_run).await.expect(409);
-        assert_eq!(
-            rejected.body["error"]["message"],
-            "Namespace a.b is not empty: it contains functions"
-        );
-    }
-    assert_eq!(status_of(&app, "/v1/default/namespaces/a/tables/t").await, 204);
+    let name = "function:default/a/b/f";
+    app.post(FUNCTIONS, function(name, "x + 1")).await.expect(201);
+    let protected = app.post("/management/v1/protections", json!({ "resource": name })).await;
+    let id = protected.expect(200).body["id"].as_str().expect("an id").to_owned();
+    let listed = drop_a(&app, true).await.expect(200).body;
+    assert_eq!((&listed["functions"], &listed["protected"]), (&json!([name]), &json!([name])));
+    drop_a(&app, false).await.expect_error(409, "ConflictException");
+    app.delete(&format!("/management/v1/protections/{id}")).await.expect(204);
+    assert_eq!(drop_a(&app, false).await.expect(200).body["functions"], json!([name]));
+    assert_eq!(status_of(&app, "/v1/default/namespaces/a").await, 404);
 }
 
 #[tokio::test]
@@ -104,7 +105,7 @@ async fn drop_removes_everything_in_one_group_of_changes() {
 }
 
 #[tokio::test]
-async fn dropped_tables_can_be_restored_once_their_namespace_exists_again() {
+async fn dropped_table_is_restored_with_its_namespace_or_once_the_name_exists_again() {
     let app = TestApp::new().await;
     populate(&app).await;
     drop_a(&app, false).await.expect(200);
@@ -114,7 +115,7 @@ async fn dropped_tables_can_be_restored_once_their_namespace_exists_again() {
     let rejected = undrop("table:default/a/b/t").await;
     let message = rejected.message().to_owned();
     rejected.expect_error(409, "ConflictException");
-    assert!(message.contains("the namespace a.b does not exist. Create it first"), "{message}");
+    assert!(message.contains("slateberg undrop namespace:default/a)"), "{message}");
     for levels in [json!(["a"]), json!(["a", "b"])] {
         app.post("/v1/default/namespaces", json!({ "namespace": levels })).await.expect(200);
     }
@@ -230,11 +231,14 @@ async fn namespace_is_dropped_on_the_command_line() {
     let (success, text) = run(&["namespace", "drop", "default/a"]).await;
     assert!(!success && text.contains("not empty"), "{text}");
     let (success, text) = run(&["namespace", "drop", "namespace:default/a", "--recursive"]).await;
-    assert!(success && text.starts_with("Would drop 2 namespaces, 2 tables, 1 view\n"), "{text}");
+    assert!(
+        success && text.starts_with("Would drop 2 namespaces, 2 tables, 1 view, 0 functions\n"),
+        "{text}"
+    );
     assert!(text.contains("table:default/a/b/t\n"), "{text}");
     let delete = &["namespace", "drop", "default/a", "--recursive", "--delete"];
     let dropped = run(delete).await;
-    assert_eq!(dropped, (true, "Dropped 2 namespaces, 2 tables, 1 view\n".to_owned()));
+    assert_eq!(dropped, (true, "Dropped 2 namespaces, 2 tables, 1 view, 0 functions\n".to_owned()));
     let (success, text) = run(&["namespace", "drop", "default", "--recursive"]).await;
     assert!(!success && text.contains("not a namespace"), "{text}");
 }

@@ -40,6 +40,37 @@ impl TestApp {
     }
 }
 
+#[tokio::test]
+async fn warehouse_has_its_own_retention_of_dropped_tables() {
+    let app = TestApp::new().await;
+    let mut requested = lake();
+    requested["dropped-kept-seconds"] = json!(0);
+    let created = app.post(WAREHOUSES, requested.clone()).await.expect(201).body;
+    assert_eq!(created["dropped-kept-seconds"], 0);
+    app.post("/v1/lake/namespaces", json!({ "namespace": ["ns"] })).await.expect(200);
+    let dropped = async |kept: u64| {
+        app.post("/v1/lake/namespaces/ns/tables", create_table("t")).await.expect(200);
+        app.delete("/v1/lake/namespaces/ns/tables/t").await.expect(204);
+        let listed = app.get("/management/v1/dropped").await.expect(200).body;
+        let listed = listed["dropped"].as_array().expect("a list").clone();
+        for it in &listed {
+            let [from, until] = ["dropped-at-ms", "expires-at-ms"].map(|key| it[key].as_u64());
+            assert_eq!(until.expect("a time") - from.expect("a time"), kept * 1000);
+        }
+        listed.len()
+    };
+    assert_eq!(dropped(0).await, 0, "nothing is retained");
+    let storage = requested["storage"].clone();
+    for (kept, listed) in [(json!(86400), 1), (Value::Null, 2)] {
+        let update = json!({ "storage": storage, "dropped-kept-seconds": kept });
+        let updated = app.put(LAKE, update).await.expect(200).body;
+        assert_eq!(updated["dropped-kept-seconds"], kept);
+        assert_eq!(dropped(kept.as_u64().unwrap_or(7 * 86400)).await, listed);
+    }
+    let negative = json!({ "storage": storage, "dropped-kept-seconds": -1 });
+    app.put(LAKE, negative).await.expect(400);
+}
+
 /// Fills the warehouse `lake` with a namespace, a table and a commit.
 async fn fill(app: &TestApp) {
     app.post("/v1/lake/namespaces", json!({ "namespace": ["ns"] })).await.expect(200);

@@ -61,9 +61,9 @@ actions! {
     Drop = "Drop"
     /// Drop a table together with its files.
     Purge = "Purge"
-    /// Restore a dropped table or view. The resource has the former name of the table or view.
+    /// Restore a dropped namespace, table, view or function. The resource has the former name.
     Undrop = "Undrop"
-    /// End the retention of a dropped table or view, and delete its files.
+    /// End the retention of a dropped namespace, table or view, and delete its files.
     PurgeNow = "PurgeNow"
     /// Protect a warehouse or something in it against removal, and lift the protection.
     Protect = "Protect"

@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use uuid::Uuid;
+
 use crate::Parts;
 use crate::access::Access;
 use crate::environment::Environment;
@@ -48,6 +50,17 @@ impl Core {
 
     pub(crate) fn now_ms(&self) -> i64 {
         self.environment.now_ms()
+    }
+
+    /// Returns the retention of dropped resources of a warehouse, in milliseconds. 0 for no
+    /// retention. The retention of a warehouse that is missing from the settings is unknown, so it
+    /// does not end until the warehouse is served again.
+    pub(crate) fn dropped_kept_ms(&self, warehouse: Uuid) -> i64 {
+        let Some(warehouse) = self.warehouses().by_id(warehouse) else { return i64::MAX };
+        let default_seconds = self.settings().dropped_kept_seconds;
+        let kept_seconds = warehouse.dropped_kept_seconds.unwrap_or(default_seconds);
+        let kept_ms = kept_seconds.saturating_mul(1000);
+        i64::try_from(kept_ms).unwrap_or(i64::MAX)
     }
 
     pub(crate) fn ids(&self) -> &dyn Ids {

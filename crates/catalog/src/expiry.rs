@@ -1,9 +1,9 @@
 //! Removes expired records: old idempotency records, the oldest entries of the change log, old
-//! finished jobs, and dropped tables and views whose retention has ended.
+//! finished jobs, and dropped namespaces, tables and views whose retention has ended.
 
 use std::sync::Arc;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use super::core::Core;
 use super::{Error, Result};
@@ -33,8 +33,14 @@ impl Maintenance {
     #[boxed]
     pub async fn expire(&self) -> Result<usize> {
         let mut removed = 0;
-        for &space in KeySpace::ALL {
-            let Removal::Expiry(expiry) = space.rules().removal else { continue };
+        let expiries: BTreeSet<_> = KeySpace::ALL
+            .iter()
+            .filter_map(|space| match space.rules().removal {
+                Removal::Expiry(expiry) => Some(expiry),
+                _ => None,
+            })
+            .collect();
+        for expiry in expiries {
             removed += match expiry {
                 Expiry::Idempotency => self.expire_idempotency().await?,
                 Expiry::Changes => self.trim_change_log().await?,

@@ -65,12 +65,13 @@ pub struct FunctionReplacement {
 }
 
 /// The entry of the change log for a change of a function.
-struct FunctionChange<'a, A: Action> {
-    action: ChangeAction,
-    permit: &'a Permit<A>,
-    ident: &'a TabularIdent,
-    record: &'a FunctionRecord,
-    versions: (Option<u64>, Option<u64>),
+pub(crate) struct FunctionChange<'a, A: Action> {
+    pub(crate) action: ChangeAction,
+    pub(crate) permit: &'a Permit<A>,
+    pub(crate) ident: &'a TabularIdent,
+    pub(crate) record: &'a FunctionRecord,
+    /// Versions of the function before and after the change.
+    pub(crate) versions: (Option<u64>, Option<u64>),
 }
 
 impl Functions {
@@ -299,7 +300,7 @@ impl Functions {
 }
 
 impl<'a, A: Action> FunctionChange<'a, A> {
-    fn entry(&self) -> Entry<'a> {
+    pub(crate) fn entry(&self) -> Entry<'a> {
         let Self { action, permit, ident, record, versions } = *self;
         Entry {
             action,

@@ -73,6 +73,7 @@ mod tests {
             storage: StorageProfile { location: "s3://b/w".into(), ..Default::default() },
             client_defaults: BTreeMap::new(),
             client_overrides: BTreeMap::new(),
+            dropped_kept_seconds: None,
             version: 0,
         };
         let namespace = NamespaceIdent(vec!["a.b".into(), "../c".into()]);

@@ -26,9 +26,12 @@ use slateberg_base::boxed;
 use slateberg_model::ident::{NamespaceIdent, TabularKind};
 use slateberg_model::page::{Page, PageRequest};
 use slateberg_model::warehouse::Warehouse;
+use slateberg_store::dropped::DroppedNamespace;
 use slateberg_store::invariants;
 use slateberg_store::key_space::KeySpace;
-use slateberg_store::keys::{NamespaceKey, NamespaceNameKey, WarehouseKey, tabular_names};
+use slateberg_store::keys::{
+    DroppedNamespaceKey, NamespaceKey, NamespaceNameKey, WarehouseKey, tabular_names,
+};
 use slateberg_store::read::{KeyRange, StoreRead};
 use slateberg_store::records::{ChangeAction, NameEntry, NamespaceRecord};
 use slateberg_store::txn::Transaction;
@@ -248,13 +251,14 @@ impl Namespaces {
         let store = self.core.store().latest();
         let permit: &Permit<DropNamespace> =
             &self.core.access.permit_namespace(&store, cx, ident).await?;
+        let drop = &NamespaceDrop::new(&self.core, cx);
         let action = ChangeAction::DropNamespace;
         let write = Write::of_records(action, permit);
         let dropped = self.core.pipeline().commit(write, |t| async move {
             let record = lookup::namespace(&*t, cx.warehouse.id, ident).await?;
             check_unprotected(&*t, record.id, "drop").await?;
             require_empty(&t, ident, &record).await?;
-            let entry = delete_namespace(&t, ident, record.id, permit).await?;
+            let entry = delete_namespace(&t, ident, record.id, (permit, drop)).await?;
             Ok(((), self.core.pipeline().records(&cx.operation, Some(entry), &())?))
         });
         dropped.await
@@ -272,23 +276,56 @@ impl Namespaces {
     }
 }
 
-/// Deletes the records of a namespace in a transaction, and returns the entry of the change log.
-/// The namespace must be empty and not protected.
+/// A drop of a namespace with its contents.
+pub(super) struct NamespaceDrop {
+    /// Id of the drop, which is also in the records of the dropped contents.
+    pub(super) id: Uuid,
+    /// Time of the drop.
+    pub(super) at_ms: i64,
+    /// Id of the principal.
+    by: String,
+    /// Whether everything that is dropped can be restored until its retention ends.
+    pub(super) retained: bool,
+}
+
+impl NamespaceDrop {
+    pub(super) fn new(core: &Core, cx: &RequestContext) -> Self {
+        Self {
+            id: core.ids().ordered(),
+            at_ms: core.now_ms(),
+            by: cx.operation.principal.id().to_owned(),
+            retained: core.dropped_kept_ms(cx.warehouse.id) > 0,
+        }
+    }
+}
+
+/// Drops a namespace in a transaction, and returns the entry of the change log. The namespace must
+/// be empty and not protected.
 pub(super) async fn delete_namespace<'a>(
     t: &Transaction,
     ident: &'a NamespaceIdent,
     id: Uuid,
-    permit: &'a Permit<DropNamespace>,
+    (permit, drop): (&'a Permit<DropNamespace>, &NamespaceDrop),
 ) -> Result<Entry<'a>> {
     let record = t.get(&NamespaceKey(id)).await?;
     let record = record.ok_or_else(|| Error::no_such_namespace(ident))?;
     t.delete(&NamespaceNameKey { parent: record.parent, name: record.name.clone() })?;
     t.delete(&NamespaceKey(id))?;
+    if drop.retained {
+        let dropped = DroppedNamespace {
+            record: record.clone(),
+            namespace: ident.0.clone(),
+            dropped_ms: drop.at_ms,
+            dropped_by: drop.by.clone(),
+            dropped_with: drop.id,
+        };
+        t.put(&DroppedNamespaceKey(id), &dropped)?;
+    }
     Ok(entry(ChangeAction::DropNamespace, ident, permit, &record, (Some(record.version), None)))
 }
 
 /// Returns the entry of the change log for a change of a namespace.
-fn entry<'a, A: Action>(
+pub(super) fn entry<'a, A: Action>(
     action: ChangeAction,
     ident: &'a NamespaceIdent,
     permit: &'a Permit<A>,
@@ -372,7 +409,7 @@ pub(super) async fn contents_of(t: &Transaction, parent: Uuid) -> Result<Option<
 /// Returns the parent id of a top-level namespace. Errors if the warehouse was deleted. The
 /// transaction that creates the namespace reads the record of the warehouse. So the transaction
 /// conflicts with a concurrent deletion of the warehouse.
-async fn root_of(t: &Transaction, warehouse: &Warehouse) -> Result<Uuid> {
+pub(super) async fn root_of(t: &Transaction, warehouse: &Warehouse) -> Result<Uuid> {
     match t.get(&WarehouseKey(warehouse.name.clone())).await? {
         Some(record) if record.id == warehouse.id => Ok(record.id),
         _ => Err(Error::no_such_warehouse(&warehouse.name)),

@@ -86,9 +86,12 @@ pub struct Settings {
     pub jobs_kept_seconds: u64,
     /// Maximum number of finished jobs that are retained.
     pub jobs_kept_max: usize,
-    /// Retention of dropped tables and views, in seconds. They can be restored until the retention
-    /// ends. 0 for no retention.
+    /// Retention of dropped namespaces, tables and views, in seconds. They can be restored until
+    /// the retention ends. 0 for no retention.
     pub dropped_kept_seconds: u64,
+    /// Maximum number of dropped namespaces, tables and views of a warehouse. If there are more,
+    /// the retention of the oldest ones ends.
+    pub dropped_kept_max: usize,
     /// Default minimum age of an orphan file, in seconds.
     pub orphan_age_seconds: u64,
     /// A request may set the minimum age of an orphan file. This is the smallest permitted value,
@@ -139,6 +142,7 @@ impl Default for Settings {
             jobs_kept_seconds: 7 * 24 * 60 * 60,
             jobs_kept_max: 10_000,
             dropped_kept_seconds: 7 * 24 * 60 * 60,
+            dropped_kept_max: 100_000,
             orphan_age_seconds: 3 * 24 * 60 * 60,
             orphan_age_seconds_min: 24 * 60 * 60,
             warehouses_max: 1000,

@@ -119,6 +119,10 @@ pub struct WarehouseSettings {
     pub client_defaults: BTreeMap<String, String>,
     /// Overrides for clients, returned by `GET /v1/config`.
     pub client_overrides: BTreeMap<String, String>,
+    /// Retention of dropped namespaces, tables and views, in seconds. Unset: the value of
+    /// `catalog.dropped_kept_seconds`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dropped_kept_seconds: Option<u64>,
     /// Access of clients to the tables' files.
     pub access: FileAccessSettings,
 }

@@ -30,6 +30,10 @@ pub struct DroppedNamespace {
     pub tables: Vec<String>,
     /// Views.
     pub views: Vec<String>,
+    /// Functions.
+    #[serde(default)]
+    #[schema(required)]
+    pub functions: Vec<String>,
     /// Those of the resources that are protected. If a resource is protected, a drop gets 409 and
     /// drops nothing.
     pub protected: Vec<String>,

@@ -92,6 +92,10 @@ pub struct CreateWarehouseRequest {
     /// Properties that GET /v1/config returns to clients as overrides.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_overrides: Option<BTreeMap<String, String>>,
+    /// Retention of dropped namespaces, tables and views, in seconds. 0 for no retention. Defaults
+    /// to `catalog.dropped_kept_seconds`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dropped_kept_seconds: Option<u64>,
 }
 
 /// Body of `PUT /management/v1/warehouses/{name}`. Absent members get their defaults.
@@ -106,6 +110,10 @@ pub struct UpdateWarehouseRequest {
     /// Properties that GET /v1/config returns to clients as overrides.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_overrides: Option<BTreeMap<String, String>>,
+    /// Retention of dropped namespaces, tables and views, in seconds. 0 for no retention. Defaults
+    /// to `catalog.dropped_kept_seconds`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dropped_kept_seconds: Option<u64>,
     /// Expected version. The request fails with 409 if the warehouse has another version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected_version: Option<u64>,
@@ -218,6 +226,10 @@ pub struct Warehouse {
     pub client_defaults: BTreeMap<String, String>,
     /// Properties that clients get as overrides.
     pub client_overrides: BTreeMap<String, String>,
+    /// Retention of dropped namespaces, tables and views, in seconds; null if the retention is
+    /// `catalog.dropped_kept_seconds`.
+    #[schema(required)]
+    pub dropped_kept_seconds: Option<u64>,
     /// Time of creation, in milliseconds since the Unix epoch.
     pub created_at_ms: i64,
     /// Details for callers that may manage the warehouse.

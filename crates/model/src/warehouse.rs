@@ -98,6 +98,8 @@ pub struct Warehouse {
     pub client_defaults: BTreeMap<String, String>,
     /// Overrides for clients, returned by `GET /v1/config`.
     pub client_overrides: BTreeMap<String, String>,
+    /// Retention of dropped resources, in seconds. `None` for the retention of the catalog.
+    pub dropped_kept_seconds: Option<u64>,
     /// Version, which each change through the management API increases. 0 for a configured
     /// warehouse.
     pub version: u64,

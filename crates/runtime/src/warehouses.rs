@@ -315,6 +315,7 @@ impl ConfiguredLocations {
             storage,
             client_defaults: configured.client_defaults.clone(),
             client_overrides: configured.client_overrides.clone(),
+            dropped_kept_seconds: configured.dropped_kept_seconds,
             version: 0,
         };
         Entry { warehouse: warehouse.into(), record: record.into(), shut: None }

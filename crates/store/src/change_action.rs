@@ -44,6 +44,7 @@ change_actions! {
     CreateNamespace = "create_namespace",
     UpdateNamespaceProperties = "update_namespace_properties",
     DropNamespace = "drop_namespace",
+    UndropNamespace = "undrop_namespace",
     CreateTable = "create_table",
     RegisterTable = "register_table",
     CommitTable = "commit_table",
@@ -65,6 +66,7 @@ change_actions! {
     CreateFunction = "create_function",
     ReplaceFunction = "replace_function",
     DropFunction = "drop_function",
+    UndropFunction = "undrop_function",
     Protect = "protect",
     Unprotect = "unprotect",
     PutPolicy = "put_policy",
@@ -162,15 +164,15 @@ mod tests {
         assert_eq!(
             names,
             "create_warehouse update_warehouse delete_warehouse create_namespace \
-             update_namespace_properties drop_namespace create_table register_table commit_table \
-             commit_transaction expire_snapshots rename_table drop_table purge_table \
-             unregister_table undrop_table create_view register_view commit_view rename_view \
-             drop_view undrop_view purge_dropped delete_dropped create_function replace_function \
-             drop_function protect unprotect put_policy remove_policy roll_back_policies grant \
-             revoke create_api_key revoke_api_key start_job cancel_job create_webhook \
-             suspend_webhook resume_webhook rotate_webhook_secret delete_webhook \
-             create_checkpoint delete_checkpoint rotate_data_key rewrap_data_keys \
-             transfer_writer import restore clone"
+             update_namespace_properties drop_namespace undrop_namespace create_table \
+             register_table commit_table commit_transaction expire_snapshots rename_table \
+             drop_table purge_table unregister_table undrop_table create_view register_view \
+             commit_view rename_view drop_view undrop_view purge_dropped delete_dropped \
+             create_function replace_function drop_function undrop_function protect unprotect \
+             put_policy remove_policy roll_back_policies grant revoke create_api_key \
+             revoke_api_key start_job cancel_job create_webhook suspend_webhook resume_webhook \
+             rotate_webhook_secret delete_webhook create_checkpoint delete_checkpoint \
+             rotate_data_key rewrap_data_keys transfer_writer import restore clone"
         );
     }
 }

@@ -35,6 +35,10 @@ const RECORDS: &[(&str, &str)] = &[
         "1070726f64",
         r#"{"id":"0197a000-0000-7000-8000-000000000010","location":"s3://bucket/data","created_ms":1700000000000,"definition":{"version":2,"created_by":"admin","changed_ms":1700000000001,"changed_by":"ops","allowed_locations":["s3://other/data"],"options":{"region":"eu-central-1"},"credentials":"main","client_defaults":{"a":"b"},"client_overrides":{"c":"d"},"access":{"delegation":["vended-credentials","remote-signing"],"role_arn":"arn:aws:iam::1:role/r","external_id":"e","sts_endpoint":"https://sts","credentials_seconds":900}}}"#,
     ),
+    (
+        "1070726f64",
+        r#"{"id":"0197a000-0000-7000-8000-000000000010","location":"s3://bucket/data","created_ms":1700000000000,"definition":{"version":2,"created_by":"admin","changed_ms":1700000000001,"changed_by":"ops","allowed_locations":["s3://other/data"],"options":{"region":"eu-central-1"},"credentials":"main","client_defaults":{"a":"b"},"client_overrides":{"c":"d"},"dropped_kept_seconds":86400,"access":{"delegation":["vended-credentials","remote-signing"],"role_arn":"arn:aws:iam::1:role/r","external_id":"e","sts_endpoint":"https://sts","credentials_seconds":900}}}"#,
+    ),
     // The namespace "ns" and its contents.
     (
         "200197a000000070008000000000000010\
@@ -78,6 +82,10 @@ const RECORDS: &[(&str, &str)] = &[
         r#"{"record":{"id":"0197a000-0000-7000-8000-000000000032","kind":"table","warehouse":"0197a000-0000-7000-8000-000000000010","namespace":"0197a000-0000-7000-8000-000000000020","name":"d","uuid":"0197a000-0000-7000-8000-000000000042","location":"file:///data/ns/d","metadata_location":"file:///data/ns/d/metadata/00002.metadata.json","version":3,"created_ms":1700000000000,"updated_ms":1700000000001},"namespace":["ns"],"dropped_ms":1700000000002,"dropped_by":"admin","purge":true}"#,
     ),
     (
+        "370197a000000070008000000000000032",
+        r#"{"record":{"id":"0197a000-0000-7000-8000-000000000032","kind":"table","warehouse":"0197a000-0000-7000-8000-000000000010","namespace":"0197a000-0000-7000-8000-000000000020","name":"d","uuid":"0197a000-0000-7000-8000-000000000042","location":"file:///data/ns/d","metadata_location":"file:///data/ns/d/metadata/00002.metadata.json","version":3,"created_ms":1700000000000,"updated_ms":1700000000001},"namespace":["ns"],"dropped_ms":1700000000002,"dropped_by":"admin","dropped_with":"0197a000-0000-7000-8000-000000000050"}"#,
+    ),
+    (
         "380197a000000070008000000000000030",
         r#"{"resource":"table:prod/ns/t","protected_ms":1700000000000,"protected_by":"admin"}"#,
     ),
@@ -87,6 +95,14 @@ const RECORDS: &[(&str, &str)] = &[
     ),
     (
         "390197a00000007000800000000000002066",
+        r#"{"id":"0197a000-0000-7000-8000-000000000033","warehouse":"0197a000-0000-7000-8000-000000000010","namespace":"0197a000-0000-7000-8000-000000000020","name":"f","version":2,"metadata":{"function-uuid":"0197a000-0000-7000-8000-000000000043","format-version":1,"definitions":[{"definition-id":"int,list<string>","specific-name":"f_int","parameters":[{"type":"int","name":"x","doc":"d"},{"type":{"type":"list","element":"string"},"name":"y"}],"return-type":{"type":"struct","fields":[{"name":"a","type":"decimal(9,2)"}]},"return-nullable":false,"function-type":"udtf","versions":[{"version-id":1,"representations":[{"type":"sql","dialect":"spark","sql":"select 1"}],"deterministic":true,"on-null-input":"return-null","timestamp-ms":1700000000000}],"current-version-id":1,"doc":"d"}],"definition-log":[{"timestamp-ms":1700000000000,"definition-versions":[{"definition-id":"int,list<string>","version-id":1}]}],"properties":{"a":"b"},"secure":true,"doc":"d"},"created_ms":1700000000000,"updated_ms":1700000000001,"owner":"admin"}"#,
+    ),
+    (
+        "3a0197a000000070008000000000000021",
+        r#"{"record":{"id":"0197a000-0000-7000-8000-000000000021","warehouse":"0197a000-0000-7000-8000-000000000010","parent":"0197a000-0000-7000-8000-000000000020","name":"inner","properties":{"owner":"etl"},"version":3,"created_ms":1700000000000,"owner":"admin"},"namespace":["ns","inner"],"dropped_ms":1700000000002,"dropped_by":"admin","dropped_with":"0197a000-0000-7000-8000-000000000050"}"#,
+    ),
+    (
+        "3b0197a00000007000800000000000002066",
         r#"{"id":"0197a000-0000-7000-8000-000000000033","warehouse":"0197a000-0000-7000-8000-000000000010","namespace":"0197a000-0000-7000-8000-000000000020","name":"f","version":2,"metadata":{"function-uuid":"0197a000-0000-7000-8000-000000000043","format-version":1,"definitions":[{"definition-id":"int,list<string>","specific-name":"f_int","parameters":[{"type":"int","name":"x","doc":"d"},{"type":{"type":"list","element":"string"},"name":"y"}],"return-type":{"type":"struct","fields":[{"name":"a","type":"decimal(9,2)"}]},"return-nullable":false,"function-type":"udtf","versions":[{"version-id":1,"representations":[{"type":"sql","dialect":"spark","sql":"select 1"}],"deterministic":true,"on-null-input":"return-null","timestamp-ms":1700000000000}],"current-version-id":1,"doc":"d"}],"definition-log":[{"timestamp-ms":1700000000000,"definition-versions":[{"definition-id":"int,list<string>","version-id":1}]}],"properties":{"a":"b"},"secure":true,"doc":"d"},"created_ms":1700000000000,"updated_ms":1700000000001,"owner":"admin"}"#,
     ),
     (

@@ -76,6 +76,10 @@ key_spaces! {
     Protections = 0x38 => table::PROTECTIONS,
     /// Functions, by their names in their namespaces.
     Functions = 0x39 => table::FUNCTIONS,
+    /// Dropped namespaces, by id.
+    DroppedNamespaces = 0x3a => table::DROPPED_NAMESPACES,
+    /// Functions that were dropped with their namespaces, by their names in these namespaces.
+    DroppedFunctions = 0x3b => table::DROPPED_FUNCTIONS,
     /// Metadata files that may be missing in the warehouse.
     Publications = 0x40 => table::PUBLICATIONS,
     /// Background jobs.

@@ -2,11 +2,11 @@
 
 use super::key_space::KeySpace;
 use super::keys::{
-    AbandonedKey, ApiKeyKey, ChangeKey, ChunkKey, DroppedKey, EndedJobKey, FunctionKey, GrantKey,
-    IdempotencyKey, JobKey, Key, LocationKey, MetadataKey, NamespaceKey, NamespaceNameKey,
-    PolicyHeadKey, PolicyKey, PolicyRevisionKey, ProtectionKey, PublicationKey, RevokedKeyKey,
-    SigningKeyKey, StoreKey, TabularKey, TabularNameKey, UuidKey, WarehouseKey, WebhookCursorKey,
-    WebhookKey,
+    AbandonedKey, ApiKeyKey, ChangeKey, ChunkKey, DroppedFunctionKey, DroppedKey,
+    DroppedNamespaceKey, EndedJobKey, FunctionKey, GrantKey, IdempotencyKey, JobKey, Key,
+    LocationKey, MetadataKey, NamespaceKey, NamespaceNameKey, PolicyHeadKey, PolicyKey,
+    PolicyRevisionKey, ProtectionKey, PublicationKey, RevokedKeyKey, SigningKeyKey, StoreKey,
+    TabularKey, TabularNameKey, UuidKey, WarehouseKey, WebhookCursorKey, WebhookKey,
 };
 
 /// A computation that is generic over the type of a key.
@@ -33,6 +33,8 @@ pub fn visit<V: KeyVisitor>(space: KeySpace, visitor: V) -> V::Output {
         KeySpace::Dropped => visitor.visit::<DroppedKey>(),
         KeySpace::Protections => visitor.visit::<ProtectionKey>(),
         KeySpace::Functions => visitor.visit::<FunctionKey>(),
+        KeySpace::DroppedNamespaces => visitor.visit::<DroppedNamespaceKey>(),
+        KeySpace::DroppedFunctions => visitor.visit::<DroppedFunctionKey>(),
         KeySpace::Publications => visitor.visit::<PublicationKey>(),
         KeySpace::Jobs => visitor.visit::<JobKey>(),
         KeySpace::EndedJobs => visitor.visit::<EndedJobKey>(),

@@ -9,7 +9,7 @@
 use uuid::Uuid;
 
 use super::codec::{ChunkBytes, DocumentHead, Value};
-use super::dropped::DroppedTabular;
+use super::dropped::{DroppedNamespace, DroppedTabular};
 use super::functions::FunctionRecord;
 use super::jobs::{AbandonedFiles, Job};
 use super::key_space::KeySpace;
@@ -151,6 +151,10 @@ pub struct TabularKey(pub Uuid);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DroppedKey(pub Uuid);
 
+/// A dropped namespace, by id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DroppedNamespaceKey(pub Uuid);
+
 /// Protection of a warehouse or of something in it, by the id of that resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProtectionKey(pub Uuid);
@@ -215,6 +219,7 @@ macro_rules! id_key {
 id_key!(NamespaceKey, KeySpace::Namespaces, NamespaceRecord);
 id_key!(TabularKey, KeySpace::Tabulars, TabularRecord);
 id_key!(DroppedKey, KeySpace::Dropped, DroppedTabular);
+id_key!(DroppedNamespaceKey, KeySpace::DroppedNamespaces, DroppedNamespace);
 id_key!(ProtectionKey, KeySpace::Protections, ProtectionRecord);
 id_key!(MetadataKey, KeySpace::Metadata, DocumentHead);
 id_key!(JobKey, KeySpace::Jobs, Job);
@@ -300,18 +305,34 @@ pub struct FunctionKey {
     pub name: String,
 }
 
-impl Key for FunctionKey {
-    type Value = FunctionRecord;
-
-    fn encode(&self) -> Vec<u8> {
-        tuple(KeySpace::Functions, self.namespace, self.name.as_bytes())
-    }
-
-    fn decode(bytes: &[u8]) -> Option<Self> {
-        let (namespace, name) = split_tuple(bytes, KeySpace::Functions)?;
-        Some(Self { namespace, name: utf8(name)? })
-    }
+/// A function that was dropped with its namespace, by its name in this namespace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DroppedFunctionKey {
+    /// Id of the dropped namespace.
+    pub namespace: Uuid,
+    /// Name in the namespace.
+    pub name: String,
 }
+
+macro_rules! function_key {
+    ($key:ident, $space:expr) => {
+        impl Key for $key {
+            type Value = FunctionRecord;
+
+            fn encode(&self) -> Vec<u8> {
+                tuple($space, self.namespace, self.name.as_bytes())
+            }
+
+            fn decode(bytes: &[u8]) -> Option<Self> {
+                let (namespace, name) = split_tuple(bytes, $space)?;
+                Some(Self { namespace, name: utf8(name)? })
+            }
+        }
+    };
+}
+
+function_key!(FunctionKey, KeySpace::Functions);
+function_key!(DroppedFunctionKey, KeySpace::DroppedFunctions);
 
 /// A location with files of a table or view. A zero byte ends each part of the location, and no
 /// part contains a zero byte. So the keys of all locations inside a location begin with the encoded

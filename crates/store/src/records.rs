@@ -60,7 +60,8 @@ json_records!(
 /// 5 added keys for UUIDs, and the progress of jobs. Format 7 added manifest lists in publication
 /// markers, and records of protections and of dropped tables and views. Format 9 added jobs that
 /// delete the files of expired snapshots. Format 11 added functions, records of the files that
-/// rebases leave behind, and jobs that delete these files. Format 13 added webhooks.
+/// rebases leave behind, and jobs that delete these files. Format 13 added webhooks, and records of
+/// dropped namespaces and of their functions.
 pub const FORMAT_VERSION: u32 = 13;
 /// Format of clones. It has the same records as [`FORMAT_VERSION`]. The number is different, so
 /// that older binaries reject the store. Those binaries do not know clones, and would delete files
@@ -159,6 +160,9 @@ pub struct WarehouseDefinition {
     pub client_defaults: BTreeMap<String, String>,
     /// Overrides for clients in `GET /v1/config`.
     pub client_overrides: BTreeMap<String, String>,
+    /// Retention of dropped resources, in seconds. `None` for the retention of the catalog.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropped_kept_seconds: Option<u64>,
     /// Access of clients to the files of tables.
     #[serde(default)]
     pub access: FileAccess,

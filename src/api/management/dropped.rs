@@ -1,4 +1,4 @@
-//! Handlers for dropped tables and views.
+//! Handlers for dropped namespaces, tables and views.
 
 use axum::Json;
 use axum::extract::State;

@@ -43,8 +43,19 @@ pub async fn create(
     State(state): State<ApiState>,
     MutationWithBody(operation, body): MutationWithBody<CreateWarehouseRequest>,
 ) -> Result<(StatusCode, Json<Warehouse>)> {
-    let CreateWarehouseRequest { name, storage, client_defaults, client_overrides } = body;
-    let edit = Edit::Create(requested_warehouse(storage, client_defaults, client_overrides));
+    let CreateWarehouseRequest {
+        name,
+        storage,
+        client_defaults,
+        client_overrides,
+        dropped_kept_seconds,
+    } = body;
+    let edit = Edit::Create(requested_warehouse(
+        storage,
+        client_defaults,
+        client_overrides,
+        dropped_kept_seconds,
+    ));
     let created = change(&state, &operation, &name, edit).await?;
     Ok((StatusCode::CREATED, Json(warehouse(created, state.authn.keys()))))
 }
@@ -55,9 +66,15 @@ pub async fn update(
     PathParams(name): PathParams<String>,
     MutationWithBody(operation, body): MutationWithBody<UpdateWarehouseRequest>,
 ) -> Result<Json<Warehouse>> {
-    let UpdateWarehouseRequest { storage, client_defaults, client_overrides, expected_version } =
-        body;
-    let requested = requested_warehouse(storage, client_defaults, client_overrides);
+    let UpdateWarehouseRequest {
+        storage,
+        client_defaults,
+        client_overrides,
+        dropped_kept_seconds,
+        expected_version,
+    } = body;
+    let requested =
+        requested_warehouse(storage, client_defaults, client_overrides, dropped_kept_seconds);
     let edit = Edit::Update { requested, expected_version };
     let changed = change(&state, &operation, &name, edit).await?;
     Ok(Json(warehouse(changed, state.authn.keys())))

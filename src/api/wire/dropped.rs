@@ -1,4 +1,4 @@
-//! Converts dropped tables and views to the form of responses.
+//! Converts dropped namespaces, tables and views to the form of responses.
 
 use slateberg_authn::api_keys::ApiKeys;
 use slateberg_catalog as catalog;
@@ -10,13 +10,13 @@ pub fn undrop_request(request: UndropRequest) -> catalog::UndropRequest {
     catalog::UndropRequest { resource, id, new_name }
 }
 
-/// Returns a restored table or view.
+/// Returns a restored namespace, table or view.
 pub fn undropped(undropped: catalog::UndropResult) -> UndropResult {
-    let catalog::UndropResult { id, resource, metadata_location } = undropped;
-    UndropResult { id, resource, metadata_location }
+    let catalog::UndropResult { id, resource, metadata_location, restored } = undropped;
+    UndropResult { id, resource, metadata_location, restored }
 }
 
-/// Returns a page of dropped tables and views.
+/// Returns a page of dropped namespaces, tables and views.
 pub fn dropped_list(page: catalog::DroppedPage, keys: &ApiKeys) -> DroppedList {
     let dropped = page.dropped.into_iter().map(|info| dropped(info, keys)).collect();
     DroppedList { dropped, next_page_token: page.next }

@@ -11,6 +11,6 @@ pub fn recursive_drop(request: DropNamespaceRequest) -> RecursiveDrop {
 
 /// Converts the dropped resources.
 pub fn dropped_namespace(tree: DroppedTree) -> DroppedNamespace {
-    let DroppedTree { namespaces, tables, views, protected } = tree;
-    DroppedNamespace { namespaces, tables, views, protected }
+    let DroppedTree { namespaces, tables, views, functions, protected } = tree;
+    DroppedNamespace { namespaces, tables, views, functions, protected }
 }

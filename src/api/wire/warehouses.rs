@@ -33,6 +33,7 @@ pub fn requested_warehouse(
     storage: StorageRequest,
     client_defaults: Option<Properties>,
     client_overrides: Option<Properties>,
+    dropped_kept_seconds: Option<u64>,
 ) -> NewWarehouse {
     let StorageRequest { location, allowed_locations, options, credentials, access } = storage;
     NewWarehouse {
@@ -45,6 +46,7 @@ pub fn requested_warehouse(
         },
         client_defaults: client_defaults.unwrap_or_default(),
         client_overrides: client_overrides.unwrap_or_default(),
+        dropped_kept_seconds,
     }
 }
 
@@ -99,6 +101,7 @@ pub fn warehouse(info: WarehouseInfo, keys: &ApiKeys) -> Warehouse {
         status: if info.open { WarehouseStatus::Open } else { WarehouseStatus::Unavailable },
         client_defaults: info.client_defaults,
         client_overrides: info.client_overrides,
+        dropped_kept_seconds: info.dropped_kept_seconds,
         created_at_ms: info.created_ms,
         details: info.managed.map(|managed| warehouse_details(managed, keys)),
     }

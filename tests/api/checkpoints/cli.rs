@@ -158,6 +158,8 @@ async fn import_of_an_export_gives_the_same_catalog() {
     post(&server, &key, "/v1/namespaces/ns%1Fbe.low/views", &view).await;
     let grant = ["grant", "read", "--to", "role:x", "--on", "table:default/ns/t"];
     output_text(server.run(at, &key, &grant));
+    let protect = ["protect", "table:default/ns/t", "--comment", "audit"];
+    output_text(server.run(at, &key, &protect));
     server.stop();
     output_text(offline(at, &[&["export", "all.jsonl"][..], &DATA].concat()));
     let report = failed_output(offline(at, &[&["export", "all.jsonl"][..], &DATA].concat()));
@@ -172,7 +174,9 @@ async fn import_of_an_export_gives_the_same_catalog() {
     let import = [&["import", "all.jsonl"][..], &elsewhere].concat();
     let report = output_text(offline(at, &import));
     assert!(
-        report.contains("2 tables, 1 view, 0 functions, 0 policies, 1 grant, 1 API key"),
+        report.contains(
+            "2 tables, 1 view, 0 functions, 1 protection, 0 policies, 1 grant, 1 API key"
+        ),
         "{report}"
     );
     // A repeated import has no effect.
@@ -278,14 +282,14 @@ fn import_reports_malformed_lines_by_number_and_writes_nothing() {
     });
     let end = |lines| json!({ "type": "end", "lines": lines });
     let newer =
-        json!({ "type": "slateberg-export", "version": 3, "catalog-id": id(0), "as-of": "" });
+        json!({ "type": "slateberg-export", "version": 4, "catalog-id": id(0), "as-of": "" });
     let mut strange = namespace(json!(["a"]), 2);
     strange["colour"] = json!("red");
     let cases: Vec<(Vec<Value>, &str)> = vec![
         (vec![], "line 1: the last line is missing"),
         (
             vec![newer],
-            "line 1: the export has version 3, but this slateberg supports versions up to 2",
+            "line 1: the export has version 4, but this slateberg supports versions up to 3",
         ),
         (vec![warehouse.clone()], "line 1: expected"),
         (vec![header.clone(), header.clone()], "line 2: expected"),

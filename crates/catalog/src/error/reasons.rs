@@ -13,6 +13,18 @@ fn quoted(keys: &[String]) -> String {
     keys.join(", ")
 }
 
+/// Returns the first names, and the number of the others.
+fn few(names: &[String]) -> String {
+    let first: Vec<_> = names.iter().take(NAMES_SHOWN).map(brief).collect();
+    match names.len().saturating_sub(NAMES_SHOWN) {
+        0 => first.join(", "),
+        others => format!("{} and {others} more", first.join(", ")),
+    }
+}
+
+/// Maximum number of names in a message.
+const NAMES_SHOWN: usize = 10;
+
 /// A resource that does not exist.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MissingResource {
@@ -40,8 +52,8 @@ pub enum MissingResource {
     /// A webhook with this id or name.
     #[error("Webhook does not exist: {}", brief(.0))]
     Webhook(String),
-    /// A dropped table or view with this name or id.
-    #[error("Dropped table or view does not exist: {}", brief(.0))]
+    /// A dropped namespace, table or view with this name or id.
+    #[error("Dropped namespace, table or view does not exist: {}", brief(.0))]
     Dropped(String),
     /// A plan of a scan with this id.
     #[error("Plan does not exist: {}. Plan the scan again", brief(.0))]
@@ -141,12 +153,26 @@ pub enum StateConflict {
           move that one first, or set catalog.overlapping_locations = true to allow both"
     )]
     UndropLocation(String),
-    /// The dropped table or view cannot be restored, because its namespace does not exist.
+    /// The dropped resource cannot be restored, because its namespace does not exist.
     #[error(
-        "Cannot undrop: the namespace {0} does not exist. Create it first, or restore the table or view under a \
+        "Cannot undrop: the namespace {0} does not exist. Create it first, or restore the dropped one under a \
           name in another namespace"
     )]
     UndropNamespace(NamespaceIdent),
+    /// The dropped resource cannot be restored, because its namespace is dropped, too.
+    #[error(
+        "Cannot undrop: {0} is dropped, too. Restore it first (slateberg undrop {0}), or restore the dropped one \
+          under a name in another namespace"
+    )]
+    UndropNamespaceFirst(String),
+    /// The dropped namespace cannot be restored, because locations of these tables and views in it
+    /// overlap with other locations.
+    #[error(
+        "Cannot undrop: the locations of {} overlap with the locations of other tables, views or namespaces. Drop \
+          or move those first, or set catalog.overlapping_locations = true to allow both",
+        few(.0)
+    )]
+    UndropLocations(Vec<String>),
     /// The resource is protected against this change.
     #[error(
         "Cannot {change}: {resource} is protected. Lift the protection first: slateberg unprotect {resource}"

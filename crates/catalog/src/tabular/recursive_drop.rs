@@ -8,7 +8,8 @@ use super::removal::Ending;
 use super::target::Target;
 use crate::changed::removed;
 use crate::error::Kind;
-use crate::namespaces::delete_namespace;
+use crate::functions::FunctionChange;
+use crate::namespaces::{NamespaceDrop, delete_namespace};
 use crate::pipeline::Write;
 use crate::pipeline::records::Entry;
 use crate::pipeline::response::Body;
@@ -23,16 +24,18 @@ use slateberg_base::boxed;
 use slateberg_model::ident::{NamespaceIdent, TabularIdent, TabularKind};
 use slateberg_model::members::brief;
 use slateberg_model::warehouse::Warehouse;
+use slateberg_store::functions::FunctionRecord;
 use slateberg_store::key_space::KeySpace;
 use slateberg_store::keys::{
-    FunctionKey, NamespaceNameKey, ProtectionKey, TabularNameKey, tabular_names,
+    DroppedFunctionKey, FunctionKey, NamespaceNameKey, ProtectionKey, TabularNameKey, tabular_names,
 };
 use slateberg_store::read::{KeyRange, StoreRead};
 use slateberg_store::records::{ChangeAction, TabularRecord};
+use slateberg_store::txn::Transaction;
 
 /// The name of the transaction.
 const ACTION: ChangeAction = ChangeAction::DropNamespace;
-/// Maximum number of namespaces, tables and views that one transaction drops.
+/// Maximum number of namespaces, tables, views and functions that one transaction drops.
 const RESOURCES_MAX: usize = 5000;
 
 /// A request to drop a namespace with everything in it.
@@ -54,6 +57,9 @@ pub struct DroppedTree {
     pub tables: Vec<String>,
     /// Views.
     pub views: Vec<String>,
+    /// Functions. Stored responses of earlier versions do not contain this field.
+    #[serde(default)]
+    pub functions: Vec<String>,
     /// Those of the resources that are protected. Empty after a drop.
     pub protected: Vec<String>,
 }
@@ -64,18 +70,20 @@ struct Tree {
     /// The namespaces, each after the namespace that contains it.
     namespaces: Vec<(NamespaceIdent, Uuid)>,
     tabulars: Vec<(TabularKind, TabularIdent, Uuid)>,
+    functions: Vec<(TabularIdent, FunctionRecord)>,
 }
 
 /// The permits to drop all resources of a tree.
 struct Permits {
     namespaces: Vec<Permit<DropNamespace>>,
     tabulars: Vec<Permit<Drop>>,
+    functions: Vec<Permit<Drop>>,
 }
 
 impl Tree {
     /// Reads the contents of a namespace.
     async fn read(store: &impl StoreRead, ident: &NamespaceIdent, id: Uuid) -> Result<Self> {
-        let mut tree = Self { namespaces: vec![(ident.clone(), id)], tabulars: Vec::new() };
+        let mut tree = Self { namespaces: vec![(ident.clone(), id)], ..Self::default() };
         let mut read = 0;
         while let Some((ident, id)) = tree.namespaces.get(read).cloned() {
             read += 1;
@@ -94,15 +102,16 @@ impl Tree {
                     (kind, TabularIdent { namespace, name: key.name }, entry.id)
                 }));
             }
-            // Dropped functions could not be restored, so a recursive drop must not include them.
-            let functions = KeyRange::below(KeySpace::Functions, id);
-            if !store.scan::<FunctionKey>(&functions, Some(1)).await?.is_empty() {
-                return Err(Error::NamespaceNotEmpty { namespace: ident, contents: "functions" });
-            }
+            let below = KeyRange::below(KeySpace::Functions, id);
+            let functions = store.scan::<FunctionKey>(&below, tree.room()).await?;
+            tree.functions.extend(functions.into_iter().map(|(key, record)| {
+                let namespace = ident.clone();
+                (TabularIdent { namespace, name: key.name }, record)
+            }));
             if tree.len() > RESOURCES_MAX {
                 return Err(Error::Invalid(format!(
                     "Cannot drop {} recursively: it contains more than {RESOURCES_MAX} \
-                     namespaces, tables and views. Drop the namespaces in it first",
+                     namespaces, tables, views and functions. Drop the namespaces in it first",
                     brief(&tree.namespaces[0].0)
                 )));
             }
@@ -111,7 +120,7 @@ impl Tree {
     }
 
     fn len(&self) -> usize {
-        self.namespaces.len() + self.tabulars.len()
+        self.namespaces.len() + self.tabulars.len() + self.functions.len()
     }
 
     /// Returns the number of names to read. One name more than the maximum is enough to detect that
@@ -122,7 +131,8 @@ impl Tree {
 
     fn ids(&self) -> impl Iterator<Item = Uuid> {
         let tabulars = self.tabulars.iter().map(|(_, _, id)| *id);
-        self.namespaces.iter().map(|(_, id)| *id).chain(tabulars)
+        let functions = self.functions.iter().map(|(_, record)| record.id);
+        self.namespaces.iter().map(|(_, id)| *id).chain(tabulars).chain(functions)
     }
 
     /// Returns the names of the resources.
@@ -136,22 +146,27 @@ impl Tree {
             };
             wanted.map(text).collect()
         };
+        let functions = self.functions.iter().map(|(ident, _)| {
+            let function = inside(&ident.namespace).function(Node::named(&ident.name));
+            notation::resource_text(&function)
+        });
         let namespaces = self.namespaces.iter();
         let namespaces = namespaces.map(|(ident, _)| notation::resource_text(&inside(ident)));
         DroppedTree {
             namespaces: namespaces.collect(),
             tables: tabulars(TabularKind::Table),
             views: tabulars(TabularKind::View),
+            functions: functions.collect(),
             protected: Vec::new(),
         }
     }
 }
 
 impl Tabulars {
-    /// Drops a namespace with all namespaces, tables and views in it. The caller needs
-    /// `DropNamespace` on each namespace, and `Drop` on each table and view. Each table and view
-    /// can be restored during its retention. If one of the resources is protected, nothing is
-    /// dropped.
+    /// Drops a namespace with all namespaces, tables, views and functions in it. The caller needs
+    /// `DropNamespace` on each namespace, and `Drop` on each table, view and function. The namespace
+    /// can be restored with its contents during the retention. If one of the resources is
+    /// protected, nothing is dropped.
     #[boxed]
     pub async fn drop_recursively(
         &self,
@@ -195,9 +210,10 @@ impl Tabulars {
         cx: &RequestContext,
         ident: &NamespaceIdent,
     ) -> Result<DroppedTree> {
-        let end = match self.retention_ms() {
-            0 => Ending::Forget,
-            _ => Ending::Retain { purge: false },
+        let drop = &NamespaceDrop::new(&self.core, cx);
+        let end = match drop.retained {
+            true => Ending::Retain { purge: false, at_ms: drop.at_ms, with: Some(drop.id) },
+            false => Ending::Forget,
         };
         for _ in 0..COMMIT_ATTEMPTS_MAX {
             // Rejects callers without permission before they wait for the lanes.
@@ -230,8 +246,11 @@ impl Tabulars {
                         dropped_entry(*kind, ident, record, permit)
                     })
                     .collect();
+                for ((ident, record), permit) in tree.functions.iter().zip(&permits.functions) {
+                    entries.push(drop_function(&t, ident, record, (permit, drop)).await?);
+                }
                 for ((ident, id), permit) in tree.namespaces.iter().zip(&permits.namespaces).rev() {
-                    entries.push(delete_namespace(&t, ident, *id, permit).await?);
+                    entries.push(delete_namespace(&t, ident, *id, (permit, drop)).await?);
                 }
                 let response = Body(dropped.clone());
                 let records =
@@ -258,7 +277,8 @@ impl Tabulars {
         let root = access.permit_namespace(&store, cx, ident).await?;
         let record = lookup::namespace(&store, cx.warehouse.id, ident).await?;
         let tree = Tree::read(&store, ident, record.id).await?;
-        let mut permits = Permits { namespaces: vec![root], tabulars: Vec::new() };
+        let mut permits =
+            Permits { namespaces: vec![root], tabulars: Vec::new(), functions: Vec::new() };
         let denied = |error: Error| denied(ident, error);
         for (inner, _) in tree.namespaces.iter().skip(1) {
             let permit = access.permit_namespace(&store, cx, inner).await;
@@ -269,6 +289,10 @@ impl Tabulars {
             let permit = access.permit_tabular(&store, &cx.operation, target).await;
             permits.tabulars.push(permit.map_err(denied)?);
         }
+        for (ident, record) in &tree.functions {
+            let permit = access.permit_function(&store, cx, ident, Some(record)).await;
+            permits.functions.push(permit.map_err(denied)?);
+        }
         Ok((tree, permits))
     }
 }
@@ -277,13 +301,32 @@ impl Tabulars {
 /// not name a resource that the caller may not see.
 fn denied(namespace: &NamespaceIdent, error: Error) -> Error {
     match error.kind() {
-        Kind::NoSuchNamespace | Kind::NoSuchTable | Kind::NoSuchView => Error::Forbidden(format!(
-            "Not allowed: dropping {} recursively: it contains resources that the principal may \
+        Kind::NoSuchNamespace | Kind::NoSuchTable | Kind::NoSuchView | Kind::NoSuchFunction => {
+            Error::Forbidden(format!(
+                "Not allowed: dropping {} recursively: it contains resources that the principal may \
              not drop",
-            brief(namespace)
-        )),
+                brief(namespace)
+            ))
+        }
         _ => error,
     }
+}
+
+/// Drops a function with its namespace, and returns the entry of the change log.
+async fn drop_function<'a>(
+    t: &Transaction,
+    ident: &'a TabularIdent,
+    record: &'a FunctionRecord,
+    (permit, drop): (&'a Permit<Drop>, &NamespaceDrop),
+) -> Result<Entry<'a>> {
+    check_unprotected(t, record.id, "drop").await?;
+    let (namespace, name) = (record.namespace, record.name.clone());
+    t.delete(&FunctionKey { namespace, name: name.clone() })?;
+    if drop.retained {
+        t.put(&DroppedFunctionKey { namespace, name }, record)?;
+    }
+    let (action, versions) = (ChangeAction::DropFunction, (Some(record.version), None));
+    Ok(FunctionChange { action, permit, ident, record, versions }.entry())
 }
 
 /// Returns the entry of the change log for a dropped table or view.

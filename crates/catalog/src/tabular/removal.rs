@@ -45,8 +45,8 @@ pub(crate) struct Removal<R> {
 #[derive(Clone, Copy)]
 pub(super) enum Ending {
     /// The table or view can be restored until its retention ends. If `purge`, its files are
-    /// deleted then.
-    Retain { purge: bool },
+    /// deleted then. `with` is the id of the drop of a namespace that also drops this table or view.
+    Retain { purge: bool, at_ms: i64, with: Option<Uuid> },
     /// The background job with this id deletes the files.
     Purge(Uuid),
     /// The records are deleted, and the files stay.
@@ -88,8 +88,9 @@ impl Tabulars {
             &self.permit_removal(&cx.operation, target, purge.is_some()).await?;
         let end = match purge {
             Some(job) if *at_once => Ending::Purge(*job),
-            purge if *retained && self.retention_ms() > 0 => {
-                Ending::Retain { purge: purge.is_some() }
+            purge if *retained && self.core.dropped_kept_ms(cx.warehouse.id) > 0 => {
+                let at_ms = self.core.now_ms();
+                Ending::Retain { purge: purge.is_some(), at_ms, with: None }
             }
             Some(job) => Ending::Purge(*job),
             None => Ending::Forget,
@@ -135,13 +136,14 @@ impl Tabulars {
         check_unprotected(t, id, "drop").await?;
         t.delete(&name_key(&found.record, kind))?;
         t.delete(&TabularKey(id))?;
-        if let Ending::Retain { purge } = end {
+        if let Ending::Retain { purge, at_ms, with } = end {
             let dropped = DroppedTabular {
                 record: found.record.clone(),
                 namespace: ident.namespace.0.clone(),
-                dropped_ms: self.core.now_ms(),
+                dropped_ms: at_ms,
                 dropped_by: operation.principal.id().to_owned(),
                 purge,
+                dropped_with: with,
             };
             t.put(&DroppedKey(id), &dropped)?;
             mark_index_entries(t, &found.record, true)?;

@@ -9,6 +9,7 @@ use super::export::Counts;
 use super::line::{Function, Line, Namespace, Tabular, VERSION, Warehouse};
 use super::{Error, Result};
 use crate::location_index::further_paths;
+use slateberg_authz::notation;
 use slateberg_base::progress::Phase;
 use slateberg_model::ident::TabularKind;
 use slateberg_model::table::TableMetadata;
@@ -37,6 +38,10 @@ pub struct CheckedExport {
     pub(super) ids: HashSet<Uuid>,
     names: HashSet<(QualifiedName, String)>,
     functions: HashSet<(QualifiedName, String)>,
+    /// Ids of everything that can be protected.
+    resources: HashSet<Uuid>,
+    /// Ids and names of protected resources, whose lines may come later.
+    protected: BTreeMap<Uuid, String>,
     /// Paths that the target catalog reserves.
     reserved: Reserved,
     ended: bool,
@@ -124,6 +129,13 @@ impl CheckedExport {
             Line::Table(table) => self.tabular(TabularKind::Table, &table),
             Line::View(view) => self.tabular(TabularKind::View, &view),
             Line::Function(function) => self.function(&function),
+            Line::Protection(protection) => {
+                notation::resource(&protection.resource).map_err(|error| error.to_string())?;
+                match self.protected.insert(protection.id, protection.resource) {
+                    Some(resource) => Err(format!("{resource} is protected twice")),
+                    None => Ok(()),
+                }
+            }
             Line::Policy(policy) => {
                 let id = policy.id.clone();
                 match self.book.policies.insert(id.clone(), policy.into()) {
@@ -139,7 +151,13 @@ impl CheckedExport {
             Line::ApiKey(key) => self.new_id(key.id),
             Line::End(end) if end.lines == number => {
                 self.ended = true;
-                Ok(())
+                let mut protected = self.protected.iter();
+                match protected.find(|(id, _)| !self.resources.contains(*id)) {
+                    Some((_, resource)) => {
+                        Err(format!("{resource} is protected, but is not in the export"))
+                    }
+                    None => Ok(()),
+                }
             }
             Line::End(end) => Err(format!("expected {} lines, this is line {number}", end.lines)),
         }
@@ -149,9 +167,14 @@ impl CheckedExport {
         if self.ids.insert(id) { Ok(()) } else { Err(format!("the id {id} occurs twice")) }
     }
 
+    fn new_resource(&mut self, id: Uuid) -> std::result::Result<(), String> {
+        self.resources.insert(id);
+        self.new_id(id)
+    }
+
     fn warehouse(&mut self, warehouse: Warehouse) -> std::result::Result<(), String> {
         validate_name(&warehouse.name).map_err(|refusal| refusal.to_string())?;
-        self.new_id(warehouse.id)?;
+        self.new_resource(warehouse.id)?;
         let name = (warehouse.name.clone(), Vec::new());
         if self.ids_by_name.insert(name, warehouse.id).is_some() {
             return Err(format!("warehouse '{}' occurs twice", warehouse.name));
@@ -171,7 +194,7 @@ impl CheckedExport {
         if !self.ids_by_name.contains_key(&parent) {
             return Err(format!("its parent is not in an earlier line: {parent:?}"));
         }
-        self.new_id(line.id)?;
+        self.new_resource(line.id)?;
         let name = (line.warehouse.clone(), line.namespace.clone());
         match self.ids_by_name.insert(name, line.id) {
             Some(_) => Err(format!("namespace {:?} occurs twice", line.namespace)),
@@ -200,7 +223,7 @@ impl CheckedExport {
         if line.name.is_empty() || line.version == 0 {
             return Err("its name is empty, or its version is 0".to_owned());
         }
-        self.new_id(line.id)?;
+        self.new_resource(line.id)?;
         match self.functions.insert((name, line.name.clone())) {
             true => Ok(()),
             false => Err(format!("there is a function '{}' already", line.name)),
@@ -215,7 +238,7 @@ impl CheckedExport {
         if line.name.is_empty() || line.version == 0 {
             return Err("its name is empty, or its version is 0".to_owned());
         }
-        self.new_id(line.id)?;
+        self.new_resource(line.id)?;
         if !self.names.insert((name, line.name.clone())) {
             return Err(format!("there is a table or view '{}' already", line.name));
         }

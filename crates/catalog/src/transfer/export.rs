@@ -13,8 +13,8 @@ use slateberg_model::ident::TabularKind;
 use slateberg_store as store;
 use slateberg_store::key_space::{ExportRule, KeySpace, LineKind};
 use slateberg_store::keys::{
-    ApiKeyKey, FunctionKey, GrantKey, Key, NamespaceKey, PolicyKey, StoreKey, TabularKey,
-    WarehouseKey,
+    ApiKeyKey, FunctionKey, GrantKey, Key, NamespaceKey, PolicyKey, ProtectionKey, StoreKey,
+    TabularKey, WarehouseKey,
 };
 use slateberg_store::read::{KeyRange, StoreRead};
 use slateberg_store::records::{FORMAT_WITH_UUIDS, NamespaceRecord, TabularRecord};
@@ -42,6 +42,8 @@ pub struct Counts {
     pub views: usize,
     /// Functions.
     pub functions: usize,
+    /// Protections.
+    pub protections: usize,
     /// Policies.
     pub policies: usize,
     /// Grants.
@@ -61,6 +63,7 @@ impl Counts {
             Line::Table(_) => &mut self.tables,
             Line::View(_) => &mut self.views,
             Line::Function(_) => &mut self.functions,
+            Line::Protection(_) => &mut self.protections,
             Line::Policy(_) => &mut self.policies,
             Line::Grant(_) => &mut self.grants,
             Line::ApiKey(_) => &mut self.api_keys,
@@ -148,6 +151,12 @@ async fn lines_of<W: Write>(
         LineKind::Namespace => namespaces(store, positions, lines).await?,
         LineKind::Tabular => tabulars(store, positions, lines, progress).await?,
         LineKind::Function => functions(store, positions, lines).await?,
+        LineKind::Protection => {
+            let all = KeyRange::all(KeySpace::Protections);
+            for (key, record) in store.scan::<ProtectionKey>(&all, None).await? {
+                lines.write(&Line::Protection((key.0, record).into()))?;
+            }
+        }
         LineKind::Policy => {
             let all = KeyRange::all(KeySpace::Policies);
             for (_, policy) in store.scan::<PolicyKey>(&all, None).await? {

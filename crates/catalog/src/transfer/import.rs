@@ -9,7 +9,7 @@ use std::io::BufRead;
 use uuid::Uuid;
 
 use super::check::{CheckedExport, Reader, at, described};
-use super::line::{ApiKey, Function, Line, Namespace, Tabular, Warehouse};
+use super::line::{ApiKey, Function, Line, Namespace, Protection, Tabular, Warehouse};
 use super::{Error, Result};
 use crate::location_index::{further_paths, put_index_entries};
 use slateberg_authz::action::Maintain;
@@ -24,8 +24,8 @@ use slateberg_store::codec::Document;
 use slateberg_store::functions::FunctionRecord;
 use slateberg_store::key_space::{FileOwner, KeySpace};
 use slateberg_store::keys::{
-    ApiKeyKey, DroppedKey, FunctionKey, Key, NamespaceKey, NamespaceNameKey, PublicationKey,
-    TabularKey, TabularNameKey, WarehouseKey,
+    ApiKeyKey, DroppedKey, DroppedNamespaceKey, FunctionKey, Key, NamespaceKey, NamespaceNameKey,
+    ProtectionKey, PublicationKey, TabularKey, TabularNameKey, WarehouseKey,
 };
 use slateberg_store::read::{KeyRange, StoreRead};
 use slateberg_store::records::{NameEntry, NamespaceRecord, Publication, TabularRecord};
@@ -35,7 +35,7 @@ use slateberg_store::txn::Transaction;
 const BATCH_BYTES: usize = 4 << 20;
 const BATCH_LINES: usize = 500;
 
-/// Rejects a catalog that contains dropped tables or views. Also rejects a catalog that contains
+/// Rejects a catalog that contains dropped namespaces, tables or views. Also rejects a catalog that contains
 /// namespaces, tables or views that are not in the lines.
 #[boxed]
 pub async fn check_target(store: &Store, checked: &CheckedExport) -> Result<()> {
@@ -45,6 +45,12 @@ pub async fn check_target(store: &Store, checked: &CheckedExport) -> Result<()> 
     let others = namespaces.iter().filter(|(key, _)| !checked.ids.contains(&key.0)).count();
     if others > 0 {
         return Err(not_empty(&count(others, "namespace", "namespaces")));
+    }
+    // The import may replace the id of the warehouse of a dropped namespace.
+    let range = KeyRange::all(KeySpace::DroppedNamespaces);
+    let dropped = latest.scan::<DroppedNamespaceKey>(&range, None).await?;
+    if !dropped.is_empty() {
+        return Err(not_empty(&count(dropped.len(), "dropped namespace", "dropped namespaces")));
     }
     for owner in KeySpace::file_owners() {
         let (others, one, several) = match owner {
@@ -122,6 +128,7 @@ async fn write_batch(
                         tabular(&t, checked, number, TabularKind::View, line).await?;
                     }
                     Line::Function(line) => function(&t, checked, number, line).await?,
+                    Line::Protection(line) => protection(&t, number, line).await?,
                     Line::ApiKey(line) => api_key(&t, number, line).await?,
                     Line::SlatebergExport(_) | Line::Policy(_) | Line::Grant(_) | Line::End(_) => {}
                 }
@@ -261,6 +268,14 @@ async fn function(
         owner: line.owner.clone(),
     };
     let key = FunctionKey { namespace: record.namespace, name: line.name.clone() };
+    if is_new(t, number, &key, &record).await? {
+        t.put(&key, &record)?;
+    }
+    Ok(())
+}
+
+async fn protection(t: &Transaction, number: usize, line: &Protection) -> Result<()> {
+    let (key, record) = (ProtectionKey(line.id), line.clone().into());
     if is_new(t, number, &key, &record).await? {
         t.put(&key, &record)?;
     }

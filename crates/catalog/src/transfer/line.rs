@@ -1,4 +1,5 @@
-//! The lines of an export, version 2. Version 2 added functions.
+//! The lines of an export, version 3. Version 2 added functions. Version 3 added protections, and
+//! the retention of dropped resources of a warehouse.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,12 +9,12 @@ use uuid::Uuid;
 use slateberg_model::function::FunctionMetadata;
 use slateberg_model::warehouse::{Delegation, FileAccess};
 use slateberg_store::records::{
-    ApiKeyRecord, GrantRecord, PolicyRecord, WarehouseDefinition, WarehouseRecord,
+    ApiKeyRecord, GrantRecord, PolicyRecord, ProtectionRecord, WarehouseDefinition, WarehouseRecord,
 };
 
 /// Version of the lines that this binary writes, and the newest version that it reads. Increment it
 /// with each change that older binaries cannot read, such as a new type of line or a new field.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// A line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -31,6 +32,8 @@ pub enum Line {
     View(Tabular),
     /// A function, after its namespace.
     Function(Function),
+    /// A protection.
+    Protection(Protection),
     /// A policy that was created at run time.
     Policy(Policy),
     /// A grant.
@@ -101,6 +104,9 @@ pub struct Definition {
     pub client_defaults: BTreeMap<String, String>,
     /// Configuration overrides for clients.
     pub client_overrides: BTreeMap<String, String>,
+    /// Retention of dropped resources, in seconds. Null for the retention of the catalog.
+    #[serde(default)]
+    pub dropped_kept_seconds: Option<u64>,
     /// Access of clients to files.
     pub access: Access,
 }
@@ -193,6 +199,22 @@ pub struct Function {
     pub metadata: FunctionMetadata,
 }
 
+/// A protection against removal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Protection {
+    /// The id of the protected resource.
+    pub id: Uuid,
+    /// The name of the protected resource.
+    pub resource: String,
+    /// The time of the protection.
+    pub protected_at_ms: i64,
+    /// The principal that protected the resource.
+    pub protected_by: String,
+    /// A comment for people.
+    pub comment: Option<String>,
+}
+
 /// A policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -261,6 +283,7 @@ impl Warehouse {
             credentials: it.credentials,
             client_defaults: it.client_defaults,
             client_overrides: it.client_overrides,
+            dropped_kept_seconds: it.dropped_kept_seconds,
             access: Access {
                 delegation: it.access.delegation,
                 role_arn: it.access.role_arn,
@@ -285,6 +308,7 @@ impl Warehouse {
             credentials: it.credentials,
             client_defaults: it.client_defaults,
             client_overrides: it.client_overrides,
+            dropped_kept_seconds: it.dropped_kept_seconds,
             access: FileAccess {
                 delegation: it.access.delegation,
                 role_arn: it.access.role_arn,
@@ -295,6 +319,20 @@ impl Warehouse {
         });
         let (id, created_ms) = (self.id, self.created_at_ms);
         WarehouseRecord { id, location: self.location.clone(), created_ms, definition }
+    }
+}
+
+impl From<(Uuid, ProtectionRecord)> for Protection {
+    fn from((id, record): (Uuid, ProtectionRecord)) -> Self {
+        let ProtectionRecord { resource, protected_ms, protected_by, comment } = record;
+        Self { id, resource, protected_at_ms: protected_ms, protected_by, comment }
+    }
+}
+
+impl From<Protection> for ProtectionRecord {
+    fn from(line: Protection) -> Self {
+        let Protection { resource, protected_at_ms, protected_by, comment, .. } = line;
+        Self { resource, protected_ms: protected_at_ms, protected_by, comment }
     }
 }
 

@@ -65,7 +65,7 @@ fn lines() -> Vec<Json> {
         "definition-log": [],
     });
     vec![
-        json!({"type": "slateberg-export", "version": 2, "catalog-id": id(1), "as-of": "now"}),
+        json!({"type": "slateberg-export", "version": 3, "catalog-id": id(1), "as-of": "now"}),
         json!({"type": "warehouse", "name": "w", "id": id(2), "location": "s3://b/w", "created-at-ms": 0,
             "definition": null}),
         json!({"type": "namespace", "warehouse": "w", "namespace": ["ns"], "id": id(3), "properties": {},
@@ -74,13 +74,15 @@ fn lines() -> Vec<Json> {
         tabular("view", 31, view),
         json!({"type": "function", "warehouse": "w", "namespace": ["ns"], "name": "f", "id": id(12),
             "version": 2, "created-at-ms": 0, "updated-at-ms": 0, "owner": null, "metadata": function}),
+        json!({"type": "protection", "id": id(12), "resource": "function:w/ns/f", "protected-at-ms": 0,
+            "protected-by": "admin", "comment": null}),
         json!({"type": "policy", "id": "p", "text": "permit (principal, action, resource);",
             "changed-at-ms": 0, "changed-by": "admin"}),
         json!({"type": "grant", "id": id(4), "template": "reader", "grantee": "role:r", "resource": "table:t",
             "created-at-ms": 0, "created-by": "admin"}),
         json!({"type": "api-key", "id": id(5), "name": "k", "sha256": "00", "roles": [], "warehouses": null,
             "created-at-ms": 0, "created-by": "admin", "expires-at-ms": null}),
-        json!({"type": "end", "lines": 10}),
+        json!({"type": "end", "lines": 11}),
     ]
 }
 
@@ -102,8 +104,15 @@ fn unexported(space: KeySpace) -> Json {
             "version": 1, "created_ms": 0, "updated_ms": 0}, "namespace": ["ns"], "dropped_ms": 0,
             "dropped_by": "admin"})
         }
-        KeySpace::Protections => {
-            json!({"resource": "warehouse:w", "protected_ms": 0, "protected_by": "admin"})
+        KeySpace::DroppedNamespaces => {
+            json!({"record": {"id": id(9), "warehouse": id(2), "parent": id(3), "name": "d",
+            "properties": {}, "version": 1, "created_ms": 0}, "namespace": ["ns", "d"],
+            "dropped_ms": 0, "dropped_by": "admin", "dropped_with": id(10)})
+        }
+        KeySpace::DroppedFunctions => {
+            json!({"id": id(11), "warehouse": id(2), "namespace": id(9), "name": "f", "version": 1,
+            "metadata": {"function-uuid": id(13), "format-version": 1, "definitions": [],
+            "definition-log": []}, "created_ms": 0, "updated_ms": 0})
         }
         KeySpace::SigningKeys => {
             json!({"id": id(6), "seed": "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=",
@@ -225,7 +234,7 @@ async fn import_follows_the_export_rules_of_all_key_spaces() {
     let (parent, copy) = (full_store().await, empty_store().await);
     let mut lines = Vec::new();
     let exported = export::export(&parent.latest(), "now", &mut lines, &Progress::default()).await;
-    assert_eq!(exported.expect("it is exported").lines, 10);
+    assert_eq!(exported.expect("it is exported").lines, 11);
     import_into(&copy, &lines).await;
     for &space in KeySpace::ALL {
         let (was, is) = (records(&parent, space).await, records(&copy, space).await);
@@ -256,6 +265,7 @@ fn every_export_line_belongs_to_a_key_space() {
             Line::Namespace(_) => Some(LineKind::Namespace),
             Line::Table(_) | Line::View(_) => Some(LineKind::Tabular),
             Line::Function(_) => Some(LineKind::Function),
+            Line::Protection(_) => Some(LineKind::Protection),
             Line::Policy(_) => Some(LineKind::Policy),
             Line::Grant(_) => Some(LineKind::Grant),
             Line::ApiKey(_) => Some(LineKind::ApiKey),

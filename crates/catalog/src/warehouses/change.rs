@@ -31,6 +31,8 @@ pub struct NewWarehouse {
     pub client_defaults: BTreeMap<String, String>,
     /// Configuration overrides for clients.
     pub client_overrides: BTreeMap<String, String>,
+    /// Retention of dropped resources, in seconds. `None` for the retention of the catalog.
+    pub dropped_kept_seconds: Option<u64>,
 }
 
 /// A change of a warehouse.
@@ -267,6 +269,7 @@ impl Warehouses {
         if storage_of(&record.location, &definition) == was.warehouse.storage
             && definition.client_defaults == old.client_defaults
             && definition.client_overrides == old.client_overrides
+            && definition.dropped_kept_seconds == old.dropped_kept_seconds
         {
             definition = old.clone();
         } else {
@@ -308,7 +311,8 @@ fn define(
     created_by: String,
     (changed_ms, changed_by): (i64, String),
 ) -> WarehouseDefinition {
-    let NewWarehouse { storage, client_defaults, client_overrides } = requested;
+    let NewWarehouse { storage, client_defaults, client_overrides, dropped_kept_seconds } =
+        requested;
     WarehouseDefinition {
         version,
         created_by,
@@ -319,6 +323,7 @@ fn define(
         credentials: storage.credentials.clone(),
         client_defaults: client_defaults.clone(),
         client_overrides: client_overrides.clone(),
+        dropped_kept_seconds: *dropped_kept_seconds,
         access: storage.access.clone(),
     }
 }

@@ -140,7 +140,7 @@ fn names_and_locations(name: &str, storage: &StorageProfile) -> Vec<(String, Str
 }
 
 fn check_size(wanted: &NewWarehouse) -> Result<()> {
-    let NewWarehouse { storage, client_defaults, client_overrides } = wanted;
+    let NewWarehouse { storage, client_defaults, client_overrides, .. } = wanted;
     let of_map = |map: &BTreeMap<String, String>| -> usize {
         map.iter().map(|(key, value)| key.len() + value.len()).sum()
     };

@@ -39,6 +39,10 @@ pub struct WarehouseInfo {
     pub client_defaults: BTreeMap<String, String>,
     /// Configuration overrides for clients.
     pub client_overrides: BTreeMap<String, String>,
+    /// Retention of dropped resources, in seconds. `None` for the retention of the catalog. Stored
+    /// responses of earlier versions do not contain this field.
+    #[serde(default)]
+    pub dropped_kept_seconds: Option<u64>,
     /// The time of its creation.
     pub created_ms: i64,
     /// Further details. `None` for callers that may not manage the warehouse.
@@ -100,6 +104,7 @@ pub(super) fn info(entry: &Entry, default: bool) -> WarehouseInfo {
         open: shut.is_none(),
         client_defaults: warehouse.client_defaults.clone(),
         client_overrides: warehouse.client_overrides.clone(),
+        dropped_kept_seconds: warehouse.dropped_kept_seconds,
         created_ms: record.created_ms,
         managed: Some(managed),
     }

@@ -15,13 +15,14 @@ use crate::pipeline::records::Entry as Logged;
 use crate::pipeline::response::Body;
 use crate::protections::check_unprotected;
 use crate::serial_lock::SerialGuard;
+use crate::tabular::dropped::delete_dropped_namespace;
 use crate::warehouses::Warehouses;
 use crate::{Error, Operation, Result};
 use slateberg_base::progress::Progress;
 use slateberg_base::retry::Backoff;
 use slateberg_objects::stores::Roots;
 use slateberg_store::key_space::KeySpace;
-use slateberg_store::keys::{AbandonedKey, DroppedKey, JobKey, WarehouseKey};
+use slateberg_store::keys::{AbandonedKey, DroppedKey, DroppedNamespaceKey, JobKey, WarehouseKey};
 use slateberg_store::read::{KeyRange, StoreRead};
 use slateberg_store::records::WarehouseRecord;
 use slateberg_store::txn::Transaction;
@@ -77,6 +78,7 @@ impl Warehouses {
                     if let Some(before) = before {
                         check_unprotected(&*t, before.id, "delete").await?;
                         self.require_empty_warehouse(&t, name, before.id).await?;
+                        self.delete_dropped_namespaces(&t, before.id).await?;
                     }
                     t.delete(&key)?;
                 }
@@ -123,6 +125,19 @@ impl Warehouses {
                 Err(Error::WarehouseNotEmpty { warehouse: name.to_owned(), contents })
             }
         }
+    }
+
+    /// Deletes the records of the dropped namespaces of a warehouse that is deleted. They are
+    /// scanned outside of the transaction, like dropped tables.
+    async fn delete_dropped_namespaces(&self, t: &Transaction, warehouse: Uuid) -> Result<()> {
+        let range = KeyRange::all(KeySpace::DroppedNamespaces);
+        let dropped = self.core.store().latest().scan::<DroppedNamespaceKey>(&range, None).await?;
+        for (key, dropped) in dropped {
+            if dropped.record.warehouse == warehouse {
+                delete_dropped_namespace(t, key.0).await?;
+            }
+        }
+        Ok(())
     }
 
     /// After a failed write of a change, determines whether the store contains the change. Returns

@@ -46,6 +46,7 @@ impl Entry {
             storage: storage_of(&record.location, definition),
             client_defaults: definition.client_defaults.clone(),
             client_overrides: definition.client_overrides.clone(),
+            dropped_kept_seconds: definition.dropped_kept_seconds,
             version: definition.version,
         };
         Self { warehouse: Arc::new(warehouse), record: Arc::new(record), shut: None }

@@ -57,7 +57,7 @@ macro_rules! types {
 }
 
 /// The types that a filter can name.
-const SELECTABLE: [&str; 47] = [
+const SELECTABLE: [&str; 50] = [
     "warehouse.created",
     "warehouse.updated",
     "warehouse.deleted",
@@ -66,6 +66,8 @@ const SELECTABLE: [&str; 47] = [
     "namespace.created",
     "namespace.updated",
     "namespace.dropped",
+    "namespace.undropped",
+    "namespace.purged",
     "namespace.protected",
     "namespace.unprotected",
     "table.created",
@@ -89,6 +91,7 @@ const SELECTABLE: [&str; 47] = [
     "function.created",
     "function.updated",
     "function.dropped",
+    "function.undropped",
     "function.protected",
     "function.unprotected",
     "policy.changed",
@@ -239,7 +242,7 @@ fn effect(action: ChangeAction, version_before: Option<u64>) -> Effect {
         | A::DropFunction
         | A::PurgeTable
         | A::UnregisterTable => H::Dropped,
-        A::UndropTable | A::UndropView => H::Undropped,
+        A::UndropNamespace | A::UndropTable | A::UndropView | A::UndropFunction => H::Undropped,
         A::PurgeDropped | A::DeleteDropped => H::Purged,
         A::Protect => H::Protected,
         A::Unprotect => H::Unprotected,
@@ -313,7 +316,7 @@ mod tests {
         match action {
             ChangeAction::Protect | ChangeAction::Unprotect => KINDS.to_vec(),
             ChangeAction::PurgeDropped | ChangeAction::DeleteDropped => {
-                vec![ChangedKind::Table, ChangedKind::View]
+                vec![ChangedKind::Namespace, ChangedKind::Table, ChangedKind::View]
             }
             ChangeAction::CommitTransaction | ChangeAction::ExpireSnapshots => {
                 vec![ChangedKind::Table]

@@ -14,6 +14,7 @@ pub(super) struct RecordIndex {
     pub(super) namespaces: HashMap<Uuid, NamespaceRecord>,
     pub(super) tabulars: HashMap<Uuid, TabularRecord>,
     pub(super) dropped: HashMap<Uuid, DroppedTabular>,
+    pub(super) dropped_namespaces: HashSet<Uuid>,
     pub(super) functions: HashSet<Uuid>,
     /// Tables and views whose current metadata file may be missing.
     pub(super) pending: HashSet<Uuid>,

@@ -41,10 +41,14 @@ pub enum Check {
     Tabulars,
     /// Each dropped table or view has its own id, and its warehouse exists.
     Dropped,
+    /// Each dropped namespace has its own id, and its warehouse exists.
+    DroppedNamespaces,
     /// Each name belongs to a table or view with that name, and no table and view share a name.
     TabularNames,
     /// The namespace of each function exists. Each function has its own id.
     Functions,
+    /// The namespace of each dropped function is dropped. Each dropped function has its own id.
+    DroppedFunctions,
     /// Each entry belongs to a table or view, which may be dropped. The number of entries matches
     /// the number of locations in the record.
     Locations,
@@ -146,6 +150,7 @@ pub enum LineKind {
     Namespace,
     Tabular,
     Function,
+    Protection,
     Policy,
     Grant,
     ApiKey,
@@ -210,14 +215,14 @@ pub enum FileOwner {
 }
 
 /// Records that a background task removes when they are old.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Expiry {
     /// Outcomes of requests, after `catalog.idempotency_lifetime_seconds`.
     Idempotency,
     /// The oldest entries of the change log, if there are more than
     /// `catalog.change_log_entries_max`.
     Changes,
-    /// Dropped tables and views, after `catalog.dropped_kept_seconds`.
+    /// Dropped namespaces, tables and views, after `catalog.dropped_kept_seconds`.
     Dropped,
     /// Jobs that ended, after `catalog.jobs_kept_seconds`, or if there are more than
     /// `catalog.jobs_kept_max`.

@@ -151,7 +151,7 @@ pub(super) const UUIDS: Rules = Rules {
 pub(super) const DROPPED: Rules = Rules {
     name: "dropped tables and views",
     key: "id",
-    value: "last record, namespace, time and author of the drop, whether to delete the files",
+    value: "last record, namespace, time and author of the drop, whether to delete the files, id of the drop of a namespace",
     check: Check::Dropped,
     restore: RestoreRule::Dropped,
     clone: CloneRule::Share,
@@ -168,7 +168,7 @@ pub(super) const PROTECTIONS: Rules = Rules {
     check: Check::Protections,
     restore: RestoreRule::Replace,
     clone: CloneRule::Share,
-    export: ExportRule::LeaveOut,
+    export: ExportRule::Lines(LineKind::Protection),
     cache: CacheRule::None,
     removal: Removal::Never,
     files: FilesRule::None,
@@ -183,6 +183,32 @@ pub(super) const FUNCTIONS: Rules = Rules {
     clone: CloneRule::Share,
     export: ExportRule::Lines(LineKind::Function),
     cache: CacheRule::RecordsAndPages,
+    removal: Removal::WithObject,
+    files: FilesRule::None,
+};
+
+pub(super) const DROPPED_NAMESPACES: Rules = Rules {
+    name: "dropped namespaces",
+    key: "id",
+    value: "last record, full name, time and author of the drop, id of the drop",
+    check: Check::DroppedNamespaces,
+    restore: RestoreRule::Replace,
+    clone: CloneRule::Share,
+    export: ExportRule::LeaveOut,
+    cache: CacheRule::None,
+    removal: Removal::Expiry(Expiry::Dropped),
+    files: FilesRule::None,
+};
+
+pub(super) const DROPPED_FUNCTIONS: Rules = Rules {
+    name: "dropped functions",
+    key: "namespace id, name",
+    value: "last record of a function that was dropped with its namespace",
+    check: Check::DroppedFunctions,
+    restore: RestoreRule::Replace,
+    clone: CloneRule::Share,
+    export: ExportRule::LeaveOut,
+    cache: CacheRule::None,
     removal: Removal::WithObject,
     files: FilesRule::None,
 };

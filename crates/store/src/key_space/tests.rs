@@ -106,8 +106,10 @@ fn check(check: Check) -> &'static str {
         Check::Namespaces => "each has one name and a parent",
         Check::Tabulars => "each has a namespace and an id of its own",
         Check::Dropped => "each has an id of its own and a warehouse",
+        Check::DroppedNamespaces => "each has an id of its own and a warehouse",
         Check::TabularNames => "each belongs to one table or view, which has only this name",
         Check::Functions => "each has a namespace and an id of its own",
+        Check::DroppedFunctions => "each has a dropped namespace and an id of its own",
         Check::Locations => {
             "each table or view (including dropped ones) has as many entries as locations in its \
              record; an encoded location can have two"

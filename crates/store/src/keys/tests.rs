@@ -36,6 +36,10 @@ fn round_trip_in(space: KeySpace, id: Uuid, name: &str, number: u64) {
         KeySpace::Dropped => round_trip(space, &DroppedKey(id)),
         KeySpace::Protections => round_trip(space, &ProtectionKey(id)),
         KeySpace::Functions => round_trip(space, &FunctionKey { namespace: id, name: text() }),
+        KeySpace::DroppedNamespaces => round_trip(space, &DroppedNamespaceKey(id)),
+        KeySpace::DroppedFunctions => {
+            round_trip(space, &DroppedFunctionKey { namespace: id, name: text() });
+        }
         KeySpace::Publications => round_trip(space, &PublicationKey { id, version: number }),
         KeySpace::Jobs => round_trip(space, &JobKey(id)),
         KeySpace::EndedJobs => round_trip(space, &EndedJobKey(id)),

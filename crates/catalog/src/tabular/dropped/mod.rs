@@ -1,4 +1,4 @@
-//! Lists and restores dropped tables and views, and ends their retention.
+//! Lists and restores dropped namespaces, tables and views, and ends their retention.
 //!
 //! A drop moves the record of a table or view to a separate key space. The metadata stays, and the
 //! name becomes free. The entries in the indexes of locations and UUIDs are marked as dropped. So
@@ -6,8 +6,12 @@
 //! former name can see and restore the dropped table or view. All other callers get the error for a
 //! missing table or view.
 
+mod group;
 mod retention;
 pub(crate) mod undrop;
+mod undrop_namespace;
+
+pub(crate) use retention::delete_dropped_namespace;
 
 use std::sync::Arc;
 
@@ -19,11 +23,11 @@ use crate::attributes::{attributes, namespace_resource};
 use crate::error::MissingResource;
 use crate::tabular::Tabulars;
 use crate::{Error, Operation, Result};
-use slateberg_authz::action::{Action, Load, PurgeNow, Undrop};
+use slateberg_authz::action::{Action, DescribeNamespace, Load, PurgeNow, Undrop};
 use slateberg_authz::authority::Decider;
 use slateberg_authz::notation;
 use slateberg_authz::permit::Permit;
-use slateberg_authz::resource::{Attributes, Node, Resource};
+use slateberg_authz::resource::{Attributes, Kind, Node, Resource};
 use slateberg_base::boxed;
 use slateberg_model::ident::TabularKind;
 use slateberg_model::page::PageRequest;
@@ -32,24 +36,26 @@ use slateberg_model::view::ViewMetadata;
 use slateberg_model::warehouse::Warehouse;
 use slateberg_store::dropped::DroppedTabular;
 use slateberg_store::key_space::KeySpace;
-use slateberg_store::keys::{DroppedKey, Key};
+use slateberg_store::keys::{DroppedKey, DroppedNamespaceKey, Key};
 use slateberg_store::read::{KeyRange, StoreRead};
 use slateberg_store::records::TabularRecord;
 
 /// Number of records that one scan reads.
 const BATCH: usize = 200;
+/// Prefix of the token of a page that ends with a namespace.
+const NAMESPACE_TOKEN: &str = "namespace:";
 
-/// A dropped table or view, as clients see it.
+/// A dropped namespace, table or view, as clients see it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DroppedInfo {
-    /// The id of the table or view.
+    /// The id of the namespace, table or view.
     pub id: Uuid,
     /// The former name, such as `table:prod/sales/orders`.
     pub resource: String,
-    /// The location of the table or view.
-    pub location: String,
-    /// The location of the last metadata file.
-    pub metadata_location: String,
+    /// The location of the table or view. `None` for a namespace.
+    pub location: Option<String>,
+    /// The location of the last metadata file. `None` for a namespace.
+    pub metadata_location: Option<String>,
     /// The time of the drop.
     pub dropped_ms: i64,
     /// The principal that dropped it.
@@ -60,10 +66,11 @@ pub struct DroppedInfo {
     pub purge: bool,
 }
 
-/// A page of dropped tables and views.
+/// A page of dropped namespaces, tables and views.
 #[derive(Debug, Clone)]
 pub struct DroppedPage {
-    /// The dropped tables and views, in the order of their ids.
+    /// The dropped namespaces, followed by the dropped tables and views, each in the order of their
+    /// ids.
     pub dropped: Vec<DroppedInfo>,
     /// The token of the next page. `None` if this is the last page.
     pub next: Option<String>,
@@ -81,30 +88,99 @@ fn no_such_dropped(name: &str) -> Error {
 }
 
 impl Tabulars {
-    /// Returns the dropped tables and views that the caller may restore.
+    /// Returns the dropped namespaces, tables and views that the caller may restore.
     #[boxed]
     pub async fn dropped(&self, operation: &Operation, page: &PageRequest) -> Result<DroppedPage> {
-        let after = page.after.as_deref().map(Uuid::try_parse).transpose();
-        let after = after.map_err(|_| Error::Invalid("Invalid page token".to_owned()))?;
+        let (namespaces, tabulars) = match page.after.as_deref() {
+            None => (Some(None), None),
+            Some(after) => {
+                let (is_namespace, id) = match after.strip_prefix(NAMESPACE_TOKEN) {
+                    Some(id) => (true, id),
+                    None => (false, after),
+                };
+                let id = Uuid::try_parse(id);
+                let id = id.map_err(|_| Error::Invalid("Invalid page token".to_owned()))?;
+                if is_namespace { (Some(Some(id)), None) } else { (None, Some(id)) }
+            }
+        };
         let limit = page.limit.unwrap_or(usize::MAX);
-        let store = self.core.store().durable();
-        let mut range =
-            KeyRange::all(KeySpace::Dropped).behind(after.map(|id| DroppedKey(id).encode()));
         let mut visible: Vec<DroppedInfo> = Vec::new();
+        if let Some(after) = namespaces {
+            self.visible_namespaces(operation, after, (&mut visible, limit)).await?;
+        }
+        if visible.len() <= limit {
+            self.visible_tabulars(operation, tabulars, (&mut visible, limit)).await?;
+        }
+        let mut next = None;
+        if visible.len() > limit {
+            visible.truncate(limit);
+            next = visible.last().map(|last| {
+                let prefix = if last.location.is_none() { NAMESPACE_TOKEN } else { "" };
+                page.token(&format!("{prefix}{}", last.id))
+            });
+        }
+        Ok(DroppedPage { dropped: visible, next })
+    }
+
+    /// Adds dropped namespaces until there are more than `limit` resources.
+    async fn visible_namespaces(
+        &self,
+        operation: &Operation,
+        after: Option<Uuid>,
+        (visible, limit): (&mut Vec<DroppedInfo>, usize),
+    ) -> Result<()> {
+        let store = self.core.store().durable();
+        let after = after.map(|id| DroppedNamespaceKey(id).encode());
+        let mut range = KeyRange::all(KeySpace::DroppedNamespaces).behind(after);
+        loop {
+            let batch = store.scan::<DroppedNamespaceKey>(&range, Some(BATCH)).await?;
+            let Some((last, _)) = batch.last() else { return Ok(()) };
+            range = range.behind(Some(last.encode()));
+            for (_, dropped) in batch {
+                let id = dropped.record.warehouse;
+                let Some(warehouse) = self.core.warehouses().by_id(id) else { continue };
+                let resource = self.dropped_namespace_resource(&warehouse, &dropped).await?;
+                if !self.core.access.may::<Undrop>(operation, &resource) {
+                    continue;
+                }
+                if visible.len() > limit {
+                    return Ok(());
+                }
+                visible.push(DroppedInfo {
+                    id: dropped.record.id,
+                    resource: notation::resource_text(&resource),
+                    location: None,
+                    metadata_location: None,
+                    dropped_ms: dropped.dropped_ms,
+                    dropped_by: dropped.dropped_by,
+                    expires_ms: dropped.dropped_ms.saturating_add(self.core.dropped_kept_ms(id)),
+                    purge: false,
+                });
+            }
+        }
+    }
+
+    /// Adds dropped tables and views until there are more than `limit` resources.
+    async fn visible_tabulars(
+        &self,
+        operation: &Operation,
+        after: Option<Uuid>,
+        (visible, limit): (&mut Vec<DroppedInfo>, usize),
+    ) -> Result<()> {
+        let store = self.core.store().durable();
+        let after = after.map(|id| DroppedKey(id).encode());
+        let mut range = KeyRange::all(KeySpace::Dropped).behind(after);
         loop {
             let batch = store.scan::<DroppedKey>(&range, Some(BATCH)).await?;
-            let Some((last, _)) = batch.last() else {
-                return Ok(DroppedPage { dropped: visible, next: None });
-            };
+            let Some((last, _)) = batch.last() else { return Ok(()) };
             range = range.behind(Some(last.encode()));
             for (_, dropped) in batch {
                 let Some(found) = self.described_dropped(dropped).await? else { continue };
                 if !self.core.access.may::<Undrop>(operation, &found.resource) {
                     continue;
                 }
-                if visible.len() >= limit {
-                    let next = visible.last().map(|last| page.token(&last.id.to_string()));
-                    return Ok(DroppedPage { dropped: visible, next });
+                if visible.len() > limit {
+                    return Ok(());
                 }
                 visible.push(self.info(found));
             }
@@ -116,11 +192,11 @@ impl Tabulars {
         DroppedInfo {
             id: record.id,
             resource: notation::resource_text(&found.resource),
-            location: record.location,
-            metadata_location: record.metadata_location,
+            location: Some(record.location),
+            metadata_location: Some(record.metadata_location),
             dropped_ms,
             dropped_by,
-            expires_ms: dropped_ms.saturating_add(self.retention_ms()),
+            expires_ms: dropped_ms.saturating_add(self.core.dropped_kept_ms(record.warehouse)),
             purge,
         }
     }
@@ -161,20 +237,23 @@ impl Tabulars {
         })
     }
 
-    /// Returns the permit to do `A` with a dropped table or view.
+    /// Returns the permit to do `A` with a dropped namespace, table or view.
     fn permit_dropped<A: Action>(
         &self,
         operation: &Operation,
-        found: &FoundDropped,
+        resource: &Resource,
         requested: &str,
     ) -> Result<Permit<A>> {
         let asking = match self.core.access.ask(operation)? {
             Decider::Unrestricted(unrestricted) => return Ok(unrestricted.permit()),
             Decider::Policies(asking) => asking,
         };
-        let resource = &found.resource;
         asking.permit(resource).map_err(|denied| {
-            let visible = asking.may::<Undrop>(resource) || asking.may::<Load>(resource);
+            let visible = asking.may::<Undrop>(resource)
+                || match resource.kind() {
+                    Kind::Namespace => asking.may::<DescribeNamespace>(resource),
+                    _ => asking.may::<Load>(resource),
+                };
             let absent = (!visible).then(|| no_such_dropped(requested));
             self.core.access.refuse(operation, &denied, resource, absent)
         })

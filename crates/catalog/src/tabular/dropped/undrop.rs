@@ -1,8 +1,10 @@
-//! Restores dropped tables and views.
+//! Restores dropped tables and views. The module
+//! [`undrop_namespace`](super::undrop_namespace) restores namespaces.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::undrop_namespace::existing_namespace;
 use super::{BATCH, FoundDropped, no_such_dropped};
 use crate::changed::changed_tabular;
 use crate::error::{Kind, StateConflict};
@@ -14,47 +16,52 @@ use crate::pipeline::response::Body;
 use crate::tabular::Tabulars;
 use crate::tabular::state::name_key;
 use crate::tabular::target::Creation;
-use crate::{Error, Operation, RequestContext, Result, lookup};
+use crate::{Error, Operation, RequestContext, Result};
 use slateberg_authz::action::{Create, Undrop};
 use slateberg_authz::notation;
 use slateberg_authz::permit::Permit;
-use slateberg_authz::resource::{Node, Resource};
+use slateberg_authz::resource::{Kind as ResourceKind, Node, Resource};
 use slateberg_base::boxed;
 use slateberg_model::ident::{TabularIdent, TabularKind};
 use slateberg_model::warehouse::Warehouse;
 use slateberg_store::dropped::DroppedTabular;
 use slateberg_store::key_space::KeySpace;
-use slateberg_store::keys::{DroppedKey, Key, NamespaceKey, TabularKey};
+use slateberg_store::keys::{DroppedKey, Key, TabularKey};
 use slateberg_store::read::{KeyRange, StoreRead};
 use slateberg_store::records::{ChangeAction, ChangedResource};
 use slateberg_store::records::{NameEntry, TabularRecord};
 use slateberg_store::txn::Transaction;
 
-/// A request to restore a dropped table or view.
+/// A request to restore a dropped namespace, table or view.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UndropRequest {
     /// The former name, such as `table:prod/sales/orders`.
     pub resource: String,
-    /// The id of the table or view. `None` for the table or view that was dropped last under this
+    /// The id of the namespace, table or view. `None` for the one that was dropped last under this
     /// name.
     pub id: Option<Uuid>,
     /// The new name, in the same notation and the same warehouse. `None` for the former name.
     pub new_name: Option<String>,
 }
 
-/// A restored table or view.
+/// A restored namespace, table or view.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UndropResult {
-    /// The id of the table or view.
+    /// The id of the namespace, table or view.
     pub id: Uuid,
     /// The name, such as `table:prod/sales/orders`.
     pub resource: String,
-    /// The location of the metadata file.
-    pub metadata_location: String,
+    /// The location of the metadata file. `None` for a namespace.
+    pub metadata_location: Option<String>,
+    /// The names of all restored resources, beginning with `resource`. Stored responses of earlier
+    /// versions do not contain this field.
+    #[serde(default)]
+    pub restored: Vec<String>,
 }
 
 impl Tabulars {
-    /// Restores a dropped table or view, under its former name or another one.
+    /// Restores a dropped namespace, table or view, under its former name or another one. A
+    /// namespace is restored with everything that was dropped with it.
     #[boxed]
     pub async fn undrop(
         &self,
@@ -62,7 +69,13 @@ impl Tabulars {
         request: UndropRequest,
     ) -> Result<UndropResult> {
         let undrop = |tabulars: Self, operation: Operation| async move {
-            tabulars.undrop_once(&operation, &request).await.map(Body)
+            let undropped = match notation::resource(&request.resource)?.kind() {
+                ResourceKind::Namespace => {
+                    tabulars.undrop_namespace_once(&operation, &request).await
+                }
+                _ => tabulars.undrop_once(&operation, &request).await,
+            };
+            undropped.map(Body)
         };
         let Body(undropped) = self.core.mutate(self, operation, undrop).await?;
         Ok(undropped)
@@ -75,7 +88,8 @@ impl Tabulars {
     ) -> Result<UndropResult> {
         let found = self.find_dropped(request).await?;
         let found = found.ok_or_else(|| no_such_dropped(&request.resource))?;
-        let permit: &Permit<Undrop> = &self.permit_dropped(operation, &found, &request.resource)?;
+        let permit: &Permit<Undrop> =
+            &self.permit_dropped(operation, &found.resource, &request.resource)?;
         let FoundDropped { dropped, warehouse, .. } = found;
         let cx = &RequestContext { operation: operation.clone(), warehouse };
         let record = &dropped.record;
@@ -95,10 +109,12 @@ impl Tabulars {
             let record = self.put_undropped(&t, warehouse, ident, dropped).await?;
             let inside = Resource::warehouse(&warehouse.name).namespace(&ident.namespace);
             let resource = inside.tabular(record.kind, Node::named(&ident.name));
+            let resource = notation::resource_text(&resource);
             let undropped = UndropResult {
                 id,
-                resource: notation::resource_text(&resource),
-                metadata_location: record.metadata_location.clone(),
+                restored: vec![resource.clone()],
+                resource,
+                metadata_location: Some(record.metadata_location.clone()),
             };
             let entry = Entry {
                 action,
@@ -128,15 +144,8 @@ impl Tabulars {
         dropped: DroppedTabular,
     ) -> Result<TabularRecord> {
         let is_former = *ident == dropped.ident();
-        let absent = || match is_former {
-            true => Error::Conflict(StateConflict::UndropNamespace(ident.namespace.clone())),
-            false => Error::no_such_namespace(&ident.namespace),
-        };
-        let namespace = lookup::namespace_id(t, warehouse.id, &ident.namespace).await?;
-        let namespace = namespace.ok_or_else(absent)?;
-        if t.get(&NamespaceKey(namespace)).await?.is_none() {
-            return Err(absent());
-        }
+        let former = is_former.then_some(dropped.record.namespace);
+        let namespace = existing_namespace(t, warehouse, &ident.namespace, former).await?;
         let record = TabularRecord { namespace, name: ident.name.clone(), ..dropped.record };
         for kind in [record.kind, record.kind.other()] {
             if t.get(&name_key(&record, kind)).await?.is_some() {
