@@ -340,7 +340,7 @@ fn fold(events: &[Value]) -> BTreeSet<String> {
     for event in events {
         let name = event["resource"]["namespace"][0].as_str().map(ToOwned::to_owned);
         match event["type"].as_str().expect("a type") {
-            "namespace.created" => _ = names.extend(name),
+            "namespace.created" => names.extend(name),
             "namespace.dropped" => _ = names.remove(&name.expect("a name")),
             _ => {}
         }

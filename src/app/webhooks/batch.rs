@@ -1,4 +1,4 @@
-//! [`Batch`]: events in the form in which webhooks send them, as a JSON batch of CloudEvents 1.0.
+//! [`Batch`]: events in the form in which webhooks send them, as a JSON batch of `CloudEvents` 1.0.
 
 use bytes::Bytes;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! The attributes `subject` and `time` of a CloudEvent.
+//! The attributes `subject` and `time` of a `CloudEvent`.
 
 use std::time::{Duration, UNIX_EPOCH};
 
