@@ -8,6 +8,7 @@
 mod columns;
 mod extract;
 mod field_ids;
+mod merge;
 mod partition;
 mod read;
 mod statistics;
@@ -15,6 +16,7 @@ mod statistics;
 mod tests;
 
 pub use extract::ExtractedManifest;
+pub use merge::{ManifestMerge, MergedCounts};
 pub use partition::{PartitionFieldInfo, PartitionValue};
 pub use statistics::NeededColumns;
 
