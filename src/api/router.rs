@@ -15,8 +15,8 @@ use super::iceberg::{
 };
 use super::management::{
     api_keys, checkpoints, cluster, dropped, encryption, explain, functions as managed_functions,
-    grants, history, jobs, openapi, policies, protections, recursive_drop, scans, search, server,
-    snapshots, table_health, warehouses, watch, whoami,
+    grants, history, jobs, manifests, openapi, policies, protections, recursive_drop, scans,
+    search, server, snapshots, table_health, warehouses, watch, whoami,
 };
 use super::oauth;
 use super::observe::Observer;
@@ -168,7 +168,7 @@ fn catalog_routes() -> [(&'static str, MethodRouter<ApiState>); 21] {
 }
 
 /// The routes of the management API.
-fn management_routes() -> [(&'static str, MethodRouter<ApiState>); 40] {
+fn management_routes() -> [(&'static str, MethodRouter<ApiState>); 41] {
     [
         ("/openapi.json", get(openapi::document)),
         ("/whoami", get(whoami::whoami)),
@@ -207,6 +207,7 @@ fn management_routes() -> [(&'static str, MethodRouter<ApiState>); 40] {
         ("/tables/health", get(table_health::load)),
         ("/history", get(history::list)),
         ("/watch", get(watch::watch)),
+        ("/manifests/rewrite", post(manifests::rewrite)),
         ("/snapshots/expire", post(snapshots::expire)),
         ("/jobs", get(jobs::list).post(jobs::start)),
         ("/jobs/{id}", get(jobs::load)),

@@ -75,6 +75,7 @@ mod locations;
 mod logs;
 mod long_tables;
 mod management_port;
+mod manifest_rewrite;
 mod metadata_files;
 mod names;
 mod no_permissions;

@@ -121,9 +121,10 @@ impl LoadedTable {
 
     /// Returns a snapshot that adds a file to this state.
     pub fn snapshot(&self, id: i64, list: &str) -> Value {
+        let number = self.number("last-sequence-number") + i64::from(self.format_version() > 1);
         let mut snapshot = json!({
             "snapshot-id": id,
-            "sequence-number": self.number("last-sequence-number") + 1,
+            "sequence-number": number,
             "timestamp-ms": SystemClock.now_ms(),
             "manifest-list": list,
             "summary": { "operation": "append", "added-data-files": "1",
@@ -153,6 +154,7 @@ impl LoadedTable {
         let location = snapshot["manifest-list"].as_str().expect("a location");
         let content = app.file(location).await.expect("the list exists");
         let version = match self.format_version() {
+            1 => FormatVersion::V1,
             2 => FormatVersion::V2,
             _ => FormatVersion::V3,
         };

@@ -58,6 +58,7 @@ impl Files<'_> {
         let location = snapshot["manifest-list"].as_str().expect("a location");
         let content = self.fetch(location).await;
         let version = match self.table.number("format-version") {
+            1 => FormatVersion::V1,
             2 => FormatVersion::V2,
             _ => FormatVersion::V3,
         };
@@ -102,6 +103,7 @@ impl Files<'_> {
         let spec = PartitionSpec::unpartition_spec();
         let builder = ManifestWriterBuilder::new(output, Some(id), Arc::new(schema), spec);
         let mut writer = match self.table.number("format-version") {
+            1 => builder.build_v1(),
             2 => builder.build_v2_data(),
             _ => builder.build_v3_data(),
         };
@@ -196,6 +198,7 @@ impl LoadedTable {
         let output = output.writer().await.expect("a writer");
         let (parent, number) = (self.head(), self.number("last-sequence-number") + 1);
         let mut writer = match self.number("format-version") {
+            1 => ManifestListWriter::v1(output, id, parent),
             2 => ManifestListWriter::v2(output, id, parent, number),
             _ => {
                 let first = u64::try_from(self.number("next-row-id")).ok();
@@ -223,5 +226,24 @@ impl LoadedTable {
             }
         }
         live
+    }
+
+    /// Returns the first row ids of the live files of a snapshot, by path.
+    pub async fn row_ids(&self, app: &TestApp, snapshot: &Value) -> BTreeMap<String, i64> {
+        let files = self.files(app);
+        let mut ids = BTreeMap::new();
+        for manifest in files.list(snapshot).await {
+            let mut next = manifest.first_row_id.expect("a row id").cast_signed();
+            for entry in files.entries(&manifest).await {
+                let file = entry.data_file();
+                let first = file.first_row_id().unwrap_or_else(|| {
+                    let first = next;
+                    next += file.record_count().cast_signed();
+                    first
+                });
+                ids.insert(entry.file_path().to_owned(), first);
+            }
+        }
+        ids
     }
 }

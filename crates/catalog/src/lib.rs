@@ -92,6 +92,7 @@ pub use tabular::expire::{ExpiredSnapshot, ExpiredSnapshots, SnapshotExpiry};
 pub use tabular::load::Loaded;
 pub use tabular::read_access::{Enforcement, ReadAccess, ReadVersion, Readable};
 pub use tabular::recursive_drop::{DroppedTree, RecursiveDrop};
+pub use tabular::rewrite::{ManifestRewrite, RewrittenManifests};
 pub use tabular::state::TabularState;
 use warehouses::Warehouses;
 use watch::Watches;

@@ -4,8 +4,8 @@ use utoipa::OpenApi;
 
 use crate::{
     api_keys, checkpoints, cluster, decisions, dropped, encryption, error, functions, grants,
-    history, identity, jobs, namespaces, policies, protections, scans, search, snapshots, tables,
-    warehouses, watch,
+    history, identity, jobs, manifests, namespaces, policies, protections, scans, search,
+    snapshots, tables, warehouses, watch,
 };
 
 /// Components of the OpenAPI document: a schema for each request and response.
@@ -38,6 +38,8 @@ use crate::{
     jobs::JobList,
     history::HistoryResponse,
     watch::WatchResponse,
+    manifests::RewriteManifestsRequest,
+    manifests::ManifestRewrite,
     snapshots::ExpireSnapshotsRequest,
     snapshots::SnapshotExpiry,
     namespaces::DropNamespaceRequest,

@@ -49,6 +49,7 @@ change_actions! {
     CommitTable = "commit_table",
     CommitTransaction = "commit_transaction",
     ExpireSnapshots = "expire_snapshots",
+    RewriteManifests = "rewrite_manifests",
     RenameTable = "rename_table",
     DropTable = "drop_table",
     PurgeTable = "purge_table",
@@ -158,8 +159,8 @@ mod tests {
             names,
             "create_warehouse update_warehouse delete_warehouse create_namespace \
              update_namespace_properties drop_namespace create_table register_table commit_table \
-             commit_transaction expire_snapshots rename_table drop_table purge_table \
-             unregister_table undrop_table create_view register_view commit_view rename_view \
+             commit_transaction expire_snapshots rewrite_manifests rename_table drop_table \
+             purge_table unregister_table undrop_table create_view register_view commit_view rename_view \
              drop_view undrop_view purge_dropped delete_dropped create_function replace_function \
              drop_function protect unprotect put_policy remove_policy roll_back_policies grant \
              revoke create_api_key revoke_api_key start_job cancel_job create_checkpoint \

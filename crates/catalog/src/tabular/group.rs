@@ -28,7 +28,7 @@ use super::state::{NewVersion, TabularState};
 use crate::attributes::Enclosing;
 use crate::pipeline::Write;
 use crate::pipeline::lanes::LaneGuard;
-use crate::pipeline::response::TransactionResponse;
+use crate::pipeline::response::{Body, TransactionResponse};
 use crate::tabular::Tabulars;
 use crate::{Error, RequestContext, Result, lookup};
 use slateberg_authz::action::Commit;
@@ -107,7 +107,7 @@ impl Tabulars {
         request: CommitRequest,
     ) -> Outcome {
         let arrived = Instant::now();
-        let rebase = M::prepare_rebase(self, cx, id, &change).await?;
+        let rebase = M::prepare_rebase(self, cx, id, &change, &request).await?;
         // `None` if the table does not rebase appends.
         let is_append = rebase.as_ref().map(|rebase| rebase.is_append());
         if is_append == Some(true) {
@@ -298,6 +298,9 @@ impl Tabulars {
             let pipeline = self.core.pipeline();
             match request {
                 CommitRequest::Single => pipeline.records(&cx.operation, entry, state),
+                CommitRequest::Rewrite(rewrite) => {
+                    pipeline.records(&cx.operation, entry, &Body(rewrite.response.clone()))
+                }
                 CommitRequest::Transaction => {
                     let publications = new.iter().map(NewVersion::key).collect();
                     pipeline.records(&cx.operation, entry, &TransactionResponse { publications })

@@ -21,6 +21,7 @@ pub(crate) mod recursive_drop;
 pub(crate) mod register;
 pub(crate) mod removal;
 pub(crate) mod rename;
+pub(crate) mod rewrite;
 pub(crate) mod state;
 pub(crate) mod target;
 pub(crate) mod transaction;
@@ -29,9 +30,12 @@ pub(crate) mod write;
 
 use std::sync::Arc;
 
+use tokio::sync::Semaphore;
+
 use self::append::lists::ManifestLists;
 use self::delegation::Delegations;
 use self::groups::CommitGroups;
+use self::rewrite::REWRITES_MAX;
 use self::turns::Turns;
 use crate::core::Core;
 use crate::jobs::Jobs;
@@ -49,6 +53,8 @@ pub struct Tabulars {
     pub(crate) jobs: Jobs,
     manifest_lists: Arc<ManifestLists>,
     turns: Arc<Turns>,
+    /// Bounds the memory of rewrites of manifests.
+    rewrites: Arc<Semaphore>,
 }
 
 impl Tabulars {
@@ -66,6 +72,7 @@ impl Tabulars {
             jobs: jobs.clone(),
             manifest_lists: Arc::new(ManifestLists::new(core.settings())),
             turns: Arc::new(Turns::new(core.settings().append_rebase_turn())),
+            rewrites: Arc::new(Semaphore::new(REWRITES_MAX)),
         }
     }
 

@@ -11,7 +11,6 @@ use uuid::Uuid;
 use super::super::avro::encode;
 use super::super::avro::split::{NumberEncoding, SplitEntries, SplitField};
 use super::super::avro::{self, HeaderMember};
-use super::super::content::Content;
 use super::super::error::Error;
 use super::Inherited;
 use super::field_ids as id;
@@ -89,19 +88,19 @@ impl Layout {
 }
 
 impl ManifestMerge {
-    /// Begins a merge with the header of the manifest `file`. Returns `None` if manifests of this
-    /// file's schema cannot be merged in a table of this format version. `sync` is the marker
-    /// between the blocks of the new file.
+    /// Begins a merge with the header of the manifest `file`, which may decompress to at most
+    /// `bytes_max` bytes. Returns `None` if manifests of this file's schema cannot be merged in a
+    /// table of this format version. `sync` is the marker between the blocks of the new file.
     ///
     /// # Errors
     /// Fails if the file is not a manifest.
     pub fn begin(
         location: &str,
-        file: &Content,
+        (file, bytes_max): (&[u8], u64),
         format_version: u8,
         sync: Uuid,
     ) -> Result<Option<Self>, Error> {
-        begin(file, file.bytes_max(), format_version, sync)
+        begin(file, bytes_max, format_version, sync)
             .map_err(|reason| Error::unreadable(location, reason))
     }
 
@@ -109,7 +108,7 @@ impl ManifestMerge {
     ///
     /// # Errors
     /// Fails if the file is not a manifest.
-    pub fn accepts(&self, location: &str, file: &Content) -> Result<bool, Error> {
+    pub fn accepts(&self, location: &str, file: &[u8]) -> Result<bool, Error> {
         let schema = avro::member(file, "avro.schema");
         let schema = schema.map_err(|reason| Error::unreadable(location, reason))?;
         Ok(schema == Some(&*self.schema))
@@ -122,10 +121,10 @@ impl ManifestMerge {
     pub fn add(
         &mut self,
         location: &str,
-        file: &Content,
+        (file, bytes_max): (&[u8], u64),
         inherited: Inherited,
     ) -> Result<MergedCounts, Error> {
-        self.add_all(file, file.bytes_max(), inherited)
+        self.add_all(file, bytes_max, inherited)
             .map_err(|reason| Error::unreadable(location, reason))
     }
 
