@@ -36,6 +36,7 @@ mod loadable;
 mod location_index;
 mod locations;
 pub mod lookup;
+mod maintenance_settings;
 pub mod namespaces;
 pub mod operation;
 mod overlaps;
@@ -49,6 +50,7 @@ mod resource_lookup;
 pub mod search;
 mod serial_lock;
 pub mod settings;
+mod table_maintenance;
 pub mod tables;
 mod tabular;
 pub mod transfer;
@@ -83,6 +85,7 @@ use policies::Policies;
 use protections::Protections;
 use search::Search;
 use settings::Settings;
+pub use table_maintenance::TableMaintenance;
 pub use tabular::Tabulars;
 use tabular::delegation::Delegations;
 pub use tabular::delegation::{AccessMode, DelegatedAccess};
@@ -131,6 +134,7 @@ struct Inner {
     cluster: Cluster,
     encryption: Encryption,
     maintenance: Maintenance,
+    table_maintenance: TableMaintenance,
 }
 
 impl Catalog {
@@ -145,6 +149,7 @@ impl Catalog {
             namespaces: Namespaces::new(&core, &listings),
             functions: Functions::new(&core, &listings),
             maintenance: Maintenance::new(&core, &tabulars),
+            table_maintenance: TableMaintenance::new(&core, &tabulars),
             tabulars,
             planning: Planning::new(&core, &delegations),
             delegations,
@@ -242,6 +247,11 @@ impl Catalog {
     /// Removal of expired records.
     pub fn maintenance(&self) -> &Maintenance {
         &self.inner.maintenance
+    }
+
+    /// Scheduled maintenance of tables.
+    pub fn table_maintenance(&self) -> &TableMaintenance {
+        &self.inner.table_maintenance
     }
 
     /// Permissions of requests, and the audit log.

@@ -26,6 +26,7 @@ use super::head::Head;
 use super::metadata::TabularMetadata;
 use super::state::{NewVersion, TabularState};
 use crate::attributes::Enclosing;
+use crate::maintenance_settings::MaintainedTables;
 use crate::pipeline::Write;
 use crate::pipeline::lanes::LaneGuard;
 use crate::pipeline::response::{Body, TransactionResponse};
@@ -33,6 +34,7 @@ use crate::tabular::Tabulars;
 use crate::{Error, RequestContext, Result, lookup};
 use slateberg_authz::action::Commit;
 use slateberg_authz::permit::Permit;
+use slateberg_model::ident::TabularKind;
 use slateberg_model::warehouse::Warehouse;
 use slateberg_store::txn::RequestRecords;
 use slateberg_telemetry::commits::CommitPhase;
@@ -166,6 +168,9 @@ impl Tabulars {
         // Dropping the lanes lets the next group begin. The lanes are dropped after `ended`,
         // because the batching window of the next group depends on this group.
         let committed = committed.map(|lanes| lanes.is_some());
+        if matches!(committed, Ok(true)) && M::KIND == TabularKind::Table && group.new.is_some() {
+            self.count_commits(id, &group.members);
+        }
         let outdates_files = group.new.as_ref().is_some_and(|new| !new.outdated.is_empty());
         if committed.is_ok() && outdates_files {
             self.jobs.announce_jobs();
@@ -192,6 +197,18 @@ impl Tabulars {
                 },
             });
         }
+    }
+
+    /// Counts the commits of a group for the maintenance of the table.
+    fn count_commits<M: Rebase>(&self, id: Uuid, members: &[(Member<M>, MemberOutcome)]) {
+        if self.core.settings().maintenance == MaintainedTables::Off {
+            return;
+        }
+        let counts = |(member, outcome): &&(Member<M>, MemberOutcome)| {
+            matches!(outcome, MemberOutcome::Changed(_))
+                && !matches!(member.request, CommitRequest::Rewrite(_))
+        };
+        self.commit_counts.add(id, members.iter().filter(counts).count());
     }
 
     /// Evaluates the members in order. If the table or view does not exist, responds to all members

@@ -40,6 +40,7 @@ use self::turns::Turns;
 use crate::core::Core;
 use crate::jobs::Jobs;
 use crate::listings::Listings;
+use crate::table_maintenance::CommitCounts;
 use slateberg_telemetry::collection::Collection;
 
 /// Tables and views, for requests. Cheap to clone.
@@ -55,6 +56,8 @@ pub struct Tabulars {
     turns: Arc<Turns>,
     /// Bounds the memory of rewrites of manifests.
     rewrites: Arc<Semaphore>,
+    /// Counts the commits to tables, if the server maintains tables.
+    pub(crate) commit_counts: Arc<CommitCounts>,
 }
 
 impl Tabulars {
@@ -73,6 +76,7 @@ impl Tabulars {
             manifest_lists: Arc::new(ManifestLists::new(core.settings())),
             turns: Arc::new(Turns::new(core.settings().append_rebase_turn())),
             rewrites: Arc::new(Semaphore::new(REWRITES_MAX)),
+            commit_counts: Arc::default(),
         }
     }
 

@@ -128,6 +128,13 @@ impl Tabulars {
         Ok(selection.expected(&current.manifests))
     }
 
+    /// Returns the number of manifests that a rewrite would merge now.
+    pub(crate) async fn small_manifests(&self, head: &Head<TableMetadata>) -> Result<usize> {
+        let Some(current) = self.current_manifests(head).await? else { return Ok(0) };
+        let selection = ManifestSelection::of(&head.metadata, &current.manifests);
+        Ok(selection.expected(&current.manifests).replaced)
+    }
+
     /// Rewrites the manifests of a table. Begins again if the table has changed so that the rewrite
     /// cannot be rebased.
     pub(crate) async fn rewrite_once(
