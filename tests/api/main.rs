@@ -74,6 +74,7 @@ mod listening;
 mod locations;
 mod logs;
 mod long_tables;
+mod maintenance;
 mod management_port;
 mod manifest_rewrite;
 mod metadata_files;

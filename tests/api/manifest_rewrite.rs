@@ -164,7 +164,7 @@ async fn damaged_or_foreign_manifests_are_refused_without_a_trace() {
     for damaged in [broken, longer] {
         app.put_file(&path, damaged).await;
         let before = app.dump().await;
-        let refused = rewrite(&app, false).await.expect_error(400, "BadRequestException");
+        let refused = rewrite(&app, false).await.expect_error(400, "IllegalArgumentException");
         assert!(
             refused.message().starts_with("Cannot rewrite manifests: "),
             "{}",
@@ -173,7 +173,7 @@ async fn damaged_or_foreign_manifests_are_refused_without_a_trace() {
         assert_eq!(app.dump().await, before, "nothing was written");
     }
     app.delete_file(&path).await;
-    rewrite(&app, false).await.expect_error(400, "BadRequestException");
+    rewrite(&app, false).await.expect_error(400, "IllegalArgumentException");
     // A commit may name the files of another table.
     app.post("/v1/namespaces/ns/tables", crate::support::table::create_table("other"))
         .await
@@ -185,7 +185,7 @@ async fn damaged_or_foreign_manifests_are_refused_without_a_trace() {
     app.post("/v1/namespaces/ns/tables/other", body).await.expect(200);
     let body = json!({ "resource": "table:default/ns/other", "dry-run": false });
     let refused = app.request(Method::POST, REWRITE, &[], &body).await;
-    let refused = refused.expect_error(400, "BadRequestException");
+    let refused = refused.expect_error(400, "IllegalArgumentException");
     assert!(refused.message().contains("outside of the table"), "{}", refused.message());
 }
 

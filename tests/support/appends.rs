@@ -45,6 +45,12 @@ impl LoadedTable {
         Self { metadata: loaded.body["metadata"].clone() }
     }
 
+    /// Loads the table with only the snapshots of its branches, like a client that needs no others.
+    pub async fn load_refs(app: &TestApp) -> Self {
+        let loaded = app.get(&format!("{TABLE}?snapshots=refs")).await.expect(200);
+        Self { metadata: loaded.body["metadata"].clone() }
+    }
+
     /// Returns the state after an append to this state, for a writer that adds several snapshots in
     /// one commit.
     pub fn after(&self, append: &PreparedAppend) -> Self {

@@ -61,11 +61,7 @@ impl DailyWindow {
     pub(crate) fn includes(self, now_ms: i64) -> bool {
         let minute = now_ms.div_euclid(MINUTE_MS).rem_euclid(i64::from(DAY_MINUTES));
         let (first, end) = (i64::from(self.first), i64::from(self.end));
-        if first <= end {
-            (first..end).contains(&minute)
-        } else {
-            minute >= first || minute < end
-        }
+        if first <= end { (first..end).contains(&minute) } else { minute >= first || minute < end }
     }
 }
 
@@ -104,7 +100,8 @@ mod tests {
     fn window_includes_its_minutes_also_over_midnight() {
         assert_eq!(at(0, 0).rem_euclid(24 * 60 * MINUTE_MS), 0);
         let night: DailyWindow = "22:00-04:30".parse().expect("a window");
-        let included = [(22, 0), (23, 59), (0, 0), (4, 29)].map(|it| night.includes(at(it.0, it.1)));
+        let included =
+            [(22, 0), (23, 59), (0, 0), (4, 29)].map(|it| night.includes(at(it.0, it.1)));
         assert_eq!(included, [true; 4]);
         assert!(!night.includes(at(4, 30)) && !night.includes(at(21, 59)));
         let day: DailyWindow = "08:00-09:00".parse().expect("a window");
@@ -115,7 +112,8 @@ mod tests {
 
     #[test]
     fn malformed_windows_are_rejected() {
-        for text in ["8:00-09:00", "08:00", "08:00-08:00", "24:00-01:00", "08:60-09:00", "a-b", "-"] {
+        for text in ["8:00-09:00", "08:00", "08:00-08:00", "24:00-01:00", "08:60-09:00", "a-b", "-"]
+        {
             assert_eq!(text.parse::<DailyWindow>(), Err(()), "{text}");
         }
     }

@@ -46,12 +46,13 @@ fn schema(format_version: u8) -> String {
         field("partition_spec_id", 502, "int"),
     ];
     if format_version == 1 {
+        // Some readers of this version find the counts of files by these names, and not by their ids.
         let count = |name: &str, id: i32, kind: &str| optional(name, id, &format!(r#""{kind}""#));
         let rest = [
             field("added_snapshot_id", 503, "long"),
-            count("added_files_count", 504, "int"),
-            count("existing_files_count", 505, "int"),
-            count("deleted_files_count", 506, "int"),
+            count("added_data_files_count", 504, "int"),
+            count("existing_data_files_count", 505, "int"),
+            count("deleted_data_files_count", 506, "int"),
             optional("partitions", 507, &summaries),
             count("added_rows_count", 512, "long"),
             count("existing_rows_count", 513, "long"),
