@@ -39,6 +39,8 @@ const MIN_COUNT_PROPERTY: &str = "commit.manifest.min-count-to-merge";
 const MIN_COUNT: usize = 100;
 /// Number of commits after which a table is hot.
 const HOT_COMMITS: usize = 100;
+/// Maximum number of tables whose commits are counted. If there are more, the counts begin again.
+const TABLES_MAX: usize = 100_000;
 /// Shortest interval between the starts of two passes over all tables, in milliseconds.
 const PASS_INTERVAL_MS: i64 = 60 * 60 * 1000;
 /// Pause of the task if it has nothing to do.
@@ -55,6 +57,9 @@ impl CommitCounts {
     /// Adds commits to a table.
     pub(crate) fn add(&self, table: Uuid, commits: usize) {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        if counts.len() >= TABLES_MAX {
+            counts.clear();
+        }
         let count = counts.entry(table).or_default();
         *count = count.saturating_add(commits);
         if *count >= HOT_COMMITS {
@@ -156,6 +161,10 @@ impl TableMaintenance {
     async fn maintain_or_log(&self, table: Uuid) -> bool {
         match self.maintain(table).await {
             Ok(changed) => changed,
+            Err(Error::Invalid(reason)) => {
+                tracing::debug!(%table, reason, "a table cannot be maintained");
+                false
+            }
             Err(error) => {
                 tracing::warn!(%table, error = chain(&error), "maintenance of a table failed");
                 false
@@ -185,14 +194,15 @@ impl TableMaintenance {
             let levels: Vec<_> = levels.collect();
             self.core.settings().maintenance.includes(property, levels.into_iter())
         };
-        let mut changed = false;
-        if includes(REWRITE_MANIFESTS) {
-            changed |= self.rewrite_manifests(&cx, &ident, &head).await?;
-        }
-        if includes(EXPIRE_SNAPSHOTS) {
-            changed |= self.expire_snapshots(&cx, &ident, &head).await?;
-        }
-        Ok(changed)
+        let rewritten = if includes(REWRITE_MANIFESTS) {
+            self.rewrite_manifests(&cx, &ident, &head).await
+        } else {
+            Ok(false)
+        };
+        // Snapshots expire even if the manifests cannot be rewritten.
+        let expired =
+            includes(EXPIRE_SNAPSHOTS) && self.expire_snapshots(&cx, &ident, &head).await?;
+        Ok(rewritten? || expired)
     }
 
     async fn rewrite_manifests(
@@ -235,6 +245,6 @@ impl TableMaintenance {
         };
         let Body(expired) = self.core.mutate(&self.tabulars, cx, expire).await?;
         self.tabulars.jobs.announce_jobs();
-        Ok::<_, Error>(!expired.snapshots.is_empty())
+        Ok(!expired.snapshots.is_empty())
     }
 }
