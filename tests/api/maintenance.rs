@@ -71,8 +71,8 @@ impl Scene {
 
     /// Adds snapshots, each of which overwrites the table with one file.
     async fn seed(&self, count: i64) {
-        let mut table = LoadedTable::load(&self.app).await;
         for first in (1..=count).step_by(usize::try_from(SEED_SNAPSHOTS).expect("it fits")) {
+            let mut table = LoadedTable::load_refs(&self.app).await;
             let mut updates: Vec<Value> = Vec::new();
             let requirements = vec![crate::support::table::main_is(table.head())];
             for id in first..(first + SEED_SNAPSHOTS).min(count + 1) {
