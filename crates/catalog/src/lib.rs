@@ -16,6 +16,7 @@ mod changed;
 pub mod checkpoints;
 mod clones;
 pub mod cluster;
+mod commit_counts;
 mod core;
 mod denial_log;
 mod denials;

@@ -7,11 +7,9 @@
 //!
 //! Each change is a commit by the background task `maintenance`, with an entry in the change log.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::Notify;
 use uuid::Uuid;
 
 use crate::attributes::attributes_of_levels;
@@ -37,44 +35,10 @@ use slateberg_store::records::ChangeAction;
 const MIN_COUNT_PROPERTY: &str = "commit.manifest.min-count-to-merge";
 /// The default of [`MIN_COUNT_PROPERTY`].
 const MIN_COUNT: usize = 100;
-/// Number of commits after which a table is hot.
-const HOT_COMMITS: usize = 100;
-/// Maximum number of tables whose commits are counted. If there are more, the counts begin again.
-const TABLES_MAX: usize = 100_000;
 /// Shortest interval between the starts of two passes over all tables, in milliseconds.
 const PASS_INTERVAL_MS: i64 = 60 * 60 * 1000;
 /// Pause of the task if it has nothing to do.
 const IDLE: Duration = Duration::from_secs(60);
-
-/// Counts the commits to tables.
-#[derive(Default)]
-pub(crate) struct CommitCounts {
-    counts: Mutex<HashMap<Uuid, usize>>,
-    has_hot_table: Notify,
-}
-
-impl CommitCounts {
-    /// Adds commits to a table.
-    pub(crate) fn add(&self, table: Uuid, commits: usize) {
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        if counts.len() >= TABLES_MAX {
-            counts.clear();
-        }
-        let count = counts.entry(table).or_default();
-        *count = count.saturating_add(commits);
-        if *count >= HOT_COMMITS {
-            self.has_hot_table.notify_one();
-        }
-    }
-
-    /// Returns the hot tables, whose counts begin again.
-    fn take_hot(&self) -> Vec<Uuid> {
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut hot: Vec<_> = counts.extract_if(|_, count| *count >= HOT_COMMITS).collect();
-        hot.sort_unstable_by_key(|(_, commits)| std::cmp::Reverse(*commits));
-        hot.into_iter().map(|(table, _)| table).collect()
-    }
-}
 
 /// The position in the current pass over all tables.
 #[derive(Default)]
@@ -108,7 +72,7 @@ impl TableMaintenance {
     #[boxed]
     pub async fn wait_until_due(&self) {
         let pause = Duration::from_millis(u64::try_from(self.visit_interval_ms()).unwrap_or(1));
-        let hot = self.tabulars.commit_counts.has_hot_table.notified();
+        let hot = self.tabulars.commit_counts.wait_for_hot_table();
         let _ = tokio::time::timeout(pause.min(IDLE), hot).await;
     }
 

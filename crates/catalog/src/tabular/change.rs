@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::metadata::TabularMetadata;
-use super::rewrite::RewrittenManifests;
+use super::rewrite::current::RewrittenManifests;
 use super::target::Intent;
 use slateberg_model::ident::TabularIdent;
 use slateberg_store::keys::AbandonedKey;

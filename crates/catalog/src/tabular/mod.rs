@@ -35,13 +35,15 @@ use tokio::sync::Semaphore;
 use self::append::lists::ManifestLists;
 use self::delegation::Delegations;
 use self::groups::CommitGroups;
-use self::rewrite::REWRITES_MAX;
 use self::turns::Turns;
+use crate::commit_counts::CommitCounts;
 use crate::core::Core;
 use crate::jobs::Jobs;
 use crate::listings::Listings;
-use crate::table_maintenance::CommitCounts;
 use slateberg_telemetry::collection::Collection;
+
+/// Maximum number of rewrites of manifests that run concurrently. Each holds new manifests in memory.
+const REWRITES_MAX: usize = 2;
 
 /// Tables and views, for requests. Cheap to clone.
 #[derive(Clone)]

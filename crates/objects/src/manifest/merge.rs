@@ -12,8 +12,8 @@ use super::super::avro::encode;
 use super::super::avro::split::{NumberEncoding, SplitEntries, SplitField};
 use super::super::avro::{self, HeaderMember};
 use super::super::error::Error;
-use super::Inherited;
 use super::field_ids as id;
+use super::inherited::Inherited;
 
 /// Size of a block before compression, in bytes. It is that of Java's writer.
 const BLOCK_BYTES: usize = 64_000;

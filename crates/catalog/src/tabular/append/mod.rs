@@ -80,9 +80,9 @@ impl Rebase for TableMetadata {
     ) -> Result<Option<Arc<PreparedRebase>>> {
         let Tabulars { core, jobs, manifest_lists, .. } = tabulars;
         let max = core.settings().append_rebase;
-        let candidate = || RebaseCandidate::of(&change.requirements, &change.updates);
         if let CommitRequest::Rewrite(rewrite) = request {
-            return Ok(Some(Arc::new(PreparedRebase::of_rewrite(candidate(), rewrite))));
+            let candidate = RebaseCandidate::of(&change.requirements, &change.updates);
+            return Ok(Some(Arc::new(PreparedRebase::of_rewrite(candidate, rewrite))));
         }
         if max == AppendRebase::Off || change.creates() {
             return Ok(None);
@@ -96,14 +96,15 @@ impl Rebase for TableMetadata {
         if AppendRebase::of(&table.properties).unwrap_or(inherited) == AppendRebase::Off {
             return Ok(None);
         }
-        let prepared = PreparedRebase::new(candidate(), change.blind_append, inherited);
+        let candidate = RebaseCandidate::of(&change.requirements, &change.updates);
+        let prepared = PreparedRebase::new(candidate, change.blind_append, inherited);
         if let Ok(candidate) = prepared.permitted(max, table)
             && !candidate.is_current(table)
             // Otherwise, the client sends a commit again that is already in the table.
             && !candidate.is_in(table)
         {
-            let (objects, lists) = (&core.objects(), &**manifest_lists);
-            let (record, version) = (&head.record, table.format_version);
+            let (objects, record, version) = (&core.objects(), &head.record, table.format_version);
+            let (lists, record) = (&**manifest_lists, record);
             let files = Files { objects, lists, record };
             let clients = prepared.clients(files, candidate);
             let of_branch = candidate.head(table).map(|head| &**head);

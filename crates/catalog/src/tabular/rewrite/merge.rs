@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use uuid::Uuid;
 
-use super::{CurrentManifests, RewrittenManifests, rejected, unreadable};
+use super::current::{CurrentManifests, RewrittenManifests, rejected, unreadable};
 use crate::jobs::left_behind::NewManifests;
 use crate::tabular::Tabulars;
 use crate::{Error, Result};

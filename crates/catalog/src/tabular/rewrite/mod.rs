@@ -9,15 +9,17 @@
 //! since the rewrite began, it is rebased onto them ([`super::append`]). The server needs no
 //! permission of the table for this, because the rewrite changes no rows.
 
+pub(super) mod current;
 mod merge;
 mod snapshot;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+pub use self::current::RewrittenManifests;
+use self::current::{CurrentManifests, rejected, unreadable};
 use self::merge::{ManifestSelection, MergedManifests};
 use super::append::lists::is_within;
 use super::change::{Change, CommitRequest, CommittedRewrite};
@@ -33,16 +35,13 @@ use slateberg_authz::commit_kind::CommitKind;
 use slateberg_authz::permit::Permit;
 use slateberg_base::boxed;
 use slateberg_model::ident::{TabularIdent, TabularKind};
-use slateberg_model::manifest_file::ManifestFile;
 use slateberg_model::members::brief;
-use slateberg_model::snapshot::{MAIN_BRANCH, Snapshot};
+use slateberg_model::snapshot::MAIN_BRANCH;
 use slateberg_model::table::{FORMAT_VERSION_ROW_LINEAGE, TableMetadata};
 use slateberg_objects as objects;
 use slateberg_objects::manifest_list::ManifestList;
 use slateberg_store::records::ChangeAction;
 
-/// Maximum number of rewrites that run concurrently. Each holds one new manifest in memory.
-pub(super) const REWRITES_MAX: usize = 2;
 /// Maximum number of times that a rewrite is repeated because the table has changed.
 const ATTEMPTS_MAX: usize = 5;
 
@@ -53,34 +52,6 @@ pub struct ManifestRewrite {
     pub resource: String,
     /// Whether the request only returns what a rewrite would do.
     pub dry_run: bool,
-}
-
-/// The result of a rewrite, or its expected result.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RewrittenManifests {
-    /// The new snapshot. `None` if there was nothing to rewrite, or if this is a dry run.
-    pub snapshot_id: Option<i64>,
-    /// Number of new manifests. In a dry run, this is an estimate.
-    pub created: usize,
-    /// Number of manifests that remain.
-    pub kept: usize,
-    /// Number of manifests that the new ones replace.
-    pub replaced: usize,
-    /// Number of files in the new manifests.
-    pub entries: i64,
-}
-
-/// The current snapshot of a table, and its manifests.
-struct CurrentManifests<'a> {
-    head: &'a Head<TableMetadata>,
-    snapshot: &'a Arc<Snapshot>,
-    manifests: Vec<ManifestFile>,
-}
-
-impl RewrittenManifests {
-    fn nothing(kept: usize) -> Self {
-        Self { kept, ..Self::default() }
-    }
 }
 
 impl Tabulars {
@@ -292,18 +263,4 @@ fn check_own(head: &Head<TableMetadata>, file: &str) -> Result<()> {
         return Ok(());
     }
     Err(rejected(&format!("{} is outside of the table's own locations", brief(file))))
-}
-
-fn rejected(reason: &str) -> Error {
-    Error::Invalid(format!("Cannot rewrite manifests: {reason}"))
-}
-
-fn unreadable(error: objects::Error) -> Error {
-    use objects::Error as E;
-    match error {
-        E::NotFound(_) | E::Unreadable { .. } | E::NotAllowed(_) => {
-            rejected(&format!("the table is damaged: {error}"))
-        }
-        E::Taken(_) | E::Full { .. } | E::Unavailable { .. } => error.into(),
-    }
 }

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use serde_json::value::to_raw_value;
 use serde_json::{Map, Value, json};
 
+use super::current::{CurrentManifests, RewrittenManifests, rejected};
 use super::merge::{MergedManifest, MergedManifests};
-use super::{CurrentManifests, RewrittenManifests, rejected};
 use crate::tabular::Tabulars;
 use crate::tabular::append::lists::sync_marker;
 use crate::{Error, Result};
@@ -43,12 +43,7 @@ pub(super) fn rewritten(
     let (table, ids) = (&head.metadata, tabulars.core.ids());
     let (snapshot_id, file_id) = (new_snapshot_id(tabulars, table), ids.random());
     let version = table.format_version;
-    let sequence_number = if version == 1 {
-        0
-    } else {
-        let next = table.last_sequence_number.checked_add(1);
-        next.ok_or_else(|| rejected("the table has no more sequence numbers"))?
-    };
+    let sequence_number = next_sequence_number(table)?;
     let mut row_ids = (version >= FORMAT_VERSION_ROW_LINEAGE).then_some(table.next_row_id);
     let first_row_id = row_ids;
     let mut manifests = Vec::with_capacity(current.manifests.len());
@@ -61,13 +56,7 @@ pub(super) fn rewritten(
     }
     let kept = current.manifests.iter().filter(|it| !merged.replaced.contains(&it.path));
     manifests.extend(kept.cloned());
-    let response = RewrittenManifests {
-        snapshot_id: Some(snapshot_id),
-        created: merged.new.len(),
-        kept: manifests.len() - merged.new.len(),
-        replaced: merged.replaced.len(),
-        entries: merged.new.iter().map(|new| new.counts.files).sum(),
-    };
+    let response = response_of(merged, snapshot_id, manifests.len());
     let directory = metadata_file::directory(&table.location, &table.properties);
     let location = format!("{directory}/snap-{snapshot_id}-1-{file_id}.avro");
     let header = ListHeader {
@@ -78,11 +67,10 @@ pub(super) fn rewritten(
         first_row_id,
     };
     let blocks = ListBlocks::new(version, sync_marker(&head.record), manifests);
-    let logged = table.snapshot_log.last().map_or(0, |entry| entry.timestamp_ms);
     let mut json = json!({
         "snapshot-id": snapshot_id,
         "parent-snapshot-id": parent.snapshot_id,
-        "timestamp-ms": tabulars.core.now_ms().max(table.last_updated_ms).max(logged),
+        "timestamp-ms": timestamp_ms(tabulars, table),
         "summary": summary_of(parent, &response),
         "manifest-list": location,
         "schema-id": table.current_schema_id,
@@ -111,6 +99,32 @@ pub(super) fn rewritten(
         content: blocks.to_file(&header),
         response,
     })
+}
+
+/// Returns the response to the request. `manifests` is the number of manifests of the new snapshot.
+fn response_of(merged: &MergedManifests, snapshot_id: i64, manifests: usize) -> RewrittenManifests {
+    RewrittenManifests {
+        snapshot_id: Some(snapshot_id),
+        created: merged.new.len(),
+        kept: manifests - merged.new.len(),
+        replaced: merged.replaced.len(),
+        entries: merged.new.iter().map(|new| new.counts.files).sum(),
+    }
+}
+
+/// Returns the sequence number of the next snapshot. Tables of format version 1 have none.
+fn next_sequence_number(table: &TableMetadata) -> Result<i64> {
+    let next = match table.format_version {
+        1 => Some(0),
+        _ => table.last_sequence_number.checked_add(1),
+    };
+    next.ok_or_else(|| rejected("the table has no more sequence numbers"))
+}
+
+/// Returns the time of the next snapshot, which is not before the latest change.
+fn timestamp_ms(tabulars: &Tabulars, table: &TableMetadata) -> i64 {
+    let logged = table.snapshot_log.last().map_or(0, |entry| entry.timestamp_ms);
+    tabulars.core.now_ms().max(table.last_updated_ms).max(logged)
 }
 
 /// Returns an id that no snapshot of the table has.
