@@ -69,6 +69,12 @@ impl Scene {
         table.manifests(&self.app, head.expect("it exists")).await.len()
     }
 
+    /// Advances the clock behind the time of all snapshots so far.
+    fn follow_time(&self) {
+        let behind_ms = SystemClock.now_ms() - self.clock.now_ms();
+        self.clock.advance_seconds(behind_ms.max(0).unsigned_abs() / 1000 + 1);
+    }
+
     /// Adds snapshots, each of which overwrites the table with one file.
     async fn seed(&self, count: i64) {
         for first in (1..=count).step_by(usize::try_from(SEED_SNAPSHOTS).expect("it fits")) {
@@ -91,6 +97,7 @@ impl Scene {
                 updates,
                 manifest: String::new(),
             };
+            self.follow_time();
             append.commit(&self.app).await.expect(200);
         }
     }
@@ -267,8 +274,7 @@ async fn write(scene: &Scene, id: i64, figures: &Figures) {
 }
 
 async fn expire(scene: &Scene, figures: &Figures) {
-    let behind_ms = SystemClock.now_ms() - scene.clock.now_ms();
-    scene.clock.advance_seconds(behind_ms.max(0).unsigned_abs() / 1000 + 1);
+    scene.follow_time();
     let body = json!({ "resource": "table:default/ns/t", "dry-run": false, "retain-last": 10,
         "older-than-seconds": 0 });
     let path = "/management/v1/snapshots/expire";
