@@ -80,9 +80,9 @@ impl Rebase for TableMetadata {
     ) -> Result<Option<Arc<PreparedRebase>>> {
         let Tabulars { core, jobs, manifest_lists, .. } = tabulars;
         let max = core.settings().append_rebase;
+        let candidate = || RebaseCandidate::of(&change.requirements, &change.updates);
         if let CommitRequest::Rewrite(rewrite) = request {
-            let candidate = RebaseCandidate::of(&change.requirements, &change.updates);
-            return Ok(Some(Arc::new(PreparedRebase::of_rewrite(candidate, rewrite))));
+            return Ok(Some(Arc::new(PreparedRebase::of_rewrite(candidate(), rewrite))));
         }
         if max == AppendRebase::Off || change.creates() {
             return Ok(None);
@@ -96,21 +96,19 @@ impl Rebase for TableMetadata {
         if AppendRebase::of(&table.properties).unwrap_or(inherited) == AppendRebase::Off {
             return Ok(None);
         }
-        let candidate = RebaseCandidate::of(&change.requirements, &change.updates);
-        let prepared = PreparedRebase::new(candidate, change.blind_append, inherited);
+        let prepared = PreparedRebase::new(candidate(), change.blind_append, inherited);
         if let Ok(candidate) = prepared.permitted(max, table)
             && !candidate.is_current(table)
             // Otherwise, the client sends a commit again that is already in the table.
             && !candidate.is_in(table)
         {
-            let (objects, record, version) = (&core.objects(), &head.record, table.format_version);
-            let (lists, record) = (&**manifest_lists, record);
-            let files = Files { objects, lists, record };
+            let (objects, record) = (&core.objects(), &head.record);
+            let files = Files { objects, lists: manifest_lists, record };
             let clients = prepared.clients(files, candidate);
-            let of_branch = candidate.head(table).map(|head| &**head);
-            let kept = lists.of_branch(objects, record, version, of_branch);
-            // A failure is not reported here. If the commit must be rebased later and cannot be,
-            // the failure is reported as the reason.
+            let (version, of_branch) = (table.format_version, candidate.head(table));
+            let kept =
+                manifest_lists.of_branch(objects, record, version, of_branch.map(|it| &**it));
+            // If the commit must be rebased later, a failure is then reported as the reason.
             let (_clients, kept) = tokio::join!(clients, kept);
             if let Ok(kept) = kept {
                 let directory = &metadata_file::directory(&table.location, &table.properties);
