@@ -16,8 +16,8 @@ use super::iceberg::{
 };
 use super::management::{
     api_keys, checkpoints, cluster, dropped, encryption, explain, functions as managed_functions,
-    grants, history, jobs, openapi, policies, protections, recursive_drop, scans, search, server,
-    snapshots, table_health, warehouses, watch, webhooks, whoami,
+    grants, history, jobs, manifests, openapi, policies, protections, recursive_drop, scans,
+    search, server, snapshots, table_health, warehouses, watch, webhooks, whoami,
 };
 use super::oauth;
 use super::observe::Observer;
@@ -224,6 +224,7 @@ fn management_routes() -> Vec<Route> {
         Route::at("/webhooks/{webhook}/resume").keyed(Method::POST, webhooks::resume),
         Route::at("/webhooks/{webhook}/rotate").unkeyed(Method::POST, webhooks::rotate),
         Route::at("/webhooks/{webhook}/test").unkeyed(Method::POST, webhooks::test),
+        Route::at("/manifests/rewrite").keyed(Method::POST, manifests::rewrite),
         Route::at("/snapshots/expire").keyed(Method::POST, snapshots::expire),
         Route::at("/jobs").get(jobs::list).keyed(Method::POST, jobs::start),
         Route::at("/jobs/{id}").get(jobs::load),

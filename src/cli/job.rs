@@ -12,6 +12,7 @@ use super::exit::Outcome;
 use super::output::{Output, json_text, lines_of, principal, table, time};
 use slateberg_base::rfc3339;
 use slateberg_management::jobs::{self as wire, JobList, StartJobRequest, StartableJob};
+use slateberg_management::manifests::{ManifestRewrite, RewriteManifestsRequest};
 use slateberg_management::snapshots::{ExpireSnapshotsRequest, SnapshotExpiry};
 
 const PATH: &str = "/management/v1/jobs";
@@ -37,6 +38,8 @@ enum Command {
     /// List the expired snapshots of a table. With --delete, remove them and the files that only
     /// they need
     ExpireSnapshots(ExpireSnapshots),
+    /// Show how many small manifests of a table can be merged. With --rewrite, merge them
+    RewriteManifests(RewriteManifests),
     /// Cancel a job. It does not restore files that it has already deleted
     Cancel(JobArgs),
 }
@@ -92,6 +95,18 @@ struct ExpireSnapshots {
     connection: Connection,
 }
 
+#[derive(Debug, Args)]
+struct RewriteManifests {
+    /// Table, as table:WAREHOUSE/LEVEL.../NAME
+    #[arg(value_name = "TABLE")]
+    resource: String,
+    /// Merge the manifests instead of counting them
+    #[arg(long)]
+    rewrite: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
 impl Job {
     /// Runs the subcommand and prints the result.
     pub fn run(self) -> Outcome {
@@ -101,6 +116,7 @@ impl Job {
                 Command::Show(arguments) => arguments.show().await,
                 Command::RemoveOrphans(removal) => removal.run().await,
                 Command::ExpireSnapshots(expiry) => expiry.run().await,
+                Command::RewriteManifests(rewrite) => rewrite.run().await,
                 Command::Cancel(arguments) => arguments.cancel().await,
             }
         })
@@ -226,6 +242,37 @@ impl ExpireSnapshots {
         }
         Ok(expiry_text(&parse(expired)?, delete))
     }
+}
+
+impl RewriteManifests {
+    async fn run(self) -> Result<String, ClientError> {
+        let Self { resource, rewrite, connection } = self;
+        let request = RewriteManifestsRequest { resource, dry_run: !rewrite };
+        let path = "/management/v1/manifests/rewrite";
+        let rewritten = connection.send("POST", path, &body(&request)?).await?;
+        if connection.output == Output::Json {
+            return Ok(json_text(&rewritten));
+        }
+        Ok(rewrite_text(&parse(rewritten)?, rewrite))
+    }
+}
+
+/// Formats the result of a rewrite of manifests.
+fn rewrite_text(rewritten: &ManifestRewrite, rewrite: bool) -> String {
+    let ManifestRewrite {
+        snapshot_id,
+        manifests_created: created,
+        manifests_kept: kept,
+        manifests_replaced: replaced,
+        entries_processed: entries,
+    } = rewritten;
+    if *replaced == 0 {
+        return format!("Nothing to rewrite: {kept} manifests remain\n");
+    }
+    let (verb, about) = if rewrite { ("Merged", "") } else { ("Would merge", "about ") };
+    let into = format!("{replaced} manifests with {entries} files into {about}{created}");
+    let snapshot = snapshot_id.map(|id| format!("The new snapshot is {id}\n")).unwrap_or_default();
+    format!("{verb} {into}; {kept} manifests remain\n{snapshot}")
 }
 
 /// Formats the snapshots that expired or would expire.

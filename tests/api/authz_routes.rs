@@ -51,7 +51,7 @@ const ROLES: [&str; 8] =
     ["admin", "writer", "reader", "auditor", "team", "others", "browser", "nobody"];
 
 /// Routes as in the specification, some of them in several variants.
-const ROUTES: [(&str, &str); 115] = [
+const ROUTES: [(&str, &str); 116] = [
     ("GET /v1/config", ""),
     ("GET /v1/{prefix}/namespaces", ""),
     ("GET /v1/{prefix}/namespaces", "below one"),
@@ -150,6 +150,7 @@ const ROUTES: [(&str, &str); 115] = [
     ("POST /management/v1/webhooks/{webhook}/rotate", ""),
     ("POST /management/v1/webhooks/{webhook}/test", ""),
     ("POST /management/v1/snapshots/expire", ""),
+    ("POST /management/v1/manifests/rewrite", ""),
     ("GET /management/v1/jobs", ""),
     ("POST /management/v1/jobs", ""),
     ("GET /management/v1/jobs/{id}", ""),
@@ -311,7 +312,7 @@ impl RouteResources {
             "jobs" => json!({
                 "kind": "orphan-removal", "resource": format!("table:default/sales/t{n}"),
             }),
-            "expire" => json!({ "resource": format!("table:default/sales/t{n}") }),
+            "expire" | "rewrite" => json!({ "resource": format!("table:default/sales/t{n}") }),
             "undrop" => json!({ "resource": format!("table:default/sales/d{n}") }),
             "drop" => json!({ "resource": format!("namespace:default/sales/empty{n}") }),
             "protections" => json!({ "resource": format!("table:default/sales/t{n}") }),

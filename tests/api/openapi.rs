@@ -361,6 +361,10 @@ impl Pinned {
         for (credential, status) in [(&*admin, 200), (reader, 403), ("", 401)] {
             self.ask(credential, "post", expire, table.clone()).await.expect(status);
         }
+        let rewrite = "/management/v1/manifests/rewrite";
+        for (credential, status) in [(&*admin, 200), (reader, 403), ("", 401)] {
+            self.ask(credential, "post", rewrite, table.clone()).await.expect(status);
+        }
         let nothing = json!({ "kind": "orphan-removal", "resource": "table:default/ns/nothing" });
         self.ask(&admin, "post", all, nothing).await.expect(404);
         self.ask(&admin, "post", all, json!({ "kind": "purge" })).await.expect(400);

@@ -24,6 +24,7 @@ mod groups;
 mod idempotency;
 mod jobs;
 mod log;
+mod maintenance;
 mod metadata_files;
 mod outages;
 mod policies;

@@ -45,6 +45,12 @@ impl LoadedTable {
         Self { metadata: loaded.body["metadata"].clone() }
     }
 
+    /// Loads the table with only the snapshots of its branches, like a client that needs no others.
+    pub async fn load_refs(app: &TestApp) -> Self {
+        let loaded = app.get(&format!("{TABLE}?snapshots=refs")).await.expect(200);
+        Self { metadata: loaded.body["metadata"].clone() }
+    }
+
     /// Returns the state after an append to this state, for a writer that adds several snapshots in
     /// one commit.
     pub fn after(&self, append: &PreparedAppend) -> Self {
@@ -121,9 +127,10 @@ impl LoadedTable {
 
     /// Returns a snapshot that adds a file to this state.
     pub fn snapshot(&self, id: i64, list: &str) -> Value {
+        let number = self.number("last-sequence-number") + i64::from(self.format_version() > 1);
         let mut snapshot = json!({
             "snapshot-id": id,
-            "sequence-number": self.number("last-sequence-number") + 1,
+            "sequence-number": number,
             "timestamp-ms": SystemClock.now_ms(),
             "manifest-list": list,
             "summary": { "operation": "append", "added-data-files": "1",
@@ -153,6 +160,7 @@ impl LoadedTable {
         let location = snapshot["manifest-list"].as_str().expect("a location");
         let content = app.file(location).await.expect("the list exists");
         let version = match self.format_version() {
+            1 => FormatVersion::V1,
             2 => FormatVersion::V2,
             _ => FormatVersion::V3,
         };

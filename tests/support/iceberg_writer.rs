@@ -43,10 +43,14 @@ struct Files<'a> {
 
 impl Files<'_> {
     async fn fetch(&self, location: &str) -> Vec<u8> {
-        let content = self.app.file(location).await.expect("the file exists");
+        self.try_fetch(location).await.expect("the file exists")
+    }
+
+    async fn try_fetch(&self, location: &str) -> Option<Vec<u8>> {
+        let content = self.app.file(location).await?;
         let output = self.io.new_output(location).expect("a location");
         output.write(content.clone().into()).await.expect("it is written");
-        content.to_vec()
+        Some(content.to_vec())
     }
 
     async fn upload(&self, location: &str) {
@@ -55,14 +59,19 @@ impl Files<'_> {
     }
 
     async fn list(&self, snapshot: &Value) -> Vec<ManifestFile> {
+        self.try_list(snapshot).await.expect("the list exists")
+    }
+
+    async fn try_list(&self, snapshot: &Value) -> Option<Vec<ManifestFile>> {
         let location = snapshot["manifest-list"].as_str().expect("a location");
-        let content = self.fetch(location).await;
+        let content = self.try_fetch(location).await?;
         let version = match self.table.number("format-version") {
+            1 => FormatVersion::V1,
             2 => FormatVersion::V2,
             _ => FormatVersion::V3,
         };
         let list = ManifestList::parse_with_version(&content, version).expect("a manifest list");
-        list.entries().to_vec()
+        Some(list.entries().to_vec())
     }
 
     /// Returns the entries of a manifest, with the values that they inherit.
@@ -102,6 +111,7 @@ impl Files<'_> {
         let spec = PartitionSpec::unpartition_spec();
         let builder = ManifestWriterBuilder::new(output, Some(id), Arc::new(schema), spec);
         let mut writer = match self.table.number("format-version") {
+            1 => builder.build_v1(),
             2 => builder.build_v2_data(),
             _ => builder.build_v3_data(),
         };
@@ -132,10 +142,21 @@ impl LoadedTable {
 
     /// Writes the files of a commit with this snapshot id, and returns the commit.
     pub async fn prepare(&self, app: &TestApp, id: i64, does: Manifests) -> PreparedAppend {
+        self.try_prepare(app, id, does).await.expect("the manifest list of this state exists")
+    }
+
+    /// Like [`prepare`](Self::prepare). Returns `None` if the snapshot of this state has expired, and
+    /// its manifest list is deleted.
+    pub async fn try_prepare(
+        &self,
+        app: &TestApp,
+        id: i64,
+        does: Manifests,
+    ) -> Option<PreparedAppend> {
         let files = self.files(app);
         let head = self.snapshots().iter().find(|it| it["snapshot-id"].as_i64() == self.head());
         let mut all = match head {
-            Some(head) => files.list(head).await,
+            Some(head) => files.try_list(head).await?,
             None => Vec::new(),
         };
         let count = match does {
@@ -187,7 +208,18 @@ impl LoadedTable {
             snapshot["first-row-id"] = self.number("next-row-id").into();
             snapshot["added-rows"] = own.iter().map(rows).sum::<u64>().into();
         }
-        self.commit_of(snapshot, manifest)
+        Some(self.commit_of(snapshot, manifest))
+    }
+
+    /// Writes the files of a commit that replaces all files of the table with one file, and returns
+    /// the commit.
+    pub async fn overwrite(&self, app: &TestApp, id: i64) -> PreparedAppend {
+        let files = self.files(app);
+        let new = Some(files.data_file(id, ROWS));
+        let own = files.manifest((id, &format!("m-{id}")), new, &[], false).await;
+        let manifest = own.manifest_path.clone();
+        let list = self.write_list(&files, id, vec![own]).await;
+        self.commit_of(self.snapshot(id, &list), manifest)
     }
 
     async fn write_list(&self, files: &Files<'_>, id: i64, manifests: Vec<ManifestFile>) -> String {
@@ -196,6 +228,7 @@ impl LoadedTable {
         let output = output.writer().await.expect("a writer");
         let (parent, number) = (self.head(), self.number("last-sequence-number") + 1);
         let mut writer = match self.number("format-version") {
+            1 => ManifestListWriter::v1(output, id, parent),
             2 => ManifestListWriter::v2(output, id, parent, number),
             _ => {
                 let first = u64::try_from(self.number("next-row-id")).ok();
@@ -223,5 +256,24 @@ impl LoadedTable {
             }
         }
         live
+    }
+
+    /// Returns the first row ids of the live files of a snapshot, by path.
+    pub async fn row_ids(&self, app: &TestApp, snapshot: &Value) -> BTreeMap<String, i64> {
+        let files = self.files(app);
+        let mut ids = BTreeMap::new();
+        for manifest in files.list(snapshot).await {
+            let mut next = manifest.first_row_id.expect("a row id").cast_signed();
+            for entry in files.entries(&manifest).await {
+                let file = entry.data_file();
+                let first = file.first_row_id().unwrap_or_else(|| {
+                    let first = next;
+                    next += file.record_count().cast_signed();
+                    first
+                });
+                ids.insert(entry.file_path().to_owned(), first);
+            }
+        }
+        ids
     }
 }

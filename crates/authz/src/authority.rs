@@ -14,7 +14,7 @@ use super::page::PageQuestion;
 use super::permit::Permit;
 use super::policy_set::PolicySet;
 use super::resource::{Kind, Resource};
-use slateberg_model::principal::{Identity, Principal};
+use slateberg_model::principal::{Identity, MAINTENANCE_TASK, Principal};
 use slateberg_telemetry::collection::Collection;
 
 /// Issues permits. After [`replace`](Self::replace), new deciders use the new policies.
@@ -26,7 +26,8 @@ pub struct Authority {
 
 /// Decides for a principal.
 pub enum Decider<'a> {
-    /// A server without authentication allows everything to anonymous callers.
+    /// A server without authentication allows everything to anonymous callers. The maintenance of
+    /// tables is allowed as well.
     Unrestricted(Unrestricted),
     /// Policies decide.
     Policies(PrincipalDecider<'a>),
@@ -68,7 +69,8 @@ impl Authority {
     }
 
     /// Returns the decider for a principal. Errors for a background task, which gets its permits
-    /// from [`Permit::for_task`] instead.
+    /// from [`Permit::for_task`] instead. The maintenance of tables is the only exception, because
+    /// it commits like a request.
     pub fn ask<'a>(
         &'a self,
         principal: &'a Principal,
@@ -76,6 +78,10 @@ impl Authority {
     ) -> Result<Decider<'a>, Denied> {
         let identity = match principal {
             Principal::Anonymous => return Ok(Decider::Unrestricted(Unrestricted(()))),
+            // The operator and the owner of the table have enabled the maintenance.
+            Principal::Task(MAINTENANCE_TASK) => {
+                return Ok(Decider::Unrestricted(Unrestricted(())));
+            }
             Principal::Task(name) => return Err(Denied { action: name, decision: None }),
             Principal::Identified(identity) => identity,
         };

@@ -16,6 +16,7 @@ mod changed;
 pub mod checkpoints;
 mod clones;
 pub mod cluster;
+mod commit_counts;
 mod core;
 mod denial_log;
 mod denials;
@@ -36,6 +37,7 @@ mod loadable;
 mod location_index;
 mod locations;
 pub mod lookup;
+mod maintenance_settings;
 pub mod namespaces;
 pub mod operation;
 mod overlaps;
@@ -49,6 +51,7 @@ mod resource_lookup;
 pub mod search;
 mod serial_lock;
 pub mod settings;
+mod table_maintenance;
 pub mod tables;
 mod tabular;
 pub mod transfer;
@@ -84,6 +87,7 @@ use policies::Policies;
 use protections::Protections;
 use search::Search;
 use settings::Settings;
+pub use table_maintenance::TableMaintenance;
 pub use tabular::Tabulars;
 use tabular::delegation::Delegations;
 pub use tabular::delegation::{AccessMode, DelegatedAccess};
@@ -93,6 +97,7 @@ pub use tabular::expire::{ExpiredSnapshot, ExpiredSnapshots, SnapshotExpiry};
 pub use tabular::load::Loaded;
 pub use tabular::read_access::{Enforcement, ReadAccess, ReadVersion, Readable};
 pub use tabular::recursive_drop::{DroppedTree, RecursiveDrop};
+pub use tabular::rewrite::{ManifestRewrite, RewrittenManifests};
 pub use tabular::state::TabularState;
 use warehouses::Warehouses;
 use watch::Watches;
@@ -133,6 +138,7 @@ struct Inner {
     cluster: Cluster,
     encryption: Encryption,
     maintenance: Maintenance,
+    table_maintenance: TableMaintenance,
 }
 
 impl Catalog {
@@ -148,6 +154,7 @@ impl Catalog {
             namespaces: Namespaces::new(&core, &listings),
             functions: Functions::new(&core, &listings),
             maintenance: Maintenance::new(&core, &tabulars),
+            table_maintenance: TableMaintenance::new(&core, &tabulars),
             tabulars,
             planning: Planning::new(&core, &delegations),
             delegations,
@@ -251,6 +258,11 @@ impl Catalog {
     /// Removal of expired records.
     pub fn maintenance(&self) -> &Maintenance {
         &self.inner.maintenance
+    }
+
+    /// Scheduled maintenance of tables.
+    pub fn table_maintenance(&self) -> &TableMaintenance {
+        &self.inner.table_maintenance
     }
 
     /// Permissions of requests, and the audit log.

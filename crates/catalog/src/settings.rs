@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::append_rebase::AppendRebase;
+use crate::maintenance_settings::{DailyWindow, MaintainedTables};
 use slateberg_authz::resource::LEVELS_MAX;
 use slateberg_base::setting::InvalidSetting;
 use slateberg_model::ident::NameLimits;
@@ -44,6 +45,15 @@ pub struct Settings {
     /// Maximum time that appends wait for a commit that cannot be rebased and failed because of
     /// appends, in milliseconds. 0 for no wait.
     pub append_rebase_turn_ms: u64,
+    /// Tables whose snapshots and manifests the server maintains on a schedule. The properties
+    /// `slateberg.maintenance.*` of a table or namespace enable or disable the maintenance.
+    pub maintenance: MaintainedTables,
+    /// Maximum number of tables that the maintenance visits in a minute. Tables with many commits are
+    /// maintained in addition.
+    pub maintenance_tables_per_minute: u32,
+    /// The part of each day, in UTC, in which the maintenance visits tables, such as `22:00-04:30`.
+    /// Empty for the whole day. Tables with many commits are maintained at any time.
+    pub maintenance_window: String,
     /// Maximum duration of a commit, in milliseconds. After this time, a commit that still waits
     /// gets 503. If the commit is already in the write-ahead log, its outcome is unknown.
     pub commit_deadline_ms: u64,
@@ -126,6 +136,9 @@ impl Default for Settings {
             append_rebase_manifests_max: 2000,
             append_rebase_snapshots_max: 5000,
             append_rebase_turn_ms: 1000,
+            maintenance: MaintainedTables::Off,
+            maintenance_tables_per_minute: 60,
+            maintenance_window: String::new(),
             commit_deadline_ms: 30_000,
             idempotency_lifetime_seconds: 30 * 60,
             change_log_entries_max: 100_000,
@@ -176,11 +189,22 @@ impl Settings {
             let message = format!("expected at most {most}, got {levels}");
             return Some(InvalidSetting::new("catalog.namespace_levels_max", message));
         }
+        let window = &self.maintenance_window;
+        if window.parse::<DailyWindow>().is_err() {
+            let message = format!("expected a part of a day such as 22:00-04:30, got '{window}'");
+            return Some(InvalidSetting::new("catalog.maintenance_window", message));
+        }
         let (age, least) = (self.orphan_age_seconds, self.orphan_age_seconds_min);
         (age < least).then(|| {
             let message = format!("expected at least orphan_age_seconds_min, {least}, got {age}");
             InvalidSetting::new("catalog.orphan_age_seconds", message)
         })
+    }
+
+    /// Returns the part of each day in which the maintenance visits tables.
+    pub(crate) fn maintenance_window(&self) -> DailyWindow {
+        // `problem` has checked the setting.
+        self.maintenance_window.parse().unwrap_or(DailyWindow::NEVER)
     }
 
     /// Returns the limits of names.

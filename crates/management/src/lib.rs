@@ -18,6 +18,7 @@ pub mod grants;
 pub mod history;
 pub mod identity;
 pub mod jobs;
+pub mod manifests;
 pub mod namespaces;
 pub mod openapi;
 pub mod policies;

@@ -4,8 +4,8 @@ use utoipa::OpenApi;
 
 use crate::{
     api_keys, checkpoints, cluster, decisions, dropped, encryption, error, functions, grants,
-    history, identity, jobs, namespaces, policies, protections, scans, search, snapshots, tables,
-    warehouses, watch, webhooks,
+    history, identity, jobs, manifests, namespaces, policies, protections, scans, search,
+    snapshots, tables, warehouses, watch, webhooks,
 };
 
 /// Components of the OpenAPI document: a schema for each request and response.
@@ -44,6 +44,8 @@ use crate::{
     webhooks::WebhookWithSecret,
     webhooks::WebhookList,
     webhooks::WebhookTest,
+    manifests::RewriteManifestsRequest,
+    manifests::ManifestRewrite,
     snapshots::ExpireSnapshotsRequest,
     snapshots::SnapshotExpiry,
     namespaces::DropNamespaceRequest,

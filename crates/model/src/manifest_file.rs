@@ -1,7 +1,12 @@
 //! [`ManifestFile`]: an entry of a manifest list.
 
+use std::cmp::Ordering;
+
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+
+use crate::types::PrimitiveType;
+use crate::value::Datum;
 
 /// An entry of a manifest list ("Manifest Lists" in the table specification).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,5 +71,73 @@ impl ManifestFile {
     /// Whether the manifest lists data files.
     pub fn is_data(&self) -> bool {
         self.content == 0
+    }
+}
+
+impl FieldSummary {
+    /// Returns the summary of the values of both summaries. `primitive` is the type of the field.
+    /// Returns `None` if the bounds differ and cannot be compared.
+    pub fn merged(&self, other: &Self, primitive: Option<&PrimitiveType>) -> Option<Self> {
+        let bound = |one: &Option<Bytes>, other: &Option<Bytes>, wanted: Ordering| {
+            let (Some(one), Some(other)) = (one, other) else {
+                // The bounds are absent if all values are null or NaN.
+                return Some(one.clone().or_else(|| other.clone()));
+            };
+            if one == other {
+                return Some(Some(one.clone()));
+            }
+            let value = |bytes: &[u8]| Datum::from_bytes(primitive?, bytes);
+            let order = value(one)?.total_cmp(&value(other)?);
+            Some(Some(if order == wanted { one.clone() } else { other.clone() }))
+        };
+        let contains_nan = match (self.contains_nan, other.contains_nan) {
+            (Some(true), _) | (_, Some(true)) => Some(true),
+            (Some(false), Some(false)) => Some(false),
+            _ => None,
+        };
+        Some(Self {
+            contains_null: self.contains_null || other.contains_null,
+            contains_nan,
+            lower_bound: bound(&self.lower_bound, &other.lower_bound, Ordering::Less)?,
+            upper_bound: bound(&self.upper_bound, &other.upper_bound, Ordering::Greater)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn summary(bounds: Option<(i32, i32)>, contains_null: bool) -> FieldSummary {
+        let bytes = |number: i32| Bytes::copy_from_slice(&number.to_le_bytes());
+        FieldSummary {
+            contains_null,
+            contains_nan: Some(false),
+            lower_bound: bounds.map(|it| bytes(it.0)),
+            upper_bound: bounds.map(|it| bytes(it.1)),
+        }
+    }
+
+    #[test]
+    fn merged_summary_compares_bounds_as_values() {
+        // The bytes of 256 are smaller than those of 3.
+        let (one, other) = (summary(Some((3, 7)), false), summary(Some((-1, 256)), true));
+        let merged = one.merged(&other, Some(&PrimitiveType::Int));
+        assert_eq!(merged, Some(summary(Some((-1, 256)), true)));
+        assert_eq!(other.merged(&one, Some(&PrimitiveType::Int)), merged);
+    }
+
+    #[test]
+    fn merged_summary_keeps_the_bounds_of_the_only_summary_with_values() {
+        let (one, nulls) = (summary(Some((3, 7)), false), summary(None, true));
+        assert_eq!(one.merged(&nulls, None), Some(summary(Some((3, 7)), true)));
+        assert_eq!(nulls.merged(&one, None), Some(summary(Some((3, 7)), true)));
+    }
+
+    #[test]
+    fn bounds_of_an_unknown_type_are_merged_only_if_they_are_equal() {
+        let one = summary(Some((3, 7)), false);
+        assert_eq!(one.merged(&one, None), Some(one.clone()));
+        assert_eq!(one.merged(&summary(Some((3, 8)), false), None), None);
     }
 }

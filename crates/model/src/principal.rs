@@ -62,6 +62,10 @@ pub enum Method {
 /// no principal with a token gets such an id.
 pub const EMBEDDED_ID_PREFIX: &str = "embedded";
 
+/// Name of the background task that maintains tables. Its commits appear in the change log like those
+/// of a request.
+pub const MAINTENANCE_TASK: &str = "maintenance";
+
 /// Id of a placeholder user. Policies are evaluated for this user if an operator requests an
 /// evaluation only for roles or groups.
 pub const ANY_USER_ID: &str = "anyone";

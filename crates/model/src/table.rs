@@ -32,7 +32,7 @@ pub(crate) const FORMAT_VERSION_MAX: u8 = 3;
 pub(crate) const FORMAT_VERSION_DEFAULT: u8 = 2;
 
 /// The first format version in which rows have ids.
-pub(super) const FORMAT_VERSION_ROW_LINEAGE: u8 = 3;
+pub const FORMAT_VERSION_ROW_LINEAGE: u8 = 3;
 
 /// The assumed maximum difference between the clocks of different machines, in milliseconds. Log
 /// entries may be out of order by at most this time.

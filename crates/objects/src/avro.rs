@@ -10,6 +10,7 @@ mod decompress;
 pub(super) mod encode;
 pub(super) mod program;
 mod shape;
+pub(super) mod split;
 #[cfg(test)]
 mod tests;
 

@@ -53,7 +53,7 @@ impl Content {
     }
 
     /// Returns the maximum size after decompression.
-    pub(super) fn bytes_max(&self) -> u64 {
+    pub fn bytes_max(&self) -> u64 {
         self.bytes_max
     }
 

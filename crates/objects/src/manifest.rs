@@ -8,6 +8,8 @@
 mod columns;
 mod extract;
 mod field_ids;
+mod inherited;
+mod merge;
 mod partition;
 mod read;
 mod statistics;
@@ -15,11 +17,12 @@ mod statistics;
 mod tests;
 
 pub use extract::ExtractedManifest;
+pub use inherited::Inherited;
+pub use merge::{ManifestMerge, MergedCounts};
 pub use partition::{PartitionFieldInfo, PartitionValue};
 pub use statistics::NeededColumns;
 
 use columns::{Blobs, Lists, Longs};
-use slateberg_model::manifest_file::ManifestFile;
 use slateberg_model::scan::FileStatistics;
 use statistics::Statistics;
 
@@ -32,28 +35,6 @@ pub enum FileContent {
     PositionDeletes,
     /// Deletions by value.
     EqualityDeletes,
-}
-
-/// Values that entries of a manifest inherit from the manifest list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Inherited {
-    /// Sequence number of the manifest.
-    pub sequence_number: i64,
-    /// Snapshot that added the manifest.
-    pub snapshot_id: i64,
-    /// First row id for those files of the manifest that have no row id of their own.
-    pub first_row_id: Option<i64>,
-}
-
-impl Inherited {
-    /// Returns the values of an entry of a manifest list.
-    pub fn of(manifest: &ManifestFile) -> Self {
-        Self {
-            sequence_number: manifest.sequence_number,
-            snapshot_id: manifest.added_snapshot_id,
-            first_row_id: manifest.first_row_id,
-        }
-    }
 }
 
 /// The live files of a manifest: those with the status *added* or *existing*.

@@ -50,6 +50,7 @@ change_actions! {
     CommitTable = "commit_table",
     CommitTransaction = "commit_transaction",
     ExpireSnapshots = "expire_snapshots",
+    RewriteManifests = "rewrite_manifests",
     RenameTable = "rename_table",
     DropTable = "drop_table",
     PurgeTable = "purge_table",
@@ -165,7 +166,7 @@ mod tests {
             names,
             "create_warehouse update_warehouse delete_warehouse create_namespace \
              update_namespace_properties drop_namespace undrop_namespace create_table \
-             register_table commit_table commit_transaction expire_snapshots rename_table \
+             register_table commit_table commit_transaction expire_snapshots rewrite_manifests rename_table \
              drop_table purge_table unregister_table undrop_table create_view register_view \
              commit_view rename_view drop_view undrop_view purge_dropped delete_dropped \
              create_function replace_function drop_function undrop_function protect unprotect \

@@ -10,6 +10,7 @@ pub mod functions;
 pub mod grants;
 pub mod history;
 pub mod jobs;
+pub mod manifests;
 pub mod openapi;
 pub mod policies;
 pub mod protections;

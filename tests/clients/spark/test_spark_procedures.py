@@ -115,6 +115,30 @@ def test_manifests_are_rewritten(call, sql, ids, orders):
     assert ids() == [1, 2, 3]
 
 
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_rows_stay_the_same_after_the_server_has_rewritten_manifests(server, namespace, sql, ids, version):
+    sql(f"CREATE TABLE orders (id BIGINT) PARTITIONED BY (bucket(4, id)) TBLPROPERTIES ('format-version' = '{version}')")
+    for i in range(1, 6):
+        sql(f"INSERT INTO orders VALUES ({i}), ({i + 10})")
+    lineage = ", _row_id, _last_updated_sequence_number" if version == 3 else ""
+    rows = f"SELECT id{lineage} FROM orders ORDER BY id"
+    before = sql(rows)
+
+    resource = f"table:default/{namespace}/orders"
+    rewritten = server.manage("POST", "manifests/rewrite", {"resource": resource, "dry-run": False})
+    sql("REFRESH TABLE orders")
+
+    assert (rewritten["manifests-created"], rewritten["manifests-replaced"]) == (1, 5)
+    assert sql("SELECT count(*) FROM @orders.manifests") == [(1,)]
+    assert sql(rows) == before
+    assert sql("SELECT id FROM orders WHERE id = 12") == [(12,)]
+    sql("INSERT INTO orders VALUES (6)")
+    sql("DELETE FROM orders WHERE id = 1")
+    assert ids() == [2, 3, 4, 5, 6, 11, 12, 13, 14, 15]
+    if version == 3:
+        assert [row for row in sql(rows) if row[0] > 6] == [row for row in before if row[0] > 6]
+
+
 @pytest.mark.parametrize("strategy", ["binpack", "sort"])
 def test_data_files_are_rewritten(call, sql, ids, orders, strategy):
     order = {"sort_order": "'id DESC'"} if strategy == "sort" else {}

@@ -47,12 +47,28 @@ impl Jobs {
         table: &TabularRecord,
         paths: Vec<String>,
     ) -> Result<NewManifests> {
+        let files = AbandonedFiles { manifests: paths.clone(), ..self.abandoned(table) };
+        self.announce(files, paths).await
+    }
+
+    /// Writes the record of a new manifest list, like [`announce_manifests`](Self::announce_manifests).
+    pub(crate) async fn announce_list(
+        &self,
+        table: &TabularRecord,
+        path: String,
+    ) -> Result<NewManifests> {
+        let manifest_lists = vec![path.clone()];
+        let files = AbandonedFiles { manifest_lists, ..self.abandoned(table) };
+        self.announce(files, vec![path]).await
+    }
+
+    async fn announce(&self, files: AbandonedFiles, paths: Vec<String>) -> Result<NewManifests> {
         let mut new = NewManifests::new(&self.state.pending_manifests, paths);
         if !self.core.environment.deletes_files() {
             return Ok(new);
         }
         let key = AbandonedKey(self.core.ids().ordered());
-        let files = &AbandonedFiles { manifests: new.paths().to_vec(), ..self.abandoned(table) };
+        let files = &files;
         let permit = Permit::for_task(Task::Jobs);
         let put = |t: Arc<Transaction>| async move { Ok::<_, Error>(t.put(&key, files)?) };
         let ((), accepted) = self.core.store().transact("announce_manifests", &permit, put).await?;
@@ -177,7 +193,8 @@ pub(super) async fn delete_abandoned(
 ) -> std::result::Result<(), Interruption> {
     // The commit of a pending manifest may be about to reference it. If no commit is pending, the
     // references that are read below include those of the commit.
-    if run.jobs().state.pending_manifests.contains_any(&manifests) {
+    let pending = &run.jobs().state.pending_manifests;
+    if pending.contains_any(&manifests) || pending.contains_any(&manifest_lists) {
         let reason = "a commit in progress may need the files";
         return Err(Interruption::Later(Error::unavailable("Cannot delete the files yet", reason)));
     }

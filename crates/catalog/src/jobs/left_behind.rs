@@ -56,11 +56,6 @@ impl NewManifests {
         pending.lock().extend(paths.iter().cloned());
         Self { pending: Arc::clone(pending), paths, record: None }
     }
-
-    /// Returns the locations of the manifests.
-    pub(super) fn paths(&self) -> &[String] {
-        &self.paths
-    }
 }
 
 impl Drop for NewManifests {

@@ -20,6 +20,10 @@ pub(super) async fn apply<M: Rebase>(
     prepared: Option<&PreparedRebase>,
 ) -> Result<Option<bool>> {
     let applied = builder.apply(change).await;
+    let used = prepared.map(PreparedRebase::used_records).unwrap_or_default();
+    if matches!(applied, Ok(true)) {
+        builder.left_behind.used.extend(used);
+    }
     let (Err(Error::CommitFailed(CommitConflict::Requirement(refusal))), Some(prepared)) =
         (&applied, prepared)
     else {
@@ -28,7 +32,10 @@ pub(super) async fn apply<M: Rebase>(
     let rebased = M::rebase(builder, change, prepared).await;
     builder.record_rebase(&rebased);
     match rebased {
-        Ok(()) => Ok(Some(true)),
+        Ok(()) => {
+            builder.left_behind.used.extend(used);
+            Ok(Some(true))
+        }
         Err(Unapplied::Postponed) => Ok(None),
         Err(Unapplied::Refused(reason)) => {
             let id = builder.head.record.id;

@@ -1,8 +1,12 @@
 //! [`Change`]: a request's commit to one table or view.
 
+use std::sync::Arc;
+
 use super::metadata::TabularMetadata;
+use super::rewrite::current::RewrittenManifests;
 use super::target::Intent;
 use slateberg_model::ident::TabularIdent;
+use slateberg_store::keys::AbandonedKey;
 use slateberg_store::records::ChangeAction;
 
 /// The name of transactions over several tables, in the change log, logs and metrics.
@@ -38,20 +42,32 @@ impl<M: TabularMetadata> Change<M> {
 }
 
 /// The request that a commit belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) enum CommitRequest {
     /// A commit to one table or view. The response contains its state.
     Single,
     /// A transaction that contains a commit to only one table. The response has no content.
     Transaction,
+    /// A rewrite of manifests, whose commit the server has created.
+    Rewrite(Arc<CommittedRewrite>),
+}
+
+/// A rewrite of manifests that is ready to be committed.
+#[derive(Debug)]
+pub(crate) struct CommittedRewrite {
+    /// The response to the request.
+    pub(super) response: RewrittenManifests,
+    /// The records of the new files. The commit uses these files, so it removes the records.
+    pub(super) records: Vec<AbandonedKey>,
 }
 
 impl CommitRequest {
     /// Returns the name of the transaction in the change log, logs and metrics.
-    pub(super) fn action<M: TabularMetadata>(self) -> ChangeAction {
+    pub(super) fn action<M: TabularMetadata>(&self) -> ChangeAction {
         match self {
             Self::Single => M::ACTIONS.commit,
             Self::Transaction => TRANSACTION,
+            Self::Rewrite(_) => ChangeAction::RewriteManifests,
         }
     }
 }

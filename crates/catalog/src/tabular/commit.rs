@@ -52,7 +52,7 @@ impl Tabulars {
                 return self.commit_new(&cx.operation, &permit, named, &new).await;
             };
             let change = change.clone();
-            let committed = self.commit_in_group(cx, id, change, request);
+            let committed = self.commit_in_group(cx, id, change, request.clone());
             if let Some(state) = committed.await? {
                 return Ok(state);
             }

@@ -122,7 +122,8 @@ impl Tabulars {
         Ok(ExpiredSnapshots::of(&expiry, &head.metadata))
     }
 
-    async fn expire_once(
+    /// Expires snapshots, and creates the job that deletes their files.
+    pub(crate) async fn expire_once(
         &self,
         cx: &RequestContext,
         ident: &TabularIdent,

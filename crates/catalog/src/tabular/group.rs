@@ -26,13 +26,15 @@ use super::head::Head;
 use super::metadata::TabularMetadata;
 use super::state::{NewVersion, TabularState};
 use crate::attributes::Enclosing;
+use crate::maintenance_settings::MaintainedTables;
 use crate::pipeline::Write;
 use crate::pipeline::lanes::LaneGuard;
-use crate::pipeline::response::TransactionResponse;
+use crate::pipeline::response::{Body, TransactionResponse};
 use crate::tabular::Tabulars;
 use crate::{Error, RequestContext, Result, lookup};
 use slateberg_authz::action::Commit;
 use slateberg_authz::permit::Permit;
+use slateberg_model::ident::TabularKind;
 use slateberg_model::warehouse::Warehouse;
 use slateberg_store::txn::RequestRecords;
 use slateberg_telemetry::commits::CommitPhase;
@@ -107,7 +109,7 @@ impl Tabulars {
         request: CommitRequest,
     ) -> Outcome {
         let arrived = Instant::now();
-        let rebase = M::prepare_rebase(self, cx, id, &change).await?;
+        let rebase = M::prepare_rebase(self, cx, id, &change, &request).await?;
         // `None` if the table does not rebase appends.
         let is_append = rebase.as_ref().map(|rebase| rebase.is_append());
         if is_append == Some(true) {
@@ -166,6 +168,9 @@ impl Tabulars {
         // Dropping the lanes lets the next group begin. The lanes are dropped after `ended`,
         // because the batching window of the next group depends on this group.
         let committed = committed.map(|lanes| lanes.is_some());
+        if matches!(committed, Ok(true)) && M::KIND == TabularKind::Table && group.new.is_some() {
+            self.count_commits(id, &group.members);
+        }
         let outdates_files = group.new.as_ref().is_some_and(|new| !new.outdated.is_empty());
         if committed.is_ok() && outdates_files {
             self.jobs.announce_jobs();
@@ -192,6 +197,18 @@ impl Tabulars {
                 },
             });
         }
+    }
+
+    /// Counts the commits of a group for the maintenance of the table.
+    fn count_commits<M: Rebase>(&self, id: Uuid, members: &[(Member<M>, MemberOutcome)]) {
+        if self.core.settings().maintenance == MaintainedTables::Off {
+            return;
+        }
+        let counts = |(member, outcome): &&(Member<M>, MemberOutcome)| {
+            matches!(outcome, MemberOutcome::Changed(_))
+                && !matches!(member.request, CommitRequest::Rewrite(_))
+        };
+        self.commit_counts.add(id, members.iter().filter(counts).count());
     }
 
     /// Evaluates the members in order. If the table or view does not exist, responds to all members
@@ -298,6 +315,9 @@ impl Tabulars {
             let pipeline = self.core.pipeline();
             match request {
                 CommitRequest::Single => pipeline.records(&cx.operation, entry, state),
+                CommitRequest::Rewrite(rewrite) => {
+                    pipeline.records(&cx.operation, entry, &Body(rewrite.response.clone()))
+                }
                 CommitRequest::Transaction => {
                     let publications = new.iter().map(NewVersion::key).collect();
                     pipeline.records(&cx.operation, entry, &TransactionResponse { publications })

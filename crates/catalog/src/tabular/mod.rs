@@ -21,6 +21,7 @@ pub(crate) mod recursive_drop;
 pub(crate) mod register;
 pub(crate) mod removal;
 pub(crate) mod rename;
+pub(crate) mod rewrite;
 pub(crate) mod state;
 pub(crate) mod target;
 pub(crate) mod transaction;
@@ -29,14 +30,20 @@ pub(crate) mod write;
 
 use std::sync::Arc;
 
+use tokio::sync::Semaphore;
+
 use self::append::lists::ManifestLists;
 use self::delegation::Delegations;
 use self::groups::CommitGroups;
 use self::turns::Turns;
+use crate::commit_counts::CommitCounts;
 use crate::core::Core;
 use crate::jobs::Jobs;
 use crate::listings::Listings;
 use slateberg_telemetry::collection::Collection;
+
+/// Maximum number of rewrites of manifests that run concurrently. Each holds new manifests in memory.
+const REWRITES_MAX: usize = 2;
 
 /// Tables and views, for requests. Cheap to clone.
 #[derive(Clone)]
@@ -49,6 +56,10 @@ pub struct Tabulars {
     pub(crate) jobs: Jobs,
     manifest_lists: Arc<ManifestLists>,
     turns: Arc<Turns>,
+    /// Bounds the memory of rewrites of manifests.
+    rewrites: Arc<Semaphore>,
+    /// Counts the commits to tables, if the server maintains tables.
+    pub(crate) commit_counts: Arc<CommitCounts>,
 }
 
 impl Tabulars {
@@ -66,6 +77,8 @@ impl Tabulars {
             jobs: jobs.clone(),
             manifest_lists: Arc::new(ManifestLists::new(core.settings())),
             turns: Arc::new(Turns::new(core.settings().append_rebase_turn())),
+            rewrites: Arc::new(Semaphore::new(REWRITES_MAX)),
+            commit_counts: Arc::default(),
         }
     }
 

@@ -98,7 +98,16 @@ impl Tabulars {
             let mut rebases = Vec::with_capacity(changes.len());
             for (change, id) in changes.iter().zip(&ids) {
                 rebases.push(match id {
-                    Some(id) => TableMetadata::prepare_rebase(self, cx, *id, change).await?,
+                    Some(id) => {
+                        TableMetadata::prepare_rebase(
+                            self,
+                            cx,
+                            *id,
+                            change,
+                            &CommitRequest::Transaction,
+                        )
+                        .await?
+                    }
                     None => None,
                 });
             }

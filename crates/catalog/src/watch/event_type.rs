@@ -228,12 +228,14 @@ fn effect(action: ChangeAction, version_before: Option<u64>) -> Effect {
         | A::CreateFunction => H::Created,
         A::UpdateWarehouse | A::UpdateNamespaceProperties | A::ReplaceFunction => H::Updated,
         A::RegisterTable | A::RegisterView => H::Registered,
-        A::CommitTable | A::CommitView | A::CommitTransaction | A::ExpireSnapshots => {
-            match version_before {
-                None => H::Created,
-                Some(_) => H::Committed,
-            }
-        }
+        A::CommitTable
+        | A::CommitView
+        | A::CommitTransaction
+        | A::ExpireSnapshots
+        | A::RewriteManifests => match version_before {
+            None => H::Created,
+            Some(_) => H::Committed,
+        },
         A::RenameTable | A::RenameView => H::Renamed,
         A::DeleteWarehouse => H::Deleted,
         A::DropNamespace
@@ -318,7 +320,9 @@ mod tests {
             ChangeAction::PurgeDropped | ChangeAction::DeleteDropped => {
                 vec![ChangedKind::Namespace, ChangedKind::Table, ChangedKind::View]
             }
-            ChangeAction::CommitTransaction | ChangeAction::ExpireSnapshots => {
+            ChangeAction::CommitTransaction
+            | ChangeAction::ExpireSnapshots
+            | ChangeAction::RewriteManifests => {
                 vec![ChangedKind::Table]
             }
             _ => KINDS

@@ -192,14 +192,15 @@ impl<W: FnMut(&[FieldInfo]) -> Wanted> Compiler<'_, W> {
 }
 
 /// The state of a program in a block.
-struct Run<'a> {
-    bytes: Cursor<'a>,
-    schema: &'a Schema,
-    values_left: u64,
+pub(super) struct Run<'a> {
+    pub(super) bytes: Cursor<'a>,
+    pub(super) schema: &'a Schema,
+    pub(super) values_left: u64,
 }
 
 impl Run<'_> {
-    fn count_value(&mut self) -> Result<(), String> {
+    /// Counts a value, and fails if the file has more values than its size allows.
+    pub(super) fn count_value(&mut self) -> Result<(), String> {
         self.values_left = self.values_left.checked_sub(1).ok_or(TOO_MANY)?;
         Ok(())
     }
@@ -251,7 +252,7 @@ impl Run<'_> {
     }
 
     /// Skips a value that nothing reads.
-    fn skip(&mut self, shape: &Shape, depth: usize) -> Result<(), String> {
+    pub(super) fn skip(&mut self, shape: &Shape, depth: usize) -> Result<(), String> {
         if depth > DEPTH_MAX {
             return Err(format!("has values that are more than {DEPTH_MAX} deep"));
         }

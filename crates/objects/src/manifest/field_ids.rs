@@ -4,6 +4,7 @@ pub(super) const STATUS: i32 = 0;
 pub(super) const SNAPSHOT_ID: i32 = 1;
 pub(super) const DATA_FILE: i32 = 2;
 pub(super) const SEQUENCE_NUMBER: i32 = 3;
+pub(super) const FILE_SEQUENCE_NUMBER: i32 = 4;
 pub(super) const PATH: i32 = 100;
 pub(super) const FORMAT: i32 = 101;
 pub(super) const PARTITION: i32 = 102;

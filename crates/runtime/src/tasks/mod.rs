@@ -2,6 +2,7 @@
 
 mod audit_file;
 mod jobs;
+mod maintenance;
 mod memory;
 pub mod policy_files;
 mod sighup;
@@ -71,6 +72,10 @@ pub fn spawn(runtime: &Runtime, stopping: &watch::Receiver<bool>) -> Vec<JoinHan
         tokio::spawn(jobs::run_jobs(runtime.catalog.clone(), stopping.clone())),
         tokio::spawn(memory::return_memory(stopping.clone())),
     ];
+    if runtime.catalog.table_maintenance().is_enabled() {
+        let (catalog, runs) = (runtime.catalog.clone(), runs());
+        tasks.push(tokio::spawn(maintenance::maintain_tables(catalog, runs, stopping.clone())));
+    }
     tasks.extend(warm_up(runtime, stopping));
     tasks.extend(watch_issuers(runtime, stopping));
     if runtime.settings.audit.to == AuditTo::File {

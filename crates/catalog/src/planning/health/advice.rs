@@ -122,7 +122,7 @@ fn manifests(health: &TableHealth, names: &Names) -> Option<Advice> {
             grouped(manifests.small),
             grouped(manifests.data)
         ),
-        statement: names.call("rewrite_manifests", &[]),
+        statement: format!("slateberg job rewrite-manifests {} --rewrite", names.argument),
     })
 }
 
@@ -205,8 +205,8 @@ mod tests {
         };
         let names = Names::new("table:my wh/a.b/it's/1`x", "my wh", &ident);
         assert_eq!(
-            names.call("rewrite_manifests", &[]),
-            r"CALL `my wh`.system.rewrite_manifests(table => '`a.b`.`it\'s`.`1``x`')"
+            names.call("rewrite_data_files", &[]),
+            r"CALL `my wh`.system.rewrite_data_files(table => '`a.b`.`it\'s`.`1``x`')"
         );
         assert_eq!(names.argument, r"'table:my wh/a.b/it'\''s/1`x'");
     }

@@ -75,7 +75,7 @@ impl ManifestLists {
 }
 
 /// Returns the sync marker of the lists that the server writes for a table.
-pub(super) fn sync_marker(record: &TabularRecord) -> Uuid {
+pub(crate) fn sync_marker(record: &TabularRecord) -> Uuid {
     record.id
 }
 
@@ -107,7 +107,7 @@ pub(super) async fn read(
 }
 
 /// Whether a file is below a location of a table.
-pub(super) fn is_within(record: &TabularRecord, file: &str) -> bool {
+pub(crate) fn is_within(record: &TabularRecord, file: &str) -> bool {
     let Ok(file) = Location::parse(file) else { return false };
     let mut roots = locations_of(record).filter_map(|root| Location::parse(root).ok());
     roots.any(|root| file.is_within(&root))

@@ -24,7 +24,7 @@ use self::extraction::Extraction;
 use self::lists::Files;
 use self::prepared::{Composition, PreparedRebase, Unapplied};
 use super::builder::CommitBuilder;
-use super::change::Change;
+use super::change::{Change, CommitRequest};
 use super::groups::Grouped;
 use super::state::NewManifestList;
 use crate::append_rebase::AppendRebase;
@@ -54,6 +54,7 @@ pub(crate) trait Rebase: Grouped {
         cx: &RequestContext,
         id: Uuid,
         change: &Change<Self>,
+        request: &CommitRequest,
     ) -> impl Future<Output = Result<Option<Arc<PreparedRebase>>>> + Send;
 
     /// Whether a commit that cannot be rebased conflicts only with appends, and at least one of them
@@ -75,9 +76,14 @@ impl Rebase for TableMetadata {
         cx: &RequestContext,
         id: Uuid,
         change: &Change<Self>,
+        request: &CommitRequest,
     ) -> Result<Option<Arc<PreparedRebase>>> {
         let Tabulars { core, jobs, manifest_lists, .. } = tabulars;
         let max = core.settings().append_rebase;
+        let candidate = || RebaseCandidate::of(&change.requirements, &change.updates);
+        if let CommitRequest::Rewrite(rewrite) = request {
+            return Ok(Some(Arc::new(PreparedRebase::of_rewrite(candidate(), rewrite))));
+        }
         if max == AppendRebase::Off || change.creates() {
             return Ok(None);
         }
@@ -90,21 +96,19 @@ impl Rebase for TableMetadata {
         if AppendRebase::of(&table.properties).unwrap_or(inherited) == AppendRebase::Off {
             return Ok(None);
         }
-        let candidate = RebaseCandidate::of(&change.requirements, &change.updates);
-        let prepared = PreparedRebase::new(candidate, change.blind_append, inherited);
+        let prepared = PreparedRebase::new(candidate(), change.blind_append, inherited);
         if let Ok(candidate) = prepared.permitted(max, table)
             && !candidate.is_current(table)
             // Otherwise, the client sends a commit again that is already in the table.
             && !candidate.is_in(table)
         {
-            let (objects, lists) = (&core.objects(), &**manifest_lists);
-            let (record, version) = (&head.record, table.format_version);
-            let files = Files { objects, lists, record };
+            let (objects, record) = (&core.objects(), &head.record);
+            let files = Files { objects, lists: manifest_lists, record };
             let clients = prepared.clients(files, candidate);
-            let of_branch = candidate.head(table).map(|head| &**head);
-            let kept = lists.of_branch(objects, record, version, of_branch);
-            // A failure is not reported here. If the commit must be rebased later and cannot be,
-            // the failure is reported as the reason.
+            let (version, of_branch) = (table.format_version, candidate.head(table));
+            let kept =
+                manifest_lists.of_branch(objects, record, version, of_branch.map(|it| &**it));
+            // If the commit must be rebased later, a failure is then reported as the reason.
             let (_clients, kept) = tokio::join!(clients, kept);
             if let Ok(kept) = kept {
                 let directory = &metadata_file::directory(&table.location, &table.properties);
@@ -166,7 +170,8 @@ async fn compose<'a>(
     let (settings, objects) = (tabulars.core.settings(), tabulars.core.objects());
     let version = table.format_version;
     let candidate = prepared.permitted(settings.append_rebase, table)?;
-    if table.snapshots.len() + candidate.added().len() > settings.append_rebase_snapshots_max {
+    let snapshots = table.snapshots.len() + candidate.added().len();
+    if snapshots > settings.append_rebase_snapshots_max && !prepared.is_rewrite() {
         return Err(NotRebased::TooMany("snapshots").into());
     }
     let files = Files { objects: &objects, lists: &tabulars.manifest_lists, record };
@@ -190,7 +195,8 @@ async fn compose<'a>(
         if !removed.is_empty() {
             branch = branch.without(&removed.iter().map(String::as_str).collect::<HashSet<_>>());
         }
-        if branch.len() + own.len() > settings.append_rebase_manifests_max {
+        let manifests = branch.len() + own.len();
+        if manifests > settings.append_rebase_manifests_max && !prepared.is_rewrite() {
             return Err(NotRebased::TooMany("manifests").into());
         }
         left_behind.manifest_lists.push(added.manifest_list().to_owned());
@@ -244,6 +250,7 @@ impl Rebase for ViewMetadata {
         _cx: &RequestContext,
         _id: Uuid,
         _change: &Change<Self>,
+        _request: &CommitRequest,
     ) -> Result<Option<Arc<PreparedRebase>>> {
         Ok(None)
     }

@@ -1,8 +1,11 @@
 //! [`PreparedRebase`]: a commit that the server may rebase.
 
+use std::sync::Arc;
+
 use futures::future::try_join_all;
 use tokio::sync::OnceCell;
 
+use super::super::change::CommittedRewrite;
 use super::extraction::{AddedFiles, Extraction};
 use super::lists::{self, Files, is_within};
 use crate::append_rebase::AppendRebase;
@@ -28,6 +31,8 @@ pub(crate) struct PreparedRebase {
     base: OnceCell<Result<ListBlocks, NotRebased>>,
     /// Manifests with the files that the append adds, for an append that has merged manifests.
     extracted: OnceCell<Result<AddedFiles, NotRebased>>,
+    /// The rewrite of manifests, if the server has created the commit.
+    rewrite: Option<Arc<CommittedRewrite>>,
 }
 
 /// The manifests with which a commit changes the branch.
@@ -87,7 +92,28 @@ impl PreparedRebase {
             clients: OnceCell::new(),
             base: OnceCell::new(),
             extracted: OnceCell::new(),
+            rewrite: None,
         }
+    }
+
+    /// Creates the prepared rebase of a rewrite of manifests. It needs no permission of the table,
+    /// because it changes no rows.
+    pub(super) fn of_rewrite(
+        candidate: Result<RebaseCandidate, NotRebased>,
+        rewrite: &Arc<CommittedRewrite>,
+    ) -> Self {
+        let rewrite = Some(Arc::clone(rewrite));
+        Self { rewrite, ..Self::new(candidate, false, AppendRebase::Off) }
+    }
+
+    /// Whether the server has created the commit, to rewrite manifests.
+    pub(super) fn is_rewrite(&self) -> bool {
+        self.rewrite.is_some()
+    }
+
+    /// The records of the files that the commit uses.
+    pub(crate) fn used_records(&self) -> &[AbandonedKey] {
+        self.rewrite.as_ref().map_or(&[], |rewrite| &rewrite.records)
     }
 
     /// Whether the commit is an append that could be rebased onto some state.
@@ -102,6 +128,10 @@ impl PreparedRebase {
         table: &TableMetadata,
     ) -> Result<&RebaseCandidate, NotRebased> {
         let candidate = self.candidate.as_ref().map_err(NotRebased::clone)?;
+        if self.is_rewrite() {
+            candidate.check(table)?;
+            return Ok(candidate);
+        }
         match max.min(AppendRebase::of(&table.properties).unwrap_or(self.inherited)) {
             AppendRebase::Off => return Err(NotRebased::Disabled),
             AppendRebase::Declared if !self.declared && !candidate.is_declared_blind() => {

@@ -1,0 +1,214 @@
+//! [`TableMaintenance`]: expires snapshots and rewrites manifests of tables on a schedule.
+//!
+//! There are two reasons to maintain a table. A **hot** table has had many commits since its last
+//! maintenance, so it is due at once. All other tables are visited one after the other, at a bounded
+//! rate and during a window of the day. The maintenance derives the work from the metadata of the
+//! table. So it stores nothing, and a restart loses nothing but the order of the visits.
+//!
+//! Each change is a commit by the background task `maintenance`, with an entry in the change log.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use crate::attributes::attributes_of_levels;
+use crate::core::Core;
+use crate::maintenance_settings::{EXPIRE_SNAPSHOTS, MaintainedTables, REWRITE_MANIFESTS};
+use crate::operation::Context;
+use crate::pipeline::response::Body;
+use crate::tabular::Tabulars;
+use crate::tabular::head::Head;
+use crate::{Error, Operation, RequestContext, Result, lookup};
+use slateberg_base::boxed;
+use slateberg_base::error_chain::chain;
+use slateberg_model::expiry::{Expiry, ExpiryRequest, GC_PROPERTY};
+use slateberg_model::ident::{TabularIdent, TabularKind};
+use slateberg_model::principal::{MAINTENANCE_TASK, Principal};
+use slateberg_model::table::TableMetadata;
+use slateberg_store::key_space::KeySpace;
+use slateberg_store::keys::{Key, TabularKey};
+use slateberg_store::read::{KeyRange, StoreRead};
+use slateberg_store::records::ChangeAction;
+
+/// Minimum number of small manifests that a rewrite merges.
+const MIN_COUNT_PROPERTY: &str = "commit.manifest.min-count-to-merge";
+/// The default of [`MIN_COUNT_PROPERTY`].
+const MIN_COUNT: usize = 100;
+/// Shortest interval between the starts of two passes over all tables, in milliseconds.
+const PASS_INTERVAL_MS: i64 = 60 * 60 * 1000;
+/// Pause of the task if it has nothing to do.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// The position in the current pass over all tables.
+#[derive(Default)]
+struct Pass {
+    /// The last visited table. `None` at the beginning.
+    after: Option<Vec<u8>>,
+    /// Earliest time of the next visit.
+    next_visit_ms: i64,
+    begun_ms: i64,
+}
+
+/// Maintains tables. Cheap to clone.
+#[derive(Clone)]
+pub struct TableMaintenance {
+    core: Arc<Core>,
+    tabulars: Tabulars,
+    pass: Arc<Mutex<Pass>>,
+}
+
+impl TableMaintenance {
+    pub(crate) fn new(core: &Arc<Core>, tabulars: &Tabulars) -> Self {
+        Self { core: Arc::clone(core), tabulars: tabulars.clone(), pass: Arc::default() }
+    }
+
+    /// Whether the server maintains any tables.
+    pub fn is_enabled(&self) -> bool {
+        self.core.settings().maintenance != MaintainedTables::Off
+    }
+
+    /// Waits until a table may be due.
+    #[boxed]
+    pub async fn wait_until_due(&self) {
+        let pause = Duration::from_millis(u64::try_from(self.visit_interval_ms()).unwrap_or(1));
+        let hot = self.tabulars.commit_counts.wait_for_hot_table();
+        let _ = tokio::time::timeout(pause.min(IDLE), hot).await;
+    }
+
+    /// Maintains the hot tables, and visits the next table of the pass if it is due. Returns the
+    /// number of changed tables.
+    #[boxed]
+    pub async fn run_due(&self) -> Result<usize> {
+        let mut changed = 0;
+        for table in self.tabulars.commit_counts.take_hot() {
+            changed += usize::from(self.maintain_or_log(table).await);
+        }
+        if let Some(table) = self.next_visit().await? {
+            changed += usize::from(self.maintain_or_log(table).await);
+        }
+        Ok(changed)
+    }
+
+    fn visit_interval_ms(&self) -> i64 {
+        let rate = self.core.settings().maintenance_tables_per_minute.max(1);
+        60_000 / i64::from(rate)
+    }
+
+    /// Returns the next table of the pass, if its visit is due.
+    async fn next_visit(&self) -> Result<Option<Uuid>> {
+        let now_ms = self.core.now_ms();
+        if !self.is_enabled() || !self.core.settings().maintenance_window().includes(now_ms) {
+            return Ok(None);
+        }
+        let after = {
+            let mut pass = self.pass.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_first = pass.after.is_none();
+            let rests = is_first && now_ms < pass.begun_ms.saturating_add(PASS_INTERVAL_MS);
+            if now_ms < pass.next_visit_ms || rests && pass.begun_ms > 0 {
+                return Ok(None);
+            }
+            if is_first {
+                pass.begun_ms = now_ms;
+            }
+            pass.next_visit_ms = now_ms.saturating_add(self.visit_interval_ms());
+            pass.after.clone()
+        };
+        let range = KeyRange::all(KeySpace::Tabulars).behind(after);
+        let next = self.core.store().durable().scan::<TabularKey>(&range, Some(1)).await?.pop();
+        let mut pass = self.pass.lock().unwrap_or_else(PoisonError::into_inner);
+        pass.after = next.as_ref().map(|(key, _)| key.encode());
+        Ok(next.map(|(key, _)| key.0))
+    }
+
+    /// Maintains a table, and logs a failure. Returns whether the table has changed.
+    async fn maintain_or_log(&self, table: Uuid) -> bool {
+        match self.maintain(table).await {
+            Ok(changed) => changed,
+            Err(Error::Invalid(reason)) => {
+                tracing::debug!(%table, reason, "a table cannot be maintained");
+                false
+            }
+            Err(error) => {
+                tracing::warn!(%table, error = chain(&error), "maintenance of a table failed");
+                false
+            }
+        }
+    }
+
+    async fn maintain(&self, id: Uuid) -> Result<bool> {
+        let store = self.core.store().latest();
+        let Some(record) = store.get(&TabularKey(id)).await? else { return Ok(false) };
+        let Some(warehouse) = self.core.warehouses().by_id(record.warehouse) else {
+            return Ok(false);
+        };
+        if record.kind != TabularKind::Table {
+            return Ok(false);
+        }
+        let ident = lookup::ident_of(&store, &record).await?;
+        let Some(head) = self.core.environment.head::<TableMetadata>(&store, id).await? else {
+            return Ok(false);
+        };
+        let operation = Operation::by(Principal::Task(MAINTENANCE_TASK), Context::default());
+        let cx = RequestContext { operation, warehouse };
+        let levels = attributes_of_levels(&store, &cx.warehouse, &ident.namespace).await?;
+        let includes = |property| {
+            let levels = levels.iter().map(|level| &level.properties);
+            let levels = levels.chain([&head.metadata.properties]);
+            let levels: Vec<_> = levels.collect();
+            self.core.settings().maintenance.includes(property, levels.into_iter())
+        };
+        let rewritten = if includes(REWRITE_MANIFESTS) {
+            self.rewrite_manifests(&cx, &ident, &head).await
+        } else {
+            Ok(false)
+        };
+        // Snapshots expire even if the manifests cannot be rewritten.
+        let expired =
+            includes(EXPIRE_SNAPSHOTS) && self.expire_snapshots(&cx, &ident, &head).await?;
+        Ok(rewritten? || expired)
+    }
+
+    async fn rewrite_manifests(
+        &self,
+        cx: &RequestContext,
+        ident: &TabularIdent,
+        head: &Head<TableMetadata>,
+    ) -> Result<bool> {
+        let min_count = head.metadata.properties.get(MIN_COUNT_PROPERTY);
+        let min_count = min_count.and_then(|text| text.parse().ok()).unwrap_or(MIN_COUNT);
+        if self.tabulars.small_manifests(head).await? < min_count.max(2) {
+            return Ok(false);
+        }
+        let ident = ident.clone();
+        let rewrite = move |tabulars: Tabulars, cx: RequestContext| async move {
+            tabulars.rewrite_once(&cx, &ident).await.map(Body)
+        };
+        let action = ChangeAction::RewriteManifests;
+        let Body(rewritten) = self.core.commit(action, &self.tabulars, cx, rewrite).await?;
+        Ok(rewritten.snapshot_id.is_some())
+    }
+
+    async fn expire_snapshots(
+        &self,
+        cx: &RequestContext,
+        ident: &TabularIdent,
+        head: &Head<TableMetadata>,
+    ) -> Result<bool> {
+        let gc = head.metadata.properties.get(GC_PROPERTY);
+        if gc.is_some_and(|value| value.eq_ignore_ascii_case("false")) {
+            return Ok(false);
+        }
+        let retention = ExpiryRequest::default();
+        if Expiry::of(&head.metadata, retention, self.core.now_ms())?.is_empty() {
+            return Ok(false);
+        }
+        let ident = ident.clone();
+        let expire = move |tabulars: Tabulars, cx: RequestContext| async move {
+            tabulars.expire_once(&cx, &ident, retention).await.map(Body)
+        };
+        let Body(expired) = self.core.mutate(&self.tabulars, cx, expire).await?;
+        self.tabulars.jobs.announce_jobs();
+        Ok(!expired.snapshots.is_empty())
+    }
+}

@@ -1,0 +1,266 @@
+//! Rewrite of manifests: merges the small data manifests of a table's current snapshot.
+//!
+//! Each append adds a manifest, and a scan reads all of them. A rewrite writes the entries of many
+//! small manifests to a few larger ones ([`merge`]). It then commits a snapshot with the operation
+//! `replace` ([`snapshot`]), like a client that has rewritten manifests. The files of the table stay
+//! the same.
+//!
+//! The commit goes through the lane of the table like any other. If appends have been committed
+//! since the rewrite began, it is rebased onto them ([`super::append`]). The server needs no
+//! permission of the table for this, because the rewrite changes no rows.
+
+pub(super) mod current;
+mod merge;
+mod snapshot;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+pub use self::current::RewrittenManifests;
+use self::current::{CurrentManifests, rejected, unreadable};
+use self::merge::{ManifestSelection, MergedManifests};
+use super::append::lists::is_within;
+use super::change::{Change, CommitRequest, CommittedRewrite};
+use super::commit::{COMMIT_ATTEMPTS_MAX, too_many_conflicts};
+use super::head::Head;
+use super::target::Target;
+use crate::pipeline::Write;
+use crate::pipeline::response::Body;
+use crate::tabular::Tabulars;
+use crate::{Error, Operation, RequestContext, Result, lookup};
+use slateberg_authz::action::Commit;
+use slateberg_authz::commit_kind::CommitKind;
+use slateberg_authz::permit::Permit;
+use slateberg_base::boxed;
+use slateberg_model::ident::{TabularIdent, TabularKind};
+use slateberg_model::members::brief;
+use slateberg_model::snapshot::MAIN_BRANCH;
+use slateberg_model::table::{FORMAT_VERSION_ROW_LINEAGE, TableMetadata};
+use slateberg_objects as objects;
+use slateberg_objects::manifest_list::ManifestList;
+use slateberg_store::records::ChangeAction;
+
+/// Maximum number of times that a rewrite is repeated because the table has changed.
+const ATTEMPTS_MAX: usize = 5;
+
+/// A request to rewrite the manifests of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ManifestRewrite {
+    /// The table, as `table:prod/sales/orders`.
+    pub resource: String,
+    /// Whether the request only returns what a rewrite would do.
+    pub dry_run: bool,
+}
+
+impl Tabulars {
+    /// Merges the small data manifests of a table's current snapshot. The caller needs the
+    /// permission to commit data to the table.
+    #[boxed]
+    pub async fn rewrite_manifests(
+        &self,
+        operation: &Operation,
+        request: ManifestRewrite,
+    ) -> Result<RewrittenManifests> {
+        let (name, kind, ident) = self.core.access.tabular_named(&request.resource)?;
+        if kind != TabularKind::Table {
+            let resource = brief(&request.resource);
+            return Err(Error::Invalid(format!("Views have no manifests: '{resource}'")));
+        }
+        let warehouse = self.core.warehouses().by_prefix(Some(&name));
+        let warehouse =
+            warehouse.map_err(|absent| self.core.access.without_permissions(operation, absent))?;
+        self.core.environment.check_findable(kind, &ident)?;
+        let cx = RequestContext { operation: operation.clone(), warehouse };
+        if request.dry_run {
+            return self.expected_rewrite(&cx, &ident).await;
+        }
+        let rewrite = move |tabulars: Self, cx: RequestContext| async move {
+            tabulars.rewrite_once(&cx, &ident).await.map(Body)
+        };
+        let action = ChangeAction::RewriteManifests;
+        let Body(rewritten) = self.core.commit(action, self, &cx, rewrite).await?;
+        Ok(rewritten)
+    }
+
+    /// Returns what a rewrite would do now.
+    async fn expected_rewrite(
+        &self,
+        cx: &RequestContext,
+        ident: &TabularIdent,
+    ) -> Result<RewrittenManifests> {
+        let _permit = self.permit_rewrite(cx, ident).await?;
+        let (_, head) = self.rewritten_head(cx, ident).await?;
+        let Some(current) = self.current_manifests(&head).await? else {
+            return Ok(RewrittenManifests::default());
+        };
+        let selection = ManifestSelection::of(&head.metadata, &current.manifests);
+        Ok(selection.expected(&current.manifests))
+    }
+
+    /// Returns the number of manifests that a rewrite would merge now.
+    pub(crate) async fn small_manifests(&self, head: &Head<TableMetadata>) -> Result<usize> {
+        let Some(current) = self.current_manifests(head).await? else { return Ok(0) };
+        let selection = ManifestSelection::of(&head.metadata, &current.manifests);
+        Ok(selection.expected(&current.manifests).replaced)
+    }
+
+    /// Rewrites the manifests of a table. Begins again if the table has changed so that the rewrite
+    /// cannot be rebased.
+    pub(crate) async fn rewrite_once(
+        &self,
+        cx: &RequestContext,
+        ident: &TabularIdent,
+    ) -> Result<RewrittenManifests> {
+        let busy = |_| Error::unavailable("Too many rewrites run already. Retry later", "rewrites");
+        let _running = self.rewrites.try_acquire().map_err(busy)?;
+        for _ in 0..ATTEMPTS_MAX.min(COMMIT_ATTEMPTS_MAX) {
+            let permit = self.permit_rewrite(cx, ident).await?;
+            let (id, head) = self.rewritten_head(cx, ident).await?;
+            let Some(current) = self.current_manifests(&head).await? else {
+                return self.nothing_to_rewrite(cx, &permit, 0).await;
+            };
+            let selection = ManifestSelection::of(&head.metadata, &current.manifests);
+            let merged = self.merge_manifests(&current, selection).await?;
+            if merged.new.is_empty() {
+                return self.nothing_to_rewrite(cx, &permit, current.manifests.len()).await;
+            }
+            match self.commit_rewrite(cx, (id, ident), &current, merged).await {
+                Ok(Some(rewritten)) => return Ok(rewritten),
+                Ok(None) => {}
+                Err(error) => {
+                    // A rejection is final only if the table is still the same.
+                    let (now_id, now) = self.rewritten_head(cx, ident).await?;
+                    if (now_id, now.record.version) == (id, head.record.version) {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+        Err(too_many_conflicts(TabularKind::Table, ident))
+    }
+
+    /// Commits new manifests, which exist already. Returns `None` if the rewrite must begin again.
+    async fn commit_rewrite(
+        &self,
+        cx: &RequestContext,
+        (id, ident): (Uuid, &TabularIdent),
+        current: &CurrentManifests<'_>,
+        merged: MergedManifests,
+    ) -> Result<Option<RewrittenManifests>> {
+        let record = &current.head.record;
+        let new = snapshot::rewritten(self, current, &merged)?;
+        let list = self.jobs.announce_list(record, new.location.clone()).await?;
+        let (objects, warehouse) = (self.core.objects(), record.warehouse);
+        objects::manifest_list::create(&objects, warehouse, &new.location, &new.content).await?;
+        let records = merged.announced.iter().chain([&list]).filter_map(|new| new.record);
+        let response = new.response;
+        let rewrite = CommittedRewrite { response: response.clone(), records: records.collect() };
+        let change = Change::<TableMetadata> {
+            ident: ident.clone(),
+            requirements: new.requirements,
+            updates: new.updates,
+            blind_append: false,
+        };
+        let request = CommitRequest::Rewrite(Arc::new(rewrite));
+        let committed = self.commit_in_group(cx, id, change, request).await?;
+        Ok(committed.map(|_| response))
+    }
+
+    /// Records the response of a request that changes nothing.
+    async fn nothing_to_rewrite(
+        &self,
+        cx: &RequestContext,
+        permit: &Permit<Commit>,
+        kept: usize,
+    ) -> Result<RewrittenManifests> {
+        let response = &RewrittenManifests::nothing(kept);
+        let write = Write::of_records(ChangeAction::RewriteManifests, permit);
+        let pipeline = self.core.pipeline();
+        let recorded = pipeline.commit(write, |_| async move {
+            Ok(((), pipeline.records(&cx.operation, None, &Body(response.clone()))?))
+        });
+        recorded.await?;
+        Ok(response.clone())
+    }
+
+    async fn permit_rewrite(
+        &self,
+        cx: &RequestContext,
+        ident: &TabularIdent,
+    ) -> Result<Permit<Commit>> {
+        let target = Target { warehouse: &cx.warehouse, kind: TabularKind::Table, ident };
+        let store = self.core.store().latest();
+        let kinds = BTreeSet::from([CommitKind::Data]);
+        self.core.access.permit_commit(&store, &cx.operation, target, &kinds).await
+    }
+
+    async fn rewritten_head(
+        &self,
+        cx: &RequestContext,
+        ident: &TabularIdent,
+    ) -> Result<(Uuid, Head<TableMetadata>)> {
+        let (store, kind) = (self.core.store().latest(), TabularKind::Table);
+        let absent = || Error::no_such(kind, ident);
+        let id = lookup::tabular_id(&store, cx.warehouse.id, kind, ident).await?;
+        let id = id.ok_or_else(absent)?;
+        let head = self.core.environment.head(&store, id).await?;
+        Ok((id, head.ok_or_else(absent)?))
+    }
+
+    /// Returns the manifests of the current snapshot. `None` if there is no snapshot.
+    async fn current_manifests<'a>(
+        &self,
+        head: &'a Head<TableMetadata>,
+    ) -> Result<Option<CurrentManifests<'a>>> {
+        let table = &head.metadata;
+        if table.properties.contains_key("encryption.key-id") {
+            return Err(rejected("the table is encrypted"));
+        }
+        let Some(main) = table.refs.get(MAIN_BRANCH) else { return Ok(None) };
+        let Some(snapshot) = table.snapshot(main.snapshot_id) else { return Ok(None) };
+        if snapshot.key_id().is_some() {
+            return Err(rejected("the current snapshot is encrypted"));
+        }
+        let location = snapshot.manifest_list();
+        let location = location.ok_or_else(|| rejected("the snapshot has no manifest list"))?;
+        let manifests = self.read_list(head, &location).await?.entries;
+        for manifest in &manifests {
+            check_own(head, &manifest.path)?;
+            if manifest.key_metadata.is_some() {
+                return Err(rejected(&format!("the manifest {} is encrypted", manifest.path)));
+            }
+            if table.format_version > 1 && !manifest.has_counts() {
+                return Err(rejected(
+                    "the manifest list does not count the files of all manifests",
+                ));
+            }
+            let needs_row_ids = table.format_version >= FORMAT_VERSION_ROW_LINEAGE;
+            if needs_row_ids && manifest.is_data() && manifest.first_row_id.is_none() {
+                return Err(rejected(
+                    "some files have no row ids yet: the next append of a client assigns them",
+                ));
+            }
+        }
+        Ok(Some(CurrentManifests { head, snapshot, manifests }))
+    }
+
+    async fn read_list(&self, head: &Head<TableMetadata>, location: &str) -> Result<ManifestList> {
+        check_own(head, location)?;
+        let read = self.core.objects().read(head.record.warehouse, location).await;
+        let content = read.map_err(unreadable)?;
+        let name = location.to_owned();
+        let parsing = tokio::task::spawn_blocking(move || ManifestList::parse(&name, &content));
+        parsing.await.map_err(Error::internal)?.map_err(unreadable)
+    }
+}
+
+/// Rejects a file outside of the table's locations. The server reads files with its own credentials,
+/// so a commit must not make the server copy the content of other tables.
+fn check_own(head: &Head<TableMetadata>, file: &str) -> Result<()> {
+    if is_within(&head.record, file) {
+        return Ok(());
+    }
+    Err(rejected(&format!("{} is outside of the table's own locations", brief(file))))
+}
