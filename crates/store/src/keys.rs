@@ -268,10 +268,6 @@ pub struct TabularNameKey {
 
 /// Returns the key space of the names of a kind.
 pub fn tabular_names(kind: TabularKind) -> KeySpace {
-    name_space(kind)
-}
-
-fn name_space(kind: TabularKind) -> KeySpace {
     match kind {
         TabularKind::Table => KeySpace::TableNames,
         TabularKind::View => KeySpace::ViewNames,
@@ -282,7 +278,7 @@ impl Key for TabularNameKey {
     type Value = NameEntry;
 
     fn encode(&self) -> Vec<u8> {
-        tuple(name_space(self.kind), self.namespace, self.name.as_bytes())
+        tuple(tabular_names(self.kind), self.namespace, self.name.as_bytes())
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {
@@ -291,31 +287,22 @@ impl Key for TabularNameKey {
             KeySpace::ViewNames => TabularKind::View,
             _ => return None,
         };
-        let (namespace, name) = split_tuple(bytes, name_space(kind))?;
+        let (namespace, name) = split_tuple(bytes, tabular_names(kind))?;
         Some(Self { kind, namespace, name: utf8(name)? })
     }
 }
 
-/// A function, by its name in its namespace.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FunctionKey {
-    /// Id of the namespace.
-    pub namespace: Uuid,
-    /// Name in the namespace.
-    pub name: String,
-}
-
-/// A function that was dropped with its namespace, by its name in this namespace.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DroppedFunctionKey {
-    /// Id of the dropped namespace.
-    pub namespace: Uuid,
-    /// Name in the namespace.
-    pub name: String,
-}
-
 macro_rules! function_key {
-    ($key:ident, $space:expr) => {
+    ($(#[$doc:meta])* $key:ident, $space:expr) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub struct $key {
+            /// Id of the namespace.
+            pub namespace: Uuid,
+            /// Name in the namespace.
+            pub name: String,
+        }
+
         impl Key for $key {
             type Value = FunctionRecord;
 
@@ -331,8 +318,16 @@ macro_rules! function_key {
     };
 }
 
-function_key!(FunctionKey, KeySpace::Functions);
-function_key!(DroppedFunctionKey, KeySpace::DroppedFunctions);
+function_key!(
+    /// A function, by its name in its namespace.
+    FunctionKey,
+    KeySpace::Functions
+);
+function_key!(
+    /// A function that was dropped with its namespace, by its name in this namespace.
+    DroppedFunctionKey,
+    KeySpace::DroppedFunctions
+);
 
 /// A location with files of a table or view. A zero byte ends each part of the location, and no
 /// part contains a zero byte. So the keys of all locations inside a location begin with the encoded

@@ -15,7 +15,7 @@ use crate::pipeline::records::Entry as Logged;
 use crate::pipeline::response::Body;
 use crate::protections::check_unprotected;
 use crate::serial_lock::SerialGuard;
-use crate::tabular::dropped::delete_dropped_namespace;
+use crate::tabular::dropped::retention::delete_dropped_namespace;
 use crate::warehouses::Warehouses;
 use crate::{Error, Operation, Result};
 use slateberg_base::progress::Progress;

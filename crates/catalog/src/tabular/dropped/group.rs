@@ -223,39 +223,16 @@ impl Tabulars {
                 evaluation.require::<CreateNamespace>(&resource)?;
             }
         }
+        let levels = (&levels, &new_levels);
         let tabulars = group.tabulars.iter().map(|it| (it.ident(), Leaf::Tabular(it)));
-        let functions = group.functions.iter();
-        let functions = functions.map(|(ident, it)| (ident.clone(), Leaf::Function(it)));
-        for (ident, leaf) in tabulars.chain(functions) {
-            let mut attributes = None;
-            if wanted {
-                attributes = Some(match &leaf {
-                    Leaf::Tabular(dropped) => self.attributes_of_dropped(&dropped.record).await?,
-                    Leaf::Function(record) => attributes_of_function(record),
-                });
-            }
-            let node = |attributes: Option<Attributes>| match attributes {
-                Some(attributes) => Node::known(&ident.name, Arc::new(attributes)),
-                None => Node::named(&ident.name),
-            };
-            let at = |inside: Resource, node| match &leaf {
-                Leaf::Tabular(dropped) => inside.tabular(dropped.record.kind, node),
-                Leaf::Function(_) => inside.function(node),
-            };
-            let inside = namespace_at(&cx.warehouse, &ident.namespace.0, &levels);
-            let resource = at(inside, node(attributes.clone()));
-            let permit = evaluation.permit::<Load>(&resource, false)?;
-            match &leaf {
-                Leaf::Tabular(_) => permits.tabulars.push(permit),
-                Leaf::Function(_) => permits.functions.push(permit),
-            }
-            if is_moved {
-                let moved = group.moved(&ident.namespace, new_root);
-                let inside = namespace_at(&cx.warehouse, &moved.0, &new_levels);
-                let owner = cx.operation.owner();
-                let attributes = attributes.map(|it| Attributes { owner, ..it });
-                evaluation.require::<Create>(&at(inside, node(attributes)))?;
-            }
+        for (ident, leaf) in tabulars {
+            let permit = evaluation.leaf(group, (&ident, leaf), levels, (wanted, new_root)).await?;
+            permits.tabulars.push(permit);
+        }
+        for (ident, record) in &group.functions {
+            let leaf = Leaf::Function(record);
+            let permit = evaluation.leaf(group, (ident, leaf), levels, (wanted, new_root)).await?;
+            permits.functions.push(permit);
         }
         Ok(permits)
     }
@@ -271,6 +248,45 @@ struct Evaluation<'a> {
 }
 
 impl Evaluation<'_> {
+    /// Returns the permit to restore a table, view or function of a group. If the namespace gets
+    /// another name, also checks the permission to create the resource under its new name.
+    async fn leaf(
+        &self,
+        group: &DroppedGroup,
+        (ident, leaf): (&TabularIdent, Leaf<'_>),
+        (levels, new_levels): (&KnownLevels, &KnownLevels),
+        (wanted, new_root): (bool, &NamespaceIdent),
+    ) -> Result<Permit<Undrop>> {
+        let Self { tabulars, cx, .. } = *self;
+        let mut attributes = None;
+        if wanted {
+            attributes = Some(match &leaf {
+                Leaf::Tabular(dropped) => tabulars.attributes_of_dropped(&dropped.record).await?,
+                Leaf::Function(record) => attributes_of_function(record),
+            });
+        }
+        let at = |inside: Resource, attributes: Option<Attributes>| {
+            let node = match attributes {
+                Some(attributes) => Node::known(&ident.name, Arc::new(attributes)),
+                None => Node::named(&ident.name),
+            };
+            match &leaf {
+                Leaf::Tabular(dropped) => inside.tabular(dropped.record.kind, node),
+                Leaf::Function(_) => inside.function(node),
+            }
+        };
+        let inside = namespace_at(&cx.warehouse, &ident.namespace.0, levels);
+        let permit = self.permit::<Load>(&at(inside, attributes.clone()), false)?;
+        if self.root != *new_root {
+            let moved = group.moved(&ident.namespace, new_root);
+            let inside = namespace_at(&cx.warehouse, &moved.0, new_levels);
+            let owner = cx.operation.owner();
+            let attributes = attributes.map(|it| Attributes { owner, ..it });
+            self.require::<Create>(&at(inside, attributes))?;
+        }
+        Ok(permit)
+    }
+
     /// Returns the permit to restore a resource. A caller with `V` may see the resource. The error
     /// names no resource that the caller may not see.
     fn permit<V: Action>(&self, resource: &Resource, is_root: bool) -> Result<Permit<Undrop>> {

@@ -7,11 +7,9 @@
 //! missing table or view.
 
 mod group;
-mod retention;
+pub(crate) mod retention;
 pub(crate) mod undrop;
 mod undrop_namespace;
-
-pub(crate) use retention::delete_dropped_namespace;
 
 use std::sync::Arc;
 

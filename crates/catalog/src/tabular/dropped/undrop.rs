@@ -4,7 +4,6 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::undrop_namespace::existing_namespace;
 use super::{BATCH, FoundDropped, no_such_dropped};
 use crate::changed::changed_tabular;
 use crate::error::{Kind, StateConflict};
@@ -16,17 +15,17 @@ use crate::pipeline::response::Body;
 use crate::tabular::Tabulars;
 use crate::tabular::state::name_key;
 use crate::tabular::target::Creation;
-use crate::{Error, Operation, RequestContext, Result};
+use crate::{Error, Operation, RequestContext, Result, lookup};
 use slateberg_authz::action::{Create, Undrop};
 use slateberg_authz::notation;
 use slateberg_authz::permit::Permit;
 use slateberg_authz::resource::{Kind as ResourceKind, Node, Resource};
 use slateberg_base::boxed;
-use slateberg_model::ident::{TabularIdent, TabularKind};
+use slateberg_model::ident::{NamespaceIdent, TabularIdent, TabularKind};
 use slateberg_model::warehouse::Warehouse;
 use slateberg_store::dropped::DroppedTabular;
 use slateberg_store::key_space::KeySpace;
-use slateberg_store::keys::{DroppedKey, Key, TabularKey};
+use slateberg_store::keys::{DroppedKey, DroppedNamespaceKey, Key, NamespaceKey, TabularKey};
 use slateberg_store::read::{KeyRange, StoreRead};
 use slateberg_store::records::{ChangeAction, ChangedResource};
 use slateberg_store::records::{NameEntry, TabularRecord};
@@ -224,4 +223,33 @@ impl Tabulars {
             None => Ok(None),
         }
     }
+}
+
+/// Returns the id of the namespace in which a resource is restored. `former` is the id of the
+/// namespace that contained the resource, if the resource gets its former name. If this namespace
+/// is dropped, too, the error names the namespace to restore first.
+pub(super) async fn existing_namespace(
+    t: &Transaction,
+    warehouse: &Warehouse,
+    ident: &NamespaceIdent,
+    former: Option<Uuid>,
+) -> Result<Uuid> {
+    if let Some(id) = lookup::namespace_id(t, warehouse.id, ident).await?
+        && t.get(&NamespaceKey(id)).await?.is_some()
+    {
+        return Ok(id);
+    }
+    let Some(mut id) = former else { return Err(Error::no_such_namespace(ident)) };
+    let mut dropped = None;
+    while let Some(namespace) = t.get(&DroppedNamespaceKey(id)).await? {
+        id = namespace.record.parent;
+        dropped = Some(namespace);
+    }
+    Err(Error::Conflict(match dropped {
+        Some(outermost) => {
+            let inside = Resource::warehouse(&warehouse.name).namespace(&outermost.ident());
+            StateConflict::UndropNamespaceFirst(notation::resource_text(&inside))
+        }
+        None => StateConflict::UndropNamespace(ident.clone()),
+    }))
 }

@@ -2,7 +2,7 @@
 
 use super::group::{DroppedGroup, GroupPermits};
 use super::no_such_dropped;
-use super::undrop::{UndropRequest, UndropResult};
+use super::undrop::{UndropRequest, UndropResult, existing_namespace};
 use crate::changed::changed_tabular;
 use crate::error::{Kind, NameConflict, StateConflict};
 use crate::functions::FunctionChange;
@@ -15,7 +15,7 @@ use crate::pipeline::response::Body;
 use crate::tabular::Tabulars;
 use crate::tabular::commit::COMMIT_ATTEMPTS_MAX;
 use crate::tabular::state::name_key;
-use crate::{Error, Operation, RequestContext, Result, lookup};
+use crate::{Error, Operation, RequestContext, Result};
 use slateberg_authz::notation;
 use slateberg_authz::resource::{Node, Resource};
 use slateberg_model::ident::{NamespaceIdent, TabularIdent, TabularKind};
@@ -290,33 +290,4 @@ fn result(warehouse: &Warehouse, group: &DroppedGroup, names: &NewNames) -> Undr
 fn tabular_text(warehouse: &Warehouse, kind: TabularKind, ident: &TabularIdent) -> String {
     let inside = Resource::warehouse(&warehouse.name).namespace(&ident.namespace);
     notation::resource_text(&inside.tabular(kind, Node::named(&ident.name)))
-}
-
-/// Returns the id of the namespace in which a resource is restored. `former` is the id of the
-/// namespace that contained the resource, if the resource gets its former name. If this namespace
-/// is dropped, too, the error names the namespace to restore first.
-pub(super) async fn existing_namespace(
-    t: &Transaction,
-    warehouse: &Warehouse,
-    ident: &NamespaceIdent,
-    former: Option<Uuid>,
-) -> Result<Uuid> {
-    if let Some(id) = lookup::namespace_id(t, warehouse.id, ident).await?
-        && t.get(&NamespaceKey(id)).await?.is_some()
-    {
-        return Ok(id);
-    }
-    let Some(mut id) = former else { return Err(Error::no_such_namespace(ident)) };
-    let mut dropped = None;
-    while let Some(namespace) = t.get(&DroppedNamespaceKey(id)).await? {
-        id = namespace.record.parent;
-        dropped = Some(namespace);
-    }
-    Err(Error::Conflict(match dropped {
-        Some(outermost) => {
-            let inside = Resource::warehouse(&warehouse.name).namespace(&outermost.ident());
-            StateConflict::UndropNamespaceFirst(notation::resource_text(&inside))
-        }
-        None => StateConflict::UndropNamespace(ident.clone()),
-    }))
 }
