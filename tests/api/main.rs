@@ -90,6 +90,7 @@ mod registration;
 mod requests;
 mod restricted_planning;
 mod search;
+mod search_columns;
 mod separators;
 mod snapshot_expiry;
 mod staged;

@@ -266,13 +266,14 @@ impl Catalog {
 
     /// Collects the metrics of the catalog.
     pub fn collect(&self, into: &mut Collection) {
-        let Inner { core, tabulars, planning, listings, jobs, .. } = &*self.inner;
+        let Inner { core, tabulars, planning, listings, search, jobs, .. } = &*self.inner;
         let pipeline = core.pipeline();
         pipeline.metrics.collect(into);
         tabulars.collect(into);
         jobs.collect(into);
         pipeline.versions.usage().collect(into, "version", "Versions of tables and views");
         listings.collect(into);
+        search.collect(into);
         planning.collect(into);
         core.access.authority.collect(into);
         core.store().collect(into);

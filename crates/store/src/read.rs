@@ -132,12 +132,7 @@ pub trait StoreRead: Sync {
                 return Ok(Vec::new());
             }
             let entries = read_entries(self.iterate(range).await?, limit).await?;
-            let decode = |entry: KeyValue| {
-                let key = K::decode(&entry.key)
-                    .ok_or_else(|| corrupt(&entry.key, "the key is invalid in its key space"))?;
-                Ok((key, decode_value::<K>(&entry.key, &entry.value)?))
-            };
-            entries.into_iter().map(decode).collect()
+            entries.iter().map(decode_entry).collect()
         }
     }
 
@@ -165,6 +160,13 @@ async fn read_entries(
         entries.push(entry);
     }
     Ok(entries)
+}
+
+/// Decodes a key and its record.
+fn decode_entry<K: Key>(entry: &KeyValue) -> Result<(K, K::Value), Error> {
+    let key = K::decode(&entry.key)
+        .ok_or_else(|| corrupt(&entry.key, "the key is invalid in its key space"))?;
+    Ok((key, decode_value::<K>(&entry.key, &entry.value)?))
 }
 
 /// Decodes the record at a key.
@@ -320,6 +322,20 @@ impl DurableView<'_> {
             visit(parent, name);
         }
         Ok(())
+    }
+
+    /// Returns the records of a key range, at most `limit`, in the order of their keys. Adds nothing
+    /// to the caches.
+    #[boxed]
+    pub async fn scan_uncached<K: Key>(
+        &self,
+        range: &KeyRange,
+        limit: usize,
+    ) -> Result<Vec<(K, K::Value)>, Error> {
+        let mut options = scan_options(DurabilityLevel::Remote);
+        options.cache_blocks = false;
+        let iterator = self.db.scan_with_options(range.bounds(), &options).await?;
+        read_entries(iterator, Some(limit)).await?.iter().map(decode_entry).collect()
     }
 
     /// Returns a stamp. [`stale_reads`](Self::stale_reads) can later determine from the stamp
