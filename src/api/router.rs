@@ -16,7 +16,7 @@ use super::iceberg::{
 use super::management::{
     api_keys, checkpoints, cluster, dropped, encryption, explain, functions as managed_functions,
     grants, history, jobs, openapi, policies, protections, recursive_drop, scans, search, server,
-    snapshots, table_health, warehouses, watch, whoami,
+    snapshots, table_health, table_usage, warehouses, watch, whoami,
 };
 use super::oauth;
 use super::observe::Observer;
@@ -168,7 +168,7 @@ fn catalog_routes() -> [(&'static str, MethodRouter<ApiState>); 21] {
 }
 
 /// The routes of the management API.
-fn management_routes() -> [(&'static str, MethodRouter<ApiState>); 40] {
+fn management_routes() -> [(&'static str, MethodRouter<ApiState>); 41] {
     [
         ("/openapi.json", get(openapi::document)),
         ("/whoami", get(whoami::whoami)),
@@ -205,6 +205,7 @@ fn management_routes() -> [(&'static str, MethodRouter<ApiState>); 40] {
         ("/scans/explain", post(scans::explain)),
         ("/search", get(search::search)),
         ("/tables/health", get(table_health::load)),
+        ("/tables/usage", get(table_usage::list)),
         ("/history", get(history::list)),
         ("/watch", get(watch::watch)),
         ("/snapshots/expire", post(snapshots::expire)),

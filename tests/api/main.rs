@@ -32,6 +32,7 @@ mod policy_files;
 mod table_commit;
 mod table_snapshots;
 mod table_updates;
+mod table_usage;
 mod tables;
 mod transactions;
 mod view_history;

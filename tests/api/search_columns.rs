@@ -195,7 +195,10 @@ async fn columns_are_found_only_of_tables_that_the_caller_may_load() {
     app.post(&secret, json!({ "requirements": [], "updates": updates })).await.expect(200);
     app.get_as(&masked, &secret).await.expect(403);
     let mail = format!("{SEARCH}?q=mail&in=columns");
-    assert_matched(app.get_as(&masked, &mail).await, &[("table:default/crm/people", "columns:Email")]);
+    assert_matched(
+        app.get_as(&masked, &mail).await,
+        &[("table:default/crm/people", "columns:Email")],
+    );
     let none = app.key_with_role("none").await;
     assert_matched(app.get_as(&none, &both).await, &[]);
 }

@@ -3,12 +3,15 @@
 
 use std::sync::Arc;
 
-use crate::Parts;
+use uuid::Uuid;
+
 use crate::access::Access;
 use crate::environment::Environment;
 use crate::pipeline::Pipeline;
 use crate::settings::Settings;
+use crate::usage::counters::Use;
 use crate::warehouses::served_warehouses::ServedWarehouses;
+use crate::{Operation, Parts};
 use slateberg_base::ids::Ids;
 use slateberg_objects::Objects;
 use slateberg_store::Store;
@@ -48,6 +51,11 @@ impl Core {
 
     pub(crate) fn now_ms(&self) -> i64 {
         self.environment.now_ms()
+    }
+
+    /// Counts a use of a table or view by the principal of a request.
+    pub(crate) fn count_use(&self, id: Uuid, used: Use, operation: &Operation) {
+        self.environment.usage.count(id, used, operation, self.now_ms());
     }
 
     pub(crate) fn ids(&self) -> &dyn Ids {

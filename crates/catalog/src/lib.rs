@@ -52,6 +52,7 @@ pub mod settings;
 pub mod tables;
 mod tabular;
 pub mod transfer;
+pub mod usage;
 mod version_cache;
 pub mod views;
 pub mod warehouses;
@@ -93,6 +94,7 @@ pub use tabular::load::Loaded;
 pub use tabular::read_access::{Enforcement, ReadAccess, ReadVersion, Readable};
 pub use tabular::recursive_drop::{DroppedTree, RecursiveDrop};
 pub use tabular::state::TabularState;
+use usage::Usage;
 use warehouses::Warehouses;
 use watch::Watches;
 
@@ -123,6 +125,7 @@ struct Inner {
     policies: Policies,
     protections: Protections,
     search: Search,
+    usage: Usage,
     history: History,
     watches: Watches,
     jobs: Jobs,
@@ -148,6 +151,7 @@ impl Catalog {
             planning: Planning::new(&core, &delegations),
             delegations,
             search: Search::new(&core, &listings),
+            usage: Usage::new(&core, &listings),
             listings,
             warehouses: Warehouses::new(&core, parts.stores),
             protections: Protections::new(&core),
@@ -203,7 +207,12 @@ impl Catalog {
         &self.inner.protections
     }
 
-    /// The search for names.
+    /// The use of tables and views.
+    pub fn usage(&self) -> &Usage {
+        &self.inner.usage
+    }
+
+    /// The search for names, columns and comments.
     pub fn search(&self) -> &Search {
         &self.inner.search
     }
@@ -337,6 +346,12 @@ impl Catalog {
             tracing::warn!(
                 error = chain(&error),
                 "cannot remove the markers of complete publications: the next start removes them"
+            );
+        }
+        if let Err(error) = self.inner.usage.store_counts().await {
+            tracing::warn!(
+                error = chain(&error),
+                "cannot store how often tables were used since the last minute"
             );
         }
         self.inner.core.store().close().await

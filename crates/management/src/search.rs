@@ -33,10 +33,10 @@ pub struct SearchHit {
     pub namespace: Vec<String>,
     /// Name of the resource, or the last level of a namespace.
     pub name: String,
-    /// How well the name, column or comment matches the query.
+    /// Quality of the match of the name, column or comment.
     #[serde(rename = "match")]
     pub quality: SearchMatch,
-    /// What matches the query.
+    /// The kind of text that matches the query.
     pub matched_in: SearchSource,
     /// Column that matches, or whose comment matches: the name of the column after the names of the
     /// columns around it, with dots between them.
@@ -62,7 +62,7 @@ string_enum! {
 }
 
 string_enum! {
-    /// What a search compares with the query.
+    /// A kind of text that a search compares with the query.
     SearchSource {
         /// The names of tables, views, namespaces and functions.
         Names = "names",
@@ -74,7 +74,7 @@ string_enum! {
 }
 
 string_enum! {
-    /// How well a name, column or comment matches a query.
+    /// The quality of a match.
     SearchMatch {
         /// The text is the query.
         Exact = "exact",

@@ -5,7 +5,7 @@ use super::keys::{
     AbandonedKey, ApiKeyKey, ChangeKey, ChunkKey, DroppedKey, EndedJobKey, FunctionKey, GrantKey,
     IdempotencyKey, JobKey, Key, LocationKey, MetadataKey, NamespaceKey, NamespaceNameKey,
     PolicyHeadKey, PolicyKey, PolicyRevisionKey, ProtectionKey, PublicationKey, RevokedKeyKey,
-    SigningKeyKey, StoreKey, TabularKey, TabularNameKey, UuidKey, WarehouseKey,
+    SigningKeyKey, StoreKey, TabularKey, TabularNameKey, UsageKey, UuidKey, WarehouseKey,
 };
 
 /// A computation that is generic over the type of a key.
@@ -36,6 +36,7 @@ pub fn visit<V: KeyVisitor>(space: KeySpace, visitor: V) -> V::Output {
         KeySpace::Jobs => visitor.visit::<JobKey>(),
         KeySpace::EndedJobs => visitor.visit::<EndedJobKey>(),
         KeySpace::Abandoned => visitor.visit::<AbandonedKey>(),
+        KeySpace::Usage => visitor.visit::<UsageKey>(),
         KeySpace::Idempotency => visitor.visit::<IdempotencyKey>(),
         KeySpace::Changes => visitor.visit::<ChangeKey>(),
         KeySpace::PolicyHead => visitor.visit::<PolicyHeadKey>(),

@@ -12,6 +12,7 @@ pub use super::changes::{
 use super::codec::{DecodeError, Value, decode_json, encode_json};
 use super::error::Error;
 use super::jobs::{AbandonedFiles, Job};
+use super::usage::UsageRecord;
 use slateberg_base::secret::Secret;
 use slateberg_model::ident::TabularKind;
 use slateberg_model::manifest_file::ManifestFile;
@@ -43,6 +44,7 @@ json_records!(
     Publication,
     Job,
     AbandonedFiles,
+    UsageRecord,
     IdempotencyRecord,
     Change,
     PolicyHead,
@@ -60,12 +62,13 @@ json_records!(
 /// 5 added keys for UUIDs, and the progress of jobs. Format 7 added manifest lists in publication
 /// markers, and records of protections and of dropped tables and views. Format 9 added jobs that
 /// delete the files of expired snapshots. Format 11 added functions, records of the files that
-/// rebases leave behind, and jobs that delete these files.
-pub const FORMAT_VERSION: u32 = 11;
+/// rebases leave behind, and jobs that delete these files. Format 13 added records of the use of
+/// tables and views.
+pub const FORMAT_VERSION: u32 = 13;
 /// Format of clones. It has the same records as [`FORMAT_VERSION`]. The number is different, so
 /// that older binaries reject the store. Those binaries do not know clones, and would delete files
 /// that the parent or the clone needs.
-pub const FORMAT_OF_CLONES: u32 = 12;
+pub const FORMAT_OF_CLONES: u32 = 14;
 /// First format with keys for the locations of tables and views.
 pub const FORMAT_WITH_LOCATIONS: u32 = 4;
 /// First format with keys for UUIDs.

@@ -12,7 +12,7 @@ use super::name_index::{Container, ContainerId, Entry, NameIndex};
 use super::query::{MatchQuality, SearchQuery, WordsIn, fold};
 use slateberg_authz::resource::Kind;
 
-/// What a search compares with the query. The matches of a smaller value come first.
+/// The texts that a search compares with the query. The matches of a smaller value come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SearchSource {
     /// The names of tables, views, namespaces and functions.
@@ -85,7 +85,7 @@ pub(super) struct MatchedField {
     pub(super) comment: Option<String>,
 }
 
-/// How good a match is. The best match is the smallest value.
+/// The rank of a match. The best match is the smallest value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rank {
     pub(super) source: SearchSource,

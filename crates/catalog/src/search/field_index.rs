@@ -13,7 +13,7 @@ use std::hash::{BuildHasher, RandomState};
 use hashbrown::HashTable;
 use uuid::Uuid;
 
-use super::name_index::{index_of, text_at};
+use super::offsets::{index_of, text_at};
 use super::query::{MatchQuality, SearchQuery, WordsIn, fold};
 use super::texts::ColumnText;
 use crate::Result;
@@ -77,6 +77,8 @@ pub(super) struct FieldIndex {
     of_entry: Vec<Option<EntryFields>>,
     hasher: RandomState,
     replaced: usize,
+    /// Whether the entries of the sets may be in any order, because many entries are being added.
+    is_unsorted: bool,
 }
 
 /// The terms that contain a word of a query.
@@ -108,6 +110,21 @@ impl FieldIndex {
         self.set(term.into_iter().collect())
     }
 
+    /// Empties the index, and prepares it for many new entries in any order. [`sort`](Self::sort)
+    /// ends this.
+    pub(super) fn begin_build(&mut self) {
+        *self = Self { is_unsorted: true, ..Self::default() };
+    }
+
+    /// Sorts the entries of the sets. Searches need this order.
+    pub(super) fn sort(&mut self) {
+        for set in &mut self.sets {
+            set.entries.sort_unstable();
+            set.entries.shrink_to_fit();
+        }
+        self.is_unsorted = false;
+    }
+
     /// Assigns terms to an entry, instead of its current terms.
     pub(super) fn assign(
         &mut self,
@@ -124,8 +141,13 @@ impl FieldIndex {
         };
         for set in fields.sets() {
             let entries = &mut self.sets[set as usize].entries;
-            let at = entries.partition_point(|other| *other < entry);
-            entries.insert(at, entry);
+            match entries.last() {
+                Some(last) if *last > entry && !self.is_unsorted => {
+                    let at = entries.partition_point(|other| *other < entry);
+                    entries.insert(at, entry);
+                }
+                _ => entries.push(entry),
+            }
         }
         let at = entry as usize;
         if self.of_entry.len() <= at {
@@ -141,7 +163,11 @@ impl FieldIndex {
         };
         for set in fields.sets() {
             let entries = &mut self.sets[set as usize].entries;
-            if let Ok(at) = entries.binary_search(&entry) {
+            let at = match self.is_unsorted {
+                true => entries.iter().position(|other| *other == entry),
+                false => entries.binary_search(&entry).ok(),
+            };
+            if let Some(at) = at {
                 entries.remove(at);
             }
             self.replaced += 1;
@@ -276,9 +302,8 @@ impl FieldIndex {
 
     fn term(&mut self, kind: TermKind, term: &str) -> Result<TermId> {
         let hash = self.hasher.hash_one((kind, term));
-        let is_equal = |at: &TermId| {
-            self.terms[*at as usize].kind == kind && self.term_text(*at) == term
-        };
+        let is_equal =
+            |at: &TermId| self.terms[*at as usize].kind == kind && self.term_text(*at) == term;
         if let Some(known) = self.term_ids.find(hash, is_equal) {
             return Ok(*known);
         }
@@ -308,7 +333,8 @@ impl FieldIndex {
             return Ok(None);
         }
         let hash = self.hasher.hash_one(&*terms);
-        if let Some(known) = self.set_ids.find(hash, |at| *self.sets[*at as usize].terms == *terms) {
+        if let Some(known) = self.set_ids.find(hash, |at| *self.sets[*at as usize].terms == *terms)
+        {
             return Ok(Some(*known));
         }
         let id = index_of(self.sets.len())?;

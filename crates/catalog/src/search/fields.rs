@@ -9,8 +9,8 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::field_index::SetId;
-use super::keeper::{Namespace, namespaces};
 use super::name_index::{Container, NameIndex};
+use super::namespaces::{Namespace, namespaces};
 use super::texts::{DocumentTexts, columns_of, comment_of};
 use crate::core::Core;
 use crate::lookup;
@@ -139,8 +139,12 @@ async fn build(core: &Core, names: &Weak<RwLock<NameIndex>>) -> Result<Option<us
         }
     }
     let Some(index) = names.upgrade() else { return Ok(None) };
-    let bytes = index.read().unwrap_or_else(PoisonError::into_inner).bytes();
-    Ok(Some(bytes))
+    let sort = tokio::task::spawn_blocking(move || {
+        let mut index = index.write().unwrap_or_else(PoisonError::into_inner);
+        index.fields_mut().sort();
+        index.bytes()
+    });
+    sort.await.map(Some).map_err(Error::internal)
 }
 
 /// Reads the metadata of tables and views in the order of their ids.
@@ -186,6 +190,7 @@ fn add_comments<'a>(
     namespaces: impl Iterator<Item = &'a Namespace>,
 ) -> Result<()> {
     let mut index = index.write().unwrap_or_else(PoisonError::into_inner);
+    index.fields_mut().begin_build();
     for Namespace { id, container, comment } in namespaces {
         let mut levels = container.levels.clone();
         let (Some(name), Some(comment)) = (levels.pop(), comment) else { continue };
@@ -277,9 +282,8 @@ async fn read_namespace(
         return Ok(None);
     };
     let record = store.get(&NamespaceKey(id)).await?;
-    Ok(record.map(|record| {
-        (id, OwnedTexts { schema: None, comment: comment_of(&record.properties) })
-    }))
+    Ok(record
+        .map(|record| (id, OwnedTexts { schema: None, comment: comment_of(&record.properties) })))
 }
 
 async fn read_document(

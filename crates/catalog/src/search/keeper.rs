@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::fields::{self, BuildProgress, BuildStatus, FieldState, NameInCatalog};
 use super::name_index::{Container, NameIndex};
-use super::texts::comment_of;
+use super::namespaces::{Namespace, namespaces};
 use crate::core::Core;
 use crate::watch::NameEffect;
 use crate::{Error, Result};
@@ -19,8 +19,7 @@ use slateberg_authz::resource::Kind;
 use slateberg_base::error_chain::chain;
 use slateberg_model::ident::TabularKind;
 use slateberg_store::key_space::KeySpace;
-use slateberg_store::keys::{Key, NamespaceKey, tabular_names};
-use slateberg_store::read::{KeyRange, StoreRead};
+use slateberg_store::keys::tabular_names;
 use slateberg_store::records::{Change, ChangedKind, ChangedResource};
 
 /// Time without searches after which the index is dropped.
@@ -38,8 +37,6 @@ const HORIZON_INTERVAL: Duration = Duration::from_millis(20);
 const PAGE_CHANGES: usize = 1000;
 /// Number of missing changes from which the index is built again instead.
 const LAG_MAX: u64 = 100_000;
-/// Number of namespaces that are read together.
-const PAGE_NAMESPACES: usize = 1000;
 /// Number of attempts to build an index that the change feed can continue.
 const ATTEMPTS_MAX: usize = 3;
 
@@ -87,7 +84,9 @@ impl IndexKeeper {
         let until = Instant::now() + FIELDS_TIME;
         loop {
             let (names, building) = self.updated(with_fields).await?;
-            let Some(mut building) = building else { return Ok(CurrentIndex { names, is_current }) };
+            let Some(mut building) = building else {
+                return Ok(CurrentIndex { names, is_current });
+            };
             let ended = building.wait_for(|status| !matches!(status, BuildStatus::Running));
             // If the build was abandoned, the next iteration begins another one.
             if timeout_at(until, ended).await.is_err() {
@@ -244,47 +243,6 @@ async fn build(core: &Core, last_search_ms: i64) -> Result<KeptIndex> {
     Ok(KeptIndex { names, fields: FieldState::Absent, next, last_search_ms })
 }
 
-/// A namespace with its full name.
-pub(super) struct Namespace {
-    pub(super) id: Uuid,
-    pub(super) container: Container,
-    /// The beginning of its property `comment`.
-    pub(super) comment: Option<String>,
-}
-
-/// Reads all namespaces.
-pub(super) async fn namespaces(core: &Core) -> Result<HashMap<Uuid, Namespace>> {
-    let store = core.store().durable();
-    let (mut records, mut after) = (HashMap::new(), None);
-    loop {
-        let range = KeyRange::all(KeySpace::Namespaces).behind(after);
-        let page = store.scan::<NamespaceKey>(&range, Some(PAGE_NAMESPACES)).await?;
-        let is_last = page.len() < PAGE_NAMESPACES;
-        after = page.last().map(|(key, _)| key.encode());
-        let page = page.into_iter();
-        records.extend(page.map(|(key, it)| {
-            (key.0, (it.warehouse, it.parent, it.name, comment_of(&it.properties)))
-        }));
-        if is_last {
-            break;
-        }
-    }
-    let full = |(&id, (warehouse, _, _, comment)): (&Uuid, &(Uuid, Uuid, String, Option<String>))| {
-        let (mut levels, mut at) = (Vec::new(), id);
-        // If a parent is missing, it was dropped while the namespaces were read, and this
-        // namespace before it.
-        while at != *warehouse {
-            let (_, parent, name, _) = records.get(&at)?;
-            levels.push(name.clone());
-            at = *parent;
-        }
-        levels.reverse();
-        let container = Container { warehouse: *warehouse, levels };
-        Some((id, Namespace { id, container, comment: comment.clone() }))
-    };
-    Ok(records.iter().filter_map(full).collect())
-}
-
 impl KeptIndex {
     /// Applies all visible changes. Returns whether the index is current. If not, it must be built
     /// again.
@@ -414,7 +372,8 @@ fn touched_fields(change: &Change) -> Option<NameInCatalog> {
     };
     let is_other = |update: &String| OTHER_UPDATES.contains(&&**update);
     let effect = NameEffect::of(change)?;
-    let changes_others = !resource.operations.is_empty() && resource.operations.iter().all(is_other);
+    let changes_others =
+        !resource.operations.is_empty() && resource.operations.iter().all(is_other);
     if effect == NameEffect::Removed || (effect == NameEffect::Unchanged && changes_others) {
         return None;
     }

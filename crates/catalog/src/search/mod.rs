@@ -15,6 +15,8 @@ mod field_index;
 mod fields;
 mod keeper;
 mod name_index;
+mod namespaces;
+mod offsets;
 mod query;
 #[cfg(test)]
 mod tests;
@@ -79,7 +81,7 @@ pub struct SearchRequest {
     pub warehouse: Option<String>,
     /// The kinds to find: `namespace`, `table`, `view` or `function`. Empty for all kinds.
     pub kinds: Vec<String>,
-    /// What to compare with the query: `names`, `columns` or `comments`. Empty for names.
+    /// The texts to compare with the query: `names`, `columns` or `comments`. Empty for names.
     pub sources: Vec<String>,
     /// The page.
     pub page: PageRequest,
@@ -98,9 +100,9 @@ pub struct SearchHit {
     pub namespace: Vec<String>,
     /// Its name, or the last level of a namespace.
     pub name: String,
-    /// How well the name, column or comment matches.
+    /// The quality of the match of the name, column or comment.
     pub quality: MatchQuality,
-    /// What matches.
+    /// The kind of text that matches.
     pub source: SearchSource,
     /// The path of the column that matches, or whose comment matches.
     pub column: Option<String>,

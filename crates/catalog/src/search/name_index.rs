@@ -18,8 +18,9 @@ use hashbrown::HashTable;
 use uuid::Uuid;
 
 use super::field_index::{FieldIndex, SetId};
+use super::offsets::{index_of, text_at};
 use super::query::fold;
-use crate::{Error, Result};
+use crate::Result;
 use slateberg_authz::resource::Kind;
 
 /// The byte before each name in the text. It never occurs in UTF-8.
@@ -148,9 +149,15 @@ impl NameIndex {
     pub(super) fn compacted(&self) -> Result<Self> {
         let is_present = |at: &u32| !self.entries[*at as usize].is_removed;
         // The number of entries is checked when an entry is added.
-        let mut order: Vec<u32> = (0..self.entries.len() as u32).filter(is_present).collect();
-        order.sort_unstable_by(|a, b| self.compare(*a, *b));
+        let present = (0..self.entries.len() as u32).filter(is_present);
+        // The beginnings of the names decide most comparisons, without a random access to the text.
+        let mut order: Vec<_> = present.map(|at| (self.beginning(at), at)).collect();
+        order.sort_unstable_by(|(beginning, at), (other_beginning, other)| {
+            beginning.cmp(other_beginning).then_with(|| self.compare(*at, *other))
+        });
+        let order: Vec<u32> = order.into_iter().map(|(_, at)| at).collect();
         let mut new = Self::default();
+        new.text.reserve_exact(self.text.len());
         for IndexedContainer { container, .. } in &self.containers {
             new.container(container.clone())?;
         }
@@ -281,6 +288,15 @@ impl NameIndex {
         entry.container == container && entry.kind == kind && self.name(at) == name
     }
 
+    /// Returns the first bytes of a folded name, as a number with the same order.
+    fn beginning(&self, at: u32) -> u128 {
+        let mut bytes = [0; 16];
+        let folded = self.folded(at as usize).as_bytes();
+        let len = folded.len().min(bytes.len());
+        bytes[..len].copy_from_slice(&folded[..len]);
+        u128::from_be_bytes(bytes)
+    }
+
     /// Compares the names of two entries.
     pub(super) fn compare(&self, a: u32, b: u32) -> Ordering {
         if (a as usize) < self.sorted && (b as usize) < self.sorted {
@@ -312,19 +328,3 @@ fn name_of<'a>(
     let start = entries[at as usize].start as usize;
     text_at(text, start, end_of(entries, text, at as usize))
 }
-
-/// Returns a part of a text.
-pub(super) fn text_at(text: &[u8], start: usize, end: usize) -> &str {
-    std::str::from_utf8(&text[start..end]).unwrap_or_default()
-}
-
-/// Converts an offset or a number of entries.
-pub(super) fn index_of(number: usize) -> Result<u32> {
-    u32::try_from(number).map_err(|_| {
-        Error::unavailable(
-            "The search index is full: the names, columns or comments of the catalog have more than 4 GiB",
-            "the names exceed the offsets of the index",
-        )
-    })
-}
-

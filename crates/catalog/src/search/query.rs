@@ -10,7 +10,7 @@ const QUERY_BYTES_MAX: usize = 256;
 /// Maximum number of words of a query.
 const WORDS_MAX: usize = Words::BITS as usize;
 
-/// How well a name matches a query. The best match is the smallest value.
+/// The quality of a match. The best match is the smallest value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MatchQuality {
     /// The name is the query.

@@ -1,3 +1,5 @@
+//! Tests of the index of the search.
+
 use std::collections::HashSet;
 
 use uuid::Uuid;
@@ -166,15 +168,15 @@ fn column_is_found_in_the_best_form_and_once_for_each_table() {
         add_columns(&mut index, inside, table, &shared);
     }
     add_columns(&mut index, inside, "c", &[("who", "the customer"), ("recustomer", "")]);
-    let all = pairs(&[
-        ("customers", ""),
+    let all =
+        pairs(&[("customers", ""), ("a", "Customer"), ("b", "Customer"), ("c", "recustomer")]);
+    assert_eq!(columns(&index, "customer", &[Names, Columns, Comments]), all);
+    let in_columns = pairs(&[
         ("a", "Customer"),
         ("b", "Customer"),
+        ("customers", "Customer"),
         ("c", "recustomer"),
     ]);
-    assert_eq!(columns(&index, "customer", &[Names, Columns, Comments]), all);
-    let in_columns =
-        pairs(&[("a", "Customer"), ("b", "Customer"), ("customers", "Customer"), ("c", "recustomer")]);
     assert_eq!(columns(&index, "customer", &[Columns]), in_columns);
     assert_eq!(columns(&index, "customer", &[Comments]), pairs(&[("c", "who")]));
     assert_eq!(columns(&index, "who", &[Comments])[0], pairs(&[("a", "customer_id")])[0]);
