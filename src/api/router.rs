@@ -17,7 +17,7 @@ use super::iceberg::{
 use super::management::{
     api_keys, checkpoints, cluster, dropped, encryption, explain, functions as managed_functions,
     grants, history, jobs, manifests, openapi, policies, protections, recursive_drop, scans,
-    search, server, snapshots, table_health, warehouses, watch, webhooks, whoami,
+    search, server, snapshots, table_health, table_usage, warehouses, watch, webhooks, whoami,
 };
 use super::oauth;
 use super::observe::Observer;
@@ -214,6 +214,7 @@ fn management_routes() -> Vec<Route> {
         Route::at("/scans/explain").read_only(Method::POST, scans::explain),
         Route::at("/search").get(search::search),
         Route::at("/tables/health").get(table_health::load),
+        Route::at("/tables/usage").get(table_usage::list),
         Route::at("/history").get(history::list),
         Route::at("/watch").get(watch::watch),
         Route::at("/webhooks").get(webhooks::list).unkeyed(Method::POST, webhooks::create),

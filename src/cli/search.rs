@@ -1,4 +1,5 @@
-//! `slateberg search`: finds tables, views, namespaces and functions by parts of their names.
+//! `slateberg search`: finds tables, views, namespaces and functions by parts of their names, or by
+//! their columns and comments.
 
 use clap::{Args, ValueEnum};
 use serde_json::Value;
@@ -7,19 +8,26 @@ use super::client::run_online;
 use super::client::{ClientError, Connection, parse, query};
 use super::exit::Outcome;
 use super::output::{Output, json_text, table};
-use slateberg_management::search::{SearchHit, SearchResponse};
+use slateberg_management::search::{SearchHit, SearchResponse, SearchSource};
 
 const PATH: &str = "/management/v1/search";
+/// Number of characters of a comment that the table contains.
+const COMMENT_CHARS_MAX: usize = 60;
 
-/// Find tables, views, namespaces and functions by parts of their names.
+/// Find tables, views, namespaces and functions by their names, columns and comments.
 #[derive(Debug, Args)]
 pub struct Search {
-    /// Words to find, in any case. A hit contains each of them in its name or namespace
+    /// Words to find, in any case. A hit contains each of them in its name or namespace, or in the
+    /// column or comment that matches
     #[arg(value_name = "QUERY", required = true)]
     words: Vec<String>,
     /// Search only this warehouse
     #[arg(long)]
     warehouse: Option<String>,
+    /// What to search. The first search for columns or comments reads the metadata of all tables
+    #[arg(long = "in", value_enum, value_delimiter = ',', value_name = "SOURCES")]
+    #[arg(default_values = ["names"])]
+    sources: Vec<Source>,
     /// Find only this kind. Repeat the option for several kinds
     #[arg(long, value_enum)]
     kind: Vec<Kind>,
@@ -29,6 +37,23 @@ pub struct Search {
     limit: u32,
     #[command(flatten)]
     connection: Connection,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Source {
+    Names,
+    Columns,
+    Comments,
+}
+
+impl Source {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Names => "names",
+            Self::Columns => "columns",
+            Self::Comments => "comments",
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -54,9 +79,11 @@ impl Search {
     /// Prints the hits.
     pub fn run(self) -> Outcome {
         run_online(async {
-            let Self { words, warehouse, kind, limit, connection } = self;
+            let Self { words, warehouse, sources, kind, limit, connection } = self;
+            let sources: Vec<_> = sources.into_iter().map(Source::as_str).collect();
             let mut parameters = vec![
                 ("q", Some(words.join(" "))),
+                ("in", Some(sources.join(","))),
                 ("warehouse", warehouse),
                 ("pageSize", Some(limit.to_string())),
             ];
@@ -73,11 +100,49 @@ impl Search {
 }
 
 fn text(found: &SearchResponse) -> String {
-    let row = |hit: &SearchHit| [hit.resource.clone(), hit.quality.as_str().to_owned()];
-    let rows: Vec<_> = found.hits.iter().map(row).collect();
+    let names_only = found.hits.iter().all(|hit| hit.matched_in == SearchSource::Names);
+    let rows = match names_only {
+        true => {
+            let row = |hit: &SearchHit| [hit.resource.clone(), hit.quality.as_str().to_owned()];
+            table(["RESOURCE", "MATCH"], &found.hits.iter().map(row).collect::<Vec<_>>())
+        }
+        false => {
+            let row = |hit: &SearchHit| {
+                [hit.resource.clone(), hit.quality.as_str().to_owned(), matched(hit)]
+            };
+            let rows: Vec<_> = found.hits.iter().map(row).collect();
+            table(["RESOURCE", "MATCH", "MATCHED"], &rows)
+        }
+    };
     let more = match &found.next_page_token {
         Some(_) => "There are more hits. Add words, or raise --limit\n",
         None => "",
     };
-    format!("{}{more}", table(["RESOURCE", "MATCH"], &rows))
+    let stale = match found.includes_latest_changes {
+        true => "",
+        false => "The hits may lack the latest changes, because these are not durable yet\n",
+    };
+    format!("{rows}{more}{stale}")
+}
+
+/// Returns what matches the query.
+fn matched(hit: &SearchHit) -> String {
+    let comment = hit.comment.as_deref().map(first_line);
+    match (&hit.column, comment) {
+        (None, None) => "name".to_owned(),
+        (Some(column), None) => format!("column: {column}"),
+        (Some(column), Some(comment)) => format!("comment of {column}: {comment}"),
+        (None, Some(comment)) => format!("comment: {comment}"),
+    }
+}
+
+/// Returns the first line of a comment, without its end if it is long. Terminals interpret control
+/// characters, so this function replaces them.
+fn first_line(comment: &str) -> String {
+    let line = comment.lines().next().unwrap_or_default();
+    let line = line.replace(char::is_control, " ");
+    match line.char_indices().nth(COMMENT_CHARS_MAX) {
+        None => line,
+        Some((end, _)) => format!("{}...", &line[..end]),
+    }
 }

@@ -1,6 +1,7 @@
 //! `slateberg table show`: describes one table from its metadata.
 
 mod health;
+mod usage;
 
 use std::collections::BTreeMap;
 
@@ -29,7 +30,7 @@ const WRITERS: [&str; 8] = [
     "flink.job-id",
 ];
 
-/// Show a table or its health.
+/// Show a table, its health, or the use of tables.
 #[derive(Debug, Args)]
 pub struct Table {
     #[command(subcommand)]
@@ -42,6 +43,8 @@ enum Command {
     Show(Show),
     /// Show counts and sizes of files, manifests and snapshots, and what to compact and to expire
     Health(health::Health),
+    /// Show how often tables are loaded, scanned and changed, and who did so last
+    Usage(usage::Usage),
 }
 
 #[derive(Debug, Args)]
@@ -137,6 +140,7 @@ impl Table {
             match self.command {
                 Command::Show(show) => show.run().await,
                 Command::Health(health) => health.run().await,
+                Command::Usage(usage) => usage.run().await,
             }
         })
     }

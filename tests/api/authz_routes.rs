@@ -51,7 +51,7 @@ const ROLES: [&str; 8] =
     ["admin", "writer", "reader", "auditor", "team", "others", "browser", "nobody"];
 
 /// Routes as in the specification, some of them in several variants.
-const ROUTES: [(&str, &str); 116] = [
+const ROUTES: [(&str, &str); 117] = [
     ("GET /v1/config", ""),
     ("GET /v1/{prefix}/namespaces", ""),
     ("GET /v1/{prefix}/namespaces", "below one"),
@@ -139,6 +139,7 @@ const ROUTES: [(&str, &str); 116] = [
     ("POST /management/v1/scans/explain", ""),
     ("GET /management/v1/search", ""),
     ("GET /management/v1/tables/health", ""),
+    ("GET /management/v1/tables/usage", ""),
     ("GET /management/v1/history", ""),
     ("GET /management/v1/watch", ""),
     ("GET /management/v1/webhooks", ""),
@@ -237,7 +238,7 @@ impl RouteResources {
             "dry run" => path.push_str("?dry_run=true"),
             "of others" => path.push_str("?resource=namespace:default/sales&user=corp/ann"),
             _ if template.ends_with("v1/search") => path.push_str("?q=o"),
-            _ if template.ends_with("tables/health") => {
+            _ if template.ends_with("tables/health") || template.ends_with("tables/usage") => {
                 path.push_str(&format!("?resource=table:default/sales/{table}"));
             }
             _ if template.ends_with("permissions") => {

@@ -52,6 +52,7 @@ async fn better_matches_come_first() {
     let hit = json!({
         "resource": "table:default/sales/ORDERS", "kind": "table", "warehouse": "default",
         "namespace": ["sales"], "name": "ORDERS", "match": "exact",
+        "matched-in": "names",
     });
     assert_eq!(found["hits"][0], hit);
     assert_eq!(found["next-page-token"], Value::Null);
@@ -222,7 +223,7 @@ async fn caller_finds_only_what_a_listing_shows() {
     assert_eq!(resources(&found), ["table:default/sales/orders"]);
     // A token would reveal that there are further, hidden hits.
     assert_eq!(found["next-page-token"], Value::Null);
-    let nothing = json!({ "hits": [], "next-page-token": null });
+    let nothing = json!({ "hits": [], "next-page-token": null, "includes-latest-changes": true });
     let loader = app.key_with_role("loader").await;
     assert_eq!(app.get_as(&loader, &path).await.expect(200).body, nothing);
     assert_eq!(resources(&search(&app, "q=orders").await.body).len(), 4);

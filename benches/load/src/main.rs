@@ -36,6 +36,7 @@ pub mod report;
 pub mod run;
 pub mod scenarios;
 pub mod target;
+pub mod watch;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

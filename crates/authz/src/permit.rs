@@ -76,6 +76,8 @@ pub enum Task {
     Clone,
     /// Imports an export into an empty catalog while no server runs.
     Import,
+    /// Writes the counts of the uses of tables and views.
+    Usage,
     /// Records a rejection for its `Idempotency-Key`.
     Idempotency,
 }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::Parts;
 use crate::access::Access;
 use crate::environment::Environment;
 use crate::pipeline::Pipeline;
 use crate::settings::Settings;
+use crate::usage::counters::Use;
 use crate::warehouses::served_warehouses::ServedWarehouses;
+use crate::{Operation, Parts};
 use slateberg_base::ids::Ids;
 use slateberg_objects::Objects;
 use slateberg_store::Store;
@@ -61,6 +62,11 @@ impl Core {
         let kept_seconds = warehouse.dropped_kept_seconds.unwrap_or(default_seconds);
         let kept_ms = kept_seconds.saturating_mul(1000);
         i64::try_from(kept_ms).unwrap_or(i64::MAX)
+    }
+
+    /// Counts a use of a table or view by the principal of a request.
+    pub(crate) fn count_use(&self, id: Uuid, used: Use, operation: &Operation) {
+        self.environment.usage.count(id, used, operation, self.now_ms());
     }
 
     pub(crate) fn ids(&self) -> &dyn Ids {

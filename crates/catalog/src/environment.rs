@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::Parts;
 use crate::pipeline::{Pipeline, PipelineParts};
 use crate::settings::Settings;
+use crate::usage::counters::UsageCounters;
 use crate::warehouses::registry::WarehouseRegistry;
 use crate::warehouses::served_warehouses::ServedWarehouses;
 use slateberg_base::clock::Clock;
@@ -20,6 +21,8 @@ pub(crate) struct Environment {
     pub(crate) warehouses: Arc<WarehouseRegistry>,
     pub(crate) clone_of: Option<CloneOf>,
     settings: Settings,
+    /// The uses of tables and views that are not stored yet.
+    pub(crate) usage: UsageCounters,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
 }
@@ -40,6 +43,7 @@ impl Environment {
             warehouses,
             clone_of: clone_of.clone(),
             settings: settings.clone(),
+            usage: UsageCounters::new(),
             clock: Arc::clone(clock),
             ids: Arc::clone(ids),
         }

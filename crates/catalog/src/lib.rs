@@ -55,6 +55,7 @@ mod table_maintenance;
 pub mod tables;
 mod tabular;
 pub mod transfer;
+pub mod usage;
 mod version_cache;
 pub mod views;
 pub mod warehouses;
@@ -99,6 +100,7 @@ pub use tabular::read_access::{Enforcement, ReadAccess, ReadVersion, Readable};
 pub use tabular::recursive_drop::{DroppedTree, RecursiveDrop};
 pub use tabular::rewrite::{ManifestRewrite, RewrittenManifests};
 pub use tabular::state::TabularState;
+use usage::Usage;
 use warehouses::Warehouses;
 use watch::Watches;
 use webhooks::Webhooks;
@@ -130,6 +132,7 @@ struct Inner {
     policies: Policies,
     protections: Protections,
     search: Search,
+    usage: Usage,
     history: History,
     watches: Watches,
     webhooks: Webhooks,
@@ -159,6 +162,7 @@ impl Catalog {
             planning: Planning::new(&core, &delegations),
             delegations,
             search: Search::new(&core, &listings),
+            usage: Usage::new(&core, &listings),
             listings,
             warehouses: Warehouses::new(&core, parts.stores),
             protections: Protections::new(&core),
@@ -215,7 +219,12 @@ impl Catalog {
         &self.inner.protections
     }
 
-    /// The search for names.
+    /// The use of tables and views.
+    pub fn usage(&self) -> &Usage {
+        &self.inner.usage
+    }
+
+    /// The search for names, columns and comments.
     pub fn search(&self) -> &Search {
         &self.inner.search
     }
@@ -288,13 +297,14 @@ impl Catalog {
 
     /// Collects the metrics of the catalog.
     pub fn collect(&self, into: &mut Collection) {
-        let Inner { core, tabulars, planning, listings, jobs, .. } = &*self.inner;
+        let Inner { core, tabulars, planning, listings, search, jobs, .. } = &*self.inner;
         let pipeline = core.pipeline();
         pipeline.metrics.collect(into);
         tabulars.collect(into);
         jobs.collect(into);
         pipeline.versions.usage().collect(into, "version", "Versions of tables and views");
         listings.collect(into);
+        search.collect(into);
         planning.collect(into);
         core.access.authority.collect(into);
         core.store().collect(into);
@@ -358,6 +368,12 @@ impl Catalog {
             tracing::warn!(
                 error = chain(&error),
                 "cannot remove the markers of complete publications: the next start removes them"
+            );
+        }
+        if let Err(error) = self.inner.usage.store_counts().await {
+            tracing::warn!(
+                error = chain(&error),
+                "cannot store how often tables were used since the last minute"
             );
         }
         self.inner.core.store().close().await

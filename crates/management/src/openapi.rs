@@ -56,6 +56,7 @@ use crate::{
     scans::ScanExplanation,
     search::SearchResponse,
     tables::TableHealth,
+    tables::TableUsageList,
     functions::CreateFunctionRequest,
     functions::ReplaceFunctionRequest,
     functions::FunctionState,

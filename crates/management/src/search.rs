@@ -14,6 +14,9 @@ pub struct SearchResponse {
     /// Token of the next page; null on the last page.
     #[schema(required)]
     pub next_page_token: Option<String>,
+    /// Whether the search has considered all changes that were made before it. False if some of
+    /// these changes did not become durable in time; the hits may then lack these changes.
+    pub includes_latest_changes: bool,
 }
 
 /// A found resource.
@@ -30,9 +33,18 @@ pub struct SearchHit {
     pub namespace: Vec<String>,
     /// Name of the resource, or the last level of a namespace.
     pub name: String,
-    /// How well the name matches the query.
+    /// Quality of the match of the name, column or comment.
     #[serde(rename = "match")]
     pub quality: SearchMatch,
+    /// The kind of text that matches the query.
+    pub matched_in: SearchSource,
+    /// Column that matches, or whose comment matches: the name of the column after the names of the
+    /// columns around it, with dots between them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub column: Option<String>,
+    /// The first 1,024 bytes of the comment that matches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
 }
 
 string_enum! {
@@ -50,15 +62,27 @@ string_enum! {
 }
 
 string_enum! {
-    /// How well a name matches a query.
+    /// A kind of text that a search compares with the query.
+    SearchSource {
+        /// The names of tables, views, namespaces and functions.
+        Names = "names",
+        /// The columns of tables and views.
+        Columns = "columns",
+        /// The comments of columns, tables, views and namespaces.
+        Comments = "comments",
+    }
+}
+
+string_enum! {
+    /// The quality of a match.
     SearchMatch {
-        /// The name is the query.
+        /// The text is the query.
         Exact = "exact",
-        /// The name begins with the query.
+        /// The text begins with the query.
         Prefix = "prefix",
-        /// A word of the name begins with the query.
+        /// A word of the text begins with the query.
         Word = "word",
-        /// The name contains the query.
+        /// The text contains the query.
         Substring = "substring",
     }
 }

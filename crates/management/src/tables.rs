@@ -198,3 +198,50 @@ string_enum! {
         Slateberg = "slateberg",
     }
 }
+
+/// Response of `GET /management/v1/tables/usage`.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct TableUsageList {
+    /// The use of each table.
+    pub tables: Vec<TableUsage>,
+    /// Token of the next page; null on the last page.
+    #[schema(required)]
+    pub next_page_token: Option<String>,
+}
+
+/// The use of a table. The counts are approximate.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct TableUsage {
+    /// The table, such as `table:prod/sales/orders`.
+    pub resource: String,
+    /// Number of loads.
+    pub loads: u64,
+    /// Number of scans that the server has planned.
+    pub scans: u64,
+    /// Number of commits.
+    pub commits: u64,
+    /// Time of the first counted use, in milliseconds since 1970; null if no use was counted.
+    #[schema(required)]
+    pub since_ms: Option<i64>,
+    /// Time of the last load or planned scan, in milliseconds since 1970; null if there was none.
+    #[schema(required)]
+    pub last_read_at_ms: Option<i64>,
+    /// Principal of the last load or planned scan. Present only if the caller has `ReadHistory` on
+    /// the table.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_read_by: Option<String>,
+    /// Name of this principal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_read_by_name: Option<String>,
+    /// Time of the last commit, in milliseconds since 1970; null if there was none.
+    #[schema(required)]
+    pub last_commit_at_ms: Option<i64>,
+    /// Principal of the last commit. Present only if the caller has `ReadHistory` on the table.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_commit_by: Option<String>,
+    /// Name of this principal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_commit_by_name: Option<String>,
+}

@@ -125,6 +125,12 @@ impl DocumentHead {
         Self { version, ..self }
     }
 
+    /// Returns the document without its chunks. It is valid JSON, in which the older entries of
+    /// some lists are missing.
+    pub fn json_without_chunks(&self) -> &Bytes {
+        &self.inline
+    }
+
     /// Returns the hashes of the document's chunks, in order, with repetitions.
     pub fn chunks(&self) -> impl Iterator<Item = ChunkHash> {
         self.segments.iter().filter_map(|segment| match segment {

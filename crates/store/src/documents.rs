@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::codec::{ChunkBytes, Document};
 use super::error::Error;
-use super::keys::{ChunkKey, MetadataKey};
+use super::keys::{ChunkKey, MetadataKey, UsageKey};
 use super::read::StoreRead;
 use super::txn::Transaction;
 use slateberg_base::boxed;
@@ -38,9 +38,10 @@ impl Transaction {
         Ok(())
     }
 
-    /// Removes a document with its chunks.
+    /// Removes a document with its chunks, and the counts of the uses of its table or view.
     #[boxed]
     pub async fn delete_document(&self, id: Uuid) -> Result<(), Error> {
+        self.delete(&UsageKey(id))?;
         let Some(head) = self.get(&MetadataKey(id)).await? else { return Ok(()) };
         for hash in head.chunks() {
             self.delete(&ChunkKey { id, hash })?;

@@ -133,6 +133,10 @@ const RECORDS: &[(&str, &str)] = &[
         "430197a000000070008000000000000054",
         r#"{"warehouse":"0197a000-0000-7000-8000-000000000010","table":{"id":"0197a000-0000-7000-8000-000000000030","uuid":"0197a000-0000-7000-8000-000000000040","places":["file:///data/ns/t"]},"manifest_lists":["l"],"manifests":["m"],"since_ms":1700000000000}"#,
     ),
+    (
+        "460197a000000070008000000000000030",
+        r#"{"since_ms":1700000000000,"loads":3,"scans":2,"commits":1,"last_read":{"at_ms":1700000000002,"principal":"key:1","name":"etl"},"last_commit":{"at_ms":1700000000001,"principal":"anonymous"}}"#,
+    ),
     // Outcomes of requests by the principal "etl".
     (
         "500197a00000007000800000000000006065746c",

@@ -88,6 +88,8 @@ key_spaces! {
     EndedJobs = 0x42 => table::ENDED_JOBS,
     /// Files that rebases have left behind.
     Abandoned = 0x43 => table::ABANDONED,
+    /// The use of tables and views.
+    Usage = 0x46 => table::USAGE,
     /// Outcomes of requests with an `Idempotency-Key`.
     Idempotency = 0x50 => table::IDEMPOTENCY,
     /// The change log.

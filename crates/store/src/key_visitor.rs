@@ -6,7 +6,7 @@ use super::keys::{
     DroppedNamespaceKey, EndedJobKey, FunctionKey, GrantKey, IdempotencyKey, JobKey, Key,
     LocationKey, MetadataKey, NamespaceKey, NamespaceNameKey, PolicyHeadKey, PolicyKey,
     PolicyRevisionKey, ProtectionKey, PublicationKey, RevokedKeyKey, SigningKeyKey, StoreKey,
-    TabularKey, TabularNameKey, UuidKey, WarehouseKey, WebhookCursorKey, WebhookKey,
+    TabularKey, TabularNameKey, UsageKey, UuidKey, WarehouseKey, WebhookCursorKey, WebhookKey,
 };
 
 /// A computation that is generic over the type of a key.
@@ -39,6 +39,7 @@ pub fn visit<V: KeyVisitor>(space: KeySpace, visitor: V) -> V::Output {
         KeySpace::Jobs => visitor.visit::<JobKey>(),
         KeySpace::EndedJobs => visitor.visit::<EndedJobKey>(),
         KeySpace::Abandoned => visitor.visit::<AbandonedKey>(),
+        KeySpace::Usage => visitor.visit::<UsageKey>(),
         KeySpace::Idempotency => visitor.visit::<IdempotencyKey>(),
         KeySpace::Changes => visitor.visit::<ChangeKey>(),
         KeySpace::PolicyHead => visitor.visit::<PolicyHeadKey>(),

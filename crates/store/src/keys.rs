@@ -19,6 +19,7 @@ use super::records::{
     PolicyHead, PolicyRecord, PolicyRevision, ProtectionRecord, Publication, RevokedKeyRecord,
     SigningKeyRecord, StoreFormat, TabularRecord, WarehouseRecord,
 };
+use super::usage::UsageRecord;
 use super::webhooks::{WebhookCursor, WebhookRecord};
 use slateberg_model::ident::TabularKind;
 use slateberg_model::segmented_json::ChunkHash;
@@ -171,6 +172,10 @@ pub struct JobKey(pub Uuid);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EndedJobKey(pub Uuid);
 
+/// The use of a table or view, by its id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UsageKey(pub Uuid);
+
 /// Files that a rebase has left behind, by a time-ordered id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AbandonedKey(pub Uuid);
@@ -225,6 +230,7 @@ id_key!(MetadataKey, KeySpace::Metadata, DocumentHead);
 id_key!(JobKey, KeySpace::Jobs, Job);
 id_key!(EndedJobKey, KeySpace::EndedJobs, Job);
 id_key!(AbandonedKey, KeySpace::Abandoned, AbandonedFiles);
+id_key!(UsageKey, KeySpace::Usage, UsageRecord);
 id_key!(GrantKey, KeySpace::Grants, GrantRecord);
 id_key!(ApiKeyKey, KeySpace::ApiKeys, ApiKeyRecord);
 id_key!(SigningKeyKey, KeySpace::SigningKeys, SigningKeyRecord);

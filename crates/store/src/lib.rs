@@ -32,6 +32,7 @@
 pub mod audit;
 mod block_cache;
 mod builder;
+mod bulk_read;
 mod change_action;
 pub mod change_feed;
 mod change_log;
@@ -75,6 +76,7 @@ pub mod storage;
 #[cfg(test)]
 mod test_support;
 pub mod txn;
+pub mod usage;
 mod version_clock;
 pub mod warm_up;
 pub mod webhooks;

@@ -17,7 +17,7 @@ use super::codec::{ChunkBytes, Document, DocumentHead, Value};
 use super::error::Error;
 use super::handle::{Shared, Store};
 use super::key_space::KeySpace;
-use super::keys::{ChunkKey, Key, MetadataKey, NAME_PARENT_BYTES};
+use super::keys::{ChunkKey, Key, MetadataKey};
 pub use super::record_cache::ReadStamp;
 use super::record_cache::{CacheLookup, PageKey, RecordCache, is_cached};
 use slateberg_base::boxed;
@@ -79,12 +79,6 @@ impl KeyRange {
     }
 }
 
-/// Returns the parent and the name in a key that consists of these two.
-fn parent_and_name(key: &[u8]) -> Option<(Uuid, &str)> {
-    let (parent, name) = key.split_at_checked(NAME_PARENT_BYTES)?;
-    Some((Uuid::from_slice(parent.get(1..)?).ok()?, std::str::from_utf8(name).ok()?))
-}
-
 /// Returns the first key after all keys with this prefix.
 fn successor(prefix: &[u8]) -> Bound<Vec<u8>> {
     let mut end = prefix.to_vec();
@@ -132,12 +126,7 @@ pub trait StoreRead: Sync {
                 return Ok(Vec::new());
             }
             let entries = read_entries(self.iterate(range).await?, limit).await?;
-            let decode = |entry: KeyValue| {
-                let key = K::decode(&entry.key)
-                    .ok_or_else(|| corrupt(&entry.key, "the key is invalid in its key space"))?;
-                Ok((key, decode_value::<K>(&entry.key, &entry.value)?))
-            };
-            entries.into_iter().map(decode).collect()
+            entries.iter().map(decode_entry).collect()
         }
     }
 
@@ -154,7 +143,7 @@ pub trait StoreRead: Sync {
 
 /// Returns at most `limit` entries of an iterator.
 #[boxed]
-async fn read_entries(
+pub(super) async fn read_entries(
     mut iterator: DbIterator,
     limit: Option<usize>,
 ) -> Result<Vec<KeyValue>, Error> {
@@ -165,6 +154,13 @@ async fn read_entries(
         entries.push(entry);
     }
     Ok(entries)
+}
+
+/// Decodes a key and its record.
+pub(super) fn decode_entry<K: Key>(entry: &KeyValue) -> Result<(K, K::Value), Error> {
+    let key = K::decode(&entry.key)
+        .ok_or_else(|| corrupt(&entry.key, "the key is invalid in its key space"))?;
+    Ok((key, decode_value::<K>(&entry.key, &entry.value)?))
 }
 
 /// Decodes the record at a key.
@@ -300,26 +296,6 @@ impl DurableView<'_> {
         let names = Arc::new(names);
         record_cache.insert_page(read_stamp, key, &names);
         Ok(names)
-    }
-
-    /// Calls `visit` with the parent and the name of each record of a key space whose keys consist
-    /// of these two. Adds nothing to the caches.
-    #[boxed]
-    pub async fn visit_names(
-        &self,
-        space: KeySpace,
-        visit: &mut (dyn FnMut(Uuid, &str) + Send),
-    ) -> Result<(), Error> {
-        let mut options = scan_options(DurabilityLevel::Remote);
-        options.cache_blocks = false;
-        let range = KeyRange::all(space);
-        let mut iterator = self.db.scan_with_options(range.bounds(), &options).await?;
-        while let Some(entry) = iterator.next().await? {
-            let (parent, name) = parent_and_name(&entry.key)
-                .ok_or_else(|| corrupt(&entry.key, "the key does not contain a name"))?;
-            visit(parent, name);
-        }
-        Ok(())
     }
 
     /// Returns a stamp. [`stale_reads`](Self::stale_reads) can later determine from the stamp

@@ -12,6 +12,7 @@ pub use super::changes::{
 use super::codec::{DecodeError, Value, decode_json, encode_json};
 use super::error::Error;
 use super::jobs::{AbandonedFiles, Job};
+use super::usage::UsageRecord;
 use slateberg_base::secret::Secret;
 use slateberg_model::ident::TabularKind;
 use slateberg_model::manifest_file::ManifestFile;
@@ -43,6 +44,7 @@ json_records!(
     Publication,
     Job,
     AbandonedFiles,
+    UsageRecord,
     IdempotencyRecord,
     Change,
     PolicyHead,
@@ -60,8 +62,8 @@ json_records!(
 /// 5 added keys for UUIDs, and the progress of jobs. Format 7 added manifest lists in publication
 /// markers, and records of protections and of dropped tables and views. Format 9 added jobs that
 /// delete the files of expired snapshots. Format 11 added functions, records of the files that
-/// rebases leave behind, and jobs that delete these files. Format 13 added webhooks, and records of
-/// dropped namespaces and of their functions.
+/// rebases leave behind, and jobs that delete these files. Format 13 added webhooks, records of
+/// dropped namespaces and of their functions, and records of the use of tables and views.
 pub const FORMAT_VERSION: u32 = 13;
 /// Format of clones. It has the same records as [`FORMAT_VERSION`]. The number is different, so
 /// that older binaries reject the store. Those binaries do not know clones, and would delete files

@@ -20,6 +20,7 @@ pub mod search;
 pub mod server;
 pub mod snapshots;
 pub mod table_health;
+pub mod table_usage;
 pub mod warehouses;
 pub mod watch;
 pub mod webhooks;

@@ -29,13 +29,17 @@ pub async fn search(
     };
     let warehouse = query.get("warehouse");
     let kinds: Vec<_> = query.all("kind").collect();
-    let results = [&*words, warehouse.as_deref().unwrap_or_default(), &kinds.join(",")].join("\n");
+    let sources: Vec<_> = query.all("in").collect();
+    let sources: Vec<_> = sources.iter().flat_map(|list| list.split(',')).collect();
+    let warehouse_name = warehouse.as_deref().unwrap_or_default();
+    let results = [&*words, warehouse_name, &kinds.join(","), &sources.join(",")].join("\n");
     let size_max = state.catalog.settings().page_size_max;
     let page = page_of_results(&query, uri.path(), &results, HITS.min(size_max), size_max)?;
     let request = SearchRequest {
         query: words.into_owned(),
         warehouse: warehouse.map(|name| name.into_owned()),
         kinds,
+        sources: sources.into_iter().map(str::to_owned).collect(),
         page,
     };
     let page = state.catalog.search().search(&operation, &request).await?;

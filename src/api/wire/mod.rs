@@ -25,6 +25,7 @@ pub mod search;
 pub mod sign;
 pub mod snapshots;
 pub mod tables;
+pub mod usage;
 pub mod warehouses;
 pub mod watch;
 pub mod webhooks;

@@ -1,12 +1,18 @@
 //! Converts the results of searches to the form of responses.
 
 use slateberg_catalog::search as catalog;
-use slateberg_catalog::search::MatchQuality;
-use slateberg_management::search::{SearchHit, SearchKind, SearchMatch, SearchResponse};
+use slateberg_catalog::search::{MatchQuality, SearchSource as Source};
+use slateberg_management::search::{
+    SearchHit, SearchKind, SearchMatch, SearchResponse, SearchSource,
+};
 
 /// Returns a page of hits.
 pub fn search_response(page: catalog::SearchPage) -> SearchResponse {
-    SearchResponse { hits: page.hits.into_iter().map(hit).collect(), next_page_token: page.next }
+    SearchResponse {
+        hits: page.hits.into_iter().map(hit).collect(),
+        next_page_token: page.next,
+        includes_latest_changes: page.is_current,
+    }
 }
 
 fn hit(hit: catalog::SearchHit) -> SearchHit {
@@ -23,6 +29,11 @@ fn hit(hit: catalog::SearchHit) -> SearchHit {
         MatchQuality::Word => SearchMatch::Word,
         MatchQuality::Substring => SearchMatch::Substring,
     };
+    let matched_in = match hit.source {
+        Source::Names => SearchSource::Names,
+        Source::Columns => SearchSource::Columns,
+        Source::Comments => SearchSource::Comments,
+    };
     SearchHit {
         resource: hit.resource,
         kind,
@@ -30,5 +41,8 @@ fn hit(hit: catalog::SearchHit) -> SearchHit {
         namespace: hit.namespace,
         name: hit.name,
         quality,
+        matched_in,
+        column: hit.column,
+        comment: hit.comment,
     }
 }

@@ -4,6 +4,7 @@
 mod limits;
 mod run;
 mod serve;
+mod watch;
 
 use std::error::Error;
 use std::fs::{File, OpenOptions};
@@ -32,6 +33,8 @@ enum Command {
     BareRead(limits::BareRead),
     /// Put objects of one size, one after the other. No catalog commits faster than this
     BarePut(limits::BarePut),
+    /// Measure the delay of the change feed, and the memory of its watchers
+    Watch(watch::Watch),
     /// Serve the catalog from a slow bucket, or from memory
     Serve(serve::ServeCommand),
 }
@@ -47,6 +50,7 @@ impl Bench {
             Command::Run(run) => run.run(),
             Command::BareRead(bare) => bare.run(),
             Command::BarePut(bare) => bare.run(),
+            Command::Watch(watch) => watch.run(),
             Command::Serve(serve) => Ok(serve.run()),
         }
     }

@@ -7,6 +7,7 @@ use super::table::PlannedTable;
 use super::token::{Token, TokenKind};
 use super::{PlanResult, Planning, ScanPlan};
 use crate::error::MissingResource;
+use crate::usage::counters::Use;
 use crate::{Error, Operation, RequestContext, Result};
 use slateberg_base::boxed;
 use slateberg_model::ident::{TabularIdent, TabularKind};
@@ -30,6 +31,7 @@ impl Planning {
         let table = self.table(cx, ident).await?;
         let _slot = self.compute.admit(&cx.operation).await?;
         let scan = Scan::bind(table.readable(), request)?;
+        self.core.count_use(table.record.id, Use::Scan, &cx.operation);
         self.complete(cx, ident, table, scan, wanted).await
     }
 

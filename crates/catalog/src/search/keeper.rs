@@ -1,15 +1,17 @@
 //! [`IndexKeeper`]: builds the index at the first search, keeps it current, and drops it when it is
 //! idle.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use tokio::sync::Mutex;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use uuid::Uuid;
 
+use super::fields::{self, BuildProgress, BuildStatus, FieldState, NameInCatalog};
 use super::name_index::{Container, NameIndex};
+use super::namespaces::{Namespace, namespaces};
 use crate::core::Core;
 use crate::watch::NameEffect;
 use crate::{Error, Result};
@@ -17,22 +19,24 @@ use slateberg_authz::resource::Kind;
 use slateberg_base::error_chain::chain;
 use slateberg_model::ident::TabularKind;
 use slateberg_store::key_space::KeySpace;
-use slateberg_store::keys::{Key, NamespaceKey, tabular_names};
-use slateberg_store::read::{KeyRange, StoreRead};
+use slateberg_store::keys::tabular_names;
 use slateberg_store::records::{Change, ChangedKind, ChangedResource};
 
 /// Time without searches after which the index is dropped.
-const IDLE_TIME: Duration = Duration::from_secs(600);
+const IDLE_MS: i64 = 600_000;
 /// Interval at which an index without searches is updated.
 const UPDATE_INTERVAL: Duration = Duration::from_secs(1);
+/// Maximum time that a search waits for the changes before it. After this time, it searches an
+/// earlier state.
+const HORIZON_TIME: Duration = Duration::from_secs(2);
+/// Maximum time that a search waits for the build of the columns and comments.
+const FIELDS_TIME: Duration = Duration::from_secs(10);
 /// Interval at which a search checks whether the changes before it are visible.
 const HORIZON_INTERVAL: Duration = Duration::from_millis(20);
 /// Number of changes that are read together.
 const PAGE_CHANGES: usize = 1000;
 /// Number of missing changes from which the index is built again instead.
 const LAG_MAX: u64 = 100_000;
-/// Number of namespaces that are read together.
-const PAGE_NAMESPACES: usize = 1000;
 /// Number of attempts to build an index that the change feed can continue.
 const ATTEMPTS_MAX: usize = 3;
 
@@ -44,9 +48,18 @@ pub(super) struct IndexKeeper {
 
 struct KeptIndex {
     names: Arc<RwLock<NameIndex>>,
+    fields: FieldState,
     /// The number of the next change to apply.
     next: u64,
-    last_search: Instant,
+    /// Time of the last search, by the clock of the catalog.
+    last_search_ms: i64,
+}
+
+/// An index to search.
+pub(super) struct CurrentIndex {
+    pub(super) names: Arc<RwLock<NameIndex>>,
+    /// Whether the index contains all changes that were made before the search.
+    pub(super) is_current: bool,
 }
 
 impl IndexKeeper {
@@ -54,9 +67,42 @@ impl IndexKeeper {
         Self { core: Arc::clone(core), kept: Arc::default() }
     }
 
-    /// Returns the index with all changes that were durable when the call began.
-    pub(super) async fn current(&self) -> Result<Arc<RwLock<NameIndex>>> {
-        self.wait_until_visible().await?;
+    /// Returns the number of names in the index, and its size in bytes. Zero if there is no index,
+    /// `None` while the index is being built or updated.
+    pub(super) fn size(&self) -> Option<(usize, usize)> {
+        let kept = self.kept.try_lock().ok()?;
+        Some(kept.as_ref().map_or((0, 0), |kept| {
+            let names = kept.names.read().unwrap_or_else(PoisonError::into_inner);
+            (names.len(), names.bytes())
+        }))
+    }
+
+    /// Returns the index with all changes that were durable when the call began, and with columns
+    /// and comments if `with_fields`.
+    pub(super) async fn current(&self, with_fields: bool) -> Result<CurrentIndex> {
+        let is_current = self.wait_until_visible().await;
+        let until = Instant::now() + FIELDS_TIME;
+        loop {
+            let (names, building) = self.updated(with_fields).await?;
+            let Some(mut building) = building else {
+                return Ok(CurrentIndex { names, is_current });
+            };
+            let ended = building.wait_for(|status| !matches!(status, BuildStatus::Running));
+            // If the build was abandoned, the next iteration begins another one.
+            if timeout_at(until, ended).await.is_err() {
+                return Err(Error::unavailable(
+                    "The server is reading the columns and comments of all tables for the first \
+                     search. Retry later, or search only names",
+                    "the index of columns and comments is not complete",
+                ));
+            }
+        }
+    }
+
+    async fn updated(
+        &self,
+        with_fields: bool,
+    ) -> Result<(Arc<RwLock<NameIndex>>, Option<BuildProgress>)> {
         let (core, kept) = (Arc::clone(&self.core), Arc::clone(&self.kept));
         // The build continues if the client disconnects, so that its next search finds the index.
         let update = tokio::spawn(async move {
@@ -66,17 +112,23 @@ impl IndexKeeper {
             let Some(index) = current.as_mut() else {
                 return Err(Error::internal("the index of names was not built"));
             };
-            index.last_search = Instant::now();
+            index.last_search_ms = core.environment.now_ms();
             if is_new {
                 tokio::spawn(keep(Arc::downgrade(&core), Arc::downgrade(&kept)));
             }
-            Ok(Arc::clone(&index.names))
+            let building = match with_fields {
+                true => index.advance_fields(&core).await?,
+                false => None,
+            };
+            Ok((Arc::clone(&index.names), building))
         });
         update.await.map_err(Error::internal)?
     }
 
-    /// Waits until the change feed contains all changes that were made before this call.
-    async fn wait_until_visible(&self) -> Result<()> {
+    /// Waits until the change feed contains all changes that were made before this call. Returns
+    /// `false` if this takes too long. The outcome of a change can stay unknown until the next start
+    /// of the server.
+    async fn wait_until_visible(&self) -> bool {
         let store = self.core.store();
         let target = store.next_change();
         let mut horizon = store.change_horizon();
@@ -86,14 +138,7 @@ impl IndexKeeper {
                 let _elapsed = timeout(HORIZON_INTERVAL, horizon.changed()).await;
             }
         };
-        let at_most = self.core.settings().commit_deadline();
-        timeout(at_most, wait).await.map_err(|_| {
-            Error::unavailable(
-                "The search cannot include the latest changes, because they are not durable yet. \
-                 Retry later",
-                "the horizon of the change feed does not move",
-            )
-        })
+        timeout(HORIZON_TIME, wait).await.is_ok()
     }
 }
 
@@ -104,7 +149,7 @@ async fn keep(core: Weak<Core>, kept: Weak<Mutex<Option<KeptIndex>>>) {
         let (Some(core), Some(kept)) = (core.upgrade(), kept.upgrade()) else { return };
         let mut current = kept.lock().await;
         let Some(index) = current.as_ref() else { return };
-        if index.last_search.elapsed() > IDLE_TIME {
+        if core.environment.now_ms() - index.last_search_ms > IDLE_MS {
             tracing::info!("dropped the index of names, because no search has used it lately");
             *current = None;
             return;
@@ -124,14 +169,21 @@ async fn keep(core: Weak<Core>, kept: Weak<Mutex<Option<KeptIndex>>>) {
 async fn update(core: &Core, current: &mut Option<KeptIndex>) -> Result<()> {
     for _ in 0..ATTEMPTS_MAX {
         if let Some(index) = current.as_mut() {
-            if index.catch_up(core).await? {
-                return Ok(());
+            match index.catch_up(core).await {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                Err(error) => {
+                    // The index may contain only a part of the changes.
+                    *current = None;
+                    return Err(error);
+                }
             }
-            let last_search = index.last_search;
+            let Some(index) = current.as_ref() else { continue };
+            let last_search_ms = index.last_search_ms;
             *current = None;
-            *current = Some(build(core, last_search).await?);
+            *current = Some(build(core, last_search_ms).await?);
         } else {
-            *current = Some(build(core, Instant::now()).await?);
+            *current = Some(build(core, core.environment.now_ms()).await?);
         }
     }
     *current = None;
@@ -142,7 +194,7 @@ async fn update(core: &Core, current: &mut Option<KeptIndex>) -> Result<()> {
 }
 
 /// Builds the index from the store.
-async fn build(core: &Core, last_search: Instant) -> Result<KeptIndex> {
+async fn build(core: &Core, last_search_ms: i64) -> Result<KeptIndex> {
     let began = Instant::now();
     let store = core.store().durable();
     // The scans may also see changes after this number. They are applied again, which changes
@@ -151,7 +203,7 @@ async fn build(core: &Core, last_search: Instant) -> Result<KeptIndex> {
     let mut index = NameIndex::default();
     let mut containers = HashMap::new();
     for namespace in namespaces(core).await?.into_values() {
-        let Namespace { id, container } = namespace;
+        let Namespace { id, container, .. } = namespace;
         let mut levels = container.levels.clone();
         if let Some(name) = levels.pop() {
             let parent = Container { warehouse: container.warehouse, levels };
@@ -179,50 +231,16 @@ async fn build(core: &Core, last_search: Instant) -> Result<KeptIndex> {
         store.visit_names(space, &mut visit).await?;
         inserted?;
     }
-    index.shrink();
+    let index = tokio::task::spawn_blocking(move || index.compacted());
+    let index = index.await.map_err(Error::internal)??;
     tracing::info!(
         names = index.len(),
         bytes = index.bytes(),
         duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
         "built the index of names for the first search"
     );
-    Ok(KeptIndex { names: Arc::new(RwLock::new(index)), next, last_search })
-}
-
-/// A namespace with its full name.
-struct Namespace {
-    id: Uuid,
-    container: Container,
-}
-
-/// Reads all namespaces.
-async fn namespaces(core: &Core) -> Result<HashMap<Uuid, Namespace>> {
-    let store = core.store().durable();
-    let (mut records, mut after) = (HashMap::new(), None);
-    loop {
-        let range = KeyRange::all(KeySpace::Namespaces).behind(after);
-        let page = store.scan::<NamespaceKey>(&range, Some(PAGE_NAMESPACES)).await?;
-        let is_last = page.len() < PAGE_NAMESPACES;
-        after = page.last().map(|(key, _)| key.encode());
-        let page = page.into_iter();
-        records.extend(page.map(|(key, it)| (key.0, (it.warehouse, it.parent, it.name))));
-        if is_last {
-            break;
-        }
-    }
-    let full = |(&id, (warehouse, ..)): (&Uuid, &(Uuid, Uuid, String))| {
-        let (mut levels, mut at) = (Vec::new(), id);
-        // If a parent is missing, it was dropped while the namespaces were read, and this
-        // namespace before it.
-        while at != *warehouse {
-            let (_, parent, name) = records.get(&at)?;
-            levels.push(name.clone());
-            at = *parent;
-        }
-        levels.reverse();
-        Some((id, Namespace { id, container: Container { warehouse: *warehouse, levels } }))
-    };
-    Ok(records.iter().filter_map(full).collect())
+    let names = Arc::new(RwLock::new(index));
+    Ok(KeptIndex { names, fields: FieldState::Absent, next, last_search_ms })
 }
 
 impl KeptIndex {
@@ -233,25 +251,138 @@ impl KeptIndex {
         if store.current_horizon().saturating_sub(self.next) > LAG_MAX {
             return Ok(false);
         }
+        let mut touched = HashSet::new();
         loop {
             let Some(page) = store.changes_from(self.next, PAGE_CHANGES).await? else {
                 return Ok(false);
             };
-            let mut names = self.names.write().unwrap_or_else(PoisonError::into_inner);
-            for change in page.groups.iter().flat_map(|group| group.changes.iter()) {
-                if !apply(&mut names, change)? {
-                    return Ok(false);
+            {
+                let mut names = self.names.write().unwrap_or_else(PoisonError::into_inner);
+                for change in page.groups.iter().flat_map(|group| group.changes.iter()) {
+                    if !apply(&mut names, change)? {
+                        return Ok(false);
+                    }
+                    touched.extend(touched_fields(change));
                 }
             }
             self.next = page.next;
-            if names.is_sparse() {
-                return Ok(false);
-            }
             if page.is_last {
-                return Ok(true);
+                break;
             }
         }
+        if self.fields.is_ready() {
+            fields::refresh(core, &self.names, touched).await?;
+        }
+        self.compact().await
     }
+
+    /// Compacts the index if this is worthwhile. Returns `true`, so that the index stays in use.
+    async fn compact(&mut self) -> Result<bool> {
+        let is_sparse = self.names.read().unwrap_or_else(PoisonError::into_inner).is_sparse();
+        // The build of the fields refers to sets of terms by their numbers.
+        if is_sparse && !self.fields.is_building() {
+            let names = Arc::clone(&self.names);
+            let compact = tokio::task::spawn_blocking(move || {
+                let new = names.read().unwrap_or_else(PoisonError::into_inner).compacted()?;
+                *names.write().unwrap_or_else(PoisonError::into_inner) = new;
+                Ok::<_, Error>(())
+            });
+            compact.await.map_err(Error::internal)??;
+        }
+        Ok(true)
+    }
+
+    /// Begins to read the columns and comments, or completes this. Returns a receiver that is
+    /// notified when the columns and comments were read. `None` if they are ready.
+    async fn advance_fields(&mut self, core: &Arc<Core>) -> Result<Option<BuildProgress>> {
+        match &self.fields {
+            FieldState::Ready => return Ok(None),
+            FieldState::Building { from, progress } => {
+                let outcome = progress.borrow().clone();
+                match outcome {
+                    BuildStatus::Running => return Ok(Some(progress.clone())),
+                    BuildStatus::Failed(error) => {
+                        self.fields = FieldState::Absent;
+                        return Err(Error::internal(error));
+                    }
+                    BuildStatus::Done => {
+                        if self.complete_fields(core, *from).await? {
+                            self.fields = FieldState::Ready;
+                            return Ok(None);
+                        }
+                    }
+                }
+            }
+            FieldState::Absent => {}
+        }
+        let progress = fields::spawn_build(core, &self.names);
+        self.fields = FieldState::Building { from: self.next, progress: progress.clone() };
+        Ok(Some(progress))
+    }
+
+    /// Reads the columns and comments again that were changed during the build. Returns `false` if
+    /// the change log does not contain all of these changes.
+    async fn complete_fields(&self, core: &Core, from: u64) -> Result<bool> {
+        let (mut touched, mut from) = (HashSet::new(), from);
+        while from < self.next {
+            let Some(page) = core.store().changes_from(from, PAGE_CHANGES).await? else {
+                return Ok(false);
+            };
+            let changes = page.groups.iter().flat_map(|group| group.changes.iter());
+            touched.extend(changes.flat_map(touched_fields));
+            from = page.next;
+            if page.is_last {
+                break;
+            }
+        }
+        fields::refresh(core, &self.names, touched).await?;
+        Ok(true)
+    }
+}
+
+/// Kinds of updates that change neither columns nor comments.
+const OTHER_UPDATES: [&str; 17] = [
+    "add-encryption-key",
+    "add-snapshot",
+    "add-sort-order",
+    "add-spec",
+    "assign-uuid",
+    "remove-encryption-key",
+    "remove-partition-specs",
+    "remove-partition-statistics",
+    "remove-snapshot-ref",
+    "remove-snapshots",
+    "remove-statistics",
+    "set-default-sort-order",
+    "set-default-spec",
+    "set-location",
+    "set-partition-statistics",
+    "set-snapshot-ref",
+    "set-statistics",
+];
+
+/// Returns the name whose columns or comments a change may have changed.
+fn touched_fields(change: &Change) -> Option<NameInCatalog> {
+    let resource = change.resource.as_ref()?;
+    let kind = match resource.kind {
+        ChangedKind::Warehouse | ChangedKind::Function => return None,
+        ChangedKind::Namespace => Kind::Namespace,
+        ChangedKind::Table => Kind::Table,
+        ChangedKind::View => Kind::View,
+    };
+    let is_other = |update: &String| OTHER_UPDATES.contains(&&**update);
+    let effect = NameEffect::of(change)?;
+    let changes_others =
+        !resource.operations.is_empty() && resource.operations.iter().all(is_other);
+    if effect == NameEffect::Removed || (effect == NameEffect::Unchanged && changes_others) {
+        return None;
+    }
+    let mut levels = resource.namespace.clone();
+    let name = match kind {
+        Kind::Namespace => levels.pop()?,
+        _ => resource.name.clone()?,
+    };
+    Some(NameInCatalog { container: Container { warehouse: change.warehouse, levels }, kind, name })
 }
 
 /// Applies a change to the index. Returns `false` if the effect of the change is unknown, because an

@@ -1,16 +1,26 @@
-//! [`Search`]: finds tables, views, namespaces and functions by parts of their names.
+//! [`Search`]: finds tables, views, namespaces and functions by parts of their names, and by their
+//! columns and comments.
 //!
-//! The names are in a [`NameIndex`] in memory. The first search builds the index from the store. A
-//! task keeps it current with the change feed, and drops it when no search has used it for some
-//! time. So a server without searches needs no memory for the index.
+//! The names are in a [`NameIndex`] in memory. The first search builds the index from the store. The
+//! first search for columns or comments adds these to the index, which needs the metadata of all
+//! tables and views. A task keeps the index current with the change feed, and drops it when no
+//! search has used it for some time. So a server without searches needs no memory for the index.
 //!
 //! A search finds every change that was durable when the search began: it first applies these
 //! changes to the index. A search returns a name only if a listing of its namespace returns it to
-//! the caller.
+//! the caller, and a column or comment only if the caller may load its table or view.
 
+mod best;
+mod field_index;
+mod fields;
 mod keeper;
 mod name_index;
+mod namespaces;
+mod offsets;
 mod query;
+#[cfg(test)]
+mod tests;
+mod texts;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -18,20 +28,28 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-use self::keeper::IndexKeeper;
-use self::name_index::{AfterMatch, Container, ContainerId, Cursor, Match, NameIndex, SearchScope};
+pub use self::best::SearchSource;
+use self::best::{AfterMatch, Cursor, Match, MatchedField, SearchScope};
+use self::keeper::{CurrentIndex, IndexKeeper};
+use self::name_index::{Container, ContainerId, NameIndex};
 pub use self::query::MatchQuality;
 use self::query::SearchQuery;
 use super::core::Core;
+use super::error::Kind as ErrorKind;
 use super::listings::{Contents, Listings};
+use super::loadable::Loadable;
+use super::lookup::{self, text_of};
+use super::tabular::target::Target;
+use super::version_cache::CachedVersion;
 use super::{Error, Operation, Result};
 use slateberg_authz::notation;
 use slateberg_authz::resource::{Kind, Node, Resource};
 use slateberg_base::boxed;
-use slateberg_model::ident::{NamespaceIdent, TabularKind};
+use slateberg_model::ident::{NamespaceIdent, TabularIdent, TabularKind};
 use slateberg_model::members::brief;
 use slateberg_model::page::PageRequest;
 use slateberg_model::warehouse::Warehouse;
+use slateberg_telemetry::collection::Collection;
 
 /// The kinds that a search finds.
 const KINDS: [Kind; 4] = [Kind::Namespace, Kind::Table, Kind::View, Kind::Function];
@@ -54,7 +72,7 @@ pub struct Search {
     scans: Arc<Semaphore>,
 }
 
-/// A search for names.
+/// A search.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SearchRequest {
     /// The words to find.
@@ -63,6 +81,8 @@ pub struct SearchRequest {
     pub warehouse: Option<String>,
     /// The kinds to find: `namespace`, `table`, `view` or `function`. Empty for all kinds.
     pub kinds: Vec<String>,
+    /// The texts to compare with the query: `names`, `columns` or `comments`. Empty for names.
+    pub sources: Vec<String>,
     /// The page.
     pub page: PageRequest,
 }
@@ -80,8 +100,14 @@ pub struct SearchHit {
     pub namespace: Vec<String>,
     /// Its name, or the last level of a namespace.
     pub name: String,
-    /// How well the name matches.
+    /// The quality of the match of the name, column or comment.
     pub quality: MatchQuality,
+    /// The kind of text that matches.
+    pub source: SearchSource,
+    /// The path of the column that matches, or whose comment matches.
+    pub column: Option<String>,
+    /// The beginning of the comment that matches.
+    pub comment: Option<String>,
 }
 
 /// A page of hits.
@@ -91,6 +117,9 @@ pub struct SearchPage {
     pub hits: Vec<SearchHit>,
     /// The token of the next page. `None` if this is the last page.
     pub next: Option<String>,
+    /// Whether the search has considered all changes that were made before it. `false` if some of
+    /// these changes did not become durable in time.
+    pub is_current: bool,
 }
 
 /// A match with its container.
@@ -109,7 +138,16 @@ impl Search {
         }
     }
 
-    /// Returns the resources whose names match a query, and which the caller may see.
+    /// Collects the size of the index.
+    pub(crate) fn collect(&self, into: &mut Collection) {
+        let Some((names, bytes)) = self.keeper.size() else { return };
+        let help = "Names in the index of the search; 0 if there is no index";
+        into.gauge("slateberg.search.index.names", "{name}", help, Vec::new(), names as f64);
+        let help = "Memory of the index of the search";
+        into.gauge("slateberg.search.index", "By", help, Vec::new(), bytes as f64);
+    }
+
+    /// Returns the resources that match a query, and which the caller may see.
     #[boxed]
     pub async fn search(
         &self,
@@ -119,6 +157,13 @@ impl Search {
         let query = Arc::new(SearchQuery::parse(&request.query)?);
         let kinds =
             request.kinds.iter().map(|kind| parse_kind(kind)).collect::<Result<Vec<_>>>()?;
+        let mut sources =
+            request.sources.iter().map(|name| parse_source(name)).collect::<Result<Vec<_>>>()?;
+        if sources.is_empty() {
+            sources.push(SearchSource::Names);
+        }
+        sources.sort_unstable();
+        sources.dedup();
         let after = request.page.after.as_deref().map(parse_cursor).transpose()?;
         let warehouse = match &request.warehouse {
             None => None,
@@ -129,11 +174,12 @@ impl Search {
         };
         // The permissions are checked before the first search can cause work.
         let _ = self.core.access.ask(operation)?;
-        let index = self.keeper.current().await?;
+        let with_fields = sources != [SearchSource::Names];
+        let CurrentIndex { names: index, is_current } = self.keeper.current(with_fields).await?;
         let limit = request.page.limit.unwrap_or(HITS_MAX).max(1);
         // One more hit than requested shows that there is another page.
         let wanted = limit.saturating_add(1);
-        let mut scope = SearchScope { warehouse, kinds, hidden: HashSet::new() };
+        let mut scope = SearchScope { warehouse, kinds, sources, hidden: HashSet::new() };
         let (mut hits, mut cursor, mut count) = (Vec::new(), after.map(Arc::new), wanted);
         while hits.len() < wanted {
             let matches = self.best(&index, &query, &scope, cursor.clone(), count).await?;
@@ -154,7 +200,7 @@ impl Search {
         let next = next.flatten().map(|cursor| serde_json::to_string(&cursor)).transpose();
         let next = next.map_err(Error::internal)?.map(|text| request.page.token(&text));
         hits.truncate(limit);
-        Ok(SearchPage { hits: hits.into_iter().map(|(_, hit)| hit).collect(), next })
+        Ok(SearchPage { hits: hits.into_iter().map(|(_, hit)| hit).collect(), next, is_current })
     }
 
     /// Scans the index on a thread for blocking work.
@@ -218,10 +264,61 @@ impl Search {
                 continue;
             };
             for (at, _) in members.into_iter().zip(among).filter(|(_, is_listed)| *is_listed) {
-                hits[at] = Some(hit(&warehouse, &ident, &matches[at].found));
+                let found = &matches[at].found;
+                if self.may_read_field(operation, &warehouse, &ident, found).await? {
+                    hits[at] = Some(hit(&warehouse, &ident, found));
+                }
             }
         }
         Ok(hits)
+    }
+
+    /// Whether the caller may read the column or comment of a match, whose name the caller may see.
+    /// A table or view that got the name after the index was updated is another object. The caller
+    /// must be able to load the object whose metadata contains the column or comment.
+    async fn may_read_field(
+        &self,
+        operation: &Operation,
+        warehouse: &Warehouse,
+        namespace: &NamespaceIdent,
+        found: &Match,
+    ) -> Result<bool> {
+        let Some(MatchedField { id, .. }) = &found.field else { return Ok(true) };
+        let store = self.core.store().durable();
+        let kind = match found.kind {
+            Kind::Table => TabularKind::Table,
+            Kind::View => TabularKind::View,
+            _ => {
+                let mut ident = namespace.clone();
+                ident.0.push(found.name.clone());
+                let now = lookup::namespace_id(&store, warehouse.id, &ident).await?;
+                return Ok(now == Some(*id));
+            }
+        };
+        let ident = TabularIdent { namespace: namespace.clone(), name: found.name.clone() };
+        let target = Target { warehouse, kind, ident: &ident };
+        let loadable = self.core.access.loadable(&store, operation, target, false).await;
+        let Some(Loadable { rules, record, .. }) = visible(loadable)? else { return Ok(false) };
+        if record.id != *id {
+            return Ok(false);
+        }
+        let Some(rules) = rules else { return Ok(true) };
+        // A load fails if a column mask of the caller cannot be applied to the table.
+        let Some(text) = text_of(&store, &record).await? else { return Ok(false) };
+        let cached = CachedVersion { text, parsed: None };
+        let restricted = self.core.restricted(&rules, &ident, (record.id, record.version), &cached);
+        Ok(visible(restricted)?.is_some())
+    }
+}
+
+/// Returns `None` if a table or view does not exist, or if the caller may not load it.
+fn visible<T>(result: Result<T>) -> Result<Option<T>> {
+    match result {
+        Ok(loaded) => Ok(Some(loaded)),
+        Err(error) => match error.kind() {
+            ErrorKind::NoSuchTable | ErrorKind::NoSuchView | ErrorKind::Forbidden => Ok(None),
+            _ => Err(error),
+        },
     }
 }
 
@@ -240,13 +337,17 @@ fn hit(warehouse: &Warehouse, namespace: &NamespaceIdent, found: &Match) -> Sear
         warehouse: warehouse.name.clone(),
         namespace: namespace.0.clone(),
         name: found.name.clone(),
-        quality: found.quality,
+        quality: found.rank.quality,
+        source: found.rank.source,
+        column: found.field.as_ref().and_then(|field| field.column.clone()),
+        comment: found.field.as_ref().and_then(|field| field.comment.clone()),
     }
 }
 
 fn cursor_of(PlacedMatch { found, container }: &PlacedMatch) -> Cursor {
     Cursor {
-        quality: found.quality.as_str().to_owned(),
+        source: found.rank.source.as_str().to_owned(),
+        quality: found.rank.quality.as_str().to_owned(),
         kind: found.kind.as_str().to_owned(),
         warehouse: container.warehouse,
         levels: container.levels.clone(),
@@ -261,6 +362,16 @@ fn parse_cursor(text: &str) -> Result<AfterMatch> {
             "Invalid page token: it does not belong to this search. Restart without a token"
                 .to_owned(),
         )
+    })
+}
+
+fn parse_source(name: &str) -> Result<SearchSource> {
+    SearchSource::named(name).ok_or_else(|| {
+        Error::Invalid(format!(
+            "Invalid value of 'in': '{}'. Expected one of {}",
+            brief(name),
+            SearchSource::ALL.map(SearchSource::as_str).join(", ")
+        ))
     })
 }
 

@@ -4,25 +4,31 @@
 //! vector instructions search at several gigabytes per second. This needs much less memory than an
 //! inverted index of all substrings, and a change of a name takes constant time.
 //!
-//! A removed name stays in the text until the index is built again.
+//! When the index is built or compacted, its entries are sorted by name. So the best matches of a
+//! frequent word are found first, and the scan can stop early. Names that are added later are behind
+//! the sorted entries, in any order. A removed name stays in the text until the index is compacted.
+//!
+//! The columns and comments of the entries are in a [`FieldIndex`].
 
 use std::cmp::Ordering;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
 use hashbrown::HashTable;
-use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::query::{MatchQuality, SearchQuery, fold};
-use crate::{Error, Result};
+use super::field_index::{FieldIndex, SetId};
+use super::offsets::{index_of, text_at};
+use super::query::fold;
+use crate::Result;
 use slateberg_authz::resource::Kind;
 
 /// The byte before each name in the text. It never occurs in UTF-8.
 const SEPARATOR: u8 = 0xFF;
 
-/// Number of removed names up to which the index is not built again, beside a half of its names.
-const REMOVED_MAX: usize = 10_000;
+/// Number of removed or added names up to which the index is not compacted, beside a half of its
+/// names.
+const CHANGES_MAX: usize = 10_000;
 
 /// The warehouse or namespace that contains names.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -36,58 +42,20 @@ pub(super) struct Container {
 /// The index of a [`Container`] in the index.
 pub(super) type ContainerId = u32;
 
-struct IndexedContainer {
-    container: Container,
+pub(super) struct IndexedContainer {
+    pub(super) container: Container,
     /// The folded levels, separated by line feeds.
-    folded: String,
+    pub(super) folded: String,
 }
 
 /// A name in the index.
-struct Entry {
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Entry {
     /// The offset of the folded name in the text.
-    start: u32,
-    container: ContainerId,
-    kind: Kind,
-    is_removed: bool,
-}
-
-/// The names that a search considers.
-#[derive(Debug, Clone, Default)]
-pub(super) struct SearchScope {
-    /// Only names in this warehouse.
-    pub(super) warehouse: Option<Uuid>,
-    /// Only names of these kinds. Empty for all kinds.
-    pub(super) kinds: Vec<Kind>,
-    /// Contents that the caller does not see.
-    pub(super) hidden: HashSet<(ContainerId, Kind)>,
-}
-
-/// A match, without its container.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Match {
-    pub(super) quality: MatchQuality,
-    pub(super) kind: Kind,
+    pub(super) start: u32,
     pub(super) container: ContainerId,
-    pub(super) name: String,
-}
-
-/// A place in the order of matches: directly after a match.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Cursor {
-    pub(super) quality: String,
-    pub(super) kind: String,
-    pub(super) warehouse: Uuid,
-    pub(super) levels: Vec<String>,
-    pub(super) name: String,
-}
-
-/// A parsed [`Cursor`].
-pub(super) struct AfterMatch {
-    quality: MatchQuality,
-    folded: String,
-    kind: Kind,
-    container: Container,
-    name: String,
+    pub(super) kind: Kind,
+    pub(super) is_removed: bool,
 }
 
 /// The names in memory. See the [module](self).
@@ -105,17 +73,10 @@ pub(super) struct NameIndex {
     by_name: HashTable<u32>,
     hasher: RandomState,
     removed: usize,
-}
-
-impl AfterMatch {
-    /// Parses a cursor. `None` if its texts are invalid.
-    pub(super) fn parse(cursor: Cursor, kinds: &[Kind]) -> Option<Self> {
-        let Cursor { quality, kind, warehouse, levels, name } = cursor;
-        let quality = MatchQuality::named(&quality)?;
-        let kind = kinds.iter().copied().find(|known| known.as_str() == kind)?;
-        let container = Container { warehouse, levels };
-        Some(Self { quality, folded: fold(&name), kind, container, name })
-    }
+    /// Number of sorted entries. The others follow in the order in which they were added.
+    sorted: usize,
+    /// The columns and comments of the entries.
+    fields: FieldIndex,
 }
 
 impl NameIndex {
@@ -134,7 +95,7 @@ impl NameIndex {
     /// Adds a name, unless the index contains it.
     pub(super) fn insert(&mut self, container: ContainerId, kind: Kind, name: &str) -> Result<()> {
         let hash = self.hash(container, kind, name);
-        if self.by_name.find(hash, |at| self.is_named(*at, container, kind, name)).is_some() {
+        if self.entry_of(container, kind, name).is_some() {
             return Ok(());
         }
         let folded = fold(name);
@@ -172,25 +133,85 @@ impl NameIndex {
             let (at, _) = found.remove();
             self.entries[at as usize].is_removed = true;
             self.originals.remove(&at);
+            self.fields.clear(at);
             self.removed += 1;
         }
     }
 
-    /// Returns whether so many names were removed that the index should be built again.
+    /// Whether the index should be compacted, because many names were removed or added.
     pub(super) fn is_sparse(&self) -> bool {
-        self.removed > REMOVED_MAX + self.by_name.len() / 2
+        let added = self.entries.len() - self.sorted;
+        let changes_max = CHANGES_MAX + self.by_name.len() / 2;
+        self.removed > changes_max || added > changes_max || self.fields.is_sparse()
+    }
+
+    /// Returns the same index with sorted entries, and without removed names.
+    pub(super) fn compacted(&self) -> Result<Self> {
+        let is_present = |at: &u32| !self.entries[*at as usize].is_removed;
+        // The number of entries is checked when an entry is added.
+        let present = (0..self.entries.len() as u32).filter(is_present);
+        // The beginnings of the names decide most comparisons, without a random access to the text.
+        let mut order: Vec<_> = present.map(|at| (self.beginning(at), at)).collect();
+        order.sort_unstable_by(|(beginning, at), (other_beginning, other)| {
+            beginning.cmp(other_beginning).then_with(|| self.compare(*at, *other))
+        });
+        let order: Vec<u32> = order.into_iter().map(|(_, at)| at).collect();
+        let mut new = Self::default();
+        new.text.reserve_exact(self.text.len());
+        for IndexedContainer { container, .. } in &self.containers {
+            new.container(container.clone())?;
+        }
+        new.entries.reserve_exact(order.len());
+        for at in &order {
+            let Entry { container, kind, .. } = self.entries[*at as usize];
+            new.insert(container, kind, self.name(*at))?;
+        }
+        new.sorted = new.entries.len();
+        new.fields = self.fields.renumbered(&order)?;
+        new.text.shrink_to_fit();
+        new.originals.shrink_to_fit();
+        Ok(new)
+    }
+
+    /// Returns the entry of a name.
+    pub(super) fn entry_of(&self, container: ContainerId, kind: Kind, name: &str) -> Option<u32> {
+        let hash = self.hash(container, kind, name);
+        self.by_name.find(hash, |at| self.is_named(*at, container, kind, name)).copied()
+    }
+
+    /// Returns the columns and comments.
+    pub(super) fn fields(&self) -> &FieldIndex {
+        &self.fields
+    }
+
+    /// Returns the columns and comments, to change them.
+    pub(super) fn fields_mut(&mut self) -> &mut FieldIndex {
+        &mut self.fields
+    }
+
+    /// Assigns the terms of a table, view or namespace to its name, if the index contains the name.
+    pub(super) fn assign_fields(
+        &mut self,
+        (container, kind, name): (ContainerId, Kind, &str),
+        id: Uuid,
+        columns: Option<SetId>,
+        comment: Option<SetId>,
+    ) {
+        if let Some(entry) = self.entry_of(container, kind, name) {
+            self.fields.assign(entry, id, columns, comment);
+        }
+    }
+
+    /// Removes the terms of a name.
+    pub(super) fn clear_fields(&mut self, container: ContainerId, kind: Kind, name: &str) {
+        if let Some(entry) = self.entry_of(container, kind, name) {
+            self.fields.clear(entry);
+        }
     }
 
     /// Returns the number of names.
     pub(super) fn len(&self) -> usize {
         self.by_name.len()
-    }
-
-    /// Releases memory that was reserved for further names.
-    pub(super) fn shrink(&mut self) {
-        self.text.shrink_to_fit();
-        self.entries.shrink_to_fit();
-        self.originals.shrink_to_fit();
     }
 
     /// Returns the memory used, in bytes, without the containers.
@@ -202,6 +223,27 @@ impl NameIndex {
             + self.originals.capacity() * of_original
             + originals
             + self.by_name.allocation_size()
+            + self.fields.bytes()
+    }
+
+    /// Returns the folded names, each after a separator.
+    pub(super) fn text(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// Returns the entries, in the order of their offsets.
+    pub(super) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Returns the number of sorted entries, which are before the others.
+    pub(super) fn sorted(&self) -> usize {
+        self.sorted
+    }
+
+    /// Returns the container of an entry.
+    pub(super) fn holder(&self, entry: Entry) -> &IndexedContainer {
+        &self.containers[entry.container as usize]
     }
 
     /// Returns a container.
@@ -209,54 +251,8 @@ impl NameIndex {
         self.containers.get(id as usize).map(|it| &it.container)
     }
 
-    /// Returns the best matches after a cursor, at most `count`, the best first.
-    pub(super) fn best(
-        &self,
-        query: &SearchQuery,
-        scope: &SearchScope,
-        after: Option<&AfterMatch>,
-        count: usize,
-    ) -> Vec<Match> {
-        let mut best = BestMatches { index: self, found: Vec::new(), count, worst: None };
-        for word in 0..query.words() {
-            self.scan(query, word, scope, |quality, at| {
-                if after.is_none_or(|after| self.is_after(quality, at, after)) {
-                    best.add(quality, at);
-                }
-            });
-        }
-        best.into_sorted().into_iter().map(|(quality, at)| self.found(quality, at)).collect()
-    }
-
-    /// Calls `visit` for each match in which `word` is the first word that the name contains.
-    fn scan(
-        &self,
-        query: &SearchQuery,
-        word: usize,
-        scope: &SearchScope,
-        mut visit: impl FnMut(MatchQuality, u32),
-    ) {
-        let (mut from, mut at) = (0, 0);
-        while let Some(found) = query.find(word, &self.text[from..]) {
-            at = self.entry_at(at, from + found);
-            from = self.end(at) + 1;
-            let Entry { container, kind, is_removed, .. } = self.entries[at];
-            let in_scope = !is_removed
-                && (scope.kinds.is_empty() || scope.kinds.contains(&kind))
-                && (scope.hidden.is_empty() || !scope.hidden.contains(&(container, kind)));
-            let holder = &self.containers[container as usize];
-            if in_scope
-                && scope.warehouse.is_none_or(|only| only == holder.container.warehouse)
-                && let Some(quality) = query.quality(word, self.folded(at), &holder.folded)
-            {
-                // The number of entries is checked when an entry is added.
-                visit(quality, at as u32);
-            }
-        }
-    }
-
     /// Returns the entry that contains an offset. It is not before the entry `from`.
-    fn entry_at(&self, from: usize, offset: usize) -> usize {
+    pub(super) fn entry_at(&self, from: usize, offset: usize) -> usize {
         let mut step = 1;
         let begins_before =
             |at: usize| self.entries.get(at).is_some_and(|it| it.start as usize <= offset);
@@ -271,16 +267,15 @@ impl NameIndex {
     }
 
     /// Returns the offset of the separator after a name.
-    fn end(&self, at: usize) -> usize {
+    pub(super) fn end(&self, at: usize) -> usize {
         end_of(&self.entries, &self.text, at)
     }
 
-    fn folded(&self, at: usize) -> &str {
-        let bytes = &self.text[self.entries[at].start as usize..self.end(at)];
-        std::str::from_utf8(bytes).unwrap_or_default()
+    pub(super) fn folded(&self, at: usize) -> &str {
+        text_at(&self.text, self.entries[at].start as usize, self.end(at))
     }
 
-    fn name(&self, at: u32) -> &str {
+    pub(super) fn name(&self, at: u32) -> &str {
         name_of(&self.entries, &self.originals, &self.text, at)
     }
 
@@ -293,65 +288,26 @@ impl NameIndex {
         entry.container == container && entry.kind == kind && self.name(at) == name
     }
 
-    fn found(&self, quality: MatchQuality, at: u32) -> Match {
-        let Entry { kind, container, .. } = self.entries[at as usize];
-        Match { quality, kind, container, name: self.name(at).to_owned() }
+    /// Returns the first bytes of a folded name, as a number with the same order.
+    fn beginning(&self, at: u32) -> u128 {
+        let mut bytes = [0; 16];
+        let folded = self.folded(at as usize).as_bytes();
+        let len = folded.len().min(bytes.len());
+        bytes[..len].copy_from_slice(&folded[..len]);
+        u128::from_be_bytes(bytes)
     }
 
-    fn compare(&self, a: (MatchQuality, u32), b: (MatchQuality, u32)) -> Ordering {
-        let ((quality, at), (other_quality, other)) = (a, b);
-        let (entry, other_entry) = (&self.entries[at as usize], &self.entries[other as usize]);
-        let holder = |entry: &Entry| &self.containers[entry.container as usize].container;
-        quality
-            .cmp(&other_quality)
-            .then_with(|| self.folded(at as usize).cmp(self.folded(other as usize)))
-            .then_with(|| entry.kind.cmp(&other_entry.kind))
-            .then_with(|| holder(entry).cmp(holder(other_entry)))
-            .then_with(|| self.name(at).cmp(self.name(other)))
-    }
-
-    fn is_after(&self, quality: MatchQuality, at: u32, after: &AfterMatch) -> bool {
-        let entry = &self.entries[at as usize];
-        let container = &self.containers[entry.container as usize].container;
-        let order = quality
-            .cmp(&after.quality)
-            .then_with(|| self.folded(at as usize).cmp(&after.folded))
-            .then_with(|| entry.kind.cmp(&after.kind))
-            .then_with(|| container.cmp(&after.container))
-            .then_with(|| self.name(at).cmp(&after.name));
-        order == Ordering::Greater
-    }
-}
-
-/// The best matches that a scan has found so far.
-struct BestMatches<'a> {
-    index: &'a NameIndex,
-    /// Up to twice as many matches as requested, so that they need not be in order.
-    found: Vec<(MatchQuality, u32)>,
-    count: usize,
-    /// The worst match that can still be one of the best.
-    worst: Option<(MatchQuality, u32)>,
-}
-
-impl BestMatches<'_> {
-    fn add(&mut self, quality: MatchQuality, at: u32) {
-        let is_worse = |worst| self.index.compare((quality, at), worst) == Ordering::Greater;
-        if self.worst.is_some_and(is_worse) {
-            return;
+    /// Compares the names of two entries.
+    pub(super) fn compare(&self, a: u32, b: u32) -> Ordering {
+        if (a as usize) < self.sorted && (b as usize) < self.sorted {
+            return a.cmp(&b);
         }
-        self.found.push((quality, at));
-        if self.found.len() >= 2 * self.count.max(1) {
-            let last = self.count.max(1) - 1;
-            self.found.select_nth_unstable_by(last, |a, b| self.index.compare(*a, *b));
-            self.found.truncate(self.count);
-            self.worst = self.found.get(last).copied();
-        }
-    }
-
-    fn into_sorted(mut self) -> Vec<(MatchQuality, u32)> {
-        self.found.sort_unstable_by(|a, b| self.index.compare(*a, *b));
-        self.found.truncate(self.count);
-        self.found
+        let (entry, other) = (&self.entries[a as usize], &self.entries[b as usize]);
+        let key = |entry: &Entry| (entry.kind, &self.holder(*entry).container);
+        self.folded(a as usize)
+            .cmp(self.folded(b as usize))
+            .then_with(|| key(entry).cmp(&key(other)))
+            .then_with(|| self.name(a).cmp(self.name(b)))
     }
 }
 
@@ -370,106 +326,5 @@ fn name_of<'a>(
         return name;
     }
     let start = entries[at as usize].start as usize;
-    let bytes = &text[start..end_of(entries, text, at as usize)];
-    std::str::from_utf8(bytes).unwrap_or_default()
-}
-
-/// Converts an offset or a number of entries.
-fn index_of(number: usize) -> Result<u32> {
-    u32::try_from(number).map_err(|_| {
-        Error::unavailable(
-            "The search index is full: the names of the catalog have more than 4 GiB",
-            "the names exceed the offsets of the index",
-        )
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const KINDS: [Kind; 4] = [Kind::Namespace, Kind::Table, Kind::View, Kind::Function];
-
-    fn index(names: &[&str]) -> (NameIndex, ContainerId) {
-        let mut index = NameIndex::default();
-        let levels = vec!["Sales".to_owned()];
-        let inside = index.container(Container { warehouse: Uuid::nil(), levels }).expect("room");
-        names.iter().for_each(|name| index.insert(inside, Kind::Table, name).expect("room"));
-        (index, inside)
-    }
-
-    fn names(index: &NameIndex, query: &str, count: usize) -> Vec<String> {
-        let query = SearchQuery::parse(query).expect("it is valid");
-        let found = index.best(&query, &SearchScope::default(), None, count);
-        found.into_iter().map(|found| found.name).collect()
-    }
-
-    #[test]
-    fn better_matches_come_first_and_equal_matches_by_name() {
-        let (index, _) = index(&["reorders", "x_orders", "ORDERS", "orders_b", "Orders_a", "else"]);
-        let all = ["ORDERS", "Orders_a", "orders_b", "x_orders", "reorders"];
-        for count in 1..=6 {
-            assert_eq!(names(&index, "orders", count), all[..count.min(5)], "{count}");
-        }
-    }
-
-    #[test]
-    fn name_is_found_once_although_it_contains_several_words() {
-        let (index, _) = index(&["orders_orders_sales", "sales_orders", "sales"]);
-        assert_eq!(names(&index, "sales orders", 9), ["orders_orders_sales", "sales_orders"]);
-        assert_eq!(names(&index, "orders", 9), ["orders_orders_sales", "sales_orders"]);
-    }
-
-    #[test]
-    fn removed_name_is_not_found_until_it_is_added_again() {
-        let (mut index, inside) = index(&["Orders", "orders"]);
-        index.remove(inside, Kind::View, "Orders");
-        index.remove(inside, Kind::Table, "Orders");
-        index.remove(inside, Kind::Table, "Orders");
-        assert_eq!((names(&index, "orders", 9), index.len()), (vec!["orders".to_owned()], 1));
-        index.insert(inside, Kind::Table, "Orders").expect("room");
-        index.insert(inside, Kind::Table, "Orders").expect("room");
-        assert_eq!((names(&index, "orders", 9).len(), index.len()), (2, 2));
-    }
-
-    #[test]
-    fn scope_limits_warehouse_kind_and_visible_contents() {
-        let (mut index, inside) = index(&["orders"]);
-        index.insert(inside, Kind::View, "orders_v").expect("room");
-        let query = SearchQuery::parse("orders").expect("it is valid");
-        let found = |scope: SearchScope| index.best(&query, &scope, None, 9).len();
-        assert_eq!(found(SearchScope::default()), 2);
-        assert_eq!(
-            found(SearchScope { warehouse: Some(Uuid::max()), ..SearchScope::default() }),
-            0
-        );
-        assert_eq!(found(SearchScope { kinds: vec![Kind::View], ..SearchScope::default() }), 1);
-        let hidden = HashSet::from([(inside, Kind::Table)]);
-        assert_eq!(found(SearchScope { hidden, ..SearchScope::default() }), 1);
-    }
-
-    #[test]
-    fn pages_contain_each_match_exactly_once() {
-        let all: Vec<_> = (0..100).map(|number| format!("t{number}_T{}", number % 7)).collect();
-        let (index, inside) = index(&all.iter().map(String::as_str).collect::<Vec<_>>());
-        let query = SearchQuery::parse("t").expect("it is valid");
-        let container = index.container_of(inside).expect("it exists").clone();
-        let (mut found, mut after) = (Vec::new(), None);
-        loop {
-            let page = index.best(&query, &SearchScope::default(), after.as_ref(), 7);
-            let Some(last) = page.last() else { break };
-            let cursor = Cursor {
-                quality: last.quality.as_str().to_owned(),
-                kind: last.kind.as_str().to_owned(),
-                warehouse: container.warehouse,
-                levels: container.levels.clone(),
-                name: last.name.clone(),
-            };
-            after = AfterMatch::parse(cursor, &KINDS);
-            found.extend(page.into_iter().map(|it| it.name));
-        }
-        assert_eq!(found.len(), all.len());
-        assert_eq!(found.iter().collect::<HashSet<_>>(), all.iter().collect());
-        assert_eq!(found, names(&index, "t", 1000));
-    }
+    text_at(text, start, end_of(entries, text, at as usize))
 }

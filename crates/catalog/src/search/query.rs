@@ -8,9 +8,9 @@ use slateberg_model::members::brief;
 /// Maximum size of a query, in bytes.
 const QUERY_BYTES_MAX: usize = 256;
 /// Maximum number of words of a query.
-const WORDS_MAX: usize = 8;
+const WORDS_MAX: usize = Words::BITS as usize;
 
-/// How well a name matches a query. The best match is the smallest value.
+/// The quality of a match. The best match is the smallest value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MatchQuality {
     /// The name is the query.
@@ -101,30 +101,57 @@ impl SearchQuery {
         self.words.len()
     }
 
+    /// Returns the only word of the query. `None` if the query has further words or separators.
+    pub(super) fn only_word(&self) -> Option<&str> {
+        let word = &self.words.first()?.text;
+        Some(&**word).filter(|word| *word == self.whole)
+    }
+
     /// Returns the position of the first occurrence of a word in a text.
     pub(super) fn find(&self, word: usize, text: &[u8]) -> Option<usize> {
         self.words[word].finder.find(text)
     }
 
-    /// Returns the quality of a match whose first word in the name is `first`. `None` if the name
-    /// and its namespace do not contain all words, or if the name contains an earlier word. A
-    /// search thus finds each name for exactly one value of `first`.
-    pub(super) fn quality(
-        &self,
-        first: usize,
-        name: &str,
-        namespace: &str,
-    ) -> Option<MatchQuality> {
-        let mut worst = MatchQuality::Exact;
+    /// Returns the words that a folded text contains. `None` if it contains no word.
+    pub(super) fn words_in(&self, text: &str) -> Option<WordsIn> {
+        let mut found: Option<WordsIn> = None;
         for (at, word) in self.words.iter().enumerate() {
-            match word.quality(name) {
-                Some(_) if at < first => return None,
-                Some(quality) => worst = worst.max(quality),
-                None if word.is_in(namespace) => {}
-                None => return None,
-            }
+            let Some(quality) = word.quality(text) else { continue };
+            let WordsIn { words, quality: worst } =
+                found.unwrap_or(WordsIn { words: 0, quality: MatchQuality::Exact });
+            found = Some(WordsIn { words: words | 1 << at, quality: worst.max(quality) });
         }
-        Some(if name == self.whole { MatchQuality::Exact } else { worst })
+        found.map(|it| match text == self.whole {
+            true => WordsIn { quality: MatchQuality::Exact, ..it },
+            false => it,
+        })
+    }
+
+    /// Whether each word is in `words` or in one of these folded texts.
+    pub(super) fn is_complete(&self, words: Words, others: &[&str]) -> bool {
+        let is_contained = |(at, word): (usize, &Word)| {
+            words & 1 << at != 0 || others.iter().any(|text| word.is_in(text))
+        };
+        self.words.iter().enumerate().all(is_contained)
+    }
+}
+
+/// A set of words of a query: one bit for each word.
+pub(super) type Words = u8;
+
+/// The words of a query that a text contains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct WordsIn {
+    /// The words.
+    pub(super) words: Words,
+    /// The worst match of these words.
+    pub(super) quality: MatchQuality,
+}
+
+impl WordsIn {
+    /// Returns the first word.
+    pub(super) fn first(self) -> usize {
+        self.words.trailing_zeros() as usize
     }
 }
 
@@ -161,11 +188,9 @@ mod tests {
     fn quality(query: &str, name: &str, namespace: &str) -> Option<MatchQuality> {
         let query = SearchQuery::parse(query).expect("it is valid");
         let (name, namespace) = (fold(name), fold(namespace));
-        let qualities = (0..query.words()).filter_map(|at| query.quality(at, &name, &namespace));
-        let found: Vec<_> = qualities.collect();
         // Without a word in the name, the search never reaches the name.
-        assert!(found.len() <= query.words());
-        found.first().copied()
+        let found = query.words_in(&name)?;
+        query.is_complete(found.words, &[&namespace]).then_some(found.quality)
     }
 
     #[test]

@@ -13,6 +13,7 @@ use super::metadata::TabularMetadata;
 use super::state::TabularState;
 use super::target::{Creation, Target};
 use crate::tabular::Tabulars;
+use crate::usage::counters::Use;
 use crate::{Error, RequestContext, Result, lookup};
 use slateberg_authz::action::{Commit, Create};
 use slateberg_authz::authority::Decider;
@@ -34,7 +35,9 @@ impl Tabulars {
         let commit = |tabulars: Self, cx: RequestContext| async move {
             tabulars.commit_one(&cx, &change, CommitRequest::Single).await
         };
-        self.core.commit(M::ACTIONS.commit, self, cx, commit).await
+        let state = self.core.commit(M::ACTIONS.commit, self, cx, commit).await?;
+        self.core.count_use(state.id, Use::Commit, &cx.operation);
+        Ok(state)
     }
 
     /// Commits a change of one table or view. Evaluates it again on conflicts with other changes.

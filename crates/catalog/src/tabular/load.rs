@@ -13,6 +13,7 @@ use crate::loadable::Loadable;
 use crate::lookup::{self, LOOKUP_ATTEMPTS_MAX, text_of};
 use crate::permits::WithPermit;
 use crate::tabular::Tabulars;
+use crate::usage::counters::Use;
 use crate::version_cache::CachedVersion;
 use crate::{Error, Operation, RequestContext, Result};
 use slateberg_authz::action::{Action, Load};
@@ -62,6 +63,7 @@ impl Tabulars {
             };
             if let Some(known) = known(seen, files.as_ref()) {
                 span.record("slateberg.cache", "answer");
+                self.core.count_use(id, Use::Load, operation);
                 return Ok(Loaded::Known(known));
             }
             let cached = match self.core.pipeline().versions.get((id, version)) {
@@ -81,6 +83,7 @@ impl Tabulars {
                 None => ReadAccess::Whole,
                 Some(rules) => self.core.restricted(rules, ident, (id, version), &cached)?,
             };
+            self.core.count_use(id, Use::Load, operation);
             let state = TabularState::new(&record, cached.text);
             return Ok(Loaded::State(Readable { state, access }, files));
         }

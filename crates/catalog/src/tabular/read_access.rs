@@ -125,7 +125,7 @@ impl Readable {
 impl Core {
     /// Resolves the read rules of a principal for a version of a table. Errors with `Forbidden` if
     /// a mask cannot be applied to its column, because the protected column may have been renamed.
-    pub(super) fn restricted(
+    pub(crate) fn restricted(
         &self,
         rules: &EnforcedRules,
         ident: &TabularIdent,

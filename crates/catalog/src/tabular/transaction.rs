@@ -18,6 +18,7 @@ use super::state::NewVersion;
 use crate::pipeline::Write;
 use crate::pipeline::response::TransactionResponse;
 use crate::tabular::Tabulars;
+use crate::usage::counters::Use;
 use crate::{Error, RequestContext, Result, lookup};
 use slateberg_authz::action::Commit;
 use slateberg_authz::permit::Permit;
@@ -77,10 +78,17 @@ impl Tabulars {
                 // other commits that wait for the table (its group).
                 [change] if !change.creates() => {
                     let request = CommitRequest::Transaction;
-                    tabulars.commit_one(&cx, change, request).await?;
+                    let state = tabulars.commit_one(&cx, change, request).await?;
+                    tabulars.core.count_use(state.id, Use::Commit, &cx.operation);
                     Ok(TransactionResponse { publications: Vec::new() })
                 }
-                changes => tabulars.commit_all(&cx, changes).await,
+                changes => {
+                    let committed = tabulars.commit_all(&cx, changes).await?;
+                    for publication in &committed.publications {
+                        tabulars.core.count_use(publication.id, Use::Commit, &cx.operation);
+                    }
+                    Ok(committed)
+                }
             }
         };
         self.core.commit(TRANSACTION, self, cx, commit).await.map(|_| ())

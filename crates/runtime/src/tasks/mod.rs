@@ -28,6 +28,8 @@ use slateberg_telemetry::settings::AuditTo;
 const REMOVE_COMPLETED_EVERY: Duration = Duration::from_secs(10);
 /// Interval at which expired records are removed.
 const EXPIRE_EVERY: Duration = Duration::from_secs(60);
+/// Interval at which the counted uses of tables and views are stored.
+const STORE_USAGE_EVERY: Duration = Duration::from_secs(60);
 /// Interval at which the memtable is flushed to a file of level 0, so that a start has little to
 /// replay.
 const FLUSH_EVERY: Duration = Duration::from_secs(30);
@@ -40,6 +42,7 @@ pub fn spawn(runtime: &Runtime, stopping: &watch::Receiver<bool>) -> Vec<JoinHan
     let runs = || Arc::clone(&runtime.measures.task_runs);
     let forget = runtime.catalog.clone();
     let expire = runtime.catalog.clone();
+    let usage = runtime.catalog.clone();
     let flush = runtime.catalog.clone();
     let authn = runtime.authn.clone();
     let mut tasks = vec![
@@ -56,6 +59,15 @@ pub fn spawn(runtime: &Runtime, stopping: &watch::Receiver<bool>) -> Vec<JoinHan
             let catalog = expire.clone();
             async move { catalog.maintenance().expire().await }
         })),
+        tokio::spawn(repeat(
+            ("store_usage", runs()),
+            STORE_USAGE_EVERY,
+            stopping.clone(),
+            move || {
+                let catalog = usage.clone();
+                async move { catalog.usage().store_counts().await }
+            },
+        )),
         tokio::spawn(repeat(("flush", runs()), FLUSH_EVERY, stopping.clone(), move || {
             let catalog = flush.clone();
             async move { catalog.flush().await.map(|()| 0) }

@@ -265,6 +265,19 @@ pub(super) const ABANDONED: Rules = Rules {
     files: FilesRule::Delete,
 };
 
+pub(super) const USAGE: Rules = Rules {
+    name: "use of tables and views",
+    key: "table or view id",
+    value: "number of loads, planned scans and commits, and the time and principal of the last ones",
+    check: Check::Decoding,
+    restore: RestoreRule::Replace,
+    clone: CloneRule::LeaveOut,
+    export: ExportRule::LeaveOut,
+    cache: CacheRule::None,
+    removal: Removal::WithObject,
+    files: FilesRule::None,
+};
+
 pub(super) const IDEMPOTENCY: Rules = Rules {
     name: "idempotency",
     key: "`Idempotency-Key`, principal",

@@ -44,6 +44,7 @@ fn round_trip_in(space: KeySpace, id: Uuid, name: &str, number: u64) {
         KeySpace::Jobs => round_trip(space, &JobKey(id)),
         KeySpace::EndedJobs => round_trip(space, &EndedJobKey(id)),
         KeySpace::Abandoned => round_trip(space, &AbandonedKey(id)),
+        KeySpace::Usage => round_trip(space, &UsageKey(id)),
         KeySpace::Idempotency => round_trip(space, &IdempotencyKey { key: id, principal: text() }),
         KeySpace::Changes => round_trip(space, &ChangeKey(number)),
         KeySpace::PolicyHead => round_trip(space, &PolicyHeadKey),

@@ -1,0 +1,202 @@
+//! Figures of the change feed: the delay from the response to a commit until each watcher has the
+//! event, and the memory of the server for each watcher.
+//!
+//! The watchers and the client that commits are in this process, so that all times come from one
+//! clock. The client waits until all watchers have the event before it commits again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hdrhistogram::Histogram;
+use http_body_util::{BodyExt, Empty};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::handshake;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
+
+use crate::bodies;
+use crate::connection::{Call, CallError};
+use crate::prepare;
+use crate::process::usage;
+use crate::target::{Target, TargetError};
+
+/// Number of significant digits of the latencies.
+const SIGNIFICANT_DIGITS: u8 = 3;
+/// Maximum time until all watchers have an event.
+const EVENT_TIMEOUT: Duration = Duration::from_secs(60);
+/// Number of watches that are opened at the same time.
+const OPENING_MAX: usize = 100;
+/// The line of a server-sent event with the type of the commits.
+const COMMITTED: &[u8] = b"event: table.committed";
+
+/// Result of a measurement with one number of watchers.
+pub struct WatchFigures {
+    /// Number of watchers.
+    pub watchers: usize,
+    /// Delays in microseconds from the response to a commit until a watcher has the event. 0 if the
+    /// watcher has the event before the response.
+    pub delays: Histogram<u64>,
+    /// Durations of the commits, in microseconds.
+    pub commits: Histogram<u64>,
+    /// Resident memory of the server for each watcher, in KiB. `None` if the process is unknown.
+    pub kib_per_watcher: Option<f64>,
+}
+
+impl WatchFigures {
+    /// Returns the figures as JSON.
+    pub fn json(&self, server: &str) -> Value {
+        let quantile = |of: &Histogram<u64>, quantile| of.value_at_quantile(quantile);
+        json!({
+            "server": server,
+            "scenario": "watch",
+            "watchers": self.watchers,
+            "events": self.delays.len(),
+            "delay_p50_us": quantile(&self.delays, 0.5),
+            "delay_p99_us": quantile(&self.delays, 0.99),
+            "delay_max_us": self.delays.max(),
+            "commits": self.commits.len(),
+            "commit_p50_us": quantile(&self.commits, 0.5),
+            "commit_p99_us": quantile(&self.commits, 0.99),
+            "rss_kib_per_watcher": self.kib_per_watcher,
+        })
+    }
+}
+
+/// Measures a number of watchers of one table.
+///
+/// # Errors
+///
+/// Errors if the server rejects a watch or a commit, or if a watcher does not get an event.
+pub async fn measure(
+    target: &Target,
+    watchers: usize,
+    commits: u64,
+) -> Result<WatchFigures, TargetError> {
+    let namespace = target.unique_name(&format!("watched{watchers}"));
+    prepare::tables(target, &namespace, 1, 2).await?;
+    let before = usage(&target.pids).map(|usage| usage.rss_mib);
+    let (sender, mut arrivals) = unbounded_channel();
+    let watches = open_watches(target, watchers, &sender).await?;
+    let after = usage(&target.pids).map(|usage| usage.rss_mib);
+    let mut figures = WatchFigures {
+        watchers,
+        delays: histogram(),
+        commits: histogram(),
+        kib_per_watcher: before.zip(after).and_then(|(before, after)| {
+            (watchers > 0).then(|| (after - before) * 1024.0 / watchers as f64)
+        }),
+    };
+    let (path, mut connection) = (target.table(&namespace, "t_0"), target.connect().await?);
+    for number in 0..commits {
+        let began = Instant::now();
+        let call = Call::post(&path, bodies::set_property(number));
+        let response = connection.call(&call).await?;
+        let committed = Instant::now();
+        if !response.is_success() {
+            let (what, status) = (format!("POST {path}"), response.status);
+            return Err(TargetError::UnexpectedStatus { what, status, body: response.excerpt() });
+        }
+        record(&mut figures.commits, committed - began);
+        wait_for_event(&mut figures.delays, &mut arrivals, watchers, committed).await?;
+    }
+    drop(watches);
+    Ok(figures)
+}
+
+async fn wait_for_event(
+    delays: &mut Histogram<u64>,
+    arrivals: &mut UnboundedReceiver<Instant>,
+    watchers: usize,
+    committed: Instant,
+) -> Result<(), TargetError> {
+    for _ in 0..watchers {
+        let arrived = timeout(EVENT_TIMEOUT, arrivals.recv()).await.ok().flatten();
+        let arrived = arrived.ok_or_else(|| {
+            TargetError::Unsupported("a watcher did not get the event of a commit".to_owned())
+        })?;
+        record(delays, arrived.saturating_duration_since(committed));
+    }
+    Ok(())
+}
+
+/// Opens the watches. Returns when the server has responded to all of them. They end when the
+/// returned set is dropped.
+async fn open_watches(
+    target: &Target,
+    watchers: usize,
+    arrivals: &UnboundedSender<Instant>,
+) -> Result<JoinSet<()>, TargetError> {
+    let (mut watches, target) = (JoinSet::new(), Arc::new(target.clone()));
+    let mut opened = 0;
+    while opened < watchers {
+        let mut opening = JoinSet::new();
+        for _ in 0..OPENING_MAX.min(watchers - opened) {
+            let target = Arc::clone(&target);
+            opening.spawn(async move { open_watch(&target).await });
+        }
+        while let Some(response) = opening.join_next().await {
+            let response =
+                response.map_err(|error| TargetError::Unsupported(error.to_string()))??;
+            watches.spawn(read_events(response, arrivals.clone()));
+            opened += 1;
+        }
+    }
+    Ok(watches)
+}
+
+async fn open_watch(target: &Target) -> Result<Response<Incoming>, TargetError> {
+    const PATH: &str = "/management/v1/watch?type=table.committed";
+    let stream = TcpStream::connect(&target.address).await.map_err(CallError::from)?;
+    stream.set_nodelay(true).map_err(CallError::from)?;
+    let (mut sender, connection) =
+        handshake(TokioIo::new(stream)).await.map_err(CallError::from)?;
+    // The connection ends when its response is dropped.
+    tokio::spawn(connection);
+    let mut request = Request::get(PATH)
+        .header("host", target.address.as_str())
+        .header("accept", "text/event-stream");
+    if let Some(authorization) = &target.authorization {
+        request = request.header("authorization", authorization);
+    }
+    let request = request.body(Empty::<Bytes>::new()).map_err(CallError::from)?;
+    let response = sender.send_request(request).await.map_err(CallError::from)?;
+    match response.status().as_u16() {
+        200 => Ok(response),
+        status => {
+            let body = response.into_body().collect().await.map_err(CallError::from)?.to_bytes();
+            let body = String::from_utf8_lossy(&body).into_owned();
+            Err(TargetError::UnexpectedStatus { what: format!("GET {PATH}"), status, body })
+        }
+    }
+}
+
+/// Reports the arrival of each event of a commit.
+async fn read_events(response: Response<Incoming>, arrivals: UnboundedSender<Instant>) {
+    let (mut body, mut rest) = (response.into_body(), Vec::new());
+    while let Some(Ok(frame)) = body.frame().await {
+        let Some(data) = frame.data_ref() else { continue };
+        let now = Instant::now();
+        rest.extend_from_slice(data);
+        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+            let is_commit = rest[..end].starts_with(COMMITTED);
+            rest.drain(..=end);
+            if is_commit && arrivals.send(now).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+fn histogram() -> Histogram<u64> {
+    Histogram::new(SIGNIFICANT_DIGITS).expect("the number of digits is valid")
+}
+
+fn record(into: &mut Histogram<u64>, duration: Duration) {
+    into.saturating_record(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX));
+}

@@ -1,0 +1,305 @@
+//! Reads the columns and comments of the catalog into the index.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, PoisonError, RwLock, Weak};
+
+use bytes::Bytes;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::field_index::SetId;
+use super::name_index::{Container, NameIndex};
+use super::namespaces::{Namespace, namespaces};
+use super::texts::{DocumentTexts, columns_of, comment_of};
+use crate::core::Core;
+use crate::lookup;
+use crate::{Error, Result};
+use slateberg_authz::resource::Kind;
+use slateberg_base::error_chain::chain;
+use slateberg_model::ident::{NamespaceIdent, TabularIdent, TabularKind};
+use slateberg_model::segmented_json::ChunkHash;
+use slateberg_store::key_space::KeySpace;
+use slateberg_store::keys::{Key, MetadataKey, NamespaceKey, TabularKey};
+use slateberg_store::read::{KeyRange, StoreRead};
+
+/// Number of tables and views that are read together.
+const PAGE_TABULARS: usize = 500;
+
+/// Whether the index contains columns and comments.
+pub(super) enum FieldState {
+    /// The index contains only names.
+    Absent,
+    /// A task adds columns and comments to the index.
+    Building {
+        /// The number of the first change that the task may not have read.
+        from: u64,
+        /// The state of the task.
+        progress: BuildProgress,
+    },
+    /// The index contains all columns and comments.
+    Ready,
+}
+
+impl FieldState {
+    pub(super) fn is_ready(&self) -> bool {
+        matches!(self, Self::Ready)
+    }
+
+    pub(super) fn is_building(&self) -> bool {
+        matches!(self, Self::Building { .. })
+    }
+}
+
+/// The state of a task that reads columns and comments.
+#[derive(Debug, Clone)]
+pub(super) enum BuildStatus {
+    Running,
+    Done,
+    /// The message of the error.
+    Failed(String),
+}
+
+/// Receiver of the state of a build.
+pub(super) type BuildProgress = watch::Receiver<BuildStatus>;
+
+/// A name with the warehouse or namespace that contains it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct NameInCatalog {
+    pub(super) container: Container,
+    pub(super) kind: Kind,
+    pub(super) name: String,
+}
+
+/// The metadata of a table or view.
+struct ReadDocument {
+    container: Container,
+    kind: TabularKind,
+    name: String,
+    id: Uuid,
+    json: Bytes,
+}
+
+/// Starts a task that adds the columns and comments of the whole catalog to an index. The task ends
+/// early if the index is dropped.
+pub(super) fn spawn_build(core: &Arc<Core>, names: &Arc<RwLock<NameIndex>>) -> BuildProgress {
+    let (sender, receiver) = watch::channel(BuildStatus::Running);
+    let (core, names) = (Arc::clone(core), Arc::downgrade(names));
+    tokio::spawn(async move {
+        let began = Instant::now();
+        let status = match build(&core, &names).await {
+            Ok(None) => return,
+            Ok(Some(bytes)) => {
+                tracing::info!(
+                    bytes,
+                    duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+                    "added columns and comments to the index of names"
+                );
+                BuildStatus::Done
+            }
+            Err(error) => BuildStatus::Failed(chain(&error).to_string()),
+        };
+        sender.send_replace(status);
+    });
+    receiver
+}
+
+/// Adds all columns and comments. Returns the size of the index, or `None` if the index was dropped.
+async fn build(core: &Core, names: &Weak<RwLock<NameIndex>>) -> Result<Option<usize>> {
+    let namespaces = namespaces(core).await?;
+    let Some(index) = names.upgrade() else { return Ok(None) };
+    add_comments(&index, namespaces.values())?;
+    drop(index);
+    let store = core.store().durable();
+    let mut known = HashMap::new();
+    let (mut after, mut heads) = (None, Heads::default());
+    loop {
+        let range = KeyRange::all(KeySpace::Tabulars).behind(after);
+        let page = store.scan_uncached::<TabularKey>(&range, PAGE_TABULARS).await?;
+        let is_last = page.len() < PAGE_TABULARS;
+        after = page.last().map(|(key, _)| key.encode());
+        let mut documents = Vec::with_capacity(page.len());
+        for (TabularKey(id), record) in page {
+            // If one of these is missing, the change feed contains the change that removed or added
+            // it.
+            let Some(namespace) = namespaces.get(&record.namespace) else { continue };
+            let Some(json) = heads.of(core, id).await? else { continue };
+            let container = namespace.container.clone();
+            let (kind, name) = (record.kind, record.name);
+            documents.push(ReadDocument { container, kind, name, id, json });
+        }
+        let Some(index) = names.upgrade() else { return Ok(None) };
+        let added = tokio::task::spawn_blocking(move || {
+            add_documents(&index, &documents, &mut known)?;
+            Ok::<_, Error>(known)
+        });
+        known = added.await.map_err(Error::internal)??;
+        if is_last {
+            break;
+        }
+    }
+    let Some(index) = names.upgrade() else { return Ok(None) };
+    let sort = tokio::task::spawn_blocking(move || {
+        let mut index = index.write().unwrap_or_else(PoisonError::into_inner);
+        index.fields_mut().sort();
+        index.bytes()
+    });
+    sort.await.map(Some).map_err(Error::internal)
+}
+
+/// Reads the metadata of tables and views in the order of their ids.
+#[derive(Default)]
+struct Heads {
+    /// The last pages of metadata that were read, in reverse order.
+    read: Vec<(Uuid, Bytes)>,
+    after: Option<Vec<u8>>,
+    is_last: bool,
+}
+
+impl Heads {
+    /// Returns the metadata of a table or view. The id must be greater than that of the last call.
+    async fn of(&mut self, core: &Core, id: Uuid) -> Result<Option<Bytes>> {
+        loop {
+            while let Some((next, _)) = self.read.last() {
+                match *next == id {
+                    _ if *next > id => return Ok(None),
+                    is_found => {
+                        let found = self.read.pop();
+                        if is_found {
+                            return Ok(found.map(|(_, json)| json));
+                        }
+                    }
+                }
+            }
+            if self.is_last {
+                return Ok(None);
+            }
+            let range = KeyRange::all(KeySpace::Metadata).behind(self.after.take());
+            let store = core.store().durable();
+            let page = store.scan_uncached::<MetadataKey>(&range, PAGE_TABULARS).await?;
+            self.is_last = page.len() < PAGE_TABULARS;
+            self.after = page.last().map(|(key, _)| key.encode());
+            let read = page.into_iter().rev();
+            self.read.extend(read.map(|(key, head)| (key.0, head.json_without_chunks().clone())));
+        }
+    }
+}
+
+fn add_comments<'a>(
+    index: &RwLock<NameIndex>,
+    namespaces: impl Iterator<Item = &'a Namespace>,
+) -> Result<()> {
+    let mut index = index.write().unwrap_or_else(PoisonError::into_inner);
+    index.fields_mut().begin_build();
+    for Namespace { id, container, comment } in namespaces {
+        let mut levels = container.levels.clone();
+        let (Some(name), Some(comment)) = (levels.pop(), comment) else { continue };
+        let container = index.container(Container { warehouse: container.warehouse, levels })?;
+        let comment = index.fields_mut().comment(Some(comment))?;
+        index.assign_fields((container, Kind::Namespace, &name), *id, None, comment);
+    }
+    Ok(())
+}
+
+/// Adds the columns and comments of some tables and views. `known` contains the sets of terms of the
+/// schemas that were read before.
+fn add_documents(
+    index: &RwLock<NameIndex>,
+    documents: &[ReadDocument],
+    known: &mut HashMap<ChunkHash, Option<SetId>>,
+) -> Result<()> {
+    let parsed = documents.iter().map(|it| DocumentTexts::parse(it.kind, &it.json));
+    let parsed = parsed.collect::<Result<Vec<_>>>()?;
+    let mut index = index.write().unwrap_or_else(PoisonError::into_inner);
+    for (document, texts) in documents.iter().zip(parsed) {
+        let columns = match texts.schema {
+            None => None,
+            Some(schema) => {
+                let hash = ChunkHash::of(schema.get().as_bytes());
+                match known.get(&hash) {
+                    Some(set) => *set,
+                    None => {
+                        let set = index.fields_mut().columns(&columns_of(schema)?)?;
+                        known.insert(hash, set);
+                        set
+                    }
+                }
+            }
+        };
+        let comment = index.fields_mut().comment(texts.comment.as_deref())?;
+        let container = index.container(document.container.clone())?;
+        let name = (container, document.kind.into(), &*document.name);
+        index.assign_fields(name, document.id, columns, comment);
+    }
+    Ok(())
+}
+
+/// Reads the columns and comments of these names again.
+pub(super) async fn refresh(
+    core: &Core,
+    names: &Arc<RwLock<NameIndex>>,
+    touched: HashSet<NameInCatalog>,
+) -> Result<()> {
+    for NameInCatalog { container, kind, name } in touched {
+        let found = match kind {
+            Kind::Namespace => read_namespace(core, &container, &name).await?,
+            Kind::Table => read_document(core, TabularKind::Table, &container, &name).await?,
+            Kind::View => read_document(core, TabularKind::View, &container, &name).await?,
+            Kind::Catalog | Kind::Warehouse | Kind::Function => continue,
+        };
+        let mut names = names.write().unwrap_or_else(PoisonError::into_inner);
+        let container = names.container(container)?;
+        // A name without an object was dropped or renamed. The change feed will contain this.
+        names.clear_fields(container, kind, &name);
+        if let Some((id, texts)) = found {
+            let columns = match texts.schema {
+                Some(schema) => names.fields_mut().columns(&columns_of(&schema)?)?,
+                None => None,
+            };
+            let comment = names.fields_mut().comment(texts.comment.as_deref())?;
+            names.assign_fields((container, kind, &name), id, columns, comment);
+        }
+    }
+    Ok(())
+}
+
+/// Texts that were read for one object.
+struct OwnedTexts {
+    schema: Option<Box<serde_json::value::RawValue>>,
+    comment: Option<String>,
+}
+
+async fn read_namespace(
+    core: &Core,
+    container: &Container,
+    name: &str,
+) -> Result<Option<(Uuid, OwnedTexts)>> {
+    let store = core.store().durable();
+    let mut levels = container.levels.clone();
+    levels.push(name.to_owned());
+    let ident = NamespaceIdent(levels);
+    let Some(id) = lookup::namespace_id(&store, container.warehouse, &ident).await? else {
+        return Ok(None);
+    };
+    let record = store.get(&NamespaceKey(id)).await?;
+    Ok(record
+        .map(|record| (id, OwnedTexts { schema: None, comment: comment_of(&record.properties) })))
+}
+
+async fn read_document(
+    core: &Core,
+    kind: TabularKind,
+    container: &Container,
+    name: &str,
+) -> Result<Option<(Uuid, OwnedTexts)>> {
+    let store = core.store().durable();
+    let namespace = NamespaceIdent(container.levels.clone());
+    let ident = TabularIdent { namespace, name: name.to_owned() };
+    let Some(id) = lookup::tabular_id(&store, container.warehouse, kind, &ident).await? else {
+        return Ok(None);
+    };
+    let Some(head) = store.get(&MetadataKey(id)).await? else { return Ok(None) };
+    let texts = DocumentTexts::parse(kind, head.json_without_chunks())?;
+    let schema = texts.schema.map(ToOwned::to_owned);
+    Ok(Some((id, OwnedTexts { schema, comment: texts.comment })))
+}

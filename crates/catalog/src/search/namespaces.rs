@@ -1,0 +1,58 @@
+//! Reads all namespaces with their full names.
+
+use std::collections::HashMap;
+
+use uuid::Uuid;
+
+use super::name_index::Container;
+use super::texts::comment_of;
+use crate::Result;
+use crate::core::Core;
+use slateberg_store::key_space::KeySpace;
+use slateberg_store::keys::{Key, NamespaceKey};
+use slateberg_store::read::{KeyRange, StoreRead};
+
+/// Number of namespaces that are read together.
+const PAGE_NAMESPACES: usize = 1000;
+
+/// A namespace with its full name.
+pub(super) struct Namespace {
+    pub(super) id: Uuid,
+    pub(super) container: Container,
+    /// The beginning of its property `comment`.
+    pub(super) comment: Option<String>,
+}
+
+/// Reads all namespaces.
+pub(super) async fn namespaces(core: &Core) -> Result<HashMap<Uuid, Namespace>> {
+    let store = core.store().durable();
+    let (mut records, mut after) = (HashMap::new(), None);
+    loop {
+        let range = KeyRange::all(KeySpace::Namespaces).behind(after);
+        let page = store.scan::<NamespaceKey>(&range, Some(PAGE_NAMESPACES)).await?;
+        let is_last = page.len() < PAGE_NAMESPACES;
+        after = page.last().map(|(key, _)| key.encode());
+        let page = page.into_iter();
+        records.extend(page.map(|(key, it)| {
+            (key.0, (it.warehouse, it.parent, it.name, comment_of(&it.properties)))
+        }));
+        if is_last {
+            break;
+        }
+    }
+    let full =
+        |(&id, (warehouse, _, _, comment)): (&Uuid, &(Uuid, Uuid, String, Option<String>))| {
+            let (mut levels, mut at) = (Vec::new(), id);
+            // If a parent is missing, it was dropped while the namespaces were read, and this
+            // namespace before it.
+            while at != *warehouse {
+                let (_, parent, name, _) = records.get(&at)?;
+                levels.push(name.clone());
+                at = *parent;
+            }
+            levels.reverse();
+            let container = Container { warehouse: *warehouse, levels };
+            Some((id, Namespace { id, container, comment: comment.clone() }))
+        };
+    Ok(records.iter().filter_map(full).collect())
+}
