@@ -118,19 +118,12 @@ impl Tabulars {
         for _ in 0..ATTEMPTS_MAX.min(COMMIT_ATTEMPTS_MAX) {
             let permit = self.permit_rewrite(cx, ident).await?;
             let (id, head) = self.rewritten_head(cx, ident).await?;
-            let Some(current) = self.current_manifests(&head).await? else {
-                return self.nothing_to_rewrite(cx, &permit, 0).await;
-            };
-            let selection = ManifestSelection::of(&head.metadata, &current.manifests);
-            let merged = self.merge_manifests(&current, selection).await?;
-            if merged.new.is_empty() {
-                return self.nothing_to_rewrite(cx, &permit, current.manifests.len()).await;
-            }
-            match self.commit_rewrite(cx, (id, ident), &current, merged).await {
+            match self.attempt_rewrite(cx, (id, ident), &permit, &head).await {
                 Ok(Some(rewritten)) => return Ok(rewritten),
                 Ok(None) => {}
                 Err(error) => {
-                    // A rejection is final only if the table is still the same.
+                    // A rejection is final only if the table is still the same. Otherwise, the
+                    // snapshot may have expired, and its files may be deleted.
                     let (now_id, now) = self.rewritten_head(cx, ident).await?;
                     if (now_id, now.record.version) == (id, head.record.version) {
                         return Err(error);
@@ -139,6 +132,26 @@ impl Tabulars {
             }
         }
         Err(too_many_conflicts(TabularKind::Table, ident))
+    }
+
+    /// Rewrites the manifests of this state of a table. Returns `None` if the rewrite must begin
+    /// again.
+    async fn attempt_rewrite(
+        &self,
+        cx: &RequestContext,
+        (id, ident): (Uuid, &TabularIdent),
+        permit: &Permit<Commit>,
+        head: &Head<TableMetadata>,
+    ) -> Result<Option<RewrittenManifests>> {
+        let Some(current) = self.current_manifests(head).await? else {
+            return self.nothing_to_rewrite(cx, permit, 0).await.map(Some);
+        };
+        let selection = ManifestSelection::of(&head.metadata, &current.manifests);
+        let merged = self.merge_manifests(&current, selection).await?;
+        if merged.new.is_empty() {
+            return self.nothing_to_rewrite(cx, permit, current.manifests.len()).await.map(Some);
+        }
+        self.commit_rewrite(cx, (id, ident), &current, merged).await
     }
 
     /// Commits new manifests, which exist already. Returns `None` if the rewrite must begin again.
