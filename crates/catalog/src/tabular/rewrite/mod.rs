@@ -40,6 +40,7 @@ use slateberg_model::snapshot::MAIN_BRANCH;
 use slateberg_model::table::{FORMAT_VERSION_ROW_LINEAGE, TableMetadata};
 use slateberg_objects as objects;
 use slateberg_objects::manifest_list::ManifestList;
+use slateberg_store::keys::PublicationKey;
 use slateberg_store::records::ChangeAction;
 
 /// Maximum number of times that a rewrite is repeated because the table has changed.
@@ -236,6 +237,10 @@ impl Tabulars {
         if snapshot.key_id().is_some() {
             return Err(rejected("the current snapshot is encrypted"));
         }
+        // The manifest list of a rebased snapshot may not be written yet.
+        let version = PublicationKey { id: head.record.id, version: head.record.version };
+        let deadline = self.core.settings().commit_deadline();
+        self.core.pipeline().pending.wait(version, deadline).await?;
         let location = snapshot.manifest_list();
         let location = location.ok_or_else(|| rejected("the snapshot has no manifest list"))?;
         let manifests = self.read_list(head, &location).await?.entries;
