@@ -234,12 +234,14 @@ async fn appends_survive_expiry_and_rewrites_under_fire() {
         (seeds..=seeds + appends).map(|id| table.at(&format!("data/{id}.parquet"))).collect();
     assert_eq!(live.into_keys().collect::<BTreeSet<_>>(), expected, "each file is there once");
     let count = |it: &AtomicUsize| it.load(Ordering::Relaxed);
-    println!(
+    #[expect(clippy::print_stdout, reason = "the figures are for developers with --nocapture")]
+    let print = |text: String| println!("{text}");
+    print(format!(
         "{seeds} snapshots, {appends} appends in {took_ms} ms: {} conflicts, {} rewrites, {} expired",
         count(&figures.conflicts),
         count(&figures.rewrites),
         count(&figures.expired),
-    );
+    ));
     assert!(count(&figures.rewrites) > 0 && count(&figures.expired) > 0);
     // Everything that remains is referenced, or its record waits for the grace period.
     scene.clock.advance_seconds(20 * 60);

@@ -46,9 +46,14 @@ impl LoadedTable {
     }
 
     /// Loads the table with only the snapshots of its branches, like a client that needs no others.
+    /// Retries while the server responds that the table changes too fast, as clients do.
     pub async fn load_refs(app: &TestApp) -> Self {
-        let loaded = app.get(&format!("{TABLE}?snapshots=refs")).await.expect(200);
-        Self { metadata: loaded.body["metadata"].clone() }
+        loop {
+            let loaded = app.get(&format!("{TABLE}?snapshots=refs")).await;
+            if loaded.status != 503 {
+                return Self { metadata: loaded.expect(200).body["metadata"].clone() };
+            }
+        }
     }
 
     /// Returns the state after an append to this state, for a writer that adds several snapshots in

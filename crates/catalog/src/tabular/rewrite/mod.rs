@@ -40,6 +40,7 @@ use slateberg_model::snapshot::MAIN_BRANCH;
 use slateberg_model::table::{FORMAT_VERSION_ROW_LINEAGE, TableMetadata};
 use slateberg_objects as objects;
 use slateberg_objects::manifest_list::ManifestList;
+use slateberg_store::keys::PublicationKey;
 use slateberg_store::records::ChangeAction;
 
 /// Maximum number of times that a rewrite is repeated because the table has changed.
@@ -118,19 +119,12 @@ impl Tabulars {
         for _ in 0..ATTEMPTS_MAX.min(COMMIT_ATTEMPTS_MAX) {
             let permit = self.permit_rewrite(cx, ident).await?;
             let (id, head) = self.rewritten_head(cx, ident).await?;
-            let Some(current) = self.current_manifests(&head).await? else {
-                return self.nothing_to_rewrite(cx, &permit, 0).await;
-            };
-            let selection = ManifestSelection::of(&head.metadata, &current.manifests);
-            let merged = self.merge_manifests(&current, selection).await?;
-            if merged.new.is_empty() {
-                return self.nothing_to_rewrite(cx, &permit, current.manifests.len()).await;
-            }
-            match self.commit_rewrite(cx, (id, ident), &current, merged).await {
+            match self.attempt_rewrite(cx, (id, ident), &permit, &head).await {
                 Ok(Some(rewritten)) => return Ok(rewritten),
                 Ok(None) => {}
                 Err(error) => {
-                    // A rejection is final only if the table is still the same.
+                    // A rejection is final only if the table is still the same. Otherwise, the
+                    // snapshot may have expired, and its files may be deleted.
                     let (now_id, now) = self.rewritten_head(cx, ident).await?;
                     if (now_id, now.record.version) == (id, head.record.version) {
                         return Err(error);
@@ -139,6 +133,26 @@ impl Tabulars {
             }
         }
         Err(too_many_conflicts(TabularKind::Table, ident))
+    }
+
+    /// Rewrites the manifests of this state of a table. Returns `None` if the rewrite must begin
+    /// again.
+    async fn attempt_rewrite(
+        &self,
+        cx: &RequestContext,
+        (id, ident): (Uuid, &TabularIdent),
+        permit: &Permit<Commit>,
+        head: &Head<TableMetadata>,
+    ) -> Result<Option<RewrittenManifests>> {
+        let Some(current) = self.current_manifests(head).await? else {
+            return self.nothing_to_rewrite(cx, permit, 0).await.map(Some);
+        };
+        let selection = ManifestSelection::of(&head.metadata, &current.manifests);
+        let merged = self.merge_manifests(&current, selection).await?;
+        if merged.new.is_empty() {
+            return self.nothing_to_rewrite(cx, permit, current.manifests.len()).await.map(Some);
+        }
+        self.commit_rewrite(cx, (id, ident), &current, merged).await
     }
 
     /// Commits new manifests, which exist already. Returns `None` if the rewrite must begin again.
@@ -223,6 +237,10 @@ impl Tabulars {
         if snapshot.key_id().is_some() {
             return Err(rejected("the current snapshot is encrypted"));
         }
+        // The manifest list of a rebased snapshot may not be written yet.
+        let version = PublicationKey { id: head.record.id, version: head.record.version };
+        let deadline = self.core.settings().commit_deadline();
+        self.core.pipeline().pending.wait(version, deadline).await?;
         let location = snapshot.manifest_list();
         let location = location.ok_or_else(|| rejected("the snapshot has no manifest list"))?;
         let manifests = self.read_list(head, &location).await?.entries;
