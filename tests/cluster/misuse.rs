@@ -44,7 +44,7 @@ async fn record_of_a_newer_version_is_not_replaced() {
     bucket.put(&path, newer.to_vec().into()).await.expect("it is written");
     let member = TestMember::start(&bucket, "a").await;
     tokio::time::sleep(crate::member::LEASE * 2).await;
-    let response = member.send(reqwest::Method::GET, "/ready", None).await.expect("it responds");
+    let response = member.send(Method::GET, "/ready", None).await.expect("it responds");
     assert_eq!(response.status().as_u16(), 503);
     let content = bucket.get(&path).await.expect("it exists").bytes().await.expect("it is read");
     assert_eq!(content.as_ref(), newer);
@@ -62,7 +62,7 @@ async fn port_for_members_rejects_other_processes() {
     let rejection = client.get(format!("{url}/v1/namespaces")).send().await;
     assert!(rejection.is_err(), "a client without the certificate of a member: {rejection:?}");
     within("the rejection is counted", async || {
-        let response = writer.send(reqwest::Method::GET, "/metrics", None).await.ok()?;
+        let response = writer.send(Method::GET, "/metrics", None).await.ok()?;
         let metrics = response.text().await.ok()?;
         let name = "\nslateberg_cluster_rejected_connections_total";
         (metrics.contains(name) && !metrics.contains(&format!("{name} 0"))).then_some(())

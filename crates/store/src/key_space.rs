@@ -7,6 +7,7 @@
 //! removal of old records and the deletion of files use these rules. None of them has its own list
 //! of key spaces. The tables of keys in `docs/storage-layout.md` are generated from the registry.
 
+mod access_table;
 mod rules;
 mod table;
 
@@ -95,23 +96,23 @@ key_spaces! {
     /// The change log.
     Changes = 0x60 => table::CHANGES,
     /// The number of the newest policy revision.
-    PolicyHead = 0x70 => table::POLICY_HEAD,
+    PolicyHead = 0x70 => access_table::POLICY_HEAD,
     /// Revisions of policies and grants.
-    PolicyLog = 0x71 => table::POLICY_LOG,
+    PolicyLog = 0x71 => access_table::POLICY_LOG,
     /// Policies that were created at run time.
-    Policies = 0x72 => table::POLICIES,
+    Policies = 0x72 => access_table::POLICIES,
     /// Grants.
-    Grants = 0x73 => table::GRANTS,
+    Grants = 0x73 => access_table::GRANTS,
     /// API keys.
-    ApiKeys = 0x80 => table::API_KEYS,
+    ApiKeys = 0x80 => access_table::API_KEYS,
     /// Keys that sign slateberg's own tokens.
-    SigningKeys = 0x81 => table::SIGNING_KEYS,
+    SigningKeys = 0x81 => access_table::SIGNING_KEYS,
     /// API keys that were revoked.
-    RevokedKeys = 0x82 => table::REVOKED_KEYS,
+    RevokedKeys = 0x82 => access_table::REVOKED_KEYS,
     /// Webhooks.
-    Webhooks = 0x90 => table::WEBHOOKS,
+    Webhooks = 0x90 => access_table::WEBHOOKS,
     /// Positions of webhooks in the change feed.
-    WebhookCursors = 0x91 => table::WEBHOOK_CURSORS,
+    WebhookCursors = 0x91 => access_table::WEBHOOK_CURSORS,
 }
 
 impl KeySpace {

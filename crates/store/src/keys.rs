@@ -6,57 +6,30 @@
 //! different keys, regardless of the characters in names. The names below one parent are adjacent
 //! and in order. The parent of a top-level namespace is its warehouse.
 
+mod encoding;
+mod index;
+
 use uuid::Uuid;
 
-use super::codec::{ChunkBytes, DocumentHead, Value};
+pub use self::encoding::Key;
+pub(super) use self::encoding::NAME_PARENT_BYTES;
+use self::encoding::{rest_of, split_tuple, tuple, utf8};
+pub use self::index::{LocationKey, UuidKey};
+use super::codec::{ChunkBytes, DocumentHead};
 use super::dropped::{DroppedNamespace, DroppedTabular};
 use super::functions::FunctionRecord;
 use super::jobs::{AbandonedFiles, Job};
 use super::key_space::KeySpace;
 pub use super::records::PublicationKey;
 use super::records::{
-    ApiKeyRecord, Change, GrantRecord, IdempotencyRecord, IndexEntry, NameEntry, NamespaceRecord,
-    PolicyHead, PolicyRecord, PolicyRevision, ProtectionRecord, Publication, RevokedKeyRecord,
+    ApiKeyRecord, Change, GrantRecord, IdempotencyRecord, NameEntry, NamespaceRecord, PolicyHead,
+    PolicyRecord, PolicyRevision, ProtectionRecord, Publication, RevokedKeyRecord,
     SigningKeyRecord, StoreFormat, TabularRecord, WarehouseRecord,
 };
 use super::usage::UsageRecord;
 use super::webhooks::{WebhookCursor, WebhookRecord};
 use slateberg_model::ident::TabularKind;
 use slateberg_model::segmented_json::ChunkHash;
-
-/// A key of a record.
-pub trait Key: Sized + Send + Sync {
-    /// Type of the record.
-    type Value: Value;
-    /// Encodes the key.
-    fn encode(&self) -> Vec<u8>;
-    /// Decodes a key. `None` if the bytes are not a key of this space.
-    fn decode(bytes: &[u8]) -> Option<Self>;
-}
-
-const ID_BYTES: usize = 16;
-
-/// Length of the part of a key before the name: the byte of the space, and the parent's id.
-pub(super) const NAME_PARENT_BYTES: usize = 1 + ID_BYTES;
-
-fn tuple(space: KeySpace, id: Uuid, rest: &[u8]) -> Vec<u8> {
-    let mut key = Vec::with_capacity(1 + ID_BYTES + rest.len());
-    key.push(space.byte());
-    key.extend_from_slice(id.as_bytes());
-    key.extend_from_slice(rest);
-    key
-}
-
-/// Returns the part of a key after the byte of its space. `None` if the key is of another space.
-fn rest_of(bytes: &[u8], space: KeySpace) -> Option<&[u8]> {
-    let (&first, rest) = bytes.split_first()?;
-    (first == space.byte()).then_some(rest)
-}
-
-fn split_tuple(bytes: &[u8], space: KeySpace) -> Option<(Uuid, &[u8])> {
-    let (id, rest) = rest_of(bytes, space)?.split_at_checked(ID_BYTES)?;
-    Some((Uuid::from_slice(id).ok()?, rest))
-}
 
 /// Key of the store's own record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,10 +57,6 @@ macro_rules! single_key {
 
 single_key!(StoreKey, KeySpace::Store, StoreFormat);
 single_key!(PolicyHeadKey, KeySpace::PolicyHead, PolicyHead);
-
-fn utf8(bytes: &[u8]) -> Option<String> {
-    String::from_utf8(bytes.to_vec()).ok()
-}
 
 /// A warehouse, by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -334,85 +303,6 @@ function_key!(
     DroppedFunctionKey,
     KeySpace::DroppedFunctions
 );
-
-/// A location with files of a table or view. A zero byte ends each part of the location, and no
-/// part contains a zero byte. So the keys of all locations inside a location begin with the encoded
-/// parts of the outer location. The byte 0x01 follows the last part. No part can begin with this
-/// byte, so it shows where the location ends.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LocationKey {
-    /// The store, the bucket, and the segments of the path.
-    pub parts: Vec<String>,
-    /// Id of the table or view.
-    pub id: Uuid,
-}
-
-/// Byte after each part of a location.
-const PART_END: u8 = 0x00;
-/// Byte between the last part and the id.
-const LOCATION_END: u8 = 0x01;
-
-impl LocationKey {
-    /// Returns the prefix of all keys at this location or below it.
-    pub fn below(parts: &[String]) -> Vec<u8> {
-        let mut key = vec![KeySpace::Locations.byte()];
-        for part in parts {
-            key.extend_from_slice(part.as_bytes());
-            key.push(PART_END);
-        }
-        key
-    }
-
-    /// Returns the prefix of all keys at exactly this location.
-    pub fn at(parts: &[String]) -> Vec<u8> {
-        let mut key = Self::below(parts);
-        key.push(LOCATION_END);
-        key
-    }
-}
-
-impl Key for LocationKey {
-    type Value = IndexEntry;
-
-    fn encode(&self) -> Vec<u8> {
-        let mut key = Self::at(&self.parts);
-        key.extend_from_slice(self.id.as_bytes());
-        key
-    }
-
-    fn decode(bytes: &[u8]) -> Option<Self> {
-        let (location, id) = bytes.split_at_checked(bytes.len().checked_sub(ID_BYTES)?)?;
-        let rest = rest_of(location, KeySpace::Locations)?.strip_suffix(&[LOCATION_END])?;
-        let parts = match rest.strip_suffix(&[PART_END]) {
-            Some(parts) => parts.split(|byte| *byte == PART_END).map(utf8).collect(),
-            None => rest.is_empty().then(Vec::new),
-        };
-        Some(Self { parts: parts?, id: Uuid::from_slice(id).ok()? })
-    }
-}
-
-/// A UUID in the metadata of a table or view. Several tables may have the same UUID, if one
-/// metadata file was registered several times.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct UuidKey {
-    /// The `table-uuid` or `view-uuid`.
-    pub uuid: Uuid,
-    /// Id of the table or view.
-    pub id: Uuid,
-}
-
-impl Key for UuidKey {
-    type Value = IndexEntry;
-
-    fn encode(&self) -> Vec<u8> {
-        tuple(KeySpace::Uuids, self.uuid, self.id.as_bytes())
-    }
-
-    fn decode(bytes: &[u8]) -> Option<Self> {
-        let (uuid, id) = split_tuple(bytes, KeySpace::Uuids)?;
-        Some(Self { uuid, id: Uuid::from_slice(id).ok()? })
-    }
-}
 
 impl Key for PublicationKey {
     type Value = Publication;
