@@ -24,7 +24,8 @@ pub struct Search {
     /// Search only this warehouse
     #[arg(long)]
     warehouse: Option<String>,
-    /// What to search. The first search for columns or comments reads the metadata of all tables
+    /// Parts of resources that are searched. The first search for columns or comments reads the
+    /// metadata of all tables
     #[arg(long = "in", value_enum, value_delimiter = ',', value_name = "SOURCES")]
     #[arg(default_values = ["names"])]
     sources: Vec<Source>,

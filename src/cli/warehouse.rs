@@ -133,7 +133,7 @@ struct Settings {
     #[arg(long = "client-override", value_name = "KEY=VALUE", value_parser = key_value)]
     client_overrides: Vec<(String, String)>,
     /// Time during which dropped namespaces, tables and views can be restored, such as 30d or 0s
-    /// [default: catalog.dropped_kept_seconds]
+    /// [default: the server's setting]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     dropped_kept: Option<Duration>,
 }

@@ -202,7 +202,7 @@ impl Driver {
                 let offset_ms = self.node.lease.clock_offset_ms();
                 self.put_offset_ms = self.put_offset_ms.min(offset_ms);
                 let (register, node) = (self.register.clone(), Arc::clone(&self.node));
-                self.tasks.push(Box::pin(put(register, node, record, replaces)));
+                self.tasks.push(Box::pin(put(register, node, *record, replaces)));
             }
             Step::ReadEpoch => {
                 let reading = self.host.writer_epoch();

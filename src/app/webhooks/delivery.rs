@@ -340,7 +340,7 @@ impl Delivery {
     }
 }
 
-/// Waits until a time. Waits forever if there is none.
+/// Waits until a time. Without a time, it never returns.
 async fn at(time: Option<Instant>) {
     match time {
         Some(time) => sleep_until(time).await,

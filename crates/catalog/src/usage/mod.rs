@@ -202,7 +202,7 @@ impl Usage {
 
     async fn store_batch(&self, batch: &[(Uuid, UsageRecord)]) -> Result<()> {
         let permit = Permit::for_task(Task::Usage);
-        let ((), _accepted) = self
+        let ((), accepted) = self
             .core
             .store()
             .transact("store_usage", &permit, |t| async move {
@@ -226,7 +226,8 @@ impl Usage {
                 Ok::<_, Error>(())
             })
             .await?;
-        Ok(())
+        // When the catalog closes, the store flushes only durable changes to sorted runs.
+        Ok(accepted.durable().await?)
     }
 
     /// Returns the position in the order of each table of a warehouse.

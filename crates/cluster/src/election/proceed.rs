@@ -174,7 +174,7 @@ impl Election {
         self.request = Some(Request::Put);
         self.last_put = now;
         self.attempts.push(Attempt { record: record.clone(), started: now });
-        steps.push(Step::PutRegister { record, replaces });
+        steps.push(Step::PutRegister { record: Box::new(record), replaces });
     }
 
     fn next_record(&self, state: WriterState, nonce: Uuid) -> WriterRecord {

@@ -80,7 +80,7 @@ pub enum Step {
     /// Write the register once, without retries, and report [`Event::PutDone`].
     PutRegister {
         /// The content.
-        record: WriterRecord,
+        record: Box<WriterRecord>,
         /// The version to replace (`If-Match`). `None` creates the object (`If-None-Match: *`).
         replaces: Option<Tag>,
     },

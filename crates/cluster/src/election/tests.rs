@@ -99,7 +99,7 @@ fn unknown(started: u64) -> Event {
 
 fn put(steps: &[Step]) -> (WriterRecord, Option<Tag>) {
     let found = steps.iter().find_map(|step| match step {
-        Step::PutRegister { record, replaces } => Some((record.clone(), replaces.clone())),
+        Step::PutRegister { record, replaces } => Some(((**record).clone(), replaces.clone())),
         _ => None,
     });
     found.expect("a put")

@@ -161,7 +161,7 @@ impl Node {
             match step {
                 Step::ReadRegister => self.requests.push(Request::Read { started, found: None }),
                 Step::PutRegister { record, replaces } => {
-                    let put = Put { started, record, replaces, sender };
+                    let put = Put { started, record: *record, replaces, sender };
                     self.requests.push(Request::Put { put, outcome: None });
                 }
                 Step::ReadEpoch => self.requests.push(Request::ReadEpoch),
