@@ -1,7 +1,7 @@
 //! [`Usage`]: how often tables and views are loaded, scanned and changed, and by whom they were used
 //! last.
 //!
-//! Each request counts its use in memory ([`UsageCounters`]). A background task adds these counts to
+//! Each request counts its use in memory ([`counters`]). A background task adds these counts to
 //! the records in the store once a minute. After a crash, the counts of the last minute are missing.
 
 pub(crate) mod counters;
