@@ -13,7 +13,9 @@ DASHBOARD = CHART / "dashboards/slateberg.json"
 # Metrics of Prometheus itself.
 OF_PROMETHEUS = {"up"}
 # Metrics of a member of a cluster, which these tests do not start.
-OF_CLUSTER = {f"slateberg_cluster_{name}" for name in ("role", "term", "forwards_total", "resends_total")}
+OF_CLUSTER = {
+    f"slateberg_cluster_{name}" for name in ("role", "term", "forwards_total", "resends_total", "settings_different")
+}
 
 
 @pytest.fixture(scope="module")
