@@ -5,6 +5,7 @@
 
 use sha2::{Digest, Sha256};
 
+use slateberg_base::hex::hex;
 use slateberg_base::secret::{Secret, random_text};
 
 /// Prefix of every key.
@@ -46,7 +47,7 @@ fn checksum(body: &str) -> String {
 impl KeyHash {
     /// Returns the hexadecimal form, as stored.
     pub(crate) fn to_hex(self) -> String {
-        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+        hex(&self.0)
     }
 
     /// Parses the hexadecimal form.

@@ -7,6 +7,7 @@ pub mod batch_window;
 pub mod clock;
 pub mod descriptors;
 pub mod error_chain;
+pub mod hex;
 pub mod host;
 pub mod ids;
 pub mod io_failure;

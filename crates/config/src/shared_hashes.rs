@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 use super::memory::is_share_of_memory;
 use super::secrets::is_secret;
 use super::settings::Settings;
+use slateberg_base::hex::hex;
 
 /// The sections that decide how the writer responds. The others describe the process, such as its
 /// ports, its log and its telemetry.
@@ -33,7 +34,7 @@ impl Settings {
         let hash = |section: &str| {
             let mut hash = Sha256::new();
             add(&mut hash, &mut vec![section.to_owned()], &all[section]);
-            hash.finalize()[..HASH_BYTES].iter().map(|byte| format!("{byte:02x}")).collect()
+            hex(&hash.finalize()[..HASH_BYTES])
         };
         SECTIONS.iter().map(|section| ((*section).to_owned(), hash(section))).collect()
     }

@@ -6,6 +6,7 @@
 
 use serde::Serialize;
 use sha2::{Digest, Sha256};
+use slateberg_base::hex::hex;
 use slateberg_catalog::tables::CreateTable;
 use slateberg_catalog::tables::RegisterTable;
 use slateberg_catalog::tables::TableChange;
@@ -38,7 +39,7 @@ impl RequestMembers {
             hash.update((part.len() as u64).to_be_bytes());
             hash.update(part);
         }
-        hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+        hex(&hash.finalize())
     }
 }
 

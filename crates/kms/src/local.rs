@@ -14,6 +14,7 @@ use zeroize::Zeroizing;
 use super::data_key::DataKey;
 use super::error::Error;
 use super::{Binding, Kms, WrappedBytes};
+use slateberg_base::hex::hex;
 use slateberg_base::secret::random_bytes;
 
 /// Maximum size of a key file, in bytes. A longer file is invalid.
@@ -58,7 +59,7 @@ impl LocalKms {
         let bytes = Zeroizing::new(STANDARD.decode(line).map_err(|_| shape())?);
         let key = UnboundKey::new(&AES_256_GCM, &bytes).map_err(|_| shape())?;
         let name = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &bytes), b"slateberg key name");
-        let name = name.as_ref()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+        let name = hex(&name.as_ref()[..8]);
         Ok(WrappingKey { name, key: LessSafeKey::new(key) })
     }
 

@@ -22,6 +22,7 @@ pub use super::record_cache::ReadStamp;
 use super::record_cache::{CacheLookup, PageKey, RecordCache, is_cached};
 use slateberg_base::boxed;
 use slateberg_base::error_chain::Cause;
+use slateberg_base::hex::hex;
 use slateberg_model::page::Names;
 use slateberg_model::segmented_json::ChunkHash;
 use slateberg_telemetry::traces::current_trace_id;
@@ -223,12 +224,7 @@ pub(super) fn corrupt(
     key: &[u8],
     cause: impl Into<Box<dyn std::error::Error + Send + Sync>>,
 ) -> Error {
-    use std::fmt::Write;
-    let hex = key.iter().fold(String::with_capacity(key.len() * 2), |mut hex, byte| {
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    });
-    Error::Corrupt { key: hex, source: Cause::new(cause) }
+    Error::Corrupt { key: hex(key), source: Cause::new(cause) }
 }
 
 /// Returns the options for reading one key. If the read belongs to a trace, SlateDB creates spans

@@ -17,10 +17,12 @@ use crate::api::admission::content_length;
 use crate::api::error::ApiError;
 use crate::api::state::ApiState;
 use crate::api::wire::object::Object;
+use slateberg_base::hex::hex;
 use slateberg_catalog::Operation;
 use slateberg_catalog::operation::Idempotency;
 
-const IDEMPOTENCY_KEY: &str = "idempotency-key";
+/// The header with the key of a mutation that is executed at most once.
+pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// An `Idempotency-Key` is a UUID in its 36-character form.
 const IDEMPOTENCY_KEY_CHARS: usize = 36;
 
@@ -163,6 +165,6 @@ fn idempotency(parts: &Parts, body: &Bytes) -> Result<Option<Idempotency>, ApiEr
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part);
     }
-    let fingerprint = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let fingerprint = hex(&hash.finalize());
     Ok(Some(Idempotency { key, fingerprint }))
 }

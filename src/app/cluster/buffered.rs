@@ -9,7 +9,7 @@ use url::Url;
 use super::forwarded::Forwarded;
 use super::node::PortKind;
 use crate::api::admission::has_body;
-use crate::api::extract::body::BodySlot;
+use crate::api::extract::body::{BodySlot, IDEMPOTENCY_KEY};
 use crate::api::peer::peer;
 use crate::api::request_id::REQUEST_ID;
 use crate::api::route_index::{Repeatability, RouteIndex};
@@ -28,8 +28,6 @@ const CONNECTION_HEADERS: [HeaderName; 7] = [
     header::TRANSFER_ENCODING,
     header::UPGRADE,
 ];
-
-const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// A request whose body has arrived, so that it can be sent several times.
 pub(super) struct BufferedRequest {

@@ -18,6 +18,7 @@ use rustls::{
 use sha2::{Digest, Sha256};
 
 use crate::app::connections::{CONNECTION_WINDOW_BYTES, STREAM_WINDOW_BYTES};
+use slateberg_base::hex::hex;
 
 /// The name in the certificates. Members do not check it.
 const NAME: &str = "slateberg-member";
@@ -101,7 +102,7 @@ impl MemberIdentity {
 
 /// Returns the SHA-256 hash of a certificate, in hexadecimal.
 pub(super) fn sha256(certificate: &CertificateDer<'_>) -> String {
-    Sha256::digest(certificate).iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&Sha256::digest(certificate))
 }
 
 fn provider() -> Arc<CryptoProvider> {
