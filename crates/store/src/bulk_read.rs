@@ -1,5 +1,7 @@
 //! Reads of many records that bypass the caches.
 
+use std::marker::PhantomData;
+
 use slatedb::config::DurabilityLevel;
 use uuid::Uuid;
 
@@ -29,19 +31,39 @@ impl DurableView<'_> {
         }
         Ok(())
     }
+}
 
-    /// Returns the records of a key range, at most `limit`, in the order of their keys. Adds nothing
-    /// to the caches.
+/// Reads all records of a key space in pages, in the order of their keys.
+pub struct Pages<K> {
+    /// The range that is not read yet. `None` after the last page.
+    rest: Option<KeyRange>,
+    records: usize,
+    key: PhantomData<fn() -> K>,
+}
+
+impl<K: Key> Pages<K> {
+    /// Starts at the beginning of a key space. A page has at most this number of records.
+    pub fn of(space: KeySpace, records: usize) -> Self {
+        Self { rest: Some(KeyRange::all(space)), records, key: PhantomData }
+    }
+
+    /// Reads the next page. Returns `None` after the last one. Adds nothing to the caches.
     #[boxed]
-    pub async fn scan_uncached<K: Key>(
-        &self,
-        range: &KeyRange,
-        limit: usize,
-    ) -> Result<Vec<(K, K::Value)>, Error> {
+    pub async fn next(
+        &mut self,
+        store: &DurableView<'_>,
+    ) -> Result<Option<Vec<(K, K::Value)>>, Error> {
+        let Some(range) = self.rest.take() else { return Ok(None) };
         let mut options = scan_options(DurabilityLevel::Remote);
         options.cache_blocks = false;
-        let iterator = self.db.scan_with_options(range.bounds(), &options).await?;
-        read_entries(iterator, Some(limit)).await?.iter().map(decode_entry).collect()
+        let iterator = store.db.scan_with_options(range.bounds(), &options).await?;
+        let entries = read_entries(iterator, Some(self.records)).await?;
+        let page = entries.iter().map(decode_entry::<K>).collect::<Result<Vec<_>, _>>()?;
+        if page.len() == self.records {
+            let last = page.last().map(|(key, _)| key.encode());
+            self.rest = Some(range.behind(last));
+        }
+        Ok(Some(page))
     }
 }
 

@@ -32,7 +32,7 @@
 pub mod audit;
 mod block_cache;
 mod builder;
-mod bulk_read;
+pub mod bulk_read;
 mod change_action;
 pub mod change_feed;
 mod change_log;

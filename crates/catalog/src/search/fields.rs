@@ -19,9 +19,10 @@ use slateberg_authz::resource::Kind;
 use slateberg_base::error_chain::chain;
 use slateberg_model::ident::{NamespaceIdent, TabularIdent, TabularKind};
 use slateberg_model::segmented_json::ChunkHash;
+use slateberg_store::bulk_read::Pages;
 use slateberg_store::key_space::KeySpace;
-use slateberg_store::keys::{Key, MetadataKey, NamespaceKey, TabularKey};
-use slateberg_store::read::{KeyRange, StoreRead};
+use slateberg_store::keys::{MetadataKey, NamespaceKey, TabularKey};
+use slateberg_store::read::StoreRead;
 
 /// Number of tables and views that are read together.
 const PAGE_TABULARS: usize = 500;
@@ -112,12 +113,9 @@ async fn build(core: &Core, names: &Weak<RwLock<NameIndex>>) -> Result<Option<us
     drop(index);
     let store = core.store().durable();
     let mut known = HashMap::new();
-    let (mut after, mut heads) = (None, Heads::default());
-    loop {
-        let range = KeyRange::all(KeySpace::Tabulars).behind(after);
-        let page = store.scan_uncached::<TabularKey>(&range, PAGE_TABULARS).await?;
-        let is_last = page.len() < PAGE_TABULARS;
-        after = page.last().map(|(key, _)| key.encode());
+    let mut heads = Heads::new();
+    let mut pages = Pages::<TabularKey>::of(KeySpace::Tabulars, PAGE_TABULARS);
+    while let Some(page) = pages.next(&store).await? {
         let mut documents = Vec::with_capacity(page.len());
         for (TabularKey(id), record) in page {
             // If one of these is missing, the change feed contains the change that removed or added
@@ -134,9 +132,6 @@ async fn build(core: &Core, names: &Weak<RwLock<NameIndex>>) -> Result<Option<us
             Ok::<_, Error>(known)
         });
         known = added.await.map_err(Error::internal)??;
-        if is_last {
-            break;
-        }
     }
     let Some(index) = names.upgrade() else { return Ok(None) };
     let sort = tokio::task::spawn_blocking(move || {
@@ -148,37 +143,31 @@ async fn build(core: &Core, names: &Weak<RwLock<NameIndex>>) -> Result<Option<us
 }
 
 /// Reads the metadata of tables and views in the order of their ids.
-#[derive(Default)]
 struct Heads {
-    /// The last pages of metadata that were read, in reverse order.
+    /// The rest of the last page that was read, in reverse order.
     read: Vec<(Uuid, Bytes)>,
-    after: Option<Vec<u8>>,
-    is_last: bool,
+    pages: Pages<MetadataKey>,
 }
 
 impl Heads {
+    fn new() -> Self {
+        Self { read: Vec::new(), pages: Pages::of(KeySpace::Metadata, PAGE_TABULARS) }
+    }
+
     /// Returns the metadata of a table or view. The id must be greater than that of the last call.
     async fn of(&mut self, core: &Core, id: Uuid) -> Result<Option<Bytes>> {
         loop {
-            while let Some((next, _)) = self.read.last() {
-                match *next == id {
-                    _ if *next > id => return Ok(None),
-                    is_found => {
-                        let found = self.read.pop();
-                        if is_found {
-                            return Ok(found.map(|(_, json)| json));
-                        }
-                    }
+            while let Some((next, json)) = self.read.pop() {
+                if next == id {
+                    return Ok(Some(json));
+                }
+                if next > id {
+                    self.read.push((next, json));
+                    return Ok(None);
                 }
             }
-            if self.is_last {
-                return Ok(None);
-            }
-            let range = KeyRange::all(KeySpace::Metadata).behind(self.after.take());
             let store = core.store().durable();
-            let page = store.scan_uncached::<MetadataKey>(&range, PAGE_TABULARS).await?;
-            self.is_last = page.len() < PAGE_TABULARS;
-            self.after = page.last().map(|(key, _)| key.encode());
+            let Some(page) = self.pages.next(&store).await? else { return Ok(None) };
             let read = page.into_iter().rev();
             self.read.extend(read.map(|(key, head)| (key.0, head.json_without_chunks().clone())));
         }

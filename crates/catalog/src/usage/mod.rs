@@ -28,9 +28,10 @@ use slateberg_model::ident::{TabularIdent, TabularKind};
 use slateberg_model::members::brief;
 use slateberg_model::page::PageRequest;
 use slateberg_model::warehouse::Warehouse;
+use slateberg_store::bulk_read::Pages;
 use slateberg_store::key_space::KeySpace;
-use slateberg_store::keys::{Key, TabularKey, UsageKey};
-use slateberg_store::read::{KeyRange, StoreRead};
+use slateberg_store::keys::{TabularKey, UsageKey};
+use slateberg_store::read::StoreRead;
 use slateberg_store::records::TabularRecord;
 pub use slateberg_store::usage::{LastUse, UsageRecord};
 
@@ -235,12 +236,8 @@ impl Usage {
         let store = self.core.store().durable();
         let mut uses: HashMap<Uuid, i64> = HashMap::new();
         let mut waiting = self.core.environment.usage.all();
-        let (mut after, mut is_last) = (None, false);
-        while !is_last {
-            let range = KeyRange::all(KeySpace::Usage).behind(after);
-            let page = store.scan_uncached::<UsageKey>(&range, PAGE_RECORDS).await?;
-            is_last = page.len() < PAGE_RECORDS;
-            after = page.last().map(|(key, _)| key.encode());
+        let mut pages = Pages::<UsageKey>::of(KeySpace::Usage, PAGE_RECORDS);
+        while let Some(page) = pages.next(&store).await? {
             for (UsageKey(id), mut usage) in page {
                 if let Some(later) = waiting.remove(&id) {
                     usage.add(later);
@@ -250,12 +247,8 @@ impl Usage {
         }
         uses.extend(waiting.into_iter().map(|(id, usage)| (id, order.position(Some(&usage)))));
         let mut positions = Vec::new();
-        let (mut after, mut is_last) = (None, false);
-        while !is_last {
-            let range = KeyRange::all(KeySpace::Tabulars).behind(after);
-            let page = store.scan_uncached::<TabularKey>(&range, PAGE_RECORDS).await?;
-            is_last = page.len() < PAGE_RECORDS;
-            after = page.last().map(|(key, _)| key.encode());
+        let mut pages = Pages::<TabularKey>::of(KeySpace::Tabulars, PAGE_RECORDS);
+        while let Some(page) = pages.next(&store).await? {
             let tables = page.iter().filter(|(_, record)| {
                 record.warehouse == warehouse && record.kind == TabularKind::Table
             });
