@@ -11,7 +11,6 @@ use crate::support::bucket::bucket;
 use crate::support::clock::HandClock;
 use crate::support::fsck::assert_sound;
 use crate::support::function::{FUNCTIONS, function};
-use crate::support::program::slateberg;
 use crate::support::served_app::ServedApp;
 use crate::support::table::create_table;
 use crate::support::view::create_view;
@@ -361,10 +360,7 @@ async fn namespace_is_restored_on_the_command_line() {
     populate(&app).await;
     drop_recursively(&app, "namespace:default/a").await.expect(200);
     let served = ServedApp::start(app).await;
-    let mut command = slateberg(&std::env::temp_dir(), &["undrop", "namespace:default/a"]);
-    command.env("SLATEBERG_URL", &served.uri);
-    let run = move || command.output().expect("it runs");
-    let output = tokio::task::spawn_blocking(run).await.expect("it does not panic");
+    let output = served.run(&["undrop", "namespace:default/a"]).await;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(text, "restored namespace:default/a with 5 resources in it\n");
 }

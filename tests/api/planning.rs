@@ -4,7 +4,6 @@ use axum::http::Method;
 use serde_json::{Value, json};
 
 use crate::support::app::{TestApp, TestResponse};
-use crate::support::program::slateberg;
 use crate::support::scan_table::{Content, ScanFile, ScanTable, TABLE, data_file};
 use crate::support::served_app::ServedApp;
 use crate::support::table::{create_table, set_property};
@@ -496,11 +495,7 @@ async fn scan_is_explained_on_the_command_line() {
 
     let served = ServedApp::start(table.app).await;
     let plan = async |filter: &'static str| {
-        let directory = std::env::temp_dir();
-        let mut command = slateberg(&directory, &["plan", "default/ns/t", "--filter", filter]);
-        command.env("SLATEBERG_URL", &served.uri);
-        let run = move || command.output().expect("it runs");
-        tokio::task::spawn_blocking(run).await.expect("it does not panic")
+        served.run(&["plan", "default/ns/t", "--filter", filter]).await
     };
     let output = plan("region = 'eu' and id > 15").await;
     let text = String::from_utf8_lossy(&output.stdout);

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 
 use crate::support::app::{TestApp, TestResponse};
 use crate::support::function::{FUNCTIONS, function};
-use crate::support::program::slateberg;
 use crate::support::served_app::ServedApp;
 use crate::support::table::create_table;
 use crate::support::view::create_view;
@@ -219,10 +218,7 @@ async fn namespace_is_dropped_on_the_command_line() {
     app.post("/v1/default/namespaces", namespace).await.expect(200);
     let served = ServedApp::start(app).await;
     let run = async |arguments: &'static [&'static str]| {
-        let mut command = slateberg(&std::env::temp_dir(), arguments);
-        command.env("SLATEBERG_URL", &served.uri);
-        let run = move || command.output().expect("it runs");
-        let output = tokio::task::spawn_blocking(run).await.expect("it does not panic");
+        let output = served.run(arguments).await;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         (output.status.success(), text(&output.stdout) + &text(&output.stderr))
     };

@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 
 use crate::support::app::{TestApp, TestResponse};
 use crate::support::function::{FUNCTIONS, function};
-use crate::support::program::slateberg;
 use crate::support::served_app::ServedApp;
 use crate::support::table::create_table;
 use crate::support::view::create_view;
@@ -234,21 +233,14 @@ async fn caller_finds_only_what_a_listing_shows() {
 async fn command_line_prints_hits() {
     let app = with_tables(&["orders", "Orders_2025"]).await;
     let served = ServedApp::start(app).await;
-    let run = async |arguments: &'static [&'static str]| {
-        let mut command = slateberg(&std::env::temp_dir(), arguments);
-        command.env("SLATEBERG_URL", &served.uri);
-        let run = move || command.output().expect("it runs");
-        let output = tokio::task::spawn_blocking(run).await.expect("it does not panic");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).expect("text")
-    };
-    let text = run(&["search", "sales", "orders", "--limit", "1"]).await;
+    let text = served.stdout_of(&["search", "sales", "orders", "--limit", "1"]).await;
     assert_eq!(
         text,
         "RESOURCE                    MATCH\ntable:default/sales/orders  exact\nThere are more hits. \
          Add words, or raise --limit\n"
     );
-    let found = run(&["search", "orders", "--kind", "table", "--output", "json"]).await;
+    let found =
+        served.stdout_of(&["search", "orders", "--kind", "table", "--output", "json"]).await;
     let found: Value = serde_json::from_str(&found).expect("JSON");
     assert_eq!(resources(&found).len(), 2);
 }

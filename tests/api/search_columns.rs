@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use crate::support::app::{TestApp, TestResponse, memory_settings};
 use crate::support::clock::HandClock;
 use crate::support::faults::{Fault, FaultStore, LOG, Verb};
-use crate::support::program::slateberg;
 use crate::support::served_app::ServedApp;
 use crate::support::table::{create_table, set_property};
 use crate::support::view::create_view;
@@ -251,15 +250,7 @@ async fn search_answers_from_an_earlier_state_if_changes_do_not_become_durable()
 async fn command_line_prints_what_matches() {
     let app = with_people().await;
     let served = ServedApp::start(app).await;
-    let run = async |arguments: &'static [&'static str]| {
-        let mut command = slateberg(&std::env::temp_dir(), arguments);
-        command.env("SLATEBERG_URL", &served.uri);
-        let run = move || command.output().expect("it runs");
-        let output = tokio::task::spawn_blocking(run).await.expect("it does not panic");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).expect("text")
-    };
-    let text = run(&["search", "private", "--in", "names,columns,comments"]).await;
+    let text = served.stdout_of(&["search", "private", "--in", "names,columns,comments"]).await;
     assert_eq!(
         text,
         "RESOURCE                  MATCH  MATCHED\ntable:default/crm/people  word   comment of \

@@ -4,7 +4,6 @@ use axum::http::Method;
 use serde_json::{Value, json};
 
 use crate::support::app::{TestApp, TestResponse};
-use crate::support::program::slateberg;
 use crate::support::scan_table::{Content, ScanFile, ScanTable, TABLE, data_file};
 use crate::support::served_app::ServedApp;
 use crate::support::table::{create_table, set_property};
@@ -212,15 +211,7 @@ async fn health_is_printed_on_the_command_line() {
     let mut table = small_files().await;
     table.append(3, &[data_file("eu-4", "eu", (1, 10))]).await;
     let served = ServedApp::start(table.app).await;
-    let run = async |arguments: &'static [&'static str]| {
-        let mut command = slateberg(&std::env::temp_dir(), arguments);
-        command.env("SLATEBERG_URL", &served.uri);
-        let run = move || command.output().expect("it runs");
-        let output = tokio::task::spawn_blocking(run).await.expect("it does not panic");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).expect("text")
-    };
-    let text = run(&["table", "health", "default/ns/t"]).await;
+    let text = served.stdout_of(&["table", "health", "default/ns/t"]).await;
     assert!(text.contains("data files        6, 24.0 KiB, 60 rows, 2 partitions\n"), "{text}");
     assert!(text.contains("snapshots         3, 2 expired, 1 branch or tag\n"), "{text}");
     let advice = "\n\n1. 5 of 6 data files are small: about 1 file could replace them. Run in Spark:\n   \
@@ -228,7 +219,8 @@ async fn health_is_printed_on_the_command_line() {
                   2. 2 of 3 snapshots have expired. Run:\n   \
                   slateberg job expire-snapshots table:default/ns/t --delete\n";
     assert!(text.ends_with(advice), "{text}");
-    let json = run(&["table", "health", "table:default/ns/t", "--output", "json"]).await;
+    let json =
+        served.stdout_of(&["table", "health", "table:default/ns/t", "--output", "json"]).await;
     let json: Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!(json["data-files"]["small-files"], 6);
     assert_eq!(json["snapshots"]["oldest-at"], "2023-11-14T22:13:20.001Z");

@@ -3,7 +3,6 @@
 use serde_json::{Value, json};
 
 use crate::support::app::{TestApp, TestResponse};
-use crate::support::program::slateberg;
 use crate::support::served_app::ServedApp;
 use crate::support::table::{create_table, set_property};
 
@@ -175,20 +174,13 @@ async fn command_line_prints_the_use_of_tables() {
     let app = with_tables(&["orders", "items"]).await;
     load(&app, "orders").await;
     let served = ServedApp::start(app).await;
-    let run = async |arguments: &'static [&'static str]| {
-        let mut command = slateberg(&std::env::temp_dir(), arguments);
-        command.env("SLATEBERG_URL", &served.uri);
-        let run = move || command.output().expect("it runs");
-        let output = tokio::task::spawn_blocking(run).await.expect("it does not panic");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).expect("text")
-    };
-    let text = run(&["table", "usage"]).await;
+    let text = served.stdout_of(&["table", "usage"]).await;
     let rows: Vec<_> = text.lines().map(|line| line.split_whitespace().collect()).collect();
     let words: Vec<Vec<_>> = rows;
     assert_eq!(words[1][..5], ["table:default/sales/items", "0", "0", "0", "never"]);
     assert_eq!(words[2][..4], ["table:default/sales/orders", "1", "0", "0"]);
-    let one = run(&["table", "usage", "default/sales/orders", "--output", "json"]).await;
+    let one =
+        served.stdout_of(&["table", "usage", "default/sales/orders", "--output", "json"]).await;
     let one: Value = serde_json::from_str(&one).expect("JSON");
     assert_eq!(counts(&one["tables"][0]), (1, 0, 0));
 }

@@ -1,5 +1,6 @@
 //! [`ServedApp`]: a test catalog on a port, with its background tasks.
 
+use std::process::Output;
 use std::sync::Arc;
 
 use reqwest::{Certificate, Client, ClientBuilder, Identity, RequestBuilder};
@@ -15,6 +16,7 @@ use tokio::sync::watch;
 
 use super::app::TestApp;
 use super::certificates::{TestCa, TestCertificate};
+use super::program::slateberg;
 
 /// A catalog that is accessed over TCP. Its tasks end when this is dropped.
 pub struct ServedApp {
@@ -44,6 +46,21 @@ impl ServedApp {
             Limits::for_clients(&app.app.runtime.settings, &app.app.runtime.measures.connections);
         connections::serve(app.router.clone(), listener, tls, limits, stopping);
         Self { app, uri, client: Client::new(), _stop: stop }
+    }
+
+    /// Runs a subcommand against the catalog.
+    pub async fn run(&self, arguments: &[&str]) -> Output {
+        let mut command = slateberg(&std::env::temp_dir(), arguments);
+        command.env("SLATEBERG_URL", &self.uri);
+        let run = move || command.output().expect("it runs");
+        tokio::task::spawn_blocking(run).await.expect("it does not panic")
+    }
+
+    /// Runs a subcommand that succeeds, and returns what it prints.
+    pub async fn stdout_of(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments).await;
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text")
     }
 
     /// Returns a new client that trusts this CA and presents this certificate.
