@@ -10,9 +10,7 @@ use super::pipeline::Write;
 use super::pipeline::records::Entry;
 use super::{Operation, Result};
 use slateberg_authz::action::{Action, ReadCluster, TransferWriter};
-use slateberg_authz::authority::Decider;
 use slateberg_authz::permit::Permit;
-use slateberg_authz::resource::Resource;
 use slateberg_base::boxed;
 use slateberg_store::records::ChangeAction;
 
@@ -80,12 +78,6 @@ impl Cluster {
     }
 
     fn permit<A: Action>(&self, operation: &Operation) -> Result<Permit<A>> {
-        let asking = match self.core.access.ask(operation)? {
-            Decider::Unrestricted(unrestricted) => return Ok(unrestricted.permit()),
-            Decider::Policies(asking) => asking,
-        };
-        let resource = Resource::catalog();
-        let permitted = asking.permit(&resource);
-        permitted.map_err(|denied| self.core.access.refuse(operation, &denied, &resource, None))
+        self.core.access.permit_catalog(operation)
     }
 }

@@ -11,8 +11,10 @@ use crate::pipeline::Pipeline;
 use crate::settings::Settings;
 use crate::usage::counters::Use;
 use crate::warehouses::served_warehouses::ServedWarehouses;
-use crate::{Operation, Parts};
+use crate::{Error, Operation, Parts, RequestContext, Result};
 use slateberg_base::ids::Ids;
+use slateberg_model::ident::{TabularIdent, TabularKind};
+use slateberg_model::members::brief;
 use slateberg_objects::Objects;
 use slateberg_store::Store;
 
@@ -62,6 +64,24 @@ impl Core {
         let kept_seconds = warehouse.dropped_kept_seconds.unwrap_or(default_seconds);
         let kept_ms = kept_seconds.saturating_mul(1000);
         i64::try_from(kept_ms).unwrap_or(i64::MAX)
+    }
+
+    /// Returns the warehouse and the name of a table such as `table:prod/sales/orders`. `of_views` is
+    /// the reason why the request applies to no view.
+    pub(crate) fn table_named(
+        &self,
+        operation: &Operation,
+        resource: &str,
+        of_views: &str,
+    ) -> Result<(RequestContext, TabularIdent)> {
+        let (name, kind, ident) = self.access.tabular_named(resource)?;
+        if kind != TabularKind::Table {
+            return Err(Error::Invalid(format!("{of_views}: '{}'", brief(resource))));
+        }
+        let warehouse = self.warehouses().by_prefix(Some(&name));
+        let warehouse =
+            warehouse.map_err(|absent| self.access.without_permissions(operation, absent))?;
+        Ok((RequestContext::new(operation.clone(), warehouse), ident))
     }
 
     /// Counts a use of a table or view by the principal of a request.

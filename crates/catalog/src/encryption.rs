@@ -16,9 +16,7 @@ use super::pipeline::response::Body;
 use super::{Error, Operation, Result};
 use crate::error::StateConflict;
 use slateberg_authz::action::ManageEncryption;
-use slateberg_authz::authority::Decider;
 use slateberg_authz::permit::Permit;
-use slateberg_authz::resource::Resource;
 use slateberg_base::boxed;
 use slateberg_kms::ring::{Ring, WrappedKey};
 use slateberg_store::records::ChangeAction;
@@ -158,12 +156,6 @@ impl Encryption {
     }
 
     fn permit_encryption(&self, operation: &Operation) -> Result<Permit<ManageEncryption>> {
-        let asking = match self.core.access.ask(operation)? {
-            Decider::Unrestricted(unrestricted) => return Ok(unrestricted.permit()),
-            Decider::Policies(asking) => asking,
-        };
-        let resource = Resource::catalog();
-        let permitted = asking.permit(&resource);
-        permitted.map_err(|denied| self.core.access.refuse(operation, &denied, &resource, None))
+        self.core.access.permit_catalog(operation)
     }
 }

@@ -66,6 +66,17 @@ impl Access {
         asking.map_err(|denied| self.refuse(operation, &denied, &Resource::catalog(), None))
     }
 
+    /// Returns the permit to do `A` on the catalog.
+    pub(super) fn permit_catalog<A: Action>(&self, operation: &Operation) -> Result<Permit<A>> {
+        let asking = match self.ask(operation)? {
+            Decider::Unrestricted(unrestricted) => return Ok(unrestricted.permit()),
+            Decider::Policies(asking) => asking,
+        };
+        let resource = Resource::catalog();
+        let permitted = asking.permit(&resource);
+        permitted.map_err(|denied| self.refuse(operation, &denied, &resource, None))
+    }
+
     /// Returns the permit to do `A` on a warehouse.
     #[instrument(target = TARGET, name = "authorize", level = "debug", skip_all)]
     pub(super) fn permit_warehouse<A: Action>(

@@ -16,7 +16,6 @@ use crate::attributes::attributes_of_levels;
 use crate::core::Core;
 use crate::maintenance_settings::{EXPIRE_SNAPSHOTS, MaintainedTables, REWRITE_MANIFESTS};
 use crate::operation::Context;
-use crate::pipeline::response::Body;
 use crate::tabular::Tabulars;
 use crate::tabular::head::Head;
 use crate::{Error, Operation, RequestContext, Result, lookup};
@@ -29,7 +28,6 @@ use slateberg_model::table::TableMetadata;
 use slateberg_store::key_space::KeySpace;
 use slateberg_store::keys::{Key, TabularKey};
 use slateberg_store::read::{KeyRange, StoreRead};
-use slateberg_store::records::ChangeAction;
 
 /// Minimum number of small manifests that a rewrite merges.
 const MIN_COUNT_PROPERTY: &str = "commit.manifest.min-count-to-merge";
@@ -177,15 +175,10 @@ impl TableMaintenance {
     ) -> Result<bool> {
         let min_count = head.metadata.properties.get(MIN_COUNT_PROPERTY);
         let min_count = min_count.and_then(|text| text.parse().ok()).unwrap_or(MIN_COUNT);
-        if self.tabulars.small_manifests(head).await? < min_count.max(2) {
+        if self.tabulars.possible_rewrite(head).await?.replaced < min_count.max(2) {
             return Ok(false);
         }
-        let ident = ident.clone();
-        let rewrite = move |tabulars: Tabulars, cx: RequestContext| async move {
-            tabulars.rewrite_once(&cx, &ident).await.map(Body)
-        };
-        let action = ChangeAction::RewriteManifests;
-        let Body(rewritten) = self.core.commit(action, &self.tabulars, cx, rewrite).await?;
+        let rewritten = self.tabulars.rewrite_table(cx, ident.clone()).await?;
         Ok(rewritten.snapshot_id.is_some())
     }
 
@@ -203,12 +196,7 @@ impl TableMaintenance {
         if Expiry::of(&head.metadata, retention, self.core.now_ms())?.is_empty() {
             return Ok(false);
         }
-        let ident = ident.clone();
-        let expire = move |tabulars: Tabulars, cx: RequestContext| async move {
-            tabulars.expire_once(&cx, &ident, retention).await.map(Body)
-        };
-        let Body(expired) = self.core.mutate(&self.tabulars, cx, expire).await?;
-        self.tabulars.jobs.announce_jobs();
+        let expired = self.tabulars.expire_table(cx, ident.clone(), retention).await?;
         Ok(!expired.snapshots.is_empty())
     }
 }

@@ -10,8 +10,7 @@ use crate::error::MissingResource;
 use crate::usage::counters::Use;
 use crate::{Error, Operation, RequestContext, Result};
 use slateberg_base::boxed;
-use slateberg_model::ident::{TabularIdent, TabularKind};
-use slateberg_model::members::brief;
+use slateberg_model::ident::TabularIdent;
 use slateberg_model::warehouse::Delegation;
 
 /// Maximum number of ranges that are evaluated for one response. All ranges after the first are
@@ -121,15 +120,7 @@ impl Planning {
         operation: &Operation,
         resource: &str,
     ) -> Result<(RequestContext, TabularIdent)> {
-        let (name, kind, ident) = self.core.access.tabular_named(resource)?;
-        if kind != TabularKind::Table {
-            let view = brief(resource);
-            return Err(Error::Invalid(format!("Views have no files to scan: '{view}'")));
-        }
-        let warehouse = self.core.warehouses().by_prefix(Some(&name));
-        let warehouse =
-            warehouse.map_err(|absent| self.core.access.without_permissions(operation, absent))?;
-        Ok((RequestContext::new(operation.clone(), warehouse), ident))
+        self.core.table_named(operation, resource, "Views have no files to scan")
     }
 
     fn plan_token(&self, table: &PlannedTable, plan_id: &str) -> Result<(Token, u64)> {

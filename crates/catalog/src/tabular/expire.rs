@@ -23,7 +23,6 @@ use slateberg_authz::permit::Permit;
 use slateberg_base::boxed;
 use slateberg_model::expiry::{Expiry, ExpiryRequest, SnapshotFiles};
 use slateberg_model::ident::{TabularIdent, TabularKind};
-use slateberg_model::members::brief;
 use slateberg_model::table::TableMetadata;
 use slateberg_store::jobs::JobWork;
 use slateberg_store::records::ChangeAction;
@@ -88,23 +87,26 @@ impl Tabulars {
         operation: &Operation,
         request: SnapshotExpiry,
     ) -> Result<ExpiredSnapshots> {
-        let (name, kind, ident) = self.core.access.tabular_named(&request.resource)?;
-        if kind != TabularKind::Table {
-            let resource = brief(&request.resource);
-            return Err(Error::Invalid(format!("Views have no snapshots: '{resource}'")));
-        }
-        let warehouse = self.core.warehouses().by_prefix(Some(&name));
-        let warehouse =
-            warehouse.map_err(|absent| self.core.access.without_permissions(operation, absent))?;
-        self.core.environment.check_findable(kind, &ident)?;
-        let cx = RequestContext { operation: operation.clone(), warehouse };
+        let of_views = "Views have no snapshots";
+        let (cx, ident) = self.core.table_named(operation, &request.resource, of_views)?;
+        self.core.environment.check_findable(TabularKind::Table, &ident)?;
         if request.dry_run {
             return self.expired_snapshots(&cx, &ident, request.retention).await;
         }
+        self.expire_table(&cx, ident, request.retention).await
+    }
+
+    /// Expires the snapshots of a table as one operation: it continues if the caller is dropped.
+    pub(crate) async fn expire_table(
+        &self,
+        cx: &RequestContext,
+        ident: TabularIdent,
+        retention: ExpiryRequest,
+    ) -> Result<ExpiredSnapshots> {
         let expire = move |tabulars: Self, cx: RequestContext| async move {
-            tabulars.expire_once(&cx, &ident, request.retention).await.map(Body)
+            tabulars.expire_once(&cx, &ident, retention).await.map(Body)
         };
-        let Body(expired) = self.core.mutate(self, &cx, expire).await?;
+        let Body(expired) = self.core.mutate(self, cx, expire).await?;
         self.jobs.announce_jobs();
         Ok(expired)
     }
@@ -117,13 +119,13 @@ impl Tabulars {
         retention: ExpiryRequest,
     ) -> Result<ExpiredSnapshots> {
         let _permit = self.permit_expiry(cx, ident).await?;
-        let (_, head) = self.expiring_head(cx, ident).await?;
+        let (_, head) = self.current_table(cx, ident).await?;
         let expiry = Expiry::of(&head.metadata, retention, self.core.now_ms())?;
         Ok(ExpiredSnapshots::of(&expiry, &head.metadata))
     }
 
     /// Expires snapshots, and creates the job that deletes their files.
-    pub(crate) async fn expire_once(
+    async fn expire_once(
         &self,
         cx: &RequestContext,
         ident: &TabularIdent,
@@ -132,10 +134,10 @@ impl Tabulars {
         for _ in 0..COMMIT_ATTEMPTS_MAX {
             // Rejects callers without permission before they wait for the lane.
             let _permit = self.permit_expiry(cx, ident).await?;
-            let id = self.expiring_id(cx, ident).await?;
+            let id = self.table_id(cx, ident).await?;
             let lanes = self.core.pipeline().lanes.enter(vec![id]).await?;
             let permit = self.permit_expiry(cx, ident).await?;
-            let (now_id, head) = self.expiring_head(cx, ident).await?;
+            let (now_id, head) = self.current_table(cx, ident).await?;
             if now_id != id {
                 // Another table has got the name since then.
                 continue;
@@ -201,17 +203,17 @@ impl Tabulars {
     }
 
     /// Returns the id and the current version of a table.
-    async fn expiring_head(
+    pub(super) async fn current_table(
         &self,
         cx: &RequestContext,
         ident: &TabularIdent,
     ) -> Result<(Uuid, Head<TableMetadata>)> {
-        let id = self.expiring_id(cx, ident).await?;
+        let id = self.table_id(cx, ident).await?;
         let head = self.core.environment.head(&self.core.store().latest(), id).await?;
         Ok((id, head.ok_or_else(|| Error::no_such(TabularKind::Table, ident))?))
     }
 
-    async fn expiring_id(&self, cx: &RequestContext, ident: &TabularIdent) -> Result<Uuid> {
+    async fn table_id(&self, cx: &RequestContext, ident: &TabularIdent) -> Result<Uuid> {
         let (store, kind) = (self.core.store().latest(), TabularKind::Table);
         let id = lookup::tabular_id(&store, cx.warehouse.id, kind, ident).await?;
         id.ok_or_else(|| Error::no_such(kind, ident))

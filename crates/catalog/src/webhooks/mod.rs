@@ -29,9 +29,7 @@ use crate::pipeline::response::Body;
 use crate::watch::{Position, WatchRequest, Watches};
 use crate::{Error, Operation, Result};
 use slateberg_authz::action::ManageWebhooks;
-use slateberg_authz::authority::Decider;
 use slateberg_authz::permit::Permit;
-use slateberg_authz::resource::Resource;
 use slateberg_base::boxed;
 use slateberg_base::secret::{Secret, random_bytes};
 use slateberg_model::principal::Principal;
@@ -351,13 +349,7 @@ impl Webhooks {
     }
 
     fn permit(&self, operation: &Operation) -> Result<Permit<ManageWebhooks>> {
-        let asking = match self.core.access.ask(operation)? {
-            Decider::Unrestricted(unrestricted) => return Ok(unrestricted.permit()),
-            Decider::Policies(asking) => asking,
-        };
-        let resource = Resource::catalog();
-        let permitted = asking.permit(&resource);
-        permitted.map_err(|denied| self.core.access.refuse(operation, &denied, &resource, None))
+        self.core.access.permit_catalog(operation)
     }
 }
 

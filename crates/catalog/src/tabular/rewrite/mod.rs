@@ -23,13 +23,13 @@ use self::current::{CurrentManifests, rejected, unreadable};
 use self::merge::{ManifestSelection, MergedManifests};
 use super::append::lists::is_within;
 use super::change::{Change, CommitRequest, CommittedRewrite};
-use super::commit::{COMMIT_ATTEMPTS_MAX, too_many_conflicts};
+use super::commit::too_many_conflicts;
 use super::head::Head;
 use super::target::Target;
 use crate::pipeline::Write;
 use crate::pipeline::response::Body;
 use crate::tabular::Tabulars;
-use crate::{Error, Operation, RequestContext, Result, lookup};
+use crate::{Error, Operation, RequestContext, Result};
 use slateberg_authz::action::Commit;
 use slateberg_authz::commit_kind::CommitKind;
 use slateberg_authz::permit::Permit;
@@ -64,24 +64,26 @@ impl Tabulars {
         operation: &Operation,
         request: ManifestRewrite,
     ) -> Result<RewrittenManifests> {
-        let (name, kind, ident) = self.core.access.tabular_named(&request.resource)?;
-        if kind != TabularKind::Table {
-            let resource = brief(&request.resource);
-            return Err(Error::Invalid(format!("Views have no manifests: '{resource}'")));
-        }
-        let warehouse = self.core.warehouses().by_prefix(Some(&name));
-        let warehouse =
-            warehouse.map_err(|absent| self.core.access.without_permissions(operation, absent))?;
-        self.core.environment.check_findable(kind, &ident)?;
-        let cx = RequestContext { operation: operation.clone(), warehouse };
+        let of_views = "Views have no manifests";
+        let (cx, ident) = self.core.table_named(operation, &request.resource, of_views)?;
+        self.core.environment.check_findable(TabularKind::Table, &ident)?;
         if request.dry_run {
             return self.expected_rewrite(&cx, &ident).await;
         }
+        self.rewrite_table(&cx, ident).await
+    }
+
+    /// Rewrites the manifests of a table as one operation: it continues if the caller is dropped.
+    pub(crate) async fn rewrite_table(
+        &self,
+        cx: &RequestContext,
+        ident: TabularIdent,
+    ) -> Result<RewrittenManifests> {
         let rewrite = move |tabulars: Self, cx: RequestContext| async move {
             tabulars.rewrite_once(&cx, &ident).await.map(Body)
         };
         let action = ChangeAction::RewriteManifests;
-        let Body(rewritten) = self.core.commit(action, self, &cx, rewrite).await?;
+        let Body(rewritten) = self.core.commit(action, self, cx, rewrite).await?;
         Ok(rewritten)
     }
 
@@ -92,40 +94,41 @@ impl Tabulars {
         ident: &TabularIdent,
     ) -> Result<RewrittenManifests> {
         let _permit = self.permit_rewrite(cx, ident).await?;
-        let (_, head) = self.rewritten_head(cx, ident).await?;
-        let Some(current) = self.current_manifests(&head).await? else {
+        let (_, head) = self.current_table(cx, ident).await?;
+        self.possible_rewrite(&head).await
+    }
+
+    /// Returns what a rewrite of this state of a table would do.
+    pub(crate) async fn possible_rewrite(
+        &self,
+        head: &Head<TableMetadata>,
+    ) -> Result<RewrittenManifests> {
+        let Some(current) = self.current_manifests(head).await? else {
             return Ok(RewrittenManifests::default());
         };
         let selection = ManifestSelection::of(&head.metadata, &current.manifests);
         Ok(selection.expected(&current.manifests))
     }
 
-    /// Returns the number of manifests that a rewrite would merge now.
-    pub(crate) async fn small_manifests(&self, head: &Head<TableMetadata>) -> Result<usize> {
-        let Some(current) = self.current_manifests(head).await? else { return Ok(0) };
-        let selection = ManifestSelection::of(&head.metadata, &current.manifests);
-        Ok(selection.expected(&current.manifests).replaced)
-    }
-
     /// Rewrites the manifests of a table. Begins again if the table has changed so that the rewrite
     /// cannot be rebased.
-    pub(crate) async fn rewrite_once(
+    async fn rewrite_once(
         &self,
         cx: &RequestContext,
         ident: &TabularIdent,
     ) -> Result<RewrittenManifests> {
         let busy = |_| Error::unavailable("Too many rewrites run already. Retry later", "rewrites");
         let _running = self.rewrites.try_acquire().map_err(busy)?;
-        for _ in 0..ATTEMPTS_MAX.min(COMMIT_ATTEMPTS_MAX) {
+        for _ in 0..ATTEMPTS_MAX {
             let permit = self.permit_rewrite(cx, ident).await?;
-            let (id, head) = self.rewritten_head(cx, ident).await?;
+            let (id, head) = self.current_table(cx, ident).await?;
             match self.attempt_rewrite(cx, (id, ident), &permit, &head).await {
                 Ok(Some(rewritten)) => return Ok(rewritten),
                 Ok(None) => {}
                 Err(error) => {
                     // A rejection is final only if the table is still the same. Otherwise, the
                     // snapshot may have expired, and its files may be deleted.
-                    let (now_id, now) = self.rewritten_head(cx, ident).await?;
+                    let (now_id, now) = self.current_table(cx, ident).await?;
                     if (now_id, now.record.version) == (id, head.record.version) {
                         return Err(error);
                     }
@@ -208,19 +211,6 @@ impl Tabulars {
         let store = self.core.store().latest();
         let kinds = BTreeSet::from([CommitKind::Data]);
         self.core.access.permit_commit(&store, &cx.operation, target, &kinds).await
-    }
-
-    async fn rewritten_head(
-        &self,
-        cx: &RequestContext,
-        ident: &TabularIdent,
-    ) -> Result<(Uuid, Head<TableMetadata>)> {
-        let (store, kind) = (self.core.store().latest(), TabularKind::Table);
-        let absent = || Error::no_such(kind, ident);
-        let id = lookup::tabular_id(&store, cx.warehouse.id, kind, ident).await?;
-        let id = id.ok_or_else(absent)?;
-        let head = self.core.environment.head(&store, id).await?;
-        Ok((id, head.ok_or_else(absent)?))
     }
 
     /// Returns the manifests of the current snapshot. `None` if there is no snapshot.
