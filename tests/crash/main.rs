@@ -33,6 +33,7 @@ mod reopening;
 mod separate_log;
 mod starts;
 mod warehouses;
+mod watch_folds;
 
 mod append_rebase;
 mod broken_stores;

@@ -125,6 +125,16 @@ pub fn bucket_opener(bucket: Arc<dyn ObjectStore>) -> Opener {
     })
 }
 
+/// Writes the default policies and these into a directory.
+pub fn write_policies(directory: &std::path::Path, policies: &str) {
+    let mut files = default_policies();
+    files.push(PolicyFile { name: "own.cedar".to_owned(), text: policies.to_owned() });
+    for file in files {
+        let name = file.name.rsplit('/').next().expect("a file has a name").to_owned();
+        std::fs::write(directory.join(name), file.text).expect("it is written");
+    }
+}
+
 impl TestApp {
     /// Returns a new, empty catalog.
     pub async fn new() -> Self {
@@ -195,12 +205,7 @@ impl TestApp {
     /// Like [`secured`](Self::secured), with the default policies and these.
     pub async fn with_policies(policies: &str, change: impl FnOnce(&mut Settings)) -> Self {
         let directory = tempfile::tempdir().expect("there is room");
-        let mut files = default_policies();
-        files.push(PolicyFile { name: "own.cedar".to_owned(), text: policies.to_owned() });
-        for file in files {
-            let name = file.name.rsplit('/').next().expect("a file has a name").to_owned();
-            std::fs::write(directory.path().join(name), file.text).expect("it is written");
-        }
+        write_policies(directory.path(), policies);
         Self::with_settings(|settings| {
             settings.authn.insecure_no_auth = false;
             settings.authz.policy_paths = vec![directory.path().to_owned()];
