@@ -3,6 +3,8 @@
 //
 //	etcd-kv --endpoint http://127.0.0.1:2379 --pid PID --seconds 5 --round 1 --json FILE
 //
+// With `--watchers 1,100`, measures the watches of etcd instead.
+//
 // Reads are linearizable, which is etcd's default. Percentiles are computed from all latencies, not
 // from a histogram.
 package main
@@ -76,6 +78,9 @@ func main() {
 	warmUp := flag.Float64("warm-up-seconds", 1, "duration of the warm-up before a step, in seconds")
 	round := flag.Int("round", 1, "number of the round")
 	only := flag.String("steps", "", "names of the steps, separated by commas; all steps if empty")
+	watchers := flag.String("watchers", "", "measure watches instead of the steps: numbers of watchers, separated by commas")
+	connections := flag.Int("connections", 100, "maximum number of connections that the watchers share")
+	commits := flag.Int("commits", 1000, "number of puts for each number of watchers")
 	file := flag.String("json", "", "file to which the results are appended")
 	flag.Parse()
 
@@ -83,6 +88,10 @@ func main() {
 	check(err)
 	defer out.Close()
 
+	if *watchers != "" {
+		measureWatches(*endpoint, *pid, *watchers, *connections, *commits, out)
+		return
+	}
 	pool := connect(*endpoint, 100)
 	fill(pool[0], "key", keys)
 	for _, it := range steps() {

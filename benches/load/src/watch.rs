@@ -11,9 +11,9 @@ use bytes::Bytes;
 use hdrhistogram::Histogram;
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
-use hyper::client::conn::http1::handshake;
-use hyper::{Request, Response};
-use hyper_util::rt::TokioIo;
+use hyper::client::conn::{http1, http2};
+use hyper::{Request, Response, Version};
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -30,6 +30,8 @@ use crate::target::{Target, TargetError};
 const SIGNIFICANT_DIGITS: u8 = 3;
 /// Maximum time until all watchers have an event.
 const EVENT_TIMEOUT: Duration = Duration::from_secs(60);
+/// The path and query of each watch.
+const WATCH: &str = "/management/v1/watch?type=table.committed";
 /// Number of watches that are opened at the same time.
 const OPENING_MAX: usize = 100;
 /// The line of a server-sent event with the type of the commits.
@@ -39,6 +41,8 @@ const COMMITTED: &[u8] = b"event: table.committed";
 pub struct WatchFigures {
     /// Number of watchers.
     pub watchers: usize,
+    /// Number of connections that the watchers share. `None` if each has its own.
+    pub connections: Option<usize>,
     /// Delays in microseconds from the response to a commit until a watcher has the event. 0 if the
     /// watcher has the event before the response.
     pub delays: Histogram<u64>,
@@ -56,6 +60,7 @@ impl WatchFigures {
             "server": server,
             "scenario": "watch",
             "watchers": self.watchers,
+            "connections": self.connections.unwrap_or(self.watchers),
             "events": self.delays.len(),
             "delay_p50_us": quantile(&self.delays, 0.5),
             "delay_p99_us": quantile(&self.delays, 0.99),
@@ -68,7 +73,8 @@ impl WatchFigures {
     }
 }
 
-/// Measures a number of watchers of one table.
+/// Measures a number of watchers of one table. They share this number of HTTP/2 connections, or each
+/// of them has its own HTTP/1.1 connection.
 ///
 /// # Errors
 ///
@@ -76,16 +82,18 @@ impl WatchFigures {
 pub async fn measure(
     target: &Target,
     watchers: usize,
+    connections: Option<usize>,
     commits: u64,
 ) -> Result<WatchFigures, TargetError> {
     let namespace = target.unique_name(&format!("watched{watchers}"));
     prepare::tables(target, &namespace, 1, 2).await?;
     let before = usage(&target.pids).map(|usage| usage.rss_mib);
     let (sender, mut arrivals) = unbounded_channel();
-    let watches = open_watches(target, watchers, &sender).await?;
+    let watches = open_watches(target, watchers, connections, &sender).await?;
     let after = usage(&target.pids).map(|usage| usage.rss_mib);
     let mut figures = WatchFigures {
         watchers,
+        connections,
         delays: histogram(),
         commits: histogram(),
         kib_per_watcher: before.zip(after).and_then(|(before, after)| {
@@ -130,15 +138,21 @@ async fn wait_for_event(
 async fn open_watches(
     target: &Target,
     watchers: usize,
+    connections: Option<usize>,
     arrivals: &UnboundedSender<Instant>,
 ) -> Result<JoinSet<()>, TargetError> {
     let (mut watches, target) = (JoinSet::new(), Arc::new(target.clone()));
+    let mut shared = Vec::new();
+    for _ in 0..connections.unwrap_or(0).min(watchers) {
+        shared.push(shared_connection(&target).await?);
+    }
     let mut opened = 0;
     while opened < watchers {
         let mut opening = JoinSet::new();
-        for _ in 0..OPENING_MAX.min(watchers - opened) {
+        for number in opened..watchers.min(opened + OPENING_MAX) {
             let target = Arc::clone(&target);
-            opening.spawn(async move { open_watch(&target).await });
+            let shared = shared.get(number % shared.len().max(1)).cloned();
+            opening.spawn(async move { open_watch(&target, shared).await });
         }
         while let Some(response) = opening.join_next().await {
             let response =
@@ -150,30 +164,66 @@ async fn open_watches(
     Ok(watches)
 }
 
-async fn open_watch(target: &Target) -> Result<Response<Incoming>, TargetError> {
-    const PATH: &str = "/management/v1/watch?type=table.committed";
+type SharedConnection = http2::SendRequest<Empty<Bytes>>;
+
+async fn shared_connection(target: &Target) -> Result<SharedConnection, TargetError> {
+    let io = TokioIo::new(stream(target).await?);
+    let (sender, connection) =
+        http2::handshake(TokioExecutor::new(), io).await.map_err(CallError::from)?;
+    // The connection ends when all its senders and responses are dropped.
+    tokio::spawn(connection);
+    Ok(sender)
+}
+
+async fn stream(target: &Target) -> Result<TcpStream, TargetError> {
     let stream = TcpStream::connect(&target.address).await.map_err(CallError::from)?;
     stream.set_nodelay(true).map_err(CallError::from)?;
-    let (mut sender, connection) =
-        handshake(TokioIo::new(stream)).await.map_err(CallError::from)?;
-    // The connection ends when its response is dropped.
-    tokio::spawn(connection);
-    let mut request = Request::get(PATH)
-        .header("host", target.address.as_str())
-        .header("accept", "text/event-stream");
-    if let Some(authorization) = &target.authorization {
-        request = request.header("authorization", authorization);
-    }
-    let request = request.body(Empty::<Bytes>::new()).map_err(CallError::from)?;
-    let response = sender.send_request(request).await.map_err(CallError::from)?;
+    Ok(stream)
+}
+
+/// Opens a watch on a shared connection, or on its own.
+async fn open_watch(
+    target: &Target,
+    shared: Option<SharedConnection>,
+) -> Result<Response<Incoming>, TargetError> {
+    let response = match shared {
+        Some(mut sender) => {
+            let uri = format!("http://{}{WATCH}", target.address);
+            sender.send_request(request(target, &uri, Version::HTTP_2)?).await
+        }
+        None => {
+            let io = TokioIo::new(stream(target).await?);
+            let (mut sender, connection) = http1::handshake(io).await.map_err(CallError::from)?;
+            // The connection ends when its response is dropped.
+            tokio::spawn(connection);
+            sender.send_request(request(target, WATCH, Version::HTTP_11)?).await
+        }
+    };
+    let response = response.map_err(CallError::from)?;
     match response.status().as_u16() {
         200 => Ok(response),
         status => {
             let body = response.into_body().collect().await.map_err(CallError::from)?.to_bytes();
             let body = String::from_utf8_lossy(&body).into_owned();
-            Err(TargetError::UnexpectedStatus { what: format!("GET {PATH}"), status, body })
+            Err(TargetError::UnexpectedStatus { what: format!("GET {WATCH}"), status, body })
         }
     }
+}
+
+fn request(
+    target: &Target,
+    uri: &str,
+    version: Version,
+) -> Result<Request<Empty<Bytes>>, TargetError> {
+    let mut request = Request::get(uri).version(version).header("accept", "text/event-stream");
+    // With HTTP/2, the URI contains the host.
+    if version == Version::HTTP_11 {
+        request = request.header("host", target.address.as_str());
+    }
+    if let Some(authorization) = &target.authorization {
+        request = request.header("authorization", authorization);
+    }
+    Ok(request.body(Empty::new()).map_err(CallError::from)?)
 }
 
 /// Reports the arrival of each event of a commit.

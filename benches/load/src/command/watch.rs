@@ -23,6 +23,10 @@ pub(super) struct Watch {
     /// Numbers of watchers. With 0, only commits are measured
     #[arg(long, value_delimiter = ',', default_value = "0,1,100,10000")]
     watchers: Vec<usize>,
+    /// Number of HTTP/2 connections that the watchers share. By default, each watcher has its own
+    /// HTTP/1.1 connection
+    #[arg(long)]
+    connections: Option<usize>,
     /// Number of commits for each number of watchers
     #[arg(long, default_value_t = 200)]
     commits: u64,
@@ -41,13 +45,14 @@ impl Watch {
             let run = format!("w{}", SystemClock.now_ms());
             let target = Target::discover(&self.server, run).await?;
             let most = self.watchers.iter().max().copied().unwrap_or_default();
+            let most = self.connections.unwrap_or(most).min(most);
             if open_files_max().is_some_and(|max| max < most + OTHER_FILES) {
                 let least = most + OTHER_FILES;
                 print(&format!("Too few open files are allowed: try ulimit -n {least}\n"));
             }
             let mut lines = JsonLines::open(self.json.as_deref())?;
             for watchers in self.watchers {
-                let figures = measure(&target, watchers, self.commits).await?;
+                let figures = measure(&target, watchers, self.connections, self.commits).await?;
                 let line = format!("{}\n", figures.json(&target.name));
                 print(&line);
                 lines.add(&line);
