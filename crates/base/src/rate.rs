@@ -2,6 +2,7 @@
 //! between log lines about one event.
 
 use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
@@ -12,20 +13,41 @@ const PERMITS_MAX: u32 = 1_000_000_000;
 /// Limits operations per second. Up to a tenth of the limit may start at the same time.
 pub struct RateLimit(Option<DefaultDirectRateLimiter>);
 
-/// Limits the log lines about a frequent event.
+/// Limits the log lines about a frequent event, and counts those that were not written.
 #[derive(Debug)]
-pub struct LogThrottle(Option<DefaultDirectRateLimiter>);
+pub struct LogThrottle {
+    limiter: Option<DefaultDirectRateLimiter>,
+    suppressed: AtomicU64,
+}
 
 impl LogThrottle {
     /// Allows one log line per `period`, or all log lines if `period` is zero.
     pub fn new(period: Duration) -> Self {
-        Self(Quota::with_period(period).map(RateLimiter::direct))
+        Self::of(Quota::with_period(period))
     }
 
-    /// Whether a log line may be written now. This is the case if `period` has passed since this
-    /// function last returned true.
+    /// Allows this number of log lines per second.
+    pub fn per_second(lines_max: NonZeroU32) -> Self {
+        Self::of(Some(Quota::per_second(lines_max)))
+    }
+
+    fn of(quota: Option<Quota>) -> Self {
+        Self { limiter: quota.map(RateLimiter::direct), suppressed: AtomicU64::new(0) }
+    }
+
+    /// Returns the number of log lines that were suppressed since the last one, if another line may
+    /// be written now. Otherwise, counts this line as suppressed.
+    pub fn next_line(&self) -> Option<u64> {
+        if self.is_due() {
+            return Some(self.suppressed.swap(0, Ordering::Relaxed));
+        }
+        self.suppressed.fetch_add(1, Ordering::Relaxed);
+        None
+    }
+
+    /// Whether a log line may be written now. A line that is not written is not counted.
     pub fn is_due(&self) -> bool {
-        self.0.as_ref().is_none_or(|limiter| limiter.check().is_ok())
+        self.limiter.as_ref().is_none_or(|limiter| limiter.check().is_ok())
     }
 }
 
@@ -74,6 +96,16 @@ mod tests {
         assert!(!hourly.is_due());
         let always = LogThrottle::new(Duration::ZERO);
         assert!(always.is_due() && always.is_due());
+    }
+
+    #[test]
+    fn next_line_has_the_number_of_suppressed_lines() {
+        let twice = LogThrottle::per_second(NonZeroU32::new(2).expect("a number"));
+        let lines = [(); 4].map(|()| twice.next_line());
+        assert_eq!(lines, [Some(0), Some(0), None, None]);
+        assert_eq!(twice.suppressed.load(Ordering::Relaxed), 2);
+        let always = LogThrottle::new(Duration::ZERO);
+        assert_eq!((always.next_line(), always.next_line()), (Some(0), Some(0)));
     }
 
     #[tokio::test]

@@ -1,30 +1,26 @@
 //! [`DenialLog`]: log lines about credentials without permissions.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
 
 use crate::Operation;
+use slateberg_base::rate::LogThrottle;
 use slateberg_model::principal::Identity;
 
 /// Interval between two log lines about credentials without permissions.
-const INTERVAL_MS: i64 = 1_000;
+const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Limits the log lines about credentials without permissions.
-#[derive(Default)]
-pub(crate) struct DenialLog {
-    last_ms: AtomicI64,
-    suppressed: AtomicU64,
+pub(crate) struct DenialLog(LogThrottle);
+
+impl Default for DenialLog {
+    fn default() -> Self {
+        Self(LogThrottle::new(INTERVAL))
+    }
 }
 
 impl DenialLog {
-    pub(crate) fn write(&self, now_ms: i64, operation: &Operation, identity: &Identity) {
-        let last_ms = self.last_ms.load(Ordering::Relaxed);
-        let due = now_ms.saturating_sub(last_ms) >= INTERVAL_MS || now_ms < last_ms;
-        let order = Ordering::Relaxed;
-        if !due || self.last_ms.compare_exchange(last_ms, now_ms, order, order).is_err() {
-            self.suppressed.fetch_add(1, Ordering::Relaxed);
-            return;
-        }
-        let suppressed = self.suppressed.swap(0, Ordering::Relaxed);
+    pub(crate) fn write(&self, operation: &Operation, identity: &Identity) {
+        let Some(suppressed) = self.0.next_line() else { return };
         let Identity { id, name, roles, .. } = identity;
         let source = operation.context.source_address.map(tracing::field::display);
         tracing::info!(

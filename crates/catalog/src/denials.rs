@@ -55,7 +55,7 @@ impl Access {
         if !replaced || !self.authority.policies().permits_nothing_to(identity) {
             return error;
         }
-        self.denial_log.write(self.environment.now_ms(), operation, identity);
+        self.denial_log.write(operation, identity);
         Error::Forbidden(no_permissions(identity))
     }
 
