@@ -1,5 +1,5 @@
-//! Drops and undrops under `kill -9`: a table either exists or is dropped, as the last acknowledged
-//! request left it, with all of its metadata.
+//! Drops and undrops under `kill -9`: a table or namespace either exists or is dropped, as the last
+//! acknowledged request left it, with all of its metadata or contents.
 
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::client::{Client, Reply};
 use crate::server::{Server, assert_sound};
 use crate::support::env_numbers::seed;
+use crate::support::view::create_view;
 
 const ROUNDS: usize = 8;
 const TABLES: usize = 4;
@@ -110,4 +111,89 @@ async fn check(client: &Client, known: &[Known], acknowledged: &[u64], what: &st
             assert!(properties.contains_key(&format!("k{commit}")), "t{table} {what}: k{commit}");
         }
     }
+}
+
+/// Everything in the namespace `tree`, which is dropped recursively.
+const TREE: [&str; 5] = [
+    "namespaces/tree",
+    "namespaces/tree%1Fbelow",
+    "namespaces/tree/tables/t",
+    "namespaces/tree%1Fbelow/tables/t",
+    "namespaces/tree/views/v",
+];
+
+async fn create_tree(client: &Client) {
+    for levels in [json!(["tree"]), json!(["tree", "below"])] {
+        client.post("namespaces", &json!({ "namespace": levels })).await.expect(200);
+    }
+    for namespace in ["tree", "tree%1Fbelow"] {
+        client.create_table(namespace, "t").await.expect(200);
+    }
+    client.post("namespaces/tree/views", &create_view("v")).await.expect(200);
+}
+
+async fn undrop_tree(client: &Client) -> Reply {
+    let request = json!({ "resource": "namespace:default/tree" });
+    client.post(&format!("{DROPPED}/undrop"), &request).await
+}
+
+/// Drops and restores the namespace `tree` until the server dies. Returns the number of
+/// acknowledged drops, and whether the namespace exists, if this is known.
+async fn drop_and_undrop_tree(client: Client) -> (u64, Option<bool>) {
+    let request = json!({ "resource": "namespace:default/tree", "dry-run": false });
+    for drops in 0.. {
+        match client.post("../management/v1/namespaces/drop", &request).await {
+            Reply::Lost => return (drops, None),
+            reply => reply.expect(200),
+        };
+        if client.get(TREE[0]).await.done_or(&[404]).is_none() {
+            return (drops + 1, Some(false));
+        }
+        match undrop_tree(&client).await {
+            Reply::Lost => return (drops + 1, None),
+            reply => reply.expect(200),
+        };
+        if client.get(TREE[0]).await.done_or(&[404]).is_none() {
+            return (drops + 1, Some(true));
+        }
+    }
+    unreachable!("the server is killed")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_server_drops_and_restores_a_namespace_with_all_of_its_contents_or_not_at_all() {
+    let seed = seed("SLATEBERG_CRASH_SEED");
+    let mut rng = StdRng::seed_from_u64(seed);
+    let data_dir = tempfile::tempdir().expect("there is room");
+    let mut drops = 0;
+    for round in 0..ROUNDS {
+        let what = format!("in round {round} of seed {seed}");
+        let server = Server::start(data_dir.path());
+        let client = Client::of(&server.uri);
+        if round == 0 {
+            create_tree(&client).await;
+        }
+        let worker = tokio::spawn(drop_and_undrop_tree(client));
+        tokio::time::sleep(Duration::from_millis(rng.random_range(KILL_AFTER_MS))).await;
+        server.kill();
+        let (dropped, expected) = worker.await.expect("the worker got only expected responses");
+        drops += dropped;
+        assert_sound(data_dir.path(), &format!("after the kill {what}"));
+        let server = Server::start(data_dir.path());
+        let client = Client::of(&server.uri);
+        let mut existing = Vec::new();
+        for path in TREE {
+            existing.push(client.exists(path).await);
+        }
+        assert!(
+            existing.iter().all(|it| *it == existing[0]),
+            "only some exist {what}: {existing:?}"
+        );
+        assert!(expected.is_none_or(|expected| expected == existing[0]), "{what}");
+        if !existing[0] {
+            undrop_tree(&client).await.expect(200);
+        }
+        server.kill();
+    }
+    assert!(drops > 20, "too few drops before the kills: {drops}");
 }
