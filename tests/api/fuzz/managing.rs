@@ -11,8 +11,8 @@ use crate::support::path;
 /// Prefix of the management API.
 pub(super) const MANAGEMENT: &str = "/management/v1";
 /// The lists of the management API.
-pub(super) const LISTS: [&str; 6] =
-    ["api-keys", "policies", "grants", "warehouses", "jobs", "checkpoints"];
+pub(super) const LISTS: [&str; 7] =
+    ["api-keys", "policies", "grants", "warehouses", "jobs", "checkpoints", "webhooks"];
 
 fn put(path: String, body: Value) -> Draft {
     Draft { method: Method::PUT, path, body: Some(body) }
@@ -50,7 +50,7 @@ impl Grammar {
 
     /// Generates a management request.
     pub(super) fn managing(&mut self) -> Draft {
-        match self.rng.random_range(0..51) {
+        match self.rng.random_range(0..54) {
             0..2 => bare(
                 Method::GET,
                 format!(
@@ -105,7 +105,60 @@ impl Grammar {
                 let query = format!("q={query}&kind={kind}&pageSize={size}");
                 bare(Method::GET, format!("{MANAGEMENT}/search?{query}"))
             }
+            49..51 => self.about_webhooks(),
+            51 => self.about_tables(),
             _ => self.about_checkpoints(),
+        }
+    }
+
+    fn about_webhooks(&mut self) -> Draft {
+        let all = format!("{MANAGEMENT}/webhooks");
+        let webhook = one("webhooks", &self.created());
+        match self.rng.random_range(0..5) {
+            0 => bare(Method::GET, webhook),
+            1 => bare(Method::DELETE, webhook),
+            2 => {
+                let verb = self.pick(&["suspend", "resume", "rotate", "test"]);
+                bare(Method::POST, format!("{webhook}/{verb}"))
+            }
+            _ => {
+                // None of these hosts exists, so no request leaves the machine.
+                let url = self.pick(&[
+                    "https://a.invalid/b",
+                    "http://a.invalid",
+                    "https://127.0.0.1",
+                    "x",
+                ]);
+                let types = [self.pick(&["table", "table.committed", "x"])];
+                let resource = self.one_of(2).then(|| self.resource());
+                post(
+                    all,
+                    json!({ "name": self.name(), "url": url, "types": types, "resource": resource }),
+                )
+            }
+        }
+    }
+
+    /// Generates a request about the manifests or the use of a table.
+    fn about_tables(&mut self) -> Draft {
+        let resource = self.resource();
+        match self.rng.random_range(0..3) {
+            0 => {
+                let body = json!({ "resource": resource, "dry-run": self.one_of(2) });
+                post(format!("{MANAGEMENT}/manifests/rewrite"), body)
+            }
+            1 => {
+                let query = format!("resource={}", path::segment(&resource));
+                bare(Method::GET, format!("{MANAGEMENT}/tables/usage?{query}"))
+            }
+            _ => {
+                let order = self.pick(&["most-used", "least-used", ""]);
+                let size = self.rng.random_range(0..3);
+                bare(
+                    Method::GET,
+                    format!("{MANAGEMENT}/tables/usage?order={order}&pageSize={size}"),
+                )
+            }
         }
     }
 
