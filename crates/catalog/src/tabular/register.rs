@@ -8,7 +8,6 @@ use crate::location_index::further_paths;
 use crate::lookup::{self, FoundTabular};
 use crate::overlaps::FileLocations;
 use crate::pipeline::lanes::LaneGuard;
-use crate::protections::check_unprotected;
 use crate::tabular::Tabulars;
 use crate::{Error, Operation, RequestContext, Result};
 use slateberg_authz::action::{Drop, Register};
@@ -123,7 +122,6 @@ impl Tabulars {
         let Some((found, lanes)) = entered else { return Ok(None) };
         self.permit_overwrite(operation, target).await?;
         let FoundTabular { record: before, document } = &found;
-        check_unprotected(&self.core.store().latest(), before.id, "replace").await?;
         let changed = before.metadata_location != request.metadata_location;
         let record = TabularRecord {
             uuid: metadata.uuid(),

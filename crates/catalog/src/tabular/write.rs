@@ -9,6 +9,7 @@ use crate::overlaps::FileLocations;
 use crate::pipeline::lanes::LaneGuard;
 use crate::pipeline::records::Entry;
 use crate::pipeline::{Committed, Write};
+use crate::protections::check_unprotected;
 use crate::tabular::Tabulars;
 use crate::tabular::metadata::UpdateSummary;
 use crate::{Error, Operation, Result};
@@ -120,7 +121,7 @@ impl Tabulars {
         Ok(true)
     }
 
-    /// Commits one version of a table or view. If `new` is `None`, commits only the record from
+    /// Commits the registration of a table or view, which must not be protected if it exists. If `new` is `None`, commits only the record from
     /// which a repeated request gets its response. Returns `None` if another request has changed
     /// the table or view.
     pub(crate) async fn commit_version<A: Action>(
@@ -134,6 +135,9 @@ impl Tabulars {
         let versions = new.iter().map(|new| new.file()).collect();
         let write = Write { action, permit, lanes, versions };
         let committed = self.core.pipeline().commit_if_current(write, |t| async move {
+            if new.is_none_or(|new| new.before.is_some()) {
+                check_unprotected(&*t, state.id, "replace").await?;
+            }
             if let Some(new) = new
                 && !self.write_version(&t, ident, new).await?
             {
