@@ -83,6 +83,7 @@ mod metadata_files;
 mod names;
 mod no_permissions;
 mod openapi;
+mod orphan_schedule;
 mod overlapping_locations;
 mod pagination;
 mod planning;

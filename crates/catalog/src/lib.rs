@@ -79,6 +79,7 @@ use history::History;
 use jobs::Jobs;
 use listings::Listings;
 pub use location_index::ensure_location_index;
+pub use maintenance_settings::check_properties as check_maintenance_properties;
 use namespaces::Namespaces;
 pub use operation::{Operation, RequestContext};
 pub use parts::Parts;
@@ -157,7 +158,7 @@ impl Catalog {
             namespaces: Namespaces::new(&core, &listings),
             functions: Functions::new(&core, &listings),
             maintenance: Maintenance::new(&core, &tabulars),
-            table_maintenance: TableMaintenance::new(&core, &tabulars),
+            table_maintenance: TableMaintenance::new(&core, &tabulars, &jobs),
             tabulars,
             planning: Planning::new(&core, &delegations),
             delegations,
