@@ -39,6 +39,10 @@ const RECORDS: &[(&str, &str)] = &[
         "1070726f64",
         r#"{"id":"0197a000-0000-7000-8000-000000000010","location":"s3://bucket/data","created_ms":1700000000000,"definition":{"version":2,"created_by":"admin","changed_ms":1700000000001,"changed_by":"ops","allowed_locations":["s3://other/data"],"options":{"region":"eu-central-1"},"credentials":"main","client_defaults":{"a":"b"},"client_overrides":{"c":"d"},"dropped_kept_seconds":86400,"access":{"delegation":["vended-credentials","remote-signing"],"role_arn":"arn:aws:iam::1:role/r","external_id":"e","sts_endpoint":"https://sts","credentials_seconds":900}}}"#,
     ),
+    (
+        "1070726f64",
+        r#"{"id":"0197a000-0000-7000-8000-000000000010","location":"s3://bucket/data","created_ms":1700000000000,"definition":{"version":2,"created_by":"admin","changed_ms":1700000000001,"changed_by":"ops","allowed_locations":["s3://other/data"],"options":{"region":"eu-central-1"},"credentials":"main","client_defaults":{"a":"b"},"client_overrides":{"c":"d"},"dropped_kept_seconds":86400,"maintenance":{"slateberg.maintenance.expire-snapshots":"true"},"access":{"delegation":["vended-credentials","remote-signing"],"role_arn":"arn:aws:iam::1:role/r","external_id":"e","sts_endpoint":"https://sts","credentials_seconds":900}}}"#,
+    ),
     // The namespace "ns" and its contents.
     (
         "200197a000000070008000000000000010\
