@@ -11,8 +11,8 @@ use super::cors::Cors;
 use super::error::ApiError;
 use super::frame::RequestFrame;
 use super::iceberg::{
-    config, files, functions, metrics, namespaces, planning, table_commit, tables, transactions,
-    views,
+    config, events, files, functions, metrics, namespaces, planning, table_commit, tables,
+    transactions, views,
 };
 use super::management::{
     api_keys, checkpoints, cluster, dropped, encryption, explain, functions as managed_functions,
@@ -169,6 +169,7 @@ fn catalog_routes() -> Vec<Route> {
             .head(views::exists)
             .keyed(Method::POST, views::commit)
             .keyed(Method::DELETE, views::drop),
+        Route::at("/events").read_only(Method::POST, events::query),
         Route::at("/views/rename").keyed(Method::POST, views::rename),
         Route::at("/namespaces/{namespace}/functions").get(functions::list),
         Route::at("/namespaces/{namespace}/functions/{function}").get(functions::load),

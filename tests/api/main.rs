@@ -58,6 +58,7 @@ mod dropped;
 mod dropped_namespaces;
 mod encryption;
 mod errors;
+mod events;
 mod format_versions;
 mod function_cli;
 mod functions;

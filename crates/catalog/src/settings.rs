@@ -61,6 +61,8 @@ pub struct Settings {
     pub commit_deadline_ms: u64,
     /// Seconds for which an `Idempotency-Key` is stored.
     pub idempotency_lifetime_seconds: u64,
+    /// Whether the server has the route `POST /v1/{prefix}/events` of the proposed specification.
+    pub events: bool,
     /// Maximum number of entries of the change log.
     pub change_log_entries_max: u64,
     /// Size of two caches together: parsed metadata (measured in bytes of JSON), and manifest lists
@@ -144,6 +146,7 @@ impl Default for Settings {
             maintenance_orphans_seconds: 7 * 24 * 60 * 60,
             commit_deadline_ms: 30_000,
             idempotency_lifetime_seconds: 30 * 60,
+            events: false,
             change_log_entries_max: 100_000,
             metadata_cache_bytes: 0,
             listing_cache_bytes: 0,

@@ -8,6 +8,7 @@ pub mod api_keys;
 pub mod checkpoints;
 pub mod dropped;
 pub mod encryption;
+pub mod events;
 pub mod explain;
 pub mod functions;
 pub mod grants;

@@ -23,8 +23,8 @@ use tokio::sync::watch::Receiver;
 use uuid::Uuid;
 
 pub use self::event_type::EventType;
-pub(crate) use self::event_type::NameEffect;
 use self::event_type::{EventOf, TypeFilter};
+pub(crate) use self::event_type::NameEffect;
 pub use self::position::Position;
 use self::position::{Timeline, View};
 use self::scope::{Scope, rename_as_creation, rename_as_drop};
@@ -70,6 +70,9 @@ pub struct WatchRequest {
     pub types: Vec<String>,
     /// The position after which the watch begins, or `oldest`. `None` for the current position.
     pub after: Option<String>,
+    /// With `oldest`: the time of the first change, in milliseconds since 1970. Concurrent changes
+    /// can be in the log in another order than their times.
+    pub since_ms: Option<i64>,
 }
 
 /// A change that the caller may see, or an event of the watch itself.
@@ -154,7 +157,10 @@ impl Watches {
         let position = match request.after.as_deref() {
             None => present,
             Some(OLDEST) => {
-                let next = core.store().oldest_change().await?;
+                let next = match request.since_ms {
+                    None => core.store().oldest_change().await?,
+                    Some(since_ms) => core.store().first_change_since(since_ms).await?,
+                };
                 Position { next, ..present }
             }
             Some(text) => Position::parse(text)?,
