@@ -16,7 +16,7 @@ use super::iceberg::{
 };
 use super::management::{
     api_keys, checkpoints, cluster, dropped, encryption, explain, functions as managed_functions,
-    grants, history, jobs, manifests, openapi, policies, protections, recursive_drop, scans,
+    grants, history, jobs, manifests, openapi, past, policies, protections, recursive_drop, scans,
     search, server, snapshots, table_health, table_usage, warehouses, watch, webhooks, whoami,
 };
 use super::oauth;
@@ -217,6 +217,8 @@ fn management_routes() -> Vec<Route> {
         Route::at("/tables/health").get(table_health::load),
         Route::at("/tables/usage").get(table_usage::list),
         Route::at("/history").get(history::list),
+        Route::at("/past/contents").get(past::contents),
+        Route::at("/past/metadata").get(past::metadata),
         Route::at("/watch").get(watch::watch),
         Route::at("/webhooks").get(webhooks::list).unkeyed(Method::POST, webhooks::create),
         Route::at("/webhooks/{webhook}")

@@ -87,6 +87,7 @@ mod openapi;
 mod orphan_schedule;
 mod overlapping_locations;
 mod pagination;
+mod past;
 mod planning;
 mod protections;
 mod purge;

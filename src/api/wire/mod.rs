@@ -18,6 +18,7 @@ pub mod jobs;
 pub mod listings;
 pub mod namespaces;
 pub mod object;
+pub mod past;
 pub mod plan;
 pub mod policies;
 pub mod protections;

@@ -24,7 +24,7 @@ use uuid::Uuid;
 
 pub use self::event_type::EventType;
 use self::event_type::{EventOf, TypeFilter};
-pub(crate) use self::event_type::NameEffect;
+pub(crate) use self::event_type::{NameEffect, existed_before, is_new_timeline};
 pub use self::position::Position;
 use self::position::{Timeline, View};
 use self::scope::{Scope, rename_as_creation, rename_as_drop};
@@ -130,6 +130,18 @@ impl Watches {
         let next = self.core.store().current_horizon();
         let view = View::of(operation, &self.core.access.authority.policies());
         Position { timeline: self.timeline, next, view }
+    }
+
+    /// Returns the number of the first change after a position.
+    ///
+    /// # Errors
+    /// Returns [`Error::PositionGone`] if the position is of another timeline.
+    pub(crate) fn next_change_at(&self, position: &str) -> Result<u64> {
+        let position = Position::parse(position)?;
+        match self.changes_after(position) {
+            Some(_) => Ok(position.next),
+            None => Err(Error::PositionGone(LostPosition::Timeline)),
+        }
     }
 
     /// Returns the number of changes after a position. `None` if the position is of another
