@@ -10,7 +10,7 @@ use slateberg_config::Settings;
 use slateberg_runtime::clone::clone_catalog;
 use slateberg_runtime::offline_writer::RestoreTarget;
 
-use crate::checkpoints::dependencies;
+use crate::checkpoints::{dependencies, restored};
 use crate::support::app::{TestApp, memory_settings};
 use crate::support::avro::{manifest, manifest_list};
 use crate::support::bucket::bucket;
@@ -280,4 +280,17 @@ async fn warehouse_at_run_time_has_maintenance_properties_that_expire_snapshots(
     let body = json!({ "storage": storage });
     let updated = app.request(Method::PUT, &format!("{path}/w"), &[], &body).await.expect(200);
     assert_eq!(updated.body["maintenance"], json!({}));
+}
+
+#[tokio::test]
+async fn first_scheduled_search_after_a_restore_is_a_dry_run() {
+    let scene = Scene::new(|_| {}).await;
+    scene.table.set(REMOVE_ORPHANS, "true").await;
+    assert_eq!(scene.search_and_run_after(2 * HOUR).await, 1);
+    scene.post(CHECKPOINTS, json!({ "name": "kept" })).await;
+    let Scene { table: TableWithFiles { app, location }, clock } = scene;
+    let (app, _) = restored(app, "kept").await;
+    let scene = Scene { table: TableWithFiles { app, location }, clock };
+    assert_eq!(scene.search_and_run_after(WEEK).await, 1);
+    assert_eq!(scene.searches().await[0], ("done".to_owned(), true));
 }

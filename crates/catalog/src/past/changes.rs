@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use uuid::Uuid;
 
-use super::PastResource;
+use super::resource::PastResource;
 use crate::core::Core;
 use crate::error::LostPosition;
 use crate::watch::{existed_before, is_new_timeline};

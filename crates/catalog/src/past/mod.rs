@@ -10,6 +10,7 @@
 //! the same id today. If the table no longer exists, the caller needs the permission to restore it.
 
 mod changes;
+mod resource;
 mod visibility;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,8 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use self::changes::ChangedSince;
+pub use self::resource::PastResource;
+use self::resource::Place;
 use crate::core::Core;
 use crate::error::LostPosition;
 use crate::watch::Watches;
@@ -47,23 +50,6 @@ pub struct PastStates {
     watches: Watches,
 }
 
-/// A namespace, table or view at an earlier time.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PastResource {
-    /// A namespace, table or view.
-    pub kind: ChangedKind,
-    /// The id.
-    pub id: Uuid,
-    /// The `table-uuid` or `view-uuid`. `None` for a namespace, and if it is unknown.
-    pub uuid: Option<Uuid>,
-    /// Levels of the namespace, or of the namespace that contained the table or view.
-    pub namespace: Vec<String>,
-    /// Name of the table or view. `None` for a namespace.
-    pub name: Option<String>,
-    /// Location of the metadata file. `None` for a namespace.
-    pub metadata_location: Option<String>,
-}
-
 /// A page of the contents of a warehouse or namespace at an earlier time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PastListing {
@@ -80,29 +66,6 @@ pub struct PastTabular {
     pub resource: PastResource,
     /// The JSON of its metadata.
     pub metadata: String,
-}
-
-/// The place of a resource in a listing: its kind and its name.
-type Place = (u8, String);
-
-impl PastResource {
-    fn place(&self) -> Place {
-        let rank = match self.kind {
-            ChangedKind::Table => 1,
-            ChangedKind::View => 2,
-            _ => 0,
-        };
-        let name = self.name.as_ref().or_else(|| self.namespace.last());
-        (rank, name.cloned().unwrap_or_default())
-    }
-
-    /// Whether the resource is directly in a namespace, or in the warehouse if `parent` is empty.
-    fn is_directly_in(&self, parent: &[String]) -> bool {
-        match self.name {
-            Some(_) => self.namespace == parent,
-            None => self.namespace.split_last().is_some_and(|(_, above)| above == parent),
-        }
-    }
 }
 
 impl PastStates {

@@ -283,7 +283,7 @@ pub(super) const ORPHAN_SEARCHES: Rules = Rules {
     key: "table id",
     value: "time of the last search, and whether a dry run has reported the orphans",
     check: Check::Decoding,
-    restore: RestoreRule::Cancel,
+    restore: RestoreRule::Remove,
     clone: CloneRule::LeaveOut,
     export: ExportRule::LeaveOut,
     cache: CacheRule::None,
