@@ -29,8 +29,7 @@ pub async fn query(
     MutationWithBody(operation, mut body): MutationWithBody<QueryEventsRequest>,
 ) -> Result<Json<QueryEventsResponse>> {
     if !state.catalog.settings().events {
-        let message =
-            format!("No route for request: {method} {}: catalog.events is off", uri.path());
+        let message = format!("No route for request: {method} {}", uri.path());
         return Err(ApiError::new(StatusCode::NOT_FOUND, "NotFoundException", message));
     }
     let page_size = page_size(body.page_size)?;
