@@ -31,7 +31,15 @@ OF_THE_CHART = {
 # Tables whose keys are names that an operator chooses.
 BY_NAME = {"authn.issuers", "authn.client_certificates.subjects", "credentials"}
 # Tables whose keys are options of an object store or of a client, not of slateberg.
-OPTIONS = {"options", "wal_options", "client_defaults", "client_overrides", "headers", "resource_attributes"}
+OPTIONS = {
+    "options",
+    "wal_options",
+    "client_defaults",
+    "client_overrides",
+    "maintenance",
+    "headers",
+    "resource_attributes",
+}
 # The allowed values of settings that have a fixed list of values.
 CHOICES = {
     "server.tls.client_certificates": ["off", "optional", "required"],
@@ -69,7 +77,7 @@ def schema_of(path, value, said):
         return schema | {"type": "object", "additionalProperties": table(f"{path}.default", value["default"], said)}
     if path in BY_NAME:
         return schema | {"type": "object", "additionalProperties": {"type": "object"}}
-    if path.rpartition(".")[2] in OPTIONS:
+    if isinstance(value, dict) and path.rpartition(".")[2] in OPTIONS:
         return schema | TEXTS_BY_NAME
     if path in CHOICES:
         return schema | {"enum": CHOICES[path]}

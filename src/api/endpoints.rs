@@ -1,7 +1,7 @@
 //! The endpoints that the server announces to clients.
 
 /// The `endpoints` of `GET /v1/config`, written as in the specification: all routes of
-/// `catalog_routes`. Clients check this list before they use an endpoint.
+/// `catalog_routes` except [`EVENTS`]. Clients check this list before they use an endpoint.
 pub const ENDPOINTS: [&str; 33] = [
     "GET /v1/{prefix}/namespaces",
     "POST /v1/{prefix}/namespaces",
@@ -37,3 +37,5 @@ pub const ENDPOINTS: [&str; 33] = [
     "GET /v1/{prefix}/namespaces/{namespace}/functions",
     "GET /v1/{prefix}/namespaces/{namespace}/functions/{function}",
 ];
+/// The endpoint that the server announces only with `catalog.events`.
+pub const EVENTS: &str = "POST /v1/{prefix}/events";

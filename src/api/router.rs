@@ -11,12 +11,12 @@ use super::cors::Cors;
 use super::error::ApiError;
 use super::frame::RequestFrame;
 use super::iceberg::{
-    config, files, functions, metrics, namespaces, planning, table_commit, tables, transactions,
-    views,
+    config, events, files, functions, metrics, namespaces, planning, table_commit, tables,
+    transactions, views,
 };
 use super::management::{
     api_keys, checkpoints, cluster, dropped, encryption, explain, functions as managed_functions,
-    grants, history, jobs, manifests, openapi, policies, protections, recursive_drop, scans,
+    grants, history, jobs, manifests, openapi, past, policies, protections, recursive_drop, scans,
     search, server, snapshots, table_health, table_usage, warehouses, watch, webhooks, whoami,
 };
 use super::oauth;
@@ -169,6 +169,7 @@ fn catalog_routes() -> Vec<Route> {
             .head(views::exists)
             .keyed(Method::POST, views::commit)
             .keyed(Method::DELETE, views::drop),
+        Route::at("/events").read_only(Method::POST, events::query),
         Route::at("/views/rename").keyed(Method::POST, views::rename),
         Route::at("/namespaces/{namespace}/functions").get(functions::list),
         Route::at("/namespaces/{namespace}/functions/{function}").get(functions::load),
@@ -216,6 +217,8 @@ fn management_routes() -> Vec<Route> {
         Route::at("/tables/health").get(table_health::load),
         Route::at("/tables/usage").get(table_usage::list),
         Route::at("/history").get(history::list),
+        Route::at("/past/contents").get(past::contents),
+        Route::at("/past/metadata").get(past::metadata),
         Route::at("/watch").get(watch::watch),
         Route::at("/webhooks").get(webhooks::list).unkeyed(Method::POST, webhooks::create),
         Route::at("/webhooks/{webhook}")

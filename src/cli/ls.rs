@@ -10,6 +10,7 @@ use super::client::run_online;
 use super::client::{ClientError, Connection, encoded, parse, query};
 use super::exit::Outcome;
 use super::output::{Output, json_text, table};
+use slateberg_management::past::{PastContents, PastResource};
 
 /// Number of names to request per page.
 const PAGE: &str = "1000";
@@ -24,6 +25,10 @@ pub struct Ls {
     /// List everything below the warehouse or namespace
     #[arg(long, short)]
     recursive: bool,
+    /// List the state at this time, such as 2026-11-24T10:00:00Z, or at a position of the change
+    /// feed
+    #[arg(long, value_name = "TIME", requires = "path")]
+    as_of: Option<String>,
     #[command(flatten)]
     connection: Connection,
 }
@@ -76,8 +81,16 @@ impl Ls {
                 Some((name, levels)) => (Some(name.as_str()), levels.to_vec()),
                 None => (None, Vec::new()),
             };
-            let warehouse = Warehouse::open(&self.connection, name).await?;
-            let entries = warehouse.list(levels, self.recursive).await?;
+            let entries = match (&self.as_of, name) {
+                (Some(as_of), Some(name)) => {
+                    let past = Past { connection: &self.connection, warehouse: name, as_of };
+                    past.list(levels, self.recursive).await?
+                }
+                _ => {
+                    let warehouse = Warehouse::open(&self.connection, name).await?;
+                    warehouse.list(levels, self.recursive).await?
+                }
+            };
             if self.connection.output == Output::Json {
                 return Ok(json_text(&json!({ "entries": entries })));
             }
@@ -85,6 +98,59 @@ impl Ls {
                 entries.into_iter().map(|it| [it.kind.to_owned(), it.name]).collect();
             Ok(table(["KIND", "NAME"], &rows))
         })
+    }
+}
+
+/// The state of a warehouse at an earlier time.
+struct Past<'a> {
+    connection: &'a Connection,
+    warehouse: &'a str,
+    as_of: &'a str,
+}
+
+impl Past<'_> {
+    /// Lists the contents of a namespace, or of the warehouse if `levels` is empty.
+    async fn list(&self, levels: Vec<String>, recursive: bool) -> Result<Vec<Entry>, ClientError> {
+        let warehouse = self.warehouse.to_owned();
+        let path = |levels: &[String]| joined(std::iter::once(&warehouse).chain(levels));
+        let mut entries = Vec::new();
+        let mut pending = VecDeque::from([levels]);
+        while let Some(levels) = pending.pop_front() {
+            let kind = if levels.is_empty() { "warehouse" } else { "namespace" };
+            for mut found in self.contents(&format!("{kind}:{}", path(&levels))).await? {
+                if recursive && found.name.is_none() {
+                    pending.push_back(found.namespace.clone());
+                }
+                let kind = match found.kind.as_str() {
+                    "table" => "table",
+                    "view" => "view",
+                    _ => "namespace",
+                };
+                found.namespace.extend(found.name);
+                entries.push(Entry { kind, name: path(&found.namespace) });
+            }
+        }
+        entries.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(entries)
+    }
+
+    async fn contents(&self, resource: &str) -> Result<Vec<PastResource>, ClientError> {
+        let (mut contents, mut token) = (Vec::new(), None);
+        loop {
+            let query = query(&[
+                ("resource", Some(resource.to_owned())),
+                ("as-of", Some(self.as_of.to_owned())),
+                ("pageToken", token),
+            ]);
+            let path = format!("/management/v1/past/contents{query}");
+            let page: PastContents =
+                parse(self.connection.send("GET", &path, &Value::Null).await?)?;
+            contents.extend(page.contents);
+            match page.next_page_token {
+                None => return Ok(contents),
+                next => token = next,
+            }
+        }
     }
 }
 

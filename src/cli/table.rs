@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::client::run_online;
-use super::client::{ClientError, Connection, encoded, parse};
+use super::client::{ClientError, Connection, encoded, parse, query};
 use super::exit::Outcome;
 use super::ls::{Warehouse, joined, split};
 use super::output::{Output, bytes, count, grouped, json_text, lines_of, table};
@@ -52,6 +52,10 @@ struct Show {
     /// Table, as WAREHOUSE/LEVEL.../NAME
     #[arg(value_name = "TABLE")]
     name: String,
+    /// Show the table of this name at this time, such as 2026-11-24T10:00:00Z, or at a position of
+    /// the change feed
+    #[arg(long, value_name = "TIME")]
+    as_of: Option<String>,
     #[command(flatten)]
     connection: Connection,
 }
@@ -165,7 +169,15 @@ pub(super) async fn table_path(
 
 impl Show {
     async fn run(self) -> Result<String, ClientError> {
-        let (name, path) = table_path(&self.connection, &self.name).await?;
+        let (name, path) = match self.as_of {
+            None => table_path(&self.connection, &self.name).await?,
+            Some(as_of) => {
+                let name = self.name.strip_prefix("table:").unwrap_or(&self.name).to_owned();
+                let resource = Some(format!("table:{name}"));
+                let query = query(&[("resource", resource), ("as-of", Some(as_of))]);
+                (name, format!("/management/v1/past/metadata{query}"))
+            }
+        };
         let loaded: LoadResponse = parse(self.connection.send("GET", &path, &Value::Null).await?)?;
         Ok(match self.connection.output {
             Output::Json => json_text(&loaded.json(&name)),

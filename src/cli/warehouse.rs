@@ -81,6 +81,9 @@ struct Update {
     /// Remove the reference to a section [credentials.NAME]
     #[arg(long, conflicts_with = "credentials")]
     no_credentials: bool,
+    /// Remove all maintenance properties
+    #[arg(long, conflicts_with = "maintenance")]
+    no_maintenance: bool,
     #[command(flatten)]
     connection: Connection,
 }
@@ -136,6 +139,10 @@ struct Settings {
     /// [default: the server's setting]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     dropped_kept: Option<Duration>,
+    /// Maintenance property of tables that do not have the property themselves, such as
+    /// slateberg.maintenance.expire-snapshots=true. Repeatable
+    #[arg(long = "maintenance", value_name = "KEY=VALUE", value_parser = key_value)]
+    maintenance: Vec<(String, String)>,
 }
 
 fn delegation_mode() -> impl TypedValueParser<Value = DelegationMode> {
@@ -152,9 +159,9 @@ impl Settings {
     fn apply_to(
         self,
         storage: &mut StorageRequest,
-        client_defaults: &mut Option<Properties>,
-        client_overrides: &mut Option<Properties>,
+        (client_defaults, client_overrides): (&mut Option<Properties>, &mut Option<Properties>),
         dropped_kept_seconds: &mut Option<u64>,
+        maintenance: &mut Option<Properties>,
     ) {
         let lifetime = self.credentials_lifetime.or(self.credentials_seconds);
         let seconds = lifetime.map(|it| u32::try_from(it.as_secs()).unwrap_or(u32::MAX));
@@ -174,6 +181,7 @@ impl Settings {
         set(&mut storage.options, pairs(self.options));
         set(client_defaults, pairs(self.client_defaults));
         set(client_overrides, pairs(self.client_overrides));
+        set(maintenance, pairs(self.maintenance));
         set(dropped_kept_seconds, self.dropped_kept.map(|kept| kept.as_secs()));
     }
 }
@@ -260,6 +268,7 @@ fn lines(warehouse: &wire::Warehouse) -> String {
     add("client-overrides", pairs(&warehouse.client_overrides));
     let kept_seconds = warehouse.dropped_kept_seconds.iter();
     add("dropped-kept-seconds", kept_seconds.map(u64::to_string).collect());
+    add("maintenance", pairs(&warehouse.maintenance));
     if let Some(details) = details {
         add("version", details.version.iter().map(u64::to_string).collect());
         let created_by = details.created_by.as_deref();
@@ -281,12 +290,13 @@ impl Create {
             client_defaults: None,
             client_overrides: None,
             dropped_kept_seconds: None,
+            maintenance: None,
         };
         settings.apply_to(
             &mut request.storage,
-            &mut request.client_defaults,
-            &mut request.client_overrides,
+            (&mut request.client_defaults, &mut request.client_overrides),
             &mut request.dropped_kept_seconds,
+            &mut request.maintenance,
         );
         let created = connection.send("POST", PATH, &body(&request)?).await?;
         Ok(match connection.output {
@@ -302,7 +312,7 @@ impl Create {
 
 impl Update {
     async fn run(self) -> Result<String, ClientError> {
-        let Self { name, settings, no_credentials, connection } = self;
+        let Self { name, settings, no_credentials, no_maintenance, connection } = self;
         let path = child_path(PATH, &name);
         let current = connection.send("GET", &path, &Value::Null).await?;
         let current: wire::Warehouse = parse(current)?;
@@ -318,16 +328,20 @@ impl Update {
             client_defaults: Some(current.client_defaults),
             client_overrides: Some(current.client_overrides),
             dropped_kept_seconds: current.dropped_kept_seconds,
+            maintenance: Some(current.maintenance),
             expected_version: details.version,
         };
         if no_credentials {
             request.storage.credentials = None;
         }
+        if no_maintenance {
+            request.maintenance = None;
+        }
         settings.apply_to(
             &mut request.storage,
-            &mut request.client_defaults,
-            &mut request.client_overrides,
+            (&mut request.client_defaults, &mut request.client_overrides),
             &mut request.dropped_kept_seconds,
+            &mut request.maintenance,
         );
         let changed = connection.send("PUT", &path, &body(&request)?).await?;
         Ok(match connection.output {

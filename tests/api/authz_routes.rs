@@ -51,7 +51,7 @@ const ROLES: [&str; 8] =
     ["admin", "writer", "reader", "auditor", "team", "others", "browser", "nobody"];
 
 /// Routes as in the specification, some of them in several variants.
-const ROUTES: [(&str, &str); 117] = [
+const ROUTES: [(&str, &str); 120] = [
     ("GET /v1/config", ""),
     ("GET /v1/{prefix}/namespaces", ""),
     ("GET /v1/{prefix}/namespaces", "below one"),
@@ -97,6 +97,7 @@ const ROUTES: [(&str, &str); 117] = [
     ("POST /v1/{prefix}/namespaces/{namespace}/views/{view}", ""),
     ("DELETE /v1/{prefix}/namespaces/{namespace}/views/{view}", ""),
     ("POST /v1/{prefix}/views/rename", ""),
+    ("POST /v1/{prefix}/events", ""),
     ("GET /v1/{prefix}/namespaces/{namespace}/functions", ""),
     ("GET /v1/{prefix}/namespaces/{namespace}/functions/{function}", ""),
     ("GET /management/v1/whoami", ""),
@@ -141,6 +142,8 @@ const ROUTES: [(&str, &str); 117] = [
     ("GET /management/v1/tables/health", ""),
     ("GET /management/v1/tables/usage", ""),
     ("GET /management/v1/history", ""),
+    ("GET /management/v1/past/contents", ""),
+    ("GET /management/v1/past/metadata", ""),
     ("GET /management/v1/watch", ""),
     ("GET /management/v1/webhooks", ""),
     ("POST /management/v1/webhooks", ""),
@@ -181,6 +184,8 @@ struct RouteResources {
     table: String,
     view: String,
     dropped: String,
+    /// The position of the change feed after the creation of the resources.
+    position: String,
 }
 
 impl RouteResources {
@@ -204,7 +209,9 @@ impl RouteResources {
         let (_, dropped) = location.rsplit_once('-').expect("it has an id");
         let dropped = dropped.to_owned();
         let file = |body: &Value| body["metadata-location"].as_str().expect("a file").to_owned();
-        Self { number, table: file(&table.body), view: file(&view.body), dropped }
+        let position = app.get("/v1/default/namespaces").await.expect(200);
+        let position = position.header("slateberg-position").to_owned();
+        Self { number, table: file(&table.body), view: file(&view.body), dropped, position }
     }
 
     /// Returns the request that tests a route with these resources.
@@ -240,6 +247,14 @@ impl RouteResources {
             _ if template.ends_with("v1/search") => path.push_str("?q=o"),
             _ if template.ends_with("tables/health") || template.ends_with("tables/usage") => {
                 path.push_str(&format!("?resource=table:default/sales/{table}"));
+            }
+            _ if template.ends_with("past/contents") => {
+                let position = &self.position;
+                path.push_str(&format!("?resource=namespace:default/sales&as-of={position}"));
+            }
+            _ if template.ends_with("past/metadata") => {
+                let position = &self.position;
+                path.push_str(&format!("?resource=table:default/sales/t{n}&as-of={position}"));
             }
             _ if template.ends_with("permissions") => {
                 path.push_str("?resource=namespace:default/sales");
@@ -294,6 +309,7 @@ impl RouteResources {
             "register" => register(&self.table),
             "register-view" => register(&self.view),
             "views" => create_view(&format!("newview{n}")),
+            "events" => json!({}),
             "{table}" => commit(variant),
             "{view}" => json!({ "requirements": [], "updates": replace_query("SELECT 2") }),
             // The warehouse is in memory, so the server signs nothing even for permitted callers.
@@ -395,6 +411,7 @@ async fn every_route_responds_to_every_role_as_in_the_matrix() {
         settings.warehouses.insert("lake".to_owned(), lake);
         // The requests of all roles set the same location, so locations may overlap.
         settings.catalog.overlapping_locations = true;
+        settings.catalog.events = true;
     })
     .await;
     for namespace in ["sales", "hr"] {

@@ -26,7 +26,7 @@ use crate::support::table::{append, create_table, set_property};
 const PATH: &str = "/management/v1/checkpoints";
 const TABLE: &str = "/v1/namespaces/ns/tables/t";
 
-fn dependencies(bucket: &Arc<dyn ObjectStore>) -> Dependencies {
+pub(crate) fn dependencies(bucket: &Arc<dyn ObjectStore>) -> Dependencies {
     Dependencies { opener: bucket_opener(Arc::clone(bucket)), ..Dependencies::default() }
 }
 

@@ -324,6 +324,41 @@ impl Pinned {
         }
     }
 
+    /// Sends all requests on earlier states.
+    async fn past(&self) {
+        let admin = self.app.credential().to_owned();
+        let reader = &self.app.key_with_role("reader").await;
+        let nothing = &self.app.key_with_role("nothing").await;
+        self.app.create_namespace(&["past"]).await;
+        self.app.create_table("past", "t").await;
+        let position = self.app.get("/v1/default/namespaces").await.expect(200);
+        let position = position.header("slateberg-position").to_owned();
+        let elsewhere = {
+            let other = TestApp::new().await;
+            other.get("/v1/namespaces").await.expect(200).header("slateberg-position").to_owned()
+        };
+        for (end, resource, absent) in [
+            ("contents", "warehouse:default", "warehouse:x"),
+            ("metadata", "table:default/past/t", "table:default/past/none"),
+        ] {
+            let path = format!("/management/v1/past/{end}");
+            for (credential, resource, as_of, status) in [
+                ("", resource, &position, 401),
+                (&*admin, resource, &position, 200),
+                (reader, resource, &position, 200),
+                (nothing, resource, &position, 403),
+                (&admin, absent, &position, 404),
+                (&admin, resource, &elsewhere, 410),
+                (&admin, "key:x", &position, 400),
+            ] {
+                let query = format!("?resource={resource}&as-of={as_of}");
+                let answer =
+                    self.send(credential, "get", &format!("{path}{query}"), Value::Null).await;
+                self.check("get", &path, &answer.expect(status));
+            }
+        }
+    }
+
     /// Sends all requests on the change feed.
     async fn watch(&self) {
         let admin = self.app.credential().to_owned();
@@ -510,6 +545,7 @@ async fn responses_match_the_schemas_of_the_document() {
     pinned.protections().await;
     pinned.functions().await;
     pinned.history().await;
+    pinned.past().await;
     pinned.watch().await;
     pinned.jobs().await;
     pinned.checkpoints().await;

@@ -1,22 +1,27 @@
 //! [`Core`]: the state that all parts of the catalog share. The module
 //! [`pipeline::request`](crate::pipeline) adds methods that execute mutations.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use uuid::Uuid;
 
 use crate::access::Access;
+use crate::attributes::attributes_of_levels;
 use crate::environment::Environment;
+use crate::maintenance_settings::effective;
 use crate::pipeline::Pipeline;
 use crate::settings::Settings;
 use crate::usage::counters::Use;
 use crate::warehouses::served_warehouses::ServedWarehouses;
 use crate::{Error, Operation, Parts, RequestContext, Result};
 use slateberg_base::ids::Ids;
-use slateberg_model::ident::{TabularIdent, TabularKind};
+use slateberg_model::ident::{NamespaceIdent, TabularIdent, TabularKind};
 use slateberg_model::members::brief;
+use slateberg_model::warehouse::Warehouse;
 use slateberg_objects::Objects;
 use slateberg_store::Store;
+use slateberg_store::read::StoreRead;
 
 /// The environment, and the permission checks of requests.
 pub(crate) struct Core {
@@ -64,6 +69,19 @@ impl Core {
         let kept_seconds = warehouse.dropped_kept_seconds.unwrap_or(default_seconds);
         let kept_ms = kept_seconds.saturating_mul(1000);
         i64::try_from(kept_ms).unwrap_or(i64::MAX)
+    }
+
+    /// Returns the maintenance properties that the tables of a namespace inherit from its levels and
+    /// from the warehouse.
+    pub(crate) async fn inherited_maintenance(
+        &self,
+        store: &impl StoreRead,
+        warehouse: &Warehouse,
+        namespace: &NamespaceIdent,
+    ) -> Result<BTreeMap<String, String>> {
+        let levels = attributes_of_levels(store, warehouse, namespace).await?;
+        let levels = levels.iter().map(|level| &level.properties);
+        Ok(effective(std::iter::once(&warehouse.maintenance).chain(levels)))
     }
 
     /// Returns the warehouse and the name of a table such as `table:prod/sales/orders`. `of_views` is

@@ -42,6 +42,7 @@ pub mod namespaces;
 pub mod operation;
 mod overlaps;
 mod parts;
+pub mod past;
 mod permits;
 mod pipeline;
 pub mod planning;
@@ -79,9 +80,11 @@ use history::History;
 use jobs::Jobs;
 use listings::Listings;
 pub use location_index::ensure_location_index;
+pub use maintenance_settings::check_properties as check_maintenance_properties;
 use namespaces::Namespaces;
 pub use operation::{Operation, RequestContext};
 pub use parts::Parts;
+use past::PastStates;
 pub use pipeline::publications::FinishedPublications;
 use planning::Planning;
 use policies::Policies;
@@ -134,6 +137,7 @@ struct Inner {
     search: Search,
     usage: Usage,
     history: History,
+    past: PastStates,
     watches: Watches,
     webhooks: Webhooks,
     jobs: Jobs,
@@ -157,7 +161,7 @@ impl Catalog {
             namespaces: Namespaces::new(&core, &listings),
             functions: Functions::new(&core, &listings),
             maintenance: Maintenance::new(&core, &tabulars),
-            table_maintenance: TableMaintenance::new(&core, &tabulars),
+            table_maintenance: TableMaintenance::new(&core, &tabulars, &jobs),
             tabulars,
             planning: Planning::new(&core, &delegations),
             delegations,
@@ -167,6 +171,7 @@ impl Catalog {
             warehouses: Warehouses::new(&core, parts.stores),
             protections: Protections::new(&core),
             history: History::new(&core),
+            past: PastStates::new(&core, &watches),
             webhooks: Webhooks::new(&core, &watches, parts.webhooks),
             watches,
             policies: Policies::new(&core, parts.policy_sources, parts.policy_limits),
@@ -232,6 +237,11 @@ impl Catalog {
     /// The change log.
     pub fn history(&self) -> &History {
         &self.inner.history
+    }
+
+    /// Earlier states.
+    pub fn past(&self) -> &PastStates {
+        &self.inner.past
     }
 
     /// The change feed.

@@ -74,6 +74,7 @@ mod tests {
             client_defaults: BTreeMap::new(),
             client_overrides: BTreeMap::new(),
             dropped_kept_seconds: None,
+            maintenance: BTreeMap::new(),
             version: 0,
         };
         let namespace = NamespaceIdent(vec!["a.b".into(), "../c".into()]);

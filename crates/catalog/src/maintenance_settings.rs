@@ -5,10 +5,19 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use slateberg_model::expiry::{
+    MAX_REF_AGE_PROPERTY, MAX_SNAPSHOT_AGE_PROPERTY, MIN_SNAPSHOTS_PROPERTY,
+};
+use slateberg_model::members::brief;
+
 /// Property of tables and namespaces: whether the server expires their snapshots.
 pub(crate) const EXPIRE_SNAPSHOTS: &str = "slateberg.maintenance.expire-snapshots";
 /// Property of tables and namespaces: whether the server rewrites their manifests.
 pub(crate) const REWRITE_MANIFESTS: &str = "slateberg.maintenance.rewrite-manifests";
+
+/// Property of tables and namespaces: whether the server searches for their orphans. See
+/// [`OrphanRemoval`].
+pub(crate) const REMOVE_ORPHANS: &str = "slateberg.maintenance.remove-orphans";
 
 /// Minutes of a day.
 const DAY_MINUTES: u16 = 24 * 60;
@@ -29,21 +38,98 @@ pub enum MaintainedTables {
 }
 
 impl MaintainedTables {
-    /// Whether the server maintains a table. `levels` are the properties of its namespace, from the
-    /// outermost level to the innermost, and of the table itself. A value that is not a boolean
-    /// counts as `false`.
-    pub(crate) fn includes<'a>(
-        self,
-        property: &str,
-        levels: impl DoubleEndedIterator<Item = &'a BTreeMap<String, String>>,
-    ) -> bool {
-        let set = || levels.rev().find_map(|level| level.get(property));
+    /// Whether the server maintains a table. `properties` are the [effective](effective)
+    /// properties of the table. A value that is not a boolean counts as `false`.
+    pub(crate) fn includes(self, property: &str, properties: &BTreeMap<String, String>) -> bool {
+        let set = properties.get(property);
         match self {
             Self::Off => false,
-            Self::Declared => set().is_some_and(|value| value.eq_ignore_ascii_case("true")),
-            Self::All => set().is_none_or(|value| value.eq_ignore_ascii_case("true")),
+            Self::Declared => set.is_some_and(|value| value.eq_ignore_ascii_case("true")),
+            Self::All => set.is_none_or(|value| value.eq_ignore_ascii_case("true")),
         }
     }
+
+    /// Returns how the server removes the orphans of a table. Even with [`All`](Self::All), it
+    /// searches only if the property is set, because it cannot know whose files these are.
+    pub(crate) fn orphan_removal(self, properties: &BTreeMap<String, String>) -> OrphanRemoval {
+        match properties.get(REMOVE_ORPHANS).map(|value| value.to_ascii_lowercase()).as_deref() {
+            _ if self == Self::Off => OrphanRemoval::Off,
+            Some("true") => OrphanRemoval::Delete,
+            Some("report") => OrphanRemoval::Report,
+            _ => OrphanRemoval::Off,
+        }
+    }
+}
+
+/// The removal of the orphans of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OrphanRemoval {
+    /// The server does not search for orphans.
+    Off,
+    /// Each search is a dry run (`report`).
+    Report,
+    /// The searches after the first dry run delete the orphans (`true`).
+    Delete,
+}
+
+/// Property of tables, namespaces and warehouses: minimum number of small manifests that a scheduled
+/// rewrite merges.
+pub(crate) const MIN_COUNT_PROPERTY: &str = "commit.manifest.min-count-to-merge";
+
+/// The properties that a table inherits from its namespace and from its warehouse.
+const INHERITED: [&str; 7] = [
+    EXPIRE_SNAPSHOTS,
+    REWRITE_MANIFESTS,
+    REMOVE_ORPHANS,
+    MAX_SNAPSHOT_AGE_PROPERTY,
+    MIN_SNAPSHOTS_PROPERTY,
+    MAX_REF_AGE_PROPERTY,
+    MIN_COUNT_PROPERTY,
+];
+
+/// Returns the properties that decide about the maintenance of a table. For each property, the
+/// innermost level decides. The levels are the warehouse, the namespaces from the outermost to the
+/// innermost, and the table.
+pub(crate) fn effective<'a>(
+    levels: impl Iterator<Item = &'a BTreeMap<String, String>>,
+) -> BTreeMap<String, String> {
+    let mut effective = BTreeMap::new();
+    for level in levels {
+        let set = INHERITED.iter().filter_map(|key| level.get_key_value(*key));
+        effective.extend(set.map(|(key, value)| (key.clone(), value.clone())));
+    }
+    effective
+}
+
+/// Rejects maintenance properties of a warehouse that have an unknown name or an invalid value.
+pub fn check_properties(properties: &BTreeMap<String, String>) -> Result<(), String> {
+    for (key, value) in properties {
+        let (valid, expected) = match key.as_str() {
+            EXPIRE_SNAPSHOTS | REWRITE_MANIFESTS => {
+                (["true", "false"].contains(&value.as_str()), "true or false")
+            }
+            REMOVE_ORPHANS => {
+                (["true", "report", "false"].contains(&value.as_str()), "true, report or false")
+            }
+            key if INHERITED.contains(&key) => {
+                (value.parse::<i64>().is_ok_and(|it| it >= 0), "a number of at least 0")
+            }
+            key => {
+                return Err(format!(
+                    "Invalid maintenance property '{}': expected one of {}",
+                    brief(key),
+                    INHERITED.join(", ")
+                ));
+            }
+        };
+        if !valid {
+            return Err(format!(
+                "Invalid maintenance property {key}: expected {expected}, got '{}'",
+                brief(value)
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// A part of each day, in minutes since midnight UTC. It may include midnight.
@@ -120,15 +206,49 @@ mod tests {
 
     #[test]
     fn innermost_property_decides_about_a_table() {
-        let level = |value: &str| BTreeMap::from([("p".to_owned(), value.to_owned())]);
+        let level = |value: &str| BTreeMap::from([(EXPIRE_SNAPSHOTS.to_owned(), value.to_owned())]);
         let (yes, no, none) = (level("TRUE"), level("false"), BTreeMap::new());
         let includes = |tables: MaintainedTables, levels: [&BTreeMap<_, _>; 2]| {
-            tables.includes("p", levels.into_iter())
+            tables.includes(EXPIRE_SNAPSHOTS, &effective(levels.into_iter()))
         };
         use MaintainedTables::{All, Declared, Off};
         assert!(includes(Declared, [&no, &yes]) && includes(Declared, [&yes, &none]));
         assert!(!includes(Declared, [&yes, &no]) && !includes(Declared, [&none, &none]));
         assert!(includes(All, [&none, &none]) && !includes(All, [&no, &none]));
         assert!(!includes(All, [&none, &level("ture")]) && !includes(Off, [&yes, &yes]));
+    }
+
+    #[test]
+    fn orphans_are_removed_only_where_a_property_says_so() {
+        use MaintainedTables::{All, Declared, Off};
+        let removal = |tables: MaintainedTables, value: &str| {
+            tables.orphan_removal(&BTreeMap::from([(REMOVE_ORPHANS.to_owned(), value.to_owned())]))
+        };
+        assert_eq!(All.orphan_removal(&BTreeMap::new()), OrphanRemoval::Off);
+        assert_eq!(removal(Declared, "true"), OrphanRemoval::Delete);
+        assert_eq!(removal(All, "report"), OrphanRemoval::Report);
+        assert_eq!(removal(All, "yes"), OrphanRemoval::Off);
+        assert_eq!(removal(Off, "true"), OrphanRemoval::Off);
+    }
+
+    #[test]
+    fn maintenance_properties_of_warehouses_are_checked() {
+        let check = |key: &str, value: &str| {
+            check_properties(&BTreeMap::from([(key.to_owned(), value.to_owned())]))
+        };
+        for (key, value) in
+            [(REMOVE_ORPHANS, "report"), (EXPIRE_SNAPSHOTS, "true"), (MIN_COUNT_PROPERTY, "0")]
+        {
+            assert_eq!(check(key, value), Ok(()), "{key}");
+        }
+        for (key, value) in [
+            ("owner", "etl"),
+            (REMOVE_ORPHANS, "yes"),
+            (EXPIRE_SNAPSHOTS, "report"),
+            (MAX_SNAPSHOT_AGE_PROPERTY, "-1"),
+            (MAX_REF_AGE_PROPERTY, "7d"),
+        ] {
+            assert!(check(key, value).is_err(), "{key}={value}");
+        }
     }
 }

@@ -54,11 +54,15 @@ pub struct Settings {
     /// The part of each day, in UTC, in which the maintenance visits tables, such as `22:00-04:30`.
     /// Empty for the whole day. Tables with many commits are maintained at any time.
     pub maintenance_window: String,
+    /// Minimum time between two scheduled searches for the orphans of a table, in seconds.
+    pub maintenance_orphans_seconds: u64,
     /// Maximum duration of a commit, in milliseconds. After this time, a commit that still waits
     /// gets 503. If the commit is already in the write-ahead log, its outcome is unknown.
     pub commit_deadline_ms: u64,
     /// Seconds for which an `Idempotency-Key` is stored.
     pub idempotency_lifetime_seconds: u64,
+    /// Whether the server has the route `POST /v1/{prefix}/events` of the proposed specification.
+    pub events: bool,
     /// Maximum number of entries of the change log.
     pub change_log_entries_max: u64,
     /// Size of two caches together: parsed metadata (measured in bytes of JSON), and manifest lists
@@ -139,8 +143,10 @@ impl Default for Settings {
             maintenance: MaintainedTables::Off,
             maintenance_tables_per_minute: 60,
             maintenance_window: String::new(),
+            maintenance_orphans_seconds: 7 * 24 * 60 * 60,
             commit_deadline_ms: 30_000,
             idempotency_lifetime_seconds: 30 * 60,
+            events: false,
             change_log_entries_max: 100_000,
             metadata_cache_bytes: 0,
             listing_cache_bytes: 0,

@@ -1,20 +1,29 @@
-//! [`TableMaintenance`]: expires snapshots and rewrites manifests of tables on a schedule.
+//! [`TableMaintenance`]: expires snapshots, rewrites manifests and removes orphans of tables on a
+//! schedule.
 //!
 //! There are two reasons to maintain a table. A **hot** table has had many commits since its last
 //! maintenance, so it is due at once. All other tables are visited one after the other, at a bounded
 //! rate and during a window of the day. The maintenance derives the work from the metadata of the
-//! table. So it stores nothing, and a restart loses nothing but the order of the visits.
+//! table. So a restart loses nothing but the order of the visits.
+//!
+//! A visit also starts a search for the orphans of the table, at most once in a period. The search is
+//! a job. A record contains the time of the last search, and whether a dry run has reported the
+//! orphans: only the searches after this dry run delete files.
 //!
 //! Each change is a commit by the background task `maintenance`, with an entry in the change log.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::attributes::attributes_of_levels;
 use crate::core::Core;
-use crate::maintenance_settings::{EXPIRE_SNAPSHOTS, MaintainedTables, REWRITE_MANIFESTS};
+use crate::jobs::Jobs;
+use crate::maintenance_settings::{
+    EXPIRE_SNAPSHOTS, MIN_COUNT_PROPERTY, MaintainedTables, OrphanRemoval, REWRITE_MANIFESTS,
+    effective,
+};
 use crate::operation::Context;
 use crate::tabular::Tabulars;
 use crate::tabular::head::Head;
@@ -25,12 +34,11 @@ use slateberg_model::expiry::{Expiry, ExpiryRequest, GC_PROPERTY};
 use slateberg_model::ident::{TabularIdent, TabularKind};
 use slateberg_model::principal::{MAINTENANCE_TASK, Principal};
 use slateberg_model::table::TableMetadata;
+use slateberg_store::jobs::OrphanSearch;
 use slateberg_store::key_space::KeySpace;
-use slateberg_store::keys::{Key, TabularKey};
+use slateberg_store::keys::{Key, OrphanSearchKey, TabularKey};
 use slateberg_store::read::{KeyRange, StoreRead};
 
-/// Minimum number of small manifests that a rewrite merges.
-const MIN_COUNT_PROPERTY: &str = "commit.manifest.min-count-to-merge";
 /// The default of [`MIN_COUNT_PROPERTY`].
 const MIN_COUNT: usize = 100;
 /// Shortest interval between the starts of two passes over all tables, in milliseconds.
@@ -48,17 +56,35 @@ struct Pass {
     begun_ms: i64,
 }
 
+/// A table, at the beginning of its maintenance.
+struct MaintainedTable {
+    cx: RequestContext,
+    ident: TabularIdent,
+    head: Head<TableMetadata>,
+    /// The properties that decide about the maintenance.
+    properties: BTreeMap<String, String>,
+}
+
+impl MaintainedTable {
+    fn may_delete_files(&self) -> bool {
+        let gc = self.head.metadata.properties.get(GC_PROPERTY);
+        gc.is_none_or(|value| !value.eq_ignore_ascii_case("false"))
+    }
+}
+
 /// Maintains tables. Cheap to clone.
 #[derive(Clone)]
 pub struct TableMaintenance {
     core: Arc<Core>,
     tabulars: Tabulars,
+    jobs: Jobs,
     pass: Arc<Mutex<Pass>>,
 }
 
 impl TableMaintenance {
-    pub(crate) fn new(core: &Arc<Core>, tabulars: &Tabulars) -> Self {
-        Self { core: Arc::clone(core), tabulars: tabulars.clone(), pass: Arc::default() }
+    pub(crate) fn new(core: &Arc<Core>, tabulars: &Tabulars, jobs: &Jobs) -> Self {
+        let (core, tabulars, jobs) = (Arc::clone(core), tabulars.clone(), jobs.clone());
+        Self { core, tabulars, jobs, pass: Arc::default() }
     }
 
     /// Whether the server maintains any tables.
@@ -80,10 +106,10 @@ impl TableMaintenance {
     pub async fn run_due(&self) -> Result<usize> {
         let mut changed = 0;
         for table in self.tabulars.commit_counts.take_hot() {
-            changed += usize::from(self.maintain_or_log(table).await);
+            changed += usize::from(self.maintain_or_log(table, false).await);
         }
         if let Some(table) = self.next_visit().await? {
-            changed += usize::from(self.maintain_or_log(table).await);
+            changed += usize::from(self.maintain_or_log(table, true).await);
         }
         Ok(changed)
     }
@@ -119,9 +145,10 @@ impl TableMaintenance {
         Ok(next.map(|(key, _)| key.0))
     }
 
-    /// Maintains a table, and logs a failure. Returns whether the table has changed.
-    async fn maintain_or_log(&self, table: Uuid) -> bool {
-        match self.maintain(table).await {
+    /// Maintains a table, and logs a failure. Returns whether the table has changed. Only a visit
+    /// searches for orphans.
+    async fn maintain_or_log(&self, table: Uuid, is_visit: bool) -> bool {
+        match self.maintain(table, is_visit).await {
             Ok(changed) => changed,
             Err(Error::Invalid(reason)) => {
                 tracing::debug!(%table, reason, "a table cannot be maintained");
@@ -134,7 +161,7 @@ impl TableMaintenance {
         }
     }
 
-    async fn maintain(&self, id: Uuid) -> Result<bool> {
+    async fn maintain(&self, id: Uuid, is_visit: bool) -> Result<bool> {
         let store = self.core.store().latest();
         let Some(record) = store.get(&TabularKey(id)).await? else { return Ok(false) };
         let Some(warehouse) = self.core.warehouses().by_id(record.warehouse) else {
@@ -149,54 +176,74 @@ impl TableMaintenance {
         };
         let operation = Operation::by(Principal::Task(MAINTENANCE_TASK), Context::default());
         let cx = RequestContext { operation, warehouse };
-        let levels = attributes_of_levels(&store, &cx.warehouse, &ident.namespace).await?;
-        let includes = |property| {
-            let levels = levels.iter().map(|level| &level.properties);
-            let levels = levels.chain([&head.metadata.properties]);
-            let levels: Vec<_> = levels.collect();
-            self.core.settings().maintenance.includes(property, levels.into_iter())
-        };
-        let rewritten = if includes(REWRITE_MANIFESTS) {
-            self.rewrite_manifests(&cx, &ident, &head).await
+        let inherited =
+            self.core.inherited_maintenance(&store, &cx.warehouse, &ident.namespace).await?;
+        let properties = effective([&inherited, &head.metadata.properties].into_iter());
+        let tables = self.core.settings().maintenance;
+        let table = MaintainedTable { cx, ident, head, properties };
+        let rewritten = if tables.includes(REWRITE_MANIFESTS, &table.properties) {
+            self.rewrite_manifests(&table).await
         } else {
             Ok(false)
         };
         // Snapshots expire even if the manifests cannot be rewritten.
-        let expired =
-            includes(EXPIRE_SNAPSHOTS) && self.expire_snapshots(&cx, &ident, &head).await?;
+        let expires = tables.includes(EXPIRE_SNAPSHOTS, &table.properties);
+        let expired = expires && self.expire_snapshots(&table).await?;
+        if is_visit {
+            self.search_for_orphans(&table, id).await?;
+        }
         Ok(rewritten? || expired)
     }
 
-    async fn rewrite_manifests(
-        &self,
-        cx: &RequestContext,
-        ident: &TabularIdent,
-        head: &Head<TableMetadata>,
-    ) -> Result<bool> {
-        let min_count = head.metadata.properties.get(MIN_COUNT_PROPERTY);
+    async fn rewrite_manifests(&self, table: &MaintainedTable) -> Result<bool> {
+        let min_count = table.properties.get(MIN_COUNT_PROPERTY);
         let min_count = min_count.and_then(|text| text.parse().ok()).unwrap_or(MIN_COUNT);
-        if self.tabulars.possible_rewrite(head).await?.replaced < min_count.max(2) {
+        if self.tabulars.possible_rewrite(&table.head).await?.replaced < min_count.max(2) {
             return Ok(false);
         }
-        let rewritten = self.tabulars.rewrite_table(cx, ident.clone()).await?;
+        let rewritten = self.tabulars.rewrite_table(&table.cx, table.ident.clone()).await?;
         Ok(rewritten.snapshot_id.is_some())
     }
 
-    async fn expire_snapshots(
-        &self,
-        cx: &RequestContext,
-        ident: &TabularIdent,
-        head: &Head<TableMetadata>,
-    ) -> Result<bool> {
-        let gc = head.metadata.properties.get(GC_PROPERTY);
-        if gc.is_some_and(|value| value.eq_ignore_ascii_case("false")) {
+    async fn expire_snapshots(&self, table: &MaintainedTable) -> Result<bool> {
+        if !table.may_delete_files() {
             return Ok(false);
         }
-        let retention = ExpiryRequest::default();
-        if Expiry::of(&head.metadata, retention, self.core.now_ms())?.is_empty() {
+        let (retention, metadata) = (ExpiryRequest::default(), &table.head.metadata);
+        let now_ms = self.core.now_ms();
+        if Expiry::of(metadata, retention, &table.properties, now_ms)?.is_empty() {
             return Ok(false);
         }
-        let expired = self.tabulars.expire_table(cx, ident.clone(), retention).await?;
+        let expired = self.tabulars.expire_table(&table.cx, table.ident.clone(), retention).await?;
         Ok(!expired.snapshots.is_empty())
+    }
+
+    /// Starts a search for the orphans of a table if one is due.
+    async fn search_for_orphans(&self, table: &MaintainedTable, id: Uuid) -> Result<()> {
+        let removal = self.core.settings().maintenance.orphan_removal(&table.properties);
+        let deletes_files = self.core.environment.deletes_files() && table.may_delete_files();
+        if removal == OrphanRemoval::Off || !deletes_files {
+            return Ok(());
+        }
+        let last = self.core.store().latest().get(&OrphanSearchKey(id)).await?;
+        let now_ms = self.core.now_ms();
+        let period_ms = self.core.settings().maintenance_orphans_seconds.saturating_mul(1000);
+        let period_ms = i64::try_from(period_ms).unwrap_or(i64::MAX);
+        if last.is_some_and(|last| now_ms < last.at_ms.saturating_add(period_ms)) {
+            return Ok(());
+        }
+        let reported = last.is_some_and(|last| last.reported);
+        let dry_run = removal == OrphanRemoval::Report || !reported;
+        let search = (dry_run, OrphanSearch { at_ms: now_ms, reported });
+        match self.jobs.start_scheduled_search(&table.cx, &table.ident, search).await {
+            Ok(_) => Ok(()),
+            // A caller has started a search, or another table has the same location.
+            Err(Error::Conflict(conflict)) => {
+                let reason = conflict.to_string();
+                tracing::debug!(table = %id, reason, "a search for orphans was not started");
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
     }
 }

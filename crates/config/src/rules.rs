@@ -8,6 +8,7 @@ use super::{bounds, cluster};
 use slateberg_authn::issuer_rules;
 use slateberg_base::setting::InvalidSetting;
 use slateberg_base::similar::nearest;
+use slateberg_catalog::check_maintenance_properties;
 use slateberg_catalog::webhooks::target::TargetRules;
 use slateberg_kms::settings::KmsKind;
 use slateberg_model::separator;
@@ -50,7 +51,16 @@ impl Settings {
         found.extend(cluster::problems(&self.cluster, &self.state.url, is_encrypted));
         found.extend(issuer_rules::problems(&self.authn.issuers));
         found.extend(self.separator_problems());
+        found.extend(self.warehouse_maintenance_problems());
         found
+    }
+
+    fn warehouse_maintenance_problems(&self) -> Vec<InvalidSetting> {
+        let checked = self.warehouses.iter().filter_map(|(name, warehouse)| {
+            let problem = check_maintenance_properties(&warehouse.maintenance).err()?;
+            Some(InvalidSetting::new(format!("warehouses.{name}.maintenance"), problem))
+        });
+        checked.collect()
     }
 
     fn separator_problems(&self) -> Vec<InvalidSetting> {

@@ -123,6 +123,8 @@ pub struct WarehouseSettings {
     /// `catalog.dropped_kept_seconds`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dropped_kept_seconds: Option<u64>,
+    /// Maintenance properties. Those of namespaces and tables override them.
+    pub maintenance: BTreeMap<String, String>,
     /// Access of clients to the tables' files.
     pub access: FileAccessSettings,
 }

@@ -21,6 +21,7 @@ pub mod jobs;
 pub mod manifests;
 pub mod namespaces;
 pub mod openapi;
+pub mod past;
 pub mod policies;
 pub mod protections;
 pub mod scans;

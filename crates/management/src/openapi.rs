@@ -4,7 +4,7 @@ use utoipa::OpenApi;
 
 use crate::{
     api_keys, checkpoints, cluster, decisions, dropped, encryption, error, functions, grants,
-    history, identity, jobs, manifests, namespaces, policies, protections, scans, search,
+    history, identity, jobs, manifests, namespaces, past, policies, protections, scans, search,
     snapshots, tables, warehouses, watch, webhooks,
 };
 
@@ -37,6 +37,8 @@ use crate::{
     jobs::StartJobRequest,
     jobs::JobList,
     history::HistoryResponse,
+    past::PastContents,
+    past::PastMetadata,
     watch::WatchResponse,
     webhooks::CreateWebhookRequest,
     webhooks::SuspendWebhookRequest,

@@ -96,6 +96,10 @@ pub struct CreateWarehouseRequest {
     /// to `catalog.dropped_kept_seconds`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dropped_kept_seconds: Option<u64>,
+    /// Maintenance properties, such as `slateberg.maintenance.expire-snapshots`, that apply to tables
+    /// unless the table or its namespace has the property. Defaults to none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub maintenance: Option<BTreeMap<String, String>>,
 }
 
 /// Body of `PUT /management/v1/warehouses/{name}`. Absent members get their defaults.
@@ -114,6 +118,10 @@ pub struct UpdateWarehouseRequest {
     /// to `catalog.dropped_kept_seconds`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dropped_kept_seconds: Option<u64>,
+    /// Maintenance properties, such as `slateberg.maintenance.expire-snapshots`, that apply to tables
+    /// unless the table or its namespace has the property. Defaults to none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub maintenance: Option<BTreeMap<String, String>>,
     /// Expected version. The request fails with 409 if the warehouse has another version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected_version: Option<u64>,
@@ -230,6 +238,10 @@ pub struct Warehouse {
     /// `catalog.dropped_kept_seconds`.
     #[schema(required)]
     pub dropped_kept_seconds: Option<u64>,
+    /// Maintenance properties that apply to tables unless the table or its namespace has the property.
+    #[serde(default)]
+    #[schema(required)]
+    pub maintenance: BTreeMap<String, String>,
     /// Time of creation, in milliseconds since the Unix epoch.
     pub created_at_ms: i64,
     /// Details for callers that may manage the warehouse.

@@ -2,7 +2,7 @@
 //! The rules are those of `expire_snapshots` in Iceberg's Java library ("Snapshot Retention Policy"
 //! in the table specification).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::Deserialize;
 
@@ -77,13 +77,19 @@ impl SnapshotFiles {
 }
 
 impl Expiry {
-    /// Returns the expired snapshots and references of a table.
+    /// Returns the expired snapshots and references of a table. `inherited` contains the retention
+    /// properties that apply if the table does not have them.
     ///
     /// # Errors
     /// Rejects a table with an invalid retention property. Also rejects a table with
     /// `gc.enabled=false`, because other tables may need its files.
-    pub fn of(table: &TableMetadata, request: ExpiryRequest, now_ms: i64) -> Result<Self, Refusal> {
-        let rules = Rules::of(table, request, now_ms)?;
+    pub fn of(
+        table: &TableMetadata,
+        request: ExpiryRequest,
+        inherited: &BTreeMap<String, String>,
+        now_ms: i64,
+    ) -> Result<Self, Refusal> {
+        let rules = Rules::of(table, request, inherited, now_ms)?;
         let by_id: HashMap<i64, &Snapshot> =
             table.snapshots.iter().map(|it| (it.snapshot_id, &**it)).collect();
         let (kept, expired): (Vec<_>, Vec<_>) = table
@@ -158,7 +164,12 @@ struct Rules {
 }
 
 impl Rules {
-    fn of(table: &TableMetadata, request: ExpiryRequest, now_ms: i64) -> Result<Self, Refusal> {
+    fn of(
+        table: &TableMetadata,
+        request: ExpiryRequest,
+        inherited: &BTreeMap<String, String>,
+        now_ms: i64,
+    ) -> Result<Self, Refusal> {
         let gc = table.properties.get(GC_PROPERTY);
         if gc.is_some_and(|value| value.eq_ignore_ascii_case("false")) {
             return Err(Refusal::invalid(
@@ -166,7 +177,8 @@ impl Rules {
                  this table",
             ));
         }
-        let property = |name: &str, default: i64| match table.properties.get(name) {
+        let set = |name: &str| table.properties.get(name).or_else(|| inherited.get(name));
+        let property = |name: &str, default: i64| match set(name) {
             None => Ok(default),
             Some(text) => text.parse().ok().filter(|number: &i64| *number >= 0).ok_or_else(|| {
                 Refusal::invalid(format!(

@@ -100,6 +100,8 @@ pub struct Warehouse {
     pub client_overrides: BTreeMap<String, String>,
     /// Retention of dropped resources, in seconds. `None` for the retention of the catalog.
     pub dropped_kept_seconds: Option<u64>,
+    /// Maintenance properties. Those of namespaces and tables override them.
+    pub maintenance: BTreeMap<String, String>,
     /// Version, which each change through the management API increases. 0 for a configured
     /// warehouse.
     pub version: u64,

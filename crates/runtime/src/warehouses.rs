@@ -316,6 +316,7 @@ impl ConfiguredLocations {
             client_defaults: configured.client_defaults.clone(),
             client_overrides: configured.client_overrides.clone(),
             dropped_kept_seconds: configured.dropped_kept_seconds,
+            maintenance: configured.maintenance.clone(),
             version: 0,
         };
         Entry { warehouse: warehouse.into(), record: record.into(), shut: None }

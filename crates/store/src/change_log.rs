@@ -40,6 +40,26 @@ impl Store {
         Ok(oldest.first().map_or(horizon, |(oldest, _)| oldest.0.min(horizon)))
     }
 
+    /// Returns the number of the first change at or after a time, or of the next change if there is
+    /// none. The search is binary: it expects that the times increase with the numbers.
+    #[boxed]
+    pub async fn first_change_since(&self, since_ms: i64) -> Result<u64, Error> {
+        let store = self.durable();
+        let (mut low, mut high) = (self.oldest_change().await?, self.current_horizon());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let before = middle.checked_sub(1).map(|before| ChangeKey(before).encode());
+            let range = KeyRange::all(KeySpace::Changes).behind(before);
+            // Numbers of transactions that have failed are missing.
+            let found = store.scan::<ChangeKey>(&range, Some(1)).await?.pop();
+            match found.filter(|(key, _)| key.0 < high) {
+                Some((key, change)) if change.at_ms < since_ms => low = key.0 + 1,
+                _ => high = middle,
+            }
+        }
+        Ok(low)
+    }
+
     /// Returns the visible transactions that begin at a position. The page consists of complete
     /// transactions with at most `max` changes in total, or of a single larger transaction. Returns
     /// `None` if the change at this position was removed from the log, or if the position is

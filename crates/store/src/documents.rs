@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::codec::{ChunkBytes, Document};
 use super::error::Error;
-use super::keys::{ChunkKey, MetadataKey, UsageKey};
+use super::keys::{ChunkKey, MetadataKey, OrphanSearchKey, UsageKey};
 use super::read::StoreRead;
 use super::txn::Transaction;
 use slateberg_base::boxed;
@@ -38,10 +38,12 @@ impl Transaction {
         Ok(())
     }
 
-    /// Removes a document with its chunks, and the counts of the uses of its table or view.
+    /// Removes a document with its chunks, the counts of the uses of its table or view, and the
+    /// record of the table's last search for orphans.
     #[boxed]
     pub async fn delete_document(&self, id: Uuid) -> Result<(), Error> {
         self.delete(&UsageKey(id))?;
+        self.delete(&OrphanSearchKey(id))?;
         let Some(head) = self.get(&MetadataKey(id)).await? else { return Ok(()) };
         for hash in head.chunks() {
             self.delete(&ChunkKey { id, hash })?;

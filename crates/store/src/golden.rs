@@ -39,6 +39,10 @@ const RECORDS: &[(&str, &str)] = &[
         "1070726f64",
         r#"{"id":"0197a000-0000-7000-8000-000000000010","location":"s3://bucket/data","created_ms":1700000000000,"definition":{"version":2,"created_by":"admin","changed_ms":1700000000001,"changed_by":"ops","allowed_locations":["s3://other/data"],"options":{"region":"eu-central-1"},"credentials":"main","client_defaults":{"a":"b"},"client_overrides":{"c":"d"},"dropped_kept_seconds":86400,"access":{"delegation":["vended-credentials","remote-signing"],"role_arn":"arn:aws:iam::1:role/r","external_id":"e","sts_endpoint":"https://sts","credentials_seconds":900}}}"#,
     ),
+    (
+        "1070726f64",
+        r#"{"id":"0197a000-0000-7000-8000-000000000010","location":"s3://bucket/data","created_ms":1700000000000,"definition":{"version":2,"created_by":"admin","changed_ms":1700000000001,"changed_by":"ops","allowed_locations":["s3://other/data"],"options":{"region":"eu-central-1"},"credentials":"main","client_defaults":{"a":"b"},"client_overrides":{"c":"d"},"dropped_kept_seconds":86400,"maintenance":{"slateberg.maintenance.expire-snapshots":"true"},"access":{"delegation":["vended-credentials","remote-signing"],"role_arn":"arn:aws:iam::1:role/r","external_id":"e","sts_endpoint":"https://sts","credentials_seconds":900}}}"#,
+    ),
     // The namespace "ns" and its contents.
     (
         "200197a000000070008000000000000010\
@@ -136,6 +140,12 @@ const RECORDS: &[(&str, &str)] = &[
     (
         "460197a000000070008000000000000030",
         r#"{"since_ms":1700000000000,"loads":3,"scans":2,"commits":1,"last_read":{"at_ms":1700000000002,"principal":"key:1","name":"etl"},"last_commit":{"at_ms":1700000000001,"principal":"anonymous"}}"#,
+    ),
+    ("470197a000000070008000000000000030", r#"{"at_ms":1700000000000}"#),
+    ("470197a000000070008000000000000030", r#"{"at_ms":1700000000000,"reported":true}"#),
+    (
+        "410197a000000070008000000000000054",
+        r#"{"warehouse":"0197a000-0000-7000-8000-000000000010","files":{"orphans":{"dry_run":false,"age_seconds":86400,"scheduled":true}},"created_ms":1700000000000,"progress":{"started_ms":null,"done":0,"total":null,"kept":0,"bytes":0,"position":null,"cutoff_ms":null,"found":[]},"failures":0,"next_try_ms":0}"#,
     ),
     // Outcomes of requests by the principal "etl".
     (

@@ -91,7 +91,22 @@ pub enum JobWork {
         dry_run: bool,
         /// Minimum age of the files that the job deletes.
         age_seconds: u64,
+        /// Whether the scheduled maintenance created the job. Such a job also keeps the files that a
+        /// checkpoint may need.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        scheduled: bool,
     },
+}
+
+/// The last scheduled search for the orphans of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OrphanSearch {
+    /// Time at which the job of the search was created.
+    pub at_ms: i64,
+    /// Whether a scheduled dry run of the table has ended. Only then may a scheduled search delete
+    /// files.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reported: bool,
 }
 
 /// Files that rebases of a table's commits have left behind. The transaction that leaves them behind

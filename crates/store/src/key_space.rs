@@ -91,6 +91,8 @@ key_spaces! {
     Abandoned = 0x43 => table::ABANDONED,
     /// The use of tables and views.
     Usage = 0x46 => table::USAGE,
+    /// The last scheduled searches for orphans.
+    OrphanSearches = 0x47 => table::ORPHAN_SEARCHES,
     /// Outcomes of requests with an `Idempotency-Key`.
     Idempotency = 0x50 => table::IDEMPOTENCY,
     /// The change log.

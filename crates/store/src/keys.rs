@@ -18,7 +18,7 @@ pub use self::index::{LocationKey, UuidKey};
 use super::codec::{ChunkBytes, DocumentHead};
 use super::dropped::{DroppedNamespace, DroppedTabular};
 use super::functions::FunctionRecord;
-use super::jobs::{AbandonedFiles, Job};
+use super::jobs::{AbandonedFiles, Job, OrphanSearch};
 use super::key_space::KeySpace;
 pub use super::records::PublicationKey;
 use super::records::{
@@ -145,6 +145,10 @@ pub struct EndedJobKey(pub Uuid);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UsageKey(pub Uuid);
 
+/// The last scheduled search for the orphans of a table, by the id of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OrphanSearchKey(pub Uuid);
+
 /// Files that a rebase has left behind, by a time-ordered id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AbandonedKey(pub Uuid);
@@ -200,6 +204,7 @@ id_key!(JobKey, KeySpace::Jobs, Job);
 id_key!(EndedJobKey, KeySpace::EndedJobs, Job);
 id_key!(AbandonedKey, KeySpace::Abandoned, AbandonedFiles);
 id_key!(UsageKey, KeySpace::Usage, UsageRecord);
+id_key!(OrphanSearchKey, KeySpace::OrphanSearches, OrphanSearch);
 id_key!(GrantKey, KeySpace::Grants, GrantRecord);
 id_key!(ApiKeyKey, KeySpace::ApiKeys, ApiKeyRecord);
 id_key!(SigningKeyKey, KeySpace::SigningKeys, SigningKeyRecord);

@@ -11,7 +11,7 @@ pub use super::changes::{
 };
 use super::codec::{DecodeError, Value, decode_json, encode_json};
 use super::error::Error;
-use super::jobs::{AbandonedFiles, Job};
+use super::jobs::{AbandonedFiles, Job, OrphanSearch};
 use super::usage::UsageRecord;
 use slateberg_base::secret::Secret;
 use slateberg_model::ident::TabularKind;
@@ -44,6 +44,7 @@ json_records!(
     Publication,
     Job,
     AbandonedFiles,
+    OrphanSearch,
     UsageRecord,
     IdempotencyRecord,
     Change,
@@ -63,12 +64,13 @@ json_records!(
 /// markers, and records of protections and of dropped tables and views. Format 9 added jobs that
 /// delete the files of expired snapshots. Format 11 added functions, records of the files that
 /// rebases leave behind, and jobs that delete these files. Format 13 added webhooks, records of
-/// dropped namespaces and of their functions, and records of the use of tables and views.
-pub const FORMAT_VERSION: u32 = 13;
+/// dropped namespaces and of their functions, and records of the use of tables and views. Format 15
+/// added scheduled searches for orphans, and the maintenance properties of warehouses.
+pub const FORMAT_VERSION: u32 = 15;
 /// Format of clones. It has the same records as [`FORMAT_VERSION`]. The number is different, so
 /// that older binaries reject the store. Those binaries do not know clones, and would delete files
 /// that the parent or the clone needs.
-pub const FORMAT_OF_CLONES: u32 = 14;
+pub const FORMAT_OF_CLONES: u32 = 16;
 /// First format with keys for the locations of tables and views.
 pub const FORMAT_WITH_LOCATIONS: u32 = 4;
 /// First format with keys for UUIDs.
@@ -165,6 +167,9 @@ pub struct WarehouseDefinition {
     /// Retention of dropped resources, in seconds. `None` for the retention of the catalog.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropped_kept_seconds: Option<u64>,
+    /// Maintenance properties. Those of namespaces and tables override them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub maintenance: BTreeMap<String, String>,
     /// Access of clients to the files of tables.
     #[serde(default)]
     pub access: FileAccess,

@@ -35,7 +35,7 @@ use super::records::{
     Change, ChangeAction, NamespaceRecord, PolicyChanges, PolicyRevision, StoreFormat,
     TabularRecord, WarehouseRecord,
 };
-use differences::{Difference, differences};
+use differences::{Difference, differences, keys};
 use objects::UnresolvedObject;
 pub use objects::{Object, ObjectKind, Objects};
 use slateberg_authz::action::Maintain;
@@ -139,6 +139,7 @@ impl RestorePlan {
             }
             RestoreRule::Markers => self.delete_markers(now, space).await?,
             RestoreRule::Cancel => self.delete_jobs(now, space).await?,
+            RestoreRule::Remove => self.deletes.extend(keys(now, space).await?),
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 
 use super::Result;
-use crate::api::endpoints::ENDPOINTS;
+use crate::api::endpoints::{ENDPOINTS, EVENTS};
 use crate::api::extract::body::ReadOperation;
 use crate::api::extract::query::Query;
 use crate::api::state::ApiState;
@@ -45,11 +45,13 @@ pub async fn get_config(
     if let Some(modes) = delegation_header(&warehouse) {
         defaults.entry("header.X-Iceberg-Access-Delegation".to_owned()).or_insert(modes);
     }
+    let events = state.catalog.settings().events.then_some(&EVENTS);
+    let endpoints = ENDPOINTS.iter().chain(events);
     let lifetime = state.catalog.settings().idempotency_lifetime_seconds;
     Ok(Json(CatalogConfig {
         defaults,
         overrides,
-        endpoints: ENDPOINTS.iter().map(ToString::to_string).collect(),
+        endpoints: endpoints.map(ToString::to_string).collect(),
         idempotency_key_lifetime: format!("PT{lifetime}S"),
     }))
 }

@@ -1,6 +1,7 @@
 //! The operations of the Iceberg REST specification, one file per group.
 
 pub mod config;
+pub mod events;
 pub mod files;
 pub mod functions;
 pub mod metrics;

@@ -12,6 +12,7 @@ pub mod history;
 pub mod jobs;
 pub mod manifests;
 pub mod openapi;
+pub mod past;
 pub mod policies;
 pub mod protections;
 pub mod recursive_drop;

@@ -49,12 +49,13 @@ pub async fn create(
         client_defaults,
         client_overrides,
         dropped_kept_seconds,
+        maintenance,
     } = body;
     let edit = Edit::Create(requested_warehouse(
         storage,
-        client_defaults,
-        client_overrides,
+        (client_defaults, client_overrides),
         dropped_kept_seconds,
+        maintenance,
     ));
     let created = change(&state, &operation, &name, edit).await?;
     Ok((StatusCode::CREATED, Json(warehouse(created, state.authn.keys()))))
@@ -71,10 +72,15 @@ pub async fn update(
         client_defaults,
         client_overrides,
         dropped_kept_seconds,
+        maintenance,
         expected_version,
     } = body;
-    let requested =
-        requested_warehouse(storage, client_defaults, client_overrides, dropped_kept_seconds);
+    let requested = requested_warehouse(
+        storage,
+        (client_defaults, client_overrides),
+        dropped_kept_seconds,
+        maintenance,
+    );
     let edit = Edit::Update { requested, expected_version };
     let changed = change(&state, &operation, &name, edit).await?;
     Ok(Json(warehouse(changed, state.authn.keys())))

@@ -65,6 +65,7 @@ pub async fn watch(
         resource: query.get("resource").map(|resource| resource.into_owned()),
         types: query.all("type").collect(),
         after: last.map(ToOwned::to_owned).or(after),
+        since_ms: None,
     };
     let permit = state.watchers.admit(&operation.principal)?;
     let watch = state.catalog.watches().watch(operation, &request).await?;

@@ -31,9 +31,9 @@ fn requested_access(request: FileAccessRequest) -> model::FileAccess {
 /// Returns the warehouse that a request describes.
 pub fn requested_warehouse(
     storage: StorageRequest,
-    client_defaults: Option<Properties>,
-    client_overrides: Option<Properties>,
+    (client_defaults, client_overrides): (Option<Properties>, Option<Properties>),
     dropped_kept_seconds: Option<u64>,
+    maintenance: Option<Properties>,
 ) -> NewWarehouse {
     let StorageRequest { location, allowed_locations, options, credentials, access } = storage;
     NewWarehouse {
@@ -47,6 +47,7 @@ pub fn requested_warehouse(
         client_defaults: client_defaults.unwrap_or_default(),
         client_overrides: client_overrides.unwrap_or_default(),
         dropped_kept_seconds,
+        maintenance: maintenance.unwrap_or_default(),
     }
 }
 
@@ -102,6 +103,7 @@ pub fn warehouse(info: WarehouseInfo, keys: &ApiKeys) -> Warehouse {
         client_defaults: info.client_defaults,
         client_overrides: info.client_overrides,
         dropped_kept_seconds: info.dropped_kept_seconds,
+        maintenance: info.maintenance,
         created_at_ms: info.created_ms,
         details: info.managed.map(|managed| warehouse_details(managed, keys)),
     }

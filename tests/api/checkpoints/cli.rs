@@ -282,14 +282,14 @@ fn import_reports_malformed_lines_by_number_and_writes_nothing() {
     });
     let end = |lines| json!({ "type": "end", "lines": lines });
     let newer =
-        json!({ "type": "slateberg-export", "version": 4, "catalog-id": id(0), "as-of": "" });
+        json!({ "type": "slateberg-export", "version": 5, "catalog-id": id(0), "as-of": "" });
     let mut strange = namespace(json!(["a"]), 2);
     strange["colour"] = json!("red");
     let cases: Vec<(Vec<Value>, &str)> = vec![
         (vec![], "line 1: the last line is missing"),
         (
             vec![newer],
-            "line 1: the export has version 4, but this slateberg supports versions up to 3",
+            "line 1: the export has version 5, but this slateberg supports versions up to 4",
         ),
         (vec![warehouse.clone()], "line 1: expected"),
         (vec![header.clone(), header.clone()], "line 2: expected"),

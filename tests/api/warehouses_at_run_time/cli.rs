@@ -30,13 +30,16 @@ fn warehouses_are_created_listed_shown_changed_and_deleted() {
     assert_eq!(rows[1][..4], ["default", "(default)", "configuration", "open"]);
     assert_eq!(rows[2], ["lake", "api", "open", &location]);
 
-    let changed = output_text(run(&["update", "lake", "--client-default", "a=2"]));
+    let property = "slateberg.maintenance.expire-snapshots=true";
+    let options = ["--client-default", "a=2", "--maintenance", property];
+    let changed = output_text(run(&[&["update", "lake"][..], &options].concat()));
     assert_eq!(changed, "warehouse lake is at version 2\n");
     let output = output_text(run(&["show", "lake"]));
     for line in [
         "source            api",
         "client-defaults   a=2",
         "client-overrides  c=d=e",
+        "maintenance       slateberg.maintenance.expire-snapshots=true",
         "version           2",
     ] {
         assert!(output.contains(&format!("{line}\n")), "{output}");
@@ -45,6 +48,10 @@ fn warehouses_are_created_listed_shown_changed_and_deleted() {
         serde_json::from_str(&output_text(run(&["show", "lake", "--output", "json"])))
             .expect("JSON");
     assert_eq!(json["storage"]["location"], location.as_str());
+
+    let changed = output_text(run(&["update", "lake", "--no-maintenance"]));
+    assert_eq!(changed, "warehouse lake is at version 3\n");
+    assert!(!output_text(run(&["show", "lake"])).contains("slateberg.maintenance"));
 
     let wrong = run(&["create", "etc", "--location", "file:///etc"]);
     assert_eq!(wrong.status.code(), Some(1));

@@ -187,7 +187,7 @@ impl Jobs {
             (None, None) => State::Waiting,
         };
         let (dry_run, age_seconds) = match &job.work {
-            JobWork::Orphans { dry_run, age_seconds } => (Some(*dry_run), Some(*age_seconds)),
+            JobWork::Orphans { dry_run, age_seconds, .. } => (Some(*dry_run), Some(*age_seconds)),
             JobWork::Listed(_)
             | JobWork::ReachableFrom { .. }
             | JobWork::Expired { .. }

@@ -10,15 +10,15 @@ use crate::pipeline::Write;
 use crate::pipeline::records::Entry;
 use crate::pipeline::response::Body;
 use crate::tabular::target::Target;
-use crate::{Error, Operation, Result, lookup};
+use crate::{Error, Operation, RequestContext, Result, lookup};
 use slateberg_authz::action::{Action, Purge};
 use slateberg_authz::permit::Permit;
 use slateberg_base::boxed;
-use slateberg_model::ident::TabularKind;
+use slateberg_model::ident::{TabularIdent, TabularKind};
 use slateberg_model::members::brief;
-use slateberg_store::jobs::{Job, JobEnd, JobOutcome, JobWork};
+use slateberg_store::jobs::{Job, JobEnd, JobOutcome, JobWork, OrphanSearch};
 use slateberg_store::key_space::KeySpace;
-use slateberg_store::keys::{EndedJobKey, JobKey, TabularKey};
+use slateberg_store::keys::{EndedJobKey, JobKey, OrphanSearchKey, TabularKey};
 use slateberg_store::read::{KeyRange, StoreRead};
 use slateberg_store::records::ChangeAction;
 
@@ -34,6 +34,15 @@ pub struct OrphanRemoval {
     pub dry_run: bool,
     /// Minimum age of deleted files. `None` for the default in the settings.
     pub age_seconds: Option<u64>,
+}
+
+/// A search for the orphans of a table.
+struct Search {
+    dry_run: bool,
+    /// Minimum age of deleted files. The error of an invalid age follows the check of permissions.
+    age_seconds: Result<u64>,
+    /// The record of a scheduled search. `None` for a search that a caller requests.
+    scheduled: Option<OrphanSearch>,
 }
 
 impl Jobs {
@@ -60,18 +69,56 @@ impl Jobs {
         let warehouse = self.core.warehouses().by_prefix(Some(name));
         let warehouse =
             warehouse.map_err(|absent| self.core.access.without_permissions(operation, absent))?;
-        let kind = *kind;
-        self.core.environment.check_findable(kind, ident)?;
+        self.core.environment.check_findable(*kind, ident)?;
+        let target = Target { warehouse: &warehouse, kind: *kind, ident };
+        let age_seconds = self.age_of(wanted);
+        let dry_run = wanted.dry_run;
+        self.start_search(operation, target, Search { dry_run, age_seconds, scheduled: None }).await
+    }
+
+    /// Starts a search that the scheduled maintenance wants. `record` is the record of this search.
+    /// Returns `None` if enough scheduled searches wait already.
+    pub(crate) async fn start_scheduled_search(
+        &self,
+        cx: &RequestContext,
+        ident: &TabularIdent,
+        (dry_run, record): (bool, OrphanSearch),
+    ) -> Result<Option<JobInfo>> {
+        let live = self.live_jobs().await?;
+        let scheduled = |job: &Job| matches!(job.work, JobWork::Orphans { scheduled: true, .. });
+        let waiting = live.iter().filter(|(_, job)| scheduled(job)).count();
+        if waiting >= self.core.settings().jobs_parallel_max {
+            return Ok(None);
+        }
+        let ident = ident.clone();
+        let start = move |jobs: Self, cx: RequestContext| async move {
+            let kind = TabularKind::Table;
+            let target = Target { warehouse: &cx.warehouse, kind, ident: &ident };
+            let age_seconds = Ok(jobs.core.settings().orphan_age_seconds);
+            let search = Search { dry_run, age_seconds, scheduled: Some(record) };
+            jobs.start_search(&cx.operation, target, search).await.map(Body)
+        };
+        let Body(job) = self.core.mutate(self, cx, start).await?;
+        Ok(Some(job))
+    }
+
+    async fn start_search(
+        &self,
+        operation: &Operation,
+        target: Target<'_>,
+        search: Search,
+    ) -> Result<JobInfo> {
+        let Target { warehouse, kind, ident } = target;
+        let Search { dry_run, age_seconds, scheduled } = search;
         let store = self.core.store().latest();
-        let target = Target { warehouse: &warehouse, kind, ident };
         let permit: &Permit<Purge> =
             &self.core.access.permit_tabular(&store, operation, target).await?;
-        if !wanted.dry_run {
+        if !dry_run {
             self.core
                 .environment
                 .check_deletion("Cannot remove orphans", "set dry-run to list them")?;
         }
-        let age_seconds = self.age_of(wanted)?;
+        let age_seconds = age_seconds?;
         let id = lookup::tabular_id(&store, warehouse.id, kind, ident).await?;
         let id = id.ok_or_else(|| Error::no_such(kind, ident))?;
         let record = store.get(&TabularKey(id)).await?;
@@ -81,8 +128,8 @@ impl Jobs {
         self.core.objects().directory(warehouse.id, &record.location)?;
         self.check_own_location(&record).await?;
         self.reject_concurrent_search(id).await?;
-        let work = JobWork::Orphans { dry_run: wanted.dry_run, age_seconds };
-        let table = table_of(&record, Some((&warehouse, ident)));
+        let work = JobWork::Orphans { dry_run, age_seconds, scheduled: scheduled.is_some() };
+        let table = table_of(&record, Some((warehouse, ident)));
         let created_by = Some(operation.principal.id().to_owned());
         let job = Job::new(warehouse.id, work, Some(table), self.core.now_ms());
         let (job, key) = (&Job { created_by, ..job }, JobKey(self.core.ids().ordered()));
@@ -94,6 +141,9 @@ impl Jobs {
                 return Err(Error::no_such(kind, ident));
             }
             t.put(&key, job)?;
+            if let Some(scheduled) = &scheduled {
+                t.put(&OrphanSearchKey(id), scheduled)?;
+            }
             let name = name_of(job);
             let entry = entry(action, (key.0, job), &name, permit);
             Ok(((), self.core.pipeline().records(operation, Some(entry), &Body(info.clone()))?))
@@ -120,8 +170,7 @@ impl Jobs {
 
     /// Rejects a second concurrent search for the same table.
     async fn reject_concurrent_search(&self, id: Uuid) -> Result<()> {
-        let range = KeyRange::all(KeySpace::Jobs);
-        let live = self.core.store().latest().scan::<JobKey>(&range, Some(WAITING_MAX)).await?;
+        let live = self.live_jobs().await?;
         if live.len() >= WAITING_MAX {
             return Err(Error::unavailable(
                 "Too many jobs are waiting",
@@ -136,6 +185,12 @@ impl Jobs {
             Some((key, _)) => Err(Error::Conflict(StateConflict::OrphanSearch(key.0))),
             None => Ok(()),
         }
+    }
+
+    /// Returns the jobs that have not ended, at most [`WAITING_MAX`].
+    async fn live_jobs(&self) -> Result<Vec<(JobKey, Job)>> {
+        let range = KeyRange::all(KeySpace::Jobs);
+        Ok(self.core.store().latest().scan::<JobKey>(&range, Some(WAITING_MAX)).await?)
     }
 
     /// Cancels a job and returns its final state. Files that the job has already deleted are not

@@ -9,6 +9,10 @@
 //! an underscore and is not the name of a partition. Hidden files are never orphans, as in
 //! Iceberg's `remove_orphan_files`. Files at the location of another table or view are never
 //! orphans of this table.
+//!
+//! A scheduled job also keeps all files that a checkpoint may need: those that are older than the
+//! newest checkpoint. If the catalog has a clone, a scheduled job deletes nothing, because a clone
+//! writes its files to the same locations.
 
 use std::collections::BTreeSet;
 
@@ -31,12 +35,15 @@ use slateberg_store::records::TabularRecord;
 
 /// Maximum number of files that a dry run reports.
 const FOUND_MAX: usize = 1000;
+/// Largest difference between the clocks of the server and of the object store that a scheduled job
+/// expects, in milliseconds.
+const CLOCK_MARGIN_MS: i64 = 60 * 60 * 1000;
 /// File with the current version number of a table. Only tables without a catalog have it.
 const VERSION_HINT: &str = "version-hint.text";
 
 /// Deletes the orphans of a table. A dry run only reports them.
 pub(super) async fn remove_orphans(run: &mut JobRun) -> Result<(), Interruption> {
-    let (JobWork::Orphans { dry_run, age_seconds }, Some(table)) =
+    let (JobWork::Orphans { dry_run, age_seconds, scheduled }, Some(table)) =
         (run.job.work.clone(), run.job.table.clone())
     else {
         return Err(Interruption::Failed("the record of the job contains no table".to_owned()));
@@ -51,6 +58,11 @@ pub(super) async fn remove_orphans(run: &mut JobRun) -> Result<(), Interruption>
         directory => directory?,
     };
     let cutoff_ms = cutoff(run, &directory, age_seconds).await?;
+    // Later checkpoints contain no file that this job finds to be unreachable.
+    let needed_until_ms = match scheduled {
+        true => checkpoints_need_until(run).await?,
+        false => i64::MIN,
+    };
     let table = JobTable { locations: vec![record.location.clone()], uuid: record.uuid, ..table };
     let mut shared = SharedFiles::of_other_tables(&table, Depth::Everything).including_itself();
     shared.refresh(run, &[]).await.map_err(fail_if_unreadable)?;
@@ -60,8 +72,8 @@ pub(super) async fn remove_orphans(run: &mut JobRun) -> Result<(), Interruption>
         let mut orphans = Vec::new();
         for file in listed {
             let file = file?;
-            if file.modified_ms < cutoff_ms && !is_hidden(&file) && !shared.has(file.path.as_ref())
-            {
+            let is_old = file.modified_ms < cutoff_ms && file.modified_ms > needed_until_ms;
+            if is_old && !is_hidden(&file) && !shared.has(file.path.as_ref()) {
                 orphans.push(file);
             }
         }
@@ -182,6 +194,18 @@ async fn cutoff(
     run.job.progress.cutoff_ms = Some(cutoff_ms);
     run.save().await?;
     Ok(cutoff_ms)
+}
+
+/// Returns the time before which a checkpoint or a clone may need files. It is the time of the newest
+/// checkpoint, and a margin for the difference between the clocks.
+async fn checkpoints_need_until(run: &JobRun) -> Result<i64, Interruption> {
+    let core = &run.jobs().core;
+    let checkpoints = core.store().checkpoints(core.now_ms()).await.map_err(Error::from)?;
+    let need_until = checkpoints.iter().map(|checkpoint| match checkpoint.for_clone {
+        true => i64::MAX,
+        false => checkpoint.created_ms.saturating_add(CLOCK_MARGIN_MS),
+    });
+    Ok(need_until.max().unwrap_or(i64::MIN))
 }
 
 fn is_hidden(file: &ListedFile) -> bool {

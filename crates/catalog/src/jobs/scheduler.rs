@@ -15,10 +15,11 @@ use slateberg_base::boxed;
 use slateberg_base::error_chain::chain;
 use slateberg_base::retry::Backoff;
 use slateberg_objects::reachable::ReferencedFiles;
-use slateberg_store::jobs::{Job, JobEnd, JobOutcome, JobWork};
+use slateberg_store::jobs::{Job, JobEnd, JobOutcome, JobWork, OrphanSearch};
 use slateberg_store::key_space::KeySpace;
-use slateberg_store::keys::{EndedJobKey, JobKey, Key};
+use slateberg_store::keys::{EndedJobKey, JobKey, Key, OrphanSearchKey};
 use slateberg_store::read::{KeyRange, StoreRead};
+use slateberg_store::txn::Transaction;
 
 /// Number of records that one scan reads.
 const PAGE: usize = 200;
@@ -236,6 +237,7 @@ impl Jobs {
                 }
                 t.delete(&key)?;
                 t.put(&EndedJobKey(key.0), job)?;
+                note_report(&t, job).await?;
                 if let JobWork::ReachableFrom { id, .. } = &job.work {
                     t.delete_document(*id).await?;
                 }
@@ -244,6 +246,19 @@ impl Jobs {
             .await?;
         Ok(accepted.durable().await?)
     }
+}
+
+/// Records that a scheduled dry run has reported the orphans of its table, so that the next scheduled
+/// search may delete them.
+async fn note_report(t: &Transaction, job: &Job) -> Result<()> {
+    let is_report = matches!(job.work, JobWork::Orphans { dry_run: true, scheduled: true, .. })
+        && job.ended.is_some_and(|ended| ended.how == JobOutcome::Done);
+    let Some(table) = job.table.as_ref().filter(|_| is_report) else { return Ok(()) };
+    let key = OrphanSearchKey(table.id);
+    if let Some(search) = t.get(&key).await? {
+        t.put(&key, &OrphanSearch { reported: true, ..search })?;
+    }
+    Ok(())
 }
 
 /// Returns the message of an error for callers that may see the job. The message includes details

@@ -38,6 +38,9 @@ impl Planning {
         let list_bytes = manifests.first().map_or(0, |manifest| manifest.list.bytes);
         let of_metadata = metadata_counts(&table, list_bytes);
         let (metadata, now_ms) = (table.metadata, self.core.now_ms());
+        let store = self.core.store().durable();
+        let inherited =
+            self.core.inherited_maintenance(&store, &cx.warehouse, &ident.namespace).await?;
         let names = Names::new(resource, &cx.warehouse.name, &ident);
         let finish = move || {
             let mut health = TableHealth {
@@ -47,7 +50,7 @@ impl Planning {
                 delete_files: files.deletes,
                 manifests: of_manifests,
                 metadata: of_metadata,
-                snapshots: SnapshotCounts::of(&metadata, now_ms),
+                snapshots: SnapshotCounts::of(&metadata, &inherited, now_ms),
                 growth: Growth::of(&metadata),
                 advice: Vec::new(),
             };

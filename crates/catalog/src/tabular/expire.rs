@@ -120,8 +120,21 @@ impl Tabulars {
     ) -> Result<ExpiredSnapshots> {
         let _permit = self.permit_expiry(cx, ident).await?;
         let (_, head) = self.current_table(cx, ident).await?;
-        let expiry = Expiry::of(&head.metadata, retention, self.core.now_ms())?;
+        let expiry = self.expiry_of(cx, ident, &head, retention).await?;
         Ok(ExpiredSnapshots::of(&expiry, &head.metadata))
+    }
+
+    async fn expiry_of(
+        &self,
+        cx: &RequestContext,
+        ident: &TabularIdent,
+        head: &Head<TableMetadata>,
+        retention: ExpiryRequest,
+    ) -> Result<Expiry> {
+        let store = self.core.store().latest();
+        let inherited =
+            self.core.inherited_maintenance(&store, &cx.warehouse, &ident.namespace).await?;
+        Ok(Expiry::of(&head.metadata, retention, &inherited, self.core.now_ms())?)
     }
 
     /// Expires snapshots, and creates the job that deletes their files.
@@ -143,7 +156,7 @@ impl Tabulars {
                 continue;
             }
             // In the lane, no commit can make an expired snapshot current.
-            let expiry = Expiry::of(&head.metadata, retention, self.core.now_ms())?;
+            let expiry = self.expiry_of(cx, ident, &head, retention).await?;
             if let Some(expired) =
                 self.write_expiry(cx, (&permit, ident), lanes, &head, expiry).await?
             {

@@ -1,5 +1,6 @@
-//! The lines of an export, version 3. Version 2 added functions. Version 3 added protections, and
-//! the retention of dropped resources of a warehouse.
+//! The lines of an export, version 4. Version 2 added functions. Version 3 added protections, and
+//! the retention of dropped resources of a warehouse. Version 4 added the maintenance properties of a
+//! warehouse.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +15,7 @@ use slateberg_store::records::{
 
 /// Version of the lines that this binary writes, and the newest version that it reads. Increment it
 /// with each change that older binaries cannot read, such as a new type of line or a new field.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// A line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -107,6 +108,9 @@ pub struct Definition {
     /// Retention of dropped resources, in seconds. Null for the retention of the catalog.
     #[serde(default)]
     pub dropped_kept_seconds: Option<u64>,
+    /// Maintenance properties.
+    #[serde(default)]
+    pub maintenance: BTreeMap<String, String>,
     /// Access of clients to files.
     pub access: Access,
 }
@@ -284,6 +288,7 @@ impl Warehouse {
             client_defaults: it.client_defaults,
             client_overrides: it.client_overrides,
             dropped_kept_seconds: it.dropped_kept_seconds,
+            maintenance: it.maintenance,
             access: Access {
                 delegation: it.access.delegation,
                 role_arn: it.access.role_arn,
@@ -309,6 +314,7 @@ impl Warehouse {
             client_defaults: it.client_defaults,
             client_overrides: it.client_overrides,
             dropped_kept_seconds: it.dropped_kept_seconds,
+            maintenance: it.maintenance,
             access: FileAccess {
                 delegation: it.access.delegation,
                 role_arn: it.access.role_arn,

@@ -94,6 +94,7 @@ fn unexported(space: KeySpace) -> Json {
         KeySpace::Abandoned => json!({"warehouse": id(2), "table": {"id": id(7), "uuid": id(8),
             "places": []}, "since_ms": 0}),
         KeySpace::Usage => json!({"since_ms": 0, "loads": 1}),
+        KeySpace::OrphanSearches => json!({"at_ms": 1}),
         KeySpace::Idempotency => json!({"fingerprint": "00", "outcome": "done", "expires_ms": 0}),
         KeySpace::Changes => {
             json!({"at_ms": 0, "action": "a", "principal": "p", "warehouse": id(2),

@@ -33,6 +33,8 @@ pub struct NewWarehouse {
     pub client_overrides: BTreeMap<String, String>,
     /// Retention of dropped resources, in seconds. `None` for the retention of the catalog.
     pub dropped_kept_seconds: Option<u64>,
+    /// Maintenance properties.
+    pub maintenance: BTreeMap<String, String>,
 }
 
 /// A change of a warehouse.
@@ -270,6 +272,7 @@ impl Warehouses {
             && definition.client_defaults == old.client_defaults
             && definition.client_overrides == old.client_overrides
             && definition.dropped_kept_seconds == old.dropped_kept_seconds
+            && definition.maintenance == old.maintenance
         {
             definition = old.clone();
         } else {
@@ -311,8 +314,13 @@ fn define(
     created_by: String,
     (changed_ms, changed_by): (i64, String),
 ) -> WarehouseDefinition {
-    let NewWarehouse { storage, client_defaults, client_overrides, dropped_kept_seconds } =
-        requested;
+    let NewWarehouse {
+        storage,
+        client_defaults,
+        client_overrides,
+        dropped_kept_seconds,
+        maintenance,
+    } = requested;
     WarehouseDefinition {
         version,
         created_by,
@@ -324,6 +332,7 @@ fn define(
         client_defaults: client_defaults.clone(),
         client_overrides: client_overrides.clone(),
         dropped_kept_seconds: *dropped_kept_seconds,
+        maintenance: maintenance.clone(),
         access: storage.access.clone(),
     }
 }

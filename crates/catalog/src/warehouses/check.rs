@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::change::NewWarehouse;
 use crate::error::RuleViolation;
+use crate::maintenance_settings::check_properties;
 use crate::warehouses::Warehouses;
 use crate::{Error, Operation, Result};
 use slateberg_model::members::brief;
@@ -74,6 +75,7 @@ impl Warehouses {
                 separator::parse(value)?;
             }
         }
+        check_properties(&wanted.maintenance).map_err(Error::Invalid)?;
         self.check_overlap(operation, name, &wanted.storage).await
     }
 

@@ -43,6 +43,9 @@ pub struct WarehouseInfo {
     /// responses of earlier versions do not contain this field.
     #[serde(default)]
     pub dropped_kept_seconds: Option<u64>,
+    /// Maintenance properties. Stored responses of earlier versions do not contain this field.
+    #[serde(default)]
+    pub maintenance: BTreeMap<String, String>,
     /// The time of its creation.
     pub created_ms: i64,
     /// Further details. `None` for callers that may not manage the warehouse.
@@ -105,6 +108,7 @@ pub(super) fn info(entry: &Entry, default: bool) -> WarehouseInfo {
         client_defaults: warehouse.client_defaults.clone(),
         client_overrides: warehouse.client_overrides.clone(),
         dropped_kept_seconds: warehouse.dropped_kept_seconds,
+        maintenance: warehouse.maintenance.clone(),
         created_ms: record.created_ms,
         managed: Some(managed),
     }

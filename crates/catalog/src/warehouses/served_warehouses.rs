@@ -47,6 +47,7 @@ impl Entry {
             client_defaults: definition.client_defaults.clone(),
             client_overrides: definition.client_overrides.clone(),
             dropped_kept_seconds: definition.dropped_kept_seconds,
+            maintenance: definition.maintenance.clone(),
             version: definition.version,
         };
         Self { warehouse: Arc::new(warehouse), record: Arc::new(record), shut: None }

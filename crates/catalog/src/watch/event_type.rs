@@ -207,6 +207,47 @@ impl NameEffect {
     }
 }
 
+/// Whether the resource of a change existed, under a name, before the change. `None` for a change
+/// of something that is in no warehouse.
+///
+/// # Errors
+/// Fails if an older or a newer version of slateberg wrote the entry.
+pub(crate) fn existed_before(change: &Change) -> std::result::Result<Option<bool>, UnknownEffect> {
+    let action = match (&change.action, &change.resource) {
+        (LoggedAction::Known(action), _) => *action,
+        (LoggedAction::Unknown(_), None) => return Ok(None),
+        (LoggedAction::Unknown(_), Some(_)) => return Err(UnknownEffect),
+    };
+    let Effect::OnResource(happening) = effect(action, change.version_before) else {
+        return Ok(None);
+    };
+    if change.resource.is_none() {
+        return Err(UnknownEffect);
+    }
+    Ok(Some(match happening {
+        Happening::Created | Happening::Undropped | Happening::Purged => false,
+        // A registration can replace the metadata of an existing table.
+        Happening::Registered => change.version_before.is_some(),
+        Happening::Updated
+        | Happening::Committed
+        | Happening::Renamed
+        | Happening::Dropped
+        | Happening::Deleted
+        | Happening::Protected
+        | Happening::Unprotected => true,
+    }))
+}
+
+/// The effect of a change cannot be determined.
+#[derive(Debug)]
+pub(crate) struct UnknownEffect;
+
+/// Whether a change has replaced the whole catalog.
+pub(crate) fn is_new_timeline(change: &Change) -> bool {
+    use ChangeAction as A;
+    matches!(change.action, LoggedAction::Known(A::Restore | A::Import | A::Clone))
+}
+
 /// Effect of an action.
 enum Effect {
     /// The action changes a warehouse or something in it.

@@ -23,8 +23,8 @@ use tokio::sync::watch::Receiver;
 use uuid::Uuid;
 
 pub use self::event_type::EventType;
-pub(crate) use self::event_type::NameEffect;
 use self::event_type::{EventOf, TypeFilter};
+pub(crate) use self::event_type::{NameEffect, existed_before, is_new_timeline};
 pub use self::position::Position;
 use self::position::{Timeline, View};
 use self::scope::{Scope, rename_as_creation, rename_as_drop};
@@ -70,6 +70,9 @@ pub struct WatchRequest {
     pub types: Vec<String>,
     /// The position after which the watch begins, or `oldest`. `None` for the current position.
     pub after: Option<String>,
+    /// With `oldest`: the time of the first change, in milliseconds since 1970. Concurrent changes
+    /// can be in the log in another order than their times.
+    pub since_ms: Option<i64>,
 }
 
 /// A change that the caller may see, or an event of the watch itself.
@@ -129,6 +132,18 @@ impl Watches {
         Position { timeline: self.timeline, next, view }
     }
 
+    /// Returns the number of the first change after a position.
+    ///
+    /// # Errors
+    /// Returns [`Error::PositionGone`] if the position is of another timeline.
+    pub(crate) fn next_change_at(&self, position: &str) -> Result<u64> {
+        let position = Position::parse(position)?;
+        match self.changes_after(position) {
+            Some(_) => Ok(position.next),
+            None => Err(Error::PositionGone(LostPosition::Timeline)),
+        }
+    }
+
     /// Returns the number of changes after a position. `None` if the position is of another
     /// timeline.
     pub(crate) fn changes_after(&self, position: Position) -> Option<u64> {
@@ -154,7 +169,10 @@ impl Watches {
         let position = match request.after.as_deref() {
             None => present,
             Some(OLDEST) => {
-                let next = core.store().oldest_change().await?;
+                let next = match request.since_ms {
+                    None => core.store().oldest_change().await?,
+                    Some(since_ms) => core.store().first_change_since(since_ms).await?,
+                };
                 Position { next, ..present }
             }
             Some(text) => Position::parse(text)?,

@@ -59,6 +59,12 @@ impl View {
 }
 
 impl Position {
+    /// Returns an id of the transaction that ends at this position. Unlike the position, it does not
+    /// depend on the caller.
+    pub fn event_id(&self) -> String {
+        Self { view: View(0), ..*self }.to_string()
+    }
+
     /// Parses the text that a client received.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         let decoded = URL_SAFE_NO_PAD.decode(text).ok();

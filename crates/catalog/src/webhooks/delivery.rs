@@ -114,7 +114,9 @@ impl Webhooks {
         };
         let operation = Operation::by(principal, Context::default());
         let WebhookRecord { resource, types, .. } = record.clone();
-        self.watches.watch(operation, &WatchRequest { resource, types, after }).await
+        self.watches
+            .watch(operation, &WatchRequest { resource, types, after, since_ms: None })
+            .await
     }
 
     /// Returns the greatest number of changes that a webhook has not processed. Suspended webhooks

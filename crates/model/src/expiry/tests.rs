@@ -1,5 +1,7 @@
 //! Tests of the expiry of snapshots.
 
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -25,7 +27,7 @@ fn with_ref(base: &TableMetadata, name: &str, kind: &str, id: i64, rules: Value)
 
 #[track_caller]
 fn expired(table: &TableMetadata, request: ExpiryRequest) -> Expiry {
-    Expiry::of(table, request, LATER_MS).expect("the table allows expiry")
+    Expiry::of(table, request, &BTreeMap::new(), LATER_MS).expect("the table allows expiry")
 }
 
 /// Applies an expiry, and returns the ids of the remaining snapshots.
@@ -125,7 +127,7 @@ fn table_without_garbage_collection_and_invalid_properties_are_rejected() {
         (MAX_REF_AGE_PROPERTY, "1.5"),
     ] {
         let table = with_properties(&table_with_snapshots(2, 2), json!({ name: value }));
-        let rejected = Expiry::of(&table, ExpiryRequest::default(), LATER_MS);
+        let rejected = Expiry::of(&table, ExpiryRequest::default(), &BTreeMap::new(), LATER_MS);
         assert!(matches!(&rejected, Err(Refusal::Invalid(text)) if text.contains(name)), "{name}");
     }
 }
@@ -146,7 +148,7 @@ proptest! {
         let table = with_ref(&table, "t", "tag", tag.min(count), json!({}));
         let now_ms = CREATED_MS + 13_000;
         let request = ExpiryRequest { older_than_ms: Some(age_s * 1000), retain_last: Some(retain_last) };
-        let expiry = Expiry::of(&table, request, now_ms).expect("the table allows expiry");
+        let expiry = Expiry::of(&table, request, &BTreeMap::new(), now_ms).expect("the table allows expiry");
         let remaining = remaining(&table, &expiry);
         let expected: Vec<i64> = (1..=count)
             .filter(|id| {

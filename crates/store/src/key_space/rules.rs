@@ -105,6 +105,9 @@ pub enum RestoreRule {
     Markers,
     /// Jobs are removed, because they could delete files that are needed again.
     Cancel,
+    /// The records are removed, because they permit jobs to delete files that the restored state may
+    /// need.
+    Remove,
     /// A new revision changes the records back to those of the earlier state.
     Revise,
     /// The change log keeps its entries, and gets an entry for the restore.

@@ -278,6 +278,19 @@ pub(super) const USAGE: Rules = Rules {
     files: FilesRule::None,
 };
 
+pub(super) const ORPHAN_SEARCHES: Rules = Rules {
+    name: "scheduled searches for orphans",
+    key: "table id",
+    value: "time of the last search, and whether a dry run has reported the orphans",
+    check: Check::Decoding,
+    restore: RestoreRule::Remove,
+    clone: CloneRule::LeaveOut,
+    export: ExportRule::LeaveOut,
+    cache: CacheRule::None,
+    removal: Removal::WithObject,
+    files: FilesRule::None,
+};
+
 pub(super) const IDEMPOTENCY: Rules = Rules {
     name: "idempotency",
     key: "`Idempotency-Key`, principal",

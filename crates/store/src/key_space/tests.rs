@@ -37,6 +37,7 @@ fn restore(rule: RestoreRule) -> &'static str {
         RestoreRule::Heads | RestoreRule::Chunks => "restored or removed with their table or view",
         RestoreRule::Markers => "one for each table and view with changed metadata",
         RestoreRule::Cancel => "removed, because a job could delete files that are needed again",
+        RestoreRule::Remove => "removed, so that no job deletes files without another dry run",
         RestoreRule::Revise => "the earlier records, by a new revision",
         RestoreRule::Append => "the current entries, and an entry for the restore",
     }
@@ -243,7 +244,7 @@ async fn assert_restored(now: &Store, then: &Store) {
             | RestoreRule::Chunks => assert!(after.keys().eq(was.keys()), "{space:?}"),
             // The only markers are those of one table and of one dropped table.
             RestoreRule::Markers => assert_eq!(after.len(), 2 * was.len(), "{space:?}"),
-            RestoreRule::Cancel => assert!(after.is_empty(), "{space:?}"),
+            RestoreRule::Cancel | RestoreRule::Remove => assert!(after.is_empty(), "{space:?}"),
             RestoreRule::Revise if matches!(space, KeySpace::Policies | KeySpace::Grants) => {
                 assert_eq!(after, was, "{space:?}");
             }

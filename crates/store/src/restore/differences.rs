@@ -73,6 +73,16 @@ pub(super) async fn differences(
     }
 }
 
+/// Returns all keys of a space.
+pub(super) async fn keys(state: &impl StoreRead, space: KeySpace) -> Result<Vec<Vec<u8>>, Error> {
+    let mut records = state.iterate(&KeyRange::all(space)).await?;
+    let mut keys = Vec::new();
+    while let Some(record) = records.next().await? {
+        keys.push(record.key.to_vec());
+    }
+    Ok(keys)
+}
+
 /// Returns a copy of the next entry. The original would keep a whole block in memory.
 async fn next(entries: &mut DbIterator) -> Result<Option<(Bytes, Bytes)>, Error> {
     let copied = |bytes: &Bytes| Bytes::copy_from_slice(bytes);

@@ -16,7 +16,8 @@ pub struct SnapshotCounts {
     pub snapshots: u64,
     /// Number of branches and tags.
     pub refs: u64,
-    /// Number of snapshots that have expired by the properties of the table. `None` if the table
+    /// Number of snapshots that have expired by the properties of the table,
+    /// its namespace and its warehouse. `None` if the table
     /// has `gc.enabled=false` or an invalid retention property.
     pub expired: Option<u64>,
     /// Number of snapshots that would expire with a retention of one day.
@@ -48,10 +49,14 @@ pub struct Growth {
 }
 
 impl SnapshotCounts {
-    pub(crate) fn of(table: &TableMetadata, now_ms: i64) -> Self {
+    pub(crate) fn of(
+        table: &TableMetadata,
+        inherited: &BTreeMap<String, String>,
+        now_ms: i64,
+    ) -> Self {
         let expired = |older_than_ms| {
             let request = ExpiryRequest { older_than_ms, retain_last: None };
-            let expiry = Expiry::of(table, request, now_ms).ok()?;
+            let expiry = Expiry::of(table, request, inherited, now_ms).ok()?;
             Some(expiry.snapshots.len() as u64)
         };
         let oldest = table.snapshots.iter().min_by_key(|it| it.timestamp_ms);
