@@ -15,9 +15,10 @@ use super::iceberg::{
     views,
 };
 use super::management::{
-    api_keys, checkpoints, cluster, dropped, encryption, explain, functions as managed_functions,
-    grants, history, jobs, manifests, openapi, policies, protections, recursive_drop, scans,
-    search, server, snapshots, table_health, table_usage, warehouses, watch, webhooks, whoami,
+    api_keys, checkpoints, cluster, cursors, dropped, encryption, explain,
+    functions as managed_functions, grants, history, jobs, manifests, openapi, policies,
+    protections, recursive_drop, scans, search, server, snapshots, table_health, table_usage,
+    warehouses, watch, webhooks, whoami,
 };
 use super::oauth;
 use super::observe::Observer;
@@ -217,6 +218,11 @@ fn management_routes() -> Vec<Route> {
         Route::at("/tables/usage").get(table_usage::list),
         Route::at("/history").get(history::list),
         Route::at("/watch").get(watch::watch),
+        Route::at("/watch/cursors").get(cursors::list),
+        Route::at("/watch/cursors/{cursor}")
+            .get(cursors::load)
+            .keyed(Method::PUT, cursors::store)
+            .keyed(Method::DELETE, cursors::delete),
         Route::at("/webhooks").get(webhooks::list).unkeyed(Method::POST, webhooks::create),
         Route::at("/webhooks/{webhook}")
             .get(webhooks::load)

@@ -120,6 +120,7 @@ pub struct Catalog {
 }
 
 struct Inner {
+    catalog_id: Uuid,
     core: Arc<Core>,
     timeline: Option<Uuid>,
     namespaces: Namespaces,
@@ -153,6 +154,7 @@ impl Catalog {
         let tabulars = Tabulars::new(&core, &listings, &delegations, &jobs);
         let watches = Watches::new(&core, parts.timeline.unwrap_or(parts.catalog_id));
         let inner = Inner {
+            catalog_id: parts.catalog_id,
             timeline: parts.timeline,
             namespaces: Namespaces::new(&core, &listings),
             functions: Functions::new(&core, &listings),
@@ -232,6 +234,11 @@ impl Catalog {
     /// The change log.
     pub fn history(&self) -> &History {
         &self.inner.history
+    }
+
+    /// The id of the catalog.
+    pub fn id(&self) -> Uuid {
+        self.inner.catalog_id
     }
 
     /// The change feed.

@@ -3,8 +3,8 @@
 use utoipa::OpenApi;
 
 use crate::{
-    api_keys, checkpoints, cluster, decisions, dropped, encryption, error, functions, grants,
-    history, identity, jobs, manifests, namespaces, policies, protections, scans, search,
+    api_keys, checkpoints, cluster, cursors, decisions, dropped, encryption, error, functions,
+    grants, history, identity, jobs, manifests, namespaces, policies, protections, scans, search,
     snapshots, tables, warehouses, watch, webhooks,
 };
 
@@ -38,6 +38,9 @@ use crate::{
     jobs::JobList,
     history::HistoryResponse,
     watch::WatchResponse,
+    cursors::Cursor,
+    cursors::CursorList,
+    cursors::StoreCursorRequest,
     webhooks::CreateWebhookRequest,
     webhooks::SuspendWebhookRequest,
     webhooks::RotateWebhookSecretRequest,

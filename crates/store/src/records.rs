@@ -63,12 +63,13 @@ json_records!(
 /// markers, and records of protections and of dropped tables and views. Format 9 added jobs that
 /// delete the files of expired snapshots. Format 11 added functions, records of the files that
 /// rebases leave behind, and jobs that delete these files. Format 13 added webhooks, records of
-/// dropped namespaces and of their functions, and records of the use of tables and views.
-pub const FORMAT_VERSION: u32 = 13;
+/// dropped namespaces and of their functions, and records of the use of tables and views. Format
+/// 15 added the cursors of consumers of the change feed.
+pub const FORMAT_VERSION: u32 = 15;
 /// Format of clones. It has the same records as [`FORMAT_VERSION`]. The number is different, so
 /// that older binaries reject the store. Those binaries do not know clones, and would delete files
 /// that the parent or the clone needs.
-pub const FORMAT_OF_CLONES: u32 = 14;
+pub const FORMAT_OF_CLONES: u32 = 16;
 /// First format with keys for the locations of tables and views.
 pub const FORMAT_WITH_LOCATIONS: u32 = 4;
 /// First format with keys for UUIDs.

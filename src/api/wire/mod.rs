@@ -6,6 +6,8 @@
 
 pub mod api_keys;
 pub mod checkpoints;
+pub mod cloud_events;
+pub mod cursors;
 pub mod dropped;
 pub mod encryption;
 pub mod explain;

@@ -12,6 +12,7 @@
 //!   returns [`EventType::RESYNC`]. The client then lists its resources again. Some resources may
 //!   have become visible or hidden although they have not changed.
 
+mod cursors;
 mod event_type;
 mod position;
 mod scope;
@@ -22,6 +23,7 @@ use std::sync::Arc;
 use tokio::sync::watch::Receiver;
 use uuid::Uuid;
 
+pub use self::cursors::{CursorInfo, StoredPosition};
 pub use self::event_type::EventType;
 pub(crate) use self::event_type::NameEffect;
 use self::event_type::{EventOf, TypeFilter};
