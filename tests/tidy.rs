@@ -37,7 +37,13 @@ const CRATE_USERS: [(&str, &[&str]); 33] = [
     ("aws_sdk_kms", &["kms/aws.rs"]),
     (
         "aws_lc_rs",
-        &["app/cluster/identity.rs", "app/webhooks/sender.rs", "kms/", "objects/vend/azure.rs"],
+        &[
+            "app/cluster/identity.rs",
+            "app/webhooks/sender.rs",
+            "cli/watch/sink/tls.rs",
+            "kms/",
+            "objects/vend/azure.rs",
+        ],
     ),
     // The load generator writes to the object stores of servers, and delays their responses.
     ("object_store", &["objects/", "store/open.rs", "load/bare_put.rs", "load/latency.rs"]),

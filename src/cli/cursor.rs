@@ -7,7 +7,7 @@ use super::client::run_online;
 use super::client::{ClientError, Connection, child_path, parse};
 use super::exit::Outcome;
 use super::output::{Output, json_text, table, time};
-use super::watch::CURSORS_PATH as PATH;
+use super::watch::cursor_store::PATH;
 use slateberg_management::cursors::{Cursor as Info, CursorList};
 
 /// List and delete cursors: the positions of `watch --to`.

@@ -51,7 +51,7 @@ const ROLES: [&str; 8] =
     ["admin", "writer", "reader", "auditor", "team", "others", "browser", "nobody"];
 
 /// Routes as in the specification, some of them in several variants.
-const ROUTES: [(&str, &str); 117] = [
+const ROUTES: [(&str, &str); 121] = [
     ("GET /v1/config", ""),
     ("GET /v1/{prefix}/namespaces", ""),
     ("GET /v1/{prefix}/namespaces", "below one"),

@@ -124,6 +124,7 @@ async fn number_of_cursors_is_limited() {
 #[tokio::test]
 async fn cursors_require_their_own_permission() {
     let policies = r#"
+        @id("consumers")
         permit(principal in Role::"consumer", action in [Action::"Watch", Action::"ManageCursors"], resource);
     "#;
     let app = TestApp::with_policies(policies, |_| {}).await;

@@ -6,8 +6,8 @@ import time
 
 import pytest
 from brokers import TOPIC, Kafka, Nats, free_port
-from conftest import TABLES, Sender
 from processes import Repeatedly
+from scene import TABLES, Sender
 
 KILLS = 5
 
@@ -38,6 +38,7 @@ def assert_complete(catalog, broker):
     expected = expected_messages(catalog.events())
     partitions = [without_repetitions(messages) for messages in broker.messages()]
     if len(partitions) == 1:
+        assert [identifier for identifier, _ in partitions[0]] == [identifier for identifier, _ in expected]
         assert partitions == [expected]
         return
     found = list(itertools.chain(*partitions))
@@ -56,6 +57,7 @@ def load(catalog):
 
 def test_every_event_arrives_in_order_when_the_process_is_killed_during_load(catalog, broker):
     sender = Sender(catalog, broker, "--after", "oldest").start()
+    sender.process.wait_until(catalog.cursors, 60)
     with load(catalog) as loading:
         for _ in range(KILLS):
             loading.wait_for(20)
@@ -141,7 +143,7 @@ def test_restored_catalog_leads_to_the_event_resync(catalog, broker):
     catalog.commit(0, "lost")
 
     def restore():
-        code, output = catalog.run("restore", "before", "--yes", "--data-dir", str(catalog.directory / "data"))
+        code, output = catalog.run("restore", "--to", "before", "--yes", "--data-dir", str(catalog.directory / "data"))
         assert code == 0, output
 
     catalog.restart(restore)

@@ -9,7 +9,7 @@ use crate::api::extract::body::{Mutation, MutationWithBody, ReadOperation};
 use crate::api::extract::path::PathParams;
 use crate::api::state::ApiState;
 use crate::api::wire::cursors::cursor as wire;
-use slateberg_catalog::watch::StoredPosition;
+use slateberg_catalog::watch::cursors::StoredPosition;
 use slateberg_management::cursors::{Cursor, CursorList, StoreCursorRequest};
 
 /// `GET /management/v1/watch/cursors`.

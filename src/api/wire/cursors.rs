@@ -1,6 +1,6 @@
 //! Converts cursors of the change feed to the form of responses.
 
-use slateberg_catalog::watch::CursorInfo;
+use slateberg_catalog::watch::cursors::CursorInfo;
 use slateberg_management::cursors::Cursor;
 
 /// Returns a cursor.

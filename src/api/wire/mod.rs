@@ -6,7 +6,6 @@
 
 pub mod api_keys;
 pub mod checkpoints;
-pub mod cloud_events;
 pub mod cursors;
 pub mod dropped;
 pub mod encryption;

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 
-use crate::api::wire::cloud_events::{cloud_event, event_id};
 use crate::api::wire::watch::watch_event;
+use crate::app::cloud_events::{cloud_event, event_id};
 use slateberg_catalog::watch::{Event, Position};
 
 /// The media type of a batch.

@@ -21,7 +21,7 @@ use uuid::Uuid;
 use self::deliveries::{Deliveries, Metrics};
 pub use self::sender::Sender;
 use super::App;
-use crate::api::wire::cloud_events::event_source;
+use crate::app::cloud_events::event_source;
 use slateberg_base::error_chain::chain;
 use slateberg_catalog::webhooks::WebhookRecord;
 

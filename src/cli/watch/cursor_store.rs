@@ -5,12 +5,13 @@ use std::time::Duration;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::CURSORS_PATH as PATH;
 use crate::cli::client::{ClientError, Connection, body, child_path, parse};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::print_warnings;
 use slateberg_base::write_interval::WriteInterval;
 use slateberg_management::cursors::{Cursor, StoreCursorRequest};
+
+pub(in crate::cli) const PATH: &str = "/management/v1/watch/cursors";
 
 /// The value with which a watch begins at the oldest change in the log. The first response contains
 /// the position that can be stored.

@@ -7,17 +7,16 @@ use tokio::time::sleep;
 use uuid::Uuid;
 
 use super::cursor_store::{self, CursorStore};
-use super::feed::Feed;
-use super::sink::{Message, Sink, SinkError};
+use super::feed::{Feed, backoff};
+use super::sink::Sink;
+use super::sink::message::{Message, SinkError};
 use super::target::Target;
-use super::{RETRY_DELAY_MAX, RETRY_DELAY_MIN};
-use crate::api::wire::cloud_events::{cloud_event, event_id, event_source};
+use crate::app::cloud_events::{cloud_event, event_id, event_source};
 use crate::app::stop_signals::StopSignals;
 use crate::cli::client::{ClientError, parse};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{Output, print, print_warnings};
 use slateberg_base::clock::{Clock, SystemClock};
-use slateberg_base::retry::Backoff;
 use slateberg_management::identity::ServerInfo;
 use slateberg_management::watch::{WatchEvent, WatchResponse};
 
@@ -47,13 +46,8 @@ pub(super) async fn run(
         started = Delivery::start(&feed, &target, name, after) => started,
     };
     let mut delivery = started?;
-    let ended = tokio::select! {
-        () = signals.wait() => Ok(()),
-        ended = delivery.deliver() => ended,
-    };
-    // If another process advances the cursor, the failure of the delivery says so.
-    match ended {
-        Ok(()) => delivery.cursor.store_last().await,
+    match delivery.deliver(&mut signals).await {
+        Ok(()) | Err(Ended::Stopped) => delivery.cursor.store_last().await,
         Err(Ended::OfCursor(failure)) => Err(failure),
         Err(Ended::Other(failure)) => {
             if let Err(unstored) = delivery.cursor.store_last().await {
@@ -66,6 +60,8 @@ pub(super) async fn run(
 
 /// The reason why a delivery has ended.
 enum Ended {
+    /// The process got a stop signal.
+    Stopped,
     /// The cursor cannot be stored.
     OfCursor(Failure),
     /// Another failure.
@@ -76,10 +72,6 @@ impl From<ClientError> for Ended {
     fn from(error: ClientError) -> Self {
         Self::Other(error.into())
     }
-}
-
-fn backoff() -> Backoff {
-    Backoff::new(RETRY_DELAY_MIN, RETRY_DELAY_MAX)
 }
 
 impl<'a> Delivery<'a> {
@@ -112,24 +104,27 @@ impl<'a> Delivery<'a> {
         Ok(Self { feed, target, sink, cursor, source })
     }
 
-    async fn deliver(&mut self) -> Result<(), Ended> {
-        let mut backoff_of_feed = backoff();
+    /// Sends events until there is a stop signal. Attempts to send end before the stop, so that the
+    /// position is after all events that the broker has stored.
+    async fn deliver(&mut self, signals: &mut StopSignals) -> Result<(), Ended> {
+        let mut delays = backoff();
         loop {
             let after = self.cursor.position().to_owned();
-            let WatchResponse { events, next, caught_up } = match self.poll(&after).await? {
+            let WatchResponse { events, next, caught_up } = match self.poll(&after, signals).await?
+            {
                 Ok(response) => response,
                 Err(error) if error.is_temporary() => {
                     print_warnings(&[format!("{error}. Retrying")]);
-                    self.wait(backoff_of_feed.delay()).await?;
+                    self.wait(delays.delay(), signals).await?;
                     continue;
                 }
                 Err(error) => return Err(error.into()),
             };
-            backoff_of_feed = backoff();
+            delays = backoff();
             let messages = messages(events, &self.source);
             let messages =
                 messages.map_err(|error| Ended::Other(Failure::new(Exit::Failed, error)))?;
-            self.send(&messages).await?;
+            self.send(&messages, signals).await?;
             self.cursor.advance(next);
             self.cursor.store_if_due().await.map_err(Ended::OfCursor)?;
             if self.feed.no_wait && caught_up {
@@ -139,21 +134,26 @@ impl<'a> Delivery<'a> {
     }
 
     /// Requests the next events. Stores the cursor while the server waits for events.
-    async fn poll(&mut self, after: &str) -> Result<Result<WatchResponse, ClientError>, Ended> {
+    async fn poll(
+        &mut self,
+        after: &str,
+        signals: &mut StopSignals,
+    ) -> Result<Result<WatchResponse, ClientError>, Ended> {
         let polling = self.feed.poll_or_resync(after);
         tokio::pin!(polling);
         loop {
             tokio::select! {
                 polled = &mut polling => return Ok(polled),
                 () = self.cursor.wait_due() => {}
+                () = signals.wait() => return Err(Ended::Stopped),
             }
             self.cursor.store_if_due().await.map_err(Ended::OfCursor)?;
         }
     }
 
     /// Sends messages until the broker has stored them.
-    async fn send(&mut self, messages: &[Message]) -> Result<(), Ended> {
-        let mut backoff = backoff();
+    async fn send(&mut self, messages: &[Message], signals: &mut StopSignals) -> Result<(), Ended> {
+        let mut delays = backoff();
         let mut is_failing = false;
         loop {
             match self.sink.send(messages).await {
@@ -161,7 +161,7 @@ impl<'a> Delivery<'a> {
                 Err(SinkError::Unavailable(reason)) => {
                     print_warnings(&[format!("{reason}. Retrying")]);
                     is_failing = true;
-                    self.wait(backoff.delay()).await?;
+                    self.wait(delays.delay(), signals).await?;
                 }
                 Err(error) => return Err(Ended::Other(Failure::new(error.exit(), error))),
             }
@@ -173,13 +173,14 @@ impl<'a> Delivery<'a> {
     }
 
     /// Waits before the next attempt. Stores the cursor if this is due.
-    async fn wait(&mut self, delay: Duration) -> Result<(), Ended> {
+    async fn wait(&mut self, delay: Duration, signals: &mut StopSignals) -> Result<(), Ended> {
         let waiting = sleep(delay);
         tokio::pin!(waiting);
         loop {
             tokio::select! {
                 () = &mut waiting => return Ok(()),
                 () = self.cursor.wait_due() => {}
+                () = signals.wait() => return Err(Ended::Stopped),
             }
             self.cursor.store_if_due().await.map_err(Ended::OfCursor)?;
         }

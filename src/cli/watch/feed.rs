@@ -1,14 +1,26 @@
 //! [`Feed`]: requests the events of the change feed from a running server.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
 use crate::cli::client::{ClientError, Connection, parse, query};
+use slateberg_base::retry::Backoff;
 use slateberg_management::watch::WatchResponse;
 
 const PATH: &str = "/management/v1/watch";
 
 /// Time for which the server waits for events before it responds.
 const WAIT_SECONDS: u64 = 30;
+
+/// The shortest and the longest wait before the next attempt to reach the server.
+const RETRY_DELAY_MIN: Duration = Duration::from_millis(500);
+const RETRY_DELAY_MAX: Duration = Duration::from_secs(30);
+
+/// Returns the delays between attempts to reach the server or a broker.
+pub(super) fn backoff() -> Backoff {
+    Backoff::new(RETRY_DELAY_MIN, RETRY_DELAY_MAX)
+}
 
 /// The selected events of the change feed.
 #[derive(Debug)]

@@ -1,36 +1,28 @@
 //! `slateberg watch`: the changes of the catalog as they happen, on the terminal or in a message
 //! broker.
 
-mod cursor_store;
+pub(super) mod cursor_store;
 mod delivery;
 mod feed;
 mod sink;
 mod target;
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Args;
 
-use self::feed::Feed;
+use self::feed::{Feed, backoff};
 use self::target::Target;
 use super::client::{ClientError, Connection};
 use super::exit::Outcome;
 use super::output::{Output, add_times, print, print_warnings, time};
 use super::runtime::runtime;
-use slateberg_base::retry::Backoff;
 use slateberg_management::watch::{ResourceState, WatchEvent, WatchResponse, WatchedResource};
-
-pub(super) const CURSORS_PATH: &str = "/management/v1/watch/cursors";
 
 /// Number of events in a response, for the terminal and for a message broker. Between responses,
 /// the position of a broker advances.
 const PRINTED_EVENTS_MAX: usize = 1000;
 const SENT_EVENTS_MAX: usize = 100;
-/// The shortest and the longest wait before the next attempt to reach the server.
-const RETRY_DELAY_MIN: Duration = Duration::from_millis(500);
-const RETRY_DELAY_MAX: Duration = Duration::from_secs(30);
-
 /// Print changes as they happen, until interrupted, or send them to a message broker.
 ///
 /// If the server becomes unreachable, the command retries until the server responds, and then prints
@@ -90,19 +82,19 @@ impl Watch {
 impl Feed {
     async fn print_events(&self, mut after: Option<String>) -> Result<(), ClientError> {
         let mut is_reached = false;
-        let mut backoff = Backoff::new(RETRY_DELAY_MIN, RETRY_DELAY_MAX);
+        let mut delays = backoff();
         loop {
             let response = match self.poll(after.as_deref()).await {
                 // If the server has never responded, its address is probably wrong.
                 Err(ClientError::Unreachable(reason)) if is_reached && !self.no_wait => {
                     print_warnings(&[format!("{reason}. Retrying")]);
-                    backoff.wait().await;
+                    delays.wait().await;
                     continue;
                 }
                 response => response?,
             };
             is_reached = true;
-            backoff = Backoff::new(RETRY_DELAY_MIN, RETRY_DELAY_MAX);
+            delays = backoff();
             let WatchResponse { events, next, caught_up } = response;
             for event in &events {
                 print(&self.line(event));

@@ -7,7 +7,8 @@
 
 use uuid::Uuid;
 
-use super::{Position, Watches};
+use super::Watches;
+use super::position::Position;
 use crate::checkpoints::checked_name;
 use crate::error::{CommitConflict, MissingResource, RuleViolation};
 use crate::pipeline::Write;

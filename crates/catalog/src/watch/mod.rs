@@ -12,7 +12,7 @@
 //!   returns [`EventType::RESYNC`]. The client then lists its resources again. Some resources may
 //!   have become visible or hidden although they have not changed.
 
-mod cursors;
+pub mod cursors;
 mod event_type;
 mod position;
 mod scope;
@@ -23,7 +23,6 @@ use std::sync::Arc;
 use tokio::sync::watch::Receiver;
 use uuid::Uuid;
 
-pub use self::cursors::{CursorInfo, StoredPosition};
 pub use self::event_type::EventType;
 pub(crate) use self::event_type::NameEffect;
 use self::event_type::{EventOf, TypeFilter};

@@ -16,8 +16,8 @@ use rskafka::record::Record;
 use tokio::time::timeout;
 
 use self::partitioner::partition_of;
+use super::message::{MEDIA_TYPE, Message, SinkError};
 use super::tls::{Files, config};
-use super::{MEDIA_TYPE, Message, SinkError};
 use crate::cli::watch::target::Target;
 use slateberg_base::error_chain::chain;
 use slateberg_config::client::broker_variable;
@@ -29,7 +29,7 @@ const ATTEMPTS_MAX: Duration = Duration::from_secs(5);
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A connection to Kafka.
-pub(super) struct Kafka {
+pub(in crate::cli::watch) struct Kafka {
     target: Target,
     settings: ConnectionSettings,
     /// The partitions of the topic, by their numbers. Empty after a failure, until there is a new

@@ -9,8 +9,8 @@ use async_nats::jetstream::Context;
 use async_nats::jetstream::context::{PublishError, PublishErrorKind};
 use async_nats::{Client, ConnectErrorKind, ConnectOptions, Event, ServerAddr};
 
+use super::message::{MEDIA_TYPE, Message, SinkError};
 use super::tls::{Files, config};
-use super::{MEDIA_TYPE, Message, SinkError};
 use crate::cli::watch::target::{Protocol, Target};
 use slateberg_base::error_chain::chain;
 use slateberg_config::client::broker_variable;
@@ -19,7 +19,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const ACK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A connection to NATS.
-pub(super) struct Nats {
+pub(in crate::cli::watch) struct Nats {
     client: Client,
     jetstream: Context,
     target: Target,

@@ -8,7 +8,7 @@ use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use super::SinkError;
+use super::message::SinkError;
 
 /// The files for TLS, with the names of the variables that contain their paths.
 pub(super) struct Files {
