@@ -11,7 +11,7 @@ use crate::cli::output::print_warnings;
 use slateberg_base::write_interval::WriteInterval;
 use slateberg_management::cursors::{Cursor, StoreCursorRequest};
 
-pub(in crate::cli) const PATH: &str = "/management/v1/watch/cursors";
+pub(crate) const PATH: &str = "/management/v1/watch/cursors";
 
 /// The value with which a watch begins at the oldest change in the log. The first response contains
 /// the position that can be stored.

@@ -29,7 +29,7 @@ const ATTEMPTS_MAX: Duration = Duration::from_secs(5);
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A connection to Kafka.
-pub(in crate::cli::watch) struct Kafka {
+pub(crate) struct Kafka {
     target: Target,
     settings: ConnectionSettings,
     /// The partitions of the topic, by their numbers. Empty after a failure, until there is a new

@@ -9,21 +9,21 @@ pub(super) const MEDIA_TYPE: &str = "application/cloudevents+json";
 
 /// An event as a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::cli::watch) struct Message {
+pub(crate) struct Message {
     /// Id of the event.
-    pub(in crate::cli::watch) id: String,
+    pub(crate) id: String,
     /// Id of the changed resource. Brokers keep the order of the messages with the same key. `None`
     /// for an event that concerns all resources.
-    pub(in crate::cli::watch) key: Option<String>,
+    pub(crate) key: Option<String>,
     /// Time of the change, in milliseconds since the Unix epoch.
-    pub(in crate::cli::watch) at_ms: i64,
+    pub(crate) at_ms: i64,
     /// JSON of a `CloudEvent`.
-    pub(in crate::cli::watch) body: Bytes,
+    pub(crate) body: Bytes,
 }
 
 /// The reason why a broker has not acknowledged messages.
 #[derive(Debug, thiserror::Error)]
-pub(in crate::cli::watch) enum SinkError {
+pub(crate) enum SinkError {
     /// The broker is not available. A retry may succeed.
     #[error("{0}")]
     Unavailable(String),
@@ -37,7 +37,7 @@ pub(in crate::cli::watch) enum SinkError {
 
 impl SinkError {
     /// Returns the exit code of the program after this error.
-    pub(in crate::cli::watch) fn exit(&self) -> Exit {
+    pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::Unavailable(_) => Exit::Unreachable,
             Self::Denied(_) => Exit::Denied,

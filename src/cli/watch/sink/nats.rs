@@ -19,7 +19,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const ACK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A connection to NATS.
-pub(in crate::cli::watch) struct Nats {
+pub(crate) struct Nats {
     client: Client,
     jetstream: Context,
     target: Target,
