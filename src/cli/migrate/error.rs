@@ -6,7 +6,7 @@ use crate::cli::exit::{Exit, Failure};
 /// The reason why a migration could not begin, or why one request failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{reason}")]
-pub(crate) struct MigrateError {
+pub(in crate::cli) struct MigrateError {
     reason: String,
     exit: Exit,
 }
