@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio::time::sleep;
-use uuid::Uuid;
 
 use super::cursor_store::{self, CursorStore};
 use super::feed::{Feed, backoff};
@@ -17,6 +16,7 @@ use crate::cli::client::{ClientError, parse};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{Output, print, print_warnings};
 use slateberg_base::clock::{Clock, SystemClock};
+use slateberg_base::ids::{Ids, RandomIds};
 use slateberg_management::identity::ServerInfo;
 use slateberg_management::watch::{WatchEvent, WatchResponse};
 
@@ -87,7 +87,7 @@ impl<'a> Delivery<'a> {
         let found = cursor_store::load(connection, &name).await?;
         let failed = |error: SinkError| Failure::new(error.exit(), error);
         let sink = Sink::connect(target).await.map_err(failed)?;
-        let consumer = Uuid::new_v4();
+        let consumer = RandomIds.random();
         let cursor = match found {
             Some(cursor) => CursorStore::at(connection, consumer, cursor),
             None => {

@@ -29,7 +29,7 @@ const SENT_EVENTS_MAX: usize = 100;
 /// all changes that it has missed. The command fails if the catalog was restored, or if changes were
 /// removed from the change log before the command could read them.
 ///
-/// With --to, the command sends each event to NATS JetStream or Kafka as a CloudEvent, at least once
+/// With --to, the command sends each event to a stream of NATS or a topic of Kafka, at least once
 /// and in order. The catalog stores its position under the name of --name, so the command continues
 /// after the last event when it is started again, on any machine.
 #[derive(Debug, Args)]
@@ -48,7 +48,7 @@ pub struct Watch {
     after: Option<String>,
     /// Send the events to this broker instead of printing them: nats://HOST:PORT/SUBJECT,
     /// tls://HOST:PORT/SUBJECT (NATS with TLS) or kafka://HOST:PORT/TOPIC. Separate several hosts by
-    /// commas. Credentials come from variables such as NATS_CREDS and KAFKA_SASL_PASSWORD
+    /// commas. Credentials come from variables such as `NATS_CREDS` and `KAFKA_SASL_PASSWORD`
     #[arg(long, value_name = "URL", requires = "name")]
     to: Option<Target>,
     /// Name of the cursor, under which the catalog stores the position. If it exists, the command

@@ -14,7 +14,7 @@ use super::target::{Protocol, Target};
 /// A connection to a message broker.
 pub(super) enum Sink {
     #[cfg(feature = "nats")]
-    Nats(nats::Nats),
+    Nats(Box<nats::Nats>),
     #[cfg(feature = "kafka")]
     Kafka(Box<kafka::Kafka>),
 }
@@ -25,7 +25,7 @@ impl Sink {
         match target.protocol {
             #[cfg(feature = "nats")]
             Protocol::Nats | Protocol::NatsTls => {
-                Ok(Self::Nats(nats::Nats::connect(target).await?))
+                Ok(Self::Nats(Box::new(nats::Nats::connect(target).await?)))
             }
             #[cfg(not(feature = "nats"))]
             Protocol::Nats | Protocol::NatsTls => Err(missing_feature("NATS", "nats")),

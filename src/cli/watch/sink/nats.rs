@@ -1,4 +1,4 @@
-//! [`Nats`]: sends messages to a stream of NATS JetStream.
+//! [`Nats`]: sends messages to a stream of NATS.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
