@@ -14,7 +14,7 @@ export SLATEBERG_BIN
 # is built twice.
 TESTED := --locked --features sql-migration
 
-.PHONY: help run release test check fmt lint doc build unit tidy api crash isolation rck rckauth clients networks cluster stores e2e kms deploy-check snippets console figures bench k6 wrk static image image-check dist kube deny book docs ours
+.PHONY: help run release test check fmt lint doc build unit tidy api crash isolation rck rckauth clients networks cluster stores e2e kms sinks deploy-check snippets console figures bench k6 wrk static image image-check dist kube deny book docs ours
 
 help: ## show the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /  \1\t/' | expand -t 14
@@ -36,7 +36,7 @@ run: ours ## start a catalog on 127.0.0.1:8181, with its data in ./slateberg-dat
 release: ours ## build the optimized binary, which `make run` then uses
 	cargo build --release --locked --package slateberg
 
-test: check unit rck clients networks kms snippets ## run every check and every test
+test: check unit rck clients networks kms sinks snippets ## run every check and every test
 
 check: fmt lint doc ## format, lints and documentation, warnings denied
 
@@ -116,6 +116,9 @@ e2e: build deploy-check stores ## with real servers: Keycloak, Trino, MinIO, Jae
 
 kms: build ## encryption with an emulator of AWS KMS (needs Python 3.11+)
 	tests/kms/run.sh
+
+sinks: build ## `slateberg watch --to` with NATS and Kafka (needs Python 3.11+, JDK 17+ and Maven)
+	tests/sinks/run.sh
 
 # Compiler flags change the build of every crate. Therefore this target has its own directory.
 console: ## build for tokio-console

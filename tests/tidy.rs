@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 const RANKS: [(&str, u8); 3] = [("cli", 9), ("app", 8), ("api", 7)];
 
 /// Files and modules that may use an external crate, although the manifest allows it in more files.
-const CRATE_USERS: [(&str, &[&str]); 30] = [
+const CRATE_USERS: [(&str, &[&str]); 33] = [
     // Replaces SlateDB's own caches, which do not report their size.
     ("moka", &["store/block_cache.rs"]),
     ("slatedb_common", &["kms/sealed_objects.rs", "store/storage/", "store/metrics.rs"]),
@@ -37,7 +37,13 @@ const CRATE_USERS: [(&str, &[&str]); 30] = [
     ("aws_sdk_kms", &["kms/aws.rs"]),
     (
         "aws_lc_rs",
-        &["app/cluster/identity.rs", "app/webhooks/sender.rs", "kms/", "objects/vend/azure.rs"],
+        &[
+            "app/cluster/identity.rs",
+            "app/webhooks/sender.rs",
+            "cli/watch/sink/tls.rs",
+            "kms/",
+            "objects/vend/azure.rs",
+        ],
     ),
     // The load generator writes to the object stores of servers, and delays their responses.
     ("object_store", &["objects/", "store/open.rs", "load/bare_put.rs", "load/latency.rs"]),
@@ -107,7 +113,19 @@ const CRATE_USERS: [(&str, &[&str]); 30] = [
     ("hyper_util", &["app/connections/", "load/"]),
     ("tower_http", &["api/cors.rs"]),
     ("governor", &["api/rate_limits.rs", "api/rejection_log.rs", "base/rate.rs"]),
-    ("rustls", &["app/cluster/identity.rs", "app/cluster/member_tls.rs", "app/tls/"]),
+    (
+        "rustls",
+        &[
+            "app/cluster/identity.rs",
+            "app/cluster/member_tls.rs",
+            "app/tls/",
+            "cli/watch/sink/tls.rs",
+            "cli/watch/sink/kafka.rs",
+        ],
+    ),
+    ("rustls_native_certs", &["cli/watch/sink/tls.rs"]),
+    ("async_nats", &["cli/watch/sink/nats.rs"]),
+    ("rskafka", &["cli/watch/sink/kafka.rs"]),
     ("tokio_rustls", &["app/cluster/member_tls.rs", "app/tls/"]),
     ("rcgen", &["app/cluster/identity.rs"]),
     ("clap", &["cli/", "load/command/", "load/main.rs"]),

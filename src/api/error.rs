@@ -108,6 +108,7 @@ fn status(kind: Kind) -> StatusCode {
         | Kind::NoSuchDropped
         | Kind::NoSuchProtection
         | Kind::NoSuchWebhook
+        | Kind::NoSuchCursor
         | Kind::NoSuchPlan
         | Kind::NoSuchPlanTask => StatusCode::NOT_FOUND,
         Kind::AlreadyExists

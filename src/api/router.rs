@@ -15,9 +15,10 @@ use super::iceberg::{
     transactions, views,
 };
 use super::management::{
-    api_keys, checkpoints, cluster, dropped, encryption, explain, functions as managed_functions,
-    grants, history, jobs, manifests, openapi, past, policies, protections, recursive_drop, scans,
-    search, server, snapshots, table_health, table_usage, warehouses, watch, webhooks, whoami,
+    api_keys, checkpoints, cluster, cursors, dropped, encryption, explain,
+    functions as managed_functions, grants, history, jobs, manifests, openapi, past, policies,
+    protections, recursive_drop, scans, search, server, snapshots, table_health, table_usage,
+    warehouses, watch, webhooks, whoami,
 };
 use super::oauth;
 use super::observe::Observer;
@@ -220,6 +221,11 @@ fn management_routes() -> Vec<Route> {
         Route::at("/past/contents").get(past::contents),
         Route::at("/past/metadata").get(past::metadata),
         Route::at("/watch").get(watch::watch),
+        Route::at("/watch/cursors").get(cursors::list),
+        Route::at("/watch/cursors/{cursor}")
+            .get(cursors::load)
+            .keyed(Method::PUT, cursors::store)
+            .keyed(Method::DELETE, cursors::delete),
         Route::at("/webhooks").get(webhooks::list).unkeyed(Method::POST, webhooks::create),
         Route::at("/webhooks/{webhook}")
             .get(webhooks::load)

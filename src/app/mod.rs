@@ -3,6 +3,7 @@
 
 pub mod banner;
 pub mod check;
+pub mod cloud_events;
 pub mod cluster;
 pub mod connections;
 pub mod doctor;

@@ -103,6 +103,11 @@ impl ClientError {
         }
     }
 
+    /// Whether a later attempt may succeed.
+    pub(super) fn is_temporary(&self) -> bool {
+        matches!(self, Self::Unreachable(_) | Self::Rejected { status: 429 | 500..=599, .. })
+    }
+
     /// Returns the error of a request to `base` that got no response.
     pub(super) fn transport(base: &str, error: reqwest::Error) -> Self {
         let error = error.without_url();

@@ -1,6 +1,6 @@
 //! Exit codes of the program, and the failures that end a subcommand with one of them.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -58,6 +58,12 @@ pub type Outcome = Result<ExitCode, Failure>;
 pub struct Failure {
     exit: Exit,
     message: String,
+}
+
+impl Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
 }
 
 impl Failure {

@@ -21,6 +21,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "function",
             "history",
             "watch",
+            "cursor",
             "webhook",
             "rollback",
             "namespace",

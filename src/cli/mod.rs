@@ -18,6 +18,7 @@ pub mod clone;
 pub mod cluster;
 pub mod completions;
 pub mod config;
+pub mod cursor;
 pub mod doctor;
 pub mod dropped;
 mod duration;
@@ -100,6 +101,8 @@ enum Command {
     History(history::History),
     /// Print changes as they happen
     Watch(watch::Watch),
+    /// List and delete cursors: the positions of `watch --to`
+    Cursor(cursor::Cursor),
     /// Create, list, show, suspend, resume, test and delete webhooks
     Webhook(webhook::Webhook),
     /// Roll a table back to an earlier snapshot
@@ -217,6 +220,7 @@ impl Cli {
             Command::Function(function) => function.run(),
             Command::History(history) => history.run(),
             Command::Watch(watch) => watch.run(),
+            Command::Cursor(cursor) => cursor.run(),
             Command::Webhook(webhook) => webhook.run(),
             Command::Rollback(rollback) => rollback.run(),
             Command::Plan(plan) => plan.run(),

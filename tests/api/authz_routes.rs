@@ -51,7 +51,7 @@ const ROLES: [&str; 8] =
     ["admin", "writer", "reader", "auditor", "team", "others", "browser", "nobody"];
 
 /// Routes as in the specification, some of them in several variants.
-const ROUTES: [(&str, &str); 120] = [
+const ROUTES: [(&str, &str); 124] = [
     ("GET /v1/config", ""),
     ("GET /v1/{prefix}/namespaces", ""),
     ("GET /v1/{prefix}/namespaces", "below one"),
@@ -145,6 +145,10 @@ const ROUTES: [(&str, &str); 120] = [
     ("GET /management/v1/past/contents", ""),
     ("GET /management/v1/past/metadata", ""),
     ("GET /management/v1/watch", ""),
+    ("GET /management/v1/watch/cursors", ""),
+    ("GET /management/v1/watch/cursors/{cursor}", ""),
+    ("PUT /management/v1/watch/cursors/{cursor}", ""),
+    ("DELETE /management/v1/watch/cursors/{cursor}", ""),
     ("GET /management/v1/webhooks", ""),
     ("POST /management/v1/webhooks", ""),
     ("GET /management/v1/webhooks/{webhook}", ""),
@@ -176,6 +180,9 @@ const ROUTES: [(&str, &str); 120] = [
 
 /// Id of a resource that does not exist.
 const ID: &str = "0190b6ad-0000-7000-8000-000000000000";
+
+/// A position of the change feed.
+const POSITION: &str = "AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
 /// The resources for one request. Each request has its own, so that requests do not affect each
 /// other.
@@ -235,6 +242,7 @@ impl RouteResources {
             .replace("{name}", if variant == "of nobody" { "nothing" } else { "default" })
             .replace("{checkpoint}", ID)
             .replace("{webhook}", ID)
+            .replace("{cursor}", &format!("c{n}"))
             .replace("{id}", if template.contains("dropped") { &self.dropped } else { ID });
         match variant {
             "below one" if method == "GET" => path.push_str("?parent=sales"),
@@ -337,6 +345,7 @@ impl RouteResources {
             "policies" => policy(&format!("p{n}")),
             "{id}" if template.contains("policies") => policy(ID),
             "rewrap" | "transfer" | "suspend" | "rotate" => json!({}),
+            "{cursor}" => json!({ "position": POSITION, "consumer": ID }),
             "webhooks" => json!({ "name": format!("w{n}"), "url": "https://example.com/" }),
             "checkpoints" => json!({ "name": format!("c{n}") }),
             "rollback" => json!({ "to": 0 }),

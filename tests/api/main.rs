@@ -109,5 +109,6 @@ mod upgrade;
 mod warehouses;
 mod warehouses_at_run_time;
 mod watch;
+mod watch_cursors;
 mod webhook_cli;
 mod webhooks;

@@ -8,6 +8,7 @@ use axum::http::Method;
 use serde_json::{Value, json};
 use slateberg::api::access_log::AccessLog;
 use slateberg::api::router::observer;
+use uuid::Uuid;
 
 use crate::support::app::{TestApp, TestResponse};
 use crate::support::function::{FUNCTIONS, function};
@@ -376,6 +377,25 @@ impl Pinned {
         ] {
             let answer = self.send(credential, "get", &format!("{all}{query}"), Value::Null).await;
             self.check("get", all, &answer.expect(status));
+        }
+        let cursors = &format!("{all}/cursors");
+        for (credential, status) in [("", 401), (reader, 403), (&admin, 200)] {
+            self.ask(credential, "get", cursors, Value::Null).await.expect(status);
+        }
+        let present = self.send(&admin, "get", all, Value::Null).await.expect(200).body;
+        let stored = json!({ "position": present["next"], "consumer": Uuid::new_v4() });
+        let (one, path) = (&format!("{cursors}/{{cursor}}"), &format!("{cursors}/c"));
+        for (method, body, status) in [
+            ("get", Value::Null, 404),
+            ("put", json!({}), 400),
+            ("put", stored, 204),
+            ("put", json!({ "position": present["next"], "consumer": Uuid::new_v4() }), 409),
+            ("get", Value::Null, 200),
+            ("delete", Value::Null, 204),
+            ("delete", Value::Null, 404),
+        ] {
+            let answer = self.send(&admin, method, path, body).await;
+            self.check(method, one, &answer.expect(status));
         }
     }
 

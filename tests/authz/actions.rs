@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use slateberg_authz::action::{
     Action, Commit, CommitData, CommitLocation, CommitProperties, CommitRefs, CommitSchema, Create,
     CreateNamespace, DescribeNamespace, Drop, DropNamespace, List, Load, Maintain,
-    ManageCheckpoints, ManageEncryption, ManageGrants, ManageJobs, ManageKeys, ManagePolicies,
-    ManageWarehouse, ManageWebhooks, Protect, Purge, PurgeNow, ReadCluster, ReadConfig, ReadData,
-    ReadHistory, ReadKeys, ReadPolicies, ReadRestricted, Register, Rename, ReportMetrics,
-    TransferWriter, Undrop, UpdateNamespace, Watch, WriteData,
+    ManageCheckpoints, ManageCursors, ManageEncryption, ManageGrants, ManageJobs, ManageKeys,
+    ManagePolicies, ManageWarehouse, ManageWebhooks, Protect, Purge, PurgeNow, ReadCluster,
+    ReadConfig, ReadData, ReadHistory, ReadKeys, ReadPolicies, ReadRestricted, Register, Rename,
+    ReportMetrics, TransferWriter, Undrop, UpdateNamespace, Watch, WriteData,
 };
 use slateberg_authz::schema::Schema;
 
@@ -28,6 +28,7 @@ fn actions_of_the_schema_and_types_are_the_same() {
         List::NAME,
         Load::NAME,
         ManageCheckpoints::NAME,
+        ManageCursors::NAME,
         ManageEncryption::NAME,
         ManageGrants::NAME,
         ManageJobs::NAME,

@@ -53,6 +53,26 @@ fn refused_connection_prints_the_address_and_how_to_set_it() {
     assert_eq!(failure(with_url(directory.path(), &url, &migrate)).0, 69);
 }
 
+#[test]
+fn wrong_url_of_a_message_broker_is_an_error_of_the_command_line() {
+    let directory = tempfile::tempdir().expect("there is room");
+    let run =
+        |arguments: &[&str]| failure(with_url(directory.path(), &closed_address(), arguments));
+    for (url, part) in [
+        ("amqp://a/b", "expected nats://HOST:PORT/SUBJECT"),
+        ("nats://a/b.>", "'b.>' is not a subject of NATS"),
+        ("kafka://a/b/c", "'b/c' is not a topic of Kafka"),
+        ("kafka://user:password@a/b", "set KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD instead"),
+    ] {
+        let (code, text) = run(&["watch", "--to", url, "--name", "c"]);
+        assert_eq!(code, 2, "{text}");
+        assert!(text.contains(part), "{text}");
+    }
+    let (code, text) = run(&["watch", "--to", "nats://a/b"]);
+    assert!(code == 2 && text.contains("--name <NAME>"), "{text}");
+    assert_eq!(run(&["watch", "--to", "nats://a/b", "--name", "c"]).0, 69, "no server");
+}
+
 #[cfg(not(feature = "sql-migration"))]
 #[test]
 fn a_migration_from_sql_without_sqlite_in_the_build_names_the_feature_that_adds_it() {

@@ -98,6 +98,8 @@ actions! {
     ManageCheckpoints = "ManageCheckpoints"
     /// See webhooks, and create, suspend, resume and delete them.
     ManageWebhooks = "ManageWebhooks"
+    /// See, store and delete the positions of consumers of the change feed.
+    ManageCursors = "ManageCursors"
     /// See the members of the cluster.
     ReadCluster = "ReadCluster"
     /// Make another member of the cluster the writer.

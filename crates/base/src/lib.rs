@@ -23,6 +23,7 @@ pub mod similar;
 pub mod slots;
 pub mod uptime;
 pub mod version;
+pub mod write_interval;
 
 /// Makes an `async fn` return a boxed future, so that the state machine of the function is compiled
 /// once. Without the box, every codegen unit that awaits the function compiles its own copy of this

@@ -176,6 +176,7 @@ impl Error {
                 MissingResource::Checkpoint(_) => Kind::NoSuchCheckpoint,
                 MissingResource::Protection(_) => Kind::NoSuchProtection,
                 MissingResource::Webhook(_) => Kind::NoSuchWebhook,
+                MissingResource::Cursor(_) => Kind::NoSuchCursor,
                 MissingResource::Dropped(_) => Kind::NoSuchDropped,
                 MissingResource::Plan(_) => Kind::NoSuchPlan,
                 MissingResource::PlanTask(_) => Kind::NoSuchPlanTask,

@@ -123,6 +123,7 @@ pub struct Catalog {
 }
 
 struct Inner {
+    catalog_id: Uuid,
     core: Arc<Core>,
     timeline: Option<Uuid>,
     namespaces: Namespaces,
@@ -157,6 +158,7 @@ impl Catalog {
         let tabulars = Tabulars::new(&core, &listings, &delegations, &jobs);
         let watches = Watches::new(&core, parts.timeline.unwrap_or(parts.catalog_id));
         let inner = Inner {
+            catalog_id: parts.catalog_id,
             timeline: parts.timeline,
             namespaces: Namespaces::new(&core, &listings),
             functions: Functions::new(&core, &listings),
@@ -242,6 +244,11 @@ impl Catalog {
     /// Earlier states.
     pub fn past(&self) -> &PastStates {
         &self.inner.past
+    }
+
+    /// The id of the catalog.
+    pub fn id(&self) -> Uuid {
+        self.inner.catalog_id
     }
 
     /// The change feed.

@@ -54,6 +54,11 @@ pub fn client_cert() -> Option<PathBuf> {
     variable(CLIENT_CERT).map(PathBuf::from)
 }
 
+/// Returns the value of a variable that the clients of a message broker use, such as `NATS_CREDS`.
+pub fn broker_variable(name: &str) -> Option<String> {
+    variable(name)
+}
+
 #[expect(clippy::disallowed_methods, reason = "this module reads the environment")]
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())

@@ -44,6 +44,7 @@ fn translated(error: Error, taken: ErrorKind) -> iceberg::Error {
         | Kind::NoSuchDropped
         | Kind::NoSuchProtection
         | Kind::NoSuchWebhook
+        | Kind::NoSuchCursor
         | Kind::PositionGone
         | Kind::NoSuchPlan
         | Kind::NoSuchPlanTask

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+use uuid::Uuid;
 
 use crate::string_enum::string_enum;
 
@@ -62,6 +63,8 @@ pub struct ServerInfo {
     pub name: String,
     /// Version, as defined by Semantic Versioning.
     pub version: String,
+    /// Id of the catalog, which the source of its events contains.
+    pub catalog_id: Uuid,
     /// True if requests need a credential.
     pub authentication: bool,
     /// Hash of the policies in force. Decisions contain the same hash.

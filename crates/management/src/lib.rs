@@ -8,6 +8,7 @@
 pub mod api_keys;
 pub mod checkpoints;
 pub mod cluster;
+pub mod cursors;
 pub mod decisions;
 pub mod dropped;
 pub mod encryption;

@@ -3,9 +3,9 @@
 use utoipa::OpenApi;
 
 use crate::{
-    api_keys, checkpoints, cluster, decisions, dropped, encryption, error, functions, grants,
-    history, identity, jobs, manifests, namespaces, past, policies, protections, scans, search,
-    snapshots, tables, warehouses, watch, webhooks,
+    api_keys, checkpoints, cluster, cursors, decisions, dropped, encryption, error, functions,
+    grants, history, identity, jobs, manifests, namespaces, past, policies, protections, scans,
+    search, snapshots, tables, warehouses, watch, webhooks,
 };
 
 /// Components of the OpenAPI document: a schema for each request and response.
@@ -40,6 +40,9 @@ use crate::{
     past::PastContents,
     past::PastMetadata,
     watch::WatchResponse,
+    cursors::Cursor,
+    cursors::CursorList,
+    cursors::StoreCursorRequest,
     webhooks::CreateWebhookRequest,
     webhooks::SuspendWebhookRequest,
     webhooks::RotateWebhookSecretRequest,

@@ -84,6 +84,8 @@ change_actions! {
     ResumeWebhook = "resume_webhook",
     RotateWebhookSecret = "rotate_webhook_secret",
     DeleteWebhook = "delete_webhook",
+    CreateCursor = "create_cursor",
+    DeleteCursor = "delete_cursor",
     CreateCheckpoint = "create_checkpoint",
     DeleteCheckpoint = "delete_checkpoint",
     RotateDataKey = "rotate_data_key",
@@ -172,8 +174,8 @@ mod tests {
              create_function replace_function drop_function undrop_function protect unprotect \
              put_policy remove_policy roll_back_policies grant revoke create_api_key \
              revoke_api_key start_job cancel_job create_webhook suspend_webhook resume_webhook \
-             rotate_webhook_secret delete_webhook create_checkpoint delete_checkpoint \
-             rotate_data_key rewrap_data_keys transfer_writer import restore clone"
+             rotate_webhook_secret delete_webhook create_cursor delete_cursor \
+             create_checkpoint delete_checkpoint rotate_data_key rewrap_data_keys transfer_writer import restore clone"
         );
     }
 }

@@ -115,6 +115,8 @@ key_spaces! {
     Webhooks = 0x90 => access_table::WEBHOOKS,
     /// Positions of webhooks in the change feed.
     WebhookCursors = 0x91 => access_table::WEBHOOK_CURSORS,
+    /// Positions of consumers of the change feed, by the name of the cursor.
+    WatchCursors = 0x92 => access_table::WATCH_CURSORS,
 }
 
 impl KeySpace {

@@ -6,8 +6,8 @@ use super::keys::{
     DroppedNamespaceKey, EndedJobKey, FunctionKey, GrantKey, IdempotencyKey, JobKey, Key,
     LocationKey, MetadataKey, NamespaceKey, NamespaceNameKey, OrphanSearchKey, PolicyHeadKey,
     PolicyKey, PolicyRevisionKey, ProtectionKey, PublicationKey, RevokedKeyKey, SigningKeyKey,
-    StoreKey, TabularKey, TabularNameKey, UsageKey, UuidKey, WarehouseKey, WebhookCursorKey,
-    WebhookKey,
+    StoreKey, TabularKey, TabularNameKey, UsageKey, UuidKey, WarehouseKey, WatchCursorKey,
+    WebhookCursorKey, WebhookKey,
 };
 
 /// A computation that is generic over the type of a key.
@@ -53,5 +53,6 @@ pub fn visit<V: KeyVisitor>(space: KeySpace, visitor: V) -> V::Output {
         KeySpace::RevokedKeys => visitor.visit::<RevokedKeyKey>(),
         KeySpace::Webhooks => visitor.visit::<WebhookKey>(),
         KeySpace::WebhookCursors => visitor.visit::<WebhookCursorKey>(),
+        KeySpace::WatchCursors => visitor.visit::<WatchCursorKey>(),
     }
 }

@@ -27,6 +27,7 @@ use super::records::{
     SigningKeyRecord, StoreFormat, TabularRecord, WarehouseRecord,
 };
 use super::usage::UsageRecord;
+use super::watch_cursors::WatchCursor;
 use super::webhooks::{WebhookCursor, WebhookRecord};
 use slateberg_model::ident::TabularKind;
 use slateberg_model::segmented_json::ChunkHash;
@@ -66,6 +67,10 @@ pub struct WarehouseKey(pub String);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyKey(pub String);
 
+/// The position of a consumer of the change feed, by the name of the cursor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WatchCursorKey(pub String);
+
 macro_rules! string_key {
     ($key:ident, $space:expr, $value:ty) => {
         impl Key for $key {
@@ -86,6 +91,7 @@ macro_rules! string_key {
 
 string_key!(WarehouseKey, KeySpace::WarehouseNames, WarehouseRecord);
 string_key!(PolicyKey, KeySpace::Policies, PolicyRecord);
+string_key!(WatchCursorKey, KeySpace::WatchCursors, WatchCursor);
 
 /// A namespace's name below its parent.
 #[derive(Debug, Clone, PartialEq, Eq)]

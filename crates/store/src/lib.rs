@@ -79,6 +79,7 @@ pub mod txn;
 pub mod usage;
 mod version_clock;
 pub mod warm_up;
+pub mod watch_cursors;
 pub mod webhooks;
 
 pub use error::Error;

@@ -65,7 +65,8 @@ json_records!(
 /// delete the files of expired snapshots. Format 11 added functions, records of the files that
 /// rebases leave behind, and jobs that delete these files. Format 13 added webhooks, records of
 /// dropped namespaces and of their functions, and records of the use of tables and views. Format 15
-/// added scheduled searches for orphans, and the maintenance properties of warehouses.
+/// added scheduled searches for orphans, the maintenance properties of warehouses, and the cursors
+/// of consumers of the change feed.
 pub const FORMAT_VERSION: u32 = 15;
 /// Format of clones. It has the same records as [`FORMAT_VERSION`]. The number is different, so
 /// that older binaries reject the store. Those binaries do not know clones, and would delete files

@@ -3,6 +3,7 @@
 pub mod api_keys;
 pub mod checkpoints;
 pub mod cluster;
+pub mod cursors;
 pub mod dropped;
 pub mod encryption;
 pub mod explain;

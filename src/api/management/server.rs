@@ -18,6 +18,7 @@ pub async fn server(
     Ok(Json(ServerInfo {
         name: env!("CARGO_PKG_NAME").to_owned(),
         version: VERSION.to_owned(),
+        catalog_id: state.catalog.id(),
         authentication: !state.authn.is_open(),
         policies_in_force: state.catalog.policies().policy_hash(),
         policy_revision: state.catalog.policies().newest_policy_revision(),

@@ -6,6 +6,7 @@
 
 pub mod api_keys;
 pub mod checkpoints;
+pub mod cursors;
 pub mod dropped;
 pub mod encryption;
 pub mod events;

@@ -1,12 +1,10 @@
 //! [`Batch`]: events in the form in which webhooks send them, as a JSON batch of `CloudEvents` 1.0.
 
 use bytes::Bytes;
-use serde::Serialize;
 
-use super::event_name::{subject, time};
 use crate::api::wire::watch::watch_event;
+use crate::app::cloud_events::{cloud_event, event_id};
 use slateberg_catalog::watch::{Event, Position};
-use slateberg_management::watch::WatchEvent;
 
 /// The media type of a batch.
 pub(super) const MEDIA_TYPE: &str = "application/cloudevents-batch+json";
@@ -27,21 +25,6 @@ pub(super) struct Batch {
     /// The position after the events. `None` if further events of the same transaction follow in
     /// the next batch.
     pub(super) position: Option<Position>,
-}
-
-#[derive(Serialize)]
-struct CloudEvent<'a> {
-    specversion: &'static str,
-    id: &'a str,
-    source: &'a str,
-    #[serde(rename = "type")]
-    event_type: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    subject: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    time: Option<String>,
-    datacontenttype: &'static str,
-    data: &'a WatchEvent,
 }
 
 /// Collects events until a batch is full.
@@ -83,27 +66,16 @@ pub(super) fn batches(events: Vec<Event>, source: &str) -> serde_json::Result<Ve
     Ok(builder.full)
 }
 
-/// Returns the JSON of the events of a transaction. The position of the transaction and the index
-/// of an event are the id of the event.
+/// Returns the JSON of the events of a transaction.
 fn encode(
     transaction: Vec<Event>,
     position: Position,
     source: &str,
 ) -> serde_json::Result<Vec<Vec<u8>>> {
-    let encoded = transaction.into_iter().enumerate().map(|(index, event)| {
-        let data = watch_event(event);
-        let id = format!("{position}.{index}");
-        serde_json::to_vec(&CloudEvent {
-            specversion: "1.0",
-            id: &id,
-            source,
-            event_type: &data.event_type,
-            subject: subject(&data),
-            time: data.at_ms.and_then(time),
-            datacontenttype: "application/json",
-            data: &data,
-        })
-    });
+    let encoded = transaction
+        .into_iter()
+        .enumerate()
+        .map(|(index, event)| cloud_event(&watch_event(event), &event_id(position, index), source));
     encoded.collect()
 }
 

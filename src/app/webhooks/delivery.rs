@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch::Receiver;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::sleep;
 use uuid::Uuid;
 
 use super::batch::{Batch, EVENTS_MAX, batches};
@@ -12,6 +12,7 @@ use super::deliveries::Deliveries;
 use super::sender::SendError;
 use slateberg_base::error_chain::chain;
 use slateberg_base::retry::Backoff;
+use slateberg_base::write_interval::WriteInterval;
 use slateberg_catalog::error::Kind;
 use slateberg_catalog::watch::{Event, EventType, Position, Watch};
 use slateberg_catalog::webhooks::{DeliveryState, OwnerMethod, WebhookCursor, WebhookRecord};
@@ -22,10 +23,9 @@ const RETRY_DELAY_MIN: Duration = Duration::from_secs(1);
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(60 * 60);
 /// Wait after an error of the store.
 const STORE_RETRY: Duration = Duration::from_secs(5);
-/// Time after which the position of delivered events is stored, unless it is stored with the
-/// positions of later events.
-const STORE_AFTER: Duration = Duration::from_secs(1);
-/// The same time for a position after changes that the webhook does not select.
+/// Shortest time between two writes of the position.
+const STORE_PERIOD: Duration = Duration::from_secs(1);
+/// Time after which a position is stored that is after changes that the webhook does not select.
 const STORE_PROGRESS_AFTER: Duration = Duration::from_secs(30);
 
 /// Sends the events of one webhook.
@@ -35,8 +35,8 @@ pub(super) struct Delivery {
     cursor: WebhookCursor,
     /// The cursor in the store.
     stored: WebhookCursor,
-    /// The time at which `cursor` has to be stored. `None` if it is already stored.
-    store_at: Option<Instant>,
+    /// The times at which `cursor` is stored.
+    writes: WriteInterval,
     backoff: Backoff,
 }
 
@@ -74,7 +74,7 @@ pub(super) async fn run(all: Arc<Deliveries>, record: WebhookRecord, mut stoppin
                 record,
                 stored: cursor.clone(),
                 cursor,
-                store_at: None,
+                writes: WriteInterval::new(STORE_PERIOD),
                 backoff: backoff(),
             },
             None => return,
@@ -160,10 +160,10 @@ impl Delivery {
         if read.caught_up {
             tokio::select! {
                 () = watch.changed() => {}
-                () = at(self.store_at) => {}
+                () = self.writes.wait() => {}
             }
         }
-        if self.store_at.is_some_and(|at| at <= Instant::now()) {
+        if self.writes.is_due() {
             self.store_cursor().await?;
         }
         Ok(())
@@ -186,9 +186,9 @@ impl Delivery {
         for batch in batches.map_err(|error| Ended::Failed(error.to_string()))? {
             self.send(&batch).await?;
             if let Some(position) = batch.position {
-                self.advance(position, STORE_AFTER);
+                self.advance(position, Duration::ZERO);
             }
-            if self.store_at.is_some_and(|at| at <= Instant::now()) {
+            if self.writes.is_due() {
                 self.store_cursor().await?;
             }
         }
@@ -228,7 +228,7 @@ impl Delivery {
                 DeliveryState { position, delivered_ms: Some(now_ms), ..DeliveryState::default() };
         });
         if self.cursor.failing_since_ms.take().is_some() {
-            self.store_by(STORE_AFTER);
+            self.writes.changed();
         }
     }
 
@@ -320,13 +320,8 @@ impl Delivery {
         if text != self.cursor.position {
             self.cursor.position = text;
             self.report_position(position);
-            self.store_by(delay);
+            self.writes.changed_within(delay);
         }
-    }
-
-    fn store_by(&mut self, delay: Duration) {
-        let at = Instant::now() + delay;
-        self.store_at = Some(self.store_at.map_or(at, |earlier| earlier.min(at)));
     }
 
     async fn store_cursor(&mut self) -> catalog::Result<()> {
@@ -335,15 +330,7 @@ impl Delivery {
             self.all.catalog.webhooks().store_cursor(self.record.id, &cursor).await?;
             self.stored = cursor;
         }
-        self.store_at = None;
+        self.writes.written();
         Ok(())
-    }
-}
-
-/// Waits until a time. Without a time, it never returns.
-async fn at(time: Option<Instant>) {
-    match time {
-        Some(time) => sleep_until(time).await,
-        None => std::future::pending().await,
     }
 }

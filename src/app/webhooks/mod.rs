@@ -6,7 +6,6 @@
 mod batch;
 mod deliveries;
 mod delivery;
-mod event_name;
 mod sender;
 
 use std::collections::HashMap;
@@ -22,6 +21,7 @@ use uuid::Uuid;
 use self::deliveries::{Deliveries, Metrics};
 pub use self::sender::Sender;
 use super::App;
+use crate::app::cloud_events::event_source;
 use slateberg_base::error_chain::chain;
 use slateberg_catalog::webhooks::WebhookRecord;
 
@@ -42,7 +42,7 @@ pub fn spawn(app: &App, stopping: watch::Receiver<bool>) -> JoinHandle<()> {
         catalog: runtime.catalog.clone(),
         authn: runtime.authn.clone(),
         sender: Arc::clone(&app.webhook_sender),
-        source: format!("urn:uuid:{}", runtime.catalog_id),
+        source: event_source(runtime.catalog_id),
         is_authenticated: !runtime.settings.authn.insecure_no_auth,
         metrics: Metrics::default(),
     });

@@ -17,6 +17,7 @@ pub enum Kind {
     NoSuchDropped,
     NoSuchProtection,
     NoSuchWebhook,
+    NoSuchCursor,
     NoSuchPlan,
     NoSuchPlanTask,
     AlreadyExists,
@@ -52,7 +53,8 @@ impl Kind {
             | Self::NoSuchCheckpoint
             | Self::NoSuchDropped
             | Self::NoSuchProtection
-            | Self::NoSuchWebhook => "NotFoundException",
+            | Self::NoSuchWebhook
+            | Self::NoSuchCursor => "NotFoundException",
             Self::NoSuchPlan => "NoSuchPlanIdException",
             Self::NoSuchPlanTask => "NoSuchPlanTaskException",
             Self::AlreadyExists => "AlreadyExistsException",

@@ -52,6 +52,9 @@ pub enum MissingResource {
     /// A webhook with this id or name.
     #[error("Webhook does not exist: {}", brief(.0))]
     Webhook(String),
+    /// A cursor of the change feed with this name.
+    #[error("Cursor does not exist: {}", brief(.0))]
+    Cursor(String),
     /// A dropped namespace, table or view with this name or id.
     #[error("Dropped namespace, table or view does not exist: {}", brief(.0))]
     Dropped(String),
@@ -230,6 +233,11 @@ pub enum CommitConflict {
         /// The current version.
         current: u64,
     },
+    /// The position of the cursor is not the expected one.
+    #[error(
+        "Cursor {0} is not at the expected position: another process advances it. Run one process for each cursor"
+    )]
+    Cursor(String),
     /// The warehouse was changed while the request was evaluated.
     #[error("Warehouse {0} was changed by another request at the same time")]
     ConcurrentWarehouse(String),

@@ -193,6 +193,7 @@ refusals! {
         NoSuchCheckpoint = "NoSuchCheckpoint" ("Checkpoint does not exist: ")
         NoSuchProtection = "NoSuchProtection" ("Protection does not exist: ")
         NoSuchWebhook = "NoSuchWebhook" ("Webhook does not exist: ")
+        NoSuchCursor = "NoSuchCursor" ("Cursor does not exist: ")
         NoSuchDropped = "NoSuchDropped" ("Dropped namespace, table or view does not exist: ")
         AlreadyExists = "AlreadyExists"
         NamespaceNotEmpty = "NamespaceNotEmpty"

@@ -125,6 +125,10 @@ fn unexported(space: KeySpace) -> Json {
             "created_ms": 0, "created_by": "a", "version": 1})
         }
         KeySpace::WebhookCursors => json!({"position": "p"}),
+        KeySpace::WatchCursors => {
+            json!({"position": "p", "consumer": id(6), "created_ms": 0, "stored_ms": 0,
+            "stored_by": "a"})
+        }
         KeySpace::RevokedKeys => {
             json!({"revoked_ms": 0, "revoked_by": "admin", "key": {"id": id(6), "name": "k",
             "hash": "00", "roles": [], "warehouses": null, "created_ms": 0, "created_by": "a", "expires_ms": null}})

@@ -57,7 +57,7 @@ macro_rules! types {
 }
 
 /// The types that a filter can name.
-const SELECTABLE: [&str; 50] = [
+const SELECTABLE: [&str; 52] = [
     "warehouse.created",
     "warehouse.updated",
     "warehouse.deleted",
@@ -104,6 +104,8 @@ const SELECTABLE: [&str; 50] = [
     "webhook.created",
     "webhook.changed",
     "webhook.deleted",
+    "cursor.created",
+    "cursor.deleted",
     "checkpoint.created",
     "checkpoint.deleted",
     "encryption.changed",
@@ -301,6 +303,8 @@ fn effect(action: ChangeAction, version_before: Option<u64>) -> Effect {
             return OnCatalog("webhook.changed");
         }
         A::DeleteWebhook => return OnCatalog("webhook.deleted"),
+        A::CreateCursor => return OnCatalog("cursor.created"),
+        A::DeleteCursor => return OnCatalog("cursor.deleted"),
         A::CreateCheckpoint => return OnCatalog("checkpoint.created"),
         A::DeleteCheckpoint => return OnCatalog("checkpoint.deleted"),
         A::RotateDataKey | A::RewrapDataKeys => return OnCatalog("encryption.changed"),

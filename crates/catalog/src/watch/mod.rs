@@ -12,6 +12,7 @@
 //!   returns [`EventType::RESYNC`]. The client then lists its resources again. Some resources may
 //!   have become visible or hidden although they have not changed.
 
+pub mod cursors;
 mod event_type;
 mod position;
 mod scope;

@@ -1,4 +1,4 @@
-//! The rules of the key spaces for policies, credentials and webhooks.
+//! The rules of the key spaces for policies, credentials, webhooks and cursors.
 
 use super::rules::{
     CacheRule, Check, CloneRule, ExportRule, FilesRule, LineKind, Removal, RestoreRule, Rules,
@@ -112,6 +112,19 @@ pub(super) const WEBHOOK_CURSORS: Rules = Rules {
     name: "webhook cursors",
     key: "id of the webhook",
     value: "position in the change feed, begin of the present failures",
+    check: Check::Decoding,
+    restore: RestoreRule::Keep,
+    clone: CloneRule::LeaveOut,
+    export: ExportRule::LeaveOut,
+    cache: CacheRule::None,
+    removal: Removal::WithObject,
+    files: FilesRule::None,
+};
+
+pub(super) const WATCH_CURSORS: Rules = Rules {
+    name: "watch cursors",
+    key: "name",
+    value: "position of a consumer in the change feed, process and principal that stored it",
     check: Check::Decoding,
     restore: RestoreRule::Keep,
     clone: CloneRule::LeaveOut,

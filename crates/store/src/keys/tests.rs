@@ -57,6 +57,7 @@ fn round_trip_in(space: KeySpace, id: Uuid, name: &str, number: u64) {
         KeySpace::RevokedKeys => round_trip(space, &RevokedKeyKey(id)),
         KeySpace::Webhooks => round_trip(space, &WebhookKey(id)),
         KeySpace::WebhookCursors => round_trip(space, &WebhookCursorKey(id)),
+        KeySpace::WatchCursors => round_trip(space, &WatchCursorKey(text())),
     }
 }
 

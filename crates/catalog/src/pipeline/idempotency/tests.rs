@@ -20,6 +20,7 @@ fn rejection_codes_in_records_are_stable() {
         (Kind::NoSuchDropped, "NoSuchDropped"),
         (Kind::NoSuchProtection, "NoSuchProtection"),
         (Kind::NoSuchWebhook, "NoSuchWebhook"),
+        (Kind::NoSuchCursor, "NoSuchCursor"),
         (Kind::AlreadyExists, "AlreadyExists"),
         (Kind::NamespaceNotEmpty, "NamespaceNotEmpty"),
         (Kind::WarehouseNotEmpty, "WarehouseNotEmpty"),

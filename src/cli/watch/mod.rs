@@ -1,31 +1,37 @@
-//! `slateberg watch`: the changes of the catalog as they happen.
+//! `slateberg watch`: the changes of the catalog as they happen, on the terminal or in a message
+//! broker.
+
+pub(super) mod cursor_store;
+mod delivery;
+mod feed;
+mod sink;
+mod target;
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Args;
-use serde_json::Value;
 
-use super::client::{ClientError, Connection, parse, query};
+use self::feed::{Feed, backoff};
+use self::target::Target;
+use super::client::{ClientError, Connection};
 use super::exit::Outcome;
 use super::output::{Output, add_times, print, print_warnings, time};
 use super::runtime::runtime;
-use slateberg_base::retry::Backoff;
 use slateberg_management::watch::{ResourceState, WatchEvent, WatchResponse, WatchedResource};
 
-const PATH: &str = "/management/v1/watch";
-
-/// Time for which the server waits for events before it responds.
-const WAIT_SECONDS: u64 = 30;
-/// The shortest and the longest wait before the next attempt to reach the server.
-const RETRY_DELAY_MIN: Duration = Duration::from_millis(500);
-const RETRY_DELAY_MAX: Duration = Duration::from_secs(30);
-
-/// Print changes as they happen, until interrupted.
+/// Number of events in a response, for the terminal and for a message broker. Between responses,
+/// the position of a broker advances.
+const PRINTED_EVENTS_MAX: usize = 1000;
+const SENT_EVENTS_MAX: usize = 100;
+/// Print changes as they happen, until interrupted, or send them to a message broker.
 ///
 /// If the server becomes unreachable, the command retries until the server responds, and then prints
 /// all changes that it has missed. The command fails if the catalog was restored, or if changes were
 /// removed from the change log before the command could read them.
+///
+/// With --to, the command sends each event to a stream of NATS or a topic of Kafka, at least once
+/// and in order. The catalog stores its position under the name of --name, so the command continues
+/// after the last event when it is started again, on any machine.
 #[derive(Debug, Args)]
 pub struct Watch {
     /// Resource, as table:WAREHOUSE/LEVEL.../NAME, view:..., namespace:WAREHOUSE/LEVEL... or
@@ -40,6 +46,15 @@ pub struct Watch {
     /// JSON output. `oldest` prints all changes in the change log [default: only new events]
     #[arg(long, value_name = "POSITION")]
     after: Option<String>,
+    /// Send the events to this broker instead of printing them: nats://HOST:PORT/SUBJECT,
+    /// tls://HOST:PORT/SUBJECT (NATS with TLS) or kafka://HOST:PORT/TOPIC. Separate several hosts by
+    /// commas. Credentials come from variables such as `NATS_CREDS` and `KAFKA_SASL_PASSWORD`
+    #[arg(long, value_name = "URL", requires = "name")]
+    to: Option<Target>,
+    /// Name of the cursor, under which the catalog stores the position. If it exists, the command
+    /// continues at its position, and --after has no effect
+    #[arg(long, value_name = "NAME", requires = "to")]
+    name: Option<String>,
     /// Exit after the last event instead of waiting for new ones
     #[arg(long)]
     no_wait: bool,
@@ -48,29 +63,39 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Prints the events.
+    /// Prints or sends the events.
     pub fn run(self) -> Outcome {
-        runtime()?.block_on(self.follow())?;
+        let Self { resource, types, after, to, name, no_wait, connection } = self;
+        let is_sent = to.is_some();
+        let max = if is_sent { SENT_EVENTS_MAX } else { PRINTED_EVENTS_MAX };
+        let feed = Feed { connection, resource, types, no_wait, max };
+        runtime()?.block_on(async {
+            match (to, name) {
+                (Some(target), Some(name)) => delivery::run(feed, target, name, after).await,
+                _ => Ok(feed.print_events(after).await?),
+            }
+        })?;
         Ok(ExitCode::SUCCESS)
     }
+}
 
-    async fn follow(&self) -> Result<(), ClientError> {
-        let mut after = self.after.clone();
+impl Feed {
+    async fn print_events(&self, mut after: Option<String>) -> Result<(), ClientError> {
         let mut is_reached = false;
-        let mut backoff = Backoff::new(RETRY_DELAY_MIN, RETRY_DELAY_MAX);
+        let mut delays = backoff();
         loop {
             let response = match self.poll(after.as_deref()).await {
                 // If the server has never responded, its address is probably wrong.
                 Err(ClientError::Unreachable(reason)) if is_reached && !self.no_wait => {
                     print_warnings(&[format!("{reason}. Retrying")]);
-                    backoff.wait().await;
+                    delays.wait().await;
                     continue;
                 }
                 response => response?,
             };
             is_reached = true;
-            backoff = Backoff::new(RETRY_DELAY_MIN, RETRY_DELAY_MAX);
-            let WatchResponse { events, next, caught_up } = parse(response)?;
+            delays = backoff();
+            let WatchResponse { events, next, caught_up } = response;
             for event in &events {
                 print(&self.line(event));
             }
@@ -79,20 +104,6 @@ impl Watch {
             }
             after = Some(next);
         }
-    }
-
-    async fn poll(&self, after: Option<&str>) -> Result<Value, ClientError> {
-        let wait = if self.no_wait { 0 } else { WAIT_SECONDS };
-        let mut parameters = query(&[
-            ("resource", self.resource.clone()),
-            ("after", after.map(ToOwned::to_owned)),
-            ("wait", Some(wait.to_string())),
-        ]);
-        for event_type in &self.types {
-            let one = query(&[("type", Some(event_type.clone()))]);
-            parameters.push_str(&one.replacen('?', "&", 1));
-        }
-        self.connection.send("GET", &format!("{PATH}{parameters}"), &Value::Null).await
     }
 
     fn line(&self, event: &WatchEvent) -> String {
