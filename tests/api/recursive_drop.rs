@@ -11,7 +11,7 @@ use crate::support::view::create_view;
 
 const DROP: &str = "/management/v1/namespaces/drop";
 /// The role `partial` may do everything in the namespace `a`, except with one table.
-pub const OWNERS: &str = r#"
+pub(crate) const OWNERS: &str = r#"
 @id("owner") permit (principal in Role::"owner", action, resource in Namespace::"default/a");
 @id("partial") permit (principal in Role::"partial", action, resource in Namespace::"default/a")
 unless { resource == Table::"default/a/b/t" };
