@@ -123,7 +123,16 @@ fn text(found: &SearchResponse) -> String {
         true => "",
         false => "The hits may lack the latest changes, because these are not durable yet\n",
     };
-    format!("{rows}{more}{stale}")
+    let incomplete: Vec<_> = found.incomplete.iter().map(SearchSource::as_str).collect();
+    let incomplete = match &*incomplete {
+        [] => String::new(),
+        sources => format!(
+            "The index lacks some {}: the hits may be incomplete. Raise \
+             catalog.search_index_bytes_max\n",
+            sources.join(" and ")
+        ),
+    };
+    format!("{rows}{more}{stale}{incomplete}")
 }
 
 /// Returns what matches the query.

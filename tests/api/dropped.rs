@@ -364,16 +364,7 @@ async fn dropped_tables_are_paginated() {
         app.delete(&format!("/v1/namespaces/ns/tables/{name}")).await.expect(204);
     }
     let all = dropped(&app).await;
-    let (mut paged, mut token) = (Vec::new(), String::new());
-    loop {
-        let path = format!("{DROPPED}?pageSize=2&pageToken={token}");
-        let page = app.get(&path).await.expect(200).body;
-        paged.extend(page["dropped"].as_array().expect("a list").clone());
-        match page["next-page-token"].as_str() {
-            Some(next) => token = next.to_owned(),
-            None => break,
-        }
-    }
+    let paged = app.pages(DROPPED, "dropped", 2).await;
     assert_eq!(paged, all);
     app.get(&format!("{DROPPED}?pageSize=0")).await.expect(400);
 }

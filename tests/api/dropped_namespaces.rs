@@ -6,6 +6,7 @@ use std::sync::Arc;
 use axum::http::Method;
 use serde_json::{Value, json};
 
+use crate::recursive_drop::OWNERS;
 use crate::support::app::{TestApp, TestResponse, memory_settings};
 use crate::support::bucket::bucket;
 use crate::support::clock::HandClock;
@@ -242,15 +243,7 @@ async fn occupied_location_prevents_the_whole_undrop_and_is_named() {
 
 #[tokio::test]
 async fn caller_needs_undrop_on_everything_and_learns_no_hidden_names() {
-    let app = TestApp::with_policies(
-        r#"@id("owner") permit (principal in Role::"owner", action,
-               resource in Namespace::"default/a");
-           @id("partial") permit (principal in Role::"partial", action,
-               resource in Namespace::"default/a")
-               unless { resource == Table::"default/a/b/t" };"#,
-        |_| {},
-    )
-    .await;
+    let app = TestApp::with_policies(OWNERS, |_| {}).await;
     populate(&app).await;
     drop_recursively(&app, "namespace:default/a").await.expect(200);
     let body = json!({ "resource": "namespace:default/a" });
@@ -338,20 +331,9 @@ async fn dropped_namespaces_are_listed_in_pages() {
         app.post(&path, create_table("t")).await.expect(200);
         drop_recursively(&app, &format!("namespace:default/n{number}")).await.expect(200);
     }
-    let (mut path, mut names) = (format!("{DROPPED}?pageSize=3&pageToken="), BTreeSet::new());
-    loop {
-        let page = app.get(&path).await.expect(200).body;
-        let listed = page["dropped"].as_array().expect("a list");
-        assert!(listed.len() <= 3);
-        names.extend(listed.iter().filter_map(|it| it["resource"].as_str().map(str::to_owned)));
-        let Some(next) = page["next-page-token"].as_str() else { break };
-        path = format!("{DROPPED}?pageSize=3&pageToken={}", urlencoding(next));
-    }
+    let paged = app.pages(DROPPED, "dropped", 3).await;
+    let names: BTreeSet<_> = paged.iter().map(|it| it["resource"].to_string()).collect();
     assert_eq!(names.len(), 10);
-}
-
-fn urlencoding(text: &str) -> String {
-    url::form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -181,17 +181,7 @@ async fn grants_are_paginated() {
         let message = grant("read", &format!("role:r{role}"), "warehouse:default");
         app.post(GRANTS, message).await.expect(201);
     }
-    let mut seen = Vec::new();
-    let mut token = String::new();
-    loop {
-        let page =
-            app.get(&format!("{GRANTS}?pageSize=2&pageToken={token}")).await.expect(200).body;
-        seen.extend(page["grants"].as_array().expect("a list").clone());
-        match page["next-page-token"].as_str() {
-            Some(next) => token = next.to_owned(),
-            None => break,
-        }
-    }
+    let seen = app.pages(GRANTS, "grants", 2).await;
     assert_eq!(json!(seen), app.get(GRANTS).await.body["grants"]);
     assert_eq!(seen.len(), 6);
 }

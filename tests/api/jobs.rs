@@ -170,17 +170,7 @@ async fn jobs_are_paginated() {
     let all = jobs(&app).await;
     let states: Vec<_> = all.iter().map(|job| job["state"].as_str().expect("a state")).collect();
     assert_eq!(states, ["waiting", "waiting", "waiting", "done", "done"]);
-    let (mut paged, mut token) = (Vec::new(), String::new());
-    loop {
-        let page = app.get(&format!("{JOBS}?pageSize=2&pageToken={token}")).await.expect(200).body;
-        let jobs = page["jobs"].as_array().expect("a list");
-        assert!((1..=2).contains(&jobs.len()));
-        paged.extend(jobs.clone());
-        match page["next-page-token"].as_str() {
-            Some(next) => token = next.to_owned(),
-            None => break,
-        }
-    }
+    let paged = app.pages(JOBS, "jobs", 2).await;
     assert_eq!(paged, all);
     app.get(&format!("{JOBS}?pageToken=nonsense")).await.expect(400);
 }

@@ -97,19 +97,7 @@ async fn listing_of_policies_contains_their_origins() {
     let template = app.get(&format!("{POLICIES}/grant-read")).await.expect(200).body;
     assert_eq!(template["template"], true);
 
-    let mut seen = Vec::new();
-    let mut token = String::new();
-    loop {
-        let path = format!("{POLICIES}?pageSize=2&pageToken={token}");
-        let page = app.get(&path).await.expect(200).body;
-        let policies = page["policies"].as_array().expect("a list").clone();
-        assert!(policies.len() <= 2);
-        seen.extend(policies);
-        match page["next-page-token"].as_str() {
-            Some(next) => token = next.to_owned(),
-            None => break,
-        }
-    }
+    let seen = app.pages(POLICIES, "policies", 2).await;
     assert_eq!(json!(seen), app.get(POLICIES).await.body["policies"]);
 }
 

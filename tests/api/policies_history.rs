@@ -52,17 +52,7 @@ async fn revision_contains_principal_changes_and_comment() {
     assert_eq!(all[1]["changes"]["granted"][0]["grantee"], "role:r");
     assert_eq!(all[0]["in-force"], app.get(POLICIES).await.body["in-force"]);
 
-    let mut paged = Vec::new();
-    let mut token = String::new();
-    loop {
-        let path = format!("{POLICIES}/revisions?pageSize=3&pageToken={token}");
-        let page = app.get(&path).await.expect(200).body;
-        paged.extend(page["revisions"].as_array().expect("a list").clone());
-        match page["next-page-token"].as_str() {
-            Some(next) => token = next.to_owned(),
-            None => break,
-        }
-    }
+    let paged = app.pages(&format!("{POLICIES}/revisions"), "revisions", 3).await;
     assert_eq!(paged, all);
 
     let third = app.get(&format!("{POLICIES}/revisions/3")).await.expect(200).body;

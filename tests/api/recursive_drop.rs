@@ -10,6 +10,12 @@ use crate::support::table::create_table;
 use crate::support::view::create_view;
 
 const DROP: &str = "/management/v1/namespaces/drop";
+/// The role `partial` may do everything in the namespace `a`, except with one table.
+pub(crate) const OWNERS: &str = r#"
+@id("owner") permit (principal in Role::"owner", action, resource in Namespace::"default/a");
+@id("partial") permit (principal in Role::"partial", action, resource in Namespace::"default/a")
+unless { resource == Table::"default/a/b/t" };
+"#;
 const INVALID: &str = "IllegalArgumentException";
 
 /// Creates the namespaces `a`, `a.b` and `c`. `a` contains a table and a view, and each of the
@@ -146,15 +152,7 @@ async fn protected_resource_prevents_the_whole_drop() {
 
 #[tokio::test]
 async fn caller_needs_permission_for_each_resource_and_learns_no_hidden_names() {
-    let app = TestApp::with_policies(
-        r#"@id("owner") permit (principal in Role::"owner", action,
-               resource in Namespace::"default/a");
-           @id("partial") permit (principal in Role::"partial", action,
-               resource in Namespace::"default/a")
-               unless { resource == Table::"default/a/b/t" };"#,
-        |_| {},
-    )
-    .await;
+    let app = TestApp::with_policies(OWNERS, |_| {}).await;
     populate(&app).await;
     let body = |dry_run| json!({ "resource": "namespace:default/a", "dry-run": dry_run });
     for (role, status) in [("partial", 403), ("reader", 403), ("nobody", 404)] {

@@ -151,18 +151,8 @@ async fn case_is_ignored_in_every_script() {
 async fn pages_contain_each_hit_once() {
     let names: Vec<_> = (0..25).map(|number| format!("Orders_{number:02}")).collect();
     let app = with_tables(&names.iter().map(String::as_str).collect::<Vec<_>>()).await;
-    let (mut found, mut token) = (Vec::new(), String::new());
-    loop {
-        let page = search(&app, &format!("q=orders&pageSize=7&pageToken={token}")).await;
-        let page = page.expect(200).body;
-        let hits = page["hits"].as_array().expect("hits");
-        found.extend(hits.iter().map(|hit| hit["name"].as_str().expect("a name").to_owned()));
-        match page["next-page-token"].as_str() {
-            Some(next) => token = next.to_owned(),
-            None => break,
-        }
-        assert_eq!(hits.len(), 7);
-    }
+    let found = app.pages(&format!("{SEARCH}?q=orders"), "hits", 7).await;
+    let found: Vec<_> = found.iter().map(|hit| hit["name"].as_str().expect("a name")).collect();
     assert_eq!(found, names);
     let other = search(&app, "q=orders&pageSize=7").await.body;
     let other = other["next-page-token"].as_str().expect("a token");

@@ -140,17 +140,8 @@ async fn pages_contain_each_table_once() {
         app.post(TABLES, people(&format!("email_{number:02}"))).await.expect(200);
         app.post(TABLES, people(&format!("t_{number:02}"))).await.expect(200);
     }
-    let (mut found, mut token) = (Vec::new(), String::new());
-    loop {
-        let page = search(&app, &format!("q=email&{ALL}&pageSize=5&pageToken={token}")).await;
-        let page = page.expect(200).body;
-        let hits = page["hits"].as_array().expect("hits");
-        found.extend(hits.iter().map(|hit| hit["name"].as_str().expect("a name").to_owned()));
-        match page["next-page-token"].as_str() {
-            Some(next) => token = next.to_owned(),
-            None => break,
-        }
-    }
+    let found = app.pages(&format!("{SEARCH}?q=email&{ALL}"), "hits", 5).await;
+    let found: Vec<_> = found.iter().map(|hit| hit["name"].as_str().expect("a name")).collect();
     let mut expected: Vec<_> = (0..12).map(|number| format!("email_{number:02}")).collect();
     expected.push("people".to_owned());
     expected.extend((0..12).map(|number| format!("t_{number:02}")));
@@ -244,6 +235,28 @@ async fn search_answers_from_an_earlier_state_if_changes_do_not_become_durable()
     assert_eq!(found["includes-latest-changes"], false);
     assert_eq!(found["hits"].as_array().expect("hits").len(), 1);
     assert_eq!(matched(search(&app, "q=people").await).len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn response_names_the_sources_that_do_not_fit_into_the_index() {
+    let app = TestApp::with_settings(|settings| settings.catalog.search_index_bytes_max = 1).await;
+    create_people(&app).await;
+    let found = search(&app, &format!("q=people&{ALL}")).await.expect(200).body;
+    assert_eq!(found["incomplete"], json!(["columns", "comments"]));
+    assert_eq!(found["hits"][0]["resource"], "table:default/crm/people");
+    let found = search(&app, "q=email&in=columns").await.expect(200).body;
+    assert_eq!((&found["incomplete"], &found["hits"]), (&json!(["columns"]), &json!([])));
+    let names = search(&app, "q=people").await.expect(200).body;
+    assert_eq!(names.get("incomplete"), None);
+    // The index also lacks the columns of tables that are created later.
+    app.post(TABLES, people("more")).await.expect(200);
+    let found = search(&app, "q=email&in=columns").await.expect(200).body;
+    assert_eq!((&found["incomplete"], &found["hits"]), (&json!(["columns"]), &json!([])));
+    let served = ServedApp::start(app).await;
+    let text = served.stdout_of(&["search", "people", "--in", "names,columns,comments"]).await;
+    let lacks = "The index lacks some columns and comments: the hits may be incomplete. Raise \
+                 catalog.search_index_bytes_max\n";
+    assert!(text.ends_with(lacks), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

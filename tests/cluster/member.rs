@@ -50,6 +50,14 @@ pub fn member_settings(name: &str) -> Settings {
     settings
 }
 
+/// Returns the settings of a member whose lease is much longer than a test waits. So a member that
+/// waited for the end of the lease would fail.
+pub fn settings_with_long_lease(name: &str) -> Settings {
+    let mut settings = member_settings(name);
+    settings.cluster.lease_ms = 10 * TIMEOUT.as_millis() as u64;
+    settings
+}
+
 impl TestMember {
     /// Starts a member on this bucket.
     pub async fn start(bucket: &Arc<dyn ObjectStore>, name: &str) -> Self {

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::member::{TIMEOUT, TestMember, member_settings, within, writer_record};
+use crate::member::{
+    TIMEOUT, TestMember, member_settings, settings_with_long_lease, within, writer_record,
+};
 use crate::support::bucket::bucket;
 use crate::support::faults::{Fault, Verb};
 use crate::support::fsck::assert_sound;
@@ -200,16 +202,11 @@ async fn transfers_under_load_refuse_no_request_and_lose_no_change() {
 #[tokio::test]
 async fn member_that_stops_while_it_opens_the_store_gives_the_term_back() {
     let bucket = bucket();
-    let with_long_lease = |name| {
-        let mut settings = member_settings(name);
-        settings.cluster.lease_ms = 10 * TIMEOUT.as_millis() as u64;
-        settings
-    };
-    let first = TestMember::start_with(&bucket, with_long_lease("a")).await;
+    let first = TestMember::start_with(&bucket, settings_with_long_lease("a")).await;
     first.wait_for_role("writer").await;
     assert_eq!(first.create_namespace("ns").await, 200);
     first.stop().await;
-    let second = TestMember::start_with(&bucket, with_long_lease("b")).await;
+    let second = TestMember::start_with(&bucket, settings_with_long_lease("b")).await;
     second.faults.inject(Verb::Put, "manifest", Fault::Hang);
     within("the member opens the store", async || {
         let record = writer_record(&bucket).await;
@@ -220,7 +217,7 @@ async fn member_that_stops_while_it_opens_the_store_gives_the_term_back() {
     second.stop().await;
     assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
     assert_eq!(writer_record(&bucket).await["state"], "released");
-    let third = TestMember::start_with(&bucket, with_long_lease("c")).await;
+    let third = TestMember::start_with(&bucket, settings_with_long_lease("c")).await;
     third.wait_for_role("writer").await;
     assert_eq!(third.properties("ns").await, json!({}));
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use serde_json::json;
 
-use crate::member::{LEASE, TIMEOUT, TestMember, member_settings, within};
+use crate::member::{LEASE, TestMember, member_settings, settings_with_long_lease, within};
 use crate::support::bucket::bucket;
 use crate::support::fsck::assert_sound;
 
@@ -56,17 +56,11 @@ async fn stop_of_the_writer_refuses_no_request_to_another_member() {
 #[tokio::test]
 async fn last_member_that_stops_releases_the_lease() {
     let bucket = bucket();
-    // The lease is much longer than the test waits, so a member that waited for its end would fail.
-    let with_long_lease = |name| {
-        let mut settings = member_settings(name);
-        settings.cluster.lease_ms = 10 * TIMEOUT.as_millis() as u64;
-        settings
-    };
-    let first = TestMember::start_with(&bucket, with_long_lease("a")).await;
+    let first = TestMember::start_with(&bucket, settings_with_long_lease("a")).await;
     first.wait_for_role("writer").await;
     assert_eq!(first.create_namespace("ns").await, 200);
     first.stop().await;
-    let second = TestMember::start_with(&bucket, with_long_lease("b")).await;
+    let second = TestMember::start_with(&bucket, settings_with_long_lease("b")).await;
     second.wait_for_role("writer").await;
     assert_eq!(second.properties("ns").await, json!({}));
 }

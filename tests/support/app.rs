@@ -273,6 +273,24 @@ impl TestApp {
         self.request(Method::GET, path, &[], &Value::Null).await
     }
 
+    /// Reads all pages of a listing, each of which has at most `size` entries. `path` ends with a
+    /// query parameter, or has none. `list` is the member of a page with its entries.
+    pub async fn pages(&self, path: &str, list: &str, size: usize) -> Vec<Value> {
+        let separator = if path.contains('?') { '&' } else { '?' };
+        let (mut all, mut token) = (Vec::new(), String::new());
+        loop {
+            let path = format!("{path}{separator}pageSize={size}&pageToken={token}");
+            let page = self.get(&path).await.expect(200).body;
+            let entries = page[list].as_array().expect("a list");
+            assert!((1..=size).contains(&entries.len()), "{page}");
+            all.extend(entries.iter().cloned());
+            match page["next-page-token"].as_str() {
+                Some(next) => token = next.to_owned(),
+                None => return all,
+            }
+        }
+    }
+
     /// Sends a `HEAD`.
     pub async fn head(&self, path: &str) -> TestResponse {
         self.request(Method::HEAD, path, &[], &Value::Null).await

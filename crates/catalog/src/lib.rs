@@ -10,6 +10,7 @@
 //! for the file. The [`version_cache`] caches the parsed metadata of versions.
 
 mod access;
+mod admission;
 pub mod append_rebase;
 mod attributes;
 mod changed;

@@ -75,6 +75,10 @@ pub struct Settings {
     /// Size of the cache of manifest lists and manifests for scan planning, in bytes; 0 for a share
     /// of `memory_bytes_max`.
     pub manifest_cache_bytes: u64,
+    /// Size up to which the index of the search gets columns and comments, in bytes. The index
+    /// contains all names even if these exceed the size. 0 for a share of `memory_bytes_max`. Larger
+    /// sizes than 512 MiB have the effect of 512 MiB.
+    pub search_index_bytes_max: u64,
     /// Maximum number of scans that are planned concurrently. Further requests wait for at most 5
     /// seconds. The scans of one principal can be at most half of this number.
     pub plans_parallel_max: usize,
@@ -151,6 +155,7 @@ impl Default for Settings {
             metadata_cache_bytes: 0,
             listing_cache_bytes: 0,
             manifest_cache_bytes: 0,
+            search_index_bytes_max: 0,
             plans_parallel_max: 64,
             file_bytes_max: 0,
             file_deletions_parallel_max: 16,

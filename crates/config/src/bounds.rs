@@ -21,7 +21,7 @@ const COUNT_MAX: u64 = 1_000_000_000;
 
 /// Settings with a minimum other than 1. Where 0 is permitted, it disables a cache, a delay or a
 /// limit. If a setting counts items, 0 permits none of them.
-const MINIMA: [(&str, u64); 35] = [
+const MINIMA: [(&str, u64); 36] = [
     ("authn.clock_leeway_seconds", 0),
     ("authn.failure_delay_ms_max", 0),
     ("authn.failures_before_delay", 0),
@@ -45,6 +45,7 @@ const MINIMA: [(&str, u64); 35] = [
     ("catalog.orphan_age_seconds", 0),
     ("catalog.orphan_age_seconds_min", 0),
     ("catalog.purge_wait_ms", 0),
+    ("catalog.search_index_bytes_max", 0),
     ("catalog.vended_credentials_max", 0),
     ("catalog.warehouses_max", 0),
     ("log.slow_request_ms", 0),

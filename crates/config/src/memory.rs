@@ -52,20 +52,21 @@ macro_rules! part {
 }
 
 /// All settings that share the budget.
-const PARTS: [MemoryShare; 13] = [
-    part!(store.block_cache_bytes, 1, 10, 2 * MIB),
+const PARTS: [MemoryShare; 14] = [
+    part!(store.block_cache_bytes, 1, 8, 2 * MIB),
     part!(store.meta_cache_bytes, 1, 4, 2 * MIB),
     part!(store.record_cache_bytes, 1, 3, MIB),
     part!(store.page_cache_bytes, 1, 1, MIB / 2),
-    part!(store.unflushed_bytes_max, 1, 8, 4 * MIB),
+    part!(store.unflushed_bytes_max, 1, 7, 4 * MIB),
     part!(server.answer_cache_bytes, 1, 3, MIB),
     // The minimum of 0 is a placeholder: `MemoryShare::minimum` returns the actual minimum.
-    part!(server.bodies_bytes_max, 1, 11, 0),
+    part!(server.bodies_bytes_max, 1, 9, 0),
     part!(catalog.metadata_cache_bytes, 1, 3, MIB),
     part!(catalog.listing_cache_bytes, 1, 1, MIB / 2),
     part!(catalog.manifest_cache_bytes, 1, 4, MIB),
+    part!(catalog.search_index_bytes_max, 1, 6, 2 * MIB),
     // One file of the maximum size may be in memory while another one is decompressed.
-    part!(catalog.file_bytes_max, 2, 9, 8 * MIB),
+    part!(catalog.file_bytes_max, 2, 8, 8 * MIB),
     part!(catalog.job_files_known_max, JOB_FILE_BYTES, 4, 2 * MIB),
     part!(authz.decisions_max, KIB, 3, MIB),
 ];

@@ -17,6 +17,11 @@ pub struct SearchResponse {
     /// Whether the search has considered all changes that were made before it. False if some of
     /// these changes did not become durable in time; the hits may then lack these changes.
     pub includes_latest_changes: bool,
+    /// Searched texts of which the index lacks some, because it has reached
+    /// `catalog.search_index_bytes_max`. The hits may then lack tables and views. Absent if the
+    /// index is complete.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub incomplete: Vec<SearchSource>,
 }
 
 /// A found resource.

@@ -1,6 +1,7 @@
 //! Reads of many records that bypass the caches.
 
 use std::marker::PhantomData;
+use std::ops::Bound;
 
 use slatedb::config::DurabilityLevel;
 use uuid::Uuid;
@@ -13,23 +14,49 @@ use slateberg_base::boxed;
 
 impl DurableView<'_> {
     /// Calls `visit` with the parent and the name of each record of a key space whose keys consist
-    /// of these two. Adds nothing to the caches.
+    /// of these two, if the parent is in `parents`. Adds nothing to the caches.
     #[boxed]
     pub async fn visit_names(
         &self,
         space: KeySpace,
+        parents: &Parents,
         visit: &mut (dyn FnMut(Uuid, &str) + Send),
     ) -> Result<(), Error> {
         let mut options = scan_options(DurabilityLevel::Remote);
         options.cache_blocks = false;
-        let range = KeyRange::all(space);
-        let mut iterator = self.db.scan_with_options(range.bounds(), &options).await?;
+        let mut iterator = self.db.scan_with_options(parents.bounds(space), &options).await?;
         while let Some(entry) = iterator.next().await? {
             let (parent, name) = parent_and_name(&entry.key)
                 .ok_or_else(|| corrupt(&entry.key, "the key does not contain a name"))?;
             visit(parent, name);
         }
         Ok(())
+    }
+}
+
+/// A range of the parents of names.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Parents {
+    /// The first parent. `None` for no limit.
+    first: Option<Uuid>,
+    /// The end of the range, exclusively. `None` for no limit.
+    end: Option<Uuid>,
+}
+
+impl From<(Option<Uuid>, Option<Uuid>)> for Parents {
+    fn from((first, end): (Option<Uuid>, Option<Uuid>)) -> Self {
+        Self { first, end }
+    }
+}
+
+impl Parents {
+    fn bounds(&self, space: KeySpace) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+        let (first, end) = KeyRange::all(space).bounds();
+        let key = |id: Uuid| KeyRange::below(space, id).prefix;
+        (
+            self.first.map_or(first, |id| Bound::Included(key(id))),
+            self.end.map_or(end, |id| Bound::Excluded(key(id))),
+        )
     }
 }
 
@@ -45,6 +72,13 @@ impl<K: Key> Pages<K> {
     /// Starts at the beginning of a key space. A page has at most this number of records.
     pub fn of(space: KeySpace, records: usize) -> Self {
         Self { rest: Some(KeyRange::all(space)), records, key: PhantomData }
+    }
+
+    /// Begins after a key instead. `None` for the beginning of the key space.
+    #[must_use]
+    pub fn behind(self, key: Option<&K>) -> Self {
+        let rest = self.rest.map(|range| range.behind(key.map(Key::encode)));
+        Self { rest, ..self }
     }
 
     /// Reads the next page. Returns `None` after the last one. Adds nothing to the caches.

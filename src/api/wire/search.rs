@@ -12,6 +12,15 @@ pub fn search_response(page: catalog::SearchPage) -> SearchResponse {
         hits: page.hits.into_iter().map(hit).collect(),
         next_page_token: page.next,
         includes_latest_changes: page.is_current,
+        incomplete: page.incomplete.into_iter().map(source).collect(),
+    }
+}
+
+fn source(source: Source) -> SearchSource {
+    match source {
+        Source::Names => SearchSource::Names,
+        Source::Columns => SearchSource::Columns,
+        Source::Comments => SearchSource::Comments,
     }
 }
 
@@ -29,11 +38,6 @@ fn hit(hit: catalog::SearchHit) -> SearchHit {
         MatchQuality::Word => SearchMatch::Word,
         MatchQuality::Substring => SearchMatch::Substring,
     };
-    let matched_in = match hit.source {
-        Source::Names => SearchSource::Names,
-        Source::Columns => SearchSource::Columns,
-        Source::Comments => SearchSource::Comments,
-    };
     SearchHit {
         resource: hit.resource,
         kind,
@@ -41,7 +45,7 @@ fn hit(hit: catalog::SearchHit) -> SearchHit {
         namespace: hit.namespace,
         name: hit.name,
         quality,
-        matched_in,
+        matched_in: source(hit.source),
         column: hit.column,
         comment: hit.comment,
     }

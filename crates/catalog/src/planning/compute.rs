@@ -4,20 +4,17 @@
 
 use std::num::NonZero;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::admission::Admission;
 use crate::{Error, Operation, Result};
 use slateberg_base::slots::{self, SlotsPerKey};
-
-/// Maximum time that a request waits for a slot.
-const ADMISSION_TIME: Duration = Duration::from_secs(5);
 
 /// The limits of plans.
 pub(super) struct Compute {
     /// Requests that are planned concurrently.
-    requests: Arc<Semaphore>,
+    requests: Admission,
     /// Threads that read manifests and evaluate filters.
     threads: Arc<Semaphore>,
     /// Requests of each principal.
@@ -34,7 +31,7 @@ impl Compute {
     pub(super) fn new(plans_parallel_max: usize) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         Self {
-            requests: Arc::new(Semaphore::new(plans_parallel_max.clamp(1, Semaphore::MAX_PERMITS))),
+            requests: Admission::new(plans_parallel_max),
             threads: Arc::new(Semaphore::new(cores.saturating_sub(1).max(1))),
             // One principal cannot use all slots.
             principals: SlotsPerKey::new(plans_parallel_max.div_ceil(2)),
@@ -52,11 +49,8 @@ impl Compute {
             }
             None => None,
         };
-        let waiting = Arc::clone(&self.requests).acquire_owned();
-        match tokio::time::timeout(ADMISSION_TIME, waiting).await {
-            Ok(Ok(_request)) => Ok(Slot { _request, _principal }),
-            Ok(Err(_)) | Err(_) => Err(busy("of all principals")),
-        }
+        let _request = self.requests.admit(|| busy("of all principals")).await?;
+        Ok(Slot { _request, _principal })
     }
 
     /// Runs work on a thread for blocking work.

@@ -1,67 +1,71 @@
 //! [`FieldIndex`]: the columns and comments of tables, views and namespaces in memory.
 //!
 //! A *term* is a distinct text, such as the name of a column. Catalogs have far fewer distinct
-//! column names than columns, so a search scans all terms in a short time. Many tables have equal
-//! schemas. The terms of a schema are therefore stored once, as a *set* of terms, which refers to
-//! the tables with this schema.
+//! column names than columns, even if each table has its own schema. So a search scans all terms in
+//! a short time, and then reads the entries of the terms that match.
 //!
-//! Terms and sets that no table refers to stay in memory until the index is compacted.
+//! The entries of all terms are in one list of bytes, which does not change. The terms of entries
+//! that change later are in a map, until the index is compacted.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, RandomState};
 
 use hashbrown::HashTable;
 use uuid::Uuid;
 
+use super::bits::Bits;
+use super::field_build::FieldBuild;
 use super::offsets::{index_of, text_at};
 use super::query::{MatchQuality, SearchQuery, WordsIn, fold};
 use super::texts::ColumnText;
+use super::varint;
 use crate::Result;
 
 /// The byte before each term in the text. It never occurs in UTF-8.
 const SEPARATOR: u8 = 0xFF;
-/// The absence of a set.
-const NO_SET: SetId = SetId::MAX;
-/// Number of replaced sets up to which the index is not compacted, beside a half of its entries.
-const REPLACED_MAX: usize = 10_000;
+/// Number of changed entries up to which the index is not compacted, beside the part of its entries
+/// that `CHANGED_DIVISOR` determines.
+const CHANGES_MAX: usize = 10_000;
+/// Divisor of the number of entries.
+const CHANGED_DIVISOR: usize = 16;
+
+/// Memory for an entry in the map of changed entries, in bytes, without its terms.
+const CHANGED_BYTES: usize = 40;
+/// Memory for a term that differs from its folded form, in bytes, without the term.
+const ORIGINAL_BYTES: usize = size_of::<(TermId, Box<str>)>() + 1;
 
 /// The index of a term.
 pub(super) type TermId = u32;
-/// The index of a set of terms.
-pub(super) type SetId = u32;
 
 /// The kind of a term.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum TermKind {
     /// The path of a column.
     Column,
-    /// The comment of the column before it in its set.
-    ColumnComment,
+    /// The comment of a column.
+    ColumnComment(TermId),
     /// The comment of a table, view or namespace.
     Comment,
 }
 
+#[derive(Debug, Clone, Copy)]
 struct Term {
     /// The offset of the folded term in the text.
     start: u32,
+    /// The end of the entries of the term in `postings`.
+    postings_end: u32,
     kind: TermKind,
-    /// The sets with this term.
-    sets: Vec<SetId>,
 }
 
-struct TermSet {
-    terms: Box<[TermId]>,
-    /// The entries of the index of names with these terms, in ascending order.
-    entries: Vec<u32>,
-}
+/// The part of a UUID that tells whether an object is the one whose metadata the index contains.
+/// All ids of the catalog differ in this part, because it is random.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct IdTail(u64);
 
-/// The terms of an entry of the index of names.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct EntryFields {
-    /// The id of the table, view or namespace whose metadata contains the terms.
-    pub(super) id: Uuid,
-    columns: SetId,
-    comment: SetId,
+impl From<Uuid> for IdTail {
+    fn from(id: Uuid) -> Self {
+        Self(id.as_u64_pair().1)
+    }
 }
 
 /// The columns and comments in memory. See the [module](self).
@@ -72,13 +76,31 @@ pub(super) struct FieldIndex {
     /// The terms that differ from their folded form.
     originals: HashMap<TermId, Box<str>>,
     term_ids: HashTable<TermId>,
-    sets: Vec<TermSet>,
-    set_ids: HashTable<SetId>,
-    of_entry: Vec<Option<EntryFields>>,
     hasher: RandomState,
-    replaced: usize,
-    /// Whether the entries of the sets may be in any order, because many entries are being added.
-    is_unsorted: bool,
+    /// The differences between the ascending entries of each term.
+    postings: Vec<u8>,
+    /// The ids of the objects whose metadata contains the terms, by entry.
+    ids: Vec<IdTail>,
+    /// Entries whose terms in `postings` are outdated.
+    outdated: Bits,
+    outdated_count: usize,
+    /// The terms of the entries that were assigned after the build, in ascending order.
+    changed: BTreeMap<u32, Box<[TermId]>>,
+    /// Number of terms in `changed`.
+    changed_terms: usize,
+    /// Size of `originals`, in bytes.
+    originals_bytes: usize,
+    /// The terms of the entries during the build.
+    build: Option<FieldBuild>,
+    /// The texts that the index lacks because of its maximum size.
+    missing: MissingTexts,
+}
+
+/// The texts that an index lacks because of its maximum size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct MissingTexts {
+    pub(super) columns: bool,
+    pub(super) comments: bool,
 }
 
 /// The terms that contain a word of a query.
@@ -92,144 +114,165 @@ impl TermHits {
 }
 
 impl FieldIndex {
-    /// Returns the set of these columns and their comments. `None` if there are no columns.
-    pub(super) fn columns(&mut self, columns: &[ColumnText]) -> Result<Option<SetId>> {
+    /// Returns the terms of these columns, and of their comments if `with_comments`.
+    pub(super) fn columns(
+        &mut self,
+        columns: &[ColumnText],
+        with_comments: bool,
+    ) -> Result<Vec<TermId>> {
         let mut terms = Vec::with_capacity(columns.len());
         for ColumnText { path, comment } in columns {
-            terms.push(self.term(TermKind::Column, path)?);
-            if let Some(comment) = comment {
-                terms.push(self.term(TermKind::ColumnComment, comment)?);
+            let column = self.term(TermKind::Column, path)?;
+            terms.push(column);
+            if let Some(comment) = comment.as_ref().filter(|_| with_comments) {
+                terms.push(self.term(TermKind::ColumnComment(column), comment)?);
             }
         }
-        self.set(terms)
+        Ok(terms)
     }
 
-    /// Returns the set of this comment of a table, view or namespace.
-    pub(super) fn comment(&mut self, comment: Option<&str>) -> Result<Option<SetId>> {
-        let term = comment.map(|comment| self.term(TermKind::Comment, comment)).transpose()?;
-        self.set(term.into_iter().collect())
+    /// Returns the term of this comment of a table, view or namespace.
+    pub(super) fn comment(&mut self, comment: &str) -> Result<TermId> {
+        self.term(TermKind::Comment, comment)
     }
 
-    /// Empties the index, and prepares it for many new entries in any order. [`sort`](Self::sort)
-    /// ends this.
+    /// Empties the index, and prepares it for many new entries in any order.
+    /// [`finish_build`](Self::finish_build) ends this.
     pub(super) fn begin_build(&mut self) {
-        *self = Self { is_unsorted: true, ..Self::default() };
+        *self = Self { build: Some(FieldBuild::default()), ..Self::default() };
     }
 
-    /// Sorts the entries of the sets. Searches need this order.
-    pub(super) fn sort(&mut self) {
-        for set in &mut self.sets {
-            set.entries.sort_unstable();
-            set.entries.shrink_to_fit();
+    /// Makes the entries searchable. Those from `sorted` on are not in the order of their names.
+    pub(super) fn finish_build(&mut self, sorted: usize) {
+        let Some(build) = self.build.take() else { return };
+        let ends = build.postings(self.terms.len(), sorted, &mut self.postings);
+        for (term, end) in self.terms.iter_mut().zip(ends) {
+            term.postings_end = end;
         }
-        self.is_unsorted = false;
+        let added = build.entries_from(sorted);
+        self.changed = added.map(|(entry, terms)| (entry, terms.collect())).collect();
+        self.changed_terms = self.changed.values().map(|terms| terms.len()).sum();
+        self.ids.shrink_to_fit();
+        self.text.shrink_to_fit();
     }
 
     /// Assigns terms to an entry, instead of its current terms.
-    pub(super) fn assign(
-        &mut self,
-        entry: u32,
-        id: Uuid,
-        columns: Option<SetId>,
-        comment: Option<SetId>,
-    ) {
-        self.clear(entry);
-        let fields = EntryFields {
-            id,
-            columns: columns.unwrap_or(NO_SET),
-            comment: comment.unwrap_or(NO_SET),
-        };
-        for set in fields.sets() {
-            let entries = &mut self.sets[set as usize].entries;
-            match entries.last() {
-                Some(last) if *last > entry && !self.is_unsorted => {
-                    let at = entries.partition_point(|other| *other < entry);
-                    entries.insert(at, entry);
-                }
-                _ => entries.push(entry),
+    pub(super) fn assign(&mut self, entry: u32, id: Uuid, mut terms: Vec<TermId>) {
+        let at = entry as usize;
+        if self.ids.len() <= at {
+            self.ids.resize(at + 1, IdTail::default());
+        }
+        self.ids[at] = id.into();
+        terms.sort_unstable();
+        terms.dedup();
+        match &mut self.build {
+            Some(build) => build.assign(entry, &terms),
+            None => {
+                self.clear(entry);
+                self.changed_terms += terms.len();
+                self.changed.insert(entry, terms.into());
             }
         }
-        let at = entry as usize;
-        if self.of_entry.len() <= at {
-            self.of_entry.resize(at + 1, None);
-        }
-        self.of_entry[at] = Some(fields);
     }
 
     /// Removes the terms of an entry.
     pub(super) fn clear(&mut self, entry: u32) {
-        let Some(fields) = self.of_entry.get_mut(entry as usize).and_then(Option::take) else {
-            return;
-        };
-        for set in fields.sets() {
-            let entries = &mut self.sets[set as usize].entries;
-            let at = match self.is_unsorted {
-                true => entries.iter().position(|other| *other == entry),
-                false => entries.binary_search(&entry).ok(),
-            };
-            if let Some(at) = at {
-                entries.remove(at);
+        match &mut self.build {
+            Some(build) => build.assign(entry, &[]),
+            None => {
+                self.changed_terms -= self.changed.remove(&entry).map_or(0, |terms| terms.len());
+                let has_terms = (entry as usize) < self.ids.len();
+                self.outdated_count += usize::from(has_terms && self.outdated.insert(entry));
             }
-            self.replaced += 1;
         }
     }
 
-    /// Returns the terms of an entry.
-    pub(super) fn of_entry(&self, entry: u32) -> Option<EntryFields> {
-        self.of_entry.get(entry as usize).copied().flatten()
+    /// Returns the id of the object whose metadata contains the terms of an entry.
+    pub(super) fn id_of(&self, entry: u32) -> IdTail {
+        self.ids.get(entry as usize).copied().unwrap_or_default()
     }
 
-    /// Whether the index should be compacted, because it contains many unused terms.
+    /// Whether the index should be compacted, because the terms of many entries have changed.
     pub(super) fn is_sparse(&self) -> bool {
-        self.replaced > REPLACED_MAX + self.of_entry.len() / 2
+        let changes_max = CHANGES_MAX + self.ids.len() / CHANGED_DIVISOR;
+        self.changed.len().max(self.outdated_count) > changes_max
     }
 
-    /// Returns the index in which the entries have these new numbers, without unused terms.
-    pub(super) fn renumbered(&self, order: &[u32]) -> Result<Self> {
-        let mut new = Self::default();
-        let mut known = HashMap::new();
-        for (entry, old) in (0..).zip(order) {
-            let Some(fields) = self.of_entry(*old) else { continue };
-            let mut mapped = [None, None];
-            for (mapped, set) in mapped.iter_mut().zip([fields.columns, fields.comment]) {
-                if set == NO_SET {
-                    continue;
-                }
-                *mapped = match known.get(&set) {
-                    Some(known) => *known,
-                    None => {
-                        let terms = self.sets[set as usize].terms.iter();
-                        let terms = terms.map(|term| {
-                            new.term(self.terms[*term as usize].kind, self.term_text(*term))
-                        });
-                        let copied = terms.collect::<Result<_>>()?;
-                        let copied = new.set(copied)?;
-                        known.insert(set, copied);
-                        copied
-                    }
-                };
-            }
-            new.assign(entry, fields.id, mapped[0], mapped[1]);
+    /// Returns the index in which the entries have these new numbers, without unused terms. There
+    /// were `entries` entries.
+    pub(super) fn renumbered(&self, order: &[u32], entries: usize) -> Self {
+        let mut numbers = vec![None; entries];
+        for (new, old) in (0..).zip(order) {
+            numbers[*old as usize] = Some(new);
         }
-        Ok(new)
+        let mut changed: Vec<(TermId, u32)> = Vec::new();
+        for (entry, terms) in &self.changed {
+            if let Some(Some(new)) = numbers.get(*entry as usize) {
+                changed.extend(terms.iter().map(|term| (*term, *new)));
+            }
+        }
+        changed.sort_unstable();
+        let ids = vec![IdTail::default(); order.len()];
+        let mut new = Self { ids, missing: self.missing, ..Self::default() };
+        for (id, old) in new.ids.iter_mut().zip(order) {
+            *id = self.id_of(*old);
+        }
+        let (mut changed, mut ids) = (&*changed, HashMap::new());
+        // The number of terms is checked when a term is added.
+        for term in 0..self.terms.len() as TermId {
+            let (of_term, others) = changed.split_at(changed.partition_point(|it| it.0 == term));
+            changed = others;
+            let unchanged = self.unchanged(term).filter_map(|old| numbers[old as usize]);
+            let mut entries: Vec<u32> =
+                unchanged.chain(of_term.iter().map(|(_, entry)| *entry)).collect();
+            if entries.is_empty() {
+                continue;
+            }
+            entries.sort_unstable();
+            let mut next = 0;
+            for entry in entries {
+                varint::encode(entry - next, &mut new.postings);
+                next = entry + 1;
+            }
+            let kind = match self.terms[term as usize].kind {
+                // The entries of the comment also have its column, which is an earlier term.
+                TermKind::ColumnComment(column) => {
+                    TermKind::ColumnComment(ids.get(&column).copied().unwrap_or_default())
+                }
+                kind => kind,
+            };
+            let id = new.add_term(kind, self.term_text(term), fold(self.term_text(term)));
+            new.terms[id as usize].postings_end = new.postings.len() as u32;
+            ids.insert(term, id);
+        }
+        new.text.shrink_to_fit();
+        new.postings.shrink_to_fit();
+        new
     }
 
     /// Returns the memory used, in bytes.
     pub(super) fn bytes(&self) -> usize {
-        let originals = self.originals.values().map(|it| it.len() + size_of::<(u32, Box<str>)>());
-        let terms = self.terms.iter().map(|it| it.sets.capacity() * size_of::<SetId>());
-        let sets = self.sets.iter().map(|it| {
-            it.terms.len() * size_of::<TermId>() + it.entries.capacity() * size_of::<u32>()
-        });
-        self.text.capacity()
-            + originals.sum::<usize>()
-            + terms.sum::<usize>()
-            + sets.sum::<usize>()
-            + self.terms.capacity() * size_of::<Term>()
-            + self.sets.capacity() * size_of::<TermSet>()
-            + self.of_entry.capacity() * size_of::<Option<EntryFields>>()
+        self.text.len()
+            + self.originals_bytes
+            + self.terms.len() * size_of::<Term>()
+            + self.postings.len()
+            + self.ids.len() * size_of::<IdTail>()
+            + self.outdated.bytes()
             + self.term_ids.allocation_size()
-            + self.set_ids.allocation_size()
+            + self.changed.len() * CHANGED_BYTES
+            + self.changed_terms * size_of::<TermId>()
+            + self.build.as_ref().map_or(0, FieldBuild::bytes)
+    }
+
+    /// Returns the texts that the index lacks.
+    pub(super) fn missing(&self) -> MissingTexts {
+        self.missing
+    }
+
+    /// Records that the index lacks texts.
+    pub(super) fn set_missing(&mut self, missing: MissingTexts) {
+        self.missing.columns |= missing.columns;
+        self.missing.comments |= missing.comments;
     }
 
     /// Returns the terms that contain a word of a query.
@@ -252,30 +295,41 @@ impl FieldIndex {
         TermHits(hits)
     }
 
-    /// Returns the hits of the kinds in `kinds`, the best first.
+    /// Returns the hits of the kinds for which `is_wanted` is true, the best first.
     pub(super) fn ranked(
         &self,
         hits: &TermHits,
-        kinds: &[TermKind],
+        is_wanted: impl Fn(TermKind) -> bool,
     ) -> Vec<(MatchQuality, TermId)> {
-        let of_kind = |term: TermId| kinds.contains(&self.terms[term as usize].kind);
-        let wanted = hits.0.iter().filter(|(term, _)| of_kind(**term));
+        let wanted = hits.0.iter().filter(|(term, _)| is_wanted(self.terms[**term as usize].kind));
         let mut ranked: Vec<_> = wanted.map(|(term, words)| (words.quality, *term)).collect();
         ranked.sort_unstable_by_key(|(quality, term)| (*quality, self.folded(*term), *term));
         ranked
     }
 
-    /// Returns the entries of each set with a term, in ascending order.
-    pub(super) fn entries_with(&self, term: TermId) -> impl Iterator<Item = &[u32]> {
-        let sets = self.terms[term as usize].sets.iter();
-        sets.map(|set| &*self.sets[*set as usize].entries)
+    /// Returns the sorted entries with a term that have not changed since the build, in ascending
+    /// order.
+    pub(super) fn unchanged(&self, term: TermId) -> impl Iterator<Item = u32> {
+        let before = (term as usize).checked_sub(1);
+        let start = before.map_or(0, |before| self.terms[before].postings_end) as usize;
+        let end = self.terms[term as usize].postings_end as usize;
+        // Terms that were added after the build have no entries in the list.
+        let postings = self.postings.get(start..end).unwrap_or_default();
+        let mut next = 0;
+        let entries = varint::decode(postings).map(move |difference| {
+            next += difference + 1;
+            next - 1
+        });
+        entries.filter(|entry| !self.outdated.contains(*entry as usize))
     }
 
-    /// Returns the columns of an entry.
-    pub(super) fn columns_of(&self, fields: EntryFields) -> impl Iterator<Item = TermId> {
-        let set = self.sets.get(fields.columns as usize);
-        let terms = set.into_iter().flat_map(|set| set.terms.iter().copied());
-        terms.filter(|term| self.terms[*term as usize].kind == TermKind::Column)
+    /// Returns the entries whose terms were assigned after the build, with their terms.
+    pub(super) fn changed(&self) -> impl Iterator<Item = (u32, &[TermId])> {
+        self.changed.iter().map(|(entry, terms)| (*entry, &**terms))
+    }
+
+    pub(super) fn kind_of(&self, term: TermId) -> TermKind {
+        self.terms[term as usize].kind
     }
 
     /// Returns a term, in its original form.
@@ -286,18 +340,19 @@ impl FieldIndex {
         }
     }
 
-    /// Returns the path of the column to which a term of an entry belongs. `None` for a comment of
-    /// the table, view or namespace.
-    pub(super) fn column_with(&self, fields: EntryFields, term: TermId) -> Option<&str> {
-        match self.terms[term as usize].kind {
+    /// Returns the path of the column to which a term belongs. `None` for a comment of a table, view
+    /// or namespace.
+    pub(super) fn column_of(&self, term: TermId) -> Option<&str> {
+        match self.kind_of(term) {
             TermKind::Comment => None,
             TermKind::Column => Some(self.term_text(term)),
-            TermKind::ColumnComment => {
-                let terms = &self.sets.get(fields.columns as usize)?.terms;
-                let at = terms.iter().position(|other| *other == term)?;
-                Some(self.term_text(*terms.get(at.checked_sub(1)?)?))
-            }
+            TermKind::ColumnComment(column) => Some(self.term_text(column)),
         }
+    }
+
+    pub(super) fn folded(&self, term: TermId) -> &str {
+        let term = term as usize;
+        text_at(&self.text, self.terms[term].start as usize, self.end(term))
     }
 
     fn term(&mut self, kind: TermKind, term: &str) -> Result<TermId> {
@@ -307,62 +362,36 @@ impl FieldIndex {
         if let Some(known) = self.term_ids.find(hash, is_equal) {
             return Ok(*known);
         }
-        let id = index_of(self.terms.len())?;
+        let folded = fold(term);
+        index_of(self.terms.len())?;
+        index_of(self.text.len() + folded.len() + 2)?;
+        Ok(self.add_term(kind, term, folded))
+    }
+
+    /// Adds a term that the index does not contain.
+    fn add_term(&mut self, kind: TermKind, term: &str, folded: String) -> TermId {
         if self.text.is_empty() {
             self.text.push(SEPARATOR);
         }
-        let folded = fold(term);
-        let start = index_of(self.text.len())?;
+        // `term` has checked both numbers.
+        let (id, start) = (self.terms.len() as TermId, self.text.len() as u32);
         self.text.extend_from_slice(folded.as_bytes());
         self.text.push(SEPARATOR);
-        index_of(self.text.len())?;
-        self.terms.push(Term { start, kind, sets: Vec::new() });
+        let postings_end = self.terms.last().map_or(0, |last| last.postings_end);
+        self.terms.push(Term { start, postings_end, kind });
         if folded != term {
             self.originals.insert(id, term.into());
+            self.originals_bytes += term.len() + ORIGINAL_BYTES;
         }
         let mut ids = std::mem::take(&mut self.term_ids);
-        ids.insert_unique(hash, id, |at| {
+        ids.insert_unique(self.hasher.hash_one((kind, term)), id, |at| {
             self.hasher.hash_one((self.terms[*at as usize].kind, self.term_text(*at)))
         });
         self.term_ids = ids;
-        Ok(id)
-    }
-
-    fn set(&mut self, terms: Vec<TermId>) -> Result<Option<SetId>> {
-        if terms.is_empty() {
-            return Ok(None);
-        }
-        let hash = self.hasher.hash_one(&*terms);
-        if let Some(known) = self.set_ids.find(hash, |at| *self.sets[*at as usize].terms == *terms)
-        {
-            return Ok(Some(*known));
-        }
-        let id = index_of(self.sets.len())?;
-        for term in &terms {
-            let sets = &mut self.terms[*term as usize].sets;
-            // Several columns can have the same comment.
-            if sets.last() != Some(&id) {
-                sets.push(id);
-            }
-        }
-        self.sets.push(TermSet { terms: terms.into(), entries: Vec::new() });
-        let Self { set_ids, sets, hasher, .. } = self;
-        set_ids.insert_unique(hash, id, |at| hasher.hash_one(&*sets[*at as usize].terms));
-        Ok(Some(id))
+        id
     }
 
     fn end(&self, term: usize) -> usize {
         self.terms.get(term + 1).map_or(self.text.len(), |next| next.start as usize) - 1
-    }
-
-    fn folded(&self, term: TermId) -> &str {
-        let term = term as usize;
-        text_at(&self.text, self.terms[term].start as usize, self.end(term))
-    }
-}
-
-impl EntryFields {
-    fn sets(self) -> impl Iterator<Item = SetId> {
-        [self.columns, self.comment].into_iter().filter(|set| *set != NO_SET)
     }
 }

@@ -8,8 +8,9 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::field_index::SetId;
-use super::name_index::{Container, NameIndex};
+use super::containers::Container;
+use super::field_index::{MissingTexts, TermId};
+use super::name_index::NameIndex;
 use super::namespaces::{Namespace, namespaces};
 use super::texts::{DocumentTexts, columns_of, comment_of};
 use crate::core::Core;
@@ -26,6 +27,14 @@ use slateberg_store::read::StoreRead;
 
 /// Number of tables and views that are read together.
 const PAGE_TABULARS: usize = 500;
+/// Number of schemas whose columns the build remembers, because many tables share them.
+const KNOWN_SCHEMAS_MAX: usize = 10_000;
+/// Largest effective maximum size of the index. Then the offsets in the lists of columns, which have
+/// 32 bits, suffice even if each number in the lists has its longest form.
+const INDEX_BYTES_MAX: usize = 512 << 20;
+/// Part of the maximum size of the index up to which it gets further comments. The rest is for
+/// columns.
+const COMMENTS_PART: (usize, usize) = (3, 4);
 
 /// Whether the index contains columns and comments.
 pub(super) enum FieldState {
@@ -109,7 +118,8 @@ pub(super) fn spawn_build(core: &Arc<Core>, names: &Arc<RwLock<NameIndex>>) -> B
 async fn build(core: &Core, names: &Weak<RwLock<NameIndex>>) -> Result<Option<usize>> {
     let namespaces = namespaces(core).await?;
     let Some(index) = names.upgrade() else { return Ok(None) };
-    add_comments(&index, namespaces.values())?;
+    let bytes_max = bytes_max(core);
+    add_comments(&index, namespaces.values(), bytes_max)?;
     drop(index);
     let store = core.store().durable();
     let mut known = HashMap::new();
@@ -128,18 +138,27 @@ async fn build(core: &Core, names: &Weak<RwLock<NameIndex>>) -> Result<Option<us
         }
         let Some(index) = names.upgrade() else { return Ok(None) };
         let added = tokio::task::spawn_blocking(move || {
-            add_documents(&index, &documents, &mut known)?;
+            add_documents(&index, &documents, &mut known, bytes_max)?;
             Ok::<_, Error>(known)
         });
         known = added.await.map_err(Error::internal)??;
     }
     let Some(index) = names.upgrade() else { return Ok(None) };
-    let sort = tokio::task::spawn_blocking(move || {
+    let finish = tokio::task::spawn_blocking(move || {
         let mut index = index.write().unwrap_or_else(PoisonError::into_inner);
-        index.fields_mut().sort();
-        index.bytes()
+        index.finish_fields();
+        (index.bytes(), index.fields().missing())
     });
-    sort.await.map(Some).map_err(Error::internal)
+    let (bytes, missing) = finish.await.map_err(Error::internal)?;
+    if missing != MissingTexts::default() {
+        tracing::warn!(
+            bytes_max,
+            lacks_columns = missing.columns,
+            lacks_comments = missing.comments,
+            "the index of the search lacks texts: raise catalog.search_index_bytes_max"
+        );
+    }
+    Ok(Some(bytes))
 }
 
 /// Reads the metadata of tables and views in the order of their ids.
@@ -174,51 +193,92 @@ impl Heads {
     }
 }
 
+/// Returns the size up to which the index gets further columns.
+fn bytes_max(core: &Core) -> usize {
+    usize::try_from(core.settings().search_index_bytes_max)
+        .unwrap_or(usize::MAX)
+        .min(INDEX_BYTES_MAX)
+}
+
+/// Returns the texts for which the index has no room.
+fn without_room(index: &NameIndex, bytes_max: usize) -> MissingTexts {
+    let (bytes, (part, whole)) = (index.bytes(), COMMENTS_PART);
+    MissingTexts { columns: bytes >= bytes_max, comments: bytes >= bytes_max / whole * part }
+}
+
+/// Returns the terms of the texts of an object, as far as the index has room for them. `known`
+/// contains the columns of schemas that were read before, if they were complete.
+fn terms_of(
+    index: &mut NameIndex,
+    texts: DocumentTexts<'_>,
+    known: &mut HashMap<ChunkHash, Vec<TermId>>,
+    bytes_max: usize,
+) -> Result<Vec<TermId>> {
+    let without = without_room(index, bytes_max);
+    let (mut terms, mut missing) = (Vec::new(), MissingTexts::default());
+    if let Some(schema) = texts.schema {
+        let hash = ChunkHash::of(schema.get().as_bytes());
+        if let (Some(known), false) = (known.get(&hash), without.columns) {
+            terms.clone_from(known);
+        } else {
+            let columns = columns_of(schema)?;
+            let has_comments = columns.iter().any(|column| column.comment.is_some());
+            missing.comments = without.comments && has_comments;
+            if without.columns {
+                missing.columns = !columns.is_empty();
+            } else {
+                terms = index.fields_mut().columns(&columns, !without.comments)?;
+                if !missing.comments {
+                    if known.len() >= KNOWN_SCHEMAS_MAX {
+                        known.clear();
+                    }
+                    known.insert(hash, terms.clone());
+                }
+            }
+        }
+    }
+    match texts.comment {
+        Some(_) if without.comments => missing.comments = true,
+        Some(comment) => terms.push(index.fields_mut().comment(&comment)?),
+        None => {}
+    }
+    index.fields_mut().set_missing(missing);
+    Ok(terms)
+}
+
 fn add_comments<'a>(
     index: &RwLock<NameIndex>,
     namespaces: impl Iterator<Item = &'a Namespace>,
+    bytes_max: usize,
 ) -> Result<()> {
     let mut index = index.write().unwrap_or_else(PoisonError::into_inner);
     index.fields_mut().begin_build();
     for Namespace { id, container, comment } in namespaces {
         let mut levels = container.levels.clone();
-        let (Some(name), Some(comment)) = (levels.pop(), comment) else { continue };
+        let (Some(name), Some(_)) = (levels.pop(), comment) else { continue };
         let container = index.container(Container { warehouse: container.warehouse, levels })?;
-        let comment = index.fields_mut().comment(Some(comment))?;
-        index.assign_fields((container, Kind::Namespace, &name), *id, None, comment);
+        let texts = DocumentTexts { schema: None, comment: comment.clone() };
+        let terms = terms_of(&mut index, texts, &mut HashMap::new(), bytes_max)?;
+        index.assign_fields((container, Kind::Namespace, &name), *id, terms);
     }
     Ok(())
 }
 
-/// Adds the columns and comments of some tables and views. `known` contains the sets of terms of the
-/// schemas that were read before.
+/// Adds the columns and comments of some tables and views. `known` contains the terms of schemas
+/// that were read before.
 fn add_documents(
     index: &RwLock<NameIndex>,
     documents: &[ReadDocument],
-    known: &mut HashMap<ChunkHash, Option<SetId>>,
+    known: &mut HashMap<ChunkHash, Vec<TermId>>,
+    bytes_max: usize,
 ) -> Result<()> {
     let parsed = documents.iter().map(|it| DocumentTexts::parse(it.kind, &it.json));
     let parsed = parsed.collect::<Result<Vec<_>>>()?;
     let mut index = index.write().unwrap_or_else(PoisonError::into_inner);
     for (document, texts) in documents.iter().zip(parsed) {
-        let columns = match texts.schema {
-            None => None,
-            Some(schema) => {
-                let hash = ChunkHash::of(schema.get().as_bytes());
-                match known.get(&hash) {
-                    Some(set) => *set,
-                    None => {
-                        let set = index.fields_mut().columns(&columns_of(schema)?)?;
-                        known.insert(hash, set);
-                        set
-                    }
-                }
-            }
-        };
-        let comment = index.fields_mut().comment(texts.comment.as_deref())?;
+        let terms = terms_of(&mut index, texts, known, bytes_max)?;
         let container = index.container(document.container.clone())?;
-        let name = (container, document.kind.into(), &*document.name);
-        index.assign_fields(name, document.id, columns, comment);
+        index.assign_fields((container, document.kind.into(), &document.name), document.id, terms);
     }
     Ok(())
 }
@@ -240,13 +300,10 @@ pub(super) async fn refresh(
         let container = names.container(container)?;
         // A name without an object was dropped or renamed. The change feed will contain this.
         names.clear_fields(container, kind, &name);
-        if let Some((id, texts)) = found {
-            let columns = match texts.schema {
-                Some(schema) => names.fields_mut().columns(&columns_of(&schema)?)?,
-                None => None,
-            };
-            let comment = names.fields_mut().comment(texts.comment.as_deref())?;
-            names.assign_fields((container, kind, &name), id, columns, comment);
+        if let Some((id, OwnedTexts { schema, comment })) = found {
+            let texts = DocumentTexts { schema: schema.as_deref(), comment };
+            let terms = terms_of(&mut names, texts, &mut HashMap::new(), bytes_max(core))?;
+            names.assign_fields((container, kind, &name), id, terms);
         }
     }
     Ok(())

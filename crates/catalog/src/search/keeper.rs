@@ -1,25 +1,22 @@
 //! [`IndexKeeper`]: builds the index at the first search, keeps it current, and drops it when it is
 //! idle.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
-use uuid::Uuid;
 
+use super::build;
+use super::containers::Container;
 use super::fields::{self, BuildProgress, BuildStatus, FieldState, NameInCatalog};
-use super::name_index::{Container, NameIndex};
-use super::namespaces::{Namespace, namespaces};
+use super::name_index::NameIndex;
 use crate::core::Core;
 use crate::watch::NameEffect;
 use crate::{Error, Result};
 use slateberg_authz::resource::Kind;
 use slateberg_base::error_chain::chain;
-use slateberg_model::ident::TabularKind;
-use slateberg_store::key_space::KeySpace;
-use slateberg_store::keys::tabular_names;
 use slateberg_store::records::{Change, ChangedKind, ChangedResource};
 
 /// Time without searches after which the index is dropped.
@@ -166,7 +163,7 @@ async fn keep(core: Weak<Core>, kept: Weak<Mutex<Option<KeptIndex>>>) {
 }
 
 /// Applies the visible changes to the index, or builds it. `None` afterwards only after an error.
-async fn update(core: &Core, current: &mut Option<KeptIndex>) -> Result<()> {
+async fn update(core: &Arc<Core>, current: &mut Option<KeptIndex>) -> Result<()> {
     for _ in 0..ATTEMPTS_MAX {
         if let Some(index) = current.as_mut() {
             match index.catch_up(core).await {
@@ -181,9 +178,9 @@ async fn update(core: &Core, current: &mut Option<KeptIndex>) -> Result<()> {
             let Some(index) = current.as_ref() else { continue };
             let last_search_ms = index.last_search_ms;
             *current = None;
-            *current = Some(build(core, last_search_ms).await?);
+            *current = Some(built(core, last_search_ms).await?);
         } else {
-            *current = Some(build(core, core.environment.now_ms()).await?);
+            *current = Some(built(core, core.environment.now_ms()).await?);
         }
     }
     *current = None;
@@ -194,52 +191,11 @@ async fn update(core: &Core, current: &mut Option<KeptIndex>) -> Result<()> {
 }
 
 /// Builds the index from the store.
-async fn build(core: &Core, last_search_ms: i64) -> Result<KeptIndex> {
-    let began = Instant::now();
-    let store = core.store().durable();
+async fn built(core: &Arc<Core>, last_search_ms: i64) -> Result<KeptIndex> {
     // The scans may also see changes after this number. They are applied again, which changes
     // nothing.
     let next = core.store().current_horizon();
-    let mut index = NameIndex::default();
-    let mut containers = HashMap::new();
-    for namespace in namespaces(core).await?.into_values() {
-        let Namespace { id, container, .. } = namespace;
-        let mut levels = container.levels.clone();
-        if let Some(name) = levels.pop() {
-            let parent = Container { warehouse: container.warehouse, levels };
-            let parent = index.container(parent)?;
-            index.insert(parent, Kind::Namespace, &name)?;
-        }
-        containers.insert(id, index.container(container)?);
-    }
-    let spaces = [
-        (tabular_names(TabularKind::Table), Kind::Table),
-        (tabular_names(TabularKind::View), Kind::View),
-        (KeySpace::Functions, Kind::Function),
-    ];
-    for (space, kind) in spaces {
-        let mut inserted = Ok(());
-        let mut visit = |parent: Uuid, name: &str| {
-            // If the namespace is missing, it was created after the namespaces were read. The
-            // change feed then contains the creation of the name, too.
-            if let Some(container) = containers.get(&parent)
-                && inserted.is_ok()
-            {
-                inserted = index.insert(*container, kind, name);
-            }
-        };
-        store.visit_names(space, &mut visit).await?;
-        inserted?;
-    }
-    let index = tokio::task::spawn_blocking(move || index.compacted());
-    let index = index.await.map_err(Error::internal)??;
-    tracing::info!(
-        names = index.len(),
-        bytes = index.bytes(),
-        duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
-        "built the index of names for the first search"
-    );
-    let names = Arc::new(RwLock::new(index));
+    let names = Arc::new(RwLock::new(build::build(core).await?));
     Ok(KeptIndex { names, fields: FieldState::Absent, next, last_search_ms })
 }
 

@@ -11,29 +11,39 @@
 //! the caller, and a column or comment only if the caller may load its table or view.
 
 mod best;
+mod bits;
+mod blocks;
+mod build;
+mod containers;
+mod field_build;
 mod field_index;
 mod fields;
 mod keeper;
 mod name_index;
+mod name_list;
 mod namespaces;
 mod offsets;
+#[cfg(test)]
+mod oracle;
 mod query;
+mod scan;
 #[cfg(test)]
 mod tests;
 mod texts;
+mod varint;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
-
-use tokio::sync::Semaphore;
 
 pub use self::best::SearchSource;
 use self::best::{AfterMatch, Cursor, Match, MatchedField, SearchScope};
+use self::containers::{Container, ContainerId};
+use self::field_index::{IdTail, MissingTexts};
 use self::keeper::{CurrentIndex, IndexKeeper};
-use self::name_index::{Container, ContainerId, NameIndex};
+use self::name_index::NameIndex;
 pub use self::query::MatchQuality;
 use self::query::SearchQuery;
+use super::admission::Admission;
 use super::core::Core;
 use super::error::Kind as ErrorKind;
 use super::listings::{Contents, Listings};
@@ -56,8 +66,6 @@ const KINDS: [Kind; 4] = [Kind::Namespace, Kind::Table, Kind::View, Kind::Functi
 
 /// Number of concurrent scans of the index.
 const SCANS_PARALLEL_MAX: usize = 2;
-/// Maximum time that a search waits for its scan.
-const ADMISSION_TIME: Duration = Duration::from_secs(5);
 /// Number of hits of a page without a limit.
 const HITS_MAX: usize = 1000;
 /// Factor by which a search reads more matches after it has found hidden matches.
@@ -69,7 +77,7 @@ pub struct Search {
     core: Arc<Core>,
     listings: Listings,
     keeper: Arc<IndexKeeper>,
-    scans: Arc<Semaphore>,
+    scans: Admission,
 }
 
 /// A search.
@@ -120,6 +128,8 @@ pub struct SearchPage {
     /// Whether the search has considered all changes that were made before it. `false` if some of
     /// these changes did not become durable in time.
     pub is_current: bool,
+    /// The searched sources of which the index lacks texts, because of its maximum size.
+    pub incomplete: Vec<SearchSource>,
 }
 
 /// A match with its container.
@@ -134,7 +144,7 @@ impl Search {
             core: Arc::clone(core),
             listings: listings.clone(),
             keeper: Arc::new(IndexKeeper::new(core)),
-            scans: Arc::new(Semaphore::new(SCANS_PARALLEL_MAX)),
+            scans: Admission::new(SCANS_PARALLEL_MAX),
         }
     }
 
@@ -180,6 +190,7 @@ impl Search {
         // One more hit than requested shows that there is another page.
         let wanted = limit.saturating_add(1);
         let mut scope = SearchScope { warehouse, kinds, sources, hidden: HashSet::new() };
+        let incomplete = incomplete_sources(&index, &scope.sources);
         let (mut hits, mut cursor, mut count) = (Vec::new(), after.map(Arc::new), wanted);
         while hits.len() < wanted {
             let matches = self.best(&index, &query, &scope, cursor.clone(), count).await?;
@@ -200,7 +211,8 @@ impl Search {
         let next = next.flatten().map(|cursor| serde_json::to_string(&cursor)).transpose();
         let next = next.map_err(Error::internal)?.map(|text| request.page.token(&text));
         hits.truncate(limit);
-        Ok(SearchPage { hits: hits.into_iter().map(|(_, hit)| hit).collect(), next, is_current })
+        let hits = hits.into_iter().map(|(_, hit)| hit).collect();
+        Ok(SearchPage { hits, next, is_current, incomplete })
     }
 
     /// Scans the index on a thread for blocking work.
@@ -212,19 +224,19 @@ impl Search {
         after: Option<Arc<AfterMatch>>,
         count: usize,
     ) -> Result<Vec<PlacedMatch>> {
-        let busy = |cause| {
-            Error::unavailable("Too many searches run at the same time. Retry later", cause)
+        let busy = || {
+            Error::unavailable(
+                "Too many searches run at the same time. Retry later",
+                "the scans of the index",
+            )
         };
-        let waiting = Arc::clone(&self.scans).acquire_owned();
-        let permit = tokio::time::timeout(ADMISSION_TIME, waiting).await;
-        let permit =
-            permit.map_err(|_| busy("the scans of the index"))?.map_err(Error::internal)?;
+        let permit = self.scans.admit(busy).await?;
         let (index, query, scope) = (Arc::clone(index), Arc::clone(query), scope.clone());
         let scan = tokio::task::spawn_blocking(move || {
             let index = index.read().unwrap_or_else(PoisonError::into_inner);
             let found = index.best(&query, &scope, after.as_deref(), count).into_iter();
             let placed = found.filter_map(|found| {
-                let container = index.container_of(found.container)?.clone();
+                let container = index.containers().get(found.container)?.clone();
                 Some(PlacedMatch { found, container })
             });
             let placed = placed.collect();
@@ -292,14 +304,14 @@ impl Search {
                 let mut ident = namespace.clone();
                 ident.0.push(found.name.clone());
                 let now = lookup::namespace_id(&store, warehouse.id, &ident).await?;
-                return Ok(now == Some(*id));
+                return Ok(now.is_some_and(|now| IdTail::from(now) == *id));
             }
         };
         let ident = TabularIdent { namespace: namespace.clone(), name: found.name.clone() };
         let target = Target { warehouse, kind, ident: &ident };
         let loadable = self.core.access.loadable(&store, operation, target, false).await;
         let Some(Loadable { rules, record, .. }) = visible(loadable)? else { return Ok(false) };
-        if record.id != *id {
+        if IdTail::from(record.id) != *id {
             return Ok(false);
         }
         let Some(rules) = rules else { return Ok(true) };
@@ -309,6 +321,18 @@ impl Search {
         let restricted = self.core.restricted(&rules, &ident, (record.id, record.version), &cached);
         Ok(visible(restricted)?.is_some())
     }
+}
+
+/// Returns the sources of which an index lacks texts.
+fn incomplete_sources(index: &RwLock<NameIndex>, sources: &[SearchSource]) -> Vec<SearchSource> {
+    let index = index.read().unwrap_or_else(PoisonError::into_inner);
+    let MissingTexts { columns, comments } = index.fields().missing();
+    let lacks = |source: &SearchSource| match source {
+        SearchSource::Names => false,
+        SearchSource::Columns => columns,
+        SearchSource::Comments => comments,
+    };
+    sources.iter().copied().filter(lacks).collect()
 }
 
 /// Returns `None` if a table or view does not exist, or if the caller may not load it.

@@ -1,182 +1,142 @@
 //! [`NameIndex`]: the names of all tables, views, namespaces and functions in memory.
 //!
-//! A search scans the folded names of the whole catalog. They are in one contiguous text, which
-//! vector instructions search at several gigabytes per second. This needs much less memory than an
-//! inverted index of all substrings, and a change of a name takes constant time.
+//! When the index is built or compacted, its entries are sorted by name, and a [`BlockIndex`]
+//! refers to the blocks of these names that can contain a word. A search reads only these blocks,
+//! with vector instructions. It finds the best matches of a frequent word first, and stops early.
+//! This needs much less memory than an inverted index of all parts of the names.
 //!
-//! When the index is built or compacted, its entries are sorted by name. So the best matches of a
-//! frequent word are found first, and the scan can stop early. Names that are added later are behind
-//! the sorted entries, in any order. A removed name stays in the text until the index is compacted.
+//! Names that are added later are behind the sorted entries, in any order, and a search scans all
+//! of them. A removed name stays in the text until the index is compacted.
 //!
 //! The columns and comments of the entries are in a [`FieldIndex`].
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
+use std::ops::Range;
 
 use hashbrown::HashTable;
 use uuid::Uuid;
 
-use super::field_index::{FieldIndex, SetId};
-use super::offsets::{index_of, text_at};
+use super::blocks::BlockIndex;
+use super::containers::{Container, ContainerId, Containers};
+use super::field_index::{FieldIndex, TermId};
+use super::name_list::{Entry, NameList};
 use super::query::fold;
 use crate::Result;
 use slateberg_authz::resource::Kind;
 
-/// The byte before each name in the text. It never occurs in UTF-8.
-const SEPARATOR: u8 = 0xFF;
-
-/// Number of removed or added names up to which the index is not compacted, beside a half of its
-/// names.
+/// Number of removed or added names up to which the index is not compacted, beside the part of its
+/// names that `CHANGED_DIVISOR` determines.
 const CHANGES_MAX: usize = 10_000;
-
-/// The warehouse or namespace that contains names.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Container {
-    /// The id of the warehouse.
-    pub(super) warehouse: Uuid,
-    /// The levels of the namespace. Empty for the root of the warehouse.
-    pub(super) levels: Vec<String>,
-}
-
-/// The index of a [`Container`] in the index.
-pub(super) type ContainerId = u32;
-
-pub(super) struct IndexedContainer {
-    pub(super) container: Container,
-    /// The folded levels, separated by line feeds.
-    pub(super) folded: String,
-}
-
-/// A name in the index.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Entry {
-    /// The offset of the folded name in the text.
-    pub(super) start: u32,
-    pub(super) container: ContainerId,
-    pub(super) kind: Kind,
-    pub(super) is_removed: bool,
-}
+/// Divisor of the number of names.
+const CHANGED_DIVISOR: usize = 16;
 
 /// The names in memory. See the [module](self).
 #[derive(Default)]
 pub(super) struct NameIndex {
-    /// The folded names, each after a separator, and a separator at the end.
-    text: Vec<u8>,
-    /// The entries, in the order of their offsets.
-    entries: Vec<Entry>,
-    /// The names that differ from their folded form.
-    originals: HashMap<u32, Box<str>>,
-    containers: Vec<IndexedContainer>,
-    container_ids: HashMap<Container, ContainerId>,
-    /// The existing entries, by container, kind and name.
-    by_name: HashTable<u32>,
-    hasher: RandomState,
-    removed: usize,
+    names: NameList,
+    containers: Containers,
     /// Number of sorted entries. The others follow in the order in which they were added.
     sorted: usize,
+    blocks: BlockIndex,
+    /// The existing entries behind the sorted ones, by container, kind and name.
+    added: HashTable<u32>,
+    hasher: RandomState,
+    removed: usize,
     /// The columns and comments of the entries.
     fields: FieldIndex,
 }
 
 impl NameIndex {
+    /// Builds the index of these names, each of which must occur once.
+    pub(super) fn build(containers: Containers, names: &NameList) -> Result<Self> {
+        let order = sorted_order(names, &containers.positions());
+        Self::in_order(containers, names, &order)
+    }
+
+    /// Returns the same index with sorted entries, and without removed names.
+    pub(super) fn compacted(&self) -> Result<Self> {
+        let order = sorted_order(&self.names, &self.containers.positions());
+        // The ids of the containers stay the same, because searches use them.
+        let mut new = Self::in_order(self.containers.clone(), &self.names, &order)?;
+        new.fields = self.fields.renumbered(&order, self.names.len());
+        Ok(new)
+    }
+
+    fn in_order(containers: Containers, names: &NameList, order: &[u32]) -> Result<Self> {
+        let mut sorted = NameList::with_capacity(names.text().len(), order.len());
+        for at in order {
+            sorted.push_from(names, *at)?;
+        }
+        sorted.shrink_to_fit();
+        // The number of entries is checked when an entry is added.
+        let blocks = BlockIndex::build((0..order.len() as u32).map(|at| sorted.folded(at)));
+        Ok(Self { names: sorted, containers, sorted: order.len(), blocks, ..Self::default() })
+    }
+
     /// Returns the id of a container, which is added if it is new.
     pub(super) fn container(&mut self, container: Container) -> Result<ContainerId> {
-        if let Some(id) = self.container_ids.get(&container) {
-            return Ok(*id);
-        }
-        let id = index_of(self.containers.len())?;
-        let folded = fold(&container.levels.join("\n"));
-        self.containers.push(IndexedContainer { container: container.clone(), folded });
-        self.container_ids.insert(container, id);
-        Ok(id)
+        self.containers.add(container)
     }
 
     /// Adds a name, unless the index contains it.
     pub(super) fn insert(&mut self, container: ContainerId, kind: Kind, name: &str) -> Result<()> {
-        let hash = self.hash(container, kind, name);
         if self.entry_of(container, kind, name).is_some() {
             return Ok(());
         }
-        let folded = fold(name);
-        let entry = index_of(self.entries.len())?;
-        if self.text.is_empty() {
-            self.text.push(SEPARATOR);
-        }
-        let start = index_of(self.text.len())?;
-        self.text.extend_from_slice(folded.as_bytes());
-        self.text.push(SEPARATOR);
-        self.entries.push(Entry { start, container, kind, is_removed: false });
-        if folded != name {
-            self.originals.insert(entry, name.into());
-        }
-        let Self { entries, originals, text, hasher, .. } = self;
-        let hash_again = |at: &u32| {
-            let Entry { container, kind, .. } = entries[*at as usize];
-            hasher.hash_one((container, kind, name_of(entries, originals, text, *at)))
-        };
-        self.by_name.insert_unique(hash, entry, hash_again);
+        let entry = self.names.push(container, kind, name)?;
+        let Self { names, added, hasher, .. } = self;
+        let hash = hasher.hash_one((container, kind, name));
+        added.insert_unique(hash, entry, |at| {
+            let entry = names.entry(*at);
+            hasher.hash_one((entry.container(), entry.kind(), names.name(*at)))
+        });
         Ok(())
     }
 
     /// Removes a name, if the index contains it.
     pub(super) fn remove(&mut self, container: ContainerId, kind: Kind, name: &str) {
-        let hash = self.hash(container, kind, name);
-        let Self { by_name, entries, originals, text, .. } = self;
-        let is_named = |at: &u32| {
-            let entry = &entries[*at as usize];
-            entry.container == container
-                && entry.kind == kind
-                && name_of(entries, originals, text, *at) == name
-        };
-        if let Ok(found) = by_name.find_entry(hash, is_named) {
-            let (at, _) = found.remove();
-            self.entries[at as usize].is_removed = true;
-            self.originals.remove(&at);
-            self.fields.clear(at);
-            self.removed += 1;
+        let Some(at) = self.entry_of(container, kind, name) else { return };
+        let hash = self.hasher.hash_one((container, kind, name));
+        if let Ok(found) = self.added.find_entry(hash, |other| *other == at) {
+            found.remove();
         }
+        self.names.remove(at);
+        self.fields.clear(at);
+        self.removed += 1;
     }
 
     /// Whether the index should be compacted, because many names were removed or added.
     pub(super) fn is_sparse(&self) -> bool {
-        let added = self.entries.len() - self.sorted;
-        let changes_max = CHANGES_MAX + self.by_name.len() / 2;
+        let added = self.names.len() - self.sorted;
+        let changes_max = CHANGES_MAX + self.len() / CHANGED_DIVISOR;
         self.removed > changes_max || added > changes_max || self.fields.is_sparse()
-    }
-
-    /// Returns the same index with sorted entries, and without removed names.
-    pub(super) fn compacted(&self) -> Result<Self> {
-        let is_present = |at: &u32| !self.entries[*at as usize].is_removed;
-        // The number of entries is checked when an entry is added.
-        let present = (0..self.entries.len() as u32).filter(is_present);
-        // The beginnings of the names decide most comparisons, without a random access to the text.
-        let mut order: Vec<_> = present.map(|at| (self.beginning(at), at)).collect();
-        order.sort_unstable_by(|(beginning, at), (other_beginning, other)| {
-            beginning.cmp(other_beginning).then_with(|| self.compare(*at, *other))
-        });
-        let order: Vec<u32> = order.into_iter().map(|(_, at)| at).collect();
-        let mut new = Self::default();
-        new.text.reserve_exact(self.text.len());
-        for IndexedContainer { container, .. } in &self.containers {
-            new.container(container.clone())?;
-        }
-        new.entries.reserve_exact(order.len());
-        for at in &order {
-            let Entry { container, kind, .. } = self.entries[*at as usize];
-            new.insert(container, kind, self.name(*at))?;
-        }
-        new.sorted = new.entries.len();
-        new.fields = self.fields.renumbered(&order)?;
-        new.text.shrink_to_fit();
-        new.originals.shrink_to_fit();
-        Ok(new)
     }
 
     /// Returns the entry of a name.
     pub(super) fn entry_of(&self, container: ContainerId, kind: Kind, name: &str) -> Option<u32> {
-        let hash = self.hash(container, kind, name);
-        self.by_name.find(hash, |at| self.is_named(*at, container, kind, name)).copied()
+        let is_named = |at: u32| {
+            let entry = self.names.entry(at);
+            !entry.is_removed()
+                && entry.container() == container
+                && entry.kind() == kind
+                && self.names.name(at) == name
+        };
+        let hash = self.hasher.hash_one((container, kind, name));
+        if let Some(at) = self.added.find(hash, |at| is_named(*at)) {
+            return Some(*at);
+        }
+        let folded = fold(name);
+        let key = (kind, self.containers.get(container)?);
+        let first = partition(0..self.sorted, |at| {
+            let order = self.names.folded_bytes(at as u32).cmp(folded.as_bytes());
+            order.then_with(|| self.key(at as u32).cmp(&key)) == Ordering::Less
+        });
+        // Names that differ only in their case are next to each other.
+        let same = (first as u32..self.sorted as u32).take_while(|at| {
+            self.key(*at) == key && self.names.folded_bytes(*at) == folded.as_bytes()
+        });
+        same.into_iter().find(|at| is_named(*at))
     }
 
     /// Returns the columns and comments.
@@ -189,16 +149,20 @@ impl NameIndex {
         &mut self.fields
     }
 
+    /// Ends the build of the columns and comments.
+    pub(super) fn finish_fields(&mut self) {
+        self.fields.finish_build(self.sorted);
+    }
+
     /// Assigns the terms of a table, view or namespace to its name, if the index contains the name.
     pub(super) fn assign_fields(
         &mut self,
         (container, kind, name): (ContainerId, Kind, &str),
         id: Uuid,
-        columns: Option<SetId>,
-        comment: Option<SetId>,
+        terms: Vec<TermId>,
     ) {
         if let Some(entry) = self.entry_of(container, kind, name) {
-            self.fields.assign(entry, id, columns, comment);
+            self.fields.assign(entry, id, terms);
         }
     }
 
@@ -211,29 +175,30 @@ impl NameIndex {
 
     /// Returns the number of names.
     pub(super) fn len(&self) -> usize {
-        self.by_name.len()
+        self.names.len() - self.removed
     }
 
     /// Returns the memory used, in bytes, without the containers.
     pub(super) fn bytes(&self) -> usize {
-        let originals = self.originals.values().map(|name| name.len()).sum::<usize>();
-        let of_original = size_of::<(u32, Box<str>)>() + 1;
-        self.text.capacity()
-            + self.entries.capacity() * size_of::<Entry>()
-            + self.originals.capacity() * of_original
-            + originals
-            + self.by_name.allocation_size()
+        self.names.bytes()
+            + self.blocks.bytes()
+            + self.added.allocation_size()
             + self.fields.bytes()
     }
 
-    /// Returns the folded names, each after a separator.
-    pub(super) fn text(&self) -> &[u8] {
-        &self.text
+    /// Returns the names with their entries.
+    pub(super) fn names(&self) -> &NameList {
+        &self.names
     }
 
-    /// Returns the entries, in the order of their offsets.
-    pub(super) fn entries(&self) -> &[Entry] {
-        &self.entries
+    /// Returns the containers of the names.
+    pub(super) fn containers(&self) -> &Containers {
+        &self.containers
+    }
+
+    /// Returns the blocks of the sorted names.
+    pub(super) fn blocks(&self) -> &BlockIndex {
+        &self.blocks
     }
 
     /// Returns the number of sorted entries, which are before the others.
@@ -242,59 +207,19 @@ impl NameIndex {
     }
 
     /// Returns the container of an entry.
-    pub(super) fn holder(&self, entry: Entry) -> &IndexedContainer {
-        &self.containers[entry.container as usize]
+    pub(super) fn holder(&self, entry: Entry) -> &Container {
+        self.containers.of(entry.container())
     }
 
-    /// Returns a container.
-    pub(super) fn container_of(&self, id: ContainerId) -> Option<&Container> {
-        self.containers.get(id as usize).map(|it| &it.container)
-    }
-
-    /// Returns the entry that contains an offset. It is not before the entry `from`.
-    pub(super) fn entry_at(&self, from: usize, offset: usize) -> usize {
-        let mut step = 1;
-        let begins_before =
-            |at: usize| self.entries.get(at).is_some_and(|it| it.start as usize <= offset);
-        // Matches are usually close to each other, or far apart.
-        while begins_before(from + step) {
-            step *= 2;
-        }
-        let (low, high) = (from + step / 2, (from + step).min(self.entries.len()));
-        let low = if step == 1 { from } else { low };
-        let further = self.entries[low..high].partition_point(|it| it.start as usize <= offset);
-        low + further.saturating_sub(1)
-    }
-
-    /// Returns the offset of the separator after a name.
-    pub(super) fn end(&self, at: usize) -> usize {
-        end_of(&self.entries, &self.text, at)
-    }
-
-    pub(super) fn folded(&self, at: usize) -> &str {
-        text_at(&self.text, self.entries[at].start as usize, self.end(at))
-    }
-
-    pub(super) fn name(&self, at: u32) -> &str {
-        name_of(&self.entries, &self.originals, &self.text, at)
-    }
-
-    fn hash(&self, container: ContainerId, kind: Kind, name: &str) -> u64 {
-        self.hasher.hash_one((container, kind, name))
-    }
-
-    fn is_named(&self, at: u32, container: ContainerId, kind: Kind, name: &str) -> bool {
-        let entry = &self.entries[at as usize];
-        entry.container == container && entry.kind == kind && self.name(at) == name
-    }
-
-    /// Returns the first bytes of a folded name, as a number with the same order.
-    fn beginning(&self, at: u32) -> u128 {
-        let mut bytes = [0; 16];
-        let folded = self.folded(at as usize).as_bytes();
-        let len = folded.len().min(bytes.len());
-        bytes[..len].copy_from_slice(&folded[..len]);
-        u128::from_be_bytes(bytes)
+    /// Returns the sorted entries whose folded names are equal to a text, or begin with it.
+    pub(super) fn sorted_with(&self, text: &str, is_prefix: bool) -> Range<usize> {
+        let text = text.as_bytes();
+        let start = partition(0..self.sorted, |at| self.names.folded_bytes(at as u32) < text);
+        let end = partition(start..self.sorted, |at| {
+            let folded = self.names.folded_bytes(at as u32);
+            if is_prefix { folded.starts_with(text) } else { folded == text }
+        });
+        start..end
     }
 
     /// Compares the names of two entries.
@@ -302,29 +227,49 @@ impl NameIndex {
         if (a as usize) < self.sorted && (b as usize) < self.sorted {
             return a.cmp(&b);
         }
-        let (entry, other) = (&self.entries[a as usize], &self.entries[b as usize]);
-        let key = |entry: &Entry| (entry.kind, &self.holder(*entry).container);
-        self.folded(a as usize)
-            .cmp(self.folded(b as usize))
-            .then_with(|| key(entry).cmp(&key(other)))
-            .then_with(|| self.name(a).cmp(self.name(b)))
+        let (folded, other) = (self.names.folded_bytes(a), self.names.folded_bytes(b));
+        folded
+            .cmp(other)
+            .then_with(|| self.key(a).cmp(&self.key(b)))
+            .then_with(|| self.names.name(a).cmp(self.names.name(b)))
+    }
+
+    fn key(&self, at: u32) -> (Kind, &Container) {
+        let entry = self.names.entry(at);
+        (entry.kind(), self.holder(entry))
     }
 }
 
-/// Returns the offset of the separator after a name.
-fn end_of(entries: &[Entry], text: &[u8], at: usize) -> usize {
-    entries.get(at + 1).map_or(text.len(), |next| next.start as usize) - 1
+/// Returns the existing names in their order. `positions` are the positions of the containers.
+fn sorted_order(names: &NameList, positions: &[u32]) -> Vec<u32> {
+    // The number of entries is checked when an entry is added.
+    let present = (0..names.len() as u32).filter(|at| !names.entry(*at).is_removed());
+    // The beginnings of the names decide most comparisons, without a random access to the text.
+    let mut order: Vec<_> = present.map(|at| (names.beginning(at), at)).collect();
+    let key = |at: u32| {
+        let entry = names.entry(at);
+        (entry.kind(), positions[entry.container() as usize])
+    };
+    order.sort_unstable_by(|(beginning, at), (other_beginning, other)| {
+        beginning
+            .cmp(other_beginning)
+            .then_with(|| names.folded_bytes(*at).cmp(names.folded_bytes(*other)))
+            .then_with(|| key(*at).cmp(&key(*other)))
+            .then_with(|| names.name(*at).cmp(names.name(*other)))
+    });
+    order.into_iter().map(|(_, at)| at).collect()
 }
 
-fn name_of<'a>(
-    entries: &[Entry],
-    originals: &'a HashMap<u32, Box<str>>,
-    text: &'a [u8],
-    at: u32,
-) -> &'a str {
-    if let Some(name) = originals.get(&at) {
-        return name;
+/// Returns the first number of a range for which `is_before` is false.
+pub(super) fn partition(range: Range<usize>, is_before: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high) = (range.start, range.end);
+    while low < high {
+        let middle = low.midpoint(high);
+        if is_before(middle) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
     }
-    let start = entries[at as usize].start as usize;
-    text_at(text, start, end_of(entries, text, at as usize))
+    low
 }

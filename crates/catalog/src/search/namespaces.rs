@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 use uuid::Uuid;
 
-use super::name_index::Container;
+use super::containers::Container;
 use super::texts::comment_of;
 use crate::Result;
 use crate::core::Core;
+use slateberg_store::bulk_read::Pages;
 use slateberg_store::key_space::KeySpace;
-use slateberg_store::keys::{Key, NamespaceKey};
-use slateberg_store::read::{KeyRange, StoreRead};
+use slateberg_store::keys::NamespaceKey;
 
 /// Number of namespaces that are read together.
 const PAGE_NAMESPACES: usize = 1000;
@@ -26,19 +26,13 @@ pub(super) struct Namespace {
 /// Reads all namespaces.
 pub(super) async fn namespaces(core: &Core) -> Result<HashMap<Uuid, Namespace>> {
     let store = core.store().durable();
-    let (mut records, mut after) = (HashMap::new(), None);
-    loop {
-        let range = KeyRange::all(KeySpace::Namespaces).behind(after);
-        let page = store.scan::<NamespaceKey>(&range, Some(PAGE_NAMESPACES)).await?;
-        let is_last = page.len() < PAGE_NAMESPACES;
-        after = page.last().map(|(key, _)| key.encode());
+    let mut records = HashMap::new();
+    let mut pages = Pages::<NamespaceKey>::of(KeySpace::Namespaces, PAGE_NAMESPACES);
+    while let Some(page) = pages.next(&store).await? {
         let page = page.into_iter();
         records.extend(page.map(|(key, it)| {
             (key.0, (it.warehouse, it.parent, it.name, comment_of(&it.properties)))
         }));
-        if is_last {
-            break;
-        }
     }
     let full =
         |(&id, (warehouse, _, _, comment)): (&Uuid, &(Uuid, Uuid, String, Option<String>))| {

@@ -2,6 +2,7 @@
 
 use memchr::memmem;
 
+use super::blocks::is_word_start;
 use crate::{Error, Result};
 use slateberg_model::members::brief;
 
@@ -101,15 +102,39 @@ impl SearchQuery {
         self.words.len()
     }
 
-    /// Returns the only word of the query. `None` if the query has further words or separators.
-    pub(super) fn only_word(&self) -> Option<&str> {
-        let word = &self.words.first()?.text;
-        Some(&**word).filter(|word| *word == self.whole)
+    /// Returns the set of all words.
+    pub(super) fn all_words(&self) -> Words {
+        (0..self.words.len()).fold(0, |words, at| words | 1 << at)
+    }
+
+    /// Returns a word.
+    pub(super) fn word(&self, at: usize) -> &str {
+        &self.words[at].text
+    }
+
+    /// Returns the folded query.
+    pub(super) fn whole(&self) -> &str {
+        &self.whole
     }
 
     /// Returns the position of the first occurrence of a word in a text.
     pub(super) fn find(&self, word: usize, text: &[u8]) -> Option<usize> {
         self.words[word].finder.find(text)
+    }
+
+    /// Calls `visit` with the position of each occurrence of a word in a text. `visit` returns the
+    /// position from which the next occurrence matters.
+    pub(super) fn visit(&self, word: usize, text: &[u8], mut visit: impl FnMut(usize) -> usize) {
+        let mut from = 0;
+        while let Some(found) = self.find(word, &text[from..]) {
+            from = visit(from + found);
+        }
+    }
+
+    /// Returns the words that a folded text contains, without their quality.
+    pub(super) fn contained_words(&self, text: &str) -> Words {
+        let contained = self.words.iter().enumerate().filter(|(_, word)| word.is_in(text));
+        contained.fold(0, |words, (at, _)| words | 1 << at)
     }
 
     /// Returns the words that a folded text contains. `None` if it contains no word.
@@ -125,14 +150,6 @@ impl SearchQuery {
             true => WordsIn { quality: MatchQuality::Exact, ..it },
             false => it,
         })
-    }
-
-    /// Whether each word is in `words` or in one of these folded texts.
-    pub(super) fn is_complete(&self, words: Words, others: &[&str]) -> bool {
-        let is_contained = |(at, word): (usize, &Word)| {
-            words & 1 << at != 0 || others.iter().any(|text| word.is_in(text))
-        };
-        self.words.iter().enumerate().all(is_contained)
     }
 }
 
@@ -169,15 +186,14 @@ impl Word {
             let is_exact = name.len() == self.text.len();
             return Some(if is_exact { MatchQuality::Exact } else { MatchQuality::Prefix });
         }
-        let mut found = None;
-        for at in self.finder.find_iter(name.as_bytes()) {
-            let before = name[..at].chars().next_back();
-            if before.is_none_or(|before| !before.is_alphanumeric()) {
+        let (mut quality, mut from) = (None, 0);
+        while let Some(found) = self.finder.find(&name.as_bytes()[from..]) {
+            if is_word_start(name, from + found) {
                 return Some(MatchQuality::Word);
             }
-            found = Some(MatchQuality::Substring);
+            (quality, from) = (Some(MatchQuality::Substring), from + found + 1);
         }
-        found
+        quality
     }
 }
 
@@ -190,7 +206,8 @@ mod tests {
         let (name, namespace) = (fold(name), fold(namespace));
         // Without a word in the name, the search never reaches the name.
         let found = query.words_in(&name)?;
-        query.is_complete(found.words, &[&namespace]).then_some(found.quality)
+        let words = found.words | query.contained_words(&namespace);
+        (words == query.all_words()).then_some(found.quality)
     }
 
     #[test]

@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use uuid::Uuid;
 
 use super::best::{AfterMatch, Cursor, Match, SearchScope, SearchSource};
-use super::name_index::{Container, ContainerId, NameIndex};
+use super::containers::{Container, ContainerId};
+use super::name_index::NameIndex;
 use super::query::SearchQuery;
 use super::texts::ColumnText;
 use slateberg_authz::resource::Kind;
@@ -54,8 +55,8 @@ fn add_columns(index: &mut NameIndex, inside: ContainerId, table: &str, columns:
             comment: Some((*comment).to_owned()).filter(|comment| !comment.is_empty()),
         })
         .collect();
-    let set = index.fields_mut().columns(&columns).expect("room");
-    index.assign_fields((inside, Kind::Table, table), Uuid::nil(), set, None);
+    let terms = index.fields_mut().columns(&columns, true).expect("room");
+    index.assign_fields((inside, Kind::Table, table), Uuid::nil(), terms);
 }
 
 /// Returns the table and the column of each match.
@@ -123,7 +124,7 @@ fn pages_contain_each_match_exactly_once() {
         add_columns(&mut index, inside, &table, &[("total", "the total"), ("x", "a thing")]);
     }
     for index in [index.compacted().expect("room"), index] {
-        let container = index.container_of(inside).expect("it exists").clone();
+        let container = index.containers().of(inside).clone();
         let (mut found, mut after) = (Vec::new(), None);
         loop {
             let matches = page(&index, "t", after.as_ref(), 7);

@@ -8,11 +8,10 @@ pub(crate) mod counters;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::time::Duration;
 
-use tokio::sync::Semaphore;
 use uuid::Uuid;
 
+use super::admission::Admission;
 use super::core::Core;
 use super::listings::{Contents, Listings};
 use super::loadable::Loadable;
@@ -41,15 +40,14 @@ const BATCH_RECORDS_MAX: usize = 500;
 const PAGE_RECORDS: usize = 5000;
 /// Number of tables whose permissions are checked together.
 const CHUNK_TABLES: usize = 200;
-/// Maximum time that a request waits for another request that reads the usage of all tables.
-const ADMISSION_TIME: Duration = Duration::from_secs(5);
 
 /// The use of tables and views. Cheap to clone.
 #[derive(Clone)]
 pub struct Usage {
     core: Arc<Core>,
     listings: Listings,
-    lists: Arc<Semaphore>,
+    /// The requests that read the usage of all tables.
+    lists: Admission,
 }
 
 /// The order of a list of tables.
@@ -120,8 +118,7 @@ pub struct UsagePage {
 
 impl Usage {
     pub(crate) fn new(core: &Arc<Core>, listings: &Listings) -> Self {
-        let lists = Arc::new(Semaphore::new(1));
-        Self { core: Arc::clone(core), listings: listings.clone(), lists }
+        Self { core: Arc::clone(core), listings: listings.clone(), lists: Admission::new(1) }
     }
 
     /// Returns the use of a table or view. The caller needs `Load` on it.
@@ -154,15 +151,13 @@ impl Usage {
         let warehouse = self.core.warehouses().by_prefix(Some(warehouse))?;
         let after = page.after.as_deref().map(parse_position).transpose()?;
         let limit = page.limit.unwrap_or(self.core.settings().page_size_max).max(1);
-        let slot = tokio::time::timeout(ADMISSION_TIME, self.lists.acquire()).await;
-        let _slot = slot
-            .map_err(|_| {
-                Error::unavailable(
-                    "Another request reads the usage of all tables. Retry later",
-                    "the list of usages",
-                )
-            })?
-            .map_err(Error::internal)?;
+        let busy = || {
+            Error::unavailable(
+                "Another request reads the usage of all tables. Retry later",
+                "the list of usages",
+            )
+        };
+        let _permit = self.lists.admit(busy).await?;
         let mut positions = self.positions(warehouse.id, order).await?;
         if let Some(after) = after {
             positions.retain(|position| *position > after);

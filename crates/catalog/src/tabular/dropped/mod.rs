@@ -32,10 +32,11 @@ use slateberg_model::page::PageRequest;
 use slateberg_model::table::TableMetadata;
 use slateberg_model::view::ViewMetadata;
 use slateberg_model::warehouse::Warehouse;
+use slateberg_store::bulk_read::Pages;
 use slateberg_store::dropped::DroppedTabular;
 use slateberg_store::key_space::KeySpace;
-use slateberg_store::keys::{DroppedKey, DroppedNamespaceKey, Key};
-use slateberg_store::read::{KeyRange, StoreRead};
+use slateberg_store::keys::{DroppedKey, DroppedNamespaceKey};
+use slateberg_store::read::StoreRead;
 use slateberg_store::records::TabularRecord;
 
 /// Number of records that one scan reads.
@@ -128,12 +129,9 @@ impl Tabulars {
         (visible, limit): (&mut Vec<DroppedInfo>, usize),
     ) -> Result<()> {
         let store = self.core.store().durable();
-        let after = after.map(|id| DroppedNamespaceKey(id).encode());
-        let mut range = KeyRange::all(KeySpace::DroppedNamespaces).behind(after);
-        loop {
-            let batch = store.scan::<DroppedNamespaceKey>(&range, Some(BATCH)).await?;
-            let Some((last, _)) = batch.last() else { return Ok(()) };
-            range = range.behind(Some(last.encode()));
+        let pages = Pages::of(KeySpace::DroppedNamespaces, BATCH);
+        let mut pages = pages.behind(after.map(DroppedNamespaceKey).as_ref());
+        while let Some(batch) = pages.next(&store).await? {
             for (_, dropped) in batch {
                 let id = dropped.record.warehouse;
                 let Some(warehouse) = self.core.warehouses().by_id(id) else { continue };
@@ -156,6 +154,7 @@ impl Tabulars {
                 });
             }
         }
+        Ok(())
     }
 
     /// Adds dropped tables and views until there are more than `limit` resources.
@@ -166,12 +165,8 @@ impl Tabulars {
         (visible, limit): (&mut Vec<DroppedInfo>, usize),
     ) -> Result<()> {
         let store = self.core.store().durable();
-        let after = after.map(|id| DroppedKey(id).encode());
-        let mut range = KeyRange::all(KeySpace::Dropped).behind(after);
-        loop {
-            let batch = store.scan::<DroppedKey>(&range, Some(BATCH)).await?;
-            let Some((last, _)) = batch.last() else { return Ok(()) };
-            range = range.behind(Some(last.encode()));
+        let mut pages = Pages::of(KeySpace::Dropped, BATCH).behind(after.map(DroppedKey).as_ref());
+        while let Some(batch) = pages.next(&store).await? {
             for (_, dropped) in batch {
                 let Some(found) = self.described_dropped(dropped).await? else { continue };
                 if !self.core.access.may::<Undrop>(operation, &found.resource) {
@@ -183,6 +178,7 @@ impl Tabulars {
                 visible.push(self.info(found));
             }
         }
+        Ok(())
     }
 
     fn info(&self, found: FoundDropped) -> DroppedInfo {
