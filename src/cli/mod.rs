@@ -115,7 +115,7 @@ enum Command {
     Undrop(dropped::Undrop),
     /// List dropped namespaces, tables and views, or delete them for good
     Dropped(dropped::Dropped),
-    /// Protect a warehouse, namespace, table or view against drop, purge, unregister and rename
+    /// Protect a warehouse, namespace, table, view or function against drop, purge, unregister and rename
     Protect(protect::Protect),
     /// Lift a protection
     Unprotect(protect::Unprotect),

@@ -11,7 +11,7 @@ use slateberg_management::protections::{ProtectRequest, Protection, ProtectionLi
 
 const PATH: &str = "/management/v1/protections";
 
-/// Protect a warehouse, namespace, table or view against drop, purge, unregister and rename.
+/// Protect a warehouse, namespace, table, view or function against drop, purge, unregister and rename.
 #[derive(Debug, Args)]
 pub struct Protect {
     /// Resource, as table:WAREHOUSE/LEVEL.../NAME, view:..., namespace:WAREHOUSE/LEVEL... or

@@ -33,7 +33,7 @@ pub struct HistoryEntry {
     /// Name of the principal at the time of the change.
     #[schema(required)]
     pub principal_name: Option<String>,
-    /// Kind of the credential: `jwt`, `api-key` or `mtls`.
+    /// Kind of the credential: `jwt`, `api-key`, `mtls` or `embedded`.
     #[schema(required)]
     pub authentication: Option<String>,
     /// IP address of the client.

@@ -8,15 +8,15 @@ use uuid::Uuid;
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ProtectRequest {
-    /// A warehouse, namespace, table or view, such as `table:prod/sales/orders`.
-    #[schema(pattern = "^(warehouse|namespace|table|view):.+$")]
+    /// A warehouse, namespace, table, view or function, such as `table:prod/sales/orders`.
+    #[schema(pattern = "^(warehouse|namespace|table|view|function):.+$")]
     pub resource: String,
     /// A comment for people, such as the reason. At most 1,024 bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
 }
 
-/// Protection of a warehouse, namespace, table or view against drop, purge, unregister and rename.
+/// Protection of a warehouse, namespace, table, view or function against drop, purge, unregister and rename.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct Protection {

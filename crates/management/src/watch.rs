@@ -58,7 +58,7 @@ pub struct WatchEvent {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct WatchedResource {
-    /// Kind: `warehouse`, `namespace`, `table` or `view`. `other` for anything else.
+    /// Kind: `warehouse`, `namespace`, `table`, `view` or `function`. `other` for anything else.
     pub kind: String,
     /// Id in the catalog. A rename does not change it.
     pub id: Uuid,
