@@ -9,8 +9,7 @@ use uuid::Uuid;
 use super::containers::{Container, ContainerId};
 use super::field_index::{IdTail, TermId, TermKind};
 use super::name_index::{NameIndex, partition};
-use super::query::{MatchQuality, SearchQuery, fold};
-use super::scan::Scan;
+use super::query::{MatchQuality, fold};
 use slateberg_authz::resource::Kind;
 
 /// The texts that a search compares with the query. The matches of a smaller value come first.
@@ -139,32 +138,6 @@ impl AfterMatch {
     pub(super) fn first_entry(&self, index: &NameIndex) -> usize {
         // The number of entries is checked when an entry is added.
         partition(0..index.sorted(), |at| self.compare(index, at as u32) != Ordering::Greater)
-    }
-}
-
-impl NameIndex {
-    /// Returns the best matches after a cursor, at most `count`, the best first.
-    pub(super) fn best(
-        &self,
-        query: &SearchQuery,
-        scope: &SearchScope,
-        after: Option<&AfterMatch>,
-        count: usize,
-    ) -> Vec<Match> {
-        let found = Scan::new(self, query, scope, after, count).run();
-        found.into_iter().map(|found| self.found(found)).collect()
-    }
-
-    fn found(&self, Found { rank, at, term }: Found) -> Match {
-        let entry = self.names().entry(at);
-        let field = term.map(|term| MatchedField {
-            id: self.fields().id_of(at),
-            column: self.fields().column_of(term).map(ToOwned::to_owned),
-            comment: (rank.source == SearchSource::Comments)
-                .then(|| self.fields().term_text(term).to_owned()),
-        });
-        let name = self.names().name(at).to_owned();
-        Match { rank, kind: entry.kind(), container: entry.container(), name, field }
     }
 }
 

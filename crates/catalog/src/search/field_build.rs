@@ -2,8 +2,10 @@
 
 use std::ops::Range;
 
-use super::field_index::TermId;
 use super::varint;
+
+/// The index of a term.
+pub(super) type TermId = u32;
 
 /// The terms of entries in any order, in few bytes.
 #[derive(Default)]

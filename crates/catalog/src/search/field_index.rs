@@ -15,6 +15,7 @@ use uuid::Uuid;
 
 use super::bits::Bits;
 use super::field_build::FieldBuild;
+pub(super) use super::field_build::TermId;
 use super::offsets::{index_of, text_at};
 use super::query::{MatchQuality, SearchQuery, WordsIn, fold};
 use super::texts::ColumnText;
@@ -33,9 +34,6 @@ const CHANGED_DIVISOR: usize = 16;
 const CHANGED_BYTES: usize = 40;
 /// Memory for a term that differs from its folded form, in bytes, without the term.
 const ORIGINAL_BYTES: usize = size_of::<(TermId, Box<str>)>() + 1;
-
-/// The index of a term.
-pub(super) type TermId = u32;
 
 /// The kind of a term.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -12,6 +12,7 @@
 
 mod best;
 mod bits;
+mod block_names;
 mod blocks;
 mod build;
 mod containers;
@@ -19,6 +20,7 @@ mod field_build;
 mod field_index;
 mod fields;
 mod keeper;
+mod matches;
 mod name_index;
 mod name_list;
 mod namespaces;

@@ -5,7 +5,8 @@ use std::ops::Range;
 
 use super::best::{AfterMatch, BestMatches, Found, Rank, SearchScope, SearchSource};
 use super::bits::{Bits, ones};
-use super::blocks::{BLOCK_NAMES, is_separator, is_word_start};
+use super::block_names::{WordNames, entries_of, names_with};
+use super::blocks::BLOCK_NAMES;
 use super::field_index::{TermHits, TermId, TermKind};
 use super::name_index::NameIndex;
 use super::name_list::Entry;
@@ -30,17 +31,6 @@ pub(super) struct Scan<'a> {
     read: Vec<Option<Box<[WordNames]>>>,
     hits: TermHits,
     best: BestMatches<'a>,
-}
-
-/// The names of a block that contain a word: one bit for each name.
-#[derive(Debug, Clone, Copy, Default)]
-struct WordNames {
-    /// The names that contain the word.
-    any: u64,
-    /// The names in which a word starts with the word.
-    word: u64,
-    /// The names that start with the word.
-    prefix: u64,
 }
 
 impl<'a> Scan<'a> {
@@ -254,46 +244,14 @@ impl<'a> Scan<'a> {
     /// Returns the names of a block that contain each word.
     fn read_block(&mut self, block: usize) -> &[WordNames] {
         if self.read[block].is_none() {
-            let names = (0..self.query.words()).map(|word| self.names_with(block, word));
+            let names = (0..self.query.words()).map(|word| {
+                let can_contain = self.with_word[word].contains(block);
+                let names = || names_with(self.index, self.query, block, word);
+                if can_contain { names() } else { WordNames::default() }
+            });
             self.read[block] = Some(names.collect());
         }
         self.read[block].as_deref().unwrap_or_default()
-    }
-
-    /// Returns the names of a block that contain a word.
-    fn names_with(&self, block: usize, word: usize) -> WordNames {
-        let mut found = WordNames::default();
-        if !self.with_word[word].contains(block) {
-            return found;
-        }
-        let (names, entries) = (self.index.names(), self.entries_of(block));
-        let mut at = entries.start;
-        let base = names.entries()[at].start();
-        let text = &names.text()[base..names.end(entries.end - 1)];
-        let mut end = names.end(at) - base;
-        self.query.visit(word, text, |position| {
-            while position > end {
-                at += 1;
-                end = names.end(at) - base;
-            }
-            let (start, bit) = (names.entries()[at].start() - base, 1 << (at - entries.start));
-            found.any |= bit;
-            if position == start {
-                found.prefix |= bit;
-            }
-            let is_word = position == start
-                || is_separator(text[position - 1]).unwrap_or_else(|| {
-                    // The number of entries is checked when an entry is added.
-                    is_word_start(names.folded(at as u32), position - start)
-                });
-            if !is_word {
-                return position + 1;
-            }
-            found.word |= bit;
-            // If a word of the name starts here, its other parts do not matter.
-            end
-        });
-        found
     }
 
     /// Returns the names of a block in containers that contain a word.
@@ -301,17 +259,12 @@ impl<'a> Scan<'a> {
         if self.blocks.get(block).is_none_or(|words| words & 1 << word == 0) {
             return 0;
         }
-        let entries = &self.index.names().entries()[self.entries_of(block)];
+        let entries = &self.index.names().entries()[entries_of(self.index, block)];
         let inside = entries
             .iter()
             .enumerate()
             .filter(|(_, entry)| self.containers[entry.container() as usize] & 1 << word != 0);
         inside.fold(0, |names, (at, _)| names | 1 << at)
-    }
-
-    fn entries_of(&self, block: usize) -> Range<usize> {
-        let start = block * BLOCK_NAMES;
-        start..(start + BLOCK_NAMES).min(self.index.sorted())
     }
 
     fn is_exact(&self, at: u32) -> bool {
