@@ -122,7 +122,8 @@ fn client_routes() -> Vec<Route> {
 
 /// The routes for operators.
 fn operator_routes() -> Vec<Route> {
-    let management = management_routes().into_iter().map(|route| route.below(MANAGEMENT));
+    let management = management_routes().into_iter().chain(change_routes());
+    let management = management.map(|route| route.below(MANAGEMENT));
     std::iter::once(Route::at(METRICS).get(counters::metrics)).chain(management).collect()
 }
 
@@ -177,7 +178,7 @@ fn catalog_routes() -> Vec<Route> {
     ]
 }
 
-/// The routes of the management API.
+/// The routes of the management API, except those about changes.
 fn management_routes() -> Vec<Route> {
     vec![
         Route::at("/openapi.json").get(openapi::document),
@@ -217,6 +218,26 @@ fn management_routes() -> Vec<Route> {
         Route::at("/search").get(search::search),
         Route::at("/tables/health").get(table_health::load),
         Route::at("/tables/usage").get(table_usage::list),
+        Route::at("/manifests/rewrite").keyed(Method::POST, manifests::rewrite),
+        Route::at("/snapshots/expire").keyed(Method::POST, snapshots::expire),
+        Route::at("/jobs").get(jobs::list).keyed(Method::POST, jobs::start),
+        Route::at("/jobs/{id}").get(jobs::load),
+        Route::at("/jobs/{id}/cancel").keyed(Method::POST, jobs::cancel),
+        Route::at("/checkpoints").get(checkpoints::list).unkeyed(Method::POST, checkpoints::create),
+        Route::at("/checkpoints/{checkpoint}")
+            .get(checkpoints::load)
+            .unkeyed(Method::DELETE, checkpoints::delete),
+        Route::at("/encryption").get(encryption::load),
+        Route::at("/encryption/rotate").keyed(Method::POST, encryption::rotate),
+        Route::at("/encryption/rewrap").keyed(Method::POST, encryption::rewrap),
+        Route::at("/authorize").read_only(Method::POST, explain::authorize),
+        Route::at("/permissions").get(explain::permissions),
+    ]
+}
+
+/// The routes of the management API about past changes, past states and the change feed.
+fn change_routes() -> Vec<Route> {
+    vec![
         Route::at("/history").get(history::list),
         Route::at("/past/contents").get(past::contents),
         Route::at("/past/metadata").get(past::metadata),
@@ -234,20 +255,6 @@ fn management_routes() -> Vec<Route> {
         Route::at("/webhooks/{webhook}/resume").keyed(Method::POST, webhooks::resume),
         Route::at("/webhooks/{webhook}/rotate").unkeyed(Method::POST, webhooks::rotate),
         Route::at("/webhooks/{webhook}/test").unkeyed(Method::POST, webhooks::test),
-        Route::at("/manifests/rewrite").keyed(Method::POST, manifests::rewrite),
-        Route::at("/snapshots/expire").keyed(Method::POST, snapshots::expire),
-        Route::at("/jobs").get(jobs::list).keyed(Method::POST, jobs::start),
-        Route::at("/jobs/{id}").get(jobs::load),
-        Route::at("/jobs/{id}/cancel").keyed(Method::POST, jobs::cancel),
-        Route::at("/checkpoints").get(checkpoints::list).unkeyed(Method::POST, checkpoints::create),
-        Route::at("/checkpoints/{checkpoint}")
-            .get(checkpoints::load)
-            .unkeyed(Method::DELETE, checkpoints::delete),
-        Route::at("/encryption").get(encryption::load),
-        Route::at("/encryption/rotate").keyed(Method::POST, encryption::rotate),
-        Route::at("/encryption/rewrap").keyed(Method::POST, encryption::rewrap),
-        Route::at("/authorize").read_only(Method::POST, explain::authorize),
-        Route::at("/permissions").get(explain::permissions),
     ]
 }
 

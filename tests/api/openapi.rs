@@ -8,9 +8,9 @@ use axum::http::Method;
 use serde_json::{Value, json};
 use slateberg::api::access_log::AccessLog;
 use slateberg::api::router::observer;
-use uuid::Uuid;
 
 use crate::support::app::{TestApp, TestResponse};
+use crate::support::bucket::fresh_id;
 use crate::support::function::{FUNCTIONS, function};
 use crate::support::schema::Schemas;
 
@@ -383,13 +383,13 @@ impl Pinned {
             self.ask(credential, "get", cursors, Value::Null).await.expect(status);
         }
         let present = self.send(&admin, "get", all, Value::Null).await.expect(200).body;
-        let stored = json!({ "position": present["next"], "consumer": Uuid::new_v4() });
+        let stored = json!({ "position": present["next"], "consumer": fresh_id() });
         let (one, path) = (&format!("{cursors}/{{cursor}}"), &format!("{cursors}/c"));
         for (method, body, status) in [
             ("get", Value::Null, 404),
             ("put", json!({}), 400),
             ("put", stored, 204),
-            ("put", json!({ "position": present["next"], "consumer": Uuid::new_v4() }), 409),
+            ("put", json!({ "position": present["next"], "consumer": fresh_id() }), 409),
             ("get", Value::Null, 200),
             ("delete", Value::Null, 204),
             ("delete", Value::Null, 404),

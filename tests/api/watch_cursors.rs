@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::support::app::{TestApp, TestResponse};
+use crate::support::bucket::fresh_id;
 
 const CURSORS: &str = "/management/v1/watch/cursors";
 
@@ -45,7 +46,7 @@ async fn events(app: &TestApp) -> Vec<String> {
 #[tokio::test]
 async fn cursor_keeps_its_position_across_a_restart() {
     let app = TestApp::new().await;
-    let consumer = Uuid::new_v4();
+    let consumer = fresh_id();
     let begin = present(&app).await;
     store(&app, "c", (None, &begin), consumer).await.expect(204);
     let next = advance(&app, "a").await;
@@ -64,7 +65,7 @@ async fn cursor_keeps_its_position_across_a_restart() {
 #[tokio::test]
 async fn only_one_of_two_processes_advances_a_cursor() {
     let app = TestApp::new().await;
-    let (first, second) = (Uuid::new_v4(), Uuid::new_v4());
+    let (first, second) = (fresh_id(), fresh_id());
     let begin = present(&app).await;
     store(&app, "c", (None, &begin), first).await.expect(204);
     let next = advance(&app, "a").await;
@@ -88,13 +89,13 @@ async fn only_one_of_two_processes_advances_a_cursor() {
 #[tokio::test]
 async fn invalid_cursor_is_rejected_and_leaves_no_trace() {
     let app = TestApp::new().await;
-    let (consumer, position) = (Uuid::new_v4(), present(&app).await);
+    let (consumer, position) = (fresh_id(), present(&app).await);
     for invalid in ["", "oldest", "a", &position[1..]] {
         let rejected = store(&app, "c", (None, invalid), consumer).await;
         rejected.expect_error(400, "IllegalArgumentException");
     }
     let long = "n".repeat(1000);
-    for name in ["a%20b", "%C3%A4", "..%2F", &long, &Uuid::new_v4().to_string()] {
+    for name in ["a%20b", "%C3%A4", "..%2F", &long, &fresh_id().to_string()] {
         let rejected = store(&app, name, (None, &position), consumer).await;
         rejected.expect_error(400, "IllegalArgumentException");
     }
@@ -110,7 +111,7 @@ async fn invalid_cursor_is_rejected_and_leaves_no_trace() {
 #[tokio::test]
 async fn number_of_cursors_is_limited() {
     let app = TestApp::new().await;
-    let (consumer, position) = (Uuid::new_v4(), present(&app).await);
+    let (consumer, position) = (fresh_id(), present(&app).await);
     for number in 0..1000 {
         store(&app, &format!("c{number}"), (None, &position), consumer).await.expect(204);
     }
@@ -131,7 +132,7 @@ async fn cursors_require_their_own_permission() {
     let consumer = app.key_with_role("consumer").await;
     let reader = app.key_with_role("reader").await;
     let position = present(&app).await;
-    let body = &json!({ "position": position, "consumer": Uuid::new_v4() });
+    let body = &json!({ "position": position, "consumer": fresh_id() });
     let path = &format!("{CURSORS}/c");
     app.request_as(&reader, Method::PUT, path, body).await.expect_error(403, "ForbiddenException");
     app.request_as(&consumer, Method::PUT, path, body).await.expect(204);

@@ -283,6 +283,7 @@ fn catalog(store: Store) -> Catalog {
         client_defaults: BTreeMap::new(),
         client_overrides: BTreeMap::new(),
         dropped_kept_seconds: None,
+        maintenance: BTreeMap::new(),
         version: 0,
     };
     let record = WarehouseRecord {

@@ -227,6 +227,10 @@ const RECORDS: &[(&str, &str)] = &[
         r#"{"position":"AWz2bTgMxR","failing_since_ms":1700000000001}"#,
     ),
     ("910197a0000000700080000000000000a1", r#"{"position":"AWz2bTgMxR"}"#),
+    (
+        "926c616b652d6576656e7473",
+        r#"{"position":"AWz2bTgMxR","consumer":"0197a000-0000-7000-8000-0000000000a2","created_ms":1700000000000,"stored_ms":1700000000001,"stored_by":"key:0197a000-0000-7000-8000-000000000001"}"#,
+    ),
 ];
 
 /// Head of a document of version 7. The document consists of `{"a":[`, the chunk `1,`, and `2]}`.

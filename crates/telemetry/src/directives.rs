@@ -17,8 +17,9 @@ const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 /// Crates in this program that log, or that could log with other features. A test compares the list
 /// with `Cargo.lock`.
-const CRATES: [&str; 61] = [
+const CRATES: [&str; 64] = [
     "apache_avro",
+    "async_nats",
     "aws_config",
     "aws_credential_types",
     "aws_runtime",
@@ -49,11 +50,13 @@ const CRATES: [&str; 61] = [
     "jni",
     "mio",
     "moka",
+    "nkeys",
     "object_store",
     "quinn",
     "quinn_proto",
     "quinn_udp",
     "reqwest",
+    "rskafka",
     "rustls",
     "rustls_platform_verifier",
     "slateberg",

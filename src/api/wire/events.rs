@@ -139,7 +139,7 @@ impl EventFilter {
             ChangedKind::Function | ChangedKind::Warehouse => None,
         };
         let before = resource.renamed_from.as_ref();
-        let before = before.map(|it| [&it.namespace[..], &[it.name.clone()]].concat());
+        let before = before.map(|it| [&it.namespace[..], std::slice::from_ref(&it.name)].concat());
         let name = resource.name.iter().cloned();
         let now: Vec<String> = resource.namespace.iter().cloned().chain(name).collect();
         let is_at = |prefix: &Vec<String>| {

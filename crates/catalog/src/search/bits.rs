@@ -14,7 +14,7 @@ impl Bits {
     pub(super) fn all(limit: usize) -> Self {
         let mut all = Self(vec![u64::MAX; limit.div_ceil(64)]);
         if let Some(last) = all.0.last_mut()
-            && limit % 64 != 0
+            && !limit.is_multiple_of(64)
         {
             *last = (1 << (limit % 64)) - 1;
         }

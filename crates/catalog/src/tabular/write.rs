@@ -121,9 +121,9 @@ impl Tabulars {
         Ok(true)
     }
 
-    /// Commits the registration of a table or view, which must not be protected if it exists. If `new` is `None`, commits only the record from
-    /// which a repeated request gets its response. Returns `None` if another request has changed
-    /// the table or view.
+    /// Commits the registration of a table or view, which must not be protected if it exists. If
+    /// `new` is `None`, commits only the record from which a repeated request gets its response.
+    /// Returns `None` if another request has changed the table or view.
     pub(crate) async fn commit_version<A: Action>(
         &self,
         operation: &Operation,
