@@ -38,7 +38,7 @@ pub enum MaintainedTables {
 }
 
 impl MaintainedTables {
-    /// Whether the server maintains a table. `properties` are the [effective](effective)
+    /// Whether the server maintains a table. `properties` are the [`effective`]
     /// properties of the table. A value that is not a boolean counts as `false`.
     pub(crate) fn includes(self, property: &str, properties: &BTreeMap<String, String>) -> bool {
         let set = properties.get(property);
