@@ -122,7 +122,7 @@ impl Checkpoint {
             Command::Delete(Delete { checkpoint, target }) => {
                 let path = child_path(PATH, &checkpoint);
                 target.connection.send("DELETE", &path, &Value::Null).await?;
-                Ok(deleted_line(&target.connection, &checkpoint))
+                Ok(target.connection.deleted(&checkpoint))
             }
         }
     }
@@ -149,7 +149,7 @@ impl Checkpoint {
             }),
             Command::Delete(Delete { checkpoint, target }) => {
                 let deleted = catalog.delete_checkpoint(checkpoint).await;
-                deleted.map(|()| deleted_line(&target.connection, checkpoint))
+                deleted.map(|()| target.connection.deleted(checkpoint))
             }
         };
         let closed = catalog.close().await;
@@ -176,13 +176,6 @@ fn created_line(created: &CheckpointInfo) -> String {
 fn rows(listed: &CheckpointList) -> String {
     let rows: Vec<_> = listed.checkpoints.iter().map(row).collect();
     table(["ID", "NAME", "CREATED", "EXPIRES"], &rows)
-}
-
-fn deleted_line(connection: &Connection, name: &str) -> String {
-    match connection.output {
-        Output::Json => json_text(&json!({ "deleted": name })),
-        Output::Table => format!("deleted {name}\n"),
-    }
 }
 
 fn row(checkpoint: &CheckpointInfo) -> [String; 4] {

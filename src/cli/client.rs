@@ -1,5 +1,6 @@
 //! Connection of subcommands to a running server.
 
+use std::cell::OnceCell;
 use std::error::Error;
 use std::fmt::Display;
 use std::io;
@@ -11,11 +12,11 @@ use clap::Args;
 use reqwest::{Certificate, Client, Identity};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 use url::{Url, form_urlencoded};
 
 use super::exit::{Exit, Failure, Outcome};
-use super::output::{GLOBAL, OUTPUT_HELP, Output, print};
+use super::output::{GLOBAL, OUTPUT_HELP, Output, json_text, print};
 use super::runtime::runtime;
 use slateberg_base::secret::Secret;
 use slateberg_config::client as environment;
@@ -50,6 +51,9 @@ pub(super) struct Connection {
     client_cert: Option<PathBuf>,
     #[arg(long, value_enum, default_value = "table", help = OUTPUT_HELP, help_heading = GLOBAL)]
     pub(super) output: Output,
+    /// Client of all requests, so that they share their connections.
+    #[arg(skip)]
+    http: OnceCell<Client>,
 }
 
 fn secret(text: &str) -> Result<Secret, std::convert::Infallible> {
@@ -199,6 +203,14 @@ impl Connection {
 
     /// Returns the HTTP client for the server.
     pub(super) fn client(&self) -> Result<Client, ClientError> {
+        if let Some(client) = self.http.get() {
+            return Ok(client.clone());
+        }
+        let client = self.new_client()?;
+        Ok(self.http.get_or_init(|| client).clone())
+    }
+
+    fn new_client(&self) -> Result<Client, ClientError> {
         let mut client =
             Client::builder().connect_timeout(CONNECT_TIMEOUT).read_timeout(READ_TIMEOUT);
         if let Some(file) = self.ca_cert.clone().or_else(environment::ca_cert) {
@@ -250,6 +262,26 @@ impl Connection {
             message: message.unwrap_or_else(|| text.chars().take(ERROR_TEXT_CHARS_MAX).collect()),
             hint: self.hint(status.as_u16()),
         })
+    }
+
+    /// Returns a response as JSON, or as the text that `text` makes of it.
+    pub(super) fn render<T: DeserializeOwned>(
+        &self,
+        response: Value,
+        text: impl FnOnce(T) -> String,
+    ) -> Result<String, ClientError> {
+        match self.output {
+            Output::Json => Ok(json_text(&response)),
+            Output::Table => parse(response).map(text),
+        }
+    }
+
+    /// Returns the message about a deleted object.
+    pub(super) fn deleted(&self, name: &str) -> String {
+        match self.output {
+            Output::Json => json_text(&json!({ "deleted": name })),
+            Output::Table => format!("deleted {name}\n"),
+        }
     }
 
     /// Returns advice for a request that was rejected because of its credential. Returns an empty

@@ -1,12 +1,12 @@
 //! `slateberg cursor`: the positions of consumers of the change feed, on a running server.
 
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::client::run_online;
-use super::client::{ClientError, Connection, child_path, parse};
+use super::client::{ClientError, Connection, child_path};
 use super::exit::Outcome;
-use super::output::{Output, json_text, table, time};
+use super::output::{table, time};
 use super::watch::cursor_store::PATH;
 use slateberg_management::cursors::{Cursor as Info, CursorList};
 
@@ -56,11 +56,10 @@ impl Cursor {
 impl List {
     async fn run(self) -> Result<String, ClientError> {
         let listed = self.connection.send("GET", PATH, &Value::Null).await?;
-        if self.connection.output == Output::Json {
-            return Ok(json_text(&listed));
-        }
-        let rows: Vec<_> = parse::<CursorList>(listed)?.cursors.iter().map(row).collect();
-        Ok(table(["NAME", "LAG", "STORED", "STORED BY", "POSITION"], &rows))
+        self.connection.render(listed, |listed: CursorList| {
+            let rows: Vec<_> = listed.cursors.iter().map(row).collect();
+            table(["NAME", "LAG", "STORED", "STORED BY", "POSITION"], &rows)
+        })
     }
 }
 
@@ -68,10 +67,7 @@ impl Delete {
     async fn run(self) -> Result<String, ClientError> {
         let path = child_path(PATH, &self.cursor);
         self.connection.send("DELETE", &path, &Value::Null).await?;
-        Ok(match self.connection.output {
-            Output::Json => json_text(&json!({ "deleted": self.cursor })),
-            Output::Table => format!("deleted {}\n", self.cursor),
-        })
+        Ok(self.connection.deleted(&self.cursor))
     }
 }
 

@@ -79,13 +79,11 @@ impl Dropped {
 impl List {
     async fn run(self) -> Result<String, ClientError> {
         let listed = self.connection.send("GET", PATH, &Value::Null).await?;
-        if self.connection.output == Output::Json {
-            return Ok(json_text(&listed));
-        }
-        let mut dropped = parse::<DroppedList>(listed)?.dropped;
-        dropped.sort_by_key(|it| std::cmp::Reverse(it.dropped_at_ms));
-        let rows: Vec<_> = dropped.iter().map(row).collect();
-        Ok(table(["ID", "RESOURCE", "DROPPED", "BY", "KEPT UNTIL", "FILES"], &rows))
+        self.connection.render(listed, |DroppedList { mut dropped, .. }| {
+            dropped.sort_by_key(|it| std::cmp::Reverse(it.dropped_at_ms));
+            let rows: Vec<_> = dropped.iter().map(row).collect();
+            table(["ID", "RESOURCE", "DROPPED", "BY", "KEPT UNTIL", "FILES"], &rows)
+        })
     }
 }
 

@@ -181,12 +181,10 @@ impl Show {
         let name = levels.pop().unwrap_or_default();
         let path = format!("{}/{}", warehouse.path(&levels, "functions"), encoded(&name));
         let loaded = self.connection.send("GET", &path, &Value::Null).await?;
-        if self.connection.output == Output::Json {
-            return Ok(json_text(&loaded));
-        }
-        let Loaded { metadata } = parse(loaded)?;
-        let rows: Vec<_> = metadata.definitions.iter().flat_map(rows).collect();
-        Ok(table(["PARAMETERS", "RETURNS", "VERSION", "DIALECT", "SQL"], &rows))
+        self.connection.render(loaded, |Loaded { metadata }| {
+            let rows: Vec<_> = metadata.definitions.iter().flat_map(rows).collect();
+            table(["PARAMETERS", "RETURNS", "VERSION", "DIALECT", "SQL"], &rows)
+        })
     }
 }
 

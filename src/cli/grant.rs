@@ -145,16 +145,14 @@ impl Grants {
             let Self { to, on, connection } = self;
             let path = format!("{PATH}{}", query(&[("grantee", to), ("resource", on)]));
             let listed = connection.send("GET", &path, &Value::Null).await?;
-            if connection.output == Output::Json {
-                return Ok(json_text(&listed));
-            }
-            let grants = parse::<GrantList>(listed)?.grants;
             let row = |GrantWithPolicy { grant, .. }: &GrantWithPolicy| {
                 let by = principal(&grant.created_by, grant.created_by_name.as_deref());
                 [grant.id.clone(), privilege(grant), grantee(grant), grant.resource.clone(), by]
             };
-            let rows: Vec<_> = grants.iter().map(row).collect();
-            Ok(table(["ID", "TEMPLATE", "TO", "ON", "BY"], &rows))
+            connection.render(listed, |GrantList { grants, .. }| {
+                let rows: Vec<_> = grants.iter().map(row).collect();
+                table(["ID", "TEMPLATE", "TO", "ON", "BY"], &rows)
+            })
         })
     }
 }

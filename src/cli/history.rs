@@ -5,9 +5,9 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::client::run_online;
-use super::client::{ClientError, Connection, parse, query};
+use super::client::{Connection, query};
 use super::exit::Outcome;
-use super::output::{Output, json_text, principal, table, time};
+use super::output::{principal, table, time};
 use slateberg_management::history::{HistoryEntry, HistoryResponse};
 
 const PATH: &str = "/management/v1/history";
@@ -47,14 +47,12 @@ impl History {
             ]);
             let found =
                 connection.send("GET", &format!("{PATH}{parameters}"), &Value::Null).await?;
-            if connection.output == Output::Json {
-                return Ok(json_text(&found));
-            }
-            let HistoryResponse { entries, next_before } = parse(found)?;
-            let rows: Vec<_> = entries.iter().map(row).collect();
-            let columns = ["TIME", "ACTION", "NAME", "VERSION", "BY", "REQUEST", "ALLOWED BY"];
-            let more = next_before.map(|before| format!("More: add --before {before}\n"));
-            Ok::<_, ClientError>(table(columns, &rows) + &more.unwrap_or_default())
+            connection.render(found, |HistoryResponse { entries, next_before }| {
+                let rows: Vec<_> = entries.iter().map(row).collect();
+                let columns = ["TIME", "ACTION", "NAME", "VERSION", "BY", "REQUEST", "ALLOWED BY"];
+                let more = next_before.map(|before| format!("More: add --before {before}\n"));
+                table(columns, &rows) + &more.unwrap_or_default()
+            })
         })
     }
 }

@@ -126,11 +126,10 @@ impl Job {
 impl List {
     async fn run(self) -> Result<String, ClientError> {
         let listed = self.connection.send("GET", PATH, &Value::Null).await?;
-        if self.connection.output == Output::Json {
-            return Ok(json_text(&listed));
-        }
-        let rows: Vec<_> = parse::<JobList>(listed)?.jobs.iter().map(row).collect();
-        Ok(table(["ID", "KIND", "STATE", "FILES", "ON", "LAST ERROR"], &rows))
+        self.connection.render(listed, |listed: JobList| {
+            let rows: Vec<_> = listed.jobs.iter().map(row).collect();
+            table(["ID", "KIND", "STATE", "FILES", "ON", "LAST ERROR"], &rows)
+        })
     }
 }
 
@@ -237,10 +236,7 @@ impl ExpireSnapshots {
         };
         let path = "/management/v1/snapshots/expire";
         let expired = connection.send("POST", path, &body(&request)?).await?;
-        if connection.output == Output::Json {
-            return Ok(json_text(&expired));
-        }
-        Ok(expiry_text(&parse(expired)?, delete))
+        connection.render(expired, |expired| expiry_text(&expired, delete))
     }
 }
 
@@ -250,10 +246,7 @@ impl RewriteManifests {
         let request = RewriteManifestsRequest { resource, dry_run: !rewrite };
         let path = "/management/v1/manifests/rewrite";
         let rewritten = connection.send("POST", path, &body(&request)?).await?;
-        if connection.output == Output::Json {
-            return Ok(json_text(&rewritten));
-        }
-        Ok(rewrite_text(&parse(rewritten)?, rewrite))
+        connection.render(rewritten, |rewritten| rewrite_text(&rewritten, rewrite))
     }
 }
 

@@ -134,12 +134,6 @@ impl Create {
 impl List {
     async fn run(self) -> Result<String, ClientError> {
         let listed = self.connection.send("GET", PATH, &Value::Null).await?;
-        if self.connection.output == Output::Json {
-            return Ok(json_text(&listed));
-        }
-        let keys = parse::<ApiKeyList>(listed)?.api_keys;
-        let listed = keys.iter().filter(|key| !self.active || key.status == ApiKeyStatus::Active);
-        let rows: Vec<_> = listed.map(row).collect();
         let columns = [
             "ID",
             "NAME",
@@ -151,7 +145,11 @@ impl List {
             "CREATED BY",
             "REVOKED",
         ];
-        Ok(table(columns, &rows))
+        self.connection.render(listed, |ApiKeyList { api_keys, .. }| {
+            let is_listed = |key: &&ApiKey| !self.active || key.status == ApiKeyStatus::Active;
+            let rows: Vec<_> = api_keys.iter().filter(is_listed).map(row).collect();
+            table(columns, &rows)
+        })
     }
 }
 

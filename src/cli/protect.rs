@@ -84,13 +84,11 @@ impl Protected {
     pub fn run(self) -> Outcome {
         run_online(async {
             let listed = self.connection.send("GET", PATH, &Value::Null).await?;
-            if self.connection.output == Output::Json {
-                return Ok(json_text(&listed));
-            }
-            let mut protections = parse::<ProtectionList>(listed)?.protections;
-            protections.sort_by(|one, other| one.resource.cmp(&other.resource));
-            let rows: Vec<_> = protections.iter().map(row).collect();
-            Ok(table(["RESOURCE", "SINCE", "BY", "COMMENT"], &rows))
+            self.connection.render(listed, |ProtectionList { mut protections, .. }| {
+                protections.sort_by(|one, other| one.resource.cmp(&other.resource));
+                let rows: Vec<_> = protections.iter().map(row).collect();
+                table(["RESOURCE", "SINCE", "BY", "COMMENT"], &rows)
+            })
         })
     }
 }

@@ -211,11 +211,10 @@ impl Warehouse {
 impl List {
     async fn run(self) -> Result<String, ClientError> {
         let listed = self.connection.send("GET", PATH, &Value::Null).await?;
-        if self.connection.output == Output::Json {
-            return Ok(json_text(&listed));
-        }
-        let rows: Vec<_> = parse::<WarehouseList>(listed)?.warehouses.iter().map(row).collect();
-        Ok(table(["NAME", "SOURCE", "STATUS", "LOCATION"], &rows))
+        self.connection.render(listed, |listed: WarehouseList| {
+            let rows: Vec<_> = listed.warehouses.iter().map(row).collect();
+            table(["NAME", "SOURCE", "STATUS", "LOCATION"], &rows)
+        })
     }
 }
 

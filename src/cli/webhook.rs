@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::client::run_online;
-use super::client::{ClientError, Connection, body, child_path, parse};
+use super::client::{ClientError, Connection, body, child_path};
 use super::duration::duration;
 use super::exit::Outcome;
-use super::output::{Output, json_text, lines_of, principal, table, time};
+use super::output::{lines_of, principal, table, time};
 use slateberg_management::webhooks::{
     CreateWebhookRequest, RotateWebhookSecretRequest, SuspendWebhookRequest, Webhook as Info,
     WebhookList, WebhookState, WebhookTest, WebhookWithSecret,
@@ -135,11 +135,10 @@ impl Create {
 impl List {
     async fn run(self) -> Result<String, ClientError> {
         let listed = self.connection.send("GET", PATH, &Value::Null).await?;
-        if self.connection.output == Output::Json {
-            return Ok(json_text(&listed));
-        }
-        let rows: Vec<_> = parse::<WebhookList>(listed)?.webhooks.iter().map(row).collect();
-        Ok(table(["ID", "NAME", "STATE", "EVENTS", "LAG", "LAST DELIVERY", "URL"], &rows))
+        self.connection.render(listed, |listed: WebhookList| {
+            let rows: Vec<_> = listed.webhooks.iter().map(row).collect();
+            table(["ID", "NAME", "STATE", "EVENTS", "LAG", "LAST DELIVERY", "URL"], &rows)
+        })
     }
 }
 
@@ -147,22 +146,19 @@ impl Named {
     async fn show(self) -> Result<String, ClientError> {
         let path = child_path(PATH, &self.webhook);
         let response = self.connection.send("GET", &path, &Value::Null).await?;
-        details(&self.connection, response)
+        self.connection.render(response, details)
     }
 
     async fn resume(self) -> Result<String, ClientError> {
         let path = format!("{}/resume", child_path(PATH, &self.webhook));
         let response = self.connection.send("POST", &path, &Value::Null).await?;
-        details(&self.connection, response)
+        self.connection.render(response, details)
     }
 
     async fn test(self) -> Result<String, ClientError> {
         let path = format!("{}/test", child_path(PATH, &self.webhook));
         let response = self.connection.send("POST", &path, &Value::Null).await?;
-        if self.connection.output == Output::Json {
-            return Ok(json_text(&response));
-        }
-        Ok(match parse::<WebhookTest>(response)?.error {
+        self.connection.render(response, |test: WebhookTest| match test.error {
             None => "the receiver accepted the test event\n".to_owned(),
             Some(error) => format!("the receiver did not accept the test event: {error}\n"),
         })
@@ -171,10 +167,7 @@ impl Named {
     async fn delete(self) -> Result<String, ClientError> {
         let path = child_path(PATH, &self.webhook);
         self.connection.send("DELETE", &path, &Value::Null).await?;
-        Ok(match self.connection.output {
-            Output::Json => json_text(&json!({ "deleted": self.webhook })),
-            Output::Table => format!("deleted {}\n", self.webhook),
-        })
+        Ok(self.connection.deleted(&self.webhook))
     }
 }
 
@@ -183,7 +176,7 @@ impl Suspend {
         let path = format!("{}/suspend", child_path(PATH, &self.webhook));
         let request = SuspendWebhookRequest { reason: self.reason };
         let response = self.connection.send("POST", &path, &body(&request)?).await?;
-        details(&self.connection, response)
+        self.connection.render(response, details)
     }
 }
 
@@ -198,19 +191,13 @@ impl Rotate {
 }
 
 fn with_secret(connection: &Connection, response: Value) -> Result<String, ClientError> {
-    if connection.output == Output::Json {
-        return Ok(json_text(&response));
-    }
-    let WebhookWithSecret { secret, details } = parse(response)?;
-    let id = details.id;
-    Ok(format!("id      {id}\nsecret  {secret}\n\nSave the secret: it is not shown again.\n"))
+    connection.render(response, |WebhookWithSecret { secret, details }| {
+        let id = details.id;
+        format!("id      {id}\nsecret  {secret}\n\nSave the secret: it is not shown again.\n")
+    })
 }
 
-fn details(connection: &Connection, response: Value) -> Result<String, ClientError> {
-    if connection.output == Output::Json {
-        return Ok(json_text(&response));
-    }
-    let webhook: Info = parse(response)?;
+fn details(webhook: Info) -> String {
     let delivery = &webhook.delivery;
     let owner = webhook.owner.as_deref();
     let owner = owner.map_or("-".to_owned(), |id| principal(id, webhook.owner_name.as_deref()));
@@ -236,7 +223,7 @@ fn details(connection: &Connection, response: Value) -> Result<String, ClientErr
         rows.push(["failures".to_owned(), format!("{} since {since}", delivery.failures)]);
         rows.push(["next attempt".to_owned(), time(delivery.next_attempt_at_ms)]);
     }
-    Ok(lines_of(&rows))
+    lines_of(&rows)
 }
 
 fn row(webhook: &Info) -> [String; 7] {

@@ -164,18 +164,16 @@ impl History {
     pub(super) async fn run(self) -> RenderResult {
         let path = format!("{PATH}/revisions?pageToken=&pageSize={}", self.limit.max(1));
         let page = self.connection.send("GET", &path, &Value::Null).await?;
-        if self.connection.output == Output::Json {
-            return Ok(json_text(&page));
-        }
-        let revisions = parse::<PolicyRevisionList>(page)?.revisions;
         let row = |it: &PolicyRevision| {
             let by = principal(&it.by, it.by_name.as_deref());
             let (at, what) = (rfc3339::format(it.at_ms), diff::summary(&it.changes));
             let comment = it.comment.clone().unwrap_or_default();
             [it.revision.to_string(), at, by, it.action.clone(), what, comment]
         };
-        let rows: Vec<_> = revisions.iter().map(row).collect();
-        Ok(table(["REVISION", "AT", "BY", "ACTION", "WHAT", "COMMENT"], &rows))
+        self.connection.render(page, |PolicyRevisionList { revisions, .. }| {
+            let rows: Vec<_> = revisions.iter().map(row).collect();
+            table(["REVISION", "AT", "BY", "ACTION", "WHAT", "COMMENT"], &rows)
+        })
     }
 }
 

@@ -121,7 +121,7 @@ impl<'a> Delivery<'a> {
                 Err(error) => return Err(error.into()),
             };
             delays = backoff();
-            let messages = messages(events, &self.source);
+            let messages = messages(&events, &self.source);
             let messages =
                 messages.map_err(|error| Ended::Other(Failure::new(Exit::Failed, error)))?;
             self.send(&messages, signals).await?;
@@ -212,19 +212,17 @@ fn resync(position: String) -> WatchEvent {
 }
 
 /// Returns the events as messages. The position of a transaction is that of its last event.
-fn messages(events: Vec<WatchEvent>, source: &str) -> serde_json::Result<Vec<Message>> {
+fn messages(events: &[WatchEvent], source: &str) -> serde_json::Result<Vec<Message>> {
     let mut messages = Vec::with_capacity(events.len());
-    let mut transaction = Vec::new();
-    for event in events {
-        let position = event.position.clone();
-        transaction.push(event);
+    for transaction in events.split_inclusive(|event| event.position.is_some()) {
+        let position = transaction.last().and_then(|last| last.position.as_ref());
         let Some(position) = position else { continue };
-        for (index, event) in std::mem::take(&mut transaction).into_iter().enumerate() {
-            let id = event_id(&position, index);
+        for (index, event) in transaction.iter().enumerate() {
+            let id = event_id(position, index);
             messages.push(Message {
                 key: event.resource.as_ref().map(|resource| resource.id.to_string()),
                 at_ms: event.at_ms.unwrap_or_else(|| SystemClock.now_ms()),
-                body: cloud_event(&event, &id, source)?.into(),
+                body: cloud_event(event, &id, source)?.into(),
                 id,
             });
         }
