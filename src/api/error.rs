@@ -5,7 +5,7 @@
 //! returned unchanged.
 
 use axum::Json;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
@@ -54,6 +54,12 @@ impl ApiError {
     /// 400: the request is malformed.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "BadRequestException", message)
+    }
+
+    /// 404: the server has no such route. `hint` follows the path.
+    pub fn no_such_route(method: &Method, path: &str, hint: &str) -> Self {
+        let message = format!("No route for request: {method} {path}{hint}");
+        Self::new(StatusCode::NOT_FOUND, "NotFoundException", message)
     }
 
     /// 415: the request's body has a content encoding. The server decodes no bodies.

@@ -263,8 +263,7 @@ async fn no_such_route(method: Method, uri: Uri) -> ApiError {
     let is_api = path.starts_with("/v1/") || path.starts_with("/management/");
     // Any other path was probably entered by a person with a browser.
     let hint = if is_api { "" } else { ". GET / describes this server" };
-    let message = format!("No route for request: {method} {path}{hint}");
-    ApiError::new(StatusCode::NOT_FOUND, "NotFoundException", message)
+    ApiError::no_such_route(&method, path, hint)
 }
 
 async fn no_such_method(method: Method, uri: Uri) -> ApiError {

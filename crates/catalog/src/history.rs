@@ -17,7 +17,7 @@ use slateberg_authz::permit::Permit;
 use slateberg_authz::resource::{Kind, Resource};
 use slateberg_base::boxed;
 use slateberg_store::key_space::KeySpace;
-use slateberg_store::keys::{ChangeKey, Key};
+use slateberg_store::keys::ChangeKey;
 use slateberg_store::read::{KeyRange, StoreRead};
 use slateberg_store::records::Change;
 
@@ -104,8 +104,7 @@ impl History {
         let mut entries: Vec<HistoryEntry> = Vec::new();
         while end > *oldest {
             let start = end.saturating_sub(WINDOW);
-            let behind = start.checked_sub(1).map(|number| ChangeKey(number).encode());
-            let range = KeyRange::all(KeySpace::Changes).behind(behind);
+            let range = KeyRange::changes_from(start);
             let window = store.scan::<ChangeKey>(&range, usize::try_from(WINDOW).ok()).await?;
             for (ChangeKey(number), change) in window.into_iter().rev() {
                 if number >= end || !filter.selects(&change) {

@@ -60,7 +60,7 @@ impl Parents {
     }
 }
 
-/// Reads all records of a key space in pages, in the order of their keys.
+/// Reads the records of a key space or range in pages, in the order of their keys.
 pub struct Pages<K> {
     /// The range that is not read yet. `None` after the last page.
     rest: Option<KeyRange>,
@@ -71,7 +71,12 @@ pub struct Pages<K> {
 impl<K: Key> Pages<K> {
     /// Starts at the beginning of a key space. A page has at most this number of records.
     pub fn of(space: KeySpace, records: usize) -> Self {
-        Self { rest: Some(KeyRange::all(space)), records, key: PhantomData }
+        Self::within(KeyRange::all(space), records)
+    }
+
+    /// Reads only this range.
+    pub fn within(range: KeyRange, records: usize) -> Self {
+        Self { rest: Some(range), records, key: PhantomData }
     }
 
     /// Begins after a key instead. `None` for the beginning of the key space.

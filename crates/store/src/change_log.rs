@@ -40,16 +40,16 @@ impl Store {
         Ok(oldest.first().map_or(horizon, |(oldest, _)| oldest.0.min(horizon)))
     }
 
-    /// Returns the number of the first change at or after a time, or of the next change if there is
-    /// none. The search is binary: it expects that the times increase with the numbers.
+    /// Returns the number of the first change that is not before a time. If there is no such change,
+    /// returns the number of the next change. The search is binary: it expects that the times
+    /// increase with the numbers.
     #[boxed]
     pub async fn first_change_since(&self, since_ms: i64) -> Result<u64, Error> {
         let store = self.durable();
         let (mut low, mut high) = (self.oldest_change().await?, self.current_horizon());
         while low < high {
             let middle = low + (high - low) / 2;
-            let before = middle.checked_sub(1).map(|before| ChangeKey(before).encode());
-            let range = KeyRange::all(KeySpace::Changes).behind(before);
+            let range = KeyRange::changes_from(middle);
             // Numbers of transactions that have failed are missing.
             let found = store.scan::<ChangeKey>(&range, Some(1)).await?.pop();
             match found.filter(|(key, _)| key.0 < high) {
@@ -79,7 +79,7 @@ impl Store {
         if oldest.first().is_none_or(|(oldest, _)| oldest.0 > from) {
             return Ok(None);
         }
-        let range = all.behind(from.checked_sub(1).map(|before| ChangeKey(before).encode()));
+        let range = KeyRange::changes_from(from);
         let mut entries = store.scan::<ChangeKey>(&range, Some(max)).await?;
         if let Some((_, Change { group: Some(group), .. })) = entries.first()
             && group.count as usize > max

@@ -69,6 +69,19 @@ pub enum ChangedKind {
     Function,
 }
 
+impl ChangedKind {
+    /// Returns the name in responses, such as `table`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Warehouse => "warehouse",
+            Self::Namespace => "namespace",
+            Self::Table => "table",
+            Self::View => "view",
+            Self::Function => "function",
+        }
+    }
+}
+
 impl From<TabularKind> for ChangedKind {
     fn from(kind: TabularKind) -> Self {
         match kind {

@@ -17,7 +17,7 @@ use super::codec::{ChunkBytes, Document, DocumentHead, Value};
 use super::error::Error;
 use super::handle::{Shared, Store};
 use super::key_space::KeySpace;
-use super::keys::{ChunkKey, Key, MetadataKey};
+use super::keys::{ChangeKey, ChunkKey, Key, MetadataKey};
 pub use super::record_cache::ReadStamp;
 use super::record_cache::{CacheLookup, PageKey, RecordCache, is_cached};
 use slateberg_base::boxed;
@@ -63,6 +63,12 @@ impl KeyRange {
         let mut prefix = vec![space.byte()];
         prefix.extend_from_slice(id.as_bytes());
         Self::prefix(prefix)
+    }
+
+    /// Returns the range of the change log that begins with the change with this number.
+    pub fn changes_from(number: u64) -> Self {
+        let before = number.checked_sub(1).map(|before| ChangeKey(before).encode());
+        Self::all(KeySpace::Changes).behind(before)
     }
 
     /// Excludes the keys up to and including `key`.

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{Method, StatusCode, Uri};
+use axum::http::{Method, Uri};
 
 use super::Result;
 use crate::api::error::ApiError;
@@ -29,8 +29,7 @@ pub async fn query(
     MutationWithBody(operation, mut body): MutationWithBody<QueryEventsRequest>,
 ) -> Result<Json<QueryEventsResponse>> {
     if !state.catalog.settings().events {
-        let message = format!("No route for request: {method} {}", uri.path());
-        return Err(ApiError::new(StatusCode::NOT_FOUND, "NotFoundException", message));
+        return Err(ApiError::no_such_route(&method, uri.path(), ""));
     }
     let page_size = page_size(body.page_size)?;
     let filter = body.filter()?;
@@ -46,7 +45,7 @@ pub async fn query(
     while events.len() < page_size && !caught_up && reads < READS_MAX {
         let batch = watch.read(page_size - events.len()).await?;
         (caught_up, reads) = (batch.caught_up, reads + 1);
-        add_events(&mut events, &filter, batch.events, state.catalog.now_ms());
+        add_events(&mut events, &filter, &batch.events, state.catalog.now_ms());
     }
     let continuation_token = watch.position().to_string();
     Ok(Json(QueryEventsResponse { continuation_token, events }))

@@ -160,26 +160,22 @@ impl EventFilter {
 pub fn add_events(
     page: &mut Vec<CatalogEvent>,
     filter: &EventFilter,
-    events: Vec<Event>,
+    events: &[Event],
     now_ms: i64,
 ) {
-    let mut transaction = Vec::new();
-    for event in events {
-        let position = event.position;
-        transaction.push(event);
-        let Some(position) = position else { continue };
+    for transaction in events.split_inclusive(|event| event.position.is_some()) {
+        let Some(position) = transaction.last().and_then(|last| last.position) else { continue };
         let id = position.event_id();
-        let transaction: Vec<_> = std::mem::take(&mut transaction);
-        let requests: Vec<String> =
-            transaction.iter().map(|event| request_id(event).unwrap_or(&id).to_owned()).collect();
-        for (index, event) in transaction.into_iter().enumerate() {
-            let count = requests.iter().filter(|it| **it == requests[index]).count();
-            let Some((operation, at_ms)) = selected(filter, &event, now_ms) else { continue };
-            let WatchEvent { principal, principal_name: name, .. } = watch_event(event);
+        for (index, event) in transaction.iter().enumerate() {
+            let Some((operation, at_ms)) = selected(filter, event, now_ms) else { continue };
+            let request_id = request_id(event, &id);
+            let same_request =
+                transaction.iter().filter(|it| self::request_id(it, &id) == request_id);
+            let WatchEvent { principal, principal_name: name, .. } = watch_event(event.clone());
             page.push(CatalogEvent {
                 event_id: format!("{id}.{index}"),
-                request_id: requests[index].clone(),
-                request_event_count: count,
+                request_id: request_id.to_owned(),
+                request_event_count: same_request.count(),
                 timestamp_ms: at_ms,
                 actor: principal.map(|id| Actor { id, name }),
                 operation,
@@ -188,10 +184,11 @@ pub fn add_events(
     }
 }
 
-/// Returns the id of the request that caused an event. `None` if the caller may not see it, or if a
-/// background task caused the event.
-fn request_id(event: &Event) -> Option<&str> {
-    event.change.as_ref()?.origin.as_ref()?.request_id.as_deref()
+/// Returns the id of the request that caused an event. This is the id of the transaction if the
+/// caller may not see the request, or if a background task caused the event.
+fn request_id<'a>(event: &'a Event, transaction: &'a str) -> &'a str {
+    let origin = event.change.as_ref().and_then(|change| change.origin.as_ref());
+    origin.and_then(|origin| origin.request_id.as_deref()).unwrap_or(transaction)
 }
 
 /// Returns the operation and the time of an event. `None` if the filter does not select it.
@@ -211,14 +208,8 @@ fn selected(filter: &EventFilter, event: &Event, now_ms: i64) -> Option<(Value, 
 /// Returns the operation type of a change. A change that the specification does not know has the
 /// name of its action, such as `x-undrop-table`.
 fn operation_type(event: &Event, change: &Change, resource: &ChangedResource) -> String {
-    let kind = match resource.kind {
-        ChangedKind::Table => "table",
-        ChangedKind::View => "view",
-        ChangedKind::Namespace => "namespace",
-        ChangedKind::Function | ChangedKind::Warehouse => "",
-    };
     let happening = event.event_type.as_str().rsplit_once('.').map(|(_, happening)| happening);
-    let standard = match (kind, happening.unwrap_or_default()) {
+    let standard = match (resource.kind.name(), happening.unwrap_or_default()) {
         ("namespace", "updated") => "update-namespace-properties".to_owned(),
         (kind, "created") => format!("create-{kind}"),
         (kind, "registered") => format!("register-{kind}"),

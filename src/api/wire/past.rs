@@ -2,17 +2,11 @@
 
 use slateberg_catalog as catalog;
 use slateberg_catalog::past::{PastListing, PastTabular};
-use slateberg_catalog::watch::ChangedKind;
 use slateberg_management::past::{PastContents, PastMetadata, PastResource};
 
 fn past_resource(past: catalog::past::PastResource) -> PastResource {
     let catalog::past::PastResource { kind, id, uuid, namespace, name, metadata_location } = past;
-    let kind = match kind {
-        ChangedKind::Table => "table",
-        ChangedKind::View => "view",
-        _ => "namespace",
-    };
-    PastResource { kind: kind.to_owned(), id, uuid, namespace, name, metadata_location }
+    PastResource { kind: kind.name().to_owned(), id, uuid, namespace, name, metadata_location }
 }
 
 /// Returns a page of the contents of a warehouse or namespace.

@@ -1,6 +1,6 @@
 //! Converts events of the change feed to the form of responses.
 
-use slateberg_catalog::watch::{Change, ChangedKind, ChangedResource, Event, EventBatch};
+use slateberg_catalog::watch::{Change, ChangedResource, Event, EventBatch};
 use slateberg_management::watch::{ResourceState, WatchEvent, WatchResponse, WatchedResource};
 
 /// Returns the response to a long poll.
@@ -67,13 +67,6 @@ fn with_change(event: WatchEvent, change: Change) -> WatchEvent {
         };
     };
     let ChangedResource { kind, namespace, name, renamed_from, uuid, .. } = resource;
-    let kind = match kind {
-        ChangedKind::Warehouse => "warehouse",
-        ChangedKind::Namespace => "namespace",
-        ChangedKind::Table => "table",
-        ChangedKind::View => "view",
-        ChangedKind::Function => "function",
-    };
     let (old_namespace, old_name) = renamed_from.map(|it| (it.namespace, it.name)).unzip();
     let before = ResourceState {
         namespace: old_namespace,
@@ -82,7 +75,7 @@ fn with_change(event: WatchEvent, change: Change) -> WatchEvent {
     };
     WatchEvent {
         resource: Some(WatchedResource {
-            kind: kind.to_owned(),
+            kind: kind.name().to_owned(),
             id: change.subject,
             uuid,
             namespace,

@@ -9,9 +9,9 @@ use crate::core::Core;
 use crate::error::LostPosition;
 use crate::watch::{existed_before, is_new_timeline};
 use crate::{Error, Result};
-use slateberg_store::key_space::KeySpace;
-use slateberg_store::keys::{ChangeKey, Key};
-use slateberg_store::read::{KeyRange, StoreRead};
+use slateberg_store::bulk_read::Pages;
+use slateberg_store::keys::ChangeKey;
+use slateberg_store::read::KeyRange;
 use slateberg_store::records::{Change, ChangeAction, ChangedKind, LoggedAction};
 
 /// Number of changes that are read together.
@@ -39,12 +39,10 @@ impl ChangedSince {
     /// effects are unknown.
     pub(super) async fn read(core: &Core, warehouse: Uuid, next: u64) -> Result<Self> {
         let mut found = Self::default();
-        let before = next.checked_sub(1).map(|before| ChangeKey(before).encode());
-        let mut range = KeyRange::all(KeySpace::Changes).behind(before);
-        loop {
-            let page = core.store().durable().scan::<ChangeKey>(&range, Some(PAGE_CHANGES)).await?;
-            let Some((last, _)) = page.last() else { break };
-            range = range.behind(Some(last.encode()));
+        let store = core.store().durable();
+        let range = KeyRange::changes_from(next);
+        let mut pages = Pages::<ChangeKey>::within(range, PAGE_CHANGES);
+        while let Some(page) = pages.next(&store).await? {
             for (_, change) in &page {
                 found.add(change, warehouse)?;
             }

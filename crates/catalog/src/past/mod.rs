@@ -20,7 +20,7 @@ use uuid::Uuid;
 
 use self::changes::ChangedSince;
 pub use self::resource::PastResource;
-use self::resource::Place;
+use self::resource::{Place, rank};
 use crate::core::Core;
 use crate::error::LostPosition;
 use crate::watch::Watches;
@@ -33,9 +33,10 @@ use slateberg_model::members::brief;
 use slateberg_model::page::PageRequest;
 use slateberg_model::warehouse::Warehouse;
 use slateberg_objects::metadata_file;
+use slateberg_store::bulk_read::Pages;
 use slateberg_store::key_space::KeySpace;
 use slateberg_store::keys::{
-    ChangeKey, Key, NamespaceKey, NamespaceNameKey, TabularNameKey, tabular_names,
+    ChangeKey, NamespaceKey, NamespaceNameKey, TabularNameKey, tabular_names,
 };
 use slateberg_store::read::{KeyRange, StoreRead};
 use slateberg_store::records::ChangedKind;
@@ -166,8 +167,8 @@ impl PastStates {
             None => Error::no_such(kind, &ident),
         };
         let id = id.ok_or_else(absent)?;
-        let rank = if kind == TabularKind::Table { 1 } else { 2 };
-        let found = self.completed(&cx.warehouse, &ident.namespace, (rank, id), past).await?;
+        let place = (rank(kind.into()), id);
+        let found = self.completed(&cx.warehouse, &ident.namespace, place, past).await?;
         let resource = found.ok_or_else(absent)?;
         if !self.is_visible(&cx, &resource).await? {
             return Err(absent());
@@ -212,21 +213,22 @@ impl PastStates {
         let mut names = BTreeMap::new();
         let Some(parent) = parent else { return Ok(names) };
         let store = self.core.store().durable();
-        let mut range = KeyRange::below(KeySpace::NamespaceNames, parent);
-        loop {
-            let page = store.scan::<NamespaceNameKey>(&range, Some(PAGE_NAMES)).await?;
-            let Some((last, _)) = page.last() else { break };
-            range = range.behind(Some(last.encode()));
-            names.extend(page.into_iter().map(|(key, entry)| ((0, key.name), (entry.id, None))));
+        let present = |rank, name, id| ((rank, name), (id, None));
+        let namespaces = rank(ChangedKind::Namespace);
+        let range = KeyRange::below(KeySpace::NamespaceNames, parent);
+        let mut pages = Pages::<NamespaceNameKey>::within(range, PAGE_NAMES);
+        while let Some(page) = pages.next(&store).await? {
+            names.extend(
+                page.into_iter().map(|(key, entry)| present(namespaces, key.name, entry.id)),
+            );
         }
-        for (rank, kind) in [(1, TabularKind::Table), (2, TabularKind::View)] {
-            let mut range = KeyRange::below(tabular_names(kind), parent);
-            loop {
-                let page = store.scan::<TabularNameKey>(&range, Some(PAGE_NAMES)).await?;
-                let Some((last, _)) = page.last() else { break };
-                range = range.behind(Some(last.encode()));
+        for kind in [TabularKind::Table, TabularKind::View] {
+            let place = rank(kind.into());
+            let range = KeyRange::below(tabular_names(kind), parent);
+            let mut pages = Pages::<TabularNameKey>::within(range, PAGE_NAMES);
+            while let Some(page) = pages.next(&store).await? {
                 names.extend(
-                    page.into_iter().map(|(key, entry)| ((rank, key.name), (entry.id, None))),
+                    page.into_iter().map(|(key, entry)| present(place, key.name, entry.id)),
                 );
             }
         }
@@ -239,11 +241,11 @@ impl PastStates {
         &self,
         warehouse: &Warehouse,
         parent: &NamespaceIdent,
-        (rank, id): (u8, Uuid),
+        (kind_rank, id): (u8, Uuid),
         past: Option<PastResource>,
     ) -> Result<Option<PastResource>> {
         let store = self.core.store().durable();
-        if rank == 0 {
+        if kind_rank == rank(ChangedKind::Namespace) {
             if past.is_some() {
                 return Ok(past);
             }

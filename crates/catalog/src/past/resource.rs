@@ -24,15 +24,19 @@ pub struct PastResource {
 /// The place of a resource in a listing: its kind and its name.
 pub(super) type Place = (u8, String);
 
+/// Returns the place of a kind in listings.
+pub(super) fn rank(kind: ChangedKind) -> u8 {
+    match kind {
+        ChangedKind::Table => 1,
+        ChangedKind::View => 2,
+        ChangedKind::Warehouse | ChangedKind::Namespace | ChangedKind::Function => 0,
+    }
+}
+
 impl PastResource {
     pub(super) fn place(&self) -> Place {
-        let rank = match self.kind {
-            ChangedKind::Table => 1,
-            ChangedKind::View => 2,
-            _ => 0,
-        };
         let name = self.name.as_ref().or_else(|| self.namespace.last());
-        (rank, name.cloned().unwrap_or_default())
+        (rank(self.kind), name.cloned().unwrap_or_default())
     }
 
     /// Whether the resource is directly in a namespace, or in the warehouse if `parent` is empty.

@@ -55,8 +55,8 @@ struct Term {
     kind: TermKind,
 }
 
-/// The part of a UUID that tells whether an object is the one whose metadata the index contains.
-/// All ids of the catalog differ in this part, because it is random.
+/// Part of the UUID of an object. The index compares it with the object of which it contains the
+/// metadata. All ids of the catalog differ in this part, because it is random.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct IdTail(u64);
 
