@@ -203,21 +203,24 @@ func summary(it step, latencies []time.Duration, failures int64, elapsed time.Du
 		total += latency
 	}
 	us := func(latency time.Duration) float64 { return float64(latency) / 1000 }
-	quantile := func(q float64) float64 {
-		if len(latencies) == 0 {
-			return 0
-		}
-		return us(latencies[min(int(q*float64(len(latencies))), len(latencies)-1)])
-	}
 	return row{
 		Server: "etcd", Scenario: "kv", Parameter: map[string]string{"operation": it.name},
 		Clients: it.clients, Requests: len(latencies), Failures: failures,
 		ElapsedS: elapsed.Seconds(), Throughput: float64(len(latencies)) / elapsed.Seconds(),
 		MeanUs: us(total) / float64(requests),
-		P50Us:  quantile(0.5), P95Us: quantile(0.95), P99Us: quantile(0.99), MaxUs: quantile(1),
+		P50Us:  us(quantile(latencies, 0.5)), P95Us: us(quantile(latencies, 0.95)),
+		P99Us: us(quantile(latencies, 0.99)), MaxUs: us(quantile(latencies, 1)),
 		CPUUsPerRequest: cpu * 1e6 / float64(requests), CPUSecondsPer1000: cpu * 1000 / float64(requests),
 		Extra: map[string]any{"connections": it.connections, "value_bytes": valueBytes},
 	}
+}
+
+// Returns a quantile of sorted latencies. 0 if there are none.
+func quantile(sorted []time.Duration, q float64) time.Duration {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
 }
 
 func connect(endpoint string, connections int) []*clientv3.Client {

@@ -107,8 +107,5 @@ func measureWatch(endpoint string, pid, watchers, connections, commits int) watc
 }
 
 func quantileUs(sorted []time.Duration, q float64) int64 {
-	if len(sorted) == 0 {
-		return 0
-	}
-	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)].Microseconds()
+	return quantile(sorted, q).Microseconds()
 }

@@ -19,36 +19,17 @@ use slateberg_runtime::offline_writer::{
 use slateberg_runtime::preview::preview;
 
 use super::encryption::encrypted;
-use crate::support::app::{TestApp, bucket_opener, memory_settings};
+use crate::support::app::{TestApp, memory_settings};
 use crate::support::fsck::assert_sound;
+use crate::support::offline::{dependencies, restore};
 use crate::support::table::{append, create_table, set_property};
 
 const PATH: &str = "/management/v1/checkpoints";
 const TABLE: &str = "/v1/namespaces/ns/tables/t";
 
-pub(crate) fn dependencies(bucket: &Arc<dyn ObjectStore>) -> Dependencies {
-    Dependencies { opener: bucket_opener(Arc::clone(bucket)), ..Dependencies::default() }
-}
-
 /// Creates a checkpoint with this name.
 pub(super) async fn keep(app: &TestApp, name: &str) {
     app.post(PATH, json!({ "name": name })).await.expect(201);
-}
-
-/// Restores a stopped catalog to a checkpoint.
-async fn restore(
-    bucket: &Arc<dyn ObjectStore>,
-    settings: &Settings,
-    to: &str,
-) -> Result<Restored, OfflineError> {
-    let requested = RestoreTarget::parse(to);
-    let catalog = OfflineWriter::open(settings, &dependencies(bucket)).await.expect("it opens");
-    let restored = catalog.restore(&requested, &Progress::default()).await;
-    catalog.close().await.expect("it closes");
-    if let Ok(restored) = &restored {
-        assert_eq!(restored.report.broken, Vec::<String>::new());
-    }
-    restored
 }
 
 /// Restores a catalog to a checkpoint and starts it again.

@@ -10,12 +10,13 @@ use slateberg_config::Settings;
 use slateberg_runtime::clone::clone_catalog;
 use slateberg_runtime::offline_writer::RestoreTarget;
 
-use crate::checkpoints::{dependencies, restored};
+use crate::checkpoints::restored;
 use crate::support::app::{TestApp, memory_settings};
 use crate::support::avro::{manifest, manifest_list};
 use crate::support::bucket::bucket;
 use crate::support::clock::HandClock;
 use crate::support::fsck::assert_sound;
+use crate::support::offline::dependencies;
 use crate::support::table::{append, create_table, set_property};
 use crate::support::table_with_files::{ALL, TableWithFiles};
 

@@ -16,20 +16,18 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
-use slateberg_base::progress::Progress;
 use slateberg_config::Settings;
-use slateberg_runtime::dependencies::Dependencies;
-use slateberg_runtime::offline_writer::{OfflineWriter, RestoreTarget};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
 use self::follower::{Follower, listed};
 use crate::scene::{DEADLINE, TIMEOUT, within};
-use crate::support::app::{TestApp, bucket_opener, memory_settings, write_policies};
+use crate::support::app::{TestApp, memory_settings, write_policies};
 use crate::support::bucket::bucket;
 use crate::support::env_numbers::{number_from_env, seed};
 use crate::support::faults::{EVERYTHING, Fault, FaultStore, LOG, METADATA_FILES, Verb};
 use crate::support::fsck::assert_sound;
+use crate::support::offline::restore;
 use crate::support::table::{create_table, set_property};
 
 mod follower;
@@ -50,7 +48,7 @@ const POLICIES: &str = r#"
         resource in Namespace::"default/open");
     @id("watch") permit (principal in Role::"analyst", action == Action::"Watch", resource);"#;
 
-/// What happens to the server while clients change and watch it.
+/// A disturbance of the server while clients change and watch it.
 #[derive(Debug, Clone, Copy)]
 enum Disturbance {
     /// Nothing: only watchers die.
@@ -145,12 +143,9 @@ impl World {
 
     async fn restore(&mut self) {
         self.close().await;
-        let opener = bucket_opener(Arc::clone(&self.bucket));
-        let dependencies = Dependencies { opener, ..Dependencies::default() };
-        let writer = OfflineWriter::open(&self.settings, &dependencies).await.expect("it opens");
-        let target = RestoreTarget::parse(&format!("c{}", self.checkpoints));
-        writer.restore(&target, &Progress::default()).await.expect("it is restored");
-        writer.close().await.expect("it closes");
+        let checkpoint = format!("c{}", self.checkpoints);
+        let restored = restore(&self.bucket, &self.settings, &checkpoint).await;
+        restored.expect("it is restored");
         self.open().await;
         let listed = self.app.get(GRANTS).await.expect(200).body["grants"].clone();
         let grant = listed.as_array().and_then(|grants| grants.first());
@@ -221,7 +216,7 @@ impl World {
     }
 }
 
-/// Changes tables until it is told to stop.
+/// Changes tables until `stop` is set.
 async fn work(app: Arc<TestApp>, stop: Arc<AtomicBool>, mut rng: StdRng) {
     while !stop.load(Ordering::Relaxed) {
         let (method, path, body) = change(&mut rng);

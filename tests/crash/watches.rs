@@ -22,7 +22,7 @@ const WATCH: &str = "../management/v1/watch";
 const KILL_AFTER_MS: std::ops::Range<u64> = 20..250;
 
 /// The metadata locations of all tables, by namespace and name.
-type Tables = BTreeMap<String, String>;
+pub(crate) type Tables = BTreeMap<String, String>;
 
 /// A client that follows all changes, and can die like the server.
 #[derive(Debug, Clone)]
@@ -107,7 +107,7 @@ impl Watcher {
     }
 }
 
-fn name_of(resource: &Value) -> String {
+pub(crate) fn name_of(resource: &Value) -> String {
     let levels = resource["namespace"].as_array().into_iter().flatten();
     let levels = levels.chain([&resource["name"]]).map(|level| level.as_str().expect("a name"));
     levels.collect::<Vec<_>>().join(".")
@@ -115,7 +115,7 @@ fn name_of(resource: &Value) -> String {
 
 /// Asserts that all events of a transaction are in the same response: only the last event of a
 /// transaction has a position.
-fn assert_complete_groups(events: &[Value]) {
+pub(crate) fn assert_complete_groups(events: &[Value]) {
     if let Some(last) = events.last() {
         assert!(last["position"].is_string(), "a response ends within a transaction: {events:?}");
     }

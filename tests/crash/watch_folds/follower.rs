@@ -11,12 +11,10 @@ use serde_json::Value;
 
 use super::NAMESPACES;
 use crate::support::app::{TestApp, TestResponse};
+use crate::watches::{Tables, assert_complete_groups, name_of};
 
 const WATCH: &str = "/management/v1/watch";
 const POSITION: &str = "slateberg-position";
-
-/// The metadata locations of all tables, by namespace and name.
-pub type Tables = BTreeMap<String, String>;
 
 /// A table, as far as the follower knows it.
 #[derive(Debug, Clone)]
@@ -83,8 +81,7 @@ impl Follower {
         tables.map(|it| (it.name.clone(), it.location.clone())).collect()
     }
 
-    /// Follows the changes until it is told to stop. Saves its progress at random, and dies at
-    /// random.
+    /// Follows the changes until `stop` is set. Saves its progress at random, and dies at random.
     pub async fn follow(
         mut self,
         app: Arc<TestApp>,
@@ -138,9 +135,7 @@ impl Follower {
 
     async fn process(&mut self, app: &TestApp, response: &TestResponse) -> bool {
         let events = response.body["events"].as_array().expect("a list");
-        if let Some(last) = events.last() {
-            assert!(last["position"].is_string(), "a response ends within a transaction: {last}");
-        }
+        assert_complete_groups(events);
         for event in events {
             self.events += 1;
             if let Some(position) = event["position"].as_str() {
@@ -199,11 +194,6 @@ impl Follower {
         }
         Ok(())
     }
-}
-
-fn name_of(resource: &Value) -> String {
-    let namespace = resource["namespace"][0].as_str().expect("a level");
-    format!("{namespace}.{}", resource["name"].as_str().expect("a name"))
 }
 
 /// Loads a table. Returns its UUID and state. `None` if it has been dropped or renamed.
