@@ -122,7 +122,7 @@ impl Checkpoint {
             Command::Delete(Delete { checkpoint, target }) => {
                 let path = child_path(PATH, &checkpoint);
                 target.connection.send("DELETE", &path, &Value::Null).await?;
-                Ok(target.connection.deleted(&checkpoint))
+                Ok(target.connection.done("deleted", &checkpoint))
             }
         }
     }
@@ -149,7 +149,7 @@ impl Checkpoint {
             }),
             Command::Delete(Delete { checkpoint, target }) => {
                 let deleted = catalog.delete_checkpoint(checkpoint).await;
-                deleted.map(|()| target.connection.deleted(checkpoint))
+                deleted.map(|()| target.connection.done("deleted", checkpoint))
             }
         };
         let closed = catalog.close().await;

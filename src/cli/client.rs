@@ -276,11 +276,11 @@ impl Connection {
         }
     }
 
-    /// Returns the message about a deleted object.
-    pub(super) fn deleted(&self, name: &str) -> String {
+    /// Returns the message that an action is done, such as `deleted` and the name of what is gone.
+    pub(super) fn done(&self, action: &str, name: &str) -> String {
         match self.output {
-            Output::Json => json_text(&json!({ "deleted": name })),
-            Output::Table => format!("deleted {name}\n"),
+            Output::Json => json_text(&json!({ action: name })),
+            Output::Table => format!("{action} {name}\n"),
         }
     }
 

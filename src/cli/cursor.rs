@@ -67,7 +67,7 @@ impl Delete {
     async fn run(self) -> Result<String, ClientError> {
         let path = child_path(PATH, &self.cursor);
         self.connection.send("DELETE", &path, &Value::Null).await?;
-        Ok(self.connection.deleted(&self.cursor))
+        Ok(self.connection.done("deleted", &self.cursor))
     }
 }
 

@@ -4,9 +4,9 @@ use clap::{Args, Subcommand};
 use serde_json::Value;
 
 use super::client::run_online;
-use super::client::{ClientError, Connection, body, parse};
+use super::client::{ClientError, Connection, body};
 use super::exit::Outcome;
-use super::output::{Output, json_text, table, time};
+use super::output::{table, time};
 use slateberg_management::encryption::{DataKey, EncryptionStatus, RewrapRequest};
 
 const PATH: &str = "/management/v1/encryption";
@@ -52,7 +52,7 @@ impl Encryption {
             match self.command {
                 Command::Status(StatusArgs { connection }) => {
                     let status = connection.send("GET", PATH, &Value::Null).await?;
-                    render(&connection, status)
+                    connection.render(status, text)
                 }
                 Command::Rotate(StatusArgs { connection }) => {
                     change(&connection, "rotate", &Value::Null).await
@@ -71,15 +71,11 @@ async fn change(
     body: &Value,
 ) -> Result<String, ClientError> {
     let changed = connection.send("POST", &format!("{PATH}/{action}"), body).await?;
-    render(connection, changed)
+    connection.render(changed, text)
 }
 
-fn render(connection: &Connection, status: Value) -> Result<String, ClientError> {
-    if connection.output == Output::Json {
-        return Ok(json_text(&status));
-    }
-    let status: EncryptionStatus = parse(status)?;
-    let Some(ring) = status.key_ring else { return Ok("not encrypted\n".to_owned()) };
+fn text(status: EncryptionStatus) -> String {
+    let Some(ring) = status.key_ring else { return "not encrypted\n".to_owned() };
     let row = |key: &DataKey| {
         let active = if key.number == ring.active_data_key { " (active)" } else { "" };
         let [created, wrapped] = [key.created_at_ms, key.wrapped_at_ms].map(|at| time(Some(at)));
@@ -89,5 +85,5 @@ fn render(connection: &Connection, status: Value) -> Result<String, ClientError>
     let rows: Vec<_> = ring.data_keys.iter().map(row).collect();
     let head = ["DATA KEY", "CREATED", "WRAPPED", "KMS", "WRAPPING KEY"];
     let rows = table(head, &rows);
-    Ok(format!("catalog {}, revision {}\n\n{rows}", ring.catalog_id, ring.revision))
+    format!("catalog {}, revision {}\n\n{rows}", ring.catalog_id, ring.revision)
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::client::run_online;
@@ -159,10 +159,7 @@ impl Revoke {
         let id = self.id().await?;
         let path = format!("{}{forced}", child_path(PATH, &id));
         self.connection.send("DELETE", &path, &Value::Null).await?;
-        Ok(match self.connection.output {
-            Output::Json => json_text(&json!({ "revoked": id })),
-            Output::Table => format!("revoked {id}\n"),
-        })
+        Ok(self.connection.done("revoked", &id))
     }
 
     /// Resolves the argument to the id of a key.

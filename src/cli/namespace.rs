@@ -1,13 +1,13 @@
 //! `slateberg namespace`: drops namespaces of a running server.
 
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::client::run_online;
-use super::client::{ClientError, Connection, body, parse};
+use super::client::{ClientError, Connection, body};
 use super::exit::Outcome;
 use super::ls::{Warehouse, joined, split};
-use super::output::{Output, count, json_text, table};
+use super::output::{count, table};
 use slateberg_management::namespaces::{DropNamespaceRequest, DroppedNamespace};
 
 const PATH: &str = "/management/v1/namespaces/drop";
@@ -64,19 +64,13 @@ impl DropNamespace {
         }
         let warehouse = Warehouse::open(&self.connection, Some(warehouse)).await?;
         self.connection.send("DELETE", &warehouse.namespace(levels), &Value::Null).await?;
-        Ok(match self.connection.output {
-            Output::Json => json_text(&json!({ "dropped": resource })),
-            Output::Table => format!("dropped {resource}\n"),
-        })
+        Ok(self.connection.done("dropped", &resource))
     }
 
     async fn run_recursively(&self, resource: String) -> Result<String, ClientError> {
         let request = DropNamespaceRequest { resource, dry_run: !self.delete };
         let dropped = self.connection.send("POST", PATH, &body(&request)?).await?;
-        Ok(match self.connection.output {
-            Output::Json => json_text(&dropped),
-            Output::Table => text(&parse(dropped)?, self.delete),
-        })
+        self.connection.render(dropped, |dropped| text(&dropped, self.delete))
     }
 }
 

@@ -5,9 +5,9 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 
 use super::client::run_online;
-use super::client::{ClientError, Connection, parse, query};
+use super::client::{Connection, query};
 use super::exit::Outcome;
-use super::output::{Output, json_text, table};
+use super::output::table;
 use slateberg_management::search::{SearchHit, SearchResponse, SearchSource};
 
 const PATH: &str = "/management/v1/search";
@@ -92,10 +92,7 @@ impl Search {
             parameters.extend(kinds);
             let path = format!("{PATH}{}", query(&parameters));
             let found = connection.send("GET", &path, &Value::Null).await?;
-            Ok::<_, ClientError>(match connection.output {
-                Output::Json => json_text(&found),
-                Output::Table => text(&parse(found)?),
-            })
+            connection.render(found, |found| text(&found))
         })
     }
 }

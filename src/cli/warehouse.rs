@@ -233,10 +233,7 @@ impl Show {
     async fn run(self) -> Result<String, ClientError> {
         let Self { name, connection } = self;
         let current = connection.send("GET", &child_path(PATH, &name), &Value::Null).await?;
-        Ok(match connection.output {
-            Output::Json => json_text(&current),
-            Output::Table => lines(&parse(current)?),
-        })
+        connection.render(current, |current| lines(&current))
     }
 }
 
@@ -298,13 +295,9 @@ impl Create {
             &mut request.maintenance,
         );
         let created = connection.send("POST", PATH, &body(&request)?).await?;
-        Ok(match connection.output {
-            Output::Json => json_text(&created),
-            Output::Table => {
-                let created: wire::Warehouse = parse(created)?;
-                let at = created.details.map(|it| it.storage.location).unwrap_or_default();
-                format!("created warehouse {} at {at}\n", created.name)
-            }
+        connection.render(created, |created: wire::Warehouse| {
+            let at = created.details.map(|it| it.storage.location).unwrap_or_default();
+            format!("created warehouse {} at {at}\n", created.name)
         })
     }
 }
@@ -343,13 +336,9 @@ impl Update {
             &mut request.maintenance,
         );
         let changed = connection.send("PUT", &path, &body(&request)?).await?;
-        Ok(match connection.output {
-            Output::Json => json_text(&changed),
-            Output::Table => {
-                let changed: wire::Warehouse = parse(changed)?;
-                let version = changed.details.and_then(|it| it.version).unwrap_or_default();
-                format!("warehouse {name} is at version {version}\n")
-            }
+        connection.render(changed, |changed: wire::Warehouse| {
+            let version = changed.details.and_then(|it| it.version).unwrap_or_default();
+            format!("warehouse {name} is at version {version}\n")
         })
     }
 }

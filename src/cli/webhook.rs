@@ -167,7 +167,7 @@ impl Named {
     async fn delete(self) -> Result<String, ClientError> {
         let path = child_path(PATH, &self.webhook);
         self.connection.send("DELETE", &path, &Value::Null).await?;
-        Ok(self.connection.deleted(&self.webhook))
+        Ok(self.connection.done("deleted", &self.webhook))
     }
 }
 

@@ -116,10 +116,7 @@ impl List {
 impl Show {
     pub(super) async fn run(self) -> RenderResult {
         let policy = self.connection.send("GET", &child_path(PATH, &self.id), &Value::Null).await?;
-        Ok(match self.connection.output {
-            Output::Json => json_text(&policy),
-            Output::Table => format!("{}\n", parse::<Policy>(policy)?.text.trim_end()),
-        })
+        self.connection.render(policy, |policy: Policy| format!("{}\n", policy.text.trim_end()))
     }
 }
 
@@ -190,10 +187,7 @@ impl Diff {
         };
         let path = format!("{PATH}/revisions/{from}/diff/{to}");
         let response = connection.send("GET", &path, &Value::Null).await?;
-        Ok(match connection.output {
-            Output::Json => json_text(&response),
-            Output::Table => diff::text_of(&parse::<PolicyRevisionDiff>(response)?.changes),
-        })
+        connection.render(response, |diff: PolicyRevisionDiff| diff::text_of(&diff.changes))
     }
 }
 
@@ -209,15 +203,17 @@ impl Rollback {
 
 /// Describes the outcome of a change.
 fn render_change(change: &Change, response: Value) -> RenderResult {
-    if change.connection.output == Output::Json {
-        return Ok(json_text(&response));
-    }
-    let PolicyChange { revision, in_force, changes, warnings, .. } = parse(response)?;
-    let end = if change.dry_run {
-        "dry run: nothing was changed".to_owned()
-    } else {
-        format!("revision {revision}, in force {in_force}")
-    };
-    let warnings: String = warnings.iter().map(|warning| format!("warning: {warning}\n")).collect();
-    Ok(format!("{}{warnings}{end}\n", diff::text_of(&changes)))
+    change.connection.render(
+        response,
+        |PolicyChange { revision, in_force, changes, warnings, .. }| {
+            let end = if change.dry_run {
+                "dry run: nothing was changed".to_owned()
+            } else {
+                format!("revision {revision}, in force {in_force}")
+            };
+            let warnings: String =
+                warnings.iter().map(|warning| format!("warning: {warning}\n")).collect();
+            format!("{}{warnings}{end}\n", diff::text_of(&changes))
+        },
+    )
 }
