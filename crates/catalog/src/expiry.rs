@@ -10,6 +10,7 @@ use super::{Error, Result};
 use crate::tabular::Tabulars;
 use slateberg_authz::permit::{Permit, Task};
 use slateberg_base::boxed;
+use slateberg_store::bulk_read::Pages;
 use slateberg_store::key_space::{Expiry, KeySpace, Removal};
 use slateberg_store::keys::{ChangeKey, EndedJobKey, IdempotencyKey, Key};
 use slateberg_store::read::{KeyRange, StoreRead};
@@ -60,12 +61,10 @@ impl Maintenance {
     async fn expire_idempotency(&self) -> Result<usize> {
         let store = self.core.store().durable();
         let now_ms = self.core.now_ms();
-        let mut range = KeyRange::all(KeySpace::Idempotency);
+        let mut pages =
+            Pages::<IdempotencyKey>::of(KeySpace::Idempotency, BATCH_RECORDS_MAX).cached();
         let mut removed = 0;
-        loop {
-            let records = store.scan::<IdempotencyKey>(&range, Some(BATCH_RECORDS_MAX)).await?;
-            let Some((last, _)) = records.last() else { return Ok(removed) };
-            range = range.behind(Some(last.encode()));
+        while let Some(records) = pages.next(&store).await? {
             let expired: Vec<_> = records
                 .into_iter()
                 .filter(|(_, record)| record.expires_ms <= now_ms)
@@ -73,6 +72,7 @@ impl Maintenance {
                 .collect();
             removed += self.remove_records(&expired).await?;
         }
+        Ok(removed)
     }
 
     async fn trim_change_log(&self) -> Result<usize> {
@@ -105,12 +105,9 @@ impl Maintenance {
         let kept_ms = i64::try_from(kept_ms).unwrap_or(i64::MAX);
         let since_ms = self.core.now_ms().saturating_sub(kept_ms);
         let (mut removed, mut left) = (0, VecDeque::new());
-        let mut range = KeyRange::all(KeySpace::EndedJobs);
-        loop {
-            let store = self.core.store().durable();
-            let jobs = store.scan::<EndedJobKey>(&range, Some(BATCH_RECORDS_MAX)).await?;
-            let Some((last, _)) = jobs.last() else { return Ok(removed) };
-            range = range.behind(Some(last.encode()));
+        let store = self.core.store().durable();
+        let mut pages = Pages::<EndedJobKey>::of(KeySpace::EndedJobs, BATCH_RECORDS_MAX).cached();
+        while let Some(jobs) = pages.next(&store).await? {
             let mut expired = Vec::new();
             for (key, job) in jobs {
                 match job.ended.is_some_and(|ended| ended.at_ms > since_ms) {
@@ -122,6 +119,7 @@ impl Maintenance {
             expired.extend(left.drain(..too_many));
             removed += self.remove_records(&expired).await?;
         }
+        Ok(removed)
     }
 
     async fn remove_records<K: Key>(&self, keys: &[K]) -> Result<usize> {

@@ -24,9 +24,10 @@ use slateberg_authz::notation;
 use slateberg_authz::permit::Permit;
 use slateberg_base::boxed;
 use slateberg_model::page::PageRequest;
+use slateberg_store::bulk_read::Pages;
 use slateberg_store::key_space::KeySpace;
-use slateberg_store::keys::{Key, ProtectionKey};
-use slateberg_store::read::{KeyRange, StoreRead};
+use slateberg_store::keys::ProtectionKey;
+use slateberg_store::read::StoreRead;
 use slateberg_store::records::{ChangeAction, ProtectionRecord};
 
 /// Number of records that one scan reads.
@@ -108,15 +109,11 @@ impl Protections {
         let after = after.map_err(|_| Error::Invalid("Invalid page token".to_owned()))?;
         let limit = page.limit.unwrap_or(usize::MAX);
         let store = self.core.store().durable();
-        let after = after.map(|id| ProtectionKey(id).encode());
-        let mut range = KeyRange::all(KeySpace::Protections).behind(after);
+        let after = after.map(ProtectionKey);
+        let pages = Pages::of(KeySpace::Protections, BATCH).behind(after.as_ref());
+        let mut pages = pages.cached();
         let mut visible: Vec<ProtectionInfo> = Vec::new();
-        loop {
-            let batch = store.scan::<ProtectionKey>(&range, Some(BATCH)).await?;
-            let Some((last, _)) = batch.last() else {
-                return Ok(ProtectionPage { protections: visible, next: None });
-            };
-            range = range.behind(Some(last.encode()));
+        while let Some(batch) = pages.next(&store).await? {
             for (key, record) in batch {
                 let described = self.described(&record.resource).await?;
                 if self.core.access.hidden(operation, &described).is_some() {
@@ -129,6 +126,7 @@ impl Protections {
                 visible.push(info(key.0, record));
             }
         }
+        Ok(ProtectionPage { protections: visible, next: None })
     }
 
     async fn described(&self, resource: &str) -> Result<NamedResource> {

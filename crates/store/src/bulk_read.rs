@@ -65,6 +65,7 @@ pub struct Pages<K> {
     /// The range that is not read yet. `None` after the last page.
     rest: Option<KeyRange>,
     records: usize,
+    cache_blocks: bool,
     key: PhantomData<fn() -> K>,
 }
 
@@ -76,7 +77,13 @@ impl<K: Key> Pages<K> {
 
     /// Reads only this range.
     pub fn within(range: KeyRange, records: usize) -> Self {
-        Self { rest: Some(range), records, key: PhantomData }
+        Self { rest: Some(range), records, cache_blocks: false, key: PhantomData }
+    }
+
+    /// Adds the read blocks to the block cache: for records that are read again and again.
+    #[must_use]
+    pub fn cached(self) -> Self {
+        Self { cache_blocks: true, ..self }
     }
 
     /// Begins after a key instead. `None` for the beginning of the key space.
@@ -86,7 +93,8 @@ impl<K: Key> Pages<K> {
         Self { rest, ..self }
     }
 
-    /// Reads the next page. Returns `None` after the last one. Adds nothing to the caches.
+    /// Reads the next page. Returns `None` after the last one. Adds nothing to the caches,
+    /// unless they are [`cached`](Self::cached).
     #[boxed]
     pub async fn next(
         &mut self,
@@ -94,7 +102,7 @@ impl<K: Key> Pages<K> {
     ) -> Result<Option<Vec<(K, K::Value)>>, Error> {
         let Some(range) = self.rest.take() else { return Ok(None) };
         let mut options = scan_options(DurabilityLevel::Remote);
-        options.cache_blocks = false;
+        options.cache_blocks = self.cache_blocks;
         let iterator = store.db.scan_with_options(range.bounds(), &options).await?;
         let entries = read_entries(iterator, Some(self.records)).await?;
         let page = entries.iter().map(decode_entry::<K>).collect::<Result<Vec<_>, _>>()?;

@@ -15,10 +15,11 @@ use slateberg_base::boxed;
 use slateberg_base::error_chain::chain;
 use slateberg_base::retry::Backoff;
 use slateberg_objects::reachable::ReferencedFiles;
+use slateberg_store::bulk_read::Pages;
 use slateberg_store::jobs::{Job, JobEnd, JobOutcome, JobWork, OrphanSearch};
 use slateberg_store::key_space::KeySpace;
-use slateberg_store::keys::{EndedJobKey, JobKey, Key, OrphanSearchKey};
-use slateberg_store::read::{KeyRange, StoreRead};
+use slateberg_store::keys::{EndedJobKey, JobKey, OrphanSearchKey};
+use slateberg_store::read::StoreRead;
 use slateberg_store::txn::Transaction;
 
 /// Number of records that one scan reads.
@@ -68,11 +69,9 @@ impl Jobs {
         let now_ms = self.core.now_ms();
         let mut look = DueJobs { due: Vec::new(), again_in: IDLE_MAX };
         let mut clean_ups = Vec::new();
-        let mut range = KeyRange::all(KeySpace::Jobs);
-        loop {
-            let page = self.core.store().durable().scan::<JobKey>(&range, Some(PAGE)).await?;
-            let Some((last, _)) = page.last() else { break };
-            range = range.behind(Some(last.encode()));
+        let store = self.core.store().durable();
+        let mut pages = Pages::<JobKey>::of(KeySpace::Jobs, PAGE).cached();
+        while let Some(page) = pages.next(&store).await? {
             for (key, job) in page {
                 let waits_ms = u64::try_from(job.next_try_ms.saturating_sub(now_ms)).unwrap_or(0);
                 if waits_ms > 0 {

@@ -41,7 +41,7 @@ impl ChangedSince {
         let mut found = Self::default();
         let store = core.store().durable();
         let range = KeyRange::changes_from(next);
-        let mut pages = Pages::<ChangeKey>::within(range, PAGE_CHANGES);
+        let mut pages = Pages::<ChangeKey>::within(range, PAGE_CHANGES).cached();
         while let Some(page) = pages.next(&store).await? {
             for (_, change) in &page {
                 found.add(change, warehouse)?;

@@ -216,7 +216,7 @@ impl PastStates {
         let present = |rank, name, id| ((rank, name), (id, None));
         let namespaces = rank(ChangedKind::Namespace);
         let range = KeyRange::below(KeySpace::NamespaceNames, parent);
-        let mut pages = Pages::<NamespaceNameKey>::within(range, PAGE_NAMES);
+        let mut pages = Pages::<NamespaceNameKey>::within(range, PAGE_NAMES).cached();
         while let Some(page) = pages.next(&store).await? {
             names.extend(
                 page.into_iter().map(|(key, entry)| present(namespaces, key.name, entry.id)),
@@ -225,7 +225,7 @@ impl PastStates {
         for kind in [TabularKind::Table, TabularKind::View] {
             let place = rank(kind.into());
             let range = KeyRange::below(tabular_names(kind), parent);
-            let mut pages = Pages::<TabularNameKey>::within(range, PAGE_NAMES);
+            let mut pages = Pages::<TabularNameKey>::within(range, PAGE_NAMES).cached();
             while let Some(page) = pages.next(&store).await? {
                 names.extend(
                     page.into_iter().map(|(key, entry)| present(place, key.name, entry.id)),

@@ -16,10 +16,11 @@ use slateberg_authz::action::PurgeNow;
 use slateberg_authz::notation;
 use slateberg_authz::permit::{Permit, Task};
 use slateberg_base::boxed;
+use slateberg_store::bulk_read::Pages;
 use slateberg_store::dropped::{DroppedNamespace, DroppedTabular};
 use slateberg_store::jobs::JobWork;
 use slateberg_store::key_space::KeySpace;
-use slateberg_store::keys::{DroppedFunctionKey, DroppedKey, DroppedNamespaceKey, Key};
+use slateberg_store::keys::{DroppedFunctionKey, DroppedKey, DroppedNamespaceKey};
 use slateberg_store::read::{KeyRange, StoreRead};
 use slateberg_store::records::ChangeAction;
 use slateberg_store::txn::Transaction;
@@ -187,11 +188,9 @@ impl Tabulars {
     async fn ended_retentions(&self) -> Result<Vec<DroppedId>> {
         let store = self.core.store().durable();
         let mut by_warehouse: HashMap<Uuid, Vec<RetainedDrop>> = HashMap::new();
-        let mut range = KeyRange::all(KeySpace::DroppedNamespaces);
-        loop {
-            let batch = store.scan::<DroppedNamespaceKey>(&range, Some(BATCH)).await?;
-            let Some((last, _)) = batch.last() else { break };
-            range = range.behind(Some(last.encode()));
+        let mut pages =
+            Pages::<DroppedNamespaceKey>::of(KeySpace::DroppedNamespaces, BATCH).cached();
+        while let Some(batch) = pages.next(&store).await? {
             for (key, dropped) in batch {
                 by_warehouse.entry(dropped.record.warehouse).or_default().push(RetainedDrop {
                     at_ms: dropped.dropped_ms,
@@ -200,11 +199,8 @@ impl Tabulars {
                 });
             }
         }
-        let mut range = KeyRange::all(KeySpace::Dropped);
-        loop {
-            let batch = store.scan::<DroppedKey>(&range, Some(BATCH)).await?;
-            let Some((last, _)) = batch.last() else { break };
-            range = range.behind(Some(last.encode()));
+        let mut pages = Pages::<DroppedKey>::of(KeySpace::Dropped, BATCH).cached();
+        while let Some(batch) = pages.next(&store).await? {
             for (key, dropped) in batch {
                 by_warehouse.entry(dropped.record.warehouse).or_default().push(RetainedDrop {
                     at_ms: dropped.dropped_ms,
