@@ -14,6 +14,7 @@ pub mod coding;
 pub mod cors;
 pub mod cross_origin;
 pub mod delegation;
+pub mod encoded_events;
 pub mod endpoints;
 pub mod error;
 pub mod etag;

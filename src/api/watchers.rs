@@ -1,11 +1,12 @@
-//! [`Watchers`]: bounds on concurrent watches. They last long, so they do not count as requests in
-//! flight.
+//! [`Watchers`]: bounds on concurrent watches, and the events that they share. Watches last long, so
+//! they do not count as requests in flight.
 
 use std::sync::Arc;
 
 use axum::http::{HeaderName, StatusCode};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::encoded_events::EncodedEvents;
 use super::error::ApiError;
 use slateberg_base::slots::{Slot, SlotsPerKey};
 use slateberg_catalog as catalog;
@@ -24,6 +25,8 @@ pub struct Watchers {
     watchers_max: usize,
     principals: SlotsPerKey<String>,
     per_principal_max: usize,
+    /// The events that the watches send.
+    pub events: Arc<EncodedEvents>,
 }
 
 /// The permit of one watch. Dropping it releases the permit.
@@ -42,6 +45,7 @@ impl Watchers {
             watchers_max,
             principals: SlotsPerKey::new(per_principal_max),
             per_principal_max,
+            events: Arc::default(),
         }
     }
 

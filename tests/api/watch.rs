@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use axum::body::Body;
-use axum::http::{Method, Request};
-use futures::StreamExt;
+use axum::body::{Body, Bytes};
+use axum::http::{Method, Request, Version};
+use futures::{Stream, StreamExt};
 use serde_json::{Value, json};
 
 use slateberg::api::service::Respond;
 
 use crate::support::app::{TestApp, TestResponse};
+use crate::support::served_app::ServedApp;
 use crate::support::table::set_property;
 
 const WATCH: &str = "/management/v1/watch";
@@ -370,6 +371,58 @@ async fn caller_receives_only_events_about_what_it_may_see() {
     let all = events(&app, "after=oldest&type=table").await;
     assert_eq!(all.len(), 5);
     assert!(all.iter().all(|event| event["principal"].is_string()), "{all:?}");
+}
+
+#[tokio::test]
+async fn streams_of_one_connection_share_no_event_that_a_caller_may_not_see() {
+    let app = TestApp::with_policies(
+        r#"@id("read") permit (principal in Role::"analyst",
+               action in [Action::"ReadConfig", Action::"Read", Action::"Watch"], resource);"#,
+        |_| {},
+    )
+    .await;
+    let callers = [app.credential().to_owned(), app.key_with_role("analyst").await];
+    app.create_namespace(&["ns"]).await;
+    app.create_table("ns", "t").await;
+    let server = ServedApp::start(app).await;
+    let client = reqwest::Client::builder().http2_prior_knowledge().build().expect("a client");
+    let url = format!("{}{WATCH}?type=table.committed", server.uri);
+    let mut streams = Vec::new();
+    for caller in callers.iter().cycle().take(20) {
+        let request = client.get(&url).bearer_auth(caller).header("accept", "text/event-stream");
+        let response = request.send().await.expect("the server responds");
+        assert_eq!((response.status().as_u16(), response.version()), (200, Version::HTTP_2));
+        streams.push(response.bytes_stream());
+    }
+    set(&server.app, "ns", "t").await;
+    let mut seen = Vec::new();
+    for stream in &mut streams {
+        seen.push(event_in(stream, "table.committed").await);
+    }
+    let (admin, analyst) = (&seen[0], &seen[1]);
+    assert!(admin["principal"].is_string(), "{admin}");
+    assert_eq!((&analyst["principal"], &analyst["request-id"]), (&Value::Null, &Value::Null));
+    assert_ne!(admin["position"], analyst["position"], "a position belongs to its caller");
+    for pair in seen.chunks(2) {
+        assert_eq!(pair, &seen[..2]);
+    }
+}
+
+/// Returns the data of the first event of a type in a stream.
+async fn event_in(
+    stream: &mut (impl Stream<Item = reqwest::Result<Bytes>> + Unpin),
+    event_type: &str,
+) -> Value {
+    let (mut text, begin) = (String::new(), format!("event: {event_type}\ndata: "));
+    loop {
+        let chunk = tokio::time::timeout(Duration::from_secs(20), stream.next()).await;
+        let chunk = chunk.expect("the stream sends in time").expect("the stream goes on");
+        text.push_str(std::str::from_utf8(&chunk.expect("a chunk")).expect("UTF-8"));
+        let data = text.split_once(&begin).and_then(|(_, data)| data.split_once('\n'));
+        if let Some((data, _)) = data {
+            return serde_json::from_str(data).expect("JSON");
+        }
+    }
 }
 
 #[tokio::test]

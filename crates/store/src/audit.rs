@@ -107,11 +107,11 @@ impl Store {
 /// `discard` was called, the audit log reports an unknown outcome for the changes.
 pub(super) struct UnauditedChanges {
     audit: Arc<AuditLog>,
-    changes: Mutex<Option<Arc<[Change]>>>,
+    changes: Mutex<Option<Arc<[Arc<Change>]>>>,
 }
 
 impl UnauditedChanges {
-    pub(super) fn new(audit: Arc<AuditLog>, changes: Option<Arc<[Change]>>) -> Self {
+    pub(super) fn new(audit: Arc<AuditLog>, changes: Option<Arc<[Arc<Change>]>>) -> Self {
         let changes = changes.filter(|_| audit.is_on());
         Self { audit, changes: Mutex::new(changes) }
     }
@@ -140,7 +140,7 @@ impl UnauditedChanges {
         self.take();
     }
 
-    fn take(&self) -> Option<Arc<[Change]>> {
+    fn take(&self) -> Option<Arc<[Arc<Change>]>> {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }

@@ -25,7 +25,7 @@ pub struct ChangeGroup {
     /// Number of the first change.
     pub first: u64,
     /// The changes, with consecutive numbers.
-    pub changes: Arc<[Change]>,
+    pub changes: Arc<[Arc<Change>]>,
 }
 
 /// Visible changes, read from a position.
@@ -62,7 +62,7 @@ struct State {
 }
 
 struct InProgress {
-    changes: Arc<[Change]>,
+    changes: Arc<[Arc<Change>]>,
     /// The sequence number with which SlateDB accepted the transaction. `None` if SlateDB has not
     /// accepted it yet.
     accepted: Option<u64>,
@@ -108,7 +108,7 @@ impl ChangeFeed {
                 change.group = Some(GroupPosition { index, count });
             }
         }
-        let changes: Arc<[Change]> = changes.into();
+        let changes: Arc<[Arc<Change>]> = changes.into_iter().map(Arc::new).collect();
         let mut state = self.lock();
         let first = state.next;
         state.next += changes.len() as u64;

@@ -1,5 +1,7 @@
 //! Reading the change log of the open store.
 
+use std::sync::Arc;
+
 use slatedb::Db;
 use tokio::sync::watch;
 
@@ -100,11 +102,11 @@ fn page_of(entries: Vec<(ChangeKey, Change)>, from: u64, read_all: bool) -> Chan
     let mut entries = entries.into_iter().peekable();
     while let Some((ChangeKey(first), change)) = entries.next() {
         let count = change.group.map_or(1, |group| group.count as usize);
-        let mut changes = vec![change];
+        let mut changes = vec![Arc::new(change)];
         while changes.len() < count
             && let Some((_, change)) = entries.next()
         {
-            changes.push(change);
+            changes.push(Arc::new(change));
         }
         if changes.len() < count {
             page.is_last = false;

@@ -3,9 +3,10 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
+use axum::Extension;
 use axum::Json;
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::sse::{Event as SentEvent, Sse};
 use axum::response::{IntoResponse, Response};
@@ -14,13 +15,15 @@ use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 
 use super::Result;
+use crate::api::encoded_events::with_data;
 use crate::api::error::ApiError;
 use crate::api::extract::body::ReadOperation;
 use crate::api::extract::query::Query;
+use crate::api::peer::Peer;
 use crate::api::respond::NO_STORE;
 use crate::api::state::ApiState;
 use crate::api::watchers::WatcherPermit;
-use crate::api::wire::watch::{watch_event, watch_response};
+use crate::api::wire::watch::watch_response;
 use slateberg_catalog as catalog;
 use slateberg_catalog::error::Kind;
 use slateberg_catalog::watch::{EventBatch, EventType, Position, Watch, WatchRequest};
@@ -52,6 +55,7 @@ pub async fn watch(
     State(state): State<ApiState>,
     query: Query,
     headers: HeaderMap,
+    client: Option<Extension<ConnectInfo<Peer>>>,
     ReadOperation(operation): ReadOperation,
 ) -> Result<Response> {
     let max = bounded(&query, "max", EVENTS_MAX as u64, 1, EVENTS_MAX as u64)?;
@@ -66,6 +70,7 @@ pub async fn watch(
         types: query.all("type").collect(),
         after: last.map(ToOwned::to_owned).or(after),
         since_ms: None,
+        connection: client.map(|Extension(ConnectInfo(client))| client.address),
     };
     let permit = state.watchers.admit(&operation.principal)?;
     let watch = state.catalog.watches().watch(operation, &request).await?;
@@ -164,20 +169,9 @@ impl Streaming {
         if batch.events.is_empty() {
             return vec![progress(batch.position)];
         }
-        let events = batch.events.into_iter().map(|event| {
-            let event = watch_event(event);
-            let sent = with_data(SentEvent::default().event(&event.event_type), &event);
-            match &event.position {
-                Some(position) => sent.id(position),
-                None => sent,
-            }
-        });
-        events.collect()
+        let encoded = &self.state.watchers.events;
+        batch.events.into_iter().map(|event| encoded.encoded(event)).collect()
     }
-}
-
-fn with_data(event: SentEvent, data: &impl serde::Serialize) -> SentEvent {
-    event.json_data(data).expect("an event has no maps with keys other than strings")
 }
 
 /// Returns the event that advances the position of a client.

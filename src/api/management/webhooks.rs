@@ -30,8 +30,11 @@ pub async fn create(
 ) -> Result<(StatusCode, impl IntoResponseParts, Json<WebhookWithSecret>)> {
     check_not_idempotent(&operation)?;
     let CreateWebhookRequest { name, url, resource, types, after } = body;
-    let new =
-        NewWebhook { name, url, events: WatchRequest { resource, types, after, since_ms: None } };
+    let new = NewWebhook {
+        name,
+        url,
+        events: WatchRequest { resource, types, after, ..WatchRequest::default() },
+    };
     let created = state.catalog.webhooks().create_webhook(&operation, new).await?;
     Ok((StatusCode::CREATED, NO_STORE, Json(webhook_with_secret(created))))
 }

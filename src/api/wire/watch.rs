@@ -1,5 +1,7 @@
 //! Converts events of the change feed to the form of responses.
 
+use std::sync::Arc;
+
 use slateberg_catalog::watch::{Change, ChangedResource, Event, EventBatch};
 use slateberg_management::watch::{ResourceState, WatchEvent, WatchResponse, WatchedResource};
 
@@ -29,7 +31,7 @@ pub fn watch_event(event: Event) -> WatchEvent {
         request_id: None,
     };
     match change {
-        Some(change) => with_change(empty, change),
+        Some(change) => with_change(empty, Arc::unwrap_or_clone(change)),
         None => empty,
     }
 }

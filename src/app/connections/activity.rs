@@ -90,6 +90,11 @@ impl Activity {
         PhaseEpoch { phase, number: ended }
     }
 
+    /// Whether the connection has several requests in progress.
+    pub(super) fn is_concurrent(&self) -> bool {
+        self.requests.load(Ordering::Relaxed) > 1
+    }
+
     /// Starts a request of this HTTP version.
     pub(super) fn begin(self: &Arc<Self>, version: Version) -> ActiveRequest {
         self.requests.fetch_add(1, Ordering::Relaxed);

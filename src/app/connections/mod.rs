@@ -4,6 +4,7 @@
 mod activity;
 mod deadlines;
 mod limits;
+mod turns;
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -28,6 +29,7 @@ use self::activity::{Activity, Phase, TrackedStream};
 use self::deadlines::Deadlines;
 use self::limits::HEADER_BYTES_MAX;
 pub use self::limits::Limits;
+use self::turns::Turns;
 use super::tls::handshake::Handshakes;
 use crate::api::peer::Peer;
 use crate::api::service::Respond;
@@ -207,12 +209,13 @@ impl Server {
         });
         let mut connection = pin!(self.http.serve_connection(stream, service));
         let (mut is_draining, mut is_closing) = (false, false);
+        let mut turns = Turns::default();
         loop {
             tokio::select! {
                 // The order matters: a step of the connection can change its phase, and thus its
                 // deadline.
                 biased;
-                result = connection.as_mut() => {
+                result = poll_fn(|context| turns.poll(connection.as_mut(), context, &activity)) => {
                     if let Err(error) = result {
                         tracing::debug!(%address, %error, "connection failed");
                     }

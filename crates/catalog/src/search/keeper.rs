@@ -285,7 +285,7 @@ impl KeptIndex {
                 return Ok(false);
             };
             let changes = page.groups.iter().flat_map(|group| group.changes.iter());
-            touched.extend(changes.flat_map(touched_fields));
+            touched.extend(changes.flat_map(|change| touched_fields(change)));
             from = page.next;
             if page.is_last {
                 break;

@@ -17,10 +17,11 @@ mod event_type;
 mod position;
 mod scope;
 mod visibility;
+mod wakes;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tokio::sync::watch::Receiver;
 use uuid::Uuid;
 
 pub use self::event_type::EventType;
@@ -30,6 +31,7 @@ pub use self::position::Position;
 use self::position::{Timeline, View};
 use self::scope::{Scope, rename_as_creation, rename_as_drop};
 use self::visibility::{Sight, Viewer};
+use self::wakes::{WakeGroup, Wakes};
 use super::core::Core;
 use crate::error::LostPosition;
 use crate::resource_lookup::VISIBILITY_ACTIONS;
@@ -57,6 +59,7 @@ const OLDEST: &str = "oldest";
 pub struct Watches {
     core: Arc<Core>,
     timeline: Timeline,
+    wakes: Wakes,
 }
 
 /// A request to watch changes.
@@ -74,6 +77,8 @@ pub struct WatchRequest {
     /// With `oldest`: the time of the first change, in milliseconds since 1970. Concurrent changes
     /// can be in the log in another order than their times.
     pub since_ms: Option<i64>,
+    /// The address of the client's connection. The watches of a connection are woken together.
+    pub connection: Option<SocketAddr>,
 }
 
 /// A change that the caller may see, or an event of the watch itself.
@@ -88,7 +93,7 @@ pub struct Event {
     pub warehouse: Option<String>,
     /// The change. It contains its author only if the caller may read the history of the watched
     /// resource. `None` for an event of the watch itself.
-    pub change: Option<Change>,
+    pub change: Option<Arc<Change>>,
 }
 
 /// Events of a watch.
@@ -116,13 +121,12 @@ pub struct Watch {
     from_oldest: bool,
     /// Whether the caller may see who made the changes.
     shows_authors: bool,
-    horizon: Receiver<u64>,
-    policy_changes: Receiver<()>,
+    wakes: WakeGroup,
 }
 
 impl Watches {
     pub(crate) fn new(core: &Arc<Core>, numbering: Uuid) -> Self {
-        Self { core: Arc::clone(core), timeline: numbering.into() }
+        Self { core: Arc::clone(core), timeline: numbering.into(), wakes: Wakes::default() }
     }
 
     /// Returns the current position for a caller. A client that reads the catalog after this call,
@@ -165,7 +169,6 @@ impl Watches {
             Some(name) => core.access.resource_named(name)?,
             None => Resource::catalog(),
         };
-        let policy_changes = core.access.policy_changes();
         let present = self.position(&operation);
         let position = match request.after.as_deref() {
             None => present,
@@ -181,7 +184,7 @@ impl Watches {
         if position.timeline != self.timeline {
             return Err(Error::PositionGone(LostPosition::Timeline));
         }
-        let horizon = core.store().change_horizon();
+        let wakes = self.wakes.join(core, request.connection);
         let core = Arc::clone(core);
         let from_oldest = request.after.as_deref() == Some(OLDEST);
         let mut watch = Watch {
@@ -193,8 +196,7 @@ impl Watches {
             position,
             from_oldest,
             shows_authors: false,
-            horizon,
-            policy_changes,
+            wakes,
         };
         watch.shows_authors = watch.check_permitted().await?;
         watch.scope = Scope::of(&watch.core, &watch.resource)?;
@@ -203,8 +205,8 @@ impl Watches {
 }
 
 /// Removes the principal, the origin and the policies from a change.
-fn without_author(change: Change) -> Change {
-    Change { principal: String::new(), origin: None, allowed: None, ..change }
+fn without_author(change: &Change) -> Change {
+    Change { principal: String::new(), origin: None, allowed: None, ..change.clone() }
 }
 
 impl Watch {
@@ -214,13 +216,20 @@ impl Watch {
     }
 
     /// Waits until [`read`](Self::read) may have something to return.
-    pub async fn changed(&mut self) {
-        let next = self.position.next;
-        // The store and the policies outlive the watch, so their channels do not close.
-        tokio::select! {
-            _ = self.horizon.wait_for(|horizon| *horizon > next) => {}
-            _ = self.policy_changes.changed() => {}
+    pub async fn changed(&self) {
+        // Create the future before the check, so that it is notified even if the change comes right
+        // after the check.
+        let woken = self.wakes.notified();
+        let is_current = self.core.store().current_horizon() <= self.position.next
+            && self.view() == self.position.view;
+        if is_current {
+            woken.await;
         }
+    }
+
+    /// Returns the identifier of what the caller may see at present.
+    fn view(&self) -> View {
+        View::of(&self.operation, &self.core.access.authority.policies())
     }
 
     /// Returns the next events, without a wait for new changes. When the batch reaches `max`
@@ -233,7 +242,7 @@ impl Watch {
     pub async fn read(&mut self, max: usize) -> Result<EventBatch> {
         let (mut events, mut caught_up) = (Vec::new(), false);
         self.operation.context.now_ms = self.core.now_ms();
-        let view = View::of(&self.operation, &self.core.access.authority.policies());
+        let view = self.view();
         if view != self.position.view {
             self.shows_authors = self.check_permitted().await?;
             self.position.view = view;
@@ -288,7 +297,7 @@ impl Watch {
                     resync = true;
                     continue;
                 }
-                Sight::Change => (change.clone(), event_type),
+                Sight::Change => (Arc::clone(change), event_type),
                 Sight::Creation => rename_as_creation(change),
                 Sight::Drop => rename_as_drop(change),
             };
@@ -297,7 +306,10 @@ impl Watch {
             }
             let warehouse = self.core.warehouses().by_id(change.warehouse);
             let warehouse = warehouse.map(|warehouse| warehouse.name.clone());
-            let change = Some(if self.shows_authors { change } else { without_author(change) });
+            let change = Some(match self.shows_authors {
+                true => change,
+                false => Arc::new(without_author(&change)),
+            });
             events.push(Event { event_type, position: None, warehouse, change });
         }
         let position = Position { next: group.end(), ..self.position };

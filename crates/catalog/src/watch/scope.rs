@@ -1,5 +1,7 @@
 //! [`Scope`]: the resources that a watch selects.
 
+use std::sync::Arc;
+
 use uuid::Uuid;
 
 use super::event_type::EventType;
@@ -69,19 +71,19 @@ impl Scope {
 
 /// For a caller that may see only the new name: converts a rename into the creation of the resource
 /// under that name.
-pub(super) fn rename_as_creation(change: &Change) -> (Change, EventType) {
+pub(super) fn rename_as_creation(change: &Change) -> (Arc<Change>, EventType) {
     let mut change = change.clone();
     let resource = change.resource.as_mut();
     let kind = resource.as_ref().map_or(ChangedKind::Table, |resource| resource.kind);
     if let Some(resource) = resource {
         resource.renamed_from = None;
     }
-    (change, EventType::created(kind))
+    (Arc::new(change), EventType::created(kind))
 }
 
 /// For a caller that may see only the old name: converts a rename into the drop of the resource
 /// under that name.
-pub(super) fn rename_as_drop(change: &Change) -> (Change, EventType) {
+pub(super) fn rename_as_drop(change: &Change) -> (Arc<Change>, EventType) {
     let mut change = change.clone();
     let resource = change.resource.as_mut();
     let kind = resource.as_ref().map_or(ChangedKind::Table, |resource| resource.kind);
@@ -91,5 +93,5 @@ pub(super) fn rename_as_drop(change: &Change) -> (Change, EventType) {
         resource.namespace = namespace;
         resource.name = Some(name);
     }
-    (change, EventType::dropped(kind))
+    (Arc::new(change), EventType::dropped(kind))
 }

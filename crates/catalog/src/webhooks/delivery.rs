@@ -114,9 +114,8 @@ impl Webhooks {
         };
         let operation = Operation::by(principal, Context::default());
         let WebhookRecord { resource, types, .. } = record.clone();
-        self.watches
-            .watch(operation, &WatchRequest { resource, types, after, since_ms: None })
-            .await
+        let request = WatchRequest { resource, types, after, ..WatchRequest::default() };
+        self.watches.watch(operation, &request).await
     }
 
     /// Returns the greatest number of changes that a webhook has not processed. Suspended webhooks

@@ -232,7 +232,7 @@ impl Webhooks {
         self.permit(operation)?;
         let record = find(&self.core.store().durable(), name_or_id).await?;
         let WebhookRecord { resource, types, .. } = record;
-        let events = WatchRequest { resource, types, after: None, since_ms: None };
+        let events = WatchRequest { resource, types, ..WatchRequest::default() };
         self.watches.watch(operation.clone(), &events).await?;
         let owner = owner(operation);
         let change = move |record: &mut WebhookRecord| {
