@@ -1,7 +1,7 @@
 //! Checkpoints of a whole catalog, and their restore.
 
 mod cli;
-mod clones;
+pub(crate) mod clones;
 
 use std::sync::Arc;
 

@@ -5,18 +5,15 @@ use std::sync::Arc;
 use axum::http::Method;
 use serde_json::{Value, json};
 use slateberg_base::clock::{Clock, SystemClock};
-use slateberg_base::progress::Progress;
 use slateberg_config::Settings;
-use slateberg_runtime::clone::clone_catalog;
-use slateberg_runtime::offline_writer::RestoreTarget;
 
+use crate::checkpoints::clones::pinned_clone;
 use crate::checkpoints::restored;
 use crate::support::app::{TestApp, memory_settings};
 use crate::support::avro::{manifest, manifest_list};
 use crate::support::bucket::bucket;
 use crate::support::clock::HandClock;
 use crate::support::fsck::assert_sound;
-use crate::support::offline::dependencies;
 use crate::support::table::{append, create_table, set_property};
 use crate::support::table_with_files::{ALL, TableWithFiles};
 
@@ -205,18 +202,33 @@ async fn scheduled_deletion_keeps_files_that_a_checkpoint_or_a_clone_may_need() 
     assert_eq!(scene.search_and_run_after(WEEK).await, 1);
     assert_eq!(scene.searches().await[0], ("done".to_owned(), false));
     assert!(scene.has_orphan().await, "the checkpoint may need the file");
-    let settings = Settings::clone(&app.app.runtime.settings);
-    let target = RestoreTarget::parse("kept");
-    let progress = Progress::default();
-    let dependencies = dependencies(&app.bucket);
-    let cloned =
-        clone_catalog(&settings, &dependencies, Some(&target), "memory:///clone", &progress).await;
-    let pin = cloned.expect("it is cloned").of.pin;
+    let pin = pinned_clone(app, "kept").await;
     app.delete(&format!("{CHECKPOINTS}/kept")).await.expect(204);
     assert_eq!(scene.search_and_run_after(WEEK).await, 1);
     assert!(scene.has_orphan().await, "the clone may need the file");
     app.delete(&format!("{CHECKPOINTS}/{pin}")).await.expect(204);
     assert_eq!(scene.search_and_run_after(WEEK).await, 1);
+    assert!(!scene.has_orphan().await);
+}
+
+#[tokio::test]
+async fn deletion_on_request_is_rejected_while_a_clone_may_need_the_files() {
+    let scene = Scene::new(|_| {}).await;
+    let app = scene.app();
+    scene.post(CHECKPOINTS, json!({ "name": "kept" })).await;
+    let search = |dry_run: bool| json!({ "kind": "orphan-removal", "resource": "table:default/ns/t", "dry-run": dry_run, "older-than-seconds": 0 });
+    // The job waits while the clone is created.
+    scene.post(JOBS, search(false)).await;
+    let pin = pinned_clone(app, "kept").await;
+    assert_eq!(scene.table.run().await, 1);
+    let rejected = app.post(JOBS, search(false)).await.expect(409);
+    assert!(rejected.message().contains("slateberg checkpoint delete clone-"), "{}", rejected.body);
+    scene.post(JOBS, search(true)).await;
+    assert_eq!(scene.table.run().await, 1, "a dry run is possible");
+    assert!(scene.has_orphan().await, "the clone may need the file");
+    app.delete(&format!("{CHECKPOINTS}/{pin}")).await.expect(204);
+    scene.post(JOBS, search(false)).await;
+    assert_eq!(scene.table.run().await, 1);
     assert!(!scene.has_orphan().await);
 }
 

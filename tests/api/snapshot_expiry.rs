@@ -3,6 +3,7 @@
 use axum::http::Method;
 use serde_json::{Value, json};
 
+use crate::checkpoints::clones::pinned_clone;
 use crate::support::app::{TestApp, TestResponse};
 use crate::support::avro::{entries, manifest_list};
 use crate::support::fsck::assert_sound;
@@ -132,6 +133,22 @@ async fn expired_snapshots_and_the_files_that_only_they_needed_are_removed() {
     assert_eq!(events[0]["type"], "table.committed");
     assert_eq!(events[0]["operations"], json!(["remove-snapshots"]));
     assert_sound(scene.app.bucket).await;
+}
+
+#[tokio::test]
+async fn files_of_expired_snapshots_remain_while_a_clone_may_need_them() {
+    let scene = Scene::with_snapshots().await;
+    let checkpoint = json!({ "name": "before" });
+    scene.app.post("/management/v1/checkpoints", checkpoint).await.expect(201);
+    pinned_clone(&scene.app, "before").await;
+    let expired = scene.expire(json!({})).await.expect(200).body;
+    let files = scene.files().await;
+    assert_eq!(scene.run_jobs().await, 1);
+    assert_eq!((scene.snapshots().await, scene.files().await), (vec![3], files));
+    let path = format!("/management/v1/jobs/{}", expired["job"].as_str().expect("a job"));
+    let job = scene.app.get(&path).await.expect(200).body;
+    assert_eq!((&job["state"], &job["files"]["done"]), (&json!("done"), &json!(0)), "{job}");
+    assert_eq!(job["files"]["kept"], json!(2), "the manifest lists of the two snapshots");
 }
 
 #[tokio::test]

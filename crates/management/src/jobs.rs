@@ -126,8 +126,8 @@ pub struct JobFiles {
     /// Number of all files of the job; null while the number is unknown.
     #[schema(required)]
     pub total: Option<u64>,
-    /// Number of files that stay because another table needs them, or because the server may not
-    /// delete them in this warehouse.
+    /// Number of files that stay because another table or a clone needs them, or because the server
+    /// may not delete them in this warehouse.
     pub kept: u64,
     /// Total size in bytes of the files in `done`; null if the sizes are unknown.
     #[schema(required)]

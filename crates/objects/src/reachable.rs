@@ -24,6 +24,13 @@ pub struct ReferencedFiles {
     pub others: BTreeSet<String>,
 }
 
+impl ReferencedFiles {
+    /// Returns the number of these files.
+    pub fn count(&self) -> usize {
+        self.manifest_lists.len() + self.manifests.len() + self.others.len()
+    }
+}
+
 /// Returns the files that a table's metadata references directly.
 pub fn named_by(metadata: &[u8]) -> Result<ReferencedFiles, serde_json::Error> {
     let metadata: Json = serde_json::from_slice(metadata)?;

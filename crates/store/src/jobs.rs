@@ -138,8 +138,8 @@ pub struct JobProgress {
     pub done: u64,
     /// Total number of files, once it is known.
     pub total: Option<u64>,
-    /// Number of files that were not deleted, because another table needs them, or because the
-    /// warehouse may not access them.
+    /// Number of files that were not deleted, because another table or a clone needs them, or
+    /// because the warehouse may not access them.
     pub kept: u64,
     /// Total size in bytes of the files that `done` counts, as far as a listing contains their
     /// sizes.

@@ -47,6 +47,12 @@ async fn clone_to(
     .await
 }
 
+/// Creates a clone of a checkpoint. Returns the id of the checkpoint that the clone needs.
+pub(crate) async fn pinned_clone(app: &TestApp, of: &str) -> String {
+    let settings = Settings::clone(&app.app.runtime.settings);
+    clone_to(&app.bucket, &settings, Some(of), CLONE).await.expect("it is made").of.pin.to_string()
+}
+
 /// Returns a running clone of a checkpoint.
 async fn cloned(app: &TestApp, of: &str) -> TestApp {
     let settings = Settings::clone(&app.app.runtime.settings);

@@ -144,6 +144,12 @@ pub enum StateConflict {
     /// Another search for orphans of the table is running.
     #[error("A search for orphans of this table is still in progress: job {0}")]
     OrphanSearch(Uuid),
+    /// The files may belong to a clone of the catalog. Contains the checkpoint of the clone.
+    #[error(
+        "Cannot remove orphans: a clone of this catalog may need them. Remove the clone, and then its checkpoint: \
+          slateberg checkpoint delete {0}. A dry run is possible"
+    )]
+    Cloned(String),
     /// Files at the location of the table may belong to another table or view.
     #[error(
         "Cannot remove orphans: the location of the table equals the location of another table or view, or is inside it"

@@ -117,6 +117,12 @@ impl Jobs {
             self.core
                 .environment
                 .check_deletion("Cannot remove orphans", "set dry-run to list them")?;
+            // A scheduled search is a job even if there is a clone, and then keeps the files.
+            if scheduled.is_none()
+                && let Some(clone) = self.clone_of_catalog().await?
+            {
+                return Err(Error::Conflict(StateConflict::Cloned(clone)));
+            }
         }
         let age_seconds = age_seconds?;
         let id = lookup::tabular_id(&store, warehouse.id, kind, ident).await?;
@@ -151,6 +157,13 @@ impl Jobs {
         started.await?;
         self.announce_jobs();
         Ok(info.clone())
+    }
+
+    /// Returns the checkpoint of a clone of this catalog. `None` if there is no clone.
+    pub(super) async fn clone_of_catalog(&self) -> Result<Option<String>> {
+        let checkpoints = self.core.store().checkpoints(self.core.now_ms()).await?;
+        let clone = checkpoints.into_iter().find(|checkpoint| checkpoint.for_clone);
+        Ok(clone.map(|checkpoint| checkpoint.name_or_id()))
     }
 
     /// Returns the minimum age of orphans. Rejects an age below `orphan_age_seconds_min`, because

@@ -11,8 +11,8 @@
 //! orphans of this table.
 //!
 //! A scheduled job also keeps all files that a checkpoint may need: those that are older than the
-//! newest checkpoint. If the catalog has a clone, a scheduled job deletes nothing, because a clone
-//! writes its files to the same locations.
+//! newest checkpoint. If the catalog has a clone, no job deletes anything, because a clone writes its
+//! files to the same locations.
 
 use std::collections::BTreeSet;
 
@@ -59,9 +59,10 @@ pub(super) async fn remove_orphans(run: &mut JobRun) -> Result<(), Interruption>
     };
     let cutoff_ms = cutoff(run, &directory, age_seconds).await?;
     // Later checkpoints contain no file that this job finds to be unreachable.
-    let needed_until_ms = match scheduled {
-        true => checkpoints_need_until(run).await?,
-        false => i64::MIN,
+    let needed_until_ms = match (scheduled, dry_run) {
+        (true, _) => checkpoints_need_until(run).await?,
+        (false, false) if run.jobs().clone_of_catalog().await?.is_some() => i64::MAX,
+        (false, _) => i64::MIN,
     };
     let table = JobTable { locations: vec![record.location.clone()], uuid: record.uuid, ..table };
     let mut shared = SharedFiles::of_other_tables(&table, Depth::Everything).including_itself();

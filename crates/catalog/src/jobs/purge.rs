@@ -56,7 +56,8 @@ pub(super) async fn purge(
 }
 
 /// Deletes the files that expired snapshots reference, except those that another snapshot of the
-/// table or another table needs.
+/// table or another table needs. Deletes nothing if the catalog has a clone, because its tables
+/// still have the snapshots.
 pub(super) async fn delete_expired(
     run: &mut JobRun,
     named: ReferencedFiles,
@@ -64,6 +65,12 @@ pub(super) async fn delete_expired(
     let Some(table) = &run.job.table else {
         return Err(Interruption::Failed("the record of the job contains no table".to_owned()));
     };
+    if let Some(clone) = run.jobs().clone_of_catalog().await? {
+        let table = table.resource.as_deref().unwrap_or_default();
+        tracing::info!(table, %clone, "files of expired snapshots remain, because a clone may need them");
+        run.job.progress.kept = named.count() as u64;
+        return Ok(());
+    }
     let kept = SharedFiles::of_other_tables(table, Depth::Everything).including_itself();
     Purge::start(run, kept.only_live_files(), true).run(named, None, true).await
 }
