@@ -8,6 +8,8 @@ import ssl
 import subprocess
 
 import nats
+import nats_accounts
+from certificates import Authority
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from processes import Process
@@ -25,26 +27,65 @@ def free_port():
 
 
 class Nats:
-    """A NATS server with a stream, which keeps its files when it is killed."""
+    """A NATS server with a stream, which keeps its files when it is killed. `secured` is the kind of its clients'
+    credentials; the server then requires TLS."""
 
-    def __init__(self, directory, authority=None, secured=False, create=True):
+    CREDENTIALS = ["password", "token", "credentials", "certificate"]
+
+    def __init__(self, directory, authority=None, secured=None, create=True):
         self.port = free_port()
         self.log = directory / "nats.log"
-        self.environment = {}
+        self.environment, self.options = {}, {}
         config = [f"port: {self.port}", "host: 127.0.0.1", f'jetstream: {{store_dir: "{directory / "nats"}"}}']
         if secured:
-            certificate, key = directory / "nats.pem", directory / "nats.key"
-            authority.issue(certificate, key)
-            config.append(f'tls: {{cert_file: "{certificate}", key_file: "{key}"}}')
-            config.append(f"authorization: {{user: {USER}, password: {PASSWORD}}}")
-            self.environment = {"NATS_CA": str(authority.certificate), "NATS_USER": USER, "NATS_PASSWORD": PASSWORD}
-        self.secured = secured
+            config += self._secure(directory, authority, secured)
         self.config = directory / "nats.conf"
         self.config.write_text("\n".join(config) + "\n")
         self.url = f"{'tls' if secured else 'nats'}://127.0.0.1:{self.port}/{SUBJECT}"
         self.start()
         if create:
             asyncio.run(self._create())
+
+    def _secure(self, directory, authority, kind):
+        """Sets what a client needs. Returns the lines of the server's configuration."""
+        certificate, key = directory / "nats.pem", directory / "nats.key"
+        authority.issue(certificate, key)
+        trusted = ssl.create_default_context(cafile=authority.certificate)
+        self.environment, self.options = {"NATS_CA": str(authority.certificate)}, {"tls": trusted}
+        tls, config = f'cert_file: "{certificate}", key_file: "{key}"', []
+        if kind == "password":
+            config = [f"authorization: {{user: {USER}, password: {PASSWORD}}}"]
+            self.environment |= {"NATS_USER": USER, "NATS_PASSWORD": PASSWORD}
+            self.options |= {"user": USER, "password": PASSWORD}
+        elif kind == "token":
+            config = [f"authorization: {{token: {PASSWORD}}}"]
+            self.environment |= {"NATS_TOKEN": PASSWORD}
+            self.options |= {"token": PASSWORD}
+        elif kind == "credentials":
+            credentials = directory / "user.creds"
+            config = nats_accounts.create(credentials)
+            self.environment |= {"NATS_CREDS": str(credentials)}
+            self.options |= {"user_credentials": str(credentials)}
+        elif kind == "certificate":
+            certificate, key = directory / "client.pem", directory / "client.key"
+            authority.issue(certificate, key, USER, "client")
+            tls += f', verify: true, ca_file: "{authority.certificate}"'
+            self.environment |= {"NATS_CERT": str(certificate), "NATS_KEY": str(key)}
+            trusted.load_cert_chain(certificate, key)
+        return [f"tls: {{{tls}}}", *config]
+
+    def deny(self, directory):
+        """Replaces the credentials of the sender by wrong ones."""
+        if "NATS_CREDS" in self.environment:
+            nats_accounts.create(directory / "foreign.creds")
+            self.environment["NATS_CREDS"] = str(directory / "foreign.creds")
+        elif "NATS_CERT" in self.environment:
+            certificate, key = directory / "foreign.pem", directory / "foreign.key"
+            Authority(directory / "foreign-ca").issue(certificate, key, USER, "client")
+            self.environment |= {"NATS_CERT": str(certificate), "NATS_KEY": str(key)}
+        else:
+            secret = "NATS_TOKEN" if "NATS_TOKEN" in self.environment else "NATS_PASSWORD"
+            self.environment[secret] = "wrong"
 
     def start(self):
         command = [os.environ["NATS_SERVER"], "--config", str(self.config)]
@@ -58,14 +99,7 @@ class Nats:
         self.process.stop()
 
     async def _connect(self):
-        options = {}
-        if self.secured:
-            options = {
-                "tls": ssl.create_default_context(cafile=self.environment["NATS_CA"]),
-                "user": USER,
-                "password": PASSWORD,
-            }
-        return await nats.connect(f"nats://127.0.0.1:{self.port}", **options)
+        return await nats.connect(f"nats://127.0.0.1:{self.port}", **self.options)
 
     async def _create(self):
         client = await self._connect()
@@ -90,9 +124,12 @@ class Nats:
 
 
 class Kafka:
-    """A broker of Apache Kafka with a topic, which keeps its files when it is killed."""
+    """A broker of Apache Kafka with a topic, which keeps its files when it is killed. `secured` is the mechanism with
+    which its clients authenticate; the broker then requires TLS."""
 
-    def __init__(self, directory, authority=None, secured=False, create=True):
+    CREDENTIALS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+
+    def __init__(self, directory, authority=None, secured=None, create=True):
         self.port, controller_port = free_port(), free_port()
         self.log = directory / "kafka.log"
         self.environment, self.client = {}, {"bootstrap.servers": f"127.0.0.1:{self.port}"}
@@ -114,12 +151,14 @@ class Kafka:
             authority.issue(certificate, key)
             keystore = directory / "kafka.pem"
             keystore.write_text(key.read_text() + certificate.read_text())
-            login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+            kind = "plain.PlainLoginModule" if secured == "PLAIN" else "scram.ScramLoginModule"
+            login = f'org.apache.kafka.common.security.{kind} required username="{USER}" password="{PASSWORD}"'
+            # With PLAIN, the users are in the configuration. With SCRAM, they are in the storage.
+            users = f' user_{USER}="{PASSWORD}"' if secured == "PLAIN" else ""
             properties |= {
-                "sasl.enabled.mechanisms": "PLAIN",
-                "sasl.mechanism.inter.broker.protocol": "PLAIN",
-                "listener.name.client.plain.sasl.jaas.config": f'{login} username="{USER}" password="{PASSWORD}" '
-                f'user_{USER}="{PASSWORD}";',
+                "sasl.enabled.mechanisms": secured,
+                "sasl.mechanism.inter.broker.protocol": secured,
+                f"listener.name.client.{secured.lower()}.sasl.jaas.config": f"{login}{users};",
                 "ssl.keystore.type": "PEM",
                 "ssl.keystore.location": str(keystore),
                 "ssl.truststore.type": "PEM",
@@ -127,13 +166,14 @@ class Kafka:
             }
             self.client |= {
                 "security.protocol": "SASL_SSL",
-                "sasl.mechanism": "PLAIN",
+                "sasl.mechanism": secured,
                 "sasl.username": USER,
                 "sasl.password": PASSWORD,
                 "ssl.ca.location": str(authority.certificate),
             }
             self.environment = {
                 "KAFKA_SECURITY_PROTOCOL": "SASL_SSL",
+                "KAFKA_SASL_MECHANISM": secured,
                 "KAFKA_SASL_USERNAME": USER,
                 "KAFKA_SASL_PASSWORD": PASSWORD,
                 "KAFKA_SSL_CA_LOCATION": str(authority.certificate),
@@ -142,11 +182,18 @@ class Kafka:
         self.config.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
         self.url = f"kafka://127.0.0.1:{self.port}/{TOPIC}"
         format_storage = [*self._java("kafka.tools.StorageTool"), "format", "--config", str(self.config)]
-        subprocess.run([*format_storage, "--cluster-id", "MkU3OEVBNTcwNTJENDM2Qg"], check=True, capture_output=True)
+        format_storage += ["--cluster-id", "MkU3OEVBNTcwNTJENDM2Qg"]
+        if secured and secured != "PLAIN":
+            format_storage += ["--add-scram", f"{secured}=[name={USER},password={PASSWORD}]"]
+        subprocess.run(format_storage, check=True, capture_output=True)
         self.start()
         if create:
             admin = AdminClient(self.client)
             admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(60)
+
+    def deny(self, directory):
+        """Replaces the credentials of the sender by wrong ones."""
+        self.environment["KAFKA_SASL_PASSWORD"] = "wrong"
 
     def _java(self, main):
         return ["java", "-Xmx256m", "-XX:+UseSerialGC", "-cp", f"{os.environ['KAFKA_JARS']}/*", main]

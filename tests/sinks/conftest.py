@@ -32,8 +32,9 @@ def broker(request, tmp_path):
     broker.stop()
 
 
-@pytest.fixture(params=BROKERS)
+@pytest.fixture(params=[f"{name}-{kind}" for name, broker in BROKERS.items() for kind in broker.CREDENTIALS])
 def secured_broker(request, tmp_path):
-    broker = BROKERS[request.param](tmp_path, Authority(tmp_path / "ca"), secured=True)
+    name, kind = request.param.split("-", 1)
+    broker = BROKERS[name](tmp_path, Authority(tmp_path / "ca"), secured=kind)
     yield broker
     broker.stop()

@@ -1,5 +1,10 @@
 //! [`Sink`]: sends messages to a message broker, and waits for its acknowledgement.
 
+#![cfg_attr(
+    not(feature = "broker-tls"),
+    expect(dead_code, unused_variables, reason = "without a broker, every connection is an error")
+)]
+
 #[cfg(feature = "kafka")]
 mod kafka;
 pub(super) mod message;
