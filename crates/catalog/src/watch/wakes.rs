@@ -8,6 +8,9 @@ use tokio::sync::{Notify, watch::Receiver};
 
 use crate::core::Core;
 
+/// Number of closed connections whose groups remain in memory, at least.
+const PRUNE_MIN: usize = 64;
+
 /// Wakes the watches when the horizon of the change feed moves, and when other policies come into
 /// force. The watches of a connection are woken directly one after the other, so that the connection
 /// can send their events in one write. Cheap to clone.
@@ -20,6 +23,8 @@ pub(super) struct Wakes {
 struct State {
     /// The group of each connection. `None` is the key of the watches without a connection.
     groups: BTreeMap<Option<SocketAddr>, Weak<Notify>>,
+    /// Number of groups at which those without watches are removed.
+    prune_at: usize,
     /// Whether a task wakes the groups. It ends when no group is left.
     is_running: bool,
 }
@@ -31,8 +36,7 @@ impl Wakes {
     /// Returns the group of the watches of a connection.
     pub(super) fn join(&self, core: &Core, connection: Option<SocketAddr>) -> WakeGroup {
         let mut state = self.lock();
-        let group = state.groups.get(&connection).and_then(Weak::upgrade).unwrap_or_default();
-        state.groups.insert(connection, Arc::downgrade(&group));
+        let group = state.group(connection);
         if !state.is_running {
             state.is_running = true;
             let (horizon, policies) = (core.store().change_horizon(), core.access.policy_changes());
@@ -60,7 +64,7 @@ impl Wakes {
     /// must then end.
     fn groups(&self) -> Option<Vec<WakeGroup>> {
         let mut state = self.lock();
-        state.groups.retain(|_, group| group.strong_count() > 0);
+        state.prune();
         state.is_running = !state.groups.is_empty();
         let groups = state.groups.values().filter_map(Weak::upgrade);
         state.is_running.then(|| groups.collect())
@@ -68,5 +72,50 @@ impl Wakes {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn group(&mut self, connection: Option<SocketAddr>) -> WakeGroup {
+        if self.groups.len() >= self.prune_at {
+            self.prune();
+        }
+        let group = self.groups.get(&connection).and_then(Weak::upgrade).unwrap_or_default();
+        self.groups.insert(connection, Arc::downgrade(&group));
+        group
+    }
+
+    /// Removes the groups without watches.
+    fn prune(&mut self) {
+        self.groups.retain(|_, group| group.strong_count() > 0);
+        self.prune_at = self.groups.len() * 2 + PRUNE_MIN;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connection(port: u16) -> Option<SocketAddr> {
+        Some(SocketAddr::from(([127, 0, 0, 1], port)))
+    }
+
+    #[test]
+    fn watches_of_a_connection_are_in_one_group() {
+        let mut state = State::default();
+        let [first, other] = [1, 2].map(|port| state.group(connection(port)));
+        assert!(Arc::ptr_eq(&first, &state.group(connection(1))));
+        assert!(!Arc::ptr_eq(&first, &other));
+    }
+
+    #[test]
+    fn groups_of_closed_connections_are_removed() {
+        let mut state = State::default();
+        let open = state.group(connection(1));
+        for port in 2..10_000 {
+            drop(state.group(connection(port)));
+        }
+        assert!(state.groups.len() <= 2 * PRUNE_MIN, "{}", state.groups.len());
+        assert!(Arc::ptr_eq(&open, &state.group(connection(1))));
     }
 }
