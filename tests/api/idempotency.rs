@@ -5,6 +5,7 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 
 use crate::support::app::{TestApp, TestResponse};
+use crate::support::function::{FUNCTIONS, function};
 use crate::support::table::{append, create_table, main_is, set_property};
 use crate::support::view::{create_view, replace_query};
 
@@ -20,6 +21,8 @@ async fn send(app: &TestApp, key: &str, method: &Method, path: &str, body: &Valu
 async fn post(app: &TestApp, key: &str, path: &str, body: &Value) -> TestResponse {
     send(app, key, &Method::POST, path, body).await
 }
+
+const DROPPED_FUNCTION: &str = "/management/v1/functions?resource=function%3Adefault%2Fb%2Ff";
 
 /// A mutation, and the status of its response.
 type Mutation = (Method, &'static str, Value, u16);
@@ -61,6 +64,9 @@ async fn mutations(app: &TestApp) -> Vec<Mutation> {
         (Method::POST, "/v1/namespaces/b/tables/unregistered/unregister", null.clone(), 200),
         (Method::DELETE, "/v1/namespaces/b/tables/dropped", null.clone(), 204),
         (Method::DELETE, "/v1/namespaces/b/views/v", null.clone(), 204),
+        (Method::POST, FUNCTIONS, function("function:default/b/f", "x"), 201),
+        (Method::PUT, FUNCTIONS, function("function:default/b/f", "x + 1"), 200),
+        (Method::DELETE, DROPPED_FUNCTION, null.clone(), 204),
         (Method::DELETE, "/v1/namespaces/a", null, 204),
     ]
 }
