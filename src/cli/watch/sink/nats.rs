@@ -1,7 +1,5 @@
 //! [`Nats`]: sends messages to a stream of NATS.
 
-use std::error::Error;
-use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,10 +8,9 @@ use async_nats::header::{HeaderMap, NATS_MESSAGE_ID};
 use async_nats::jetstream::Context;
 use async_nats::jetstream::context::{PublishError, PublishErrorKind};
 use async_nats::{Client, ConnectErrorKind, ConnectOptions, Event, ServerAddr};
-use rustls::AlertDescription;
 
 use super::message::{MEDIA_TYPE, Message, SinkError};
-use super::tls::{Files, config};
+use super::tls::{Files, config, is_certificate_rejected};
 use crate::cli::watch::target::{Protocol, Target};
 use slateberg_base::error_chain::chain;
 use slateberg_config::client::broker_variable;
@@ -166,28 +163,4 @@ fn files() -> Result<Files, SinkError> {
         }
     };
     Ok(Files { ca: broker_variable("NATS_CA"), client })
-}
-
-/// Whether a connection failed because the server rejects the client's certificate, or requires one.
-fn is_certificate_rejected(error: &(dyn Error + 'static)) -> bool {
-    let causes = std::iter::successors(Some(error), |error| Error::source(*error));
-    let mut tls = causes
-        .filter_map(|cause| cause.downcast_ref::<io::Error>()?.get_ref()?.downcast_ref())
-        .filter_map(|cause| match cause {
-            rustls::Error::AlertReceived(alert) => Some(*alert),
-            _ => None,
-        });
-    tls.any(|alert| {
-        matches!(
-            alert,
-            AlertDescription::AccessDenied
-                | AlertDescription::BadCertificate
-                | AlertDescription::CertificateExpired
-                | AlertDescription::CertificateRequired
-                | AlertDescription::CertificateRevoked
-                | AlertDescription::CertificateUnknown
-                | AlertDescription::UnknownCA
-                | AlertDescription::UnsupportedCertificate
-        )
-    })
 }

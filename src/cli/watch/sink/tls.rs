@@ -57,3 +57,29 @@ fn certificates(file: &str) -> Result<Vec<CertificateDer<'static>>, SinkError> {
 fn unreadable(file: &str, error: impl std::fmt::Display) -> SinkError {
     SinkError::Rejected(format!("cannot use the file {file}: {error}"))
 }
+
+/// Whether a connection failed because the server rejects the client's certificate, or requires one.
+#[cfg(feature = "nats")]
+pub(super) fn is_certificate_rejected(error: &(dyn std::error::Error + 'static)) -> bool {
+    use rustls::AlertDescription as Alert;
+    let causes = std::iter::successors(Some(error), |error| std::error::Error::source(*error));
+    let mut tls = causes
+        .filter_map(|cause| cause.downcast_ref::<std::io::Error>()?.get_ref()?.downcast_ref())
+        .filter_map(|cause| match cause {
+            rustls::Error::AlertReceived(alert) => Some(*alert),
+            _ => None,
+        });
+    tls.any(|alert| {
+        matches!(
+            alert,
+            Alert::AccessDenied
+                | Alert::BadCertificate
+                | Alert::CertificateExpired
+                | Alert::CertificateRequired
+                | Alert::CertificateRevoked
+                | Alert::CertificateUnknown
+                | Alert::UnknownCA
+                | Alert::UnsupportedCertificate
+        )
+    })
+}
