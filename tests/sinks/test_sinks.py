@@ -190,7 +190,7 @@ def test_wrong_credentials_are_denied(catalog, secured_broker, tmp_path):
     sender = Sender(catalog, secured_broker)
     code, output = catalog.run(*sender.arguments, environment=secured_broker.environment)
     assert code == 77, output
-    assert re.search("Set (NATS_USER|NATS_CERT|KAFKA_SASL_USERNAME) ", output), output
+    assert re.search(r"Set (NATS_USER|NATS_CERT|KAFKA_SASL_USERNAME)\b", output), output
     assert "wrong" not in output.replace("wrong password", "")
     assert catalog.cursors() == {}
 
