@@ -40,7 +40,8 @@ async fn let_files_age() {
     tokio::time::sleep(std::time::Duration::from_millis(ms)).await;
 }
 
-fn orphans_of(table: &str, dry_run: bool) -> Value {
+/// Returns the request for a search for the orphans of the table `ns.TABLE`.
+pub(crate) fn orphans_of(table: &str, dry_run: bool) -> Value {
     json!({
         "kind": "orphan-removal", "resource": format!("table:default/ns/{table}"),
         "dry-run": dry_run, "older-than-seconds": 0,

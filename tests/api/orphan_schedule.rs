@@ -9,6 +9,7 @@ use slateberg_config::Settings;
 
 use crate::checkpoints::clones::pinned_clone;
 use crate::checkpoints::restored;
+use crate::jobs::orphans_of;
 use crate::support::app::{TestApp, memory_settings};
 use crate::support::avro::{manifest, manifest_list};
 use crate::support::bucket::bucket;
@@ -216,18 +217,17 @@ async fn deletion_on_request_is_rejected_while_a_clone_may_need_the_files() {
     let scene = Scene::new(|_| {}).await;
     let app = scene.app();
     scene.post(CHECKPOINTS, json!({ "name": "kept" })).await;
-    let search = |dry_run: bool| json!({ "kind": "orphan-removal", "resource": "table:default/ns/t", "dry-run": dry_run, "older-than-seconds": 0 });
     // The job waits while the clone is created.
-    scene.post(JOBS, search(false)).await;
+    scene.post(JOBS, orphans_of("t", false)).await;
     let pin = pinned_clone(app, "kept").await;
     assert_eq!(scene.table.run().await, 1);
-    let rejected = app.post(JOBS, search(false)).await.expect(409);
+    let rejected = app.post(JOBS, orphans_of("t", false)).await.expect(409);
     assert!(rejected.message().contains("slateberg checkpoint delete clone-"), "{}", rejected.body);
-    scene.post(JOBS, search(true)).await;
+    scene.post(JOBS, orphans_of("t", true)).await;
     assert_eq!(scene.table.run().await, 1, "a dry run is possible");
     assert!(scene.has_orphan().await, "the clone may need the file");
     app.delete(&format!("{CHECKPOINTS}/{pin}")).await.expect(204);
-    scene.post(JOBS, search(false)).await;
+    scene.post(JOBS, orphans_of("t", false)).await;
     assert_eq!(scene.table.run().await, 1);
     assert!(!scene.has_orphan().await);
 }

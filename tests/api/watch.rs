@@ -228,13 +228,23 @@ async fn read_until(app: &TestApp, query: &str, headers: &[(&str, &str)], end: &
     let response = app.router.respond(request).await;
     assert_eq!(response.headers()["content-type"], "text/event-stream");
     let mut body = response.into_body().into_data_stream();
+    read(&mut body, |text| text.contains(end).then(|| text.to_owned())).await
+}
+
+/// Reads a stream until `found` returns a part of its text.
+async fn read<E: std::fmt::Debug>(
+    stream: &mut (impl Stream<Item = Result<Bytes, E>> + Unpin),
+    found: impl Fn(&str) -> Option<String>,
+) -> String {
     let mut text = String::new();
-    while !text.contains(end) {
-        let chunk = tokio::time::timeout(Duration::from_secs(20), body.next()).await;
+    loop {
+        if let Some(found) = found(&text) {
+            return found;
+        }
+        let chunk = tokio::time::timeout(Duration::from_secs(20), stream.next()).await;
         let chunk = chunk.expect("the stream sends in time").expect("the stream goes on");
         text.push_str(std::str::from_utf8(&chunk.expect("a chunk")).expect("UTF-8"));
     }
-    text
 }
 
 #[tokio::test]
@@ -413,16 +423,12 @@ async fn event_in(
     stream: &mut (impl Stream<Item = reqwest::Result<Bytes>> + Unpin),
     event_type: &str,
 ) -> Value {
-    let (mut text, begin) = (String::new(), format!("event: {event_type}\ndata: "));
-    loop {
-        let chunk = tokio::time::timeout(Duration::from_secs(20), stream.next()).await;
-        let chunk = chunk.expect("the stream sends in time").expect("the stream goes on");
-        text.push_str(std::str::from_utf8(&chunk.expect("a chunk")).expect("UTF-8"));
-        let data = text.split_once(&begin).and_then(|(_, data)| data.split_once('\n'));
-        if let Some((data, _)) = data {
-            return serde_json::from_str(data).expect("JSON");
-        }
-    }
+    let begin = format!("event: {event_type}\ndata: ");
+    let data = read(stream, |text| {
+        let (data, _) = text.split_once(&begin)?.1.split_once('\n')?;
+        Some(data.to_owned())
+    });
+    serde_json::from_str(&data.await).expect("JSON")
 }
 
 #[tokio::test]

@@ -3,11 +3,10 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use axum::Extension;
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{ConnectInfo, State};
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::extract::State;
+use axum::http::{Extensions, HeaderMap, HeaderValue, header};
 use axum::response::sse::{Event as SentEvent, Sse};
 use axum::response::{IntoResponse, Response};
 use futures::{StreamExt, stream};
@@ -19,7 +18,7 @@ use crate::api::encoded_events::with_data;
 use crate::api::error::ApiError;
 use crate::api::extract::body::ReadOperation;
 use crate::api::extract::query::Query;
-use crate::api::peer::Peer;
+use crate::api::peer::peer;
 use crate::api::respond::NO_STORE;
 use crate::api::state::ApiState;
 use crate::api::watchers::WatcherPermit;
@@ -55,7 +54,7 @@ pub async fn watch(
     State(state): State<ApiState>,
     query: Query,
     headers: HeaderMap,
-    client: Option<Extension<ConnectInfo<Peer>>>,
+    extensions: Extensions,
     ReadOperation(operation): ReadOperation,
 ) -> Result<Response> {
     let max = bounded(&query, "max", EVENTS_MAX as u64, 1, EVENTS_MAX as u64)?;
@@ -70,7 +69,7 @@ pub async fn watch(
         types: query.all("type").collect(),
         after: last.map(ToOwned::to_owned).or(after),
         since_ms: None,
-        connection: client.map(|Extension(ConnectInfo(client))| client.address),
+        connection: peer(&extensions).map(|client| client.address),
     };
     let permit = state.watchers.admit(&operation.principal)?;
     let watch = state.catalog.watches().watch(operation, &request).await?;
@@ -100,7 +99,7 @@ async fn poll(
         let _permit = permit;
         let mut batch = batch;
         while !is_response(&batch) && Instant::now() < end && !state.shutdown.has_begun() {
-            wait_for_change(&state, &mut watch, end).await;
+            wait_for_change(&state, &watch, end).await;
             batch = watch.read(max).await?;
         }
         serde_json::to_vec(&watch_response(batch)).map_err(catalog::Error::internal)
@@ -115,7 +114,7 @@ fn is_response(batch: &EventBatch) -> bool {
 }
 
 /// Waits until the watch has something to read, until `end`, or until the server shuts down.
-async fn wait_for_change(state: &ApiState, watch: &mut Watch, end: Instant) {
+async fn wait_for_change(state: &ApiState, watch: &Watch, end: Instant) {
     let changed = async {
         tokio::select! {
             () = watch.changed() => {}
@@ -160,7 +159,7 @@ impl Streaming {
             }
             if batch.caught_up {
                 let end = self.end.min(self.next_progress);
-                wait_for_change(&self.state, &mut self.watch, end).await;
+                wait_for_change(&self.state, &self.watch, end).await;
             }
         }
     }

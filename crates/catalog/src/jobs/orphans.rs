@@ -59,10 +59,9 @@ pub(super) async fn remove_orphans(run: &mut JobRun) -> Result<(), Interruption>
     };
     let cutoff_ms = cutoff(run, &directory, age_seconds).await?;
     // Later checkpoints contain no file that this job finds to be unreachable.
-    let needed_until_ms = match (scheduled, dry_run) {
-        (true, _) => checkpoints_need_until(run).await?,
-        (false, false) if run.jobs().clone_of_catalog().await?.is_some() => i64::MAX,
-        (false, _) => i64::MIN,
+    let needed_until_ms = match dry_run && !scheduled {
+        true => i64::MIN,
+        false => needed_until(run, scheduled).await?,
     };
     let table = JobTable { locations: vec![record.location.clone()], uuid: record.uuid, ..table };
     let mut shared = SharedFiles::of_other_tables(&table, Depth::Everything).including_itself();
@@ -197,12 +196,14 @@ async fn cutoff(
     Ok(cutoff_ms)
 }
 
-/// Returns the time before which a checkpoint or a clone may need files. It is the time of the newest
-/// checkpoint, and a margin for the difference between the clocks.
-async fn checkpoints_need_until(run: &JobRun) -> Result<i64, Interruption> {
+/// Returns the time before which a clone may need files or, for a scheduled job, a checkpoint. For
+/// checkpoints, it is the time of the newest one, and a margin for the difference between the
+/// clocks.
+async fn needed_until(run: &JobRun, scheduled: bool) -> Result<i64, Interruption> {
     let core = &run.jobs().core;
     let checkpoints = core.store().checkpoints(core.now_ms()).await.map_err(Error::from)?;
-    let need_until = checkpoints.iter().map(|checkpoint| match checkpoint.for_clone {
+    let needing = checkpoints.iter().filter(|checkpoint| scheduled || checkpoint.for_clone);
+    let need_until = needing.map(|checkpoint| match checkpoint.for_clone {
         true => i64::MAX,
         false => checkpoint.created_ms.saturating_add(CLOCK_MARGIN_MS),
     });
