@@ -2,6 +2,7 @@
 
 use memchr::memmem;
 
+use super::bits::ones;
 use super::blocks::is_word_start;
 use crate::{Error, Result};
 use slateberg_model::members::brief;
@@ -150,6 +151,24 @@ impl SearchQuery {
             true => WordsIn { quality: MatchQuality::Exact, ..it },
             false => it,
         })
+    }
+
+    /// Whether a folded name matches with this quality, if the container of the name contains some
+    /// words. Counts exact matches as prefixes.
+    pub(super) fn matches(&self, name: &str, in_container: Words, quality: MatchQuality) -> bool {
+        let (mut worst, all) = (None, self.all_words());
+        // Most names lack a word that the container does not contain.
+        for words in [all & !in_container, all & in_container] {
+            for word in ones(words.into()) {
+                match self.words[word].quality(name) {
+                    Some(of_word) if of_word <= quality => worst = worst.max(Some(of_word)),
+                    Some(_) => return false,
+                    None if in_container & 1 << word == 0 => return false,
+                    None => {}
+                }
+            }
+        }
+        worst.map(|worst| worst.max(MatchQuality::Prefix)) == Some(quality)
     }
 }
 

@@ -1,5 +1,7 @@
 //! [`Scan`]: one search in the index.
 
+mod fields;
+
 use std::cmp::Ordering;
 use std::ops::Range;
 
@@ -7,10 +9,13 @@ use super::best::{AfterMatch, BestMatches, Found, Rank, SearchScope, SearchSourc
 use super::bits::{Bits, ones};
 use super::block_names::{WordNames, entries_of, names_with};
 use super::blocks::BLOCK_NAMES;
-use super::field_index::{TermHits, TermId, TermKind};
+use super::field_index::TermHits;
 use super::name_index::NameIndex;
 use super::name_list::Entry;
 use super::query::{MatchQuality, SearchQuery, Words};
+
+/// Number of names of a block up to which the search reads these names instead of the whole block.
+const FEW_NAMES: u32 = 32;
 
 /// A search in the index.
 pub(super) struct Scan<'a> {
@@ -157,7 +162,8 @@ impl<'a> Scan<'a> {
         if !self.best.may_contain(rank) || self.after.is_some_and(|after| after.rank > rank) {
             return;
         }
-        let candidates = self.candidates(quality);
+        let with_words = self.blocks_with_words(quality);
+        let candidates = self.candidates(&with_words);
         let first = self.start_of(quality, 0);
         for block in candidates.ones().skip_while(|block| *block < first / BLOCK_NAMES) {
             let start = block * BLOCK_NAMES;
@@ -165,7 +171,11 @@ impl<'a> Scan<'a> {
                 // All further names are worse.
                 break;
             }
-            let mut found = self.names_in_block(block, quality);
+            let in_block = words_of_block(&with_words, block);
+            let mut found = match self.few_possible_names(block, in_block) {
+                Some(possible) => self.names_among(possible, block, quality),
+                None => self.names_in_block(block, quality),
+            };
             if start < first {
                 found &= u64::MAX << (first - start);
             }
@@ -186,8 +196,8 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Returns the blocks that can contain matches of this quality.
-    fn candidates(&self, quality: MatchQuality) -> Bits {
+    /// Returns the blocks that can contain each word in a match of this quality.
+    fn blocks_with_words(&self, quality: MatchQuality) -> Vec<Bits> {
         let blocks = self.index.blocks().blocks();
         let with_word = |at: usize| match quality {
             MatchQuality::Substring => self.with_word[at].clone(),
@@ -202,20 +212,45 @@ impl<'a> Scan<'a> {
                 blocks
             }
         };
-        let all = self.query.all_words();
-        let with_words: Vec<_> = (0..self.query.words()).map(with_word).collect();
+        (0..self.query.words()).map(with_word).collect()
+    }
+
+    /// Returns the blocks that can contain matches. `with_words` are the blocks with each word.
+    fn candidates(&self, with_words: &[Bits]) -> Bits {
         if self.blocks.is_empty() {
             return with_words.iter().skip(1).fold(with_words[0].clone(), Bits::and);
         }
-        let mut candidates = Bits::new(blocks);
+        let mut candidates = Bits::new(self.blocks.len());
         for (block, in_containers) in self.blocks.iter().enumerate() {
-            let with_word = with_words.iter().enumerate().filter(|(_, it)| it.contains(block));
-            let words = with_word.fold(0, |words, (at, _)| words | 1 << at);
-            if words != 0 && words | in_containers == all {
+            let words = words_of_block(with_words, block);
+            if words != 0 && words | in_containers == self.query.all_words() {
                 candidates.insert(block as u32);
             }
         }
         candidates
+    }
+
+    /// Returns the names of a block that can match, if only few of them can, and if the block was
+    /// not read before. `in_block` are the words that names of the block can contain.
+    fn few_possible_names(&self, block: usize, in_block: Words) -> Option<u64> {
+        if self.blocks.is_empty() || self.read[block].is_some() {
+            return None;
+        }
+        let all = self.query.all_words();
+        let possible = self.names_where(block, |inside| in_block | inside == all);
+        (possible.count_ones() <= FEW_NAMES).then_some(possible)
+    }
+
+    /// Returns those of some names of a block that match with this quality.
+    fn names_among(&self, possible: u64, block: usize, quality: MatchQuality) -> u64 {
+        let start = block * BLOCK_NAMES;
+        let matching = ones(possible).filter(|bit| {
+            // The number of entries is checked when an entry is added.
+            let entry = (start + bit) as u32;
+            let name = self.index.names().folded(entry);
+            self.query.matches(name, self.container_words(entry), quality)
+        });
+        matching.fold(0, |names, bit| names | 1 << bit)
     }
 
     /// Returns the names of a block with matches of this quality. Some of these can be exact.
@@ -259,12 +294,15 @@ impl<'a> Scan<'a> {
         if self.blocks.get(block).is_none_or(|words| words & 1 << word == 0) {
             return 0;
         }
+        self.names_where(block, |inside| inside & 1 << word != 0)
+    }
+
+    /// Returns the names of a block for which a condition on the words in their containers is true.
+    fn names_where(&self, block: usize, is_true: impl Fn(Words) -> bool) -> u64 {
         let entries = &self.index.names().entries()[entries_of(self.index, block)];
-        let inside = entries
-            .iter()
-            .enumerate()
-            .filter(|(_, entry)| self.containers[entry.container() as usize] & 1 << word != 0);
-        inside.fold(0, |names, (at, _)| names | 1 << at)
+        let is_true = |entry: &Entry| is_true(self.containers[entry.container() as usize]);
+        let names = entries.iter().enumerate();
+        names.fold(0, |names, (at, entry)| names | u64::from(is_true(entry)) << at)
     }
 
     fn is_exact(&self, at: u32) -> bool {
@@ -272,90 +310,6 @@ impl<'a> Scan<'a> {
         let is_possible = name.len() == self.query.whole().len()
             || (0..self.query.words()).any(|word| name.len() == self.query.word(word).len());
         is_possible && self.query.words_in(name).is_some_and(|it| it.quality == MatchQuality::Exact)
-    }
-
-    /// Finds entries by their columns or comments.
-    fn fields(&mut self, source: SearchSource) {
-        let index = self.index;
-        let mut seen = match source {
-            SearchSource::Comments if self.scope.sources.contains(&SearchSource::Columns) => {
-                self.entries_with_columns()
-            }
-            _ => Bits::default(),
-        };
-        let ranked = index.fields().ranked(&self.hits, |kind| source.has(kind));
-        for (quality, term) in ranked {
-            let rank = Rank { source, quality };
-            if !self.best.may_contain(rank) {
-                break;
-            }
-            for at in index.fields().unchanged(term) {
-                let found = Found { rank, at, term: Some(term) };
-                if !self.best.takes(found) {
-                    // All further names are worse.
-                    break;
-                }
-                self.add_field(found, &mut seen);
-            }
-        }
-        for (at, terms) in index.fields().changed() {
-            for found in self.best_terms(source, at, terms) {
-                self.add_field(found, &mut seen);
-            }
-        }
-    }
-
-    /// Returns the matching terms of an entry, the best first.
-    fn best_terms(&self, source: SearchSource, at: u32, terms: &[TermId]) -> Vec<Found> {
-        let fields = self.index.fields();
-        let mut found: Vec<_> = terms
-            .iter()
-            .filter(|term| source.has(fields.kind_of(**term)))
-            .filter_map(|term| Some((self.hits.of(*term)?.quality, *term)))
-            .collect();
-        found.sort_unstable_by_key(|(quality, term)| (*quality, fields.folded(*term), *term));
-        let found = found.into_iter().map(|(quality, term)| {
-            let rank = Rank { source, quality };
-            Found { rank, at, term: Some(term) }
-        });
-        found.collect()
-    }
-
-    /// Adds an entry with a column or comment, unless a better one of the entry has been added.
-    fn add_field(&mut self, found: Found, seen: &mut Bits) {
-        let Some(words) = found.term.and_then(|term| self.hits.of(term)) else { return };
-        if !seen.contains(found.at as usize)
-            && self.is_in_scope(found.at)
-            && self.fits(found.at, words.words)
-        {
-            seen.insert(found.at);
-            self.add(found);
-        }
-    }
-
-    /// Returns the entries with columns that match.
-    fn entries_with_columns(&mut self) -> Bits {
-        let mut entries = Bits::default();
-        let index = self.index;
-        let is_column = |kind| kind == TermKind::Column;
-        for (_, term) in index.fields().ranked(&self.hits, is_column) {
-            let Some(words) = self.hits.of(term) else { continue };
-            for at in index.fields().unchanged(term) {
-                if self.fits(at, words.words) {
-                    entries.insert(at);
-                }
-            }
-        }
-        for (at, terms) in index.fields().changed() {
-            for term in terms.iter().filter(|term| is_column(index.fields().kind_of(**term))) {
-                if let Some(words) = self.hits.of(*term)
-                    && self.fits(at, words.words)
-                {
-                    entries.insert(at);
-                }
-            }
-        }
-        entries
     }
 
     /// Whether the name and the namespace of an entry contain the words that a column or comment
@@ -411,4 +365,10 @@ impl<'a> Scan<'a> {
             self.best.add(found);
         }
     }
+}
+
+/// Returns the words that a block can contain. `with_words` are the blocks with each word.
+fn words_of_block(with_words: &[Bits], block: usize) -> Words {
+    let with_word = with_words.iter().enumerate().filter(|(_, it)| it.contains(block));
+    with_word.fold(0, |words, (at, _)| words | 1 << at)
 }
