@@ -134,6 +134,30 @@ async fn changed_columns_and_comments_are_found_directly_after_the_response() {
 }
 
 #[tokio::test]
+async fn columns_of_tables_that_changed_after_the_first_search_of_names_are_found() {
+    let app = with_people().await;
+    for name in ["dropped", "replaced"] {
+        app.post(TABLES, people(name)).await.expect(200);
+    }
+    // This search builds the index of names, and the last one adds the columns.
+    app.get(&format!("{SEARCH}?q=people")).await.expect(200);
+    for name in ["dropped", "replaced"] {
+        app.delete(&format!("{TABLES}/{name}")).await.expect(204);
+    }
+    app.post(TABLES, create_table("replaced")).await.expect(200);
+    app.post(TABLES, people("created")).await.expect(200);
+    let [source, destination] =
+        ["people", "renamed"].map(|name| json!({ "namespace": ["crm"], "name": name }));
+    let rename = json!({ "source": source, "destination": destination });
+    app.post("/v1/default/tables/rename", rename).await.expect(204);
+    let found = ["table:default/crm/created", "table:default/crm/renamed"];
+    let found = found.map(|table| (table, "columns:home.street"));
+    assert_matched(search(&app, "q=street&in=columns").await, &found);
+    let replaced = ("table:default/crm/replaced", "columns:data");
+    assert_matched(search(&app, "q=data&in=columns").await, &[replaced]);
+}
+
+#[tokio::test]
 async fn pages_contain_each_table_once() {
     let app = with_people().await;
     for number in 0..12 {

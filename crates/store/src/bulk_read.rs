@@ -1,55 +1,105 @@
 //! Reads of many records that bypass the caches.
 
 use std::marker::PhantomData;
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 
+use bytes::Bytes;
+use slatedb::DbIterator;
 use slatedb::config::DurabilityLevel;
 use uuid::Uuid;
 
+use super::codec::{DocumentHead, decompressor};
 use super::error::Error;
 use super::key_space::KeySpace;
-use super::keys::{Key, NAME_PARENT_BYTES};
-use super::read::{DurableView, KeyRange, corrupt, decode_entry, read_entries, scan_options};
+use super::keys::{Key, MetadataKey, NAME_PARENT_BYTES, TabularNameKey};
+use super::read::{
+    DurableView, KeyRange, corrupt, decode_entry, decode_key, decode_value, read_entries,
+    scan_options,
+};
 use slateberg_base::boxed;
 
 impl DurableView<'_> {
-    /// Calls `visit` with the parent and the name of each record of a key space whose keys consist
-    /// of these two, if the parent is in `parents`. Adds nothing to the caches.
+    /// Calls `visit` for each name of the tables, views or functions whose parent is in `parents`.
+    /// Adds nothing to the caches.
     #[boxed]
     pub async fn visit_names(
         &self,
         space: KeySpace,
-        parents: &Parents,
-        visit: &mut (dyn FnMut(Uuid, &str) + Send),
+        parents: &IdRange,
+        visit: &mut (dyn FnMut(VisitedName<'_>) + Send),
     ) -> Result<(), Error> {
-        let mut options = scan_options(DurabilityLevel::Remote);
-        options.cache_blocks = false;
-        let mut iterator = self.db.scan_with_options(parents.bounds(space), &options).await?;
+        let mut iterator = self.scan_once(space, parents).await?;
         while let Some(entry) = iterator.next().await? {
             let (parent, name) = parent_and_name(&entry.key)
                 .ok_or_else(|| corrupt(&entry.key, "the key does not contain a name"))?;
-            visit(parent, name);
+            let id = match space {
+                KeySpace::Functions => None,
+                _ => Some(decode_value::<TabularNameKey>(&entry.key, &entry.value)?.id),
+            };
+            visit(VisitedName { parent, name, id });
         }
         Ok(())
     }
+
+    /// Calls `visit` with the id and the metadata, without chunks, of each table and view whose id
+    /// is in `ids`, in the order of the ids. Ends early if `visit` breaks. Adds nothing to the
+    /// caches.
+    #[boxed]
+    pub async fn visit_metadata(
+        &self,
+        ids: &IdRange,
+        visit: &mut (dyn FnMut(Uuid, Bytes) -> ControlFlow<()> + Send),
+    ) -> Result<(), Error> {
+        let mut decompressor =
+            decompressor().map_err(|error| corrupt(&[KeySpace::Metadata.byte()], error))?;
+        let mut iterator = self.scan_once(KeySpace::Metadata, ids).await?;
+        while let Some(entry) = iterator.next().await? {
+            let MetadataKey(id) = decode_key(&entry)?;
+            let head = DocumentHead::decode_with(&entry.value, &mut decompressor)
+                .map_err(|error| corrupt(&entry.key, error))?;
+            if visit(id, head.into_json_without_chunks()).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    async fn scan_once(&self, space: KeySpace, ids: &IdRange) -> Result<DbIterator, Error> {
+        let mut options = scan_options(DurabilityLevel::Remote);
+        options.cache_blocks = false;
+        Ok(self.db.scan_with_options(ids.bounds(space), &options).await?)
+    }
 }
 
-/// A range of the parents of names.
+/// A name of a table, view or function.
+#[derive(Debug, Clone, Copy)]
+pub struct VisitedName<'a> {
+    /// The id of the namespace.
+    pub parent: Uuid,
+    /// The name in the namespace.
+    pub name: &'a str,
+    /// The id of the table or view. `None` for a function.
+    pub id: Option<Uuid>,
+}
+
+/// A range of ids.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Parents {
-    /// The first parent. `None` for no limit.
+pub struct IdRange {
+    /// The first id. `None` for no limit.
     first: Option<Uuid>,
     /// The end of the range, exclusively. `None` for no limit.
     end: Option<Uuid>,
 }
 
-impl From<(Option<Uuid>, Option<Uuid>)> for Parents {
-    fn from((first, end): (Option<Uuid>, Option<Uuid>)) -> Self {
-        Self { first, end }
+impl IdRange {
+    /// Divides all ids into ranges that begin at these ids, and one range before them. The ids must
+    /// ascend.
+    pub fn divided_at(starts: &[Uuid]) -> Vec<Self> {
+        let starts = starts.iter().copied().map(Some);
+        let firsts = [None].into_iter().chain(starts.clone());
+        firsts.zip(starts.chain([None])).map(|(first, end)| Self { first, end }).collect()
     }
-}
 
-impl Parents {
     fn bounds(&self, space: KeySpace) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
         let (first, end) = KeyRange::all(space).bounds();
         let key = |id: Uuid| KeyRange::below(space, id).prefix;

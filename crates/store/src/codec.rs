@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use zstd::bulk::Decompressor;
 
 use slateberg_base::error_chain::Cause;
 use slateberg_model::segmented_json::{Chunk, ChunkHash, Segment, SegmentedJson};
@@ -131,6 +132,12 @@ impl DocumentHead {
         &self.inline
     }
 
+    /// Returns the document without its chunks, like
+    /// [`json_without_chunks`](Self::json_without_chunks).
+    pub(crate) fn into_json_without_chunks(self) -> Bytes {
+        self.inline
+    }
+
     /// Returns the hashes of the document's chunks, in order, with repetitions.
     pub fn chunks(&self) -> impl Iterator<Item = ChunkHash> {
         self.segments.iter().filter_map(|segment| match segment {
@@ -184,12 +191,23 @@ impl Value for DocumentHead {
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        Self::decode_with(bytes, &mut decompressor()?)
+    }
+}
+
+impl DocumentHead {
+    /// Decodes the head with a decompressor that other heads share. To create a decompressor takes
+    /// as long as to decompress a small head.
+    pub(crate) fn decode_with(
+        bytes: &[u8],
+        decompressor: &mut Decompressor<'_>,
+    ) -> Result<Self, DecodeError> {
         let mut input = Input(bytes);
         let [format] = input.take()?;
         let version = u64::from_be_bytes(input.take()?);
         let head = match format {
             WHOLE_DOCUMENT_VERSION => {
-                let inline = decompress(input.0, DOCUMENT_BYTES_MAX)?;
+                let inline = decompress(decompressor, input.0, DOCUMENT_BYTES_MAX)?;
                 Self { version, segments: vec![HeadSegment::Inline(inline.len())], inline }
             }
             DOCUMENT_VERSION => {
@@ -197,7 +215,7 @@ impl Value for DocumentHead {
                 let segments = segments.collect::<Result<Vec<_>, _>>()?;
                 let inline = segments.iter().filter(|it| matches!(it, HeadSegment::Inline(_)));
                 let inline_bytes = bounded(inline.map(|segment| segment.len()))?;
-                let inline = decompress(input.0, inline_bytes)?;
+                let inline = decompress(decompressor, input.0, inline_bytes)?;
                 if inline.len() != inline_bytes {
                     return Err(DecodeError::Truncated);
                 }
@@ -226,7 +244,9 @@ impl Value for ChunkBytes {
     fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut input = Input(bytes);
         match input.take()? {
-            [CHUNK_VERSION] => decompress(input.0, DOCUMENT_BYTES_MAX).map(Self),
+            [CHUNK_VERSION] => {
+                decompress(&mut decompressor()?, input.0, DOCUMENT_BYTES_MAX).map(Self)
+            }
             [unknown] => Err(DecodeError::Version(unknown)),
         }
     }
@@ -275,9 +295,19 @@ fn compress(bytes: &[u8]) -> Vec<u8> {
     zstd::bulk::compress(bytes, ZSTD_LEVEL).expect("compressing into memory cannot fail")
 }
 
-fn decompress(bytes: &[u8], bytes_max: usize) -> Result<Bytes, DecodeError> {
-    let length = zstd::bulk::Decompressor::upper_bound(bytes).unwrap_or(bytes_max);
-    let text = zstd::bulk::decompress(bytes, length.min(bytes_max))
+/// Returns a new decompressor.
+pub(crate) fn decompressor() -> Result<Decompressor<'static>, DecodeError> {
+    Decompressor::new().map_err(|error| DecodeError::Body(Cause::new(error)))
+}
+
+fn decompress(
+    decompressor: &mut Decompressor<'_>,
+    bytes: &[u8],
+    bytes_max: usize,
+) -> Result<Bytes, DecodeError> {
+    let length = Decompressor::upper_bound(bytes).unwrap_or(bytes_max);
+    let text = decompressor
+        .decompress(bytes, length.min(bytes_max))
         .map_err(|error| DecodeError::Body(Cause::new(error)))?;
     if text.is_empty() && bytes_max > 0 {
         return Err(DecodeError::Truncated);

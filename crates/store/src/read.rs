@@ -165,9 +165,11 @@ pub(super) async fn read_entries(
 
 /// Decodes a key and its record.
 pub(super) fn decode_entry<K: Key>(entry: &KeyValue) -> Result<(K, K::Value), Error> {
-    let key = K::decode(&entry.key)
-        .ok_or_else(|| corrupt(&entry.key, "the key is invalid in its key space"))?;
-    Ok((key, decode_value::<K>(&entry.key, &entry.value)?))
+    Ok((decode_key(entry)?, decode_value::<K>(&entry.key, &entry.value)?))
+}
+
+pub(super) fn decode_key<K: Key>(entry: &KeyValue) -> Result<K, Error> {
+    K::decode(&entry.key).ok_or_else(|| corrupt(&entry.key, "the key is invalid in its key space"))
 }
 
 /// Decodes the record at a key.

@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::containers::{Container, ContainerId};
-use super::field_index::{IdTail, TermId, TermKind};
+use super::field_index::{TermId, TermKind};
 use super::name_index::{NameIndex, partition};
+use super::name_list::IdTail;
 use super::query::{MatchQuality, fold};
 use slateberg_authz::resource::Kind;
 

@@ -15,7 +15,7 @@ use crate::core::Core;
 use crate::{Error, Result};
 use slateberg_authz::resource::Kind;
 use slateberg_model::ident::TabularKind;
-use slateberg_store::bulk_read::Parents;
+use slateberg_store::bulk_read::{IdRange, VisitedName};
 use slateberg_store::key_space::KeySpace;
 use slateberg_store::keys::tabular_names;
 
@@ -32,7 +32,7 @@ pub(super) async fn build(core: &Arc<Core>) -> Result<NameIndex> {
         let mut levels = container.levels.clone();
         if let Some(name) = levels.pop() {
             let parent = Container { warehouse: container.warehouse, levels };
-            names.push(containers.add(parent)?, Kind::Namespace, &name)?;
+            names.push(containers.add(parent)?, Kind::Namespace, &name, Some(id))?;
         }
         ids.push((id, containers.add(container)?));
     }
@@ -59,18 +59,17 @@ pub(super) async fn build(core: &Arc<Core>) -> Result<NameIndex> {
 }
 
 /// Divides the parents of names into ranges with about as many namespaces each.
-fn parts(ids: &[(Uuid, ContainerId)]) -> Vec<Parents> {
+fn parts(ids: &[(Uuid, ContainerId)]) -> Vec<IdRange> {
     let starts = (1..SCANS).filter_map(|part| Some(ids.get(ids.len() * part / SCANS)?.0));
-    let mut starts: Vec<_> = starts.map(Some).collect();
+    let mut starts: Vec<_> = starts.collect();
     starts.dedup();
-    let ends = starts.iter().copied().chain([None]);
-    [None].into_iter().chain(starts.iter().copied()).zip(ends).map(Parents::from).collect()
+    IdRange::divided_at(&starts)
 }
 
 /// Reads the names below these parents.
 async fn read_names(
     core: &Core,
-    parents: &Parents,
+    parents: &IdRange,
     ids: &HashMap<Uuid, ContainerId>,
 ) -> Result<NameList> {
     let store = core.store().durable();
@@ -83,7 +82,7 @@ async fn read_names(
     for (space, kind) in spaces {
         let mut pushed = Ok(0);
         let mut last = None;
-        let mut visit = |parent: Uuid, name: &str| {
+        let mut visit = |VisitedName { parent, name, id }: VisitedName<'_>| {
             // The names of a namespace follow each other.
             let container = match last {
                 Some((last, container)) if last == parent => container,
@@ -95,7 +94,7 @@ async fn read_names(
             if let Some(container) = container
                 && pushed.is_ok()
             {
-                pushed = names.push(container, kind, name);
+                pushed = names.push(container, kind, name, id);
             }
         };
         store.visit_names(space, parents, &mut visit).await?;

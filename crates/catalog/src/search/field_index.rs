@@ -11,14 +11,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, RandomState};
 
 use hashbrown::HashTable;
-use uuid::Uuid;
 
 use super::bits::Bits;
+use super::columns::ColumnText;
 use super::field_build::FieldBuild;
 pub(super) use super::field_build::TermId;
 use super::offsets::{index_of, text_at};
 use super::query::{MatchQuality, SearchQuery, WordsIn, fold};
-use super::texts::ColumnText;
 use super::varint;
 use crate::Result;
 
@@ -55,17 +54,6 @@ struct Term {
     kind: TermKind,
 }
 
-/// Part of the UUID of an object. The index compares it with the object of which it contains the
-/// metadata. All ids of the catalog differ in this part, because it is random.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct IdTail(u64);
-
-impl From<Uuid> for IdTail {
-    fn from(id: Uuid) -> Self {
-        Self(id.as_u64_pair().1)
-    }
-}
-
 /// The columns and comments in memory. See the [module](self).
 #[derive(Default)]
 pub(super) struct FieldIndex {
@@ -77,8 +65,8 @@ pub(super) struct FieldIndex {
     hasher: RandomState,
     /// The differences between the ascending entries of each term.
     postings: Vec<u8>,
-    /// The ids of the objects whose metadata contains the terms, by entry.
-    ids: Vec<IdTail>,
+    /// Number of entries that can be in `postings`.
+    entries: usize,
     /// Entries whose terms in `postings` are outdated.
     outdated: Bits,
     outdated_count: usize,
@@ -115,7 +103,7 @@ impl FieldIndex {
     /// Returns the terms of these columns, and of their comments if `with_comments`.
     pub(super) fn columns(
         &mut self,
-        columns: &[ColumnText],
+        columns: &[ColumnText<'_>],
         with_comments: bool,
     ) -> Result<Vec<TermId>> {
         let mut terms = Vec::with_capacity(columns.len());
@@ -150,17 +138,12 @@ impl FieldIndex {
         let added = build.entries_from(sorted);
         self.changed = added.map(|(entry, terms)| (entry, terms.collect())).collect();
         self.changed_terms = self.changed.values().map(|terms| terms.len()).sum();
-        self.ids.shrink_to_fit();
+        self.entries = sorted;
         self.text.shrink_to_fit();
     }
 
     /// Assigns terms to an entry, instead of its current terms.
-    pub(super) fn assign(&mut self, entry: u32, id: Uuid, mut terms: Vec<TermId>) {
-        let at = entry as usize;
-        if self.ids.len() <= at {
-            self.ids.resize(at + 1, IdTail::default());
-        }
-        self.ids[at] = id.into();
+    pub(super) fn assign(&mut self, entry: u32, mut terms: Vec<TermId>) {
         terms.sort_unstable();
         terms.dedup();
         match &mut self.build {
@@ -179,20 +162,15 @@ impl FieldIndex {
             Some(build) => build.assign(entry, &[]),
             None => {
                 self.changed_terms -= self.changed.remove(&entry).map_or(0, |terms| terms.len());
-                let has_terms = (entry as usize) < self.ids.len();
+                let has_terms = (entry as usize) < self.entries;
                 self.outdated_count += usize::from(has_terms && self.outdated.insert(entry));
             }
         }
     }
 
-    /// Returns the id of the object whose metadata contains the terms of an entry.
-    pub(super) fn id_of(&self, entry: u32) -> IdTail {
-        self.ids.get(entry as usize).copied().unwrap_or_default()
-    }
-
     /// Whether the index should be compacted, because the terms of many entries have changed.
     pub(super) fn is_sparse(&self) -> bool {
-        let changes_max = CHANGES_MAX + self.ids.len() / CHANGED_DIVISOR;
+        let changes_max = CHANGES_MAX + self.entries / CHANGED_DIVISOR;
         self.changed.len().max(self.outdated_count) > changes_max
     }
 
@@ -210,11 +188,7 @@ impl FieldIndex {
             }
         }
         changed.sort_unstable();
-        let ids = vec![IdTail::default(); order.len()];
-        let mut new = Self { ids, missing: self.missing, ..Self::default() };
-        for (id, old) in new.ids.iter_mut().zip(order) {
-            *id = self.id_of(*old);
-        }
+        let mut new = Self { entries: order.len(), missing: self.missing, ..Self::default() };
         let (mut changed, mut ids) = (&*changed, HashMap::new());
         // The number of terms is checked when a term is added.
         for term in 0..self.terms.len() as TermId {
@@ -254,7 +228,6 @@ impl FieldIndex {
             + self.originals_bytes
             + self.terms.len() * size_of::<Term>()
             + self.postings.len()
-            + self.ids.len() * size_of::<IdTail>()
             + self.outdated.bytes()
             + self.term_ids.allocation_size()
             + self.changed.len() * CHANGED_BYTES

@@ -1,41 +1,32 @@
 //! Reads the columns and comments of the catalog into the index.
 
-use std::collections::{HashMap, HashSet};
+use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
-use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::containers::Container;
-use super::field_index::{MissingTexts, TermId};
+use super::field_index::MissingTexts;
+use super::field_read;
 use super::name_index::NameIndex;
 use super::namespaces::{Namespace, namespaces};
-use super::texts::{DocumentTexts, columns_of, comment_of};
+use super::terms::{Columns, Texts, terms_of};
+use super::texts::comment_of;
 use crate::core::Core;
 use crate::lookup;
 use crate::{Error, Result};
 use slateberg_authz::resource::Kind;
 use slateberg_base::error_chain::chain;
 use slateberg_model::ident::{NamespaceIdent, TabularIdent, TabularKind};
-use slateberg_model::segmented_json::ChunkHash;
-use slateberg_store::bulk_read::Pages;
-use slateberg_store::key_space::KeySpace;
 use slateberg_store::keys::{MetadataKey, NamespaceKey, TabularKey};
 use slateberg_store::read::StoreRead;
 
-/// Number of tables and views that are read together.
-const PAGE_TABULARS: usize = 500;
-/// Number of schemas whose columns the build remembers, because many tables share them.
-const KNOWN_SCHEMAS_MAX: usize = 10_000;
 /// Largest effective maximum size of the index. Then the offsets in the lists of columns, which have
 /// 32 bits, suffice even if each number in the lists has its longest form.
 const INDEX_BYTES_MAX: usize = 512 << 20;
-/// Part of the maximum size of the index up to which it gets further comments. The rest is for
-/// columns.
-const COMMENTS_PART: (usize, usize) = (3, 4);
-
 /// Whether the index contains columns and comments.
 pub(super) enum FieldState {
     /// The index contains only names.
@@ -81,15 +72,6 @@ pub(super) struct NameInCatalog {
     pub(super) name: String,
 }
 
-/// The metadata of a table or view.
-struct ReadDocument {
-    container: Container,
-    kind: TabularKind,
-    name: String,
-    id: Uuid,
-    json: Bytes,
-}
-
 /// Starts a task that adds the columns and comments of the whole catalog to an index. The task ends
 /// early if the index is dropped.
 pub(super) fn spawn_build(core: &Arc<Core>, names: &Arc<RwLock<NameIndex>>) -> BuildProgress {
@@ -115,33 +97,18 @@ pub(super) fn spawn_build(core: &Arc<Core>, names: &Arc<RwLock<NameIndex>>) -> B
 }
 
 /// Adds all columns and comments. Returns the size of the index, or `None` if the index was dropped.
-async fn build(core: &Core, names: &Weak<RwLock<NameIndex>>) -> Result<Option<usize>> {
+async fn build(core: &Arc<Core>, names: &Weak<RwLock<NameIndex>>) -> Result<Option<usize>> {
     let namespaces = namespaces(core).await?;
     let Some(index) = names.upgrade() else { return Ok(None) };
-    let bytes_max = bytes_max(core);
-    add_comments(&index, namespaces.values(), bytes_max)?;
+    add_comments(&index, namespaces.values(), bytes_max(core))?;
     drop(index);
-    let store = core.store().durable();
-    let mut known = HashMap::new();
-    let mut heads = Heads::new();
-    let mut pages = Pages::<TabularKey>::of(KeySpace::Tabulars, PAGE_TABULARS);
-    while let Some(page) = pages.next(&store).await? {
-        let mut documents = Vec::with_capacity(page.len());
-        for (TabularKey(id), record) in page {
-            // If one of these is missing, the change feed contains the change that removed or added
-            // it.
-            let Some(namespace) = namespaces.get(&record.namespace) else { continue };
-            let Some(json) = heads.of(core, id).await? else { continue };
-            let container = namespace.container.clone();
-            let (kind, name) = (record.kind, record.name);
-            documents.push(ReadDocument { container, kind, name, id, json });
-        }
+    for id in field_read::add_all(core, names, bytes_max(core)).await? {
+        // If one of these is missing, the change feed contains the change that removed or added it.
+        let Some(record) = core.store().durable().get(&TabularKey(id)).await? else { continue };
+        let Some(namespace) = namespaces.get(&record.namespace) else { continue };
+        let (container, kind) = (namespace.container.clone(), record.kind.into());
         let Some(index) = names.upgrade() else { return Ok(None) };
-        let added = tokio::task::spawn_blocking(move || {
-            add_documents(&index, &documents, &mut known, bytes_max)?;
-            Ok::<_, Error>(known)
-        });
-        known = added.await.map_err(Error::internal)??;
+        read_again(core, &index, NameInCatalog { container, kind, name: record.name }).await?;
     }
     let Some(index) = names.upgrade() else { return Ok(None) };
     let finish = tokio::task::spawn_blocking(move || {
@@ -152,7 +119,7 @@ async fn build(core: &Core, names: &Weak<RwLock<NameIndex>>) -> Result<Option<us
     let (bytes, missing) = finish.await.map_err(Error::internal)?;
     if missing != MissingTexts::default() {
         tracing::warn!(
-            bytes_max,
+            bytes_max = bytes_max(core),
             lacks_columns = missing.columns,
             lacks_comments = missing.comments,
             "the index of the search lacks texts: raise catalog.search_index_bytes_max"
@@ -161,89 +128,11 @@ async fn build(core: &Core, names: &Weak<RwLock<NameIndex>>) -> Result<Option<us
     Ok(Some(bytes))
 }
 
-/// Reads the metadata of tables and views in the order of their ids.
-struct Heads {
-    /// The rest of the last page that was read, in reverse order.
-    read: Vec<(Uuid, Bytes)>,
-    pages: Pages<MetadataKey>,
-}
-
-impl Heads {
-    fn new() -> Self {
-        Self { read: Vec::new(), pages: Pages::of(KeySpace::Metadata, PAGE_TABULARS) }
-    }
-
-    /// Returns the metadata of a table or view. The id must be greater than that of the last call.
-    async fn of(&mut self, core: &Core, id: Uuid) -> Result<Option<Bytes>> {
-        loop {
-            while let Some((next, json)) = self.read.pop() {
-                if next == id {
-                    return Ok(Some(json));
-                }
-                if next > id {
-                    self.read.push((next, json));
-                    return Ok(None);
-                }
-            }
-            let store = core.store().durable();
-            let Some(page) = self.pages.next(&store).await? else { return Ok(None) };
-            let read = page.into_iter().rev();
-            self.read.extend(read.map(|(key, head)| (key.0, head.json_without_chunks().clone())));
-        }
-    }
-}
-
 /// Returns the size up to which the index gets further columns.
 fn bytes_max(core: &Core) -> usize {
     usize::try_from(core.settings().search_index_bytes_max)
         .unwrap_or(usize::MAX)
         .min(INDEX_BYTES_MAX)
-}
-
-/// Returns the texts for which the index has no room.
-fn without_room(index: &NameIndex, bytes_max: usize) -> MissingTexts {
-    let (bytes, (part, whole)) = (index.bytes(), COMMENTS_PART);
-    MissingTexts { columns: bytes >= bytes_max, comments: bytes >= bytes_max / whole * part }
-}
-
-/// Returns the terms of the texts of an object, as far as the index has room for them. `known`
-/// contains the columns of schemas that were read before, if they were complete.
-fn terms_of(
-    index: &mut NameIndex,
-    texts: DocumentTexts<'_>,
-    known: &mut HashMap<ChunkHash, Vec<TermId>>,
-    bytes_max: usize,
-) -> Result<Vec<TermId>> {
-    let without = without_room(index, bytes_max);
-    let (mut terms, mut missing) = (Vec::new(), MissingTexts::default());
-    if let Some(schema) = texts.schema {
-        let hash = ChunkHash::of(schema.get().as_bytes());
-        if let (Some(known), false) = (known.get(&hash), without.columns) {
-            terms.clone_from(known);
-        } else {
-            let columns = columns_of(schema)?;
-            let has_comments = columns.iter().any(|column| column.comment.is_some());
-            missing.comments = without.comments && has_comments;
-            if without.columns {
-                missing.columns = !columns.is_empty();
-            } else {
-                terms = index.fields_mut().columns(&columns, !without.comments)?;
-                if !missing.comments {
-                    if known.len() >= KNOWN_SCHEMAS_MAX {
-                        known.clear();
-                    }
-                    known.insert(hash, terms.clone());
-                }
-            }
-        }
-    }
-    match texts.comment {
-        Some(_) if without.comments => missing.comments = true,
-        Some(comment) => terms.push(index.fields_mut().comment(&comment)?),
-        None => {}
-    }
-    index.fields_mut().set_missing(missing);
-    Ok(terms)
 }
 
 fn add_comments<'a>(
@@ -257,28 +146,10 @@ fn add_comments<'a>(
         let mut levels = container.levels.clone();
         let (Some(name), Some(_)) = (levels.pop(), comment) else { continue };
         let container = index.container(Container { warehouse: container.warehouse, levels })?;
-        let texts = DocumentTexts { schema: None, comment: comment.clone() };
-        let terms = terms_of(&mut index, texts, &mut HashMap::new(), bytes_max)?;
+        let comment = comment.as_deref().map(Cow::Borrowed);
+        let texts = Texts { columns: Columns::Terms(Vec::new()), comment };
+        let terms = terms_of(&mut index, &texts, bytes_max, |_| {})?;
         index.assign_fields((container, Kind::Namespace, &name), *id, terms);
-    }
-    Ok(())
-}
-
-/// Adds the columns and comments of some tables and views. `known` contains the terms of schemas
-/// that were read before.
-fn add_documents(
-    index: &RwLock<NameIndex>,
-    documents: &[ReadDocument],
-    known: &mut HashMap<ChunkHash, Vec<TermId>>,
-    bytes_max: usize,
-) -> Result<()> {
-    let parsed = documents.iter().map(|it| DocumentTexts::parse(it.kind, &it.json));
-    let parsed = parsed.collect::<Result<Vec<_>>>()?;
-    let mut index = index.write().unwrap_or_else(PoisonError::into_inner);
-    for (document, texts) in documents.iter().zip(parsed) {
-        let terms = terms_of(&mut index, texts, known, bytes_max)?;
-        let container = index.container(document.container.clone())?;
-        index.assign_fields((container, document.kind.into(), &document.name), document.id, terms);
     }
     Ok(())
 }
@@ -286,66 +157,59 @@ fn add_documents(
 /// Reads the columns and comments of these names again.
 pub(super) async fn refresh(
     core: &Core,
-    names: &Arc<RwLock<NameIndex>>,
+    names: &RwLock<NameIndex>,
     touched: HashSet<NameInCatalog>,
 ) -> Result<()> {
-    for NameInCatalog { container, kind, name } in touched {
-        let found = match kind {
-            Kind::Namespace => read_namespace(core, &container, &name).await?,
-            Kind::Table => read_document(core, TabularKind::Table, &container, &name).await?,
-            Kind::View => read_document(core, TabularKind::View, &container, &name).await?,
-            Kind::Catalog | Kind::Warehouse | Kind::Function => continue,
-        };
-        let mut names = names.write().unwrap_or_else(PoisonError::into_inner);
-        let container = names.container(container)?;
-        // A name without an object was dropped or renamed. The change feed will contain this.
-        names.clear_fields(container, kind, &name);
-        if let Some((id, OwnedTexts { schema, comment })) = found {
-            let texts = DocumentTexts { schema: schema.as_deref(), comment };
-            let terms = terms_of(&mut names, texts, &mut HashMap::new(), bytes_max(core))?;
-            names.assign_fields((container, kind, &name), id, terms);
-        }
+    for name in touched {
+        read_again(core, names, name).await?;
     }
     Ok(())
 }
 
-/// Texts that were read for one object.
-struct OwnedTexts {
-    schema: Option<Box<serde_json::value::RawValue>>,
-    comment: Option<String>,
-}
-
-async fn read_namespace(
+/// Reads the columns and comments of a name again.
+async fn read_again(
     core: &Core,
-    container: &Container,
-    name: &str,
-) -> Result<Option<(Uuid, OwnedTexts)>> {
+    names: &RwLock<NameIndex>,
+    NameInCatalog { container, kind, name }: NameInCatalog,
+) -> Result<()> {
     let store = core.store().durable();
-    let mut levels = container.levels.clone();
-    levels.push(name.to_owned());
-    let ident = NamespaceIdent(levels);
-    let Some(id) = lookup::namespace_id(&store, container.warehouse, &ident).await? else {
-        return Ok(None);
+    let (mut record, mut head) = (None, None);
+    let id = match kind {
+        Kind::Namespace => {
+            let mut ident = NamespaceIdent(container.levels.clone());
+            ident.0.push(name.clone());
+            lookup::namespace_id(&store, container.warehouse, &ident).await?
+        }
+        Kind::Table => tabular_id(core, TabularKind::Table, &container, &name).await?,
+        Kind::View => tabular_id(core, TabularKind::View, &container, &name).await?,
+        Kind::Catalog | Kind::Warehouse | Kind::Function => return Ok(()),
     };
-    let record = store.get(&NamespaceKey(id)).await?;
-    Ok(record
-        .map(|record| (id, OwnedTexts { schema: None, comment: comment_of(&record.properties) })))
+    match (id, kind) {
+        (Some(id), Kind::Namespace) => record = store.get_shared(&NamespaceKey(id)).await?,
+        (Some(id), _) => head = store.get(&MetadataKey(id)).await?,
+        (None, _) => {}
+    }
+    let namespace = record.as_ref().map(|record| comment_of(&record.properties));
+    let namespace = namespace.map(|comment| Texts { columns: Columns::Terms(Vec::new()), comment });
+    let tabular = head.as_ref().map(|head| Texts::parse(head.json_without_chunks())).transpose()?;
+    let mut names = names.write().unwrap_or_else(PoisonError::into_inner);
+    let container = names.container(container)?;
+    // A name without an object was dropped or renamed. The change feed will contain this.
+    names.clear_fields(container, kind, &name);
+    if let (Some(id), Some(texts)) = (id, namespace.or(tabular)) {
+        let terms = terms_of(&mut names, &texts, bytes_max(core), |_| {})?;
+        names.assign_fields((container, kind, &name), id, terms);
+    }
+    Ok(())
 }
 
-async fn read_document(
+async fn tabular_id(
     core: &Core,
     kind: TabularKind,
     container: &Container,
     name: &str,
-) -> Result<Option<(Uuid, OwnedTexts)>> {
-    let store = core.store().durable();
+) -> Result<Option<Uuid>> {
     let namespace = NamespaceIdent(container.levels.clone());
     let ident = TabularIdent { namespace, name: name.to_owned() };
-    let Some(id) = lookup::tabular_id(&store, container.warehouse, kind, &ident).await? else {
-        return Ok(None);
-    };
-    let Some(head) = store.get(&MetadataKey(id)).await? else { return Ok(None) };
-    let texts = DocumentTexts::parse(kind, head.json_without_chunks())?;
-    let schema = texts.schema.map(ToOwned::to_owned);
-    Ok(Some((id, OwnedTexts { schema, comment: texts.comment })))
+    lookup::tabular_id(&core.store().durable(), container.warehouse, kind, &ident).await
 }

@@ -21,7 +21,7 @@ impl NameIndex {
     fn found(&self, Found { rank, at, term }: Found) -> Match {
         let entry = self.names().entry(at);
         let field = term.map(|term| MatchedField {
-            id: self.fields().id_of(at),
+            id: self.names().id(at),
             column: self.fields().column_of(term).map(ToOwned::to_owned),
             comment: (rank.source == SearchSource::Comments)
                 .then(|| self.fields().term_text(term).to_owned()),

@@ -84,7 +84,7 @@ impl NameIndex {
         if self.entry_of(container, kind, name).is_some() {
             return Ok(());
         }
-        let entry = self.names.push(container, kind, name)?;
+        let entry = self.names.push(container, kind, name, None)?;
         let Self { names, added, hasher, .. } = self;
         let hash = hasher.hash_one((container, kind, name));
         added.insert_unique(hash, entry, |at| {
@@ -162,7 +162,8 @@ impl NameIndex {
         terms: Vec<TermId>,
     ) {
         if let Some(entry) = self.entry_of(container, kind, name) {
-            self.fields.assign(entry, id, terms);
+            self.names.set_id(entry, id);
+            self.fields.assign(entry, terms);
         }
     }
 

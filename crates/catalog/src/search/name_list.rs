@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use uuid::Uuid;
+
 use super::containers::ContainerId;
 use super::offsets::{index_of, text_at};
 use super::query::fold;
@@ -19,6 +21,24 @@ const REMOVED: u32 = 1 << 31;
 const ORIGINAL_BYTES: usize = size_of::<(u32, Box<str>)>() + 1;
 /// The kinds of names, by their number in an entry.
 const KINDS: [Kind; 4] = [Kind::Namespace, Kind::Table, Kind::View, Kind::Function];
+
+/// Part of the UUID of a table, view or namespace. All ids of the catalog differ in this part,
+/// because it is random.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub(super) struct IdTail(u64);
+
+impl From<Uuid> for IdTail {
+    fn from(id: Uuid) -> Self {
+        Self(id.as_u64_pair().1)
+    }
+}
+
+impl IdTail {
+    /// Returns a hash. The multiplication mixes ids that are not random, as those of tests.
+    pub(super) fn hash(self) -> u64 {
+        self.0.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    }
+}
 
 /// A name in a [`NameList`].
 #[derive(Debug, Clone, Copy)]
@@ -54,6 +74,8 @@ pub(super) struct NameList {
     text: Vec<u8>,
     /// The entries, in the order of their offsets.
     entries: Vec<Entry>,
+    /// The ids of the named objects, by entry. The default value for unknown ids.
+    ids: Vec<IdTail>,
     /// The names that differ from their folded form.
     originals: HashMap<u32, Box<str>>,
     /// Size of `originals`, in bytes.
@@ -64,13 +86,21 @@ impl NameList {
     /// Returns an empty list with room for a text of this length and this many names.
     pub(super) fn with_capacity(text: usize, names: usize) -> Self {
         let (text, entries) = (Vec::with_capacity(text), Vec::with_capacity(names));
-        Self { text, entries, ..Self::default() }
+        Self { text, entries, ids: Vec::with_capacity(names), ..Self::default() }
     }
 
-    /// Adds a name. Returns its number.
-    pub(super) fn push(&mut self, container: ContainerId, kind: Kind, name: &str) -> Result<u32> {
+    /// Adds the name of an object, and the id of the object if it is known. Returns the number of
+    /// the name.
+    pub(super) fn push(
+        &mut self,
+        container: ContainerId,
+        kind: Kind,
+        name: &str,
+        id: Option<Uuid>,
+    ) -> Result<u32> {
         let folded = fold(name);
         let entry = self.push_folded(container, kind, &folded)?;
+        self.ids.push(id.map(IdTail::from).unwrap_or_default());
         if *folded != *name {
             self.insert_original(entry, name.into());
         }
@@ -105,6 +135,7 @@ impl NameList {
         self.text.extend_from_slice(&other.text[skipped..]);
         let moved = other.entries.iter().map(|it| Entry { start: it.start + shift, ..*it });
         self.entries.extend(moved);
+        self.ids.extend_from_slice(&other.ids);
         for (at, name) in &other.originals {
             self.insert_original(first + at, name.clone());
         }
@@ -115,6 +146,7 @@ impl NameList {
     pub(super) fn push_from(&mut self, other: &Self, at: u32) -> Result<()> {
         let source = other.entry(at);
         let entry = self.push_folded(source.container(), source.kind(), other.folded(at))?;
+        self.ids.push(other.id(at));
         if let Some(original) = other.originals.get(&at) {
             self.insert_original(entry, original.clone());
         }
@@ -138,6 +170,7 @@ impl NameList {
     pub(super) fn shrink_to_fit(&mut self) {
         self.text.shrink_to_fit();
         self.entries.shrink_to_fit();
+        self.ids.shrink_to_fit();
         self.originals.shrink_to_fit();
     }
 
@@ -148,7 +181,8 @@ impl NameList {
 
     /// Returns the memory used, in bytes.
     pub(super) fn bytes(&self) -> usize {
-        self.text.len() + self.entries.len() * size_of::<Entry>() + self.originals_bytes
+        let entry_bytes = size_of::<Entry>() + size_of::<IdTail>();
+        self.text.len() + self.entries.len() * entry_bytes + self.originals_bytes
     }
 
     /// Returns the folded names, each after a separator.
@@ -158,6 +192,16 @@ impl NameList {
 
     pub(super) fn entry(&self, at: u32) -> Entry {
         self.entries[at as usize]
+    }
+
+    /// Returns the id of the named object, or the default value if it is unknown.
+    pub(super) fn id(&self, at: u32) -> IdTail {
+        self.ids[at as usize]
+    }
+
+    /// Sets the id of the named object.
+    pub(super) fn set_id(&mut self, at: u32, id: Uuid) {
+        self.ids[at as usize] = id.into();
     }
 
     pub(super) fn entries(&self) -> &[Entry] {

@@ -1,5 +1,6 @@
 //! Reads all namespaces with their full names.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use uuid::Uuid;
@@ -31,7 +32,10 @@ pub(super) async fn namespaces(core: &Core) -> Result<HashMap<Uuid, Namespace>> 
     while let Some(page) = pages.next(&store).await? {
         let page = page.into_iter();
         records.extend(page.map(|(key, it)| {
-            (key.0, (it.warehouse, it.parent, it.name, comment_of(&it.properties)))
+            (
+                key.0,
+                (it.warehouse, it.parent, it.name, comment_of(&it.properties).map(Cow::into_owned)),
+            )
         }));
     }
     let full =

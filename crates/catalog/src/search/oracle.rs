@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use uuid::Uuid;
 
 use super::best::{AfterMatch, Cursor, Match, SearchScope, SearchSource};
+use super::columns::ColumnText;
 use super::containers::Container;
 use super::name_index::NameIndex;
 use super::query::{MatchQuality, SearchQuery, fold};
-use super::texts::ColumnText;
 use slateberg_authz::resource::Kind;
 
 const KINDS: [Kind; 4] = [Kind::Namespace, Kind::Table, Kind::View, Kind::Function];
@@ -42,10 +42,10 @@ impl Numbers {
         text
     }
 
-    fn columns(&mut self) -> Vec<ColumnText> {
+    fn columns(&mut self) -> Vec<ColumnText<'static>> {
         let column = |numbers: &mut Self| ColumnText {
-            path: numbers.text(2),
-            comment: Some(numbers.text(3)).filter(|_| numbers.below(2) == 0),
+            path: numbers.text(2).into(),
+            comment: Some(numbers.text(3).into()).filter(|_| numbers.below(2) == 0),
         };
         (0..self.below(4)).map(|_| column(self)).collect()
     }
@@ -65,7 +65,7 @@ impl Numbers {
 
 #[derive(Debug, Clone, Default)]
 struct Fields {
-    columns: Vec<ColumnText>,
+    columns: Vec<ColumnText<'static>>,
     comment: Option<String>,
 }
 
@@ -118,9 +118,9 @@ fn expected(objects: &Objects, query: &str, scope: &SearchScope) -> Vec<Expected
         let paths = columns.iter().map(|it| it.path.clone());
         let in_columns = paths
             .filter_map(|path| Some((matched(query, &fold(&path), &others)?, Some(fold(&path)))));
-        let comments = columns.iter().filter_map(|it| it.comment.clone()).chain(comment.clone());
-        let in_comments = comments.filter_map(|comment| {
-            Some((matched(query, &fold(&comment), &others)?, Some(fold(&comment))))
+        let comments = columns.iter().filter_map(|it| it.comment.as_deref());
+        let in_comments = comments.chain(comment.as_deref()).filter_map(|comment| {
+            Some((matched(query, &fold(comment), &others)?, Some(fold(comment))))
         });
         let found = scope.sources.iter().find_map(|source| {
             let best = match source {

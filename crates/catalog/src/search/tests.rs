@@ -1,14 +1,15 @@
 //! Tests of the index of the search.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use uuid::Uuid;
 
 use super::best::{AfterMatch, Cursor, Match, SearchScope, SearchSource};
+use super::columns::ColumnText;
 use super::containers::{Container, ContainerId};
 use super::name_index::NameIndex;
 use super::query::SearchQuery;
-use super::texts::ColumnText;
 use slateberg_authz::resource::Kind;
 
 const KINDS: [Kind; 4] = [Kind::Namespace, Kind::Table, Kind::View, Kind::Function];
@@ -51,8 +52,8 @@ fn add_columns(index: &mut NameIndex, inside: ContainerId, table: &str, columns:
     let columns: Vec<_> = columns
         .iter()
         .map(|(path, comment)| ColumnText {
-            path: (*path).to_owned(),
-            comment: Some((*comment).to_owned()).filter(|comment| !comment.is_empty()),
+            path: (*path).into(),
+            comment: Some((*comment).into()).filter(|comment: &Cow<'_, str>| !comment.is_empty()),
         })
         .collect();
     let terms = index.fields_mut().columns(&columns, true).expect("room");

@@ -1,0 +1,31 @@
+//! [`EntriesById`]: the names of tables, views and namespaces by the ids of these objects.
+
+use hashbrown::HashTable;
+use uuid::Uuid;
+
+use super::name_list::{IdTail, NameList};
+
+/// The entries of a list of names, by id. Contains the names whose ids are known.
+pub(super) struct EntriesById(HashTable<u32>);
+
+impl EntriesById {
+    pub(super) fn of(names: &NameList) -> Self {
+        let mut entries = HashTable::with_capacity(names.len());
+        // The number of entries is checked when an entry is added.
+        for at in 0..names.len() as u32 {
+            let id = names.id(at);
+            if id != IdTail::default() && !names.entry(at).is_removed() {
+                entries.insert_unique(id.hash(), at, |at| names.id(*at).hash());
+            }
+        }
+        Self(entries)
+    }
+
+    /// Returns the entry of an object. `names` is the same list, to which names may have been added
+    /// since. `None` if the id was unknown, or if the name was removed since.
+    pub(super) fn find(&self, names: &NameList, id: Uuid) -> Option<u32> {
+        let id = IdTail::from(id);
+        let entry = self.0.find(id.hash(), |at| names.id(*at) == id).copied();
+        entry.filter(|at| !names.entry(*at).is_removed())
+    }
+}
