@@ -3,7 +3,7 @@
 //!
 //! A chunk exists exactly while the head references it, because both change in one batch. If a
 //! reader finds a head but not all of its chunks, a commit happened between these two reads. The
-//! reader then reads the head again.
+//! reader then reads the head again, and after some attempts a snapshot of the store.
 
 use std::collections::HashSet;
 

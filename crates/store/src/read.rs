@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{StreamExt, TryStreamExt};
 use slatedb::config::{DurabilityLevel, ReadOptions, ScanOptions, TracingOptions};
-use slatedb::{Db, DbIterator, DbReader, KeyValue};
+use slatedb::{Db, DbIterator, DbReader, DbSnapshot, DbStatus, KeyValue};
 use uuid::Uuid;
 
 use super::codec::{ChunkBytes, Document, DocumentHead, Value};
@@ -32,8 +32,9 @@ const SCAN_READ_AHEAD_BYTES: usize = 1 << 20;
 /// Maximum number of concurrent fetches of a scan.
 const SCAN_FETCHES_MAX: usize = 4;
 
-/// Maximum number of attempts to read a document that concurrent commits change.
-const READ_ATTEMPTS_MAX: u32 = 16;
+/// Maximum number of attempts to read a document that concurrent commits change, before it is read
+/// from a snapshot.
+const READ_ATTEMPTS_MAX: u32 = 3;
 /// Maximum number of chunks that are read individually and concurrently. If more are needed, one
 /// scan reads them all.
 const CHUNK_GETS_MAX: usize = 8;
@@ -204,6 +205,47 @@ async fn document(store: &(impl StoreRead + ?Sized), id: Uuid) -> Result<Option<
     Err(Error::Contended { name: "read_document", attempts: READ_ATTEMPTS_MAX })
 }
 
+/// Reads the complete document of a table or view. If commits change it again and again, reads it
+/// from a snapshot, which the store has to keep meanwhile. If `is_durable`, everything in the
+/// snapshot is durable.
+async fn document_of(
+    view: &impl StoreRead,
+    db: &Db,
+    id: Uuid,
+    is_durable: bool,
+) -> Result<Option<Document>, Error> {
+    match document(view, id).await {
+        Err(Error::Contended { .. }) => {}
+        read => return read,
+    }
+    let snapshot = db.snapshot()?;
+    if is_durable {
+        let accepted = snapshot.seq();
+        let mut status = db.subscribe();
+        let is_readable = |it: &DbStatus| it.durable_seq >= accepted || it.close_reason.is_some();
+        let status = status.wait_for(is_readable).await.map_err(|_| Error::Closed)?;
+        if status.durable_seq < accepted {
+            return Err(Error::Closed);
+        }
+    }
+    document(&SnapshotView(snapshot), id).await
+}
+
+/// View of one state, whether durable or not.
+struct SnapshotView(Arc<DbSnapshot>);
+
+impl StoreRead for SnapshotView {
+    fn get_bytes<'a>(&'a self, key: &'a [u8]) -> BoxFuture<'a, Result<Option<Bytes>, Error>> {
+        let options = read_options(DurabilityLevel::Memory);
+        Box::pin(async move { Ok(self.0.get_with_options(key, &options).await?) })
+    }
+
+    fn iterate<'a>(&'a self, range: &'a KeyRange) -> BoxFuture<'a, Result<DbIterator, Error>> {
+        let options = scan_options(DurabilityLevel::Memory);
+        Box::pin(async move { Ok(self.0.scan_with_options(range.bounds(), &options).await?) })
+    }
+}
+
 /// Reads the existing chunks of a document.
 async fn read_chunks(
     store: &(impl StoreRead + ?Sized),
@@ -336,6 +378,10 @@ impl StoreRead for DurableView<'_> {
     async fn get_shared<K: Key>(&self, key: &K) -> Result<Option<Arc<K::Value>>, Error> {
         get_cached(self, &self.shared.record_cache, key).await
     }
+
+    async fn document(&self, id: Uuid) -> Result<Option<Document>, Error> {
+        document_of(self, self.db, id, true).await
+    }
 }
 
 /// Returns the record at a key, from the cache or from the store. A valid cache entry is both
@@ -395,6 +441,10 @@ impl StoreRead for LatestView<'_> {
     async fn get_shared<K: Key>(&self, key: &K) -> Result<Option<Arc<K::Value>>, Error> {
         get_cached(self, &self.shared.record_cache, key).await
     }
+
+    async fn document(&self, id: Uuid) -> Result<Option<Document>, Error> {
+        document_of(self, self.db, id, false).await
+    }
 }
 
 /// A store that is only opened for reading, for `fsck` and similar commands.
@@ -428,13 +478,4 @@ impl Store {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn prefix_range_ends_before_the_next_prefix() {
-        assert_eq!(successor(b"a"), Bound::Excluded(b"b".to_vec()));
-        assert_eq!(successor(b"a\xff\xff"), Bound::Excluded(b"b".to_vec()));
-        assert_eq!(successor(b"\xff"), Bound::Unbounded);
-    }
-}
+mod tests;
