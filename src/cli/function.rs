@@ -15,8 +15,6 @@ use super::output::{Output, json_text, table};
 use slateberg_management::functions::FunctionState;
 
 const PATH: &str = "/management/v1/functions";
-/// Number of names to request per page.
-const PAGE: &str = "1000";
 
 /// Create, list, show and drop SQL functions.
 #[derive(Debug, Args)]
@@ -96,13 +94,6 @@ struct DropFunction {
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "kebab-case")]
-struct Page {
-    identifiers: Vec<Vec<String>>,
-    next_page_token: Option<String>,
-}
-
-#[derive(Deserialize)]
 struct Loaded {
     metadata: Metadata,
 }
@@ -156,17 +147,7 @@ impl Function {
 impl List {
     async fn run(self) -> Result<String, ClientError> {
         let (warehouse, levels) = path(&self.connection, &self.namespace).await?;
-        let path = warehouse.path(&levels, "functions");
-        let mut names: Vec<String> = Vec::new();
-        let mut token = Some(String::new());
-        while let Some(next) = token {
-            let query = query(&[("pageToken", Some(next)), ("pageSize", Some(PAGE.to_owned()))]);
-            let path = format!("{path}{query}");
-            let page: Page = parse(self.connection.send("GET", &path, &Value::Null).await?)?;
-            let name = |identifier: &Vec<String>| warehouse.full_name(identifier);
-            names.extend(page.identifiers.iter().map(name));
-            token = page.next_page_token.filter(|token| !token.is_empty());
-        }
+        let names = warehouse.names(&levels, "functions").await?;
         if self.connection.output == Output::Json {
             return Ok(json_text(&json!({ "functions": names })));
         }

@@ -1,4 +1,4 @@
-//! `slateberg ls`: lists namespaces, tables and views over the Iceberg REST API.
+//! `slateberg ls`: lists namespaces, tables, views and functions over the Iceberg REST API.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -16,7 +16,8 @@ use slateberg_management::past::{PastContents, PastResource};
 const PAGE: &str = "1000";
 /// The separator of namespace levels in paths, unless the server configures another one.
 const SEPARATOR: &str = "%1F";
-/// List namespaces, tables and views.
+
+/// List namespaces, tables, views and functions
 #[derive(Debug, Args)]
 pub struct Ls {
     /// Warehouse or namespace, as WAREHOUSE or WAREHOUSE/LEVEL... [default: the default warehouse]
@@ -59,15 +60,31 @@ struct Page {
 }
 
 #[derive(Deserialize)]
-struct Identifier {
-    namespace: Vec<String>,
-    name: String,
+#[serde(untagged)]
+enum Identifier {
+    /// A table or view.
+    Tabular { namespace: Vec<String>, name: String },
+    /// A function: the levels of the namespace, and the name.
+    Function(Vec<String>),
 }
 
-/// A namespace, table or view.
+impl Identifier {
+    /// Returns the levels of the namespace, and the name.
+    fn levels(self) -> Vec<String> {
+        match self {
+            Self::Tabular { mut namespace, name } => {
+                namespace.push(name);
+                namespace
+            }
+            Self::Function(levels) => levels,
+        }
+    }
+}
+
+/// A namespace, table, view or function.
 #[derive(Serialize)]
 struct Entry {
-    kind: &'static str,
+    kind: String,
     /// The path with the warehouse, in the form that other subcommands accept.
     name: String,
 }
@@ -94,8 +111,7 @@ impl Ls {
             if self.connection.output == Output::Json {
                 return Ok(json_text(&json!({ "entries": entries })));
             }
-            let rows: Vec<_> =
-                entries.into_iter().map(|it| [it.kind.to_owned(), it.name]).collect();
+            let rows: Vec<_> = entries.into_iter().map(|it| [it.kind, it.name]).collect();
             Ok(table(["KIND", "NAME"], &rows))
         })
     }
@@ -121,13 +137,8 @@ impl Past<'_> {
                 if recursive && found.name.is_none() {
                     pending.push_back(found.namespace.clone());
                 }
-                let kind = match found.kind.as_str() {
-                    "table" => "table",
-                    "view" => "view",
-                    _ => "namespace",
-                };
                 found.namespace.extend(found.name);
-                entries.push(Entry { kind, name: path(&found.namespace) });
+                entries.push(Entry { kind: found.kind, name: path(&found.namespace) });
             }
         }
         entries.sort_by(|one, other| one.name.cmp(&other.name));
@@ -186,7 +197,7 @@ impl<'a> Warehouse<'a> {
         format!("/v1/{}/namespaces/{namespace}", encoded(&self.name))
     }
 
-    /// Returns the path of the tables or views of a namespace.
+    /// Returns the path of the tables, views or functions of a namespace.
     pub(super) fn path(&self, levels: &[String], member: &str) -> String {
         format!("{}/{member}", self.namespace(levels))
     }
@@ -198,7 +209,8 @@ impl<'a> Warehouse<'a> {
         let mut pending = VecDeque::from([levels]);
         while let Some(levels) = pending.pop_front() {
             for namespace in self.namespaces(&levels).await? {
-                entries.push(self.entry("namespace", &namespace));
+                let name = self.full_name(&namespace);
+                entries.push(Entry { kind: "namespace".to_owned(), name });
                 if recursive {
                     pending.push_back(namespace);
                 }
@@ -206,18 +218,24 @@ impl<'a> Warehouse<'a> {
             if levels.is_empty() {
                 continue;
             }
-            for (kind, member) in [("table", "tables"), ("view", "views")] {
-                let path = self.path(&levels, member);
-                for page in self.pages(&path, None).await? {
-                    entries.extend(page.identifiers.into_iter().map(|mut identifier| {
-                        identifier.namespace.push(identifier.name);
-                        self.entry(kind, &identifier.namespace)
-                    }));
-                }
+            for kind in ["table", "view", "function"] {
+                let names = self.names(&levels, &format!("{kind}s")).await?.into_iter();
+                entries.extend(names.map(|name| Entry { kind: kind.to_owned(), name }));
             }
         }
         entries.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(entries)
+    }
+
+    /// Returns the full names of the tables, views or functions of a namespace.
+    pub(super) async fn names(
+        &self,
+        levels: &[String],
+        member: &str,
+    ) -> Result<Vec<String>, ClientError> {
+        let pages = self.pages(&self.path(levels, member), None).await?.into_iter();
+        let names = pages.flat_map(|page| page.identifiers);
+        Ok(names.map(|identifier| self.full_name(&identifier.levels())).collect())
     }
 
     async fn namespaces(&self, parent: &[String]) -> Result<Vec<Vec<String>>, ClientError> {
@@ -249,9 +267,5 @@ impl<'a> Warehouse<'a> {
     /// Returns a name with the warehouse, in the form that other subcommands accept.
     pub(super) fn full_name(&self, levels: &[String]) -> String {
         joined([&self.name].into_iter().chain(levels))
-    }
-
-    fn entry(&self, kind: &'static str, levels: &[String]) -> Entry {
-        Entry { kind, name: self.full_name(levels) }
     }
 }

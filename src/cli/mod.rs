@@ -89,7 +89,7 @@ enum Command {
     /// Test an object store, or let a server start although its local write-ahead log has lost
     /// changes
     Store(store::Store),
-    /// List namespaces, tables and views
+    /// List namespaces, tables, views and functions
     Ls(ls::Ls),
     /// Find tables, views, namespaces and functions by parts of their names
     Search(search::Search),

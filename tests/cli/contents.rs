@@ -18,7 +18,7 @@ fn rows(text: &str) -> Vec<Vec<&str>> {
     text.lines().map(|line| line.split_whitespace().collect()).collect()
 }
 
-/// Creates the namespaces `sales` and `sales/e/u`, with a table and a view.
+/// Creates the namespaces `sales` and `sales/e/u`, with a table each, and a view.
 async fn fill(server: &Server) {
     for namespace in [json!(["sales"]), json!(["sales", "e/u"])] {
         post(server, "/v1/namespaces", &json!({ "namespace": namespace })).await;
@@ -34,6 +34,15 @@ async fn fill(server: &Server) {
     post(server, "/v1/namespaces/sales/tables", &table).await;
     post(server, "/v1/namespaces/sales%1Fe%2Fu/tables", &json!({ "name": "t", "schema": schema }))
         .await;
+    let view = json!({
+        "name": "totals", "schema": schema, "properties": {},
+        "view-version": {
+            "version-id": 1, "timestamp-ms": 1, "schema-id": 0, "summary": {},
+            "default-namespace": ["sales"],
+            "representations": [{ "type": "sql", "sql": "SELECT 1", "dialect": "spark" }],
+        },
+    });
+    post(server, "/v1/namespaces/sales/views", &view).await;
 }
 
 fn append(location: &str, at_ms: &Value) -> Value {
@@ -64,18 +73,23 @@ async fn ls_lists_one_level_or_recursively() {
         let arguments = [&["ls"], arguments].concat();
         output_text(server.run(at, &server.keys()[0], &arguments))
     };
+    let function = ["--dialect", "spark", "--returns", "int", "--sql", "1"];
+    let create = [&["function", "create", "default/sales/one"], &function[..]].concat();
+    output_text(server.run(at, &server.keys()[0], &create));
     assert_eq!(rows(&list(&[])), [["KIND", "NAME"], ["namespace", "default/sales"]]);
     let below = [
         vec!["KIND", "NAME"],
         vec!["namespace", "default/sales/e%2Fu"],
+        vec!["function", "default/sales/one"],
         vec!["table", "default/sales/orders"],
+        vec!["view", "default/sales/totals"],
     ];
     assert_eq!(rows(&list(&["default/sales"])), below);
     assert_eq!(rows(&list(&["default/sales/e%2Fu"]))[1], ["table", "default/sales/e%2Fu/t"]);
-    assert_eq!(rows(&list(&["--recursive"])).len(), 5);
+    assert_eq!(rows(&list(&["--recursive"])).len(), 7);
     let json: Value =
         serde_json::from_str(&list(&["default", "-r", "--output", "json"])).expect("JSON");
-    assert_eq!(json["entries"].as_array().map(Vec::len), Some(4), "{json}");
+    assert_eq!(json["entries"].as_array().map(Vec::len), Some(6), "{json}");
     let missing = server.run(at, &server.keys()[0], &["ls", "default/nothing"]);
     assert_eq!(missing.status.code(), Some(1));
 }
