@@ -54,6 +54,7 @@ mod golden;
 mod handle;
 pub mod invariants;
 pub mod jobs;
+mod key_range;
 mod key_ring;
 mod key_rotation;
 pub mod key_space;

@@ -3,7 +3,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::future::Future;
-use std::ops::Bound;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -16,8 +15,9 @@ use uuid::Uuid;
 use super::codec::{ChunkBytes, Document, DocumentHead, Value};
 use super::error::Error;
 use super::handle::{Shared, Store};
+pub use super::key_range::KeyRange;
 use super::key_space::KeySpace;
-use super::keys::{ChangeKey, ChunkKey, Key, MetadataKey};
+use super::keys::{ChunkKey, Key, MetadataKey};
 pub use super::record_cache::ReadStamp;
 use super::record_cache::{CacheLookup, PageKey, RecordCache, is_cached};
 use slateberg_base::boxed;
@@ -38,66 +38,6 @@ const READ_ATTEMPTS_MAX: u32 = 3;
 /// Maximum number of chunks that are read individually and concurrently. If more are needed, one
 /// scan reads them all.
 const CHUNK_GETS_MAX: usize = 8;
-
-/// A range of keys, in ascending order.
-#[derive(Debug, Clone)]
-pub struct KeyRange {
-    /// Prefix of all keys in the range.
-    pub prefix: Vec<u8>,
-    /// Key after which the range begins, exclusively.
-    pub after: Option<Vec<u8>>,
-}
-
-impl KeyRange {
-    /// Returns the range of all keys with this prefix.
-    pub fn prefix(prefix: impl Into<Vec<u8>>) -> Self {
-        Self { prefix: prefix.into(), after: None }
-    }
-
-    /// Returns the range of a key space.
-    pub fn all(space: KeySpace) -> Self {
-        Self::prefix([space.byte()])
-    }
-
-    /// Returns the range of all keys of a space that start with this id.
-    pub fn below(space: KeySpace, id: Uuid) -> Self {
-        let mut prefix = vec![space.byte()];
-        prefix.extend_from_slice(id.as_bytes());
-        Self::prefix(prefix)
-    }
-
-    /// Returns the range of the change log that begins with the change with this number.
-    pub fn changes_from(number: u64) -> Self {
-        let before = number.checked_sub(1).map(|before| ChangeKey(before).encode());
-        Self::all(KeySpace::Changes).behind(before)
-    }
-
-    /// Excludes the keys up to and including `key`.
-    pub fn behind(mut self, key: Option<Vec<u8>>) -> Self {
-        self.after = key;
-        self
-    }
-
-    pub(super) fn bounds(&self) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
-        let start = match &self.after {
-            Some(after) if *after >= self.prefix => Bound::Excluded(after.clone()),
-            _ => Bound::Included(self.prefix.clone()),
-        };
-        (start, successor(&self.prefix))
-    }
-}
-
-/// Returns the first key after all keys with this prefix.
-fn successor(prefix: &[u8]) -> Bound<Vec<u8>> {
-    let mut end = prefix.to_vec();
-    while let Some(last) = end.pop() {
-        if last < u8::MAX {
-            end.push(last + 1);
-            return Bound::Excluded(end);
-        }
-    }
-    Bound::Unbounded
-}
 
 /// A readable view of the store.
 pub trait StoreRead: Sync {

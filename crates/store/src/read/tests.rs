@@ -1,4 +1,4 @@
-//! Tests of ranges, and of documents that commits change while they are read.
+//! Tests of documents that commits change while they are read.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -59,11 +59,4 @@ async fn document_is_read_from_a_snapshot_if_commits_replace_it_again_and_again(
         let read = document_of(&view, &store.db, ID, is_durable).await.expect("it is readable");
         assert_eq!(read, Some(at_version(view.version.load(Ordering::Relaxed))));
     }
-}
-
-#[test]
-fn prefix_range_ends_before_the_next_prefix() {
-    assert_eq!(successor(b"a"), Bound::Excluded(b"b".to_vec()));
-    assert_eq!(successor(b"a\xff\xff"), Bound::Excluded(b"b".to_vec()));
-    assert_eq!(successor(b"\xff"), Bound::Unbounded);
 }
