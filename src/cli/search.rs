@@ -124,8 +124,8 @@ fn text(found: &SearchResponse) -> String {
     let incomplete = match &*incomplete {
         [] => String::new(),
         sources => format!(
-            "The index lacks some {}: the hits may be incomplete. Raise \
-             catalog.search_index_bytes_max\n",
+            "The index lacks some {}, so the hits may be incomplete: the server has logged the \
+             reason\n",
             sources.join(" and ")
         ),
     };

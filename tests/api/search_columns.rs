@@ -158,6 +158,39 @@ async fn columns_of_tables_that_changed_after_the_first_search_of_names_are_foun
 }
 
 #[tokio::test]
+async fn registered_file_with_unusual_members_does_not_hide_the_columns_of_other_tables() {
+    let app = with_people().await;
+    for (name, member, value) in
+        [("readable", "current-version-id", json!(7)), ("unreadable", "versions", json!("none"))]
+    {
+        app.post(TABLES, people(name)).await.expect(200);
+        let table = format!("{TABLES}/{name}");
+        let loaded = app.get(&table).await.expect(200).body;
+        let file = loaded["metadata-location"].as_str().expect("a location");
+        let mut metadata: Value =
+            serde_json::from_slice(&app.file(file).await.expect("it is there")).expect("JSON");
+        metadata[member] = value;
+        app.delete(&table).await.expect(204);
+        let unusual = format!("memory:///warehouse/{name}.metadata.json");
+        app.put_file(&unusual, metadata.to_string()).await;
+        let body = json!({ "name": name, "metadata-location": unusual });
+        app.post("/v1/default/namespaces/crm/register", body).await.expect(200);
+    }
+    let found = search(&app, "q=street&in=columns").await.expect(200);
+    assert_eq!(found.body["incomplete"], json!(["columns"]));
+    let readable = ["table:default/crm/people", "table:default/crm/readable"];
+    assert_matched(found, &readable.map(|table| (table, "columns:home.street")));
+    // A commit reads the columns of the table again.
+    app.post(
+        &format!("{TABLES}/unreadable"),
+        json!({ "requirements": [], "updates": [set_property("comment", "odd")] }),
+    )
+    .await
+    .expect(200);
+    assert_eq!(matched(search(&app, "q=street&in=columns").await).len(), 2);
+}
+
+#[tokio::test]
 async fn pages_contain_each_table_once() {
     let app = with_people().await;
     for number in 0..12 {
@@ -278,8 +311,8 @@ async fn response_names_the_sources_that_do_not_fit_into_the_index() {
     assert_eq!((&found["incomplete"], &found["hits"]), (&json!(["columns"]), &json!([])));
     let served = ServedApp::start(app).await;
     let text = served.stdout_of(&["search", "people", "--in", "names,columns,comments"]).await;
-    let lacks = "The index lacks some columns and comments: the hits may be incomplete. Raise \
-                 catalog.search_index_bytes_max\n";
+    let lacks = "The index lacks some columns and comments, so the hits may be incomplete: the server \
+                 has logged the reason\n";
     assert!(text.ends_with(lacks), "{text}");
 }
 

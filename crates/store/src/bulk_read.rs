@@ -28,7 +28,7 @@ impl DurableView<'_> {
         parents: &IdRange,
         visit: &mut (dyn FnMut(VisitedName<'_>) + Send),
     ) -> Result<(), Error> {
-        let mut iterator = self.scan_once(space, parents).await?;
+        let mut iterator = self.scan_uncached(space, parents).await?;
         while let Some(entry) = iterator.next().await? {
             let (parent, name) = parent_and_name(&entry.key)
                 .ok_or_else(|| corrupt(&entry.key, "the key does not contain a name"))?;
@@ -52,19 +52,19 @@ impl DurableView<'_> {
     ) -> Result<(), Error> {
         let mut decompressor =
             decompressor().map_err(|error| corrupt(&[KeySpace::Metadata.byte()], error))?;
-        let mut iterator = self.scan_once(KeySpace::Metadata, ids).await?;
+        let mut iterator = self.scan_uncached(KeySpace::Metadata, ids).await?;
         while let Some(entry) = iterator.next().await? {
             let MetadataKey(id) = decode_key(&entry)?;
             let head = DocumentHead::decode_with(&entry.value, &mut decompressor)
                 .map_err(|error| corrupt(&entry.key, error))?;
-            if visit(id, head.into_json_without_chunks()).is_break() {
+            if visit(id, head.json_without_chunks().clone()).is_break() {
                 break;
             }
         }
         Ok(())
     }
 
-    async fn scan_once(&self, space: KeySpace, ids: &IdRange) -> Result<DbIterator, Error> {
+    async fn scan_uncached(&self, space: KeySpace, ids: &IdRange) -> Result<DbIterator, Error> {
         let mut options = scan_options(DurabilityLevel::Remote);
         options.cache_blocks = false;
         Ok(self.db.scan_with_options(ids.bounds(space), &options).await?)
@@ -83,7 +83,7 @@ pub struct VisitedName<'a> {
 }
 
 /// A range of ids.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IdRange {
     /// The first id. `None` for no limit.
     first: Option<Uuid>,

@@ -132,12 +132,6 @@ impl DocumentHead {
         &self.inline
     }
 
-    /// Returns the document without its chunks, like
-    /// [`json_without_chunks`](Self::json_without_chunks).
-    pub(crate) fn into_json_without_chunks(self) -> Bytes {
-        self.inline
-    }
-
     /// Returns the hashes of the document's chunks, in order, with repetitions.
     pub fn chunks(&self) -> impl Iterator<Item = ChunkHash> {
         self.segments.iter().filter_map(|segment| match segment {

@@ -1,16 +1,17 @@
 //! Reads the columns of a schema without building the whole [schema](slateberg_model::schema).
 //!
 //! The search reads the schemas of all tables for its first answer. Schemas in the store were
-//! checked when they were written, so this reader accepts every schema. If a JSON object has a
-//! member twice, the last one counts, as for other readers of schemas.
+//! checked when they were written. They can contain further members, which this reader ignores even
+//! if they have the name of a member that it reads. If a JSON object has a member twice, the last
+//! one counts, as for other readers of schemas.
 
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::texts::{Text, shortened};
+use super::texts::shortened;
 use crate::Error;
 
 /// Number of bytes of the columns of a schema that the index contains, with their comments.
@@ -27,24 +28,22 @@ pub(super) struct ColumnText<'a> {
 
 /// Returns the columns of a schema, each before the columns inside it.
 pub(super) fn columns_of(schema: &RawValue) -> crate::Result<Vec<ColumnText<'_>>> {
-    let schema: Object<'_> = serde_json::from_str(schema.get()).map_err(Error::internal)?;
-    let (mut columns, mut bytes) = (Vec::with_capacity(schema.fields.len()), 0);
-    let mut open = Vec::with_capacity(schema.fields.len());
-    open_fields(&mut open, None, schema.fields);
-    while let Some(Open { path, comment, contents, is_column }) = open.pop() {
-        match contents {
-            Some(Contents::Object(object)) => {
-                let Object { fields, element, key, value, .. } = *object;
-                open_fields(&mut open, Some(&path), fields);
-                // The elements of lists and maps have no names of their own.
-                for (name, contents) in [("value", value), ("key", key), ("element", element)] {
-                    if contents.is_some() {
-                        let path = Cow::Owned(format!("{path}.{name}"));
-                        open.push(Open { path, comment: None, contents, is_column: false });
-                    }
+    let schema: Json<'_> = serde_json::from_str(schema.get()).map_err(Error::internal)?;
+    let fields = schema.into_object().map(|schema| schema.fields).unwrap_or_default();
+    let (mut columns, mut bytes) = (Vec::with_capacity(fields.len()), 0);
+    let mut pending = Vec::with_capacity(fields.len());
+    push_fields(&mut pending, None, fields);
+    while let Some(Field { path, comment, field_type, is_column }) = pending.pop() {
+        if let Some(field_type) = field_type {
+            let Object { fields, element, key, value, .. } = *field_type;
+            push_fields(&mut pending, Some(&path), fields);
+            // The elements of lists and maps have no names of their own.
+            for (name, field_type) in [("value", value), ("key", key), ("element", element)] {
+                if field_type.is_some() {
+                    let path = Cow::Owned(format!("{path}.{name}"));
+                    pending.push(Field { path, comment: None, field_type, is_column: false });
                 }
             }
-            Some(Contents::Name) | None => {}
         }
         if !is_column {
             continue;
@@ -59,45 +58,39 @@ pub(super) fn columns_of(schema: &RawValue) -> crate::Result<Vec<ColumnText<'_>>
     Ok(columns)
 }
 
-/// A field whose contents are not read yet.
-struct Open<'a> {
+/// A field of a struct, or an element of a list or map.
+struct Field<'a> {
     path: Cow<'a, str>,
     comment: Option<Cow<'a, str>>,
-    contents: Option<Contents<'a>>,
+    /// The type, if it contains other types.
+    field_type: Option<Box<Object<'a>>>,
     is_column: bool,
 }
 
-/// Opens the fields of a struct, so that the first one is read next.
-fn open_fields<'a>(open: &mut Vec<Open<'a>>, parent: Option<&str>, fields: Vec<Object<'a>>) {
-    open.extend(fields.into_iter().rev().map(|Object { name, doc, contents, .. }| Open {
-        path: match parent {
-            Some(parent) => Cow::Owned(format!("{parent}.{}", name.0)),
-            None => name.0,
-        },
-        comment: doc.map(|doc| doc.0),
-        contents,
-        is_column: true,
+/// Adds the fields of a struct, so that the first one is read next.
+fn push_fields<'a>(pending: &mut Vec<Field<'a>>, parent: Option<&str>, fields: Vec<Object<'a>>) {
+    pending.extend(fields.into_iter().rev().map(|Object { name, doc, field_type, .. }| {
+        let name = name.unwrap_or_default();
+        let path = match parent {
+            Some(parent) => Cow::Owned(format!("{parent}.{name}")),
+            None => name,
+        };
+        Field { path, comment: doc, field_type, is_column: true }
     }));
 }
 
-/// A schema, a field, or a type with other types inside it. A schema has fields, like a struct.
+/// A schema, a field, or a type that contains other types. A schema has fields, like a struct.
+/// Members with values of another JSON type are missing.
 #[derive(Default)]
 struct Object<'a> {
-    name: Text<'a>,
-    doc: Option<Text<'a>>,
-    /// The member `type`.
-    contents: Option<Contents<'a>>,
+    name: Option<Cow<'a, str>>,
+    doc: Option<Cow<'a, str>>,
+    /// The member `type`. `None` for a primitive type.
+    field_type: Option<Box<Object<'a>>>,
     fields: Vec<Object<'a>>,
-    element: Option<Contents<'a>>,
-    key: Option<Contents<'a>>,
-    value: Option<Contents<'a>>,
-}
-
-/// A type.
-enum Contents<'a> {
-    /// A primitive type. The `type` of an object is also a name.
-    Name,
-    Object(Box<Object<'a>>),
+    element: Option<Box<Object<'a>>>,
+    key: Option<Box<Object<'a>>>,
+    value: Option<Box<Object<'a>>>,
 }
 
 /// The members that are read.
@@ -115,60 +108,102 @@ enum Member {
     Other,
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(ObjectVisitor)
+/// A JSON value.
+enum Json<'a> {
+    Text(Cow<'a, str>),
+    Object(Object<'a>),
+    /// The objects in an array.
+    Array(Vec<Object<'a>>),
+    Other,
+}
+
+impl<'a> Json<'a> {
+    fn into_text(self) -> Option<Cow<'a, str>> {
+        if let Self::Text(text) = self { Some(text) } else { None }
+    }
+
+    fn into_object(self) -> Option<Box<Object<'a>>> {
+        if let Self::Object(object) = self { Some(Box::new(object)) } else { None }
+    }
+
+    fn into_objects(self) -> Vec<Object<'a>> {
+        if let Self::Array(objects) = self { objects } else { Vec::new() }
     }
 }
 
-struct ObjectVisitor;
+impl<'de: 'a, 'a> Deserialize<'de> for Json<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(JsonVisitor)
+    }
+}
 
-impl<'de> Visitor<'de> for ObjectVisitor {
-    type Value = Object<'de>;
+struct JsonVisitor;
+
+impl<'de> Visitor<'de> for JsonVisitor {
+    type Value = Json<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a schema, field or type")
+        f.write_str("a JSON value")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Object<'de>, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Json<'de>, A::Error> {
         let mut object = Object::default();
         while let Some(member) = members.next_key()? {
+            if let Member::Other = member {
+                let IgnoredAny = members.next_value()?;
+                continue;
+            }
+            let value: Json<'de> = members.next_value()?;
             match member {
-                Member::Name => object.name = members.next_value()?,
-                Member::Doc => object.doc = members.next_value()?,
-                Member::Type => object.contents = members.next_value()?,
-                Member::Fields => object.fields = members.next_value()?,
-                Member::Element => object.element = members.next_value()?,
-                Member::Key => object.key = members.next_value()?,
-                Member::Value => object.value = members.next_value()?,
-                Member::Other => drop(members.next_value::<IgnoredAny>()?),
+                Member::Name => object.name = value.into_text(),
+                Member::Doc => object.doc = value.into_text(),
+                Member::Type => object.field_type = value.into_object(),
+                Member::Fields => object.fields = value.into_objects(),
+                Member::Element => object.element = value.into_object(),
+                Member::Key => object.key = value.into_object(),
+                Member::Value => object.value = value.into_object(),
+                Member::Other => {}
             }
         }
-        Ok(object)
-    }
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Contents<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ContentsVisitor)
-    }
-}
-
-struct ContentsVisitor;
-
-impl<'de> Visitor<'de> for ContentsVisitor {
-    type Value = Contents<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a type")
+        Ok(Json::Object(object))
     }
 
-    fn visit_str<E>(self, _: &str) -> Result<Contents<'de>, E> {
-        Ok(Contents::Name)
+    fn visit_seq<A: SeqAccess<'de>>(self, mut values: A) -> Result<Json<'de>, A::Error> {
+        let mut objects = Vec::new();
+        while let Some(value) = values.next_element()? {
+            if let Json::Object(object) = value {
+                objects.push(object);
+            }
+        }
+        Ok(Json::Array(objects))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<Contents<'de>, A::Error> {
-        ObjectVisitor.visit_map(members).map(|object| Contents::Object(Box::new(object)))
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Json<'de>, E> {
+        Ok(Json::Text(Cow::Borrowed(text)))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Json<'de>, E> {
+        Ok(Json::Text(Cow::Owned(text.to_owned())))
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Json<'de>, E> {
+        Ok(Json::Other)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Json<'de>, E> {
+        Ok(Json::Other)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Json<'de>, E> {
+        Ok(Json::Other)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Json<'de>, E> {
+        Ok(Json::Other)
+    }
+
+    fn visit_unit<E>(self) -> Result<Json<'de>, E> {
+        Ok(Json::Other)
     }
 }
 
@@ -222,8 +257,19 @@ mod tests {
     }
 
     #[test]
+    fn members_of_other_types_are_ignored() {
+        let json = r#"{"type": "struct", "name": 5, "key": [1, {"a": null}], "fields": [
+            {"id": 1, "name": "a", "type": "int", "key": true, "value": -1, "fields": null,
+             "element": 1.5, "doc": {"text": "x"}},
+            7,
+            {"id": 2, "name": "b", "type": {"type": "struct", "name": null, "fields": [
+                {"id": 3, "name": "c", "type": "int"}]}}]}"#;
+        assert_eq!(paths(json), ["a", "b", "b.c"]);
+    }
+
+    #[test]
     fn last_of_two_equal_members_counts() {
-        let json = r#"{"fields": [], "type": "struct", "fields": [{"name": "a", "id": 1,
+        let json = r#"{"fields": 5, "type": "struct", "fields": [{"name": "a", "id": 1,
             "type": {"type": "struct", "fields": []}, "name": "\u0062", "type": "long"}]}"#;
         assert_eq!(paths(json), ["b"]);
     }

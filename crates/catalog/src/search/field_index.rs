@@ -299,6 +299,11 @@ impl FieldIndex {
         self.changed.iter().map(|(entry, terms)| (*entry, &**terms))
     }
 
+    /// Whether one of these terms is the comment of a column.
+    pub(super) fn have_comments(&self, terms: &[TermId]) -> bool {
+        terms.iter().any(|term| matches!(self.kind_of(*term), TermKind::ColumnComment(_)))
+    }
+
     pub(super) fn kind_of(&self, term: TermId) -> TermKind {
         self.terms[term as usize].kind
     }

@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 use std::mem;
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 use bytes::Bytes;
+use futures::future::join_all;
 use tokio::runtime::Handle;
 use uuid::Uuid;
 
@@ -26,17 +28,16 @@ const SCANS: u128 = 2;
 const BATCH_DOCUMENTS: usize = 250;
 /// Number of bytes from which documents are added although they are fewer.
 const BATCH_BYTES: usize = 4 << 20;
-/// Number of schemas whose columns a scan remembers, because many tables share them.
-const KNOWN_SCHEMAS_MAX: usize = 10_000;
+/// Number of terms of schemas that a scan remembers, because many tables share them.
+const SCHEMA_TERMS_MAX: usize = 250_000;
 
-/// Adds the columns and comments of all tables and views. Returns the ids of those whose names the
-/// index did not know by their id. Ends early if the index is dropped.
+/// Adds the columns and comments of all tables and views. Ends early if the index is dropped.
 pub(super) async fn add_all(
     core: &Arc<Core>,
     names: &Weak<RwLock<NameIndex>>,
     bytes_max: usize,
-) -> Result<Vec<Uuid>> {
-    let Some(index) = names.upgrade() else { return Ok(Vec::new()) };
+) -> Result<()> {
+    let Some(index) = names.upgrade() else { return Ok(()) };
     let entries = tokio::task::spawn_blocking(move || {
         EntriesById::of(index.read().unwrap_or_else(PoisonError::into_inner).names())
     });
@@ -44,23 +45,27 @@ pub(super) async fn add_all(
     // Ids are random, so that ranges of the same size have about as many tables and views each.
     let starts = (1..SCANS).map(|part| Uuid::from_u128(u128::MAX / SCANS * part));
     let ranges = IdRange::divided_at(&starts.collect::<Vec<_>>());
+    let is_failed = Arc::new(AtomicBool::new(false));
     let scans = ranges.into_iter().map(|range| {
         let (core, runtime) = (Arc::clone(core), Handle::current());
+        let is_failed = Arc::clone(&is_failed);
         let reader = Reader {
             names: Weak::clone(names),
             entries: Arc::clone(&entries),
             bytes_max,
-            known: HashMap::new(),
-            unnamed: Vec::new(),
+            is_failed: Arc::clone(&is_failed),
+            schemas: HashMap::new(),
+            schema_terms: 0,
         };
-        tokio::task::spawn_blocking(move || runtime.block_on(reader.read(&core, &range)))
+        tokio::task::spawn_blocking(move || {
+            let read = runtime.block_on(reader.read(&core, &range));
+            is_failed.fetch_or(read.is_err(), Ordering::Relaxed);
+            read
+        })
     });
-    let mut unnamed = Vec::new();
-    // All scans run before the first one is awaited.
-    for scan in scans.collect::<Vec<_>>() {
-        unnamed.extend(scan.await.map_err(Error::internal)??);
-    }
-    Ok(unnamed)
+    // If a scan fails, the others must end before the next build begins, because they write into
+    // the same index.
+    join_all(scans).await.into_iter().try_for_each(|read| read.map_err(Error::internal)?)
 }
 
 /// Adds the columns and comments of some tables and views.
@@ -68,14 +73,16 @@ struct Reader {
     names: Weak<RwLock<NameIndex>>,
     entries: Arc<EntriesById>,
     bytes_max: usize,
+    /// Whether this or another scan has failed.
+    is_failed: Arc<AtomicBool>,
     /// The terms of schemas that were read before, if the index has all of them.
-    known: HashMap<ChunkHash, Vec<TermId>>,
-    /// The ids of tables and views whose names the index does not know by their id.
-    unnamed: Vec<Uuid>,
+    schemas: HashMap<ChunkHash, Vec<TermId>>,
+    /// Number of terms in `schemas`.
+    schema_terms: usize,
 }
 
 impl Reader {
-    async fn read(mut self, core: &Core, ids: &IdRange) -> Result<Vec<Uuid>> {
+    async fn read(mut self, core: &Core, ids: &IdRange) -> Result<()> {
         let (mut batch, mut bytes, mut added) = (Vec::new(), 0, Ok(ControlFlow::Continue(())));
         let mut visit = |id, json: Bytes| {
             bytes += json.len();
@@ -91,40 +98,48 @@ impl Reader {
         if added?.is_continue() {
             let _dropped = self.add(&batch)?;
         }
-        Ok(self.unnamed)
+        Ok(())
     }
 
-    /// Adds the columns and comments of these documents. Breaks if the index was dropped.
+    /// Adds the columns and comments of these documents. Breaks if the index was dropped, or if
+    /// another scan has failed.
     fn add(&mut self, documents: &[(Uuid, Bytes)]) -> Result<ControlFlow<()>> {
         let Some(names) = self.names.upgrade() else { return Ok(ControlFlow::Break(())) };
-        if self.known.len() >= KNOWN_SCHEMAS_MAX {
-            self.known.clear();
+        if self.is_failed.load(Ordering::Relaxed) {
+            return Ok(ControlFlow::Break(()));
         }
-        let read =
-            documents.iter().map(|(_, json)| self.texts(json)).collect::<Result<Vec<_>>>()?;
+        if self.schema_terms >= SCHEMA_TERMS_MAX {
+            self.schemas.clear();
+            self.schema_terms = 0;
+        }
+        let texts: Vec<_> = documents.iter().map(|(id, json)| self.texts(*id, json)).collect();
         let mut index = names.write().unwrap_or_else(PoisonError::into_inner);
-        for ((id, _), (schema, texts)) in documents.iter().zip(read) {
-            let Some(entry) = self.entries.find(index.names(), *id) else {
-                self.unnamed.push(*id);
-                continue;
-            };
-            let remember = |terms: &[TermId]| {
-                self.known.extend(schema.map(|schema| (schema, terms.to_vec())));
-            };
-            let terms = terms_of(&mut index, &texts, self.bytes_max, remember)?;
-            index.fields_mut().assign(entry, terms);
+        for ((id, _), (schema, texts)) in documents.iter().zip(texts) {
+            // If the name is missing, the table or view was dropped, or the change feed contains the
+            // change that removed or added the name.
+            let Some(entry) = self.entries.find(index.names(), *id) else { continue };
+            let is_new = matches!(texts.columns, Columns::New(_));
+            let terms = terms_of(&mut index, texts, self.bytes_max)?;
+            if let Some(schema) = schema.filter(|_| is_new && terms.is_complete) {
+                self.schema_terms += terms.columns.len();
+                self.schemas.insert(schema, terms.columns.clone());
+            }
+            index.fields_mut().assign(entry, terms.all());
         }
         Ok(ControlFlow::Continue(()))
     }
 
     /// Returns the texts in the metadata of a table or view, and the hash of its schema.
-    fn texts<'a>(&self, json: &'a [u8]) -> Result<(Option<ChunkHash>, Texts<'a>)> {
-        let DocumentTexts { schema, comment } = DocumentTexts::parse(json)?;
-        let hash = schema.map(|schema| ChunkHash::of(schema.get().as_bytes()));
-        let columns = match hash.and_then(|hash| self.known.get(&hash)) {
-            Some(known) => Columns::Terms(known.clone()),
-            None => Columns::New(schema.map(columns_of).transpose()?.unwrap_or_default()),
+    fn texts<'a>(&self, id: Uuid, json: &'a [u8]) -> (Option<ChunkHash>, Texts<'a>) {
+        let read = || {
+            let DocumentTexts { schema, comment } = DocumentTexts::parse(json)?;
+            let hash = schema.map(|schema| ChunkHash::of(schema.get().as_bytes()));
+            let columns = match hash.and_then(|hash| self.schemas.get(&hash)) {
+                Some(terms) => Columns::Terms(terms.clone()),
+                None => Columns::New(schema.map(columns_of).transpose()?.unwrap_or_default()),
+            };
+            Ok((hash, Texts { columns, comment }))
         };
-        Ok((hash, Texts { columns, comment }))
+        read().unwrap_or_else(|error| (None, Texts::unreadable(id, &error)))
     }
 }

@@ -13,7 +13,7 @@ use super::field_index::MissingTexts;
 use super::field_read;
 use super::name_index::NameIndex;
 use super::namespaces::{Namespace, namespaces};
-use super::terms::{Columns, Texts, terms_of};
+use super::terms::{Texts, terms_of, without_room};
 use super::texts::comment_of;
 use crate::core::Core;
 use crate::lookup;
@@ -21,12 +21,13 @@ use crate::{Error, Result};
 use slateberg_authz::resource::Kind;
 use slateberg_base::error_chain::chain;
 use slateberg_model::ident::{NamespaceIdent, TabularIdent, TabularKind};
-use slateberg_store::keys::{MetadataKey, NamespaceKey, TabularKey};
+use slateberg_store::keys::{MetadataKey, NamespaceKey};
 use slateberg_store::read::StoreRead;
 
 /// Largest effective maximum size of the index. Then the offsets in the lists of columns, which have
 /// 32 bits, suffice even if each number in the lists has its longest form.
 const INDEX_BYTES_MAX: usize = 512 << 20;
+
 /// Whether the index contains columns and comments.
 pub(super) enum FieldState {
     /// The index contains only names.
@@ -100,26 +101,20 @@ pub(super) fn spawn_build(core: &Arc<Core>, names: &Arc<RwLock<NameIndex>>) -> B
 async fn build(core: &Arc<Core>, names: &Weak<RwLock<NameIndex>>) -> Result<Option<usize>> {
     let namespaces = namespaces(core).await?;
     let Some(index) = names.upgrade() else { return Ok(None) };
-    add_comments(&index, namespaces.values(), bytes_max(core))?;
+    let bytes_max = bytes_max(core);
+    add_comments(&index, namespaces.values(), bytes_max)?;
     drop(index);
-    for id in field_read::add_all(core, names, bytes_max(core)).await? {
-        // If one of these is missing, the change feed contains the change that removed or added it.
-        let Some(record) = core.store().durable().get(&TabularKey(id)).await? else { continue };
-        let Some(namespace) = namespaces.get(&record.namespace) else { continue };
-        let (container, kind) = (namespace.container.clone(), record.kind.into());
-        let Some(index) = names.upgrade() else { return Ok(None) };
-        read_again(core, &index, NameInCatalog { container, kind, name: record.name }).await?;
-    }
+    field_read::add_all(core, names, bytes_max).await?;
     let Some(index) = names.upgrade() else { return Ok(None) };
     let finish = tokio::task::spawn_blocking(move || {
         let mut index = index.write().unwrap_or_else(PoisonError::into_inner);
         index.finish_fields();
-        (index.bytes(), index.fields().missing())
+        (index.bytes(), index.fields().missing(), without_room(&index, bytes_max))
     });
-    let (bytes, missing) = finish.await.map_err(Error::internal)?;
-    if missing != MissingTexts::default() {
+    let (bytes, missing, without_room) = finish.await.map_err(Error::internal)?;
+    if missing != MissingTexts::default() && without_room != MissingTexts::default() {
         tracing::warn!(
-            bytes_max = bytes_max(core),
+            bytes_max,
             lacks_columns = missing.columns,
             lacks_comments = missing.comments,
             "the index of the search lacks texts: raise catalog.search_index_bytes_max"
@@ -147,9 +142,8 @@ fn add_comments<'a>(
         let (Some(name), Some(_)) = (levels.pop(), comment) else { continue };
         let container = index.container(Container { warehouse: container.warehouse, levels })?;
         let comment = comment.as_deref().map(Cow::Borrowed);
-        let texts = Texts { columns: Columns::Terms(Vec::new()), comment };
-        let terms = terms_of(&mut index, &texts, bytes_max, |_| {})?;
-        index.assign_fields((container, Kind::Namespace, &name), *id, terms);
+        let terms = terms_of(&mut index, Texts::of_namespace(comment), bytes_max)?;
+        index.assign_fields((container, Kind::Namespace, &name), *id, terms.all());
     }
     Ok(())
 }
@@ -167,49 +161,64 @@ pub(super) async fn refresh(
 }
 
 /// Reads the columns and comments of a name again.
-async fn read_again(
+async fn read_again(core: &Core, names: &RwLock<NameIndex>, name: NameInCatalog) -> Result<()> {
+    match name.kind {
+        Kind::Namespace => read_namespace_again(core, names, name).await,
+        Kind::Table => read_tabular_again(core, names, TabularKind::Table, name).await,
+        Kind::View => read_tabular_again(core, names, TabularKind::View, name).await,
+        Kind::Catalog | Kind::Warehouse | Kind::Function => Ok(()),
+    }
+}
+
+async fn read_namespace_again(
+    core: &Core,
+    names: &RwLock<NameIndex>,
+    name: NameInCatalog,
+) -> Result<()> {
+    let store = core.store().durable();
+    let mut ident = NamespaceIdent(name.container.levels.clone());
+    ident.0.push(name.name.clone());
+    let record = match lookup::namespace_id(&store, name.container.warehouse, &ident).await? {
+        Some(id) => store.get_shared(&NamespaceKey(id)).await?,
+        None => None,
+    };
+    let texts = record.as_ref().map(|it| (it.id, Texts::of_namespace(comment_of(&it.properties))));
+    replace(core, names, name, texts)
+}
+
+async fn read_tabular_again(
+    core: &Core,
+    names: &RwLock<NameIndex>,
+    kind: TabularKind,
+    name: NameInCatalog,
+) -> Result<()> {
+    let store = core.store().durable();
+    let namespace = NamespaceIdent(name.container.levels.clone());
+    let ident = TabularIdent { namespace, name: name.name.clone() };
+    let id = lookup::tabular_id(&store, name.container.warehouse, kind, &ident).await?;
+    let head = match id {
+        Some(id) => store.get(&MetadataKey(id)).await?,
+        None => None,
+    };
+    let texts = id.zip(head.as_ref());
+    let texts = texts.map(|(id, head)| (id, Texts::parse(id, head.json_without_chunks())));
+    replace(core, names, name, texts)
+}
+
+/// Replaces the terms of a name by those of the object with this id.
+fn replace(
     core: &Core,
     names: &RwLock<NameIndex>,
     NameInCatalog { container, kind, name }: NameInCatalog,
+    texts: Option<(Uuid, Texts<'_>)>,
 ) -> Result<()> {
-    let store = core.store().durable();
-    let (mut record, mut head) = (None, None);
-    let id = match kind {
-        Kind::Namespace => {
-            let mut ident = NamespaceIdent(container.levels.clone());
-            ident.0.push(name.clone());
-            lookup::namespace_id(&store, container.warehouse, &ident).await?
-        }
-        Kind::Table => tabular_id(core, TabularKind::Table, &container, &name).await?,
-        Kind::View => tabular_id(core, TabularKind::View, &container, &name).await?,
-        Kind::Catalog | Kind::Warehouse | Kind::Function => return Ok(()),
-    };
-    match (id, kind) {
-        (Some(id), Kind::Namespace) => record = store.get_shared(&NamespaceKey(id)).await?,
-        (Some(id), _) => head = store.get(&MetadataKey(id)).await?,
-        (None, _) => {}
-    }
-    let namespace = record.as_ref().map(|record| comment_of(&record.properties));
-    let namespace = namespace.map(|comment| Texts { columns: Columns::Terms(Vec::new()), comment });
-    let tabular = head.as_ref().map(|head| Texts::parse(head.json_without_chunks())).transpose()?;
     let mut names = names.write().unwrap_or_else(PoisonError::into_inner);
     let container = names.container(container)?;
     // A name without an object was dropped or renamed. The change feed will contain this.
     names.clear_fields(container, kind, &name);
-    if let (Some(id), Some(texts)) = (id, namespace.or(tabular)) {
-        let terms = terms_of(&mut names, &texts, bytes_max(core), |_| {})?;
-        names.assign_fields((container, kind, &name), id, terms);
+    if let Some((id, texts)) = texts {
+        let terms = terms_of(&mut names, texts, bytes_max(core))?;
+        names.assign_fields((container, kind, &name), id, terms.all());
     }
     Ok(())
-}
-
-async fn tabular_id(
-    core: &Core,
-    kind: TabularKind,
-    container: &Container,
-    name: &str,
-) -> Result<Option<Uuid>> {
-    let namespace = NamespaceIdent(container.levels.clone());
-    let ident = TabularIdent { namespace, name: name.to_owned() };
-    lookup::tabular_id(&core.store().durable(), container.warehouse, kind, &ident).await
 }

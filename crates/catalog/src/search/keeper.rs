@@ -235,7 +235,8 @@ impl KeptIndex {
     /// Compacts the index if this is worthwhile. Returns `true`, so that the index stays in use.
     async fn compact(&mut self) -> Result<bool> {
         let is_sparse = self.names.read().unwrap_or_else(PoisonError::into_inner).is_sparse();
-        // The build of the fields refers to sets of terms by their numbers.
+        // The build of the fields refers to names and terms by their numbers, which a compaction
+        // changes.
         if is_sparse && !self.fields.is_building() {
             let names = Arc::clone(&self.names);
             let compact = tokio::task::spawn_blocking(move || {
@@ -369,7 +370,7 @@ fn apply(names: &mut NameIndex, change: &Change) -> Result<bool> {
                 names.remove(container, kind, &before.name);
             }
             let container = names.container(Container { warehouse, levels })?;
-            names.insert(container, kind, &name)?;
+            names.insert(container, kind, &name, change.subject)?;
         }
         NameEffect::Removed => {
             let container = names.container(Container { warehouse, levels })?;

@@ -79,12 +79,19 @@ impl NameIndex {
         self.containers.add(container)
     }
 
-    /// Adds a name, unless the index contains it.
-    pub(super) fn insert(&mut self, container: ContainerId, kind: Kind, name: &str) -> Result<()> {
-        if self.entry_of(container, kind, name).is_some() {
+    /// Adds the name of an object, unless the index contains it.
+    pub(super) fn insert(
+        &mut self,
+        container: ContainerId,
+        kind: Kind,
+        name: &str,
+        id: Uuid,
+    ) -> Result<()> {
+        if let Some(entry) = self.entry_of(container, kind, name) {
+            self.names.set_id(entry, id);
             return Ok(());
         }
-        let entry = self.names.push(container, kind, name, None)?;
+        let entry = self.names.push(container, kind, name, Some(id))?;
         let Self { names, added, hasher, .. } = self;
         let hash = hasher.hash_one((container, kind, name));
         added.insert_unique(hash, entry, |at| {

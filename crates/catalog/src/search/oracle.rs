@@ -192,7 +192,7 @@ struct Both {
 impl Both {
     fn insert(&mut self, (container, kind, name): &(Container, Kind, String)) {
         let id = self.index.container(container.clone()).expect("room");
-        self.index.insert(id, *kind, name).expect("room");
+        self.index.insert(id, *kind, name, Uuid::nil()).expect("room");
         self.objects.entry((container.clone(), *kind, name.clone())).or_default();
     }
 

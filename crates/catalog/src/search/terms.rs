@@ -2,21 +2,18 @@
 
 use std::borrow::Cow;
 
+use uuid::Uuid;
+
 use super::columns::{ColumnText, columns_of};
 use super::field_index::{MissingTexts, TermId};
 use super::name_index::NameIndex;
 use super::texts::DocumentTexts;
 use crate::Result;
+use slateberg_base::error_chain::chain;
 
 /// Part of the maximum size of the index up to which it gets further comments. The rest is for
 /// columns.
 const COMMENTS_PART: (usize, usize) = (3, 4);
-
-/// Returns the texts for which the index has no room.
-fn without_room(index: &NameIndex, bytes_max: usize) -> MissingTexts {
-    let (bytes, (part, whole)) = (index.bytes(), COMMENTS_PART);
-    MissingTexts { columns: bytes >= bytes_max, comments: bytes >= bytes_max / whole * part }
-}
 
 /// The texts of a table, view or namespace.
 pub(super) struct Texts<'a> {
@@ -26,54 +23,94 @@ pub(super) struct Texts<'a> {
 
 /// The columns of a table, view or namespace, with their comments.
 pub(super) enum Columns<'a> {
-    /// The terms of these columns. A namespace has none.
+    /// The terms of columns that the index contains. A namespace has none.
     Terms(Vec<TermId>),
     /// The columns of a schema that is not known yet.
     New(Vec<ColumnText<'a>>),
+    /// The metadata cannot be read.
+    Unreadable,
 }
 
 impl<'a> Texts<'a> {
+    /// Returns the texts of a namespace.
+    pub(super) fn of_namespace(comment: Option<Cow<'a, str>>) -> Self {
+        Self { columns: Columns::Terms(Vec::new()), comment }
+    }
+
     /// Reads the texts in the metadata of a table or view.
-    pub(super) fn parse(json: &'a [u8]) -> Result<Self> {
-        let DocumentTexts { schema, comment } = DocumentTexts::parse(json)?;
-        let columns = schema.map(columns_of).transpose()?.unwrap_or_default();
-        Ok(Self { columns: Columns::New(columns), comment })
+    pub(super) fn parse(id: Uuid, json: &'a [u8]) -> Self {
+        let read = || {
+            let DocumentTexts { schema, comment } = DocumentTexts::parse(json)?;
+            let columns = schema.map(columns_of).transpose()?.unwrap_or_default();
+            Ok(Self { columns: Columns::New(columns), comment })
+        };
+        read().unwrap_or_else(|error| Self::unreadable(id, &error))
+    }
+
+    /// Logs that the metadata of a table or view cannot be read. One document must not prevent the
+    /// search for the columns of others.
+    pub(super) fn unreadable(id: Uuid, error: &crate::Error) -> Self {
+        tracing::warn!(
+            %id,
+            error = chain(error),
+            "cannot read the columns of a table or view: searches do not find them"
+        );
+        Self { columns: Columns::Unreadable, comment: None }
     }
 }
 
-/// Returns the terms of the texts of an object, as far as the index has room for them. `remember`
-/// receives the terms of a new schema, if they are complete.
-pub(super) fn terms_of(
-    index: &mut NameIndex,
-    texts: &Texts<'_>,
-    bytes_max: usize,
-    remember: impl FnOnce(&[TermId]),
-) -> Result<Vec<TermId>> {
+/// The terms of an object.
+pub(super) struct Terms {
+    pub(super) columns: Vec<TermId>,
+    /// Whether `columns` contains all columns and their comments.
+    pub(super) is_complete: bool,
+    comment: Option<TermId>,
+}
+
+impl Terms {
+    /// Returns the terms of the columns, and of the comment of the object.
+    pub(super) fn all(self) -> Vec<TermId> {
+        let mut all = self.columns;
+        all.extend(self.comment);
+        all
+    }
+}
+
+/// Returns the texts for which the index has no room.
+pub(super) fn without_room(index: &NameIndex, bytes_max: usize) -> MissingTexts {
+    let (bytes, (part, whole)) = (index.bytes(), COMMENTS_PART);
+    MissingTexts { columns: bytes >= bytes_max, comments: bytes >= bytes_max / whole * part }
+}
+
+/// Returns the terms of the texts of an object, as far as the index has room for them.
+pub(super) fn terms_of(index: &mut NameIndex, texts: Texts<'_>, bytes_max: usize) -> Result<Terms> {
     let without = without_room(index, bytes_max);
-    let mut missing = MissingTexts::default();
-    let mut terms = match &texts.columns {
-        Columns::Terms(terms) if !without.columns => terms.clone(),
-        Columns::Terms(terms) => {
+    let (mut missing, mut comment) = (MissingTexts::default(), None);
+    let columns = match texts.columns {
+        Columns::Terms(terms) if without.columns => {
             missing.columns = !terms.is_empty();
+            missing.comments = index.fields().have_comments(&terms);
             Vec::new()
         }
+        Columns::Terms(terms) => terms,
         Columns::New(columns) => {
             let has_comments = columns.iter().any(|column| column.comment.is_some());
             missing.comments = without.comments && has_comments;
             missing.columns = without.columns && !columns.is_empty();
-            let columns: &[_] = if without.columns { &[] } else { columns };
-            let terms = index.fields_mut().columns(columns, !without.comments)?;
-            if missing == MissingTexts::default() {
-                remember(&terms);
-            }
-            terms
+            let columns: &[_] = if without.columns { &[] } else { &columns };
+            index.fields_mut().columns(columns, !without.comments)?
+        }
+        Columns::Unreadable => {
+            missing = MissingTexts { columns: true, comments: true };
+            Vec::new()
         }
     };
+    let is_complete = missing == MissingTexts::default();
     match &texts.comment {
         Some(_) if without.comments => missing.comments = true,
-        Some(comment) => terms.push(index.fields_mut().comment(comment)?),
+        Some(text) => comment = Some(index.fields_mut().comment(text)?),
         None => {}
     }
     index.fields_mut().set_missing(missing);
-    Ok(terms)
+    Ok(Terms { columns, is_complete, comment })
 }

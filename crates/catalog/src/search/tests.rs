@@ -18,7 +18,9 @@ fn index(names: &[&str]) -> (NameIndex, ContainerId) {
     let mut index = NameIndex::default();
     let levels = vec!["Sales".to_owned()];
     let inside = index.container(Container { warehouse: Uuid::nil(), levels }).expect("room");
-    names.iter().for_each(|name| index.insert(inside, Kind::Table, name).expect("room"));
+    names
+        .iter()
+        .for_each(|name| index.insert(inside, Kind::Table, name, Uuid::nil()).expect("room"));
     (index, inside)
 }
 
@@ -94,15 +96,15 @@ fn removed_name_is_not_found_until_it_is_added_again() {
     index.remove(inside, Kind::Table, "Orders");
     index.remove(inside, Kind::Table, "Orders");
     assert_eq!((names(&index, "orders", 9), index.len()), (vec!["orders".to_owned()], 1));
-    index.insert(inside, Kind::Table, "Orders").expect("room");
-    index.insert(inside, Kind::Table, "Orders").expect("room");
+    index.insert(inside, Kind::Table, "Orders", Uuid::nil()).expect("room");
+    index.insert(inside, Kind::Table, "Orders", Uuid::nil()).expect("room");
     assert_eq!((names(&index, "orders", 9).len(), index.len()), (2, 2));
 }
 
 #[test]
 fn scope_limits_warehouse_kind_and_visible_contents() {
     let (mut index, inside) = index(&["orders"]);
-    index.insert(inside, Kind::View, "orders_v").expect("room");
+    index.insert(inside, Kind::View, "orders_v", Uuid::nil()).expect("room");
     let query = SearchQuery::parse("orders").expect("it is valid");
     let found = |narrow: SearchScope| {
         let sources = vec![SearchSource::Names];
@@ -121,7 +123,7 @@ fn pages_contain_each_match_exactly_once() {
     let (mut index, inside) = index(&all.iter().map(String::as_str).collect::<Vec<_>>());
     for number in 0..50 {
         let table = format!("c{number}");
-        index.insert(inside, Kind::Table, &table).expect("room");
+        index.insert(inside, Kind::Table, &table, Uuid::nil()).expect("room");
         add_columns(&mut index, inside, &table, &[("total", "the total"), ("x", "a thing")]);
     }
     for index in [index.compacted().expect("room"), index] {
@@ -152,8 +154,8 @@ fn pages_contain_each_match_exactly_once() {
 fn changes_after_a_compaction_are_found_in_order() {
     let (index, inside) = index(&["orders_a", "orders_c", "x"]);
     let mut index = index.compacted().expect("room");
-    index.insert(inside, Kind::Table, "orders_b").expect("room");
-    index.insert(inside, Kind::Table, "orders").expect("room");
+    index.insert(inside, Kind::Table, "orders_b", Uuid::nil()).expect("room");
+    index.insert(inside, Kind::Table, "orders", Uuid::nil()).expect("room");
     index.remove(inside, Kind::Table, "orders_a");
     for count in 1..5 {
         let expected = ["orders", "orders_b", "orders_c"];
@@ -199,6 +201,6 @@ fn replaced_and_removed_columns_are_not_found() {
     assert_eq!(prices(&index), pairs(&[("b", "price")]));
     index.remove(inside, Kind::Table, "b");
     assert_eq!(prices(&index), []);
-    index.insert(inside, Kind::Table, "b").expect("room");
+    index.insert(inside, Kind::Table, "b", Uuid::nil()).expect("room");
     assert_eq!(prices(&index), []);
 }

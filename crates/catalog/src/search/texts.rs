@@ -1,7 +1,7 @@
 //! [`DocumentTexts`]: the current schema and the comment in the metadata of a table or view.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -23,9 +23,9 @@ pub(super) struct DocumentTexts<'a> {
 }
 
 /// A string, borrowed from the JSON if it has no escapes.
-#[derive(Default, Deserialize)]
+#[derive(Deserialize)]
 #[serde(transparent)]
-pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -37,6 +37,9 @@ struct Document<'a> {
     schema: Option<&'a RawValue>,
     /// The current schema of a table.
     current_schema_id: Option<i32>,
+    /// Only views have this member.
+    #[serde(borrow)]
+    view_uuid: Option<&'a RawValue>,
     /// The current version of a view.
     current_version_id: Option<i32>,
     #[serde(default)]
@@ -58,15 +61,25 @@ struct ViewVersion {
     schema_id: i32,
 }
 
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct SchemaId {
+    schema_id: Option<i32>,
+}
+
 impl<'a> DocumentTexts<'a> {
     /// Reads the texts from a metadata document, which may lack its chunks.
     pub(super) fn parse(json: &'a [u8]) -> Result<Self> {
         let document: Document<'a> = serde_json::from_slice(json).map_err(Error::internal)?;
-        let current = document.current_schema_id.or_else(|| {
-            let version = document.current_version_id;
-            let mut versions = document.versions.iter();
-            versions.find(|it| Some(it.version_id) == version).map(|it| it.schema_id)
-        });
+        // A table or view keeps unknown members, such as those of the other kind.
+        let current = match document.view_uuid {
+            None => document.current_schema_id,
+            Some(_) => {
+                let version = document.current_version_id;
+                let mut versions = document.versions.iter();
+                versions.find(|it| Some(it.version_id) == version).map(|it| it.schema_id)
+            }
+        };
         let schema = match &*document.schemas {
             [] => document.schema,
             [only] => Some(*only),
@@ -80,14 +93,8 @@ impl<'a> DocumentTexts<'a> {
 /// Returns the schema with this id. The current schema is usually the last one.
 fn current_of<'a>(schemas: &[&'a RawValue], id: Option<i32>) -> Result<Option<&'a RawValue>> {
     for schema in schemas.iter().rev() {
-        // If a member occurs twice, the last one counts, as for other readers of schemas.
-        let members: HashMap<Cow<'_, str>, &RawValue> =
-            serde_json::from_str(schema.get()).map_err(Error::internal)?;
-        let of_schema = match members.get("schema-id") {
-            Some(id) => serde_json::from_str(id.get()).map_err(Error::internal)?,
-            None => None,
-        };
-        if id == Some(of_schema.unwrap_or_default()) {
+        let SchemaId { schema_id } = serde_json::from_str(schema.get()).map_err(Error::internal)?;
+        if id == Some(schema_id.unwrap_or_default()) {
             return Ok(Some(schema));
         }
     }
@@ -138,7 +145,8 @@ mod tests {
 
     #[test]
     fn view_has_the_columns_of_its_current_version() {
-        let json = r#"{"current-version-id": 2, "versions": [
+        let json = r#"{"view-uuid": "7ba8a9b4-5a35-4b11-b8a1-a5a2e6c1a9f1", "current-schema-id": 0,
+            "current-version-id": 2, "versions": [
             {"version-id": 1, "schema-id": 0}, {"version-id": 2, "schema-id": 1}], "schemas": [
             {"type": "struct", "fields": [
                 {"id": 1, "name": "old", "required": true, "type": "long"}]},
