@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::blocks::{BLOCK_NAMES, is_separator, is_word_start};
+use super::blocks::{BLOCK_NAMES, is_word_start};
 use super::name_index::NameIndex;
 use super::query::SearchQuery;
 
@@ -46,11 +46,7 @@ pub(super) fn names_with(
         if position == start {
             found.prefix |= bit;
         }
-        let is_word = position == start
-            || is_separator(text[position - 1]).unwrap_or_else(|| {
-                // The number of entries is checked when an entry is added.
-                is_word_start(names.folded(at as u32), position - start)
-            });
+        let is_word = is_word_start(&text[start..], position - start);
         if !is_word {
             return position + 1;
         }

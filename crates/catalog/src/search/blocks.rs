@@ -26,19 +26,21 @@ fn gram(bytes: &[u8], is_start: bool) -> Gram {
     packed | (bytes.len() as Gram) << 24 | Gram::from(is_start) << 26
 }
 
-/// Whether a word of the name starts at an offset: the character before it is neither a letter nor
-/// a digit.
-pub(super) fn is_word_start(name: &str, at: usize) -> bool {
-    let before = at.checked_sub(1).map(|before| name.as_bytes()[before]);
-    before.is_none_or(|before| match is_separator(before) {
-        Some(is_separator) => is_separator,
-        None => name[..at].chars().next_back().is_none_or(|before| !before.is_alphanumeric()),
+/// Whether a word of the name, which is UTF-8, starts at an offset: the character before it is
+/// neither a letter nor a digit.
+pub(super) fn is_word_start(name: &[u8], at: usize) -> bool {
+    let Some(last) = at.checked_sub(1) else { return true };
+    is_separator(name[last]).unwrap_or_else(|| {
+        // The bytes of a character after the first one begin with the bits 10.
+        let first = name[..at].iter().rposition(|byte| byte & 0xC0 != 0x80).unwrap_or_default();
+        let before = std::str::from_utf8(&name[first..at]).unwrap_or_default();
+        !before.contains(char::is_alphanumeric)
     })
 }
 
 /// Whether the last byte of a character shows that it is neither a letter nor a digit. `None` if
 /// the other bytes decide.
-pub(super) fn is_separator(last: u8) -> Option<bool> {
+fn is_separator(last: u8) -> Option<bool> {
     last.is_ascii().then(|| !last.is_ascii_alphanumeric())
 }
 
@@ -151,7 +153,7 @@ impl Builder {
             if longest == GRAM_BYTES {
                 self.add_gram(gram(&bytes[at..at + GRAM_BYTES], false), block);
             }
-            if name.is_char_boundary(at) && is_word_start(name, at) {
+            if name.is_char_boundary(at) && is_word_start(name.as_bytes(), at) {
                 for len in 1..=longest {
                     self.add_gram(gram(&bytes[at..at + len], true), block);
                 }
@@ -202,7 +204,7 @@ mod tests {
                 for end in (start + 1..=name.len()).filter(|end| name.is_char_boundary(*end)) {
                     let part = &name[start..end];
                     assert!(index.blocks_with(part).contains(at / BLOCK_NAMES), "{part} {name}");
-                    if is_word_start(name, start) {
+                    if is_word_start(name.as_bytes(), start) {
                         let blocks = index.blocks_with_start(part);
                         assert!(blocks.contains(at / BLOCK_NAMES), "{part} {name}");
                     }

@@ -142,7 +142,7 @@ impl SearchQuery {
     pub(super) fn words_in(&self, text: &str) -> Option<WordsIn> {
         let mut found: Option<WordsIn> = None;
         for (at, word) in self.words.iter().enumerate() {
-            let Some(quality) = word.quality(text) else { continue };
+            let Some(quality) = word.quality(text.as_bytes()) else { continue };
             let WordsIn { words, quality: worst } =
                 found.unwrap_or(WordsIn { words: 0, quality: MatchQuality::Exact });
             found = Some(WordsIn { words: words | 1 << at, quality: worst.max(quality) });
@@ -155,7 +155,7 @@ impl SearchQuery {
 
     /// Whether a folded name matches with this quality, if the container of the name contains some
     /// words. Counts exact matches as prefixes.
-    pub(super) fn matches(&self, name: &str, in_container: Words, quality: MatchQuality) -> bool {
+    pub(super) fn matches(&self, name: &[u8], in_container: Words, quality: MatchQuality) -> bool {
         let (mut worst, all) = (None, self.all_words());
         // Most names lack a word that the container does not contain.
         for words in [all & !in_container, all & in_container] {
@@ -200,13 +200,13 @@ impl Word {
         self.finder.find(text.as_bytes()).is_some()
     }
 
-    fn quality(&self, name: &str) -> Option<MatchQuality> {
-        if name.starts_with(&self.text) {
+    fn quality(&self, name: &[u8]) -> Option<MatchQuality> {
+        if name.starts_with(self.text.as_bytes()) {
             let is_exact = name.len() == self.text.len();
             return Some(if is_exact { MatchQuality::Exact } else { MatchQuality::Prefix });
         }
         let (mut quality, mut from) = (None, 0);
-        while let Some(found) = self.finder.find(&name.as_bytes()[from..]) {
+        while let Some(found) = self.finder.find(&name[from..]) {
             if is_word_start(name, from + found) {
                 return Some(MatchQuality::Word);
             }

@@ -247,7 +247,7 @@ impl<'a> Scan<'a> {
         let matching = ones(possible).filter(|bit| {
             // The number of entries is checked when an entry is added.
             let entry = (start + bit) as u32;
-            let name = self.index.names().folded(entry);
+            let name = self.index.names().folded_bytes(entry);
             self.query.matches(name, self.container_words(entry), quality)
         });
         matching.fold(0, |names, bit| names | 1 << bit)
