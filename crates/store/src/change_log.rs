@@ -76,11 +76,6 @@ impl Store {
             return Ok(Some(page));
         }
         let store = self.durable();
-        let all = KeyRange::all(KeySpace::Changes);
-        let oldest = store.scan::<ChangeKey>(&all, Some(1)).await?;
-        if oldest.first().is_none_or(|(oldest, _)| oldest.0 > from) {
-            return Ok(None);
-        }
         let range = KeyRange::changes_from(from);
         let mut entries = store.scan::<ChangeKey>(&range, Some(max)).await?;
         if let Some((_, Change { group: Some(group), .. })) = entries.first()
@@ -88,6 +83,13 @@ impl Store {
         {
             // A page never contains only a part of a transaction.
             entries = store.scan::<ChangeKey>(&range, Some(group.count as usize)).await?;
+        }
+        // The oldest changes may be removed during the reads, so that only a check after them shows
+        // that the page has no gap.
+        let all = KeyRange::all(KeySpace::Changes);
+        let oldest = store.scan::<ChangeKey>(&all, Some(1)).await?;
+        if oldest.first().is_none_or(|(oldest, _)| oldest.0 > from) {
+            return Ok(None);
         }
         let read_all = entries.len() < max;
         entries.retain(|(key, _)| key.0 < horizon);
