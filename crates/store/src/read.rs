@@ -4,12 +4,14 @@
 use std::collections::{HashMap, HashSet};
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{StreamExt, TryStreamExt};
 use slatedb::config::{DurabilityLevel, ReadOptions, ScanOptions, TracingOptions};
 use slatedb::{Db, DbIterator, DbReader, DbSnapshot, DbStatus, KeyValue};
+use tokio::time::timeout;
 use uuid::Uuid;
 
 use super::codec::{ChunkBytes, Document, DocumentHead, Value};
@@ -35,6 +37,8 @@ const SCAN_FETCHES_MAX: usize = 4;
 /// Maximum number of attempts to read a document that concurrent commits change, before it is read
 /// from a snapshot.
 const READ_ATTEMPTS_MAX: u32 = 3;
+/// Maximum time until everything in the snapshot is durable.
+const SNAPSHOT_TIME: Duration = Duration::from_secs(5);
 /// Maximum number of chunks that are read individually and concurrently. If more are needed, one
 /// scan reads them all.
 const CHUNK_GETS_MAX: usize = 8;
@@ -154,16 +158,19 @@ async fn document_of(
     id: Uuid,
     is_durable: bool,
 ) -> Result<Option<Document>, Error> {
-    match document(view, id).await {
-        Err(Error::Contended { .. }) => {}
-        read => return read,
+    let contended = document(view, id).await;
+    if !matches!(contended, Err(Error::Contended { .. })) {
+        return contended;
     }
     let snapshot = db.snapshot()?;
     if is_durable {
         let accepted = snapshot.seq();
         let mut status = db.subscribe();
         let is_readable = |it: &DbStatus| it.durable_seq >= accepted || it.close_reason.is_some();
-        let status = status.wait_for(is_readable).await.map_err(|_| Error::Closed)?;
+        // A store that cannot write now must not block reads.
+        let durable = timeout(SNAPSHOT_TIME, status.wait_for(is_readable)).await;
+        let Ok(status) = durable else { return contended };
+        let status = status.map_err(|_| Error::Closed)?;
         if status.durable_seq < accepted {
             return Err(Error::Closed);
         }
