@@ -124,10 +124,17 @@ async fn flush(db: &Db) -> Result<(), Error> {
     let unknown = |error: slatedb::Error| Error::Unknown(Cause::new(error));
     let accepted = db.snapshot().map_err(unknown)?.seq();
     db.flush().await.map_err(unknown)?;
-    let closed = || Error::Unknown(Cause::new("the log was closed before it was flushed"));
-    let mut status = db.subscribe();
+    if durable_up_to(db, accepted).await {
+        return Ok(());
+    }
+    Err(Error::Unknown(Cause::new("the log was closed before it was flushed")))
+}
+
+/// Waits until everything up to a sequence number is durable. Returns `false` if the store is closed
+/// before.
+pub(super) async fn durable_up_to(db: &Db, sequence: u64) -> bool {
     let is_done =
-        |status: &DbStatus| status.durable_seq >= accepted || status.close_reason.is_some();
-    let status = status.wait_for(is_done).await.map_err(|_| closed())?;
-    if status.durable_seq >= accepted { Ok(()) } else { Err(closed()) }
+        |status: &DbStatus| status.durable_seq >= sequence || status.close_reason.is_some();
+    let mut status = db.subscribe();
+    status.wait_for(is_done).await.is_ok_and(|status| status.durable_seq >= sequence)
 }

@@ -10,12 +10,13 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{StreamExt, TryStreamExt};
 use slatedb::config::{DurabilityLevel, ReadOptions, ScanOptions, TracingOptions};
-use slatedb::{Db, DbIterator, DbReader, DbSnapshot, DbStatus, KeyValue};
+use slatedb::{Db, DbIterator, DbReader, DbSnapshot, KeyValue};
 use tokio::time::timeout;
 use uuid::Uuid;
 
 use super::codec::{ChunkBytes, Document, DocumentHead, Value};
 use super::error::Error;
+use super::flusher::durable_up_to;
 use super::handle::{Shared, Store};
 pub use super::key_range::KeyRange;
 use super::key_space::KeySpace;
@@ -164,15 +165,11 @@ async fn document_of(
     }
     let snapshot = db.snapshot()?;
     if is_durable {
-        let accepted = snapshot.seq();
-        let mut status = db.subscribe();
-        let is_readable = |it: &DbStatus| it.durable_seq >= accepted || it.close_reason.is_some();
         // A store that cannot write now must not block reads.
-        let durable = timeout(SNAPSHOT_TIME, status.wait_for(is_readable)).await;
-        let Ok(status) = durable else { return contended };
-        let status = status.map_err(|_| Error::Closed)?;
-        if status.durable_seq < accepted {
-            return Err(Error::Closed);
+        match timeout(SNAPSHOT_TIME, durable_up_to(db, snapshot.seq())).await {
+            Ok(true) => {}
+            Ok(false) => return Err(Error::Closed),
+            Err(_) => return contended,
         }
     }
     document(&SnapshotView(snapshot), id).await

@@ -11,12 +11,10 @@ use futures::future::join_all;
 use tokio::runtime::Handle;
 use uuid::Uuid;
 
-use super::columns::columns_of;
 use super::entries_by_id::EntriesById;
 use super::field_index::TermId;
 use super::name_index::NameIndex;
 use super::terms::{Columns, Texts, terms_of};
-use super::texts::DocumentTexts;
 use crate::core::Core;
 use crate::{Error, Result};
 use slateberg_model::segmented_json::ChunkHash;
@@ -131,15 +129,12 @@ impl Reader {
 
     /// Returns the texts in the metadata of a table or view, and the hash of its schema.
     fn texts<'a>(&self, id: Uuid, json: &'a [u8]) -> (Option<ChunkHash>, Texts<'a>) {
-        let read = || {
-            let DocumentTexts { schema, comment } = DocumentTexts::parse(json)?;
-            let hash = schema.map(|schema| ChunkHash::of(schema.get().as_bytes()));
-            let columns = match hash.and_then(|hash| self.schemas.get(&hash)) {
-                Some(terms) => Columns::Terms(terms.clone()),
-                None => Columns::New(schema.map(columns_of).transpose()?.unwrap_or_default()),
-            };
-            Ok((hash, Texts { columns, comment }))
-        };
-        read().unwrap_or_else(|error| (None, Texts::unreadable(id, &error)))
+        let mut hash = None;
+        let texts = Texts::parse(id, json, |schema| {
+            let schema = ChunkHash::of(schema.get().as_bytes());
+            hash = Some(schema);
+            self.schemas.get(&schema).cloned()
+        });
+        (hash, texts)
     }
 }

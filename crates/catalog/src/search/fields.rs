@@ -201,7 +201,8 @@ async fn read_tabular_again(
         None => None,
     };
     let texts = id.zip(head.as_ref());
-    let texts = texts.map(|(id, head)| (id, Texts::parse(id, head.json_without_chunks())));
+    let texts =
+        texts.map(|(id, head)| (id, Texts::parse(id, head.json_without_chunks(), |_| None)));
     replace(core, names, name, texts)
 }
 

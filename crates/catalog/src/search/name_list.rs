@@ -24,7 +24,7 @@ const KINDS: [Kind; 4] = [Kind::Namespace, Kind::Table, Kind::View, Kind::Functi
 
 /// Part of the UUID of a table, view or namespace. All ids of the catalog differ in this part,
 /// because it is random.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct IdTail(u64);
 
 impl From<Uuid> for IdTail {

@@ -171,8 +171,7 @@ impl<'a> Scan<'a> {
                 // All further names are worse.
                 break;
             }
-            let in_block = words_of_block(&with_words, block);
-            let mut found = match self.few_possible_names(block, in_block) {
+            let mut found = match self.few_possible_names(block, &with_words) {
                 Some(possible) => self.names_among(possible, block, quality),
                 None => self.names_in_block(block, quality),
             };
@@ -231,12 +230,12 @@ impl<'a> Scan<'a> {
     }
 
     /// Returns the names of a block that can match, if only few of them can, and if the block was
-    /// not read before. `in_block` are the words that names of the block can contain.
-    fn few_possible_names(&self, block: usize, in_block: Words) -> Option<u64> {
+    /// not read before. `with_words` are the blocks with each word.
+    fn few_possible_names(&self, block: usize, with_words: &[Bits]) -> Option<u64> {
         if self.blocks.is_empty() || self.read[block].is_some() {
             return None;
         }
-        let all = self.query.all_words();
+        let (in_block, all) = (words_of_block(with_words, block), self.query.all_words());
         let possible = self.names_where(block, |inside| in_block | inside == all);
         (possible.count_ones() <= FEW_NAMES).then_some(possible)
     }

@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 
+use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::columns::{ColumnText, columns_of};
 use super::field_index::{MissingTexts, TermId};
 use super::name_index::NameIndex;
 use super::texts::DocumentTexts;
-use crate::Result;
+use crate::{Error, Result};
 use slateberg_base::error_chain::chain;
 
 /// Part of the maximum size of the index up to which it gets further comments. The rest is for
@@ -37,25 +38,30 @@ impl<'a> Texts<'a> {
         Self { columns: Columns::Terms(Vec::new()), comment }
     }
 
-    /// Reads the texts in the metadata of a table or view.
-    pub(super) fn parse(id: Uuid, json: &'a [u8]) -> Self {
+    /// Reads the texts in the metadata of a table or view. `known` returns the terms of a schema
+    /// that was read before. If the metadata cannot be read, this is logged: one document must not
+    /// prevent the search for the columns of others.
+    pub(super) fn parse(
+        id: Uuid,
+        json: &'a [u8],
+        known: impl FnOnce(&RawValue) -> Option<Vec<TermId>>,
+    ) -> Self {
         let read = || {
             let DocumentTexts { schema, comment } = DocumentTexts::parse(json)?;
-            let columns = schema.map(columns_of).transpose()?.unwrap_or_default();
-            Ok(Self { columns: Columns::New(columns), comment })
+            let columns = match schema.and_then(known) {
+                Some(terms) => Columns::Terms(terms),
+                None => Columns::New(schema.map(columns_of).transpose()?.unwrap_or_default()),
+            };
+            Ok(Self { columns, comment })
         };
-        read().unwrap_or_else(|error| Self::unreadable(id, &error))
-    }
-
-    /// Logs that the metadata of a table or view cannot be read. One document must not prevent the
-    /// search for the columns of others.
-    pub(super) fn unreadable(id: Uuid, error: &crate::Error) -> Self {
-        tracing::warn!(
-            %id,
-            error = chain(error),
-            "cannot read the columns of a table or view: searches do not find them"
-        );
-        Self { columns: Columns::Unreadable, comment: None }
+        read().unwrap_or_else(|error: Error| {
+            tracing::warn!(
+                %id,
+                error = chain(&error),
+                "cannot read the columns of a table or view: searches do not find them"
+            );
+            Self { columns: Columns::Unreadable, comment: None }
+        })
     }
 }
 
