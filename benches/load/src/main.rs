@@ -34,6 +34,7 @@ pub mod prepare;
 pub mod process;
 pub mod report;
 pub mod run;
+pub mod scans;
 pub mod scenarios;
 pub mod target;
 pub mod watch;

@@ -3,6 +3,7 @@
 
 mod limits;
 mod run;
+mod scans;
 mod serve;
 mod watch;
 
@@ -35,6 +36,8 @@ enum Command {
     BarePut(limits::BarePut),
     /// Measure the delay of the change feed, and the memory of its watchers
     Watch(watch::Watch),
+    /// Measure scan planning on tables with many files
+    Scans(scans::Scans),
     /// Serve the catalog from a slow bucket, or from memory
     Serve(serve::ServeCommand),
 }
@@ -51,6 +54,7 @@ impl Bench {
             Command::BareRead(bare) => bare.run(),
             Command::BarePut(bare) => bare.run(),
             Command::Watch(watch) => watch.run(),
+            Command::Scans(scans) => scans.run(),
             Command::Serve(serve) => Ok(serve.run()),
         }
     }
