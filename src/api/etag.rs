@@ -59,6 +59,9 @@ impl ETag {
             Some((rules, Enforcement::NoFiles)) => {
                 format!("\"{id}-{timeline}{version}-{name}{planning}-{rules}\"")
             }
+            Some((rules, Enforcement::PermittedFiles)) => {
+                format!("\"{id}-{timeline}{version}-{name}{planning}-{rules}-files\"")
+            }
             Some((rules, Enforcement::TrustedEngine)) => {
                 format!("\"{id}-{timeline}{version}-{name}{planning}-{rules}-engine\"")
             }

@@ -69,7 +69,8 @@ impl ScanPlanningMode {
     }
 
     /// Returns the mode for a table, if the table or its warehouse prescribes one. The server plans
-    /// no scans for callers with read restrictions that are not trusted engines.
+    /// no scans for callers that get no files because of read restrictions. Only the server can plan
+    /// the scans of callers that may read only permitted files.
     pub fn of(
         state: &TabularState,
         access: &ReadAccess,
@@ -79,6 +80,9 @@ impl ScanPlanningMode {
             ReadAccess::Whole
             | ReadAccess::Restricted { enforcement: Enforcement::TrustedEngine, .. } => {
                 Self::of_table(state).or(of_warehouse)
+            }
+            ReadAccess::Restricted { enforcement: Enforcement::PermittedFiles, .. } => {
+                Some(Self::Server)
             }
             ReadAccess::Restricted { enforcement: Enforcement::NoFiles, .. } => None,
         }

@@ -1,16 +1,11 @@
 //! Access to the files of tables: credentials, their lifetime, and callers that get none.
 
-use std::sync::Arc;
-
 use axum::http::Method;
-use object_store::memory::InMemory;
 use serde_json::{Value, json};
-use slateberg_authz::bundled::default_policies;
 use slateberg_base::secret::Secret;
-use slateberg_config::FileAccessSettings;
 use slateberg_model::warehouse::Delegation;
 
-use crate::support::app::{TestApp, TestResponse, memory_settings};
+use crate::support::app::{TestApp, TestResponse};
 use crate::support::sts::TestSts;
 use crate::support::table::{create_table, set_property};
 
@@ -44,35 +39,7 @@ permit (principal in Role::"part-of-all", action, resource);
 
 /// A catalog whose warehouse has these access-delegation modes.
 async fn lake(sts: &TestSts, ways: &[Delegation]) -> TestApp {
-    let mut settings = memory_settings();
-    settings.authn.insecure_no_auth = false;
-    // Tables may have overlapping locations, as in stores that an older server wrote.
-    settings.catalog.overlapping_locations = true;
-    let directory = tempfile::tempdir().expect("there is room");
-    for file in default_policies() {
-        let name = file.name.rsplit('/').next().expect("a file has a name").to_owned();
-        std::fs::write(directory.path().join(name), file.text).expect("it is written");
-    }
-    std::fs::write(directory.path().join("own.cedar"), POLICIES).expect("it is written");
-    settings.authz.policy_paths = vec![directory.path().to_owned()];
-    let warehouse = settings.warehouses.get_mut("default").expect("there is one");
-    warehouse.location = "s3://lake/w".to_owned();
-    warehouse.options = [
-        ("aws_endpoint", "http://127.0.0.1:9"),
-        ("aws_allow_http", "true"),
-        ("aws_region", "eu-central-1"),
-        ("aws_access_key_id", "AKIDEXAMPLE"),
-        ("aws_secret_access_key", "wJalrXUtnFEMI"),
-    ]
-    .map(|(key, value)| (key.to_owned(), value.to_owned()))
-    .into();
-    warehouse.access = FileAccessSettings {
-        delegation: ways.to_vec(),
-        sts_endpoint: sts.uri.clone(),
-        ..Default::default()
-    };
-    let clock = Arc::clone(&sts.clock);
-    let app = TestApp::with_clock(Arc::new(InMemory::new()), settings, clock).await;
+    let app = sts.lake(ways, POLICIES).await;
     app.create_namespace(&["ns"]).await;
     app.create_table("ns", "t").await;
     app

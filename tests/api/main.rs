@@ -88,6 +88,7 @@ mod orphan_schedule;
 mod overlapping_locations;
 mod pagination;
 mod past;
+mod permitted_files;
 mod planning;
 mod protections;
 mod purge;

@@ -1,9 +1,8 @@
 //! Scan planning for principals with read restrictions.
 
-use axum::http::Method;
 use serde_json::{Value, json};
 
-use crate::support::app::{TestApp, TestResponse};
+use crate::support::app::TestApp;
 use crate::support::scan_table::{ScanTable, TABLE, data_file};
 
 /// Roles with a row filter. The file `mixed` of [`table`] also contains rows that the filter hides.
@@ -50,18 +49,6 @@ async fn table() -> ScanTable {
 
 fn compare(comparison: &str, value: i64) -> Value {
     json!({ "type": comparison, "term": "id", "value": value })
-}
-
-impl ScanTable {
-    async fn plan_as(&self, role: &str, request: Value) -> TestResponse {
-        let key = self.app.key_with_role(role).await;
-        self.app.request_as(&key, Method::POST, &format!("{TABLE}/plan"), &request).await
-    }
-
-    async fn names_as(&self, role: &str, request: Value) -> Vec<String> {
-        let plan = self.plan_as(role, request).await.expect(200);
-        self.names_of(&plan.body)
-    }
 }
 
 #[tokio::test]

@@ -7,8 +7,8 @@ use slateberg_authz::action::{
     CreateNamespace, DescribeNamespace, Drop, DropNamespace, List, Load, Maintain,
     ManageCheckpoints, ManageCursors, ManageEncryption, ManageGrants, ManageJobs, ManageKeys,
     ManagePolicies, ManageWarehouse, ManageWebhooks, Protect, Purge, PurgeNow, ReadCluster,
-    ReadConfig, ReadData, ReadHistory, ReadKeys, ReadPolicies, ReadRestricted, Register, Rename,
-    ReportMetrics, TransferWriter, Undrop, UpdateNamespace, Watch, WriteData,
+    ReadConfig, ReadData, ReadHistory, ReadKeys, ReadPermittedFiles, ReadPolicies, ReadRestricted,
+    Register, Rename, ReportMetrics, TransferWriter, Undrop, UpdateNamespace, Watch, WriteData,
 };
 use slateberg_authz::schema::Schema;
 
@@ -44,6 +44,7 @@ fn actions_of_the_schema_and_types_are_the_same() {
         ReadData::NAME,
         ReadHistory::NAME,
         ReadKeys::NAME,
+        ReadPermittedFiles::NAME,
         ReadPolicies::NAME,
         ReadRestricted::NAME,
         Register::NAME,

@@ -2,6 +2,7 @@
 
 use apache_avro::types::Value as Avro;
 use apache_avro::{Codec, DeflateSettings, Schema, Writer};
+use axum::http::Method;
 use serde_json::{Value, json};
 
 use super::app::{TestApp, TestResponse};
@@ -181,6 +182,23 @@ impl ScanTable {
     /// Plans a scan.
     pub async fn plan(&self, request: Value) -> TestResponse {
         self.app.post(&format!("{TABLE}/plan"), request).await
+    }
+
+    /// Sends a request with a key that has this role.
+    pub async fn post_as(&self, role: &str, path: &str, request: Value) -> TestResponse {
+        let key = self.app.key_with_role(role).await;
+        self.app.request_as(&key, Method::POST, path, &request).await
+    }
+
+    /// Plans a scan with a key that has this role.
+    pub async fn plan_as(&self, role: &str, request: Value) -> TestResponse {
+        self.post_as(role, &format!("{TABLE}/plan"), request).await
+    }
+
+    /// Plans a scan with a key that has this role, and returns the names of the files.
+    pub async fn names_as(&self, role: &str, request: Value) -> Vec<String> {
+        let plan = self.plan_as(role, request).await.expect(200);
+        self.names_of(&plan.body)
     }
 
     /// Plans a scan with this filter, and returns the names of the files.

@@ -10,6 +10,9 @@ use serde_json::{Map, Value, json};
 use super::app::{TestApp, TestResponse};
 use super::path;
 
+/// The bucket of a warehouse whose files are in memory, but have URLs of S3.
+pub const LAKE: &str = "s3://lake/";
+
 /// The content of a catalog.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dump {
@@ -107,8 +110,7 @@ impl TestApp {
 
     /// Returns the warehouse's files below a location.
     pub async fn files(&self, location: &str) -> Vec<String> {
-        let path = location.strip_prefix("memory:///").expect("test warehouses are in memory");
-        let path = Path::parse(path).expect("a location is a path");
+        let path = path_of(location);
         let objects: Vec<_> =
             self.bucket.list(Some(&path)).try_collect().await.expect("memory can be listed");
         let mut files: Vec<_> =
@@ -120,8 +122,7 @@ impl TestApp {
     /// Returns the content of a file. `None` if the file does not exist.
     pub async fn file(&self, location: &str) -> Option<Vec<u8>> {
         use object_store::ObjectStoreExt;
-        let path = location.strip_prefix("memory:///").expect("test warehouses are in memory");
-        let path = Path::parse(path).expect("a location is a path");
+        let path = path_of(location);
         match self.bucket.get(&path).await {
             Ok(found) => Some(found.bytes().await.expect("it is in memory").to_vec()),
             Err(object_store::Error::NotFound { .. }) => None,
@@ -132,16 +133,20 @@ impl TestApp {
     /// Puts a file into the warehouse, like a client.
     pub async fn put_file(&self, location: &str, content: impl Into<Vec<u8>>) {
         use object_store::ObjectStoreExt;
-        let path = location.strip_prefix("memory:///").expect("test warehouses are in memory");
-        let path = Path::parse(path).expect("a location is a path");
+        let path = path_of(location);
         self.bucket.put(&path, content.into().into()).await.expect("memory accepts all writes");
     }
 
     /// Deletes a file of a test warehouse.
     pub async fn delete_file(&self, location: &str) {
         use object_store::ObjectStoreExt;
-        let path = location.strip_prefix("memory:///").expect("test warehouses are in memory");
-        let path = Path::parse(path).expect("a location is a path");
+        let path = path_of(location);
         self.bucket.delete(&path).await.expect("memory accepts all deletions");
     }
+}
+
+/// Returns the path of a file in the bucket, which is in memory.
+fn path_of(location: &str) -> Path {
+    let path = ["memory:///", LAKE].iter().find_map(|prefix| location.strip_prefix(prefix));
+    Path::parse(path.expect("test warehouses are in memory")).expect("a location is a path")
 }

@@ -9,11 +9,17 @@ use axum::Router;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
+use object_store::memory::InMemory;
 use serde_json::Value;
+use slateberg_authz::bundled::default_policies;
 use slateberg_base::clock::Clock;
+use slateberg_config::FileAccessSettings;
+use slateberg_model::warehouse::Delegation;
 use tokio::net::TcpListener;
 
+use super::app::{TestApp, memory_settings};
 use super::clock::HandClock;
+use super::state::LAKE;
 
 /// A security token service with a clock that a test sets.
 pub struct TestSts {
@@ -81,4 +87,41 @@ fn respond(number: usize, form: &BTreeMap<String, String>, now_ms: i64) -> Respo
          <Expiration>{ends}</Expiration></Credentials></AssumeRoleResult></AssumeRoleResponse>"
     );
     ([(header::CONTENT_TYPE, "text/xml")], xml).into_response()
+}
+
+impl TestSts {
+    /// Returns a catalog with these policies in addition to the default ones. The warehouse is in a
+    /// bucket of S3, has these access-delegation modes, and gets credentials from this service. The
+    /// files are in memory.
+    pub async fn lake(&self, ways: &[Delegation], policies: &str) -> TestApp {
+        let mut settings = memory_settings();
+        settings.authn.insecure_no_auth = false;
+        // Tables may have overlapping locations, as in stores that an older server wrote.
+        settings.catalog.overlapping_locations = true;
+        let directory = tempfile::tempdir().expect("there is room");
+        for file in default_policies() {
+            let name = file.name.rsplit('/').next().expect("a file has a name").to_owned();
+            std::fs::write(directory.path().join(name), file.text).expect("it is written");
+        }
+        std::fs::write(directory.path().join("own.cedar"), policies).expect("it is written");
+        settings.authz.policy_paths = vec![directory.path().to_owned()];
+        let warehouse = settings.warehouses.get_mut("default").expect("there is one");
+        warehouse.location = format!("{LAKE}w");
+        warehouse.options = [
+            ("aws_endpoint", "http://127.0.0.1:9"),
+            ("aws_allow_http", "true"),
+            ("aws_region", "eu-central-1"),
+            ("aws_access_key_id", "AKIDEXAMPLE"),
+            ("aws_secret_access_key", "wJalrXUtnFEMI"),
+        ]
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .into();
+        warehouse.access = FileAccessSettings {
+            delegation: ways.to_vec(),
+            sts_endpoint: self.uri.clone(),
+            ..Default::default()
+        };
+        let clock = Arc::clone(&self.clock);
+        TestApp::with_clock(Arc::new(InMemory::new()), settings, clock).await
+    }
 }

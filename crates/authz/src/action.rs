@@ -74,6 +74,9 @@ actions! {
     /// Read a table as an engine that applies read restrictions: get scan plans, and credentials to
     /// read the files, despite a row filter or column masks.
     ReadRestricted = "ReadRestricted"
+    /// Read those files of a table in which statistics prove that the row filter permits every row:
+    /// get scan plans with these files, and signatures to read them.
+    ReadPermittedFiles = "ReadPermittedFiles"
     /// Get credentials to write a table's files.
     WriteData = "WriteData"
     /// Create and revoke grants.

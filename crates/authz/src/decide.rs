@@ -9,7 +9,7 @@ use cedar_policy::{
     Response,
 };
 
-use super::action::{Action, Load, ReadRestricted};
+use super::action::{Action, Load, ReadPermittedFiles, ReadRestricted};
 use super::context::Context;
 use super::policy_set::{PolicySet, Revision};
 use super::resource::{Kind, Resource};
@@ -20,6 +20,9 @@ use slateberg_model::read_restrictions::ReadRules;
 /// The id that a denial contains instead of a policy id if the resource is outside the credential's
 /// scope.
 pub const CREDENTIAL_SCOPE: &str = "credential-scope";
+
+/// The actions that only permits that name them permit.
+const NAMED_ONLY: [&str; 2] = [ReadRestricted::NAME, ReadPermittedFiles::NAME];
 
 /// A request for a decision.
 #[derive(Debug, Clone, Copy)]
@@ -80,7 +83,7 @@ impl PolicySet {
             return self.denied(vec![CREDENTIAL_SCOPE.to_owned()]);
         }
         let reads = action == Load::NAME && request.resource.kind() == Kind::Table;
-        let needs_name = action == ReadRestricted::NAME;
+        let needs_name = NAMED_ONLY.contains(&action);
         let Some(action) = self.schema.action_on(action, request.resource.kind()) else {
             return self.denied(Vec::new());
         };

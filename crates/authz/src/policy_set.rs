@@ -148,8 +148,8 @@ impl PolicySet {
     }
 
     /// Whether the scope of a policy names actions or groups of actions. A policy for all actions
-    /// does not permit `ReadRestricted`. Otherwise, a permit with a row filter and for all actions
-    /// would also give access to the files that contain the hidden rows.
+    /// does not permit `ReadRestricted` or `ReadPermittedFiles`. Otherwise, a permit with a row
+    /// filter and for all actions would also give access to files.
     pub(super) fn names_actions(&self, id: &str) -> bool {
         let found = self.rules.binary_search_by(|rule| rule.id().cmp(id)).ok();
         let rule = found.and_then(|at| self.rules.get(at));

@@ -3,6 +3,7 @@
 //! No other crate reads the time of day, or generates random numbers or ids, so tests can control all
 //! three. Durations are measured with Tokio's `Instant`, which tests can pause.
 
+pub mod background;
 pub mod batch_window;
 pub mod clock;
 pub mod descriptors;

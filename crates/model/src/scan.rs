@@ -9,7 +9,7 @@
 //! 2. [`ScanFilter::parse`] binds the filter to a schema.
 //! 3. [`ScanFilter::for_spec`] projects the filter through a partition spec. The [`SpecFilter`]
 //!    prunes the manifests and the partitions of this spec, and computes residuals.
-//! 4. [`ScanFilter::may_match`] prunes files by their statistics.
+//! 4. [`ScanFilter::narrow`] and [`ScanFilter::may_match`] prune files by their statistics.
 //! 5. [`DeleteIndex::for_data_file`] finds the delete files of a data file.
 //!
 //! **Inclusive and strict.** An inclusive evaluation (`may_match`) returns `false` only if no row
@@ -21,6 +21,7 @@ mod deletes;
 mod error;
 mod evaluation;
 mod filter;
+mod narrowing;
 mod predicate;
 mod projection;
 mod restricted;
@@ -33,6 +34,7 @@ pub use deletes::{
 };
 pub use error::ScanError;
 pub use filter::{ScanFilter, SpecFilter};
+pub use narrowing::{EqualLengthBounds, ManifestStatistics, Side};
 pub use restricted::RestrictedSchema;
 pub use snapshots::{AppendRange, ScanSnapshots, SnapshotSelection};
 pub use spec::{BoundField, BoundSpec, PartitionTuple};

@@ -23,7 +23,7 @@ pub use partition::{PartitionFieldInfo, PartitionValue};
 pub use statistics::NeededColumns;
 
 use columns::{Blobs, Lists, Longs};
-use slateberg_model::scan::FileStatistics;
+use slateberg_model::scan::{EqualLengthBounds, FileStatistics, ManifestStatistics, Side};
 use statistics::Statistics;
 
 /// Content of a file.
@@ -124,6 +124,28 @@ impl Manifest {
             + self.equality_ids.bytes()
             + self.partitions.iter().map(|tuple| partition::tuple_bytes(tuple)).sum::<usize>()
             + self.statistics.bytes()
+    }
+}
+
+impl ManifestStatistics for Manifest {
+    type File<'a> = ManifestEntry<'a>;
+
+    fn file(&self, row: usize) -> ManifestEntry<'_> {
+        self.file(row)
+    }
+
+    fn equal_length_bounds(&self, field_id: i32, side: Side) -> Option<EqualLengthBounds<'_>> {
+        let column = self.statistics.column(field_id)?;
+        let bounds = match side {
+            Side::Lower => &column.lower_bounds,
+            Side::Upper => &column.upper_bounds,
+        };
+        let Blobs::Fixed { width, bytes } = bounds else { return None };
+        match width {
+            4 => Some(EqualLengthBounds::Four(bytes.as_chunks().0)),
+            8 => Some(EqualLengthBounds::Eight(bytes.as_chunks().0)),
+            _ => None,
+        }
     }
 }
 

@@ -51,7 +51,7 @@ pub async fn sign(
         return Err(ApiError::bad_request("Invalid provider: expected s3"));
     }
     let request = SignRequest { method, region, uri, headers, body };
-    let signed = state.catalog.delegations().sign(&cx, &ident, staged, &request).await?;
+    let signed = state.catalog.planning().sign(&cx, &ident, staged, &request).await?;
     // A cacheable signature may be cached only by the client itself. Other signatures are valid for
     // one request.
     let keep = if signed.cacheable { "private" } else { "no-cache" };

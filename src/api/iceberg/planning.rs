@@ -7,7 +7,6 @@ use axum::response::{IntoResponse, Response};
 
 use super::Result;
 use crate::api::delegation::storage_credentials;
-use crate::api::error::ApiError;
 use crate::api::extract::body::{Mutation, MutationWithBody, ReadOperation};
 use crate::api::extract::delegation::AccessDelegation;
 use crate::api::extract::path::{PathParams, TabularPath};
@@ -15,10 +14,8 @@ use crate::api::respond::{NO_STORE, tagged_json};
 use crate::api::scan_files::{Members, add_files};
 use crate::api::state::ApiState;
 use crate::api::wire::plan::{FetchScanTasksRequest, PlanStatus, PlanTableScanRequest};
-use slateberg_base::error_chain::Cause;
-use slateberg_catalog as catalog;
 use slateberg_catalog::RequestContext;
-use slateberg_catalog::planning::{PlanResult, PlannedFiles, ScanPlan, ScanRequest};
+use slateberg_catalog::planning::{PlanResult, PlannedFiles, Planning, ScanPlan, ScanRequest};
 use slateberg_model::ident::TabularIdent;
 use slateberg_model::scan::SnapshotSelection;
 
@@ -45,7 +42,7 @@ pub async fn plan(
     let request = scan_request(body, &headers);
     let (planning, modes) = (state.catalog.planning(), access_delegation.modes());
     let plan = planning.plan(&cx, &ident, &request, modes).await?;
-    completed(&cx, &ident, plan, true).await
+    completed(planning, (&cx, &ident), plan, true).await
 }
 
 /// `GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/plan/{plan_id}`.
@@ -59,7 +56,7 @@ pub async fn result(
     let cx = RequestContext::new(operation, warehouse);
     let (planning, modes) = (state.catalog.planning(), access_delegation.modes());
     match planning.plan_result(&cx, &ident, &plan_id, modes).await? {
-        PlanResult::Completed(plan) => completed(&cx, &ident, *plan, false).await,
+        PlanResult::Completed(plan) => completed(planning, (&cx, &ident), *plan, false).await,
         PlanResult::Cancelled => Ok(Json(PlanStatus { status: "cancelled" }).into_response()),
     }
 }
@@ -83,8 +80,9 @@ pub async fn tasks(
     MutationWithBody(operation, body): MutationWithBody<FetchScanTasksRequest>,
 ) -> Result<Response> {
     let cx = RequestContext::new(operation, warehouse);
-    let files = state.catalog.planning().scan_tasks(&cx, &ident, &body.plan_task).await?;
-    let body = render(Members::begin(), files).await?;
+    let planning = state.catalog.planning();
+    let files = planning.scan_tasks(&cx, &ident, &body.plan_task).await?;
+    let body = render(planning, Members::begin(), files).await?;
     Ok(tagged_json(body.into(), None))
 }
 
@@ -111,8 +109,8 @@ fn scan_request(body: PlanTableScanRequest, headers: &HeaderMap) -> ScanRequest 
 
 /// Responds with a complete plan.
 async fn completed(
-    cx: &RequestContext,
-    ident: &TabularIdent,
+    planning: &Planning,
+    (cx, ident): (&RequestContext, &TabularIdent),
     plan: ScanPlan,
     with_id: bool,
 ) -> Result<Response> {
@@ -130,7 +128,7 @@ async fn completed(
     if let Some(credentials) = credentials {
         members.add_json("storage-credentials", &credentials);
     }
-    let response = tagged_json(render(members, files).await?.into(), None);
+    let response = tagged_json(render(planning, members, files).await?.into(), None);
     match has_credentials {
         true => Ok((NO_STORE, response).into_response()),
         false => Ok(response),
@@ -138,13 +136,10 @@ async fn completed(
 }
 
 /// Adds the files to the JSON object and completes the object.
-async fn render(mut members: Members, files: PlannedFiles) -> Result<Vec<u8>> {
+async fn render(planning: &Planning, mut members: Members, files: PlannedFiles) -> Result<Vec<u8>> {
     let render = move || {
         add_files(&mut members, &files);
         members.finish()
     };
-    let rendered = tokio::task::spawn_blocking(render).await;
-    rendered.map_err(|error| {
-        ApiError::from(catalog::Error::internal(Cause::about("rendering a plan", error)))
-    })
+    Ok(planning.render(render).await?)
 }

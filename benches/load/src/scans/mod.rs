@@ -13,6 +13,7 @@ use hdrhistogram::Histogram;
 use memchr::memmem::find_iter;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 
 use crate::bodies;
@@ -20,6 +21,7 @@ use crate::connection::{Call, Connection};
 use crate::prepare;
 use crate::process::usage;
 use crate::target::{Target, TargetError};
+use slateberg_base::background::lower_priority;
 use table::{COLUMNS, ROWS, day_of};
 
 /// Number of connections that fetch the plan tasks of a complete scan.
@@ -76,6 +78,12 @@ struct Plan {
     plan_tasks: Vec<String>,
 }
 
+/// A scan whose plan tasks were fetched.
+struct Scanned {
+    files: u64,
+    plan_tasks: usize,
+}
+
 /// The table, and the server that plans its scans.
 struct Planner<'a> {
     target: &'a Target,
@@ -92,27 +100,27 @@ pub async fn measure(target: &Target, files: u64, repeats: u64) -> Result<Value,
     let path = table::create(target, files).await?;
     let planner = Planner { target, path, files };
     let (filters, before) = (Filters { files }, usage(&target.pids));
-    let began = Instant::now();
+    planner.scan(&filters.range(), &[]).await?;
+    let cached = before.zip(usage(&target.pids)).map(|(from, to)| to.rss_mib - from.rss_mib);
+    // The cached manifests do not have the statistics of all columns, so the server reads them again.
+    let (began, before) = (Instant::now(), usage(&target.pids));
     let all_columns: Vec<&str> = COLUMNS.iter().map(|(name, _)| *name).collect();
-    let cold = planner.scan(&filters.range(), &all_columns).await?;
+    let cold = planner.scan(&filters.range(), &all_columns).await?.files;
     let cold_ms = began.elapsed().as_secs_f64() * 1e3;
-    let after = usage(&target.pids);
-    let used = before.as_ref().zip(after.as_ref());
-    let cold_cpu = used.map(|(from, to)| to.cpu_seconds_since(from) * 1e6 / files as f64);
-    let cached = used.map(|(from, to)| to.rss_mib - from.rss_mib);
+    let used = before.zip(usage(&target.pids));
+    let cold_cpu = used.map(|(from, to)| to.cpu_seconds_since(&from) * 1e6 / files as f64);
     let mut figures = json!({
         "server": target.name, "scenario": "scans", "files": files,
         "cold_ms": cold_ms, "cold_files": cold, "cold_cpu_us_per_file": cold_cpu,
         "cache_mib": cached,
     });
-    for (name, filter) in [
-        ("partition", filters.partition()),
-        ("range", filters.range()),
-        ("list", filters.list()),
-    ] {
-        let found = planner.scan(&filter, &[]).await?;
+    for (name, filter) in
+        [("partition", filters.partition()), ("range", filters.range()), ("list", filters.list())]
+    {
+        let Scanned { files: found, plan_tasks } = planner.scan(&filter, &[]).await?;
         let plans = planner.plans(&filter, repeats).await?;
         figures[format!("{name}_files")] = found.into();
+        figures[format!("{name}_plan_tasks")] = plan_tasks.into();
         figures[format!("{name}_p50_us")] = plans.value_at_quantile(0.5).into();
         figures[format!("{name}_p99_us")] = plans.value_at_quantile(0.99).into();
     }
@@ -135,12 +143,13 @@ impl Planner<'_> {
         Call::post(format!("{}/plan", self.path), body.to_string()).keeping_body()
     }
 
-    /// Plans a scan, and fetches all its plan tasks. Returns the number of files.
-    async fn scan(&self, filter: &Value, statistics: &[&str]) -> Result<u64, TargetError> {
+    /// Plans a scan, and fetches all its plan tasks.
+    async fn scan(&self, filter: &Value, statistics: &[&str]) -> Result<Scanned, TargetError> {
         let mut connection = self.target.connect().await?;
         let plan = checked(&mut connection, &self.request(filter, statistics)).await?;
         let tasks: Plan = serde_json::from_slice(&plan)
             .map_err(|error| TargetError::Unsupported(format!("not a plan: {error}")))?;
+        let plan_tasks = tasks.plan_tasks.len();
         let tasks = Arc::new(Mutex::new(VecDeque::from(tasks.plan_tasks)));
         let mut fetching = JoinSet::new();
         for _ in 0..SCAN_CONNECTIONS {
@@ -152,7 +161,7 @@ impl Planner<'_> {
         while let Some(fetched) = fetching.join_next().await {
             files += fetched.map_err(|error| TargetError::Unsupported(error.to_string()))??;
         }
-        Ok(files)
+        Ok(Scanned { files, plan_tasks })
     }
 
     /// Returns the durations of plans, in microseconds.
@@ -173,7 +182,7 @@ impl Planner<'_> {
         let (mut seconds, before) = (Vec::new(), usage(&self.target.pids));
         for _ in 0..COMPLETE_SCANS {
             let began = Instant::now();
-            let found = self.scan(&json!(true), &[]).await?;
+            let found = self.scan(&json!(true), &[]).await?.files;
             seconds.push(began.elapsed().as_secs_f64());
             if found != self.files {
                 let message = format!("a complete scan has {found} files of {}", self.files);
@@ -187,13 +196,23 @@ impl Planner<'_> {
         Ok((seconds[COMPLETE_SCANS / 2], cpu))
     }
 
-    /// Returns the durations of commits while other clients plan scans, in microseconds.
+    /// Returns the durations of commits while other clients plan scans, in microseconds. These
+    /// clients have a low priority: real clients are on other machines, so their work delays no
+    /// commits.
     async fn commits_beside_plans(&self, filter: &Value) -> Result<Histogram<u64>, TargetError> {
         let (is_done, mut planners) = (Arc::new(AtomicBool::new(false)), JoinSet::new());
+        let unusable = |error: std::io::Error| TargetError::Unsupported(error.to_string());
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .on_thread_start(lower_priority)
+            .build()
+            .map_err(unusable)?;
         for _ in 0..PLANNERS {
             let (call, is_done) = (self.request(filter, &[]), Arc::clone(&is_done));
-            let mut connection = self.target.connect().await?;
-            planners.spawn(async move {
+            let target = self.target.clone();
+            let plan = async move {
+                let mut connection = target.connect().await?;
                 while !is_done.load(Ordering::Relaxed) {
                     match connection.call(&call).await?.status {
                         BUSY => tokio::time::sleep(BUSY_PAUSE).await,
@@ -202,13 +221,15 @@ impl Planner<'_> {
                     }
                 }
                 Ok::<_, TargetError>(())
-            });
+            };
+            planners.spawn_on(plan, runtime.handle());
         }
         let durations = commits(self.target).await;
         is_done.store(true, Ordering::Relaxed);
         while let Some(planned) = planners.join_next().await {
             planned.map_err(|error| TargetError::Unsupported(error.to_string()))??;
         }
+        runtime.shutdown_background();
         durations
     }
 }
@@ -224,7 +245,8 @@ async fn fetch(
         let task = tasks.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
         let Some(task) = task else { return Ok(files) };
         let body = json!({ "plan-task": task }).to_string();
-        files += count_files(&checked(&mut connection, &Call::post(path, body).keeping_body()).await?);
+        files +=
+            count_files(&checked(&mut connection, &Call::post(path, body).keeping_body()).await?);
     }
 }
 

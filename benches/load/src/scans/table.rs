@@ -67,9 +67,9 @@ fn failed(error: impl std::fmt::Display) -> TargetError {
 pub async fn create(target: &Target, files: u64) -> Result<String, TargetError> {
     let (namespace_name, name) = (target.unique_name("scans"), format!("files_{files}"));
     namespace(target, &namespace_name).await?;
-    let fields = (1..).zip(COLUMNS).map(|(id, (name, kind))| {
-        json!({ "id": id, "name": name, "required": false, "type": kind })
-    });
+    let fields = (1..).zip(COLUMNS).map(
+        |(id, (name, kind))| json!({ "id": id, "name": name, "required": false, "type": kind }),
+    );
     let day = json!({ "source-id": 2, "field-id": 1000, "name": "day", "transform": "identity" });
     let body = json!({
         "name": name,

@@ -108,10 +108,15 @@ impl Candidates {
         fitting.clamp(1, RANGE_FILES_MAX).max(all.div_ceil(RANGES_MAX))
     }
 
+    /// Returns the number of live files in a range. If the manifest list does not contain the number
+    /// of a manifest, it counts as one.
+    pub(super) fn files_of(&self, range: EntryRange) -> u64 {
+        self.of_range(range).map(|manifest| files_of(manifest, range.rows)).sum()
+    }
+
     /// Rejects a range with many more files than the ranges of the server.
     pub(super) fn check_range(&self, scan: &Scan, range: EntryRange) -> Result<()> {
-        let files: u64 = self.of_range(range).map(|manifest| files_of(manifest, range.rows)).sum();
-        if files > self.range_files_max(scan).saturating_mul(TOLERANCE) {
+        if self.files_of(range) > self.range_files_max(scan).saturating_mul(TOLERANCE) {
             return Err(Error::NotFound(MissingResource::PlanTask("its range is too long".into())));
         }
         Ok(())

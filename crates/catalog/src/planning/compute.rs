@@ -1,6 +1,7 @@
 //! [`Compute`]: limits for concurrent plans, and threads for their evaluation.
 //!
-//! Commits must not wait for plans. So plans leave one core free if the machine has several cores.
+//! Commits must not wait for plans. So plans leave one core free if the machine has several cores,
+//! and their threads have a low priority.
 
 use std::num::NonZero;
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::admission::Admission;
 use crate::{Error, Operation, Result};
+use slateberg_base::background;
 use slateberg_base::slots::{self, SlotsPerKey};
 
 /// The limits of plans.
@@ -53,18 +55,18 @@ impl Compute {
         Ok(Slot { _request, _principal })
     }
 
-    /// Runs work on a thread for blocking work.
+    /// Runs work on a thread of low priority.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T> {
         let permit = Arc::clone(&self.threads).acquire_owned().await.map_err(Error::internal)?;
-        let running = tokio::task::spawn_blocking(move || {
+        let work = move || {
             let result = work();
             drop(permit);
             result
-        });
-        running.await.map_err(Error::internal)
+        };
+        background::run(work).await.map_err(Error::internal)
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::planned_manifest::PlannedManifest;
 use crate::{Error, Result};
 use slateberg_model::scan::{
-    BoundSpec, DeleteFile, DeleteFileHead, DeleteIndex, DeleteKind, ScanError,
+    BoundSpec, DataFileHead, DeleteFile, DeleteFileHead, DeleteIndex, DeleteKind, ScanError,
 };
 use slateberg_model::schema::Schema;
 use slateberg_objects::manifest::{FileContent, Manifest, ManifestEntry};
@@ -32,8 +32,24 @@ impl DeleteFiles {
         Some((manifest, manifest.file(row)))
     }
 
-    pub(super) fn index(&self) -> &DeleteIndex {
-        &self.index
+    /// Returns the positions of the delete files of a data file.
+    pub(super) fn of_data_file(
+        &self,
+        manifest: &PlannedManifest,
+        file: ManifestEntry<'_>,
+    ) -> Box<[u32]> {
+        if self.index.is_empty() {
+            return Box::default();
+        }
+        let path = file.path();
+        let head = DataFileHead {
+            path: &path,
+            spec_id: manifest.spec().spec_id,
+            partition: manifest.partition(file),
+            sequence_number: file.sequence_number(),
+        };
+        let positions = self.index.for_data_file(&head, &file);
+        positions.into_iter().filter_map(|position| u32::try_from(position).ok()).collect()
     }
 
     /// Returns the columns by which equality delete files delete.

@@ -6,18 +6,30 @@ use std::sync::Arc;
 
 use super::deletes::DeleteFiles;
 use super::files::{FileTask, PlannedFiles};
+use super::permitted_files::PermittedFiles;
 use super::planned_manifest::PlannedManifest;
 use super::request::{Scan, ScanSpec};
 use crate::{Error, Result};
-use slateberg_model::scan::{
-    DataFileHead, FileStatistics, PartitionTuple, ScanError, ScanSnapshots,
-};
+use slateberg_model::scan::{FileStatistics, PartitionTuple, ScanError, ScanSnapshots};
 use slateberg_objects::manifest::{FileContent, Manifest, ManifestEntry};
+
+/// A manifest, its spec, and the positions of files in it.
+pub(super) type ManifestRange = (Arc<Manifest>, ScanSpec, Range<usize>);
+
+/// Whether an evaluation counts the files that it prunes. If it does not, it is faster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pruned {
+    Counted,
+    Ignored,
+}
 
 /// The evaluation of a filter on manifests.
 pub(super) struct Evaluation {
     pub(super) scan: Arc<Scan>,
     pub(super) deletes: Arc<DeleteFiles>,
+    /// The only files that the caller may read. `None`: all.
+    permitted: Option<Arc<PermittedFiles>>,
+    pruned: Pruned,
     pub(super) files: PlannedFiles,
     outcomes: HashMap<(i32, Box<PartitionTuple>), PartitionOutcome>,
 }
@@ -39,30 +51,46 @@ struct Residual {
 }
 
 impl Evaluation {
-    pub(super) fn new(scan: &Arc<Scan>, deletes: &Arc<DeleteFiles>, files: PlannedFiles) -> Self {
+    /// Creates the evaluation of a scan. It adds to `files` only files that are `permitted`.
+    pub(super) fn new(
+        (scan, deletes): (&Arc<Scan>, &Arc<DeleteFiles>),
+        permitted: Option<Arc<PermittedFiles>>,
+        files: PlannedFiles,
+        pruned: Pruned,
+    ) -> Self {
         let (scan, deletes) = (Arc::clone(scan), Arc::clone(deletes));
-        Self { scan, deletes, files, outcomes: HashMap::new() }
+        Self { scan, deletes, permitted, pruned, files, outcomes: HashMap::new() }
+    }
+
+    /// Evaluates these files, and adds those that the client has to read.
+    pub(super) fn add_all(&mut self, manifests: Vec<ManifestRange>) -> Result<()> {
+        for (manifest, spec, rows) in manifests {
+            self.add(manifest, &spec, rows)?;
+        }
+        Ok(())
     }
 
     /// Evaluates the files at these positions in a manifest, and adds those that the client has to
     /// read.
-    pub(super) fn add(
-        &mut self,
-        manifest: Arc<Manifest>,
-        spec: &ScanSpec,
-        rows: Range<usize>,
-    ) -> Result<()> {
+    fn add(&mut self, manifest: Arc<Manifest>, spec: &ScanSpec, rows: Range<usize>) -> Result<()> {
         let planned = PlannedManifest::new(manifest, Arc::clone(&spec.spec))?;
         let mut outcomes = vec![None; planned.tuples().len()];
         let number = self.files.next_manifest()?;
-        for row in rows {
+        let keep = match self.pruned == Pruned::Counted || self.scan.filter.is_always_true() {
+            true => None,
+            false => Some(self.scan.filter.narrow(planned.manifest(), rows.clone())),
+        };
+        for row in rows.clone() {
+            if keep.as_ref().is_some_and(|keep| !keep[row - rows.start]) {
+                continue;
+            }
             let row = u32::try_from(row).map_err(Error::internal)?;
             let file = planned.file(row);
             if file.content() != FileContent::Data {
                 let message = "The table is damaged: a data manifest has a delete file";
                 return Err(Error::Scan(ScanError::Validation(message.to_owned())));
             }
-            if !self.is_in_range(file) {
+            if !self.is_in_range(file) || !self.is_permitted(file) {
                 continue;
             }
             let Some(cached) = outcomes.get_mut(file.partition()) else { continue };
@@ -78,7 +106,7 @@ impl Evaluation {
                 self.files.pruned.by_statistics += 1;
                 continue;
             }
-            let deletes = self.deletes_of(&planned, file);
+            let deletes = self.deletes.of_data_file(&planned, file);
             let is_certain = residual.is_true && deletes.is_empty();
             let certain_rows = if is_certain { file.record_count() } else { 0 };
             let task = FileTask::new((number, row), Arc::clone(&residual.json), deletes);
@@ -98,6 +126,10 @@ impl Evaluation {
         }
     }
 
+    fn is_permitted(&self, file: ManifestEntry<'_>) -> bool {
+        self.permitted.as_ref().is_none_or(|permitted| permitted.contains(&file.path()))
+    }
+
     fn outcome(&mut self, spec: &ScanSpec, partition: &PartitionTuple) -> PartitionOutcome {
         let key = (spec.spec.spec_id, Box::from(partition));
         let evaluate = || {
@@ -109,22 +141,5 @@ impl Evaluation {
             PartitionOutcome::Matching(Residual { json, is_true: residual.is_always_true() })
         };
         self.outcomes.entry(key).or_insert_with(evaluate).clone()
-    }
-
-    /// Returns the positions of the delete files of a data file.
-    fn deletes_of(&self, manifest: &PlannedManifest, file: ManifestEntry<'_>) -> Box<[u32]> {
-        let index = self.deletes.index();
-        if index.is_empty() {
-            return Box::default();
-        }
-        let path = file.path();
-        let head = DataFileHead {
-            path: &path,
-            spec_id: manifest.spec().spec_id,
-            partition: manifest.partition(file),
-            sequence_number: file.sequence_number(),
-        };
-        let positions = index.for_data_file(&head, &file);
-        positions.into_iter().filter_map(|position| u32::try_from(position).ok()).collect()
     }
 }

@@ -8,8 +8,10 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::deletes::DeleteFiles;
+use super::permitted_files::PermittedFiles;
 use crate::{Error, Result};
 use slateberg_model::manifest_file::ManifestFile;
+use slateberg_model::read_restrictions::RulesKey;
 use slateberg_objects::manifest::{Inherited, Manifest, NeededColumns};
 use slateberg_objects::manifest_list::ManifestList;
 use slateberg_telemetry::cache::ByteCache;
@@ -33,6 +35,17 @@ enum Key {
     Manifest(Uuid, String, i64, Inherited),
     /// The delete files of a snapshot: the table, the manifest list, and the schema.
     Deletes(Uuid, String, i32),
+    /// The permitted files of a snapshot.
+    Permitted(PermittedKey),
+}
+
+/// The table, the manifest list, the current schema, and the rules of a reader.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct PermittedKey {
+    pub(super) table: Uuid,
+    pub(super) list: String,
+    pub(super) schema_id: i32,
+    pub(super) rules: RulesKey,
 }
 
 #[derive(Debug, Clone)]
@@ -40,6 +53,7 @@ enum Cached {
     List(Arc<ManifestList>),
     Manifest(Arc<Manifest>),
     Deletes(Arc<DeleteFiles>),
+    Permitted(Arc<PermittedFiles>),
 }
 
 fn manifest_key(warehouse: Uuid, manifest: &ManifestFile) -> Key {
@@ -90,7 +104,7 @@ impl ManifestCache {
         };
         match self.0.get_or_insert(&key, load).await? {
             Cached::List(list) => Ok(list),
-            Cached::Manifest(_) | Cached::Deletes(_) => Err(wrong_entry()),
+            _ => Err(wrong_entry()),
         }
     }
 
@@ -112,7 +126,33 @@ impl ManifestCache {
         };
         match self.0.get_or_insert(&key, load).await? {
             Cached::Deletes(deletes) => Ok(deletes),
-            Cached::Manifest(_) | Cached::List(_) => Err(wrong_entry()),
+            _ => Err(wrong_entry()),
+        }
+    }
+
+    /// Whether these permitted files are cached.
+    pub(super) fn has_permitted(&self, key: &PermittedKey) -> bool {
+        self.0.peek(&Key::Permitted(key.clone())).is_some()
+    }
+
+    /// Returns permitted files. Finds them if they are not cached.
+    pub(super) async fn permitted(
+        &self,
+        key: PermittedKey,
+        find: impl Future<Output = Result<PermittedFiles>>,
+    ) -> Result<Arc<PermittedFiles>> {
+        let key = Key::Permitted(key);
+        if let Some(Cached::Permitted(permitted)) = self.0.get(&key) {
+            return Ok(permitted);
+        }
+        let load = async {
+            let permitted = find.await?;
+            let bytes = ENTRY_BYTES + permitted.bytes();
+            Ok::<_, Error>((Cached::Permitted(Arc::new(permitted)), bytes))
+        };
+        match self.0.get_or_insert(&key, load).await? {
+            Cached::Permitted(permitted) => Ok(permitted),
+            _ => Err(wrong_entry()),
         }
     }
 

@@ -7,8 +7,9 @@
 //! requests that are too long for a token, in memory.
 //!
 //! A caller needs the permit to load the table and the privilege to read its files. A caller with a
-//! read restriction gets a plan only if it is trusted to apply the restriction, because file names,
-//! partition values and statistics disclose rows. The server reads manifests only at the table's own
+//! read restriction gets a plan only if it is trusted to apply the restriction, or if the plan has
+//! only files in which the row filter [permits](permitted_files) every row, because file names, partition
+//! values and statistics disclose rows. The server reads manifests only at the table's own
 //! locations ([`table`]), because writers choose the paths in the metadata of a table.
 
 mod candidates;
@@ -18,12 +19,15 @@ mod evaluation;
 mod files;
 mod health;
 mod manifests;
+mod permitted;
+mod permitted_files;
 mod plan;
 mod planned_manifest;
 mod prepare;
 mod reads;
 mod report;
 mod request;
+mod sign;
 mod table;
 mod table_health;
 mod token;

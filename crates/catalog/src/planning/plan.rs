@@ -1,5 +1,6 @@
 //! The operations of scan planning.
 
+use super::evaluation::Pruned;
 use super::files::PlannedFiles;
 use super::report::ScanReport;
 use super::request::{Scan, ScanRequest};
@@ -12,10 +13,6 @@ use crate::{Error, Operation, RequestContext, Result};
 use slateberg_base::boxed;
 use slateberg_model::ident::TabularIdent;
 use slateberg_model::warehouse::Delegation;
-
-/// Maximum number of ranges that are evaluated for one response. All ranges after the first are
-/// evaluated only if their manifests are cached.
-const INLINE_RANGES_MAX: usize = 64;
 
 impl Planning {
     /// Plans a scan.
@@ -87,7 +84,7 @@ impl Planning {
         let scan = Scan::of_token(table.readable(), &token, request).ok_or_else(missing)?;
         let prepared = self.prepare(table, scan).await?;
         let mut files = prepared.no_files();
-        self.evaluate(&prepared, range, &mut files).await?;
+        self.evaluate(&prepared, range, &mut files, Pruned::Ignored).await?;
         Ok(files)
     }
 
@@ -101,14 +98,14 @@ impl Planning {
         request: &ScanRequest,
     ) -> Result<ScanReport> {
         let (cx, ident) = self.table_named(operation, resource)?;
-        let table = self.table(&cx, &ident).await?;
+        let table = self.table_with_all_files(&cx, &ident).await?;
         let _slot = self.compute.admit(operation).await?;
         let scan = Scan::bind(table.readable(), request)?;
         let prepared = self.prepare(table, scan).await?;
         let mut report = prepared.candidates.report();
         for range in prepared.candidates.ranges(&prepared.scan) {
             let mut files = prepared.no_files();
-            self.evaluate(&prepared, range, &mut files).await?;
+            self.evaluate(&prepared, range, &mut files, Pruned::Counted).await?;
             report.add(&files);
         }
         Ok(report)
@@ -121,6 +118,15 @@ impl Planning {
         resource: &str,
     ) -> Result<(RequestContext, TabularIdent)> {
         self.core.table_named(operation, resource, "Views have no files to scan")
+    }
+
+    /// Renders files on the threads of plans.
+    #[boxed]
+    pub async fn render<T: Send + 'static>(
+        &self,
+        render: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T> {
+        self.compute.run(render).await
     }
 
     fn plan_token(&self, table: &PlannedTable, plan_id: &str) -> Result<(Token, u64)> {
@@ -147,31 +153,8 @@ impl Planning {
         let (id, table) = (self.core.ids().random(), prepared.table.record.id);
         let bound_to = (scan.selection, scan.schema.schema_id());
         let tokens = self.long_requests.tokens((table, id), bound_to, &scan.body);
-        let mut files = prepared.no_files();
-        let mut plan_tasks = Vec::new();
-        let range_files_max = usize::try_from(prepared.candidates.range_files_max(scan));
-        let inline_tasks_max = scan.inline_tasks_max.min(range_files_max.unwrap_or(usize::MAX));
-        for (number, range) in prepared.candidates.ranges(scan).into_iter().enumerate() {
-            let has_enough = |rows| files.certain_rows() >= rows;
-            if scan.rows_requested_min.is_some_and(has_enough) {
-                break;
-            }
-            let is_quick = || {
-                files.len() < inline_tasks_max
-                    && number < INLINE_RANGES_MAX
-                    && self.has_all(&prepared, range)
-            };
-            if number > 0 && !is_quick() {
-                plan_tasks.push(tokens.task(range));
-                continue;
-            }
-            let inline = files.position();
-            self.evaluate(&prepared, range, &mut files).await?;
-            if number > 0 && files.len() > inline_tasks_max {
-                files.truncate(inline);
-                plan_tasks.push(tokens.task(range));
-            }
-        }
+        let (files, rest) = self.evaluate_inline(&prepared).await?;
+        let plan_tasks = rest.into_iter().map(|range| tokens.task(range)).collect();
         Ok(ScanPlan { id: tokens.plan(), files, plan_tasks, delegated })
     }
 }

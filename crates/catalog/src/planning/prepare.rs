@@ -1,19 +1,23 @@
 //! [`Prepared`]: a scan whose manifest lists and delete files were read.
 
 use std::collections::BTreeSet;
-use std::ops::Range;
 use std::sync::Arc;
 
 use super::Planning;
 use super::candidates::Candidates;
 use super::deletes::DeleteFiles;
-use super::evaluation::Evaluation;
+use super::evaluation::{Evaluation, ManifestRange, Pruned};
 use super::files::PlannedFiles;
-use super::request::{Scan, ScanSpec};
+use super::permitted_files::PermittedFiles;
+use super::request::Scan;
 use super::table::PlannedTable;
 use super::token::EntryRange;
 use crate::{Error, Result};
-use slateberg_objects::manifest::{Manifest, NeededColumns};
+use slateberg_objects::manifest::NeededColumns;
+
+/// Maximum number of files that are evaluated for the response to a plan. The files of the first
+/// range are always evaluated.
+const INLINE_CANDIDATES_MAX: u64 = 1 << 20;
 
 /// A scan of a table, ready for evaluation.
 pub(super) struct Prepared {
@@ -21,12 +25,19 @@ pub(super) struct Prepared {
     pub(super) scan: Arc<Scan>,
     pub(super) candidates: Candidates,
     pub(super) deletes: Arc<DeleteFiles>,
+    /// The only files that the caller may read. `None`: all.
+    permitted: Option<Arc<PermittedFiles>>,
 }
 
 impl Prepared {
     /// Returns an empty list of files.
     pub(super) fn no_files(&self) -> PlannedFiles {
         PlannedFiles::new(&self.scan.statistics, &self.deletes)
+    }
+
+    fn evaluation(&self, files: PlannedFiles, pruned: Pruned) -> Evaluation {
+        let Self { scan, deletes, permitted, .. } = self;
+        Evaluation::new((scan, deletes), permitted.clone(), files, pruned)
     }
 
     /// Returns the columns whose statistics the evaluation of data files needs.
@@ -40,9 +51,10 @@ impl Prepared {
 impl Planning {
     /// Reads the manifest lists and delete manifests of a scan.
     pub(super) async fn prepare(&self, table: PlannedTable, scan: Scan) -> Result<Prepared> {
+        let permitted = self.permitted_in(&table, &scan).await?;
         let candidates = self.candidates(&table, &scan).await?;
         let deletes = self.deletes(&table, &scan, &candidates).await?;
-        Ok(Prepared { table, scan: Arc::new(scan), candidates, deletes })
+        Ok(Prepared { table, scan: Arc::new(scan), candidates, deletes, permitted })
     }
 
     /// Evaluates a range. Adds to `files` the data files that the client has to read.
@@ -51,35 +63,75 @@ impl Planning {
         prepared: &Prepared,
         range: EntryRange,
         files: &mut PlannedFiles,
+        pruned: Pruned,
     ) -> Result<()> {
         let manifests = self.data_manifests(prepared, range).await?;
-        let added = std::mem::take(files);
-        let mut evaluation = Evaluation::new(&prepared.scan, &prepared.deletes, added);
+        let mut evaluation = prepared.evaluation(std::mem::take(files), pruned);
         let evaluate = move || {
-            for (manifest, spec, rows) in manifests {
-                evaluation.add(manifest, &spec, rows)?;
-            }
+            evaluation.add_all(manifests)?;
             Ok::<_, Error>(evaluation.files)
         };
         *files = self.compute.run(evaluate).await??;
         Ok(())
     }
 
-    /// Whether the manifests of a range are cached.
-    pub(super) fn has_all(&self, prepared: &Prepared, range: EntryRange) -> bool {
-        let needed = prepared.needed_columns();
-        let warehouse = prepared.table.record.warehouse;
-        let mut all = prepared.candidates.of_range(range);
-        all.all(|manifest| self.manifests.has(warehouse, manifest, &needed))
+    /// Evaluates the first range, and all further ranges whose manifests are cached, as long as the
+    /// response does not have too many files. Returns the files that the client has to read, and
+    /// the remaining ranges.
+    pub(super) async fn evaluate_inline(
+        &self,
+        prepared: &Prepared,
+    ) -> Result<(PlannedFiles, Vec<EntryRange>)> {
+        let Prepared { table, scan, candidates, .. } = prepared;
+        let (warehouse, needed) = (table.record.warehouse, prepared.needed_columns());
+        let is_cached = |range: EntryRange| {
+            let mut all = candidates.of_range(range);
+            all.all(|manifest| self.manifests.has(warehouse, manifest, &needed))
+        };
+        let (mut inline, mut rest, mut files) = (Vec::new(), Vec::new(), 0);
+        for range in candidates.ranges(scan) {
+            files += candidates.files_of(range);
+            if inline.is_empty() || (files <= INLINE_CANDIDATES_MAX && is_cached(range)) {
+                inline.push((range, self.data_manifests(prepared, range).await?));
+            } else {
+                rest.push(range);
+            }
+        }
+        let range_files_max = usize::try_from(candidates.range_files_max(scan));
+        let tasks_max = scan.inline_tasks_max.min(range_files_max.unwrap_or(usize::MAX));
+        let rows_max = scan.rows_requested_min.unwrap_or(i64::MAX);
+        let mut evaluation = prepared.evaluation(prepared.no_files(), Pruned::Ignored);
+        let evaluate = move || {
+            for (number, (range, manifests)) in inline.into_iter().enumerate() {
+                let position = evaluation.files.position();
+                if evaluation.files.certain_rows() >= rows_max {
+                    return Ok((evaluation.files, Vec::new()));
+                }
+                if number == 0 || evaluation.files.len() < tasks_max {
+                    evaluation.add_all(manifests)?;
+                    if number == 0 || evaluation.files.len() <= tasks_max {
+                        continue;
+                    }
+                    evaluation.files.truncate(position);
+                }
+                rest.push(range);
+            }
+            if evaluation.files.certain_rows() >= rows_max {
+                rest.clear();
+            }
+            rest.sort_unstable();
+            Ok::<_, Error>((evaluation.files, rest))
+        };
+        self.compute.run(evaluate).await?
     }
 
     /// Returns the data manifests of a range, each with its spec and the positions of the range's
     /// files.
-    async fn data_manifests(
+    pub(super) async fn data_manifests(
         &self,
         prepared: &Prepared,
         range: EntryRange,
-    ) -> Result<Vec<(Arc<Manifest>, ScanSpec, Range<usize>)>> {
+    ) -> Result<Vec<ManifestRange>> {
         let Prepared { table, scan, candidates, .. } = prepared;
         candidates.check_range(scan, range)?;
         let all: Vec<_> = candidates.of_range(range).cloned().collect();

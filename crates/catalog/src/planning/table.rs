@@ -8,13 +8,13 @@ use crate::loadable::Loadable;
 use crate::location_index::{is_alone, is_generated_for, locations_of};
 use crate::lookup::{LOOKUP_ATTEMPTS_MAX, text_of};
 use crate::tabular::delegation::DelegatedAccess;
-use crate::tabular::read_access::{Enforcement, resolved_or_forbidden};
+use crate::tabular::read_access::{EnforcedRules, Enforcement, resolved_or_forbidden};
 use crate::tabular::target::Target;
 use crate::version_cache::CachedVersion;
 use crate::{Error, RequestContext, Result};
 use slateberg_model::ident::{TabularIdent, TabularKind};
 use slateberg_model::members::brief;
-use slateberg_model::read_restrictions::ReadRestrictions;
+use slateberg_model::read_restrictions::{ReadRestrictions, RulesKey};
 use slateberg_model::table::TableMetadata;
 use slateberg_model::warehouse::Delegation;
 use slateberg_objects::location::Location;
@@ -25,12 +25,33 @@ use slateberg_store::records::TabularRecord;
 /// Privileges of credentials for a scan.
 const READ: Privileges = Privileges { read: true, write: false, delete: false };
 
+/// The rows of a table that a caller may read.
+#[derive(Clone)]
+pub(super) enum ReadableRows {
+    /// All rows.
+    All,
+    /// The rows that these restrictions permit. The caller is trusted to apply them.
+    Restricted(Arc<ReadRestrictions>),
+    /// The rows of those files in which the row filter permits every row.
+    InPermittedFiles(RowFilter),
+}
+
+/// A row filter.
+#[derive(Clone)]
+pub(super) struct RowFilter {
+    /// The key of the rules from which it was resolved.
+    pub(super) rules: RulesKey,
+    /// Restrictions without masks.
+    pub(super) restrictions: Arc<ReadRestrictions>,
+}
+
 /// A table whose files the caller may read.
+#[derive(Clone)]
 pub(super) struct PlannedTable {
     pub(super) record: Arc<TabularRecord>,
     pub(super) metadata: Arc<TableMetadata>,
-    /// The caller's read restrictions. `None` if the caller may read everything.
-    pub(super) restrictions: Option<Arc<ReadRestrictions>>,
+    /// The rows that the caller may read.
+    pub(super) rows: ReadableRows,
     /// Size of the metadata as JSON, in bytes.
     pub(super) metadata_bytes: u64,
     /// The locations that belong to this table only.
@@ -40,8 +61,17 @@ pub(super) struct PlannedTable {
 impl PlannedTable {
     /// Returns the table for the binding of a scan.
     pub(super) fn readable(&self) -> ReadableTable<'_> {
-        let Self { metadata, restrictions, .. } = self;
-        ReadableTable { metadata, restrictions: restrictions.as_deref() }
+        let restrictions = match &self.rows {
+            ReadableRows::Restricted(restrictions) => Some(&**restrictions),
+            // The filter of the client selects among the permitted files.
+            ReadableRows::All | ReadableRows::InPermittedFiles(_) => None,
+        };
+        ReadableTable { metadata: &self.metadata, restrictions }
+    }
+
+    /// Returns the table with all its files.
+    pub(super) fn with_all_files(self) -> Self {
+        Self { rows: ReadableRows::All, ..self }
     }
 
     /// Rejects a file outside of the table's own locations. The server reads files with its own
@@ -72,12 +102,12 @@ impl Planning {
         let store = core.store().durable();
         let target = Target { warehouse: &cx.warehouse, kind, ident };
         for _ in 0..LOOKUP_ATTEMPTS_MAX {
-            let Loadable { rules, privileges, record, .. } =
+            let Loadable { rules, rights, record, .. } =
                 core.access.loadable(&store, &cx.operation, target, true).await?;
             if rules.as_ref().is_some_and(|rules| rules.enforcement == Enforcement::NoFiles) {
                 return Err(forbidden(ident, "the principal may read only a part of it"));
             }
-            if !privileges.read {
+            if !rights.privileges.read {
                 return Err(forbidden(ident, "reading its files is not allowed"));
             }
             let version = (record.id, record.version);
@@ -91,22 +121,34 @@ impl Planning {
                 }
             };
             let metadata = core.environment.parsed::<TableMetadata>(version, &cached)?;
-            let resolve = |rules| resolved_or_forbidden(rules, ident, &metadata);
-            let restrictions = rules.as_ref().map(resolve).transpose()?;
+            let rows = match &rules {
+                None => ReadableRows::All,
+                Some(rules) => readable_rows(rules, ident, &metadata)?,
+            };
             let own_locations = self.own_locations(&record).await?;
             let metadata_bytes = cached.text.len() as u64;
-            return Ok(PlannedTable {
-                record,
-                metadata,
-                restrictions,
-                metadata_bytes,
-                own_locations,
-            });
+            return Ok(PlannedTable { record, metadata, rows, metadata_bytes, own_locations });
         }
         Err(Error::unavailable(
             "Gave up after repeated conflicts: the table is changed concurrently. Retry later",
             ident.to_string(),
         ))
+    }
+
+    /// Like [`table`](Self::table), for reports on all files of the table. Errors with `Forbidden` if
+    /// the caller may read only permitted files, because the reports disclose values of other files.
+    pub(super) async fn table_with_all_files(
+        &self,
+        cx: &RequestContext,
+        ident: &TabularIdent,
+    ) -> Result<PlannedTable> {
+        let table = self.table(cx, ident).await?;
+        match table.rows {
+            ReadableRows::All | ReadableRows::Restricted(_) => Ok(table),
+            ReadableRows::InPermittedFiles(_) => {
+                Err(forbidden(ident, "the principal may read only a part of its files"))
+            }
+        }
     }
 
     /// Returns the locations of a table that contain no files of other tables.
@@ -133,8 +175,32 @@ impl Planning {
         wanted: Option<&[Delegation]>,
     ) -> Result<Option<DelegatedAccess>> {
         let Some(wanted) = wanted else { return Ok(None) };
+        if matches!(table.rows, ReadableRows::InPermittedFiles(_)) {
+            // The client gets signatures, as the response to the load of the table says.
+            return Ok(None);
+        }
         let target = Target { warehouse: &cx.warehouse, kind: TabularKind::Table, ident };
-        self.delegations.delegated(target, &table.record, READ, wanted).await
+        self.delegations.delegated(target, &table.record, READ.into(), wanted).await
+    }
+}
+
+/// Returns the rows that a caller with these rules may read.
+fn readable_rows(
+    rules: &EnforcedRules,
+    ident: &TabularIdent,
+    metadata: &TableMetadata,
+) -> Result<ReadableRows> {
+    let restrictions = resolved_or_forbidden(rules, ident, metadata)?;
+    match rules.enforcement {
+        Enforcement::NoFiles => Err(forbidden(ident, "the principal may read only a part of it")),
+        Enforcement::TrustedEngine => Ok(ReadableRows::Restricted(restrictions)),
+        Enforcement::PermittedFiles if restrictions.masks.is_empty() => {
+            let (rules, _) = rules.key();
+            Ok(ReadableRows::InPermittedFiles(RowFilter { rules, restrictions }))
+        }
+        Enforcement::PermittedFiles => {
+            Err(forbidden(ident, "columns are masked for the principal, but are in its files"))
+        }
     }
 }
 

@@ -30,7 +30,7 @@ impl Planning {
     #[boxed]
     pub async fn table_health(&self, operation: &Operation, resource: &str) -> Result<TableHealth> {
         let (cx, ident) = self.table_named(operation, resource)?;
-        let table = self.table(&cx, &ident).await?;
+        let table = self.table_with_all_files(&cx, &ident).await?;
         let _slot = self.compute.admit(operation).await?;
         let manifests = self.current_manifests(&table).await?;
         let (files, is_complete) = self.count_files(&table, &manifests).await?;

@@ -25,7 +25,7 @@ const STORED_BYTES_TYPICAL: u64 = 4 << 10;
 const CANCELLED_MAX: usize = 10_000;
 
 /// A part of the live files of a scan.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct EntryRange {
     /// The first manifest and the end (exclusive), as positions in the list of all data manifests
     /// of the scan.

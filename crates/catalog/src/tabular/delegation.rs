@@ -2,19 +2,20 @@
 //! signing), or with the client's own credentials.
 //!
 //! Policies determine whether a principal may read and write files (`ReadData`, `WriteData`).
-//! Principals with a read restriction get neither credentials nor signatures, except that trusted
-//! engines may read ([`Enforcement`]). Credentials and signatures permit no more than the policies
-//! do. Credentials and signatures are valid only for the table's own locations. They are not valid
-//! for a location that also contains files of other tables, or for a whole warehouse.
+//! Principals with a read restriction get neither credentials nor signatures. There are two
+//! exceptions ([`Enforcement`]): trusted engines may read, and other principals may get signatures
+//! to read those files that the row filter permits. Credentials and signatures permit no more than
+//! the policies do. They are valid only for the table's own locations. They are not valid for a
+//! location that also contains files of other tables, or for a whole warehouse.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tracing::instrument;
 use uuid::Uuid;
 
+pub use super::delegated_access::{AccessMode, DelegatedAccess};
 use super::metadata::metadata_of;
-use super::read_access::{Enforcement, ReadAccess, Readable};
+use super::read_access::{Enforcement, FileRights, ReadAccess, Readable};
 use super::target::Target;
 use crate::core::Core;
 use crate::loadable::{FILE_ACTIONS, Loadable};
@@ -28,8 +29,8 @@ use slateberg_model::members::brief;
 use slateberg_model::table::TableMetadata;
 use slateberg_model::warehouse::{Delegation, Warehouse};
 use slateberg_objects::location::Location;
-use slateberg_objects::sign::Signed;
 use slateberg_objects::sign::request::{Allowed, SignError, SignRequest};
+use slateberg_objects::sign::{CheckedRequest, Signed};
 use slateberg_objects::vend::Vendor;
 use slateberg_objects::vend::cache::{Credentials, VendCache, VendKey};
 use slateberg_objects::vend::files::{Files, Privileges};
@@ -42,59 +43,23 @@ const STAGED_MAX: usize = 10_000;
 /// Time after which the access to the files of a staged table ends, in milliseconds.
 const STAGED_MS: i64 = 60 * 60 * 1000;
 
-/// A client's access to a table's files.
-#[derive(Debug, Clone)]
-pub struct DelegatedAccess {
-    /// The table.
-    pub id: Uuid,
-    /// The location of the table, which is the prefix of the locations of its files.
-    pub prefix: String,
-    /// Client properties of the object store, without secrets.
-    pub store: Arc<BTreeMap<String, String>>,
-    /// The means of access.
-    pub mode: AccessMode,
-    /// For a staged table, the id with which the client requests new credentials or signatures.
-    pub staged: Option<Uuid>,
-    /// Name of the client property that contains the path for requests of new credentials.
-    pub refresh_key: &'static str,
-}
-
-/// A client's means of access to files.
-#[derive(Debug, Clone)]
-pub enum AccessMode {
-    /// Vended credentials.
-    Credentials(Arc<Credentials>),
-    /// Signatures from the catalog.
-    Signatures,
-    /// The client's own credentials.
-    Own,
-}
-
-impl DelegatedAccess {
-    /// Whether a client would receive the same response for `self` and `other`. Credentials are
-    /// compared by their generation.
-    pub fn is_same(&self, other: &Self) -> bool {
-        let same_way = match (&self.mode, &other.mode) {
-            (AccessMode::Credentials(one), AccessMode::Credentials(other)) => {
-                one.generation == other.generation
-            }
-            (AccessMode::Signatures, AccessMode::Signatures)
-            | (AccessMode::Own, AccessMode::Own) => true,
-            _ => false,
-        };
-        same_way
-            && self.id == other.id
-            && self.prefix == other.prefix
-            && self.store == other.store
-            && self.staged == other.staged
-            && self.refresh_key == other.refresh_key
-    }
-}
-
 /// The files of a table that a principal may access.
 struct AccessibleFiles {
     files: Files,
     prefix: String,
+    vendor: Arc<Vendor>,
+    /// Whether the principal gets only signatures, and only for files that a row filter permits.
+    permitted_only: bool,
+}
+
+/// A request to the object store that the caller may send, if it reads a file that the row filter
+/// of the caller permits.
+pub(crate) struct Signable {
+    /// The checked request.
+    pub(crate) request: CheckedRequest,
+    /// Whether the caller may read only files that a row filter permits.
+    pub(crate) permitted_only: bool,
+    files: Files,
     vendor: Arc<Vendor>,
 }
 
@@ -130,6 +95,10 @@ enum Denial {
     NotDelegated,
     #[error("the principal has read restrictions on the table, so it gets no access to the files")]
     Restricted,
+    #[error(
+        "the principal may read only those that its row filter permits, so it gets signatures, and no credentials"
+    )]
+    OnlySignatures,
     #[error("the principal may neither read nor write them")]
     NoRights,
     #[error("the location of the table also contains files of other tables or views")]
@@ -150,19 +119,18 @@ impl Delegations {
         Self { core: Arc::clone(core), vended, staged: Arc::default() }
     }
 
-    /// Returns the access to a loaded table's files with these privileges, in one of the `wanted`
+    /// Returns the access to a loaded table's files with these rights, in one of the `wanted`
     /// modes. `None` if the client has no access through the catalog.
     #[instrument(target = TARGET, name = "delegate", level = "debug", skip_all)]
     pub(crate) async fn delegated(
         &self,
         target: Target<'_>,
         record: &TabularRecord,
-        privileges: Privileges,
+        rights: FileRights,
         wanted: &[Delegation],
     ) -> Result<Option<DelegatedAccess>> {
         let Target { warehouse, ident, .. } = target;
-        let found =
-            self.reachable_at(record.id, warehouse, privileges, locations_of(record)).await?;
+        let found = self.reachable_at(record.id, warehouse, rights, locations_of(record)).await?;
         self.delegate_if_any(warehouse, ident, found, wanted).await
     }
 
@@ -176,6 +144,9 @@ impl Delegations {
         staged: Option<Uuid>,
     ) -> Result<Option<DelegatedAccess>> {
         match self.reachable_by(cx, ident, staged).await? {
+            Access::Granted(reachable) if reachable.permitted_only => {
+                Err(forbidden(ident, Denial::OnlySignatures))
+            }
             Access::Granted(reachable) => {
                 let wanted = [Delegation::VendedCredentials];
                 self.tell(&cx.warehouse, reachable, &wanted, staged).await.map(Some)
@@ -226,18 +197,18 @@ impl Delegations {
         })
     }
 
-    /// Signs a request to the object store, if the request is for files of the table and the caller
-    /// has the necessary privileges.
-    #[boxed]
-    pub async fn sign(
+    /// Checks that a request to the object store is for files of the table, and that the caller has
+    /// the necessary privileges. If the caller may read only files that a row filter permits, this
+    /// still has to be checked.
+    pub(crate) async fn signable(
         &self,
         cx: &RequestContext,
         ident: &TabularIdent,
         staged: Option<Uuid>,
         request: &SignRequest,
-    ) -> Result<Signed> {
+    ) -> Result<Signable> {
         let reachable = self.reachable_by(cx, ident, staged).await?;
-        let AccessibleFiles { files, vendor, .. } = match reachable {
+        let AccessibleFiles { files, vendor, permitted_only, .. } = match reachable {
             Access::Granted(reachable) => reachable,
             Access::Denied(reason) => return Err(forbidden(ident, reason)),
         };
@@ -247,18 +218,31 @@ impl Delegations {
             return Err(Error::Invalid(format!("Cannot sign for {}: {why}", brief(ident))));
         };
         let allowed = Allowed { locations: &files.locations, privileges: files.privileges };
-        let delegated = |error: SignError| match error {
-            SignError::Invalid(message) => Error::Invalid(message),
-            SignError::NotAllowed(message) => Error::Forbidden(message),
-            SignError::Unavailable(cause) => self.not_vended(&cause),
-        };
-        let checked = signer.check(request, &allowed).map_err(delegated)?;
+        let checked = signer.check(request, &allowed);
+        let request = checked.map_err(|error| self.not_signed(error))?;
+        Ok(Signable { request, permitted_only, files, vendor })
+    }
+
+    /// Signs a request.
+    pub(crate) async fn sign(&self, cx: &RequestContext, signable: Signable) -> Result<Signed> {
+        let Signable { request, files, vendor, .. } = signable;
         let vended = match vendor.vends() {
             true => Some(self.vended(&cx.warehouse, &vendor, files).await?),
             false => None,
         };
         let vended = vended.as_deref().map(|credentials| &*credentials.vended.config);
-        signer.sign(&checked, vended, self.core.now_ms()).await.map_err(delegated)
+        let signer =
+            vendor.signer().ok_or_else(|| Error::internal("the warehouse signs nothing"))?;
+        let signed = signer.sign(&request, vended, self.core.now_ms()).await;
+        signed.map_err(|error| self.not_signed(error))
+    }
+
+    fn not_signed(&self, error: SignError) -> Error {
+        match error {
+            SignError::Invalid(message) => Error::Invalid(message),
+            SignError::NotAllowed(message) => Error::Forbidden(message),
+            SignError::Unavailable(cause) => self.not_vended(&cause),
+        }
     }
 
     /// Returns cached or new credentials for files.
@@ -280,19 +264,19 @@ impl Delegations {
         self.core.environment.check_findable(kind, ident)?;
         let store = self.core.store().durable();
         let target = Target { warehouse: &cx.warehouse, kind, ident };
-        let Loadable { rules, privileges, record, .. } =
+        let Loadable { rules, rights, record, .. } =
             self.core.access.loadable(&store, &cx.operation, target, true).await?;
         if rules.is_some_and(|rules| rules.enforcement == Enforcement::NoFiles) {
             return Ok(Access::Denied(Denial::Restricted));
         }
-        self.reachable_at(record.id, &cx.warehouse, privileges, locations_of(&record)).await
+        self.reachable_at(record.id, &cx.warehouse, rights, locations_of(&record)).await
     }
 
     /// Returns the files of a staged table that the caller may access.
     async fn reachable_staged(&self, cx: &RequestContext, staged: &StagedTable) -> Result<Access> {
         let target =
             Target { warehouse: &cx.warehouse, kind: TabularKind::Table, ident: &staged.ident };
-        let privileges = match self.core.access.ask(&cx.operation)? {
+        let privileges: Privileges = match self.core.access.ask(&cx.operation)? {
             Decider::Unrestricted(_) => self.core.access.all_privileges(),
             Decider::Policies(asking) => {
                 let wanted = asking.wants_attributes(&FILE_ACTIONS);
@@ -303,8 +287,8 @@ impl Delegations {
             }
         };
         // No table has the nil id, so every table at this location counts as another table.
-        self.reachable_at(Uuid::nil(), &cx.warehouse, privileges, [&staged.location].into_iter())
-            .await
+        let locations = [&staged.location].into_iter();
+        self.reachable_at(Uuid::nil(), &cx.warehouse, privileges.into(), locations).await
     }
 
     /// Returns the files that the caller may access in the table `ident`, or in the staged table
@@ -332,13 +316,13 @@ impl Delegations {
         self.reachable(cx, ident).await
     }
 
-    /// Returns the files at these locations that a principal with these privileges may access. The
+    /// Returns the files at these locations that a principal with these rights may access. The
     /// first location is the `location` of the table, the others are from its properties.
     async fn reachable_at(
         &self,
         id: Uuid,
         warehouse: &Warehouse,
-        privileges: Privileges,
+        FileRights { privileges, permitted_only }: FileRights,
         mut locations: impl Iterator<Item = &String> + Send,
     ) -> Result<Access> {
         let objects = self.core.objects();
@@ -370,7 +354,7 @@ impl Delegations {
         }
         let files = Files { table: id, locations: all, privileges };
         let (prefix, vendor) = (prefix.clone(), Arc::clone(vendor));
-        Ok(Access::Granted(AccessibleFiles { files, prefix, vendor }))
+        Ok(Access::Granted(AccessibleFiles { files, prefix, vendor, permitted_only }))
     }
 
     /// Returns the access for a client that requests one of the `wanted` modes. `None` if the
@@ -402,10 +386,15 @@ impl Delegations {
         wanted: &[Delegation],
         staged: Option<Uuid>,
     ) -> Result<DelegatedAccess> {
-        let AccessibleFiles { files, prefix, vendor } = reachable;
+        let AccessibleFiles { files, prefix, vendor, permitted_only } = reachable;
         let (id, refresh_key) = (files.table, vendor.refresh_key());
         let store = Arc::clone(vendor.client_config());
-        let mode = match first_common(vendor.delegation(), wanted) {
+        let mut modes = vendor.delegation();
+        if permitted_only {
+            let is_signing = modes.contains(&Delegation::RemoteSigning);
+            modes = if is_signing { &[Delegation::RemoteSigning] } else { &[] };
+        }
+        let mode = match first_common(modes, wanted) {
             None => AccessMode::Own,
             Some(Delegation::RemoteSigning) => AccessMode::Signatures,
             Some(Delegation::VendedCredentials) => {

@@ -48,7 +48,7 @@ impl Tabulars {
         self.core.environment.check_findable(kind, ident)?;
         let store = self.core.store().durable();
         for _ in 0..LOOKUP_ATTEMPTS_MAX {
-            let Loadable { rules, privileges, record, span } =
+            let Loadable { rules, rights, record, span } =
                 self.core.access.loadable(&store, operation, target, ways.is_some()).await?;
             if kind == TabularKind::Table && self.begins_hold(operation, record.id).await {
                 continue;
@@ -58,7 +58,7 @@ impl Tabulars {
             self.core.pipeline().pending.wait(key, self.core.settings().commit_deadline()).await?;
             let seen = ReadVersion { id, version, rules: rules.as_ref().map(EnforcedRules::key) };
             let files = match ways {
-                Some(ways) => self.delegations.delegated(target, &record, privileges, ways).await?,
+                Some(ways) => self.delegations.delegated(target, &record, rights, ways).await?,
                 None => None,
             };
             if let Some(known) = known(seen, files.as_ref()) {

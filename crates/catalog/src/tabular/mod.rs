@@ -8,6 +8,7 @@ pub(crate) mod builder;
 pub(crate) mod change;
 pub(crate) mod commit;
 pub(crate) mod create;
+mod delegated_access;
 pub(crate) mod delegation;
 pub(crate) mod dropped;
 pub(crate) mod expire;

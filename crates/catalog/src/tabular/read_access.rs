@@ -14,7 +14,7 @@ use crate::attributes::{attributes, namespace_resource};
 use crate::core::Core;
 use crate::version_cache::{CachedVersion, Version};
 use crate::{Error, RequestContext, Result};
-use slateberg_authz::action::{Action, Load, ReadRestricted};
+use slateberg_authz::action::{Action, Load, ReadPermittedFiles, ReadRestricted};
 use slateberg_authz::authority::{Decider, PrincipalDecider};
 use slateberg_authz::permit::Permit;
 use slateberg_authz::resource::{Attributes, Node, Resource};
@@ -26,6 +26,9 @@ use slateberg_model::table::TableMetadata;
 use slateberg_objects::vend::files::Privileges;
 use slateberg_store::keys::TabularKey;
 use slateberg_store::read::StoreRead;
+
+/// The actions that determine the enforcement of read restrictions.
+pub(crate) const ENFORCEMENT_ACTIONS: [&str; 2] = [ReadRestricted::NAME, ReadPermittedFiles::NAME];
 
 /// A version of a table or view in the form in which a principal may read it. It identifies the
 /// content of a response.
@@ -44,9 +47,28 @@ pub struct ReadVersion {
 pub enum Enforcement {
     /// The principal gets no scan plans, and no access to files.
     NoFiles,
+    /// The principal may read those files in which statistics prove that the row filter permits
+    /// every row (action `ReadPermittedFiles`). It gets scan plans with these files, and signatures
+    /// to read them, but no credentials.
+    PermittedFiles,
     /// The principal is an engine that applies the restrictions (action `ReadRestricted`). It gets
     /// scan plans, and may read the files.
     TrustedEngine,
+}
+
+/// The rights of a principal on the files of a table.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FileRights {
+    pub(crate) privileges: Privileges,
+    /// Whether the privileges are valid only for files that a row filter permits. The principal
+    /// then gets a signature for each of these files, and no credentials.
+    pub(crate) permitted_only: bool,
+}
+
+impl From<Privileges> for FileRights {
+    fn from(privileges: Privileges) -> Self {
+        Self { privileges, permitted_only: false }
+    }
 }
 
 /// The read rules of a principal, and their enforcement.
@@ -65,19 +87,24 @@ impl EnforcedRules {
         permit: &Permit<Load>,
     ) -> Option<Self> {
         let rules = Arc::clone(permit.decision()?.read_rules.as_ref()?);
-        let enforcement = match asking.may::<ReadRestricted>(resource) {
-            true => Enforcement::TrustedEngine,
-            false => Enforcement::NoFiles,
+        let enforcement = if asking.may::<ReadRestricted>(resource) {
+            Enforcement::TrustedEngine
+        } else if asking.may::<ReadPermittedFiles>(resource) {
+            Enforcement::PermittedFiles
+        } else {
+            Enforcement::NoFiles
         };
         Some(Self { rules, enforcement })
     }
 
     /// Limits privileges on the files of the table. Principals with restrictions never write files.
-    pub(crate) fn limit(&self, privileges: Privileges) -> Privileges {
-        match self.enforcement {
-            Enforcement::NoFiles => Privileges::NONE,
-            Enforcement::TrustedEngine => Privileges { read: privileges.read, ..Privileges::NONE },
-        }
+    pub(crate) fn limit(&self, privileges: Privileges) -> FileRights {
+        let (read, permitted_only) = match self.enforcement {
+            Enforcement::NoFiles => (false, false),
+            Enforcement::PermittedFiles => (privileges.read, true),
+            Enforcement::TrustedEngine => (privileges.read, false),
+        };
+        FileRights { privileges: Privileges { read, ..Privileges::NONE }, permitted_only }
     }
 
     /// Returns the key of the rules, and their enforcement.
@@ -184,7 +211,8 @@ impl Core {
         state: &TabularState,
     ) -> Result<Resource> {
         let store = self.store().latest();
-        let wanted = asking.wants_attributes(&[Load::NAME, ReadRestricted::NAME]);
+        let wanted =
+            asking.wants_attributes(&[Load::NAME]) || asking.wants_attributes(&ENFORCEMENT_ACTIONS);
         let inside = namespace_resource(&store, wanted, &cx.warehouse, &ident.namespace).await?;
         if !wanted {
             return Ok(inside.tabular(TabularKind::Table, Node::named(&ident.name)));

@@ -64,6 +64,10 @@ impl ScanFilter {
         })))
     }
 
+    pub(super) fn root(&self) -> &Predicate<ColumnPredicate> {
+        &self.0
+    }
+
     /// Whether it selects all rows, whatever they contain.
     pub fn is_always_true(&self) -> bool {
         *self.0 == Predicate::Constant(true)

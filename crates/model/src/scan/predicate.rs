@@ -124,6 +124,23 @@ impl DatumSet {
         self.0.is_empty()
     }
 
+    pub(super) fn first(&self) -> Option<&Datum> {
+        self.0.first()
+    }
+
+    pub(super) fn last(&self) -> Option<&Datum> {
+        self.0.last()
+    }
+
+    /// Returns the values, if all of them are integers.
+    pub(super) fn integers(&self) -> Option<Vec<i64>> {
+        let integer = |value: &Datum| match value {
+            Datum::Integer(value) => Some(*value),
+            _ => None,
+        };
+        self.0.iter().map(integer).collect()
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = &Datum> {
         self.0.iter()
     }

@@ -15,7 +15,10 @@ use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
-use super::{BoundField, BoundSpec, FileStatistics, FilterLimits, ScanError, ScanFilter};
+use super::{
+    BoundField, BoundSpec, EqualLengthBounds, FileStatistics, FilterLimits, ManifestStatistics,
+    ScanError, ScanFilter, Side,
+};
 use crate::manifest_file::{FieldSummary, ManifestFile};
 use crate::schema::Schema;
 use crate::testing::schema;
@@ -168,5 +171,26 @@ impl FileStatistics for TestFile {
 
     fn upper_bound(&self, field_id: i32) -> Option<&[u8]> {
         self.upper.get(&field_id).map(Vec::as_slice)
+    }
+}
+
+/// A manifest with this file only.
+impl ManifestStatistics for TestFile {
+    type File<'a> = Self;
+
+    fn file(&self, _row: usize) -> Self {
+        self.clone()
+    }
+
+    fn equal_length_bounds(&self, field_id: i32, side: Side) -> Option<EqualLengthBounds<'_>> {
+        let bounds = match side {
+            Side::Lower => &self.lower,
+            Side::Upper => &self.upper,
+        };
+        let bound = bounds.get(&field_id)?.as_slice();
+        let four = bound.try_into().ok().map(std::slice::from_ref).map(EqualLengthBounds::Four);
+        let eight =
+            || bound.try_into().ok().map(std::slice::from_ref).map(EqualLengthBounds::Eight);
+        four.or_else(eight)
     }
 }

@@ -9,35 +9,11 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use url::Url;
 
+use super::checked::{CheckedRequest, Payload};
 use super::delete_objects::keys_of;
 use super::request::{Allowed, Headers, SignError, SignRequest};
 use crate::location::Location;
 use crate::vend::s3_store::S3Store;
-
-/// A checked request in canonical form.
-#[derive(Debug)]
-pub struct CheckedRequest {
-    pub(super) method: &'static str,
-    pub(super) uri: String,
-    /// Signed headers, with names in lower case.
-    pub(super) headers: Vec<(String, String)>,
-    pub(super) payload: Payload,
-    pub(super) cacheable: bool,
-}
-
-/// The part of a request's body that is signed.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Payload {
-    /// No part of the body is signed.
-    Unsigned,
-    /// No part of the body is signed. After the body, the client sends a trailer with a checksum of
-    /// the body (`STREAMING-UNSIGNED-PAYLOAD-TRAILER`).
-    UnsignedWithTrailer,
-    /// The SHA-256 that the client sends, in hexadecimal.
-    Hash(String),
-    /// The whole body.
-    Text(String),
-}
 
 /// Effect of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -173,7 +149,9 @@ pub(super) fn check(
         }
     }
     let cacheable = act == RequestEffect::Read;
-    Ok(CheckedRequest { method, uri: written(&target), headers, payload, cacheable })
+    let key = target.key.as_ref().filter(|_| act == RequestEffect::Read);
+    let read_object = key.map(|key| format!("{bucket}/{key}"));
+    Ok(CheckedRequest { method, uri: written(&target), headers, payload, cacheable, read_object })
 }
 
 fn invalid<T>(message: String) -> Result<T, SignError> {

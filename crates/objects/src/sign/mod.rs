@@ -7,6 +7,7 @@
 //! (`unsigned_headers`).
 
 mod check;
+mod checked;
 mod delete_objects;
 pub mod request;
 mod signature;
@@ -17,8 +18,8 @@ mod unsigned_headers;
 use std::collections::BTreeMap;
 
 use aws_sdk_sts::config::Credentials;
-pub use check::CheckedRequest;
-use check::Payload;
+pub use checked::CheckedRequest;
+use checked::Payload;
 pub use signature::Signed;
 use signature::signed;
 use tokio::sync::OnceCell;

@@ -9,7 +9,7 @@ use aws_sigv4::http_request::{
 };
 use aws_sigv4::sign::v4::SigningParams;
 
-use super::check::{CheckedRequest, Payload};
+use super::checked::{CheckedRequest, Payload};
 use super::request::{Headers, SignError};
 
 /// The signed request.

@@ -5,7 +5,7 @@
 //! header could copy any object of the bucket into that object. For such stores, the server signs
 //! only with credentials for one table.
 
-use super::check::{CheckedRequest, Payload};
+use super::checked::{CheckedRequest, Payload};
 use super::request::SignError;
 use super::signature::signed;
 use crate::vend::http::client;
@@ -30,6 +30,7 @@ pub(super) async fn rejects_unsigned_headers(
         headers: Vec::new(),
         payload: Payload::Unsigned,
         cacheable: false,
+        read_object: None,
     };
     let signed = signed(&checked, &store.region, credentials, now_ms)?;
     let client = client().map_err(SignError::unavailable)?;

@@ -59,12 +59,14 @@ fn check(
                 prop_assert!(manifest_may_match, "manifest of {rows:?}");
                 prop_assert!(projected.may_match_partition(partition), "{partition:?}: {rows:?}");
                 prop_assert!(bound.may_match(&statistics), "{statistics:?}: {rows:?}");
+                prop_assert_eq!(bound.narrow(&statistics, 0..1), [true], "{:?}", statistics);
             }
             if !all {
                 prop_assert!(!projected.all_match_partition(partition), "{partition:?}: {rows:?}");
                 prop_assert!(!bound.all_match(&statistics), "{statistics:?}: {rows:?}");
             }
             let residual = projected.residual(partition);
+            prop_assert!(all || !residual.all_match(&statistics), "{partition:?}: {statistics:?}");
             assert_equivalent(&residual, &original, rows, zeros)?;
             assert_equivalent(&residual.simplify(&statistics), &original, rows, zeros)?;
         }
