@@ -105,6 +105,19 @@ pub struct StorageCredential<'a> {
     config: &'a BTreeMap<&'a str, &'a str>,
 }
 
+/// The member `remote-signing-config`. Newer clients sign if the member is present, and older ones
+/// if `config` contains `s3.remote-signing-enabled`.
+#[derive(Serialize)]
+struct RemoteSigningConfig {
+    /// Properties that clients return in each request for a signature.
+    properties: BTreeMap<&'static str, String>,
+    /// Headers that clients send with each request for a signature.
+    headers: BTreeMap<String, Vec<String>>,
+}
+
+/// The property of [`RemoteSigningConfig`] with the id of a staged table.
+pub const STAGED_PROPERTY: &str = "slateberg.staged";
+
 /// Escapes all characters except the unreserved ones of RFC 3986.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
@@ -119,6 +132,15 @@ impl DelegationConfig {
             let credential = StorageCredential { prefix: &delegated.prefix, config: &config };
             tail.extend_from_slice(br#","storage-credentials":"#);
             serde_json::to_writer(&mut tail, &[credential]).expect("text is JSON");
+        }
+        if matches!(delegated.mode, AccessMode::Signatures) {
+            let staged = delegated.staged.map(|name| (STAGED_PROPERTY, name.to_string()));
+            let signing = RemoteSigningConfig {
+                properties: staged.into_iter().collect(),
+                headers: BTreeMap::new(),
+            };
+            tail.extend_from_slice(br#","remote-signing-config":"#);
+            serde_json::to_writer(&mut tail, &signing).expect("text is JSON");
         }
         tail.push(b'}');
         let hash = Sha256::digest(&tail);

@@ -1,8 +1,9 @@
 //! The endpoints that the server announces to clients.
 
 /// The `endpoints` of `GET /v1/config`, written as in the specification: all routes of
-/// `catalog_routes` except [`EVENTS`]. Clients check this list before they use an endpoint.
-pub const ENDPOINTS: [&str; 33] = [
+/// `catalog_routes` except [`EVENTS`] and [`SIGN`]. Clients check this list before they use an
+/// endpoint.
+pub const ENDPOINTS: [&str; 32] = [
     "GET /v1/{prefix}/namespaces",
     "POST /v1/{prefix}/namespaces",
     "GET /v1/{prefix}/namespaces/{namespace}",
@@ -19,7 +20,6 @@ pub const ENDPOINTS: [&str; 33] = [
     "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/unregister",
     "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/metrics",
     "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/credentials",
-    "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/sign",
     "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/plan",
     "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/plan/{plan-id}",
     "DELETE /v1/{prefix}/namespaces/{namespace}/tables/{table}/plan/{plan-id}",
@@ -37,5 +37,7 @@ pub const ENDPOINTS: [&str; 33] = [
     "GET /v1/{prefix}/namespaces/{namespace}/functions",
     "GET /v1/{prefix}/namespaces/{namespace}/functions/{function}",
 ];
+/// The endpoint that the server announces only for warehouses with remote signing.
+pub const SIGN: &str = "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/sign";
 /// The endpoint that the server announces only with `catalog.events`.
 pub const EVENTS: &str = "POST /v1/{prefix}/events";

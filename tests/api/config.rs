@@ -1,10 +1,14 @@
 //! `GET /v1/config`, and whether it matches the routes of the server.
 
+use std::collections::BTreeSet;
+
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
+use slateberg_model::warehouse::Delegation;
 
 use crate::support::app::{TestApp, TestResponse, WAREHOUSE};
 use crate::support::function::{FUNCTIONS, function};
+use crate::support::sts::TestSts;
 
 /// Returns a route of the specification with its parameters replaced by names.
 fn concrete(path: &str, prefix: &str) -> String {
@@ -61,7 +65,7 @@ async fn every_advertised_endpoint_is_served_with_and_without_a_prefix() {
         let app = TestApp::with_table_and_view().await;
         app.post(FUNCTIONS, function("function:default/ns/f", "x")).await.expect(201);
         let mut endpoints = advertised(&app).await;
-        assert_eq!(endpoints.len(), 33);
+        assert_eq!(endpoints.len(), 32);
         // Destructive routes come last, so that all others find the resources.
         endpoints.sort_by_key(|(method, path)| {
             (*method == Method::DELETE || path.ends_with("unregister"), path.len())
@@ -104,6 +108,25 @@ async fn every_served_endpoint_is_advertised() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn all_operations_of_the_specification_are_announced_to_clients_of_a_signing_warehouse() {
+    let specified = include_str!("specification.txt").lines().filter(|it| !it.starts_with('#'));
+    let specified: BTreeSet<_> = specified.map(ToOwned::to_owned).collect();
+    let sts = TestSts::start().await;
+    let names = |all: Vec<(Method, String)>| {
+        let name = |(method, path): (Method, String)| format!("{method} {path}");
+        // Clients know these two operations without the list.
+        let known = ["GET /v1/config", "POST /v1/oauth/tokens"].map(ToOwned::to_owned);
+        all.into_iter().map(name).chain(known).collect::<BTreeSet<_>>()
+    };
+    let signing = sts.lake(&[Delegation::RemoteSigning], "").await;
+    assert_eq!(names(advertised(&signing).await), specified);
+    let vending = sts.lake(&[Delegation::VendedCredentials], "").await;
+    let vending = names(advertised(&vending).await);
+    let missing: Vec<_> = specified.difference(&vending).collect();
+    assert_eq!(missing, ["POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/sign"]);
 }
 
 /// Routes of the specification that slateberg does not support.

@@ -251,6 +251,7 @@ async fn requests_are_signed_for_the_table_and_by_what_policies_allow() {
     assert_eq!(config["s3.remote-signing-enabled"], "true");
     let endpoint = config["s3.signer.endpoint"].as_str().expect("a path");
     assert_eq!(endpoint, "v1/default/namespaces/ns/tables/t/sign");
+    assert_eq!(answer.body["remote-signing-config"], json!({ "properties": {}, "headers": {} }));
     let location =
         answer.body["metadata"]["location"].as_str().expect("a text").replace("s3://", "");
     let sign = async |role: &str, method: &str, key: &str| {
@@ -299,6 +300,13 @@ async fn requests_for_a_staged_table_are_signed_before_and_after_its_creation() 
     let path = format!("/{endpoint}");
     let request = sign_request("PUT", &format!("{location}/data/x"));
     app.post(&path, request.clone()).await.expect(200);
+    let mut with_properties = request.clone();
+    with_properties["properties"] = staged.body["remote-signing-config"]["properties"].clone();
+    let plain = path.split('?').next().expect("a path");
+    app.post(plain, with_properties.clone()).await.expect(200);
+    app.post(plain, request.clone()).await.expect(404);
+    with_properties["properties"] = json!({ "slateberg.staged": "x" });
+    app.post(plain, with_properties).await.expect(400);
     app.post(&path, sign_request("PUT", "lake/w/other/x")).await.expect(403);
     let other = app.key_with_role("writer").await;
     app.request_as(&other, Method::POST, &path, &request).await.expect(404);

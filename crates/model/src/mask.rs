@@ -5,12 +5,12 @@ use std::fmt;
 
 use super::types::{NestedField, PrimitiveType, Type};
 
-/// A transformation of a column's values. A mask never changes null.
+/// A transformation of a column's values. Only [`Mask::MaskToFixedValue`] changes null.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mask {
     /// Replaces digits with `n` and all other characters except some punctuation with `x`.
     MaskAlphanum,
-    /// Replaces every value with one fixed value of the column's type.
+    /// Replaces every value, also null, with one fixed value of the column's type.
     MaskToFixedValue,
     /// Replaces every value with null.
     ReplaceWithNull,
@@ -66,14 +66,14 @@ impl Mask {
     pub(crate) fn applies_to(self, field: &NestedField) -> bool {
         let Type::Primitive(primitive) = &field.field_type else {
             return match self {
-                Self::MaskToFixedValue => true,
+                Self::MaskToFixedValue => has_fixed_value(&field.field_type),
                 Self::ReplaceWithNull => !field.required,
                 _ => false,
             };
         };
         use PrimitiveType as P;
         match self {
-            Self::MaskToFixedValue => true,
+            Self::MaskToFixedValue => has_fixed_value(&field.field_type),
             Self::ReplaceWithNull => !field.required,
             Self::MaskAlphanum | Self::ShowFirst4 | Self::ShowLast4 => *primitive == P::String,
             Self::TruncateToYear | Self::TruncateToMonth => matches!(
@@ -116,6 +116,21 @@ impl Mask {
     /// Whether this mask shows no more than `other` shows.
     pub(crate) fn is_as_strict_as(self, other: Self) -> bool {
         self.stricter(other) == self
+    }
+}
+
+/// Whether the specification defines a fixed value for a type. The fixed value of a struct consists
+/// of those of its fields.
+fn has_fixed_value(of: &Type) -> bool {
+    use PrimitiveType as P;
+    match of {
+        Type::Primitive(P::Unknown | P::Geometry { .. } | P::Geography { .. }) => false,
+        Type::Primitive(_) | Type::Variant => true,
+        Type::Struct(fields) => fields.iter().all(|field| has_fixed_value(&field.field_type)),
+        Type::List(element) => has_fixed_value(&element.field_type),
+        Type::Map(map) => {
+            has_fixed_value(&map.key.field_type) && has_fixed_value(&map.value.field_type)
+        }
     }
 }
 

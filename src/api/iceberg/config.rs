@@ -6,13 +6,13 @@ use axum::Json;
 use axum::extract::State;
 
 use super::Result;
-use crate::api::endpoints::{ENDPOINTS, EVENTS};
+use crate::api::endpoints::{ENDPOINTS, EVENTS, SIGN};
 use crate::api::extract::body::ReadOperation;
 use crate::api::extract::query::Query;
 use crate::api::state::ApiState;
 use crate::api::wire::CatalogConfig;
 use slateberg_model::principal::Principal;
-use slateberg_model::warehouse::Warehouse;
+use slateberg_model::warehouse::{Delegation, Warehouse};
 
 /// Returns the value of the access-delegation header that clients send for this warehouse. Clients
 /// read this value from the response, so users do not have to configure it.
@@ -46,7 +46,8 @@ pub async fn get_config(
         defaults.entry("header.X-Iceberg-Access-Delegation".to_owned()).or_insert(modes);
     }
     let events = state.catalog.settings().events.then_some(&EVENTS);
-    let endpoints = ENDPOINTS.iter().chain(events);
+    let signs = warehouse.storage.access.delegation.contains(&Delegation::RemoteSigning);
+    let endpoints = ENDPOINTS.iter().chain(signs.then_some(&SIGN)).chain(events);
     let lifetime = state.catalog.settings().idempotency_lifetime_seconds;
     Ok(Json(CatalogConfig {
         defaults,

@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use uuid::Uuid;
 
 use super::Result;
-use crate::api::delegation::credentials_body;
+use crate::api::delegation::{STAGED_PROPERTY, credentials_body};
 use crate::api::error::ApiError;
 use crate::api::extract::body::{MutationWithBody, ReadOperation};
 use crate::api::extract::path::TabularPath;
@@ -45,8 +45,13 @@ pub async fn sign(
     MutationWithBody(operation, body): MutationWithBody<RemoteSignRequest>,
 ) -> Result<Response> {
     let cx = RequestContext::new(operation, warehouse);
-    let staged = staged(&query)?;
-    let RemoteSignRequest { region, uri, method, headers, body, provider } = body;
+    let RemoteSignRequest { region, uri, method, headers, properties, body, provider } = body;
+    // Clients send either the path or the properties that were in the response to the load.
+    let property = properties.as_ref().and_then(|all| all.get(STAGED_PROPERTY));
+    let staged = match property {
+        Some(name) => Some(parse_staged(STAGED_PROPERTY, name)?),
+        None => staged(&query)?,
+    };
     if provider.is_some_and(|provider| provider != PROVIDER) {
         return Err(ApiError::bad_request("Invalid provider: expected s3"));
     }
@@ -62,10 +67,13 @@ pub async fn sign(
 }
 
 fn staged(query: &Query) -> Result<Option<Uuid>> {
-    let parse = |text: &str| {
-        Uuid::try_parse(text).map_err(|_| {
-            ApiError::bad_request("Invalid query parameter staged: expected the name from the response that staged the table")
-        })
-    };
-    query.get(STAGED).map(|text| parse(&text)).transpose()
+    query.get(STAGED).map(|text| parse_staged("query parameter staged", &text)).transpose()
+}
+
+fn parse_staged(what: &str, text: &str) -> Result<Uuid> {
+    Uuid::try_parse(text).map_err(|_| {
+        ApiError::bad_request(format!(
+            "Invalid {what}: expected the name from the response that staged the table"
+        ))
+    })
 }

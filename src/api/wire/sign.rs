@@ -15,6 +15,9 @@ pub struct RemoteSignRequest {
     pub method: String,
     /// Headers of the request.
     pub headers: BTreeMap<String, Vec<String>>,
+    /// The properties of `remote-signing-config` in the response to the load of the table.
+    #[serde(default)]
+    pub properties: Option<BTreeMap<String, String>>,
     /// Body of the request, if the request's effect depends on it.
     #[serde(default)]
     pub body: Option<String>,

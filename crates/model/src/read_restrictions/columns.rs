@@ -8,6 +8,7 @@ use crate::mask::Mask;
 use crate::members::brief;
 use crate::refusal::Refusal;
 use crate::schema::SchemaIndex;
+use crate::types::Type;
 
 /// Parses the masks of columns, such as `email: sha-256-global, phone: show-last-4`. This notation
 /// cannot express a name that contains a comma, or begins or ends with a blank. A JSON object can
@@ -69,6 +70,9 @@ pub(super) fn resolve_column(
     let Some(found) = id.and_then(|id| schema.field(id)) else {
         return Err(format!("there is no column {} to mask", brief(name)));
     };
+    if is_in_map_key(schema, found.field.id) {
+        return Err(format!("column {} is in the key of a map", brief(name)));
+    }
     if mask.applies_to(found.field) {
         Ok(found.field.id)
     } else {
@@ -76,4 +80,16 @@ pub(super) fn resolve_column(
         let of = brief(&found.field.field_type);
         Err(format!("{mask} does not apply to column {} of type {required}{of}", brief(name)))
     }
+}
+
+/// Whether a field is the key of a map, or in it. The specification permits no masks there.
+fn is_in_map_key(schema: &SchemaIndex<'_>, id: i32) -> bool {
+    let mut inner = id;
+    schema.ancestors(id).any(|around| {
+        let key = match &around.field.field_type {
+            Type::Map(map) => Some(map.key.id),
+            _ => None,
+        };
+        key == Some(std::mem::replace(&mut inner, around.field.id))
+    })
 }

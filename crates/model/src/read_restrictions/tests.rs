@@ -91,6 +91,38 @@ fn filters_combine_into_a_balanced_tree() {
 }
 
 #[test]
+fn columns_that_the_specification_excludes_cannot_be_masked() {
+    let field = |id: i32, name: &str, kind: Value| json!({ "id": id, "name": name, "required": false, "type": kind });
+    let key = json!({ "type": "struct", "fields": [field(11, "k", json!("string"))] });
+    let value = json!({ "type": "struct", "fields": [field(12, "v", json!("string"))] });
+    let map = json!({ "type": "map", "key-id": 9, "key": key, "value-id": 10, "value": value,
+        "value-required": false });
+    let places = json!({ "type": "list", "element-id": 14, "element": "geometry",
+        "element-required": false });
+    let schema = schema(&json!({ "type": "struct", "fields": [
+        field(1, "m", map), field(2, "place", json!("geometry")),
+        field(3, "inside", json!({ "type": "struct", "fields": [field(13, "places", places)] })),
+        field(4, "variant", json!("variant")) ] }));
+    let problem = |name: &str, mask| {
+        let rules = ReadRules::new(vec![rule("p", None, &[(name, mask)])]);
+        rules.resolve(&schema).map(|_| ()).map_err(|problem| problem.reason)
+    };
+    for (name, why) in [
+        ("m.key", "in the key of a map"),
+        ("m.key.k", "in the key of a map"),
+        ("place", "does not apply"),
+        ("inside", "does not apply"),
+    ] {
+        let reason = problem(name, Mask::MaskToFixedValue).expect_err(name);
+        assert!(reason.contains(why), "{name}: {reason}");
+    }
+    for name in ["m", "m.value.v", "variant"] {
+        assert_eq!(problem(name, Mask::MaskToFixedValue), Ok(()), "{name}");
+    }
+    assert_eq!(problem("place", Mask::ReplaceWithNull), Ok(()), "null hides everything");
+}
+
+#[test]
 fn no_rules_restrict_to_no_rows() {
     let resolved =
         ReadRules::new(Vec::new()).resolve(&columns()).expect("no rules always apply").to_json();
