@@ -9,12 +9,16 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
+use slateberg_base::background::give_way;
 use slateberg_catalog::planning::{PlannedFiles, PlannedManifest};
 use slateberg_model::scan::FileStatistics;
 use slateberg_objects::manifest::{FileContent, ManifestEntry};
 
 /// Approximate size of a file in a response, in bytes.
 const FILE_BYTES: usize = 400;
+
+/// Number of files that are rendered before other threads may run.
+const FILES_AT_ONCE: usize = 500;
 
 const HEX: &[u8; 16] = b"0123456789ABCDEF";
 
@@ -64,7 +68,10 @@ pub fn add_files(members: &mut Members, files: &PlannedFiles) {
     let mut deletes = References::default();
     let mut tasks = Vec::with_capacity(files.len() * FILE_BYTES);
     tasks.push(b'[');
-    for (task, manifest, file) in files.tasks() {
+    for (number, (task, manifest, file)) in files.tasks().enumerate() {
+        if number % FILES_AT_ONCE == 0 {
+            give_way();
+        }
         if tasks.len() > 1 {
             tasks.push(b',');
         }

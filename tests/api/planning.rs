@@ -1,5 +1,7 @@
 //! Scan planning: which files a client has to read.
 
+use std::time::Duration;
+
 use axum::http::Method;
 use serde_json::{Value, json};
 
@@ -539,4 +541,28 @@ async fn load_returns_the_planning_mode_of_the_table_or_of_its_warehouse() {
     let tag = before.header("etag").to_owned();
     let after = app.request(Method::GET, table, &[("If-None-Match", &tag)], &Value::Null).await;
     assert_eq!(mode(&after.expect(200)), "server");
+}
+
+#[tokio::test]
+async fn manifests_of_a_commit_are_cached_before_the_next_plan() {
+    let mut table = ScanTable::new(2).await;
+    table.append(1, &[data_file("a", "eu", (1, 10))]).await;
+    let filter = json!({ "filter": eq("id", 5) });
+    table.plan(filter.clone()).await.expect(200);
+    table.append(2, &[data_file("b", "eu", (1, 10))]).await;
+    let misses = async || {
+        let metrics = table.app.get("/metrics").await.expect(200);
+        let metrics = metrics.body.as_str().expect("a text").to_owned();
+        let name = r#"slateberg_manifest_cache_requests_total{result="miss"}"#;
+        let line = metrics.lines().find_map(|line| line.strip_prefix(name));
+        line.expect("the metric").trim().parse::<u64>().expect("a number")
+    };
+    let after_the_plan = misses().await;
+    // The list and the manifest of the commit.
+    while misses().await < after_the_plan + 2 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let plan = table.plan(filter).await.expect(200).body;
+    assert_eq!(table.names_of(&plan), ["a", "b"]);
+    assert_eq!(misses().await, after_the_plan + 2, "the plan read no further file");
 }

@@ -34,6 +34,13 @@ pub fn lower_priority() {
     let _ = rustix::process::setpriority_process(None, NICE);
 }
 
+/// Lets threads that wait for a processor run first. Long work calls this at least every millisecond:
+/// Linux lets even a thread of low priority run for some milliseconds before it switches to another
+/// one.
+pub fn give_way() {
+    std::thread::yield_now();
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,6 +10,7 @@ use super::permitted_files::PermittedFiles;
 use super::planned_manifest::PlannedManifest;
 use super::request::{Scan, ScanSpec};
 use crate::{Error, Result};
+use slateberg_base::background::give_way;
 use slateberg_model::scan::{FileStatistics, PartitionTuple, ScanError, ScanSnapshots};
 use slateberg_objects::manifest::{FileContent, Manifest, ManifestEntry};
 
@@ -66,6 +67,7 @@ impl Evaluation {
     pub(super) fn add_all(&mut self, manifests: Vec<ManifestRange>) -> Result<()> {
         for (manifest, spec, rows) in manifests {
             self.add(manifest, &spec, rows)?;
+            give_way();
         }
         Ok(())
     }

@@ -31,7 +31,9 @@ mod sign;
 mod table;
 mod table_health;
 mod token;
+mod warming;
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 pub use deletes::DeleteFiles;
@@ -47,6 +49,7 @@ pub use request::ScanRequest;
 use compute::Compute;
 use manifests::ManifestCache;
 use token::LongRequests;
+use warming::Warming;
 
 use crate::core::Core;
 use crate::tabular::delegation::{DelegatedAccess, Delegations};
@@ -59,12 +62,24 @@ const REQUESTS_BYTES_MIN: u64 = 2 << 20;
 
 /// Scan planning. Cheap to clone.
 #[derive(Clone)]
-pub struct Planning {
+pub struct Planning(Arc<PlanningParts>);
+
+/// The parts of [`Planning`].
+pub struct PlanningParts {
     core: Arc<Core>,
     delegations: Delegations,
-    manifests: Arc<ManifestCache>,
-    compute: Arc<Compute>,
-    long_requests: Arc<LongRequests>,
+    manifests: ManifestCache,
+    compute: Compute,
+    long_requests: LongRequests,
+    warming: Warming,
+}
+
+impl Deref for Planning {
+    type Target = PlanningParts;
+
+    fn deref(&self) -> &PlanningParts {
+        &self.0
+    }
 }
 
 /// A plan.
@@ -95,13 +110,14 @@ impl Planning {
         // Both share `catalog.manifest_cache_bytes`, so that they stay within the memory budget.
         let total = settings.manifest_cache_bytes;
         let requests_bytes = (total / REQUESTS_DIVISOR).max(REQUESTS_BYTES_MIN);
-        Self {
+        Self(Arc::new(PlanningParts {
             core: Arc::clone(core),
             delegations: delegations.clone(),
-            manifests: Arc::new(ManifestCache::new(total.saturating_sub(requests_bytes).max(1))),
-            compute: Arc::new(Compute::new(settings.plans_parallel_max)),
-            long_requests: Arc::new(LongRequests::new(requests_bytes)),
-        }
+            manifests: ManifestCache::new(total.saturating_sub(requests_bytes).max(1)),
+            compute: Compute::new(settings.plans_parallel_max),
+            long_requests: LongRequests::new(requests_bytes),
+            warming: Warming::default(),
+        }))
     }
 
     /// Collects the metrics of the cache.

@@ -149,6 +149,7 @@ impl Planning {
     ) -> Result<ScanPlan> {
         let delegated = self.read_access(cx, ident, &table, wanted).await?;
         let prepared = self.prepare(table, scan).await?;
+        self.follow(&prepared.table, prepared.needed_columns());
         let scan = &prepared.scan;
         let (id, table) = (self.core.ids().random(), prepared.table.record.id);
         let bound_to = (scan.selection, scan.schema.schema_id());

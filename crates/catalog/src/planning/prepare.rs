@@ -41,7 +41,7 @@ impl Prepared {
     }
 
     /// Returns the columns whose statistics the evaluation of data files needs.
-    fn needed_columns(&self) -> NeededColumns {
+    pub(super) fn needed_columns(&self) -> NeededColumns {
         let mut ids: BTreeSet<i32> = self.scan.needed_columns();
         ids.extend(self.deletes.equality_ids());
         NeededColumns::Ids(ids)

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use uuid::Uuid;
+
 use super::Planning;
 use super::request::ReadableTable;
 use crate::loadable::Loadable;
@@ -19,7 +21,8 @@ use slateberg_model::table::TableMetadata;
 use slateberg_model::warehouse::Delegation;
 use slateberg_objects::location::Location;
 use slateberg_objects::vend::files::Privileges;
-use slateberg_store::keys::PublicationKey;
+use slateberg_store::keys::{PublicationKey, TabularKey};
+use slateberg_store::read::StoreRead;
 use slateberg_store::records::TabularRecord;
 
 /// Privileges of credentials for a scan.
@@ -133,6 +136,21 @@ impl Planning {
             "Gave up after repeated conflicts: the table is changed concurrently. Retry later",
             ident.to_string(),
         ))
+    }
+
+    /// Returns a table with all its files, for work of the server itself. `None` if its version is
+    /// still `known`, or if the table was dropped or is being changed.
+    pub(super) async fn table_by_id(&self, id: Uuid, known: u64) -> Result<Option<PlannedTable>> {
+        let store = self.core.store().durable();
+        let record = store.get(&TabularKey(id)).await?.filter(|record| record.version != known);
+        let Some(record) = record else { return Ok(None) };
+        let Some(text) = text_of(&store, &record).await? else { return Ok(None) };
+        let (version, metadata_bytes) = ((id, record.version), text.len() as u64);
+        let cached = CachedVersion { text, parsed: None };
+        let metadata = self.core.environment.parsed::<TableMetadata>(version, &cached)?;
+        let own_locations = self.own_locations(&record).await?;
+        let (record, rows) = (Arc::new(record), ReadableRows::All);
+        Ok(Some(PlannedTable { record, metadata, rows, metadata_bytes, own_locations }))
     }
 
     /// Like [`table`](Self::table), for reports on all files of the table. Errors with `Forbidden` if

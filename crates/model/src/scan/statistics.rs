@@ -43,7 +43,9 @@ pub(super) struct ValueRange {
     pub(super) no_nan: bool,
     /// All values are NaN.
     pub(super) all_nan: bool,
-    /// All values are null or NaN, so that comparisons with a literal select none of them.
+    /// All values are null, or all are NaN, so that comparisons with a literal select none of them.
+    /// As in the reference implementation, a file with both is not included: some engines order NaN
+    /// after all numbers.
     pub(super) no_comparable: bool,
     /// Lower bound of all values except null and NaN. `None`: unknown. Some writers write NaN as a
     /// bound. Such a bound proves nothing, because NaN is neither less nor greater than any value.
@@ -68,7 +70,6 @@ impl ValueRange {
         let nans = if is_floating { file.nan_count(id) } else { Some(0) };
         // Some writers do not count the rows whose enclosing struct is null.
         let counts_all_rows = !column.is_nested || values == Some(file.record_count());
-        let absent = nulls.zip(nans).map(|(nulls, nans)| nulls.saturating_add(nans));
         let bound = |bytes: Option<&[u8]>| Datum::from_bytes(primitive?, bytes?);
         let (lower, upper) = if needs_bounds {
             (bound(file.lower_bound(id)), bound(file.upper_bound(id)))
@@ -80,8 +81,7 @@ impl ValueRange {
             all_null: values.is_some() && nulls == values,
             no_nan: nans == Some(0),
             all_nan: values.is_some() && nans == values && counts_all_rows,
-            no_comparable: values.is_some()
-                && (nulls == values || nans == values || absent == values),
+            no_comparable: values.is_some() && (nulls == values || nans == values),
             lower,
             upper,
         }

@@ -6,6 +6,7 @@
 
 use super::shape::{Field, Schema, Shape};
 use super::{Block, Blocks, Cursor, DEPTH_MAX, LONG_BLOCK, TOO_MANY};
+use slateberg_base::background::give_way;
 
 /// Number by which a sink identifies a field.
 pub(crate) type Slot = u16;
@@ -87,6 +88,7 @@ pub(crate) fn read(
             return Err(LONG_BLOCK.to_owned());
         }
         blocks.values_left = run.values_left;
+        give_way();
     }
     Ok(())
 }
