@@ -48,12 +48,15 @@ pub struct ETag(HeaderValue);
 impl ETag {
     /// Creates the tag of a version. Callers with different read access get different tags.
     pub fn new(Representation { timeline, version, mode, planning }: Representation) -> Self {
-        let ReadVersion { id, version, rules } = version;
+        let ReadVersion { id, version, rules, labels } = version;
         let (id, name) = (id.simple(), mode.name());
         // Half of a random id suffices, because timelines are few.
         let timeline = timeline.map(|it| format!("{:016x}-", it.as_u64_pair().0));
         let timeline = timeline.as_deref().unwrap_or_default();
         let planning = planning.map(|mode| format!("-{}", mode.as_str())).unwrap_or_default();
+        // Half of a random revision suffices, because a table has few of them.
+        let labels = labels.map(|it| format!("-labels-{:016x}", it.as_u64_pair().1));
+        let planning = planning + labels.as_deref().unwrap_or_default();
         let quoted = match rules {
             None => format!("\"{id}-{timeline}{version}-{name}{planning}\""),
             Some((rules, Enforcement::NoFiles)) => {

@@ -13,7 +13,9 @@ use uuid::Uuid;
 use super::delegation::DelegationConfig;
 use super::etag::{ETag, Representation, SnapshotMode};
 use super::scan_planning_mode::ScanPlanningMode;
+use super::wire::labels::loaded_labels;
 use slateberg_catalog::TabularState;
+use slateberg_catalog::labels::LabelsRecord;
 use slateberg_catalog::{ReadAccess, ReadVersion, Readable};
 
 /// The header of responses with a secret: caches must not store them.
@@ -49,7 +51,7 @@ impl RenderedResponse {
 
 /// The ETag of a table's state with all snapshots, for callers without read restrictions.
 pub fn unrestricted_etag(timeline: Option<Uuid>, state: &TabularState) -> ETag {
-    let version = ReadVersion { id: state.id, version: state.version, rules: None };
+    let version = ReadVersion { id: state.id, version: state.version, rules: None, labels: None };
     ETag::new(Representation { timeline, version, mode: SnapshotMode::All, planning: None })
 }
 
@@ -93,6 +95,7 @@ pub fn load_result(
         None => (Bytes::from_static(LOAD_TAIL), Some(ETag::new(representation))),
     };
     let tail = with_restrictions(&loaded.access, tail);
+    let tail = with_labels(loaded.labels.as_deref(), tail);
     let tail = with_planning(loaded, tail, representation.planning);
     RenderedResponse { parts: parts(&loaded.state, tail), tag }
 }
@@ -103,9 +106,23 @@ fn with_planning(table: &Readable, tail: Bytes, of_warehouse: Option<ScanPlannin
     ScanPlanningMode::added_to(mode, tail)
 }
 
-/// A `LoadViewResult`.
+/// A `LoadViewResult` for the creator of a view or of a new version of it.
 pub fn view_result(state: &TabularState) -> Response {
     metadata_response(state, LOAD_TAIL, None)
+}
+
+/// A `LoadViewResult` with the labels of the view.
+pub fn loaded_view_result(loaded: &Readable) -> Response {
+    let tail = with_labels(loaded.labels.as_deref(), Bytes::from_static(LOAD_TAIL));
+    response_from_parts(parts(&loaded.state, tail), None)
+}
+
+/// Adds labels to the end of a result. A result without labels has no such member.
+fn with_labels(labels: Option<&LabelsRecord>, tail: Bytes) -> Bytes {
+    let Some(labels) = labels else { return tail };
+    let members = tail.strip_suffix(b"}").unwrap_or(&tail);
+    let end = format!(r#","labels":{}}}"#, loaded_labels(labels));
+    [members, end.as_bytes()].concat().into()
 }
 
 /// Adds the read restrictions to the end of a `LoadTableResult`. [`super::delegation`] renders the
@@ -180,7 +197,7 @@ mod tests {
     #[tokio::test]
     async fn long_metadata_is_sent_in_parts_with_its_content_length() {
         let long = "7,".repeat(COPIED_BYTES_MAX);
-        let version = ReadVersion { id: Uuid::nil(), version: 1, rules: None };
+        let version = ReadVersion { id: Uuid::nil(), version: 1, rules: None, labels: None };
         let (mode, planning) = (SnapshotMode::All, None);
         let tag = ETag::new(Representation { timeline: None, version, mode, planning });
         for list in ["", "1,", long.as_str()] {

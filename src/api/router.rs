@@ -16,9 +16,9 @@ use super::iceberg::{
 };
 use super::management::{
     api_keys, checkpoints, cluster, cursors, dropped, encryption, explain,
-    functions as managed_functions, grants, history, jobs, manifests, openapi, past, policies,
-    protections, recursive_drop, scans, search, server, snapshots, table_health, table_usage,
-    warehouses, watch, webhooks, whoami,
+    functions as managed_functions, grants, history, jobs, labels, manifests, openapi, past,
+    policies, protections, recursive_drop, scans, search, server, snapshots, table_health,
+    table_usage, warehouses, watch, webhooks, whoami,
 };
 use super::oauth;
 use super::observe::Observer;
@@ -214,6 +214,7 @@ fn management_routes() -> Vec<Route> {
         Route::at("/namespaces/drop").keyed(Method::POST, recursive_drop::drop),
         Route::at("/protections").get(protections::list).keyed(Method::POST, protections::protect),
         Route::at("/protections/{id}").keyed(Method::DELETE, protections::unprotect),
+        Route::at("/labels").get(labels::load).keyed(Method::POST, labels::update),
         Route::at("/scans/explain").read_only(Method::POST, scans::explain),
         Route::at("/search").get(search::search),
         Route::at("/tables/health").get(table_health::load),

@@ -30,6 +30,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "protect",
             "unprotect",
             "protected",
+            "label",
             "warehouse",
             "job",
             "encryption",

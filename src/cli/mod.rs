@@ -31,6 +31,7 @@ mod help;
 pub mod history;
 pub mod job;
 pub mod key;
+pub mod label;
 pub mod ls;
 pub mod migrate;
 pub mod namespace;
@@ -121,6 +122,8 @@ enum Command {
     Unprotect(protect::Unprotect),
     /// List the protected resources
     Protected(protect::Protected),
+    /// Show, set and remove labels of tables, views and columns
+    Label(label::LabelCommand),
     /// Create, list and revoke API keys
     Key(key::Key),
     /// Create, list, show, change and delete warehouses
@@ -217,6 +220,7 @@ impl Cli {
             Command::Protect(protect) => protect.run(),
             Command::Unprotect(unprotect) => unprotect.run(),
             Command::Protected(protected) => protected.run(),
+            Command::Label(label) => label.run(),
             Command::Function(function) => function.run(),
             Command::History(history) => history.run(),
             Command::Watch(watch) => watch.run(),

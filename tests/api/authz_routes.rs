@@ -51,7 +51,7 @@ const ROLES: [&str; 8] =
     ["admin", "writer", "reader", "auditor", "team", "others", "browser", "nobody"];
 
 /// Routes as in the specification, some of them in several variants.
-const ROUTES: [(&str, &str); 124] = [
+const ROUTES: [(&str, &str); 126] = [
     ("GET /v1/config", ""),
     ("GET /v1/{prefix}/namespaces", ""),
     ("GET /v1/{prefix}/namespaces", "below one"),
@@ -137,6 +137,8 @@ const ROUTES: [(&str, &str); 124] = [
     ("GET /management/v1/protections", ""),
     ("POST /management/v1/protections", ""),
     ("DELETE /management/v1/protections/{id}", ""),
+    ("GET /management/v1/labels", ""),
+    ("POST /management/v1/labels", ""),
     ("POST /management/v1/scans/explain", ""),
     ("GET /management/v1/search", ""),
     ("GET /management/v1/tables/health", ""),
@@ -253,7 +255,10 @@ impl RouteResources {
             "dry run" => path.push_str("?dry_run=true"),
             "of others" => path.push_str("?resource=namespace:default/sales&user=corp/ann"),
             _ if template.ends_with("v1/search") => path.push_str("?q=o"),
-            _ if template.ends_with("tables/health") || template.ends_with("tables/usage") => {
+            _ if ["tables/health", "tables/usage", "v1/labels"]
+                .iter()
+                .any(|it| template.ends_with(it)) =>
+            {
                 path.push_str(&format!("?resource=table:default/sales/{table}"));
             }
             _ if template.ends_with("past/contents") => {
@@ -341,6 +346,9 @@ impl RouteResources {
             "undrop" => json!({ "resource": format!("table:default/sales/d{n}") }),
             "drop" => json!({ "resource": format!("namespace:default/sales/empty{n}") }),
             "protections" => json!({ "resource": format!("table:default/sales/t{n}") }),
+            "labels" => json!({
+                "resource": format!("table:default/sales/t{n}"), "set": { "a": "b" },
+            }),
             "api-keys" => json!({ "name": format!("key{n}") }),
             "policies" => policy(&format!("p{n}")),
             "{id}" if template.contains("policies") => policy(ID),

@@ -72,6 +72,8 @@ mod job_cli;
 mod jobs;
 mod key_names;
 mod key_revocation;
+mod label_cli;
+mod labels;
 mod limits;
 mod listening;
 mod locations;

@@ -278,6 +278,31 @@ impl Pinned {
         }
     }
 
+    /// Sends all requests on labels.
+    async fn labels(&self) {
+        let admin = self.app.credential().to_owned();
+        let reader = &self.app.key_with_role("reader").await;
+        self.app.create_namespace(&["labels"]).await;
+        self.app.create_table("labels", "t").await;
+        let labels = "/management/v1/labels";
+        let request = |table: &str| json!({ "resource": format!("table:default/{table}"), "set": { "a": "b" } });
+        for (credential, status) in [("", 401), (reader, 403), (&admin, 200)] {
+            self.ask(credential, "post", labels, request("labels/t")).await.expect(status);
+        }
+        self.ask(&admin, "post", labels, request("labels/none")).await.expect(404);
+        self.ask(&admin, "post", labels, json!({ "resource": "catalog" })).await.expect(400);
+        for (credential, query, status) in [
+            ("", "?resource=table:default/labels/t".to_owned(), 401),
+            (reader, "?resource=table:default/labels/t".to_owned(), 200),
+            (&admin, "?resource=table:default/ns/none".to_owned(), 404),
+            (&admin, String::new(), 400),
+        ] {
+            let path = format!("{labels}{query}");
+            let answer = self.send(credential, "get", &path, Value::Null).await;
+            self.check("get", labels, &answer.expect(status));
+        }
+    }
+
     /// Sends all requests on functions.
     async fn functions(&self) {
         let admin = self.app.credential().to_owned();
@@ -563,6 +588,7 @@ async fn responses_match_the_schemas_of_the_document() {
     pinned.encryption().await;
     pinned.dropped().await;
     pinned.protections().await;
+    pinned.labels().await;
     pinned.functions().await;
     pinned.history().await;
     pinned.past().await;

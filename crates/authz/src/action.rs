@@ -67,6 +67,8 @@ actions! {
     PurgeNow = "PurgeNow"
     /// Protect a warehouse or something in it against removal, and lift the protection.
     Protect = "Protect"
+    /// Set and remove labels of a table or view and of its columns.
+    ManageLabels = "ManageLabels"
     /// Report metrics of a scan or a commit.
     ReportMetrics = "ReportMetrics"
     /// Get credentials to read a table's files.

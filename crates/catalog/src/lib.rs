@@ -32,6 +32,7 @@ mod function_permits;
 pub mod functions;
 pub mod history;
 pub mod jobs;
+pub mod labels;
 mod listing_cache;
 mod listings;
 mod loadable;
@@ -79,6 +80,7 @@ use expiry::Maintenance;
 use functions::Functions;
 use history::History;
 use jobs::Jobs;
+use labels::Labels;
 use listings::Listings;
 pub use location_index::ensure_location_index;
 pub use maintenance_settings::check_properties as check_maintenance_properties;
@@ -136,6 +138,7 @@ struct Inner {
     warehouses: Warehouses,
     policies: Policies,
     protections: Protections,
+    labels: Labels,
     search: Search,
     usage: Usage,
     history: History,
@@ -173,6 +176,7 @@ impl Catalog {
             listings,
             warehouses: Warehouses::new(&core, parts.stores),
             protections: Protections::new(&core),
+            labels: Labels::new(&core),
             history: History::new(&core),
             past: PastStates::new(&core, &watches),
             webhooks: Webhooks::new(&core, &watches, parts.webhooks),
@@ -220,6 +224,11 @@ impl Catalog {
     /// Policies and grants.
     pub fn policies(&self) -> &Policies {
         &self.inner.policies
+    }
+
+    /// Labels of tables, views and their columns.
+    pub fn labels(&self) -> &Labels {
+        &self.inner.labels
     }
 
     /// Protections against removal.

@@ -8,6 +8,7 @@ use crate::tabular::change::Change;
 use crate::tabular::create::NewTabular;
 use crate::tabular::delegation::DelegatedAccess;
 use crate::tabular::load::Loaded;
+use crate::tabular::read_access::Readable;
 use crate::tabular::register::RegisterTable;
 use crate::tabular::removal::Removal;
 use crate::tabular::state::TabularState;
@@ -98,17 +99,13 @@ impl Tabulars {
         self.rename_tabular::<ViewMetadata>(cx, source, destination).await
     }
 
-    /// Returns the state of a view.
+    /// Returns the state of a view, and its labels.
     #[boxed]
-    pub async fn load_view(
-        &self,
-        cx: &RequestContext,
-        ident: &TabularIdent,
-    ) -> Result<TabularState> {
+    pub async fn load_view(&self, cx: &RequestContext, ident: &TabularIdent) -> Result<Readable> {
         let nothing = |_, _: Option<&DelegatedAccess>| None::<Infallible>;
         let target = Target { warehouse: &cx.warehouse, kind: TabularKind::View, ident };
         match self.load(&cx.operation, target, None, nothing).await? {
-            Loaded::State(readable, _) => Ok(readable.state),
+            Loaded::State(readable, _) => Ok(readable),
             Loaded::Known(never) => match never {},
         }
     }

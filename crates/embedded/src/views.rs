@@ -31,7 +31,8 @@ impl EmbeddedCatalog {
     /// Returns a view's state.
     pub async fn load_view(&self, ident: &TabularIdent) -> Result<TabularState> {
         let call = self.reading(named!("load_view"))?;
-        call.done(call.catalog.tabulars().load_view(&call.cx, ident)).await
+        let loaded = call.done(call.catalog.tabulars().load_view(&call.cx, ident)).await?;
+        Ok(loaded.state)
     }
 
     /// Whether a view exists and the principal may see it.

@@ -19,6 +19,7 @@ pub mod grants;
 pub mod history;
 pub mod identity;
 pub mod jobs;
+pub mod labels;
 pub mod manifests;
 pub mod namespaces;
 pub mod openapi;

@@ -4,8 +4,8 @@ use utoipa::OpenApi;
 
 use crate::{
     api_keys, checkpoints, cluster, cursors, decisions, dropped, encryption, error, functions,
-    grants, history, identity, jobs, manifests, namespaces, past, policies, protections, scans,
-    search, snapshots, tables, warehouses, watch, webhooks,
+    grants, history, identity, jobs, labels, manifests, namespaces, past, policies, protections,
+    scans, search, snapshots, tables, warehouses, watch, webhooks,
 };
 
 /// Components of the OpenAPI document: a schema for each request and response.
@@ -57,6 +57,8 @@ use crate::{
     namespaces::DroppedNamespace,
     protections::ProtectRequest,
     protections::ProtectionList,
+    labels::UpdateLabelsRequest,
+    labels::Labels,
     scans::ExplainScanRequest,
     scans::ScanExplanation,
     search::SearchResponse,

@@ -106,6 +106,23 @@ impl Schema {
         self
     }
 
+    /// Returns the id of the field with this full or short name, which can be nested.
+    ///
+    /// # Errors
+    /// Never for a schema that [`Schema::new`] has accepted.
+    pub fn field_id(&self, name: &str) -> Result<Option<i32>, Refusal> {
+        Ok(self.index()?.id_by_name(name))
+    }
+
+    /// Returns the full names of all fields by their ids, including nested fields.
+    ///
+    /// # Errors
+    /// Never for a schema that [`Schema::new`] has accepted.
+    pub fn full_names(&self) -> Result<BTreeMap<i32, String>, Refusal> {
+        let fields = self.index()?.fields;
+        Ok(fields.into_iter().map(|(id, field)| (id, field.name)).collect())
+    }
+
     /// Builds an index of all fields, including nested ones.
     pub(super) fn index(&self) -> Result<SchemaIndex<'_>, Refusal> {
         SchemaIndex::build(&self.fields)

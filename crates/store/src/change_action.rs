@@ -70,6 +70,7 @@ change_actions! {
     UndropFunction = "undrop_function",
     Protect = "protect",
     Unprotect = "unprotect",
+    UpdateLabels = "update_labels",
     PutPolicy = "put_policy",
     RemovePolicy = "remove_policy",
     RollBackPolicies = "roll_back_policies",
@@ -172,7 +173,7 @@ mod tests {
              drop_table purge_table unregister_table undrop_table create_view register_view \
              commit_view rename_view drop_view undrop_view purge_dropped delete_dropped \
              create_function replace_function drop_function undrop_function protect unprotect \
-             put_policy remove_policy roll_back_policies grant revoke create_api_key \
+             update_labels put_policy remove_policy roll_back_policies grant revoke create_api_key \
              revoke_api_key start_job cancel_job create_webhook suspend_webhook resume_webhook \
              rotate_webhook_secret delete_webhook create_cursor delete_cursor \
              create_checkpoint delete_checkpoint rotate_data_key rewrap_data_keys transfer_writer import restore clone"

@@ -93,6 +93,8 @@ key_spaces! {
     Usage = 0x46 => table::USAGE,
     /// The last scheduled searches for orphans.
     OrphanSearches = 0x47 => table::ORPHAN_SEARCHES,
+    /// Labels of tables, views and their columns.
+    Labels = 0x48 => table::LABELS,
     /// Outcomes of requests with an `Idempotency-Key`.
     Idempotency = 0x50 => table::IDEMPOTENCY,
     /// The change log.

@@ -20,6 +20,7 @@ use super::dropped::{DroppedNamespace, DroppedTabular};
 use super::functions::FunctionRecord;
 use super::jobs::{AbandonedFiles, Job, OrphanSearch};
 use super::key_space::KeySpace;
+use super::labels::LabelsRecord;
 pub use super::records::PublicationKey;
 use super::records::{
     ApiKeyRecord, Change, GrantRecord, IdempotencyRecord, NameEntry, NamespaceRecord, PolicyHead,
@@ -155,6 +156,10 @@ pub struct UsageKey(pub Uuid);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OrphanSearchKey(pub Uuid);
 
+/// The labels of a table or view and of its columns, by the id of the table or view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LabelsKey(pub Uuid);
+
 /// Files that a rebase has left behind, by a time-ordered id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AbandonedKey(pub Uuid);
@@ -211,6 +216,7 @@ id_key!(EndedJobKey, KeySpace::EndedJobs, Job);
 id_key!(AbandonedKey, KeySpace::Abandoned, AbandonedFiles);
 id_key!(UsageKey, KeySpace::Usage, UsageRecord);
 id_key!(OrphanSearchKey, KeySpace::OrphanSearches, OrphanSearch);
+id_key!(LabelsKey, KeySpace::Labels, LabelsRecord);
 id_key!(GrantKey, KeySpace::Grants, GrantRecord);
 id_key!(ApiKeyKey, KeySpace::ApiKeys, ApiKeyRecord);
 id_key!(SigningKeyKey, KeySpace::SigningKeys, SigningKeyRecord);

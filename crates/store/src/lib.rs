@@ -60,6 +60,7 @@ mod key_rotation;
 pub mod key_space;
 pub mod key_visitor;
 pub mod keys;
+pub mod labels;
 mod location;
 pub mod loss;
 mod metrics;

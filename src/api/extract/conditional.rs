@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn etag_matches_in_every_spelling() {
         let tag = |version| {
-            let version = ReadVersion { id: Uuid::nil(), version, rules: None };
+            let version = ReadVersion { id: Uuid::nil(), version, rules: None, labels: None };
             ETag::new(Representation {
                 timeline: None,
                 version,

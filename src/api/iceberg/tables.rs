@@ -237,10 +237,10 @@ fn snapshot_mode(query: &Query) -> Result<SnapshotMode> {
 }
 
 fn with_referenced_snapshots_only(loaded: Readable) -> Result<Readable> {
-    let Readable { state, access } = loaded;
+    let Readable { state, access, labels } = loaded;
     let metadata = TableMetadata::from_segmented_json(&state.text).map_err(|refusal| {
         catalog::Error::internal(Cause::about("metadata in the store", refusal))
     })?;
     let text = metadata.with_referenced_snapshots_only().to_segmented_json();
-    Ok(Readable { state: TabularState { text, ..state }, access })
+    Ok(Readable { state: TabularState { text, ..state }, access, labels })
 }

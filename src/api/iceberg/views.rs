@@ -8,7 +8,7 @@ use super::{Result, parse_all, same_as_path};
 use crate::api::extract::body::{Mutation, MutationWithBody, ReadOperation};
 use crate::api::extract::paging::Paging;
 use crate::api::extract::path::{NamespacePath, TabularPath, WarehousePath};
-use crate::api::respond::{tagged_json, view_result};
+use crate::api::respond::{loaded_view_result, tagged_json, view_result};
 use crate::api::state::ApiState;
 use crate::api::wire::listings::list_tables_response;
 use crate::api::wire::{CommitRequest, CreateViewRequest, RegisterViewRequest, RenameTableRequest};
@@ -71,7 +71,7 @@ pub async fn load(
 ) -> Result<Response> {
     let cx = RequestContext::new(operation, warehouse);
     let loaded = state.catalog.tabulars().load_view(&cx, &ident).await?;
-    Ok(view_result(&loaded))
+    Ok(loaded_view_result(&loaded))
 }
 
 /// `HEAD /v1/{prefix}/namespaces/{namespace}/views/{view}`.

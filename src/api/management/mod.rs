@@ -11,6 +11,7 @@ pub mod functions;
 pub mod grants;
 pub mod history;
 pub mod jobs;
+pub mod labels;
 pub mod manifests;
 pub mod openapi;
 pub mod past;

@@ -16,6 +16,7 @@ pub mod grants;
 pub mod history;
 pub mod identity;
 pub mod jobs;
+pub mod labels;
 pub mod listings;
 pub mod namespaces;
 pub mod object;

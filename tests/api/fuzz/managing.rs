@@ -365,7 +365,21 @@ impl Grammar {
         post(format!("{MANAGEMENT}/jobs"), body)
     }
 
+    fn about_labels(&mut self) -> Draft {
+        let (path, resource) = (format!("{MANAGEMENT}/labels"), self.resource());
+        match self.one_of(2) {
+            true => bare(Method::GET, format!("{path}?resource={}", path::segment(&resource))),
+            false => {
+                let (key, value) = (self.name().to_owned(), self.name().to_owned());
+                post(path, json!({ "resource": resource, "set": { key: value }, "field-id": 1 }))
+            }
+        }
+    }
+
     fn about_protections(&mut self) -> Draft {
+        if self.one_of(2) {
+            return self.about_labels();
+        }
         let list = format!("{MANAGEMENT}/protections");
         match self.rng.random_range(0..6) {
             0 => bare(Method::GET, list),

@@ -20,7 +20,8 @@ use slateberg_authz::action::{Action, Load};
 use slateberg_model::ident::{NamespaceIdent, TabularKind};
 use slateberg_model::page::{Page, PageRequest};
 use slateberg_model::warehouse::Delegation;
-use slateberg_store::keys::PublicationKey;
+use slateberg_store::keys::{LabelsKey, PublicationKey};
+use slateberg_store::read::StoreRead;
 
 /// The result of a load.
 #[derive(Debug)]
@@ -56,7 +57,13 @@ impl Tabulars {
             let (id, version) = (record.id, record.version);
             let key = PublicationKey { id, version };
             self.core.pipeline().pending.wait(key, self.core.settings().commit_deadline()).await?;
-            let seen = ReadVersion { id, version, rules: rules.as_ref().map(EnforcedRules::key) };
+            let labels = store.get_shared(&LabelsKey(id)).await?;
+            let seen = ReadVersion {
+                id,
+                version,
+                rules: rules.as_ref().map(EnforcedRules::key),
+                labels: labels.as_ref().map(|labels| labels.revision),
+            };
             let files = match ways {
                 Some(ways) => self.delegations.delegated(target, &record, rights, ways).await?,
                 None => None,
@@ -85,7 +92,7 @@ impl Tabulars {
             };
             self.core.count_use(id, Use::Load, operation);
             let state = TabularState::new(&record, cached.text);
-            return Ok(Loaded::State(Readable { state, access }, files));
+            return Ok(Loaded::State(Readable { state, access, labels }, files));
         }
         Err(Error::unavailable(
             "Gave up after repeated conflicts: the table is changed concurrently. Retry later",

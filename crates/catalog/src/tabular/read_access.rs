@@ -25,6 +25,7 @@ use slateberg_model::schema::Schema;
 use slateberg_model::table::TableMetadata;
 use slateberg_objects::vend::files::Privileges;
 use slateberg_store::keys::TabularKey;
+use slateberg_store::labels::LabelsRecord;
 use slateberg_store::read::StoreRead;
 
 /// The actions that determine the enforcement of read restrictions.
@@ -40,6 +41,8 @@ pub struct ReadVersion {
     pub version: u64,
     /// The key of the read restrictions, and their enforcement. `None` if there are none.
     pub rules: Option<(RulesKey, Enforcement)>,
+    /// The revision of the labels. `None` if there are none.
+    pub labels: Option<Uuid>,
 }
 
 /// The enforcement of the read restrictions of a principal.
@@ -136,6 +139,9 @@ pub struct Readable {
     pub state: TabularState,
     /// The readable part.
     pub access: ReadAccess,
+    /// The labels of the table or view and of its columns. `None` if there are none, and for a
+    /// table that was only just created.
+    pub labels: Option<Arc<LabelsRecord>>,
 }
 
 impl Readable {
@@ -145,7 +151,8 @@ impl Readable {
             ReadAccess::Whole => None,
             ReadAccess::Restricted { rules, enforcement, .. } => Some((*rules, *enforcement)),
         };
-        ReadVersion { id: self.state.id, version: self.state.version, rules }
+        let labels = self.labels.as_ref().map(|labels| labels.revision);
+        ReadVersion { id: self.state.id, version: self.state.version, rules, labels }
     }
 }
 
@@ -175,7 +182,9 @@ impl Core {
         state: TabularState,
     ) -> Result<Readable> {
         let asking = match self.access.ask(&cx.operation)? {
-            Decider::Unrestricted(_) => return Ok(Readable { state, access: ReadAccess::Whole }),
+            Decider::Unrestricted(_) => {
+                return Ok(Readable { state, access: ReadAccess::Whole, labels: None });
+            }
             Decider::Policies(asking) => asking,
         };
         let resource = self.created_resource(cx, &asking, ident, &state).await;
@@ -187,7 +196,7 @@ impl Core {
             Err(_) => Some(nothing()),
         };
         let Some(mut rules) = rules else {
-            return Ok(Readable { state, access: ReadAccess::Whole });
+            return Ok(Readable { state, access: ReadAccess::Whole, labels: None });
         };
         let metadata: TableMetadata = metadata_of(state.id, &state.text)?;
         let schema = metadata.current_schema()?;
@@ -199,7 +208,8 @@ impl Core {
             }
         };
         let (rules, enforcement) = rules.key();
-        Ok(Readable { state, access: ReadAccess::Restricted { rules, enforcement, restrictions } })
+        let access = ReadAccess::Restricted { rules, enforcement, restrictions };
+        Ok(Readable { state, access, labels: None })
     }
 
     /// Returns a created table as a resource for policies.

@@ -57,7 +57,7 @@ macro_rules! types {
 }
 
 /// The types that a filter can name.
-const SELECTABLE: [&str; 52] = [
+const SELECTABLE: [&str; 54] = [
     "warehouse.created",
     "warehouse.updated",
     "warehouse.deleted",
@@ -72,6 +72,7 @@ const SELECTABLE: [&str; 52] = [
     "namespace.unprotected",
     "table.created",
     "table.registered",
+    "table.updated",
     "table.committed",
     "table.renamed",
     "table.dropped",
@@ -81,6 +82,7 @@ const SELECTABLE: [&str; 52] = [
     "table.unprotected",
     "view.created",
     "view.registered",
+    "view.updated",
     "view.committed",
     "view.renamed",
     "view.dropped",
@@ -269,7 +271,10 @@ fn effect(action: ChangeAction, version_before: Option<u64>) -> Effect {
         | A::CreateTable
         | A::CreateView
         | A::CreateFunction => H::Created,
-        A::UpdateWarehouse | A::UpdateNamespaceProperties | A::ReplaceFunction => H::Updated,
+        A::UpdateWarehouse
+        | A::UpdateNamespaceProperties
+        | A::ReplaceFunction
+        | A::UpdateLabels => H::Updated,
         A::RegisterTable | A::RegisterView => H::Registered,
         A::CommitTable
         | A::CommitView
@@ -362,6 +367,7 @@ mod tests {
         let name = action.as_str();
         match action {
             ChangeAction::Protect | ChangeAction::Unprotect => KINDS.to_vec(),
+            ChangeAction::UpdateLabels => vec![ChangedKind::Table, ChangedKind::View],
             ChangeAction::PurgeDropped | ChangeAction::DeleteDropped => {
                 vec![ChangedKind::Namespace, ChangedKind::Table, ChangedKind::View]
             }

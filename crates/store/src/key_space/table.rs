@@ -291,6 +291,19 @@ pub(super) const ORPHAN_SEARCHES: Rules = Rules {
     files: FilesRule::None,
 };
 
+pub(super) const LABELS: Rules = Rules {
+    name: "labels",
+    key: "table or view id",
+    value: "labels of the table or view and of its columns, and a random id of this state",
+    check: Check::Decoding,
+    restore: RestoreRule::Replace,
+    clone: CloneRule::Share,
+    export: ExportRule::LeaveOut,
+    cache: CacheRule::Records,
+    removal: Removal::WithObject,
+    files: FilesRule::None,
+};
+
 pub(super) const IDEMPOTENCY: Rules = Rules {
     name: "idempotency",
     key: "`Idempotency-Key`, principal",

@@ -46,6 +46,7 @@ fn round_trip_in(space: KeySpace, id: Uuid, name: &str, number: u64) {
         KeySpace::Abandoned => round_trip(space, &AbandonedKey(id)),
         KeySpace::Usage => round_trip(space, &UsageKey(id)),
         KeySpace::OrphanSearches => round_trip(space, &OrphanSearchKey(id)),
+        KeySpace::Labels => round_trip(space, &LabelsKey(id)),
         KeySpace::Idempotency => round_trip(space, &IdempotencyKey { key: id, principal: text() }),
         KeySpace::Changes => round_trip(space, &ChangeKey(number)),
         KeySpace::PolicyHead => round_trip(space, &PolicyHeadKey),
