@@ -1,4 +1,4 @@
-//! Format versions 1, 2 and 3: their members and validation.
+//! Format versions 1 to 4: their members and validation.
 
 use serde_json::{Value, json};
 
@@ -35,18 +35,18 @@ fn append_rows(id: i64, parent: Option<i64>, number: i64, first: i64, rows: i64)
 
 #[tokio::test]
 async fn table_has_the_requested_format_version() {
-    for version in [1, 2, 3] {
+    for version in [1, 2, 3, 4] {
         let app = with_version(version).await;
         let metadata = app.get(TABLE).await.expect(200).body["metadata"].clone();
         assert_eq!(metadata["format-version"], version);
         assert_eq!(metadata["properties"].get("format-version"), None, "no stored property");
-        assert_eq!(metadata.get("next-row-id").is_some(), version == 3);
+        assert_eq!(metadata.get("next-row-id").is_some(), version >= 3);
         assert_eq!(metadata.get("last-sequence-number").is_some(), version > 1);
         // Version 1 also has the current schema and partition spec in separate members, because
         // early readers need them.
         assert_eq!(metadata.get("schema").is_some(), version == 1);
         assert_eq!(metadata.get("partition-spec").is_some(), version == 1);
-        let current = if version == 3 { None } else { Some(json!(-1)) };
+        let current = if version >= 3 { None } else { Some(json!(-1)) };
         assert_eq!(
             metadata.get("current-snapshot-id").cloned().filter(|it| !it.is_null()),
             current
@@ -57,7 +57,7 @@ async fn table_has_the_requested_format_version() {
 #[tokio::test]
 async fn unknown_format_version_is_rejected() {
     let app = with_version(2).await;
-    for version in ["0", "4", "-1", "two", "", "2.0", "99999999999"] {
+    for version in ["0", "5", "-1", "two", "", "2.0", "99999999999"] {
         let mut body = create_table("x");
         body["properties"] = json!({ "format-version": version });
         let response = app.post_rejected(TABLES, body).await;
@@ -73,7 +73,7 @@ async fn format_version_is_upgraded_one_by_one_or_at_once() {
     let mut first = append(1, None, 0);
     first[0]["snapshot"]["sequence-number"] = json!(0);
     app.commit("ns", "t", vec![], first).await.expect(200);
-    for version in [2, 3] {
+    for version in [2, 3, 4] {
         let response = app.commit("ns", "t", vec![], vec![upgrade(version)]).await.expect(200);
         assert_eq!(response.body["metadata"]["format-version"], version);
     }
@@ -235,4 +235,88 @@ async fn unknown_metadata_members_survive_registration_and_commits() {
     let rows = append_rows(1, None, 1, 0, 1);
     let committed = app.commit("ns", "later", vec![], rows).await.expect(200);
     assert_eq!(committed.body["metadata"]["of-a-later-version"], unknown);
+}
+
+fn upgrade_to(version: u8) -> Vec<Value> {
+    vec![json!({ "action": "upgrade-format-version", "format-version": version })]
+}
+
+#[tokio::test]
+async fn version_4_is_rejected_if_its_setting_is_off() {
+    let app = TestApp::with_settings(|it| it.catalog.format_version_4 = false).await;
+    app.create_namespace(&["ns"]).await;
+    let mut body = create_table("t");
+    body["properties"] = of_version(4);
+    let reason = "(supported: v3, set catalog.format_version_4 for v4)";
+    for stage in [false, true] {
+        body["stage-create"] = json!(stage);
+        let created = app.post_rejected(TABLES, body.clone()).await;
+        let message = format!("Unsupported format version: v4 {reason}");
+        assert_eq!(created.error(), (400, "IllegalArgumentException", message.as_str()));
+    }
+    body = create_table("t");
+    body["properties"] = of_version(3);
+    app.post(TABLES, body).await.expect(200);
+    let commit = json!({ "requirements": [], "updates": upgrade_to(4) });
+    let upgraded = app.post_rejected(TABLE, commit).await;
+    let message = format!("Cannot upgrade table to unsupported format version: v4 {reason}");
+    assert_eq!(upgraded.error(), (400, "IllegalArgumentException", message.as_str()));
+}
+
+/// Writes a table's metadata with an unknown member to a file, and returns the file's location.
+async fn write_metadata(app: &TestApp, version: u8, name: &str) -> String {
+    let mut metadata = app.get(TABLE).await.expect(200).body["metadata"].clone();
+    let location = format!("{}-{name}", metadata["location"].as_str().expect("a location"));
+    metadata["format-version"] = json!(version);
+    metadata["table-uuid"] = json!(format!("00000000-0000-4000-8000-00000000000{version}"));
+    metadata["location"] = json!(location);
+    metadata["next-row-id"] = json!(0);
+    metadata["content-tree"] = json!({ "depth": 2 });
+    let file = format!("{location}/metadata/00000-x.metadata.json");
+    app.put_file(&file, metadata.to_string()).await;
+    file
+}
+
+#[tokio::test]
+async fn registered_version_4_keeps_unknown_members_and_needs_the_setting() {
+    let app = with_version(3).await;
+    let file = write_metadata(&app, 4, "u").await;
+    let body = json!({ "name": "u", "metadata-location": file });
+    app.post("/v1/namespaces/ns/register", body).await.expect(200);
+    let updates = vec![json!({ "action": "set-properties", "updates": { "a": "b" } })];
+    let metadata =
+        app.commit("ns", "u", vec![], updates).await.expect(200).body["metadata"].clone();
+    assert_eq!(metadata["format-version"], 4);
+    assert_eq!(metadata["content-tree"], json!({ "depth": 2 }));
+
+    let app = TestApp::with_settings(|it| it.catalog.format_version_4 = false).await;
+    app.create_namespace(&["ns"]).await;
+    app.create_table("ns", "t").await;
+    let file = write_metadata(&app, 4, "u").await;
+    let body = json!({ "name": "u", "metadata-location": file });
+    let rejected = app.post("/v1/namespaces/ns/register", body).await;
+    assert_eq!(rejected.status, 400);
+    assert!(rejected.message().contains("set catalog.format_version_4"), "{}", rejected.message());
+}
+
+#[tokio::test]
+async fn server_reads_no_manifests_of_version_4() {
+    let app = with_version(4).await;
+    let plan = format!("{TABLE}/plan");
+    app.post(&plan, json!({})).await.expect(200);
+    app.commit("ns", "t", vec![], append_rows(1, None, 1, 0, 10)).await.expect(200);
+    let planned = app.post(&plan, json!({})).await;
+    let planned = planned.expect_error(406, "UnsupportedOperationException");
+    assert!(planned.message().contains("format version 4"), "{}", planned.message());
+    for (path, begin) in [
+        ("/management/v1/manifests/rewrite", "Cannot rewrite manifests: "),
+        ("/management/v1/snapshots/expire", "Cannot expire snapshots: "),
+    ] {
+        for dry_run in [true, false] {
+            let body = json!({ "resource": "table:default/ns/t", "dry-run": dry_run });
+            let rejected = app.post(path, body).await;
+            let rejected = rejected.expect_error(400, "IllegalArgumentException");
+            assert!(rejected.message().starts_with(begin), "{}", rejected.message());
+        }
+    }
 }

@@ -180,8 +180,8 @@ async fn uuid_and_location_are_kept_and_the_format_version_only_increases() {
                 "Cannot downgrade v3 table to v2",
             ),
             (
-                json!({ "action": "upgrade-format-version", "format-version": 4 }),
-                "Cannot upgrade table to unsupported format version: v4 (supported: v3)",
+                json!({ "action": "upgrade-format-version", "format-version": 5 }),
+                "Cannot upgrade table to unsupported format version: v5 (supported: v4)",
             ),
         ],
     )

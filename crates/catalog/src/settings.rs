@@ -10,6 +10,7 @@ use crate::maintenance_settings::{DailyWindow, MaintainedTables};
 use slateberg_authz::resource::LEVELS_MAX;
 use slateberg_base::setting::InvalidSetting;
 use slateberg_model::ident::NameLimits;
+use slateberg_model::table::{FORMAT_VERSION_ADOPTED, FORMAT_VERSION_MAX};
 
 /// Time for which files remain that rebases have left behind. Some clients read their own manifest
 /// list after the commit.
@@ -61,6 +62,8 @@ pub struct Settings {
     pub commit_deadline_ms: u64,
     /// Seconds for which an `Idempotency-Key` is stored.
     pub idempotency_lifetime_seconds: u64,
+    /// Whether tables may have format version 4, which is experimental.
+    pub format_version_4: bool,
     /// Whether the server has the route `POST /v1/{prefix}/events` of the proposed specification.
     pub events: bool,
     /// Maximum number of entries of the change log.
@@ -150,6 +153,7 @@ impl Default for Settings {
             maintenance_orphans_seconds: 7 * 24 * 60 * 60,
             commit_deadline_ms: 30_000,
             idempotency_lifetime_seconds: 30 * 60,
+            format_version_4: true,
             events: false,
             change_log_entries_max: 100_000,
             metadata_cache_bytes: 0,
@@ -224,6 +228,11 @@ impl Settings {
             namespace_levels_max: self.namespace_levels_max,
             name_bytes_max: self.name_bytes_max,
         }
+    }
+
+    /// Returns the greatest format version that clients may select for a table.
+    pub(crate) fn format_version_max(&self) -> u8 {
+        if self.format_version_4 { FORMAT_VERSION_MAX } else { FORMAT_VERSION_ADOPTED }
     }
 
     /// Returns the time limit of a commit.

@@ -52,6 +52,8 @@ pub struct CommitContext {
     pub new_uuid: Uuid,
     /// Location of a new table if the client sends none.
     pub default_location: Option<String>,
+    /// The greatest format version that the commit may select.
+    pub format_version_max: u8,
 }
 
 /// The result of a commit.
@@ -146,7 +148,7 @@ impl<'a> Builder<'a> {
             _ => None,
         });
         let format_version = match requested {
-            Some(version) => supported_format_version(version)?,
+            Some(version) => supported_format_version(version, ctx.format_version_max)?,
             None => FORMAT_VERSION_DEFAULT,
         };
         let metadata = empty_metadata(format_version, ctx);
@@ -250,10 +252,12 @@ impl<'a> Builder<'a> {
 
     fn upgrade_format_version(&mut self, version: i32) -> Result<(), Refusal> {
         let current = self.metadata.format_version;
-        if version > i32::from(FORMAT_VERSION_MAX) {
+        // A table keeps its version even if new tables may not have it.
+        let max = self.ctx.format_version_max.max(current);
+        if version > i32::from(max) {
             return Err(Refusal::invalid(format!(
-                "Cannot upgrade table to unsupported format version: v{version} (supported: \
-                 v{FORMAT_VERSION_MAX})"
+                "Cannot upgrade table to unsupported format version: v{version} (supported: {})",
+                supported_text(version, max)
             )));
         }
         if version < i32::from(current) {
@@ -261,7 +265,7 @@ impl<'a> Builder<'a> {
                 "Cannot downgrade v{current} table to v{version}"
             )));
         }
-        let version = supported_format_version(version)?;
+        let version = supported_format_version(version, max)?;
         self.changed |= version != current;
         self.metadata.format_version = version;
         Ok(())
@@ -290,14 +294,21 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Converts a version number. Errors if the version is not supported.
-pub(super) fn supported_format_version(version: i32) -> Result<u8, Refusal> {
+/// Converts a version number. Errors if the version is greater than `max`, or less than 1.
+pub fn supported_format_version(version: i32, max: u8) -> Result<u8, Refusal> {
     match u8::try_from(version) {
-        Ok(number) if (1..=FORMAT_VERSION_MAX).contains(&number) => Ok(number),
+        Ok(number) if (1..=max).contains(&number) => Ok(number),
         _ => Err(Refusal::invalid(format!(
-            "Unsupported format version: v{version} (supported: v{FORMAT_VERSION_MAX})"
+            "Unsupported format version: v{version} (supported: {})",
+            supported_text(version, max)
         ))),
     }
+}
+
+fn supported_text(version: i32, max: u8) -> String {
+    let is_disabled = version > i32::from(max) && version <= i32::from(FORMAT_VERSION_MAX);
+    let hint = if is_disabled { ", set catalog.format_version_4 for v4" } else { "" };
+    format!("v{max}{hint}")
 }
 
 /// Returns a table before its first update. It is not valid yet: it has no schema, spec, order or

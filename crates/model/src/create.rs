@@ -64,7 +64,7 @@ pub struct NewTable {
 
 /// Builds the metadata of a new table, with field ids from 1 and partition field ids from 1000.
 pub fn new_table(new: NewTable, ctx: &CommitContext) -> Result<TableMetadata, Refusal> {
-    let format_version = format_version(&new.properties)?;
+    let format_version = format_version(&new.properties, ctx.format_version_max)?;
     check_commit_properties(&new.properties)?;
     check_encryption_properties(&new.properties, format_version)?;
     let (schema, fresh_ids) = new.schema.with_fresh_ids(0)?;
@@ -113,7 +113,7 @@ fn fresh_sort_source(
     })
 }
 
-fn format_version(properties: &BTreeMap<String, String>) -> Result<u8, Refusal> {
+fn format_version(properties: &BTreeMap<String, String>, max: u8) -> Result<u8, Refusal> {
     let Some(text) = properties.get(FORMAT_VERSION_PROPERTY) else {
         return Ok(FORMAT_VERSION_DEFAULT);
     };
@@ -123,7 +123,7 @@ fn format_version(properties: &BTreeMap<String, String>) -> Result<u8, Refusal> 
             brief(text)
         ))
     })?;
-    supported_format_version(version)
+    supported_format_version(version, max)
 }
 
 fn stored_properties(mut properties: BTreeMap<String, String>) -> BTreeMap<String, String> {

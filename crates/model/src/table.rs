@@ -25,8 +25,13 @@ use super::snapshot::{MAIN_BRANCH, Snapshot, SnapshotRef, Snapshots};
 use super::sort::SortOrder;
 use super::statistics::{PartitionStatisticsFile, StatisticsFile};
 
-/// The greatest supported format version.
-pub(crate) const FORMAT_VERSION_MAX: u8 = 3;
+/// The greatest supported format version. Version 4 is experimental, because its specification is
+/// not complete.
+pub const FORMAT_VERSION_MAX: u8 = 4;
+
+/// The greatest format version whose specification is complete. The manifests of later versions are
+/// Parquet files, which the server cannot read.
+pub const FORMAT_VERSION_ADOPTED: u8 = 3;
 
 /// The default format version.
 pub(crate) const FORMAT_VERSION_DEFAULT: u8 = 2;
@@ -38,10 +43,10 @@ pub const FORMAT_VERSION_ROW_LINEAGE: u8 = 3;
 /// entries may be out of order by at most this time.
 pub(super) const CLOCK_SKEW_MS_MAX: i64 = 60_000;
 
-/// A table's metadata document ("Table Metadata" in the table specification, versions 1 to 3).
+/// A table's metadata document ("Table Metadata" in the table specification, versions 1 to 4).
 #[derive(Debug, Clone, PartialEq)]
 pub struct TableMetadata {
-    /// 1, 2 or 3.
+    /// 1, 2, 3 or 4.
     pub format_version: u8,
     /// The table's UUID. Nil for a document of version 1 without one.
     pub table_uuid: Uuid,

@@ -18,7 +18,7 @@ use crate::refusal::Refusal;
 use crate::requirement::parse_requirement;
 use crate::schema::Schema;
 use crate::sort::UnboundSortOrder;
-use crate::table::TableMetadata;
+use crate::table::{FORMAT_VERSION_MAX, TableMetadata};
 use crate::update::TableUpdate;
 
 /// Creation time of the fixture tables, in milliseconds since the epoch.
@@ -34,7 +34,12 @@ pub(crate) fn raw(value: &Value) -> Box<RawValue> {
 
 /// Returns a commit context with a fixed UUID.
 pub(crate) fn ctx(now_ms: i64) -> CommitContext {
-    CommitContext { now_ms, new_uuid: Uuid::from_u128(7), default_location: None }
+    CommitContext {
+        now_ms,
+        new_uuid: Uuid::from_u128(7),
+        default_location: None,
+        format_version_max: FORMAT_VERSION_MAX,
+    }
 }
 
 /// Parses a valid schema.

@@ -120,6 +120,7 @@ fn commits(base: TableMetadata) -> Cost {
             now_ms: current.last_updated_ms + 1,
             new_uuid: current.table_uuid,
             default_location: None,
+            format_version_max: 3,
         };
         let start = Instant::now();
         let base =

@@ -177,3 +177,17 @@ def test_metadata_tables_describe_the_table(sql, orders, snapshots):
         (second,),
         (third,),
     ]
+
+
+@pytest.mark.parametrize("created_with", [3, 4])
+def test_rows_of_version_4_are_written_deleted_and_read(sql, ids, properties, created_with):
+    sql(f"CREATE TABLE orders (id BIGINT, customer STRING) TBLPROPERTIES ('format-version' = '{created_with}')")
+    sql("INSERT INTO orders SELECT id, 'ada' FROM range(0, 3, 1, 1)")
+    if created_with == 3:
+        sql("ALTER TABLE orders SET TBLPROPERTIES ('format-version' = '4')")
+    sql("INSERT INTO orders SELECT id, 'grace' FROM range(3, 5, 1, 1)")
+    sql("DELETE FROM orders WHERE id = 1")
+
+    assert properties()["format-version"] == "4"
+    assert ids() == [0, 2, 3, 4]
+    assert sql("SELECT _row_id FROM orders WHERE customer = 'grace' ORDER BY id") == [(3,), (4,)]

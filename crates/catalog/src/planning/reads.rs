@@ -16,6 +16,7 @@ use slateberg_model::manifest_file::ManifestFile;
 use slateberg_model::members::brief;
 use slateberg_model::scan::{ScanError, ScanSnapshots};
 use slateberg_model::snapshot::Snapshot;
+use slateberg_model::table::FORMAT_VERSION_ADOPTED;
 use slateberg_objects as objects;
 use slateberg_objects::content::Content;
 use slateberg_objects::manifest::{Inherited, Manifest, NeededColumns};
@@ -70,6 +71,12 @@ impl Planning {
         let id = snapshot.snapshot_id;
         if snapshot.key_id().is_some() {
             return Err(Error::NotPlannable(format!("Snapshot {id} is encrypted")));
+        }
+        if table.metadata.format_version > FORMAT_VERSION_ADOPTED {
+            return Err(Error::NotPlannable(format!(
+                "Snapshot {id} is in a table of format version 4, whose manifests the server \
+                 cannot read"
+            )));
         }
         let path = snapshot
             .manifest_list()

@@ -51,6 +51,7 @@ impl<'a, M: TabularMetadata> CommitBuilder<'a, M> {
             now_ms: tabulars.core.now_ms(),
             new_uuid: tabulars.core.ids().random(),
             default_location: None,
+            format_version_max: tabulars.core.settings().format_version_max(),
         };
         let metadata = Arc::clone(&head.metadata);
         Self {

@@ -91,8 +91,12 @@ impl Tabulars {
             None => self.default_location(&cx.warehouse, &namespace, &ident, id),
         };
         let now_ms = self.core.now_ms();
-        let context =
-            CommitContext { now_ms, new_uuid: self.core.ids().random(), default_location: None };
+        let context = CommitContext {
+            now_ms,
+            new_uuid: self.core.ids().random(),
+            default_location: None,
+            format_version_max: self.core.settings().format_version_max(),
+        };
         let metadata = metadata(location, properties, &context)?;
         if stage {
             return self.stage(&cx.warehouse, id, &metadata).await;
@@ -137,6 +141,7 @@ impl Tabulars {
             now_ms,
             new_uuid: self.core.ids().random(),
             default_location: Some(self.default_location(&cx.warehouse, &namespace, &ident, id)),
+            format_version_max: self.core.settings().format_version_max(),
         };
         let unchanged = || Error::internal("a commit that creates a table has no effect");
         let metadata = M::apply(None, &requirements, &updates, &context)?.ok_or_else(unchanged)?;

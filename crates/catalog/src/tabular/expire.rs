@@ -23,7 +23,7 @@ use slateberg_authz::permit::Permit;
 use slateberg_base::boxed;
 use slateberg_model::expiry::{Expiry, ExpiryRequest, SnapshotFiles};
 use slateberg_model::ident::{TabularIdent, TabularKind};
-use slateberg_model::table::TableMetadata;
+use slateberg_model::table::{FORMAT_VERSION_ADOPTED, TableMetadata};
 use slateberg_store::jobs::JobWork;
 use slateberg_store::records::ChangeAction;
 
@@ -131,6 +131,13 @@ impl Tabulars {
         head: &Head<TableMetadata>,
         retention: ExpiryRequest,
     ) -> Result<Expiry> {
+        if head.metadata.format_version > FORMAT_VERSION_ADOPTED {
+            return Err(Error::Invalid(
+                "Cannot expire snapshots: the server cannot read the manifests of format version \
+                 4, so it could not delete the files. Expire the snapshots with a client"
+                    .to_owned(),
+            ));
+        }
         let store = self.core.store().latest();
         let inherited =
             self.core.inherited_maintenance(&store, &cx.warehouse, &ident.namespace).await?;

@@ -78,6 +78,8 @@ pub trait TabularMetadata: Debug + Clone + Send + Sync + 'static {
     fn to_segmented_json(&self) -> SegmentedJson;
     /// Returns the `table-uuid` or `view-uuid`.
     fn uuid(&self) -> Uuid;
+    /// Returns the format version.
+    fn format_version(&self) -> u8;
     /// Returns the location.
     fn location(&self) -> &str;
     /// Returns the properties.
@@ -142,6 +144,10 @@ impl TabularMetadata for TableMetadata {
 
     fn uuid(&self) -> Uuid {
         self.table_uuid
+    }
+
+    fn format_version(&self) -> u8 {
+        self.format_version
     }
 
     fn location(&self) -> &str {
@@ -250,6 +256,10 @@ impl TabularMetadata for ViewMetadata {
 
     fn uuid(&self) -> Uuid {
         self.view_uuid
+    }
+
+    fn format_version(&self) -> u8 {
+        self.format_version
     }
 
     fn location(&self) -> &str {

@@ -12,6 +12,7 @@ use crate::tabular::Tabulars;
 use crate::{Error, Operation, RequestContext, Result};
 use slateberg_authz::action::{Drop, Register};
 use slateberg_authz::permit::Permit;
+use slateberg_model::commit::supported_format_version;
 use slateberg_model::ident::{TabularIdent, TabularKind};
 use slateberg_model::segmented_json::SegmentedJson;
 use slateberg_model::warehouse::Warehouse;
@@ -195,10 +196,10 @@ impl Tabulars {
         self.core.objects().check(cx.warehouse.id, location)?;
         self.core.access.permit_file(cx, location).await?;
         let json = metadata_file::read(&self.core.objects(), cx.warehouse.id, location).await?;
-        let metadata = M::parse(&json).map_err(|refusal| Error::InvalidMetadataFile {
-            location: location.to_owned(),
-            source: refusal,
-        })?;
+        let invalid = |source| Error::InvalidMetadataFile { location: location.to_owned(), source };
+        let metadata = M::parse(&json).map_err(invalid)?;
+        let max = self.core.settings().format_version_max();
+        supported_format_version(metadata.format_version().into(), max).map_err(invalid)?;
         self.core.objects().check(cx.warehouse.id, metadata.location())?;
         let described = (metadata.location(), metadata.uuid());
         self.core.access.permit_metadata(cx, location, described).await?;

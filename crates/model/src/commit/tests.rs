@@ -139,9 +139,12 @@ fn format_version_cannot_be_downgraded() {
     assert_eq!((v3.format_version, v3.next_row_id), (3, 0));
     assert_eq!(invalid(&v3, upgrade(2)), "Cannot downgrade v3 table to v2");
     assert_eq!(invalid(&v3, upgrade(-1)), "Cannot downgrade v3 table to v-1");
+    let v4 = committed(&v3, upgrade(4));
+    assert_eq!((v4.format_version, v4.next_row_id), (4, 0));
+    assert_eq!(invalid(&v4, upgrade(3)), "Cannot downgrade v4 table to v3");
     assert_eq!(
-        invalid(&v3, upgrade(4)),
-        "Cannot upgrade table to unsupported format version: v4 (supported: v3)"
+        invalid(&v4, upgrade(5)),
+        "Cannot upgrade table to unsupported format version: v5 (supported: v4)"
     );
 }
 

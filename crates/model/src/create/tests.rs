@@ -119,8 +119,8 @@ fn invalid_create_requests_are_refused() {
             new(&[("format-version", "two")]),
             "Table property format-version must have integer value: two",
         ),
-        (new(&[("format-version", "4")]), "Unsupported format version: v4 (supported: v3)"),
-        (new(&[("format-version", "0")]), "Unsupported format version: v0 (supported: v3)"),
+        (new(&[("format-version", "5")]), "Unsupported format version: v5 (supported: v4)"),
+        (new(&[("format-version", "0")]), "Unsupported format version: v0 (supported: v4)"),
         (
             new(&[("commit.retry.num-retries", "x")]),
             "Table property commit.retry.num-retries must have integer value",

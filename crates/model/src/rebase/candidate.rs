@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::super::manifest_file::ManifestFile;
 use super::super::requirement::TableRequirement;
 use super::super::snapshot::{MAIN_BRANCH, Snapshot, SnapshotRef, SnapshotRefKind};
-use super::super::table::TableMetadata;
+use super::super::table::{FORMAT_VERSION_ADOPTED, TableMetadata};
 use super::super::update::TableUpdate;
 use super::ancestors::snapshots_since;
 use super::manifests::ClientManifests;
@@ -165,7 +165,7 @@ impl RebaseCandidate {
     /// # Errors
     /// Returns the reason if it cannot.
     pub fn check(&self, table: &TableMetadata) -> Result<(), NotRebased> {
-        if table.format_version < 2 {
+        if !(2..=FORMAT_VERSION_ADOPTED).contains(&table.format_version) {
             return Err(NotRebased::FormatVersion(table.format_version));
         }
         if table.properties.contains_key("encryption.key-id") {

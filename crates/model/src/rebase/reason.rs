@@ -19,7 +19,7 @@ pub enum NotRebased {
     /// The snapshot, the table or a manifest is encrypted.
     #[error("the snapshot is encrypted")]
     Encrypted,
-    /// The table has format version 1.
+    /// The table has format version 1 or 4.
     #[error("the table has format version {0}")]
     FormatVersion(u8),
     /// The table has disabled the rebase of appends since the commit arrived.

@@ -309,6 +309,9 @@ fn append_that_does_not_fit_the_table_is_not_rebased() {
     assert_eq!(other_schema.rebased(&table).err(), Some(NotRebased::Schema));
     let old = table_with_snapshots(1, 3);
     assert_eq!(sent(2).rebased(&old).err(), Some(NotRebased::FormatVersion(1)));
+    let upgrade = json!([{"action": "upgrade-format-version", "format-version": 4}]);
+    let newer = committed(&table, upgrade);
+    assert_eq!(sent(2).rebased(&newer).err(), Some(NotRebased::FormatVersion(4)));
     let retention = json!([{"action": "set-snapshot-ref", "ref-name": "main", "type": "branch",
         "snapshot-id": 3, "max-ref-age-ms": 5}]);
     let changed = committed(&table, retention);

@@ -122,7 +122,7 @@ fn inconsistent_table_documents_are_refused() {
     let table = [
         (json!([]), "Cannot parse metadata from a non-object: []"),
         (json!({}), "Cannot parse missing int: format-version"),
-        (change("/format-version", json!(4)), "Cannot read unsupported version 4"),
+        (change("/format-version", json!(5)), "Cannot read unsupported version 5"),
         (change("/format-version", json!(0)), "Cannot read unsupported version 0"),
         (change("/format-version", json!(3)), "Cannot parse missing long: next-row-id"),
         (change("/table-uuid", json!("x")), "Cannot parse to a UUID: table-uuid: x"),

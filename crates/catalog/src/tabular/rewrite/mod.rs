@@ -37,7 +37,7 @@ use slateberg_base::boxed;
 use slateberg_model::ident::{TabularIdent, TabularKind};
 use slateberg_model::members::brief;
 use slateberg_model::snapshot::MAIN_BRANCH;
-use slateberg_model::table::{FORMAT_VERSION_ROW_LINEAGE, TableMetadata};
+use slateberg_model::table::{FORMAT_VERSION_ADOPTED, FORMAT_VERSION_ROW_LINEAGE, TableMetadata};
 use slateberg_objects as objects;
 use slateberg_objects::manifest_list::ManifestList;
 use slateberg_store::keys::PublicationKey;
@@ -221,6 +221,9 @@ impl Tabulars {
         let table = &head.metadata;
         if table.properties.contains_key("encryption.key-id") {
             return Err(rejected("the table is encrypted"));
+        }
+        if table.format_version > FORMAT_VERSION_ADOPTED {
+            return Err(rejected("the server cannot read the manifests of format version 4"));
         }
         let Some(main) = table.refs.get(MAIN_BRANCH) else { return Ok(None) };
         let Some(snapshot) = table.snapshot(main.snapshot_id) else { return Ok(None) };
