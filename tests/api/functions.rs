@@ -1,11 +1,9 @@
 //! Functions: clients list and load them, and the management API changes them.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::http::Method;
 use serde_json::{Value, json};
-use slateberg::api::endpoints::ENDPOINTS;
 
 use crate::support::app::{TestApp, TestResponse};
 use crate::support::fsck::assert_sound;
@@ -15,45 +13,6 @@ use crate::support::path;
 const LIST: &str = "/v1/namespaces/ns/functions";
 const LOAD: &str = "/v1/namespaces/ns/functions/f";
 const NAME: &str = "function:default/ns/f";
-
-/// The operations of the Iceberg REST specification.
-const SPECIFICATION: [&str; 35] = [
-    "GET /v1/config",
-    "POST /v1/oauth/tokens",
-    "GET /v1/{prefix}/namespaces",
-    "POST /v1/{prefix}/namespaces",
-    "GET /v1/{prefix}/namespaces/{namespace}",
-    "HEAD /v1/{prefix}/namespaces/{namespace}",
-    "DELETE /v1/{prefix}/namespaces/{namespace}",
-    "POST /v1/{prefix}/namespaces/{namespace}/properties",
-    "GET /v1/{prefix}/namespaces/{namespace}/tables",
-    "POST /v1/{prefix}/namespaces/{namespace}/tables",
-    "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/plan",
-    "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/plan/{plan-id}",
-    "DELETE /v1/{prefix}/namespaces/{namespace}/tables/{table}/plan/{plan-id}",
-    "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/tasks",
-    "POST /v1/{prefix}/namespaces/{namespace}/register",
-    "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}",
-    "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}",
-    "DELETE /v1/{prefix}/namespaces/{namespace}/tables/{table}",
-    "HEAD /v1/{prefix}/namespaces/{namespace}/tables/{table}",
-    "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/unregister",
-    "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/credentials",
-    "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/sign",
-    "POST /v1/{prefix}/tables/rename",
-    "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/metrics",
-    "POST /v1/{prefix}/transactions/commit",
-    "GET /v1/{prefix}/namespaces/{namespace}/views",
-    "POST /v1/{prefix}/namespaces/{namespace}/views",
-    "GET /v1/{prefix}/namespaces/{namespace}/views/{view}",
-    "POST /v1/{prefix}/namespaces/{namespace}/views/{view}",
-    "DELETE /v1/{prefix}/namespaces/{namespace}/views/{view}",
-    "HEAD /v1/{prefix}/namespaces/{namespace}/views/{view}",
-    "POST /v1/{prefix}/views/rename",
-    "POST /v1/{prefix}/namespaces/{namespace}/register-view",
-    "GET /v1/{prefix}/namespaces/{namespace}/functions",
-    "GET /v1/{prefix}/namespaces/{namespace}/functions/{function}",
-];
 
 async fn app_with_namespace() -> TestApp {
     let app = TestApp::new().await;
@@ -71,25 +30,6 @@ async fn drop_function(app: &TestApp, name: &str) -> TestResponse {
 
 async fn names(app: &TestApp) -> Value {
     app.get(LIST).await.expect(200).body["identifiers"].clone()
-}
-
-#[tokio::test]
-async fn server_has_every_route_of_the_specification() {
-    let advertised: BTreeSet<_> = ENDPOINTS.into_iter().collect();
-    let unadvertised = ["GET /v1/config", "POST /v1/oauth/tokens"];
-    let expected: BTreeSet<_> = SPECIFICATION.into_iter().collect();
-    let found: BTreeSet<_> = advertised.iter().copied().chain(unadvertised).collect();
-    assert_eq!(found, expected);
-
-    let app = app_with_namespace().await;
-    for route in SPECIFICATION {
-        let (method, template) = route.split_once(' ').expect("a method and a path");
-        let path = template.replace("/{prefix}", "").replace("{namespace}", "none");
-        let method = method.parse().expect("a method");
-        let response = app.request(method, &path, &[], &Value::Null).await;
-        let is_served = response.status != 405 && !response.message().starts_with("No route");
-        assert!(is_served, "{route}: {}", response.body);
-    }
 }
 
 #[tokio::test]
