@@ -24,5 +24,11 @@ if [[ ("$*" == *spark* || "$*" != *pyiceberg*) && ! -f $SLATEBERG_SPARK_JAR ]]; 
         -Dartifact="org.apache.iceberg:$runtime:$runtime_version" -DoutputDirectory="$(dirname "$SLATEBERG_SPARK_JAR")"
 fi
 
+# A client in Go, for the comparison of scan plans.
+if [[ "$*" == *spark* || "$*" != *pyiceberg* ]]; then
+    export SLATEBERG_GO_PLANS=$SLATEBERG_CACHE/go/plans
+    (cd "$here/go" && go build -o "$SLATEBERG_GO_PLANS" .)
+fi
+
 cd "$here"
 PYTHONDONTWRITEBYTECODE=1 exec "$venv/bin/pytest" -q -p no:cacheprovider "$@"

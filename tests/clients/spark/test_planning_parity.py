@@ -4,7 +4,9 @@ The filters are generated with a fixed seed.
 """
 
 import json
+import os
 import random
+import subprocess
 
 import pyiceberg.expressions as pyice
 import pytest
@@ -152,6 +154,13 @@ def pyiceberg_plan(table, condition):
     return sorted((task.file.file_path, sorted(file.file_path for file in task.delete_files)) for task in tasks)
 
 
+def assert_contains(local, remote, condition):
+    """PyIceberg and iceberg-go prune less than the server and Java, for example with `not-eq`."""
+    assert remote.keys() <= local.keys(), condition
+    for file, deletes in remote.items():
+        assert set(deletes) <= set(local[file]), condition
+
+
 def pyiceberg_rows(table, condition):
     return sorted(map(repr, table.scan(row_filter=for_pyiceberg(condition)).to_arrow().to_pylist()))
 
@@ -169,6 +178,25 @@ def test_java_gets_the_same_files_from_the_server_as_from_its_own_planning(spark
     assert len(sizes) > 1, "the filters prune nothing, so the comparison shows nothing"
 
 
+@pytest.mark.parametrize("name", TABLES)
+def test_go_accepts_all_plans_of_the_server(server, zoo, name):
+    """iceberg-go checks responses more strictly than the other clients."""
+    conditions = generate_filters(f"{SEED}-{name}", FILTERS_PER_TABLE)
+    lines = "\n".join(json.dumps({"table": name, "filter": condition}) for condition in conditions)
+    command = [os.environ["SLATEBERG_GO_PLANS"], server.uri, zoo]
+    ran = subprocess.run(command, input=lines, capture_output=True, text=True, check=False, timeout=120)
+    assert ran.returncode == 0, ran.stderr
+    plans = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert len(plans) == len(conditions)
+    for condition, plan in zip(conditions, plans, strict=True):
+        local, remote = plan["local"], plan["remote"]
+        assert "error" not in remote, (condition, remote)
+        # iceberg-go 0.7 cannot read the bounds of columns whose type was promoted.
+        if name == "reshaped" and "error" in local:
+            continue
+        assert_contains(local["files"], remote["files"], condition)
+
+
 # PyIceberg 0.12 rejects responses with a null partition value.
 NULL_PARTITIONS = ["buckets", "reshaped"]
 
@@ -177,11 +205,7 @@ NULL_PARTITIONS = ["buckets", "reshaped"]
 def test_pyiceberg_gets_the_same_rows_from_the_server_as_from_its_own_planning(catalogs, zoo, name):
     local, remote = (catalog.load_table((zoo, name)) for catalog in catalogs)
     for condition in generate_filters(f"{SEED}-{name}", FILTERS_READ_PER_TABLE):
-        # PyIceberg prunes less than the server and Java, for example with `not-eq`.
-        planned, expected = dict(pyiceberg_plan(remote, condition)), dict(pyiceberg_plan(local, condition))
-        assert planned.keys() <= expected.keys(), condition
-        for file, deletes in planned.items():
-            assert set(deletes) <= set(expected[file]), condition
+        assert_contains(dict(pyiceberg_plan(local, condition)), dict(pyiceberg_plan(remote, condition)), condition)
         assert pyiceberg_rows(remote, condition) == pyiceberg_rows(local, condition), condition
 
 
