@@ -69,8 +69,9 @@ async fn load_of_a_recently_used_table_hits_the_caches() {
     }
     assert_eq!(hits_and_misses(&app, "answer").await, (9, 1));
     assert_eq!(hits_and_misses(&app, "version").await, (1, 0), "the creation caches the version");
-    // Each load reads three records: the names of the namespace and of the table, and the table.
-    assert_eq!(hits_and_misses(&app, "record").await, (hits + 27, misses));
+    // Each load reads four records: the names of the namespace and of the table, the table, and its
+    // labels.
+    assert_eq!(hits_and_misses(&app, "record").await, (hits + 36, misses));
     app.commit("ns", "t", vec![], vec![set_property("a", "1")]).await.expect(200);
     let loaded = app.get("/v1/namespaces/ns/tables/t").await.expect(200);
     assert_eq!(loaded.body["metadata"]["properties"]["a"], "1", "a cached value is outdated");

@@ -1,6 +1,6 @@
 //! [`PermittedFiles`]: the files of a snapshot that a reader with a row filter may read.
 //!
-//! Whoever can read a file can read all its rows. So the filter permits a file only if the
+//! A client that can read a file can read all its rows. So the filter permits a file only if the
 //! partition or the statistics of the file prove that the filter selects every row. The filter
 //! permits a delete file only if the delete file contains no values of hidden rows: if it is a
 //! deletion vector, or if its partition proves that the filter selects every row.
@@ -29,7 +29,7 @@ const FILE_BYTES: usize = 18;
 /// The files of a snapshot that a reader with a row filter may read.
 #[derive(Debug, Default)]
 pub(super) struct PermittedFiles {
-    /// The hashes have a random key, so that nobody can create a file with the hash of another one.
+    /// The hashes have a random key, so that no writer can create a file with the hash of another one.
     hashes: RandomState,
     files: HashSet<u64>,
     has_mixed: bool,
