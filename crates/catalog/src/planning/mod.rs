@@ -25,6 +25,7 @@ mod plan;
 mod planned_manifest;
 mod prepare;
 mod reads;
+mod recently_planned;
 mod report;
 mod request;
 mod sign;
@@ -48,8 +49,8 @@ pub use request::ScanRequest;
 
 use compute::Compute;
 use manifests::ManifestCache;
+use recently_planned::RecentlyPlanned;
 use token::LongRequests;
-use warming::Warming;
 
 use crate::core::Core;
 use crate::tabular::delegation::{DelegatedAccess, Delegations};
@@ -71,7 +72,7 @@ pub struct PlanningParts {
     manifests: ManifestCache,
     compute: Compute,
     long_requests: LongRequests,
-    warming: Warming,
+    recently_planned: RecentlyPlanned,
 }
 
 impl Deref for Planning {
@@ -116,7 +117,7 @@ impl Planning {
             manifests: ManifestCache::new(total.saturating_sub(requests_bytes).max(1)),
             compute: Compute::new(settings.plans_parallel_max),
             long_requests: LongRequests::new(requests_bytes),
-            warming: Warming::default(),
+            recently_planned: RecentlyPlanned::default(),
         }))
     }
 
