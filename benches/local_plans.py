@@ -94,6 +94,7 @@ def main():
         (int(name.removeprefix("files_")), (namespace, name))
         for (namespace,) in namespaces
         for _, name in catalog.list_tables(namespace)
+        if name.startswith("files_")
     )
     jvm, java_catalog = java(asked.uri, asked.jar) if asked.jar else (None, None)
     for files, identifier in tables:
