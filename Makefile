@@ -76,7 +76,7 @@ rck: build ## Iceberg's own catalog suites (needs JDK 17+ and Maven)
 rckauth: build ## the same with an API key, on a server with authentication
 	SLATEBERG_SECURED=1 scripts/with-server tests/rck/run.sh
 
-clients: build ## PyIceberg and Spark (needs Python 3.11+, JDK 17+ and Maven)
+clients: build ## PyIceberg, Spark and iceberg-go (needs Python 3.11+, JDK 17+, Maven and Go)
 	tests/clients/run.sh
 
 snippets: build ## the commands in the documentation work as described (needs Python 3.11+)

@@ -26,8 +26,8 @@ fi
 
 # A client in Go, for the comparison of scan plans.
 if [[ "$*" == *spark* || "$*" != *pyiceberg* ]]; then
-    export SLATEBERG_GO_PLANS=$SLATEBERG_CACHE/go/plans
-    (cd "$here/go" && go build -o "$SLATEBERG_GO_PLANS" .)
+    "$here/../../scripts/tools" plans
+    export SLATEBERG_GO_PLANS=$SLATEBERG_CACHE/tools/bin/plans
 fi
 
 cd "$here"
