@@ -559,9 +559,12 @@ async fn manifests_of_a_commit_are_cached_before_the_next_plan() {
     };
     let after_the_plan = misses().await;
     // The list and the manifest of the commit.
-    while misses().await < after_the_plan + 2 {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let warmed = async {
+        while misses().await < after_the_plan + 2 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), warmed).await.expect("the server reads them");
     let plan = table.plan(filter).await.expect(200).body;
     assert_eq!(table.names_of(&plan), ["a", "b"]);
     assert_eq!(misses().await, after_the_plan + 2, "the plan read no further file");
