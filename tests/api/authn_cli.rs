@@ -6,6 +6,20 @@ use crate::support::certificates::{TestCa, TlsFiles};
 use crate::support::program::slateberg;
 pub(crate) use crate::support::program::{Server, output_text};
 
+/// Sends a request to a server with this key. It must succeed.
+pub(crate) async fn send(
+    server: &Server,
+    key: &str,
+    method: reqwest::Method,
+    path: &str,
+    body: Value,
+) {
+    let client = reqwest::Client::builder().no_proxy().build().expect("a client");
+    let request = client.request(method, format!("{}{path}", server.uri)).bearer_auth(key);
+    let response = request.json(&body).send().await.expect("it answers");
+    assert!(response.status().is_success(), "{path}: {}", response.status());
+}
+
 #[test]
 fn a_first_start_prints_a_key_that_works_and_the_command_line_manages_others() {
     let directory = tempfile::tempdir().expect("there is room");

@@ -20,13 +20,6 @@ const TABLE: &str = "/v1/namespaces/ns/tables/t";
 const PURGE: &str = "/v1/namespaces/ns/tables/t?purgeRequested=true";
 const WEEK_SECONDS: i64 = 7 * 24 * 60 * 60;
 
-async fn app_with_table() -> TestApp {
-    let app = TestApp::new().await;
-    app.create_namespace(&["ns"]).await;
-    app.create_table("ns", "t").await;
-    app
-}
-
 async fn dropped(app: &TestApp) -> Vec<Value> {
     app.get(DROPPED).await.expect(200).body["dropped"].as_array().expect("a list").clone()
 }
@@ -71,7 +64,7 @@ async fn oldest_dropped_tables_end_their_retention_beyond_the_maximum() {
 
 #[tokio::test]
 async fn undrop_restores_a_table_with_its_history_and_version() {
-    let app = app_with_table().await;
+    let app = TestApp::with_table().await;
     app.commit("ns", "t", vec![], append(1, None, 1)).await.expect(200);
     let before = app.get(TABLE).await.expect(200);
     app.delete(TABLE).await.expect(204);
@@ -97,7 +90,7 @@ async fn undrop_restores_a_table_with_its_history_and_version() {
 
 #[tokio::test]
 async fn dropped_tables_and_views_survive_a_restart() {
-    let app = app_with_table().await;
+    let app = TestApp::with_table().await;
     app.post("/v1/namespaces/ns/views", create_view("v")).await.expect(200);
     app.delete(TABLE).await.expect(204);
     app.delete("/v1/namespaces/ns/views/v").await.expect(204);
@@ -138,7 +131,7 @@ async fn undrop_without_an_id_restores_the_table_that_was_dropped_last() {
 
 #[tokio::test]
 async fn undrop_onto_a_taken_name_fails_unless_it_has_a_new_name() {
-    let app = app_with_table().await;
+    let app = TestApp::with_table().await;
     app.delete(TABLE).await.expect(204);
     app.post("/v1/namespaces/ns/views", create_view("t")).await.expect(200);
     undrop(&app, "table:default/ns/t").await.expect_error(409, "AlreadyExistsException");
@@ -162,7 +155,7 @@ async fn undrop_onto_a_taken_name_fails_unless_it_has_a_new_name() {
 
 #[tokio::test]
 async fn dropped_table_outlives_its_namespace() {
-    let app = app_with_table().await;
+    let app = TestApp::with_table().await;
     app.delete(TABLE).await.expect(204);
     app.delete("/v1/namespaces/ns").await.expect(204);
     undrop(&app, "table:default/ns/t").await.expect_error(409, "ConflictException");
@@ -345,7 +338,7 @@ async fn warehouse_with_dropped_tables_cannot_be_deleted() {
 
 #[tokio::test]
 async fn undrop_with_an_idempotency_key_is_executed_once() {
-    let app = app_with_table().await;
+    let app = TestApp::with_table().await;
     app.delete(TABLE).await.expect(204);
     let headers = [("idempotency-key", "0197a000-0000-7000-8000-000000000001")];
     let body = json!({ "resource": "table:default/ns/t" });
@@ -371,7 +364,7 @@ async fn dropped_tables_are_paginated() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn concurrent_undrops_restore_a_table_once() {
-    let app = Arc::new(app_with_table().await);
+    let app = Arc::new(TestApp::with_table().await);
     for _ in 0..20 {
         app.delete(TABLE).await.expect(204);
         let racers: Vec<_> = (0..8)
@@ -420,7 +413,7 @@ async fn table_that_is_restored_when_its_retention_ends_is_complete() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn acknowledged_commits_of_a_table_survive_its_drops_and_undrops() {
     const COMMITS: usize = 60;
-    let app = Arc::new(app_with_table().await);
+    let app = Arc::new(TestApp::with_table().await);
     let writers: Vec<_> = (0..3)
         .map(|writer| {
             let app = Arc::clone(&app);

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::authn_cli::{Server, output_text};
+use crate::authn_cli::{Server, output_text, send};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn functions_are_managed_on_the_command_line() {
@@ -13,10 +13,8 @@ async fn functions_are_managed_on_the_command_line() {
     let server = Server::start(at, &[]);
     let admin = server.keys()[0].clone();
     let run = |arguments: &[&str]| server.run(at, &admin, arguments);
-    let client = reqwest::Client::builder().no_proxy().build().expect("a client");
-    let request = client.post(format!("{}/v1/namespaces", server.uri)).bearer_auth(&admin);
-    let created = request.json(&json!({ "namespace": ["ns"] })).send().await;
-    assert!(created.expect("it responds").status().is_success());
+    let namespace = json!({ "namespace": ["ns"] });
+    send(&server, &admin, reqwest::Method::POST, "/v1/namespaces", namespace).await;
 
     let one = ["--dialect", "spark", "--sql", "x + 1", "--returns", "int", "--parameter", "x:int"];
     let created = output_text(run(&[&["function", "create", "default/ns/f"], &one[..]].concat()));

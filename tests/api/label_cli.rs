@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use crate::authn_cli::{Server, output_text};
+use crate::authn_cli::{Server, output_text, send};
 use crate::support::table::create_table;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -14,14 +14,11 @@ async fn labels_are_managed_on_the_command_line() {
     let server = Server::start(at, &[]);
     let admin = server.keys()[0].clone();
     let run = |arguments: &[&str]| server.run(at, &admin, arguments);
-    let client = reqwest::Client::builder().no_proxy().build().expect("a client");
     for (path, body) in [
         ("/v1/namespaces", json!({ "namespace": ["ns"] })),
         ("/v1/namespaces/ns/tables", create_table("t")),
     ] {
-        let request = client.post(format!("{}{path}", server.uri)).bearer_auth(&admin);
-        let created = request.json(&body).send().await;
-        assert!(created.expect("it responds").status().is_success());
+        send(&server, &admin, reqwest::Method::POST, path, body).await;
     }
     let table = "table:default/ns/t";
     let set = output_text(run(&["label", "set", table, "domain=sales", "tier=1"]));

@@ -12,13 +12,6 @@ use crate::support::view::create_view;
 const LABELS: &str = "/management/v1/labels";
 const TABLE: &str = "/v1/namespaces/ns/tables/t";
 
-async fn app_with_table() -> TestApp {
-    let app = TestApp::new().await;
-    app.create_namespace(&["ns"]).await;
-    app.create_table("ns", "t").await;
-    app
-}
-
 async fn update(app: &TestApp, mut change: Value) -> TestResponse {
     if change["resource"].is_null() {
         change["resource"] = json!("table:default/ns/t");
@@ -32,7 +25,7 @@ async fn loaded(app: &TestApp, path: &str) -> Value {
 
 #[tokio::test]
 async fn loads_contain_the_labels_of_a_table_and_its_columns() {
-    let app = app_with_table().await;
+    let app = TestApp::with_table().await;
     let before = app.get(TABLE).await.expect(200).body;
     assert!(before.get("labels").is_none(), "{before}");
 
@@ -64,7 +57,7 @@ async fn loads_contain_the_labels_of_a_table_and_its_columns() {
 
 #[tokio::test]
 async fn loads_of_a_view_contain_its_labels() {
-    let app = app_with_table().await;
+    let app = TestApp::with_table().await;
     app.post("/v1/namespaces/ns/views", create_view("v")).await.expect(200);
     let view = "/v1/namespaces/ns/views/v";
     assert_eq!(loaded(&app, view).await, Value::Null);
@@ -75,7 +68,7 @@ async fn loads_of_a_view_contain_its_labels() {
 
 #[tokio::test]
 async fn a_change_of_labels_changes_the_etag() {
-    let app = app_with_table().await;
+    let app = TestApp::with_table().await;
     let load = async |tag: String| {
         app.request(Method::GET, TABLE, &[("If-None-Match", &tag)], &Value::Null).await
     };
@@ -100,7 +93,7 @@ async fn a_change_of_labels_changes_the_etag() {
 
 #[tokio::test]
 async fn labels_survive_a_rename_an_undrop_and_a_restart() {
-    let app = app_with_table().await;
+    let app = TestApp::with_table().await;
     update(&app, json!({ "set": { "a": "b" } })).await.expect(200);
     let ident = |name: &str| json!({ "namespace": ["ns"], "name": name });
     let rename = json!({ "source": ident("t"), "destination": ident("u") });
@@ -118,7 +111,7 @@ async fn labels_survive_a_rename_an_undrop_and_a_restart() {
 
 #[tokio::test]
 async fn a_new_table_with_the_name_of_a_dropped_one_has_no_labels() {
-    let app = app_with_table().await;
+    let app = TestApp::with_table().await;
     update(&app, json!({ "set": { "a": "b" } })).await.expect(200);
     app.delete(&format!("{TABLE}?purgeRequested=true")).await.expect(204);
     app.create_table("ns", "t").await;
@@ -127,7 +120,7 @@ async fn a_new_table_with_the_name_of_a_dropped_one_has_no_labels() {
 
 #[tokio::test]
 async fn labels_beyond_the_limits_or_of_unknown_columns_are_rejected() {
-    let app = app_with_table().await;
+    let app = TestApp::with_table().await;
     let many: serde_json::Map<_, _> = (0..51).map(|n| (n.to_string(), json!(""))).collect();
     for (change, expected) in [
         (json!({}), "expected set or remove"),
@@ -155,7 +148,7 @@ async fn labels_beyond_the_limits_or_of_unknown_columns_are_rejected() {
 
 #[tokio::test]
 async fn a_change_of_labels_is_in_the_change_log() {
-    let app = app_with_table().await;
+    let app = TestApp::with_table().await;
     update(&app, json!({ "set": { "a": "b" } })).await.expect(200);
     update(&app, json!({ "set": { "a": "b" } })).await.expect(200);
     let history = app.get("/management/v1/history?resource=table:default/ns/t").await.expect(200);

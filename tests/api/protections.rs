@@ -14,13 +14,6 @@ use crate::support::view::create_view;
 const PROTECTIONS: &str = "/management/v1/protections";
 const TABLE: &str = "/v1/namespaces/ns/tables/t";
 
-async fn app_with_table() -> TestApp {
-    let app = TestApp::new().await;
-    app.create_namespace(&["ns"]).await;
-    app.create_table("ns", "t").await;
-    app
-}
-
 async fn protect(app: &TestApp, resource: &str) -> TestResponse {
     app.post(PROTECTIONS, json!({ "resource": resource })).await
 }
@@ -37,7 +30,7 @@ fn rename(kind: &str, from: &str, to: &str) -> (String, Value) {
 
 #[tokio::test]
 async fn protected_table_can_be_changed_but_not_removed_renamed_or_replaced() {
-    let app = app_with_table().await;
+    let app = TestApp::with_table().await;
     let file = app.get(TABLE).await.body["metadata-location"].clone();
     let protected = protect(&app, "table:default/ns/t").await.expect(200);
     let (path, body) = rename("tables", "t", "u");
@@ -67,7 +60,7 @@ async fn protected_table_can_be_changed_but_not_removed_renamed_or_replaced() {
 
 #[tokio::test]
 async fn protected_view_namespace_and_warehouse_cannot_be_removed() {
-    let app = app_with_table().await;
+    let app = TestApp::with_table().await;
     app.post("/v1/namespaces/ns/views", create_view("v")).await.expect(200);
     app.create_namespace(&["empty"]).await;
     let lake = json!({ "name": "lake", "storage": { "location": "memory:///lake" } });
@@ -93,7 +86,7 @@ async fn protected_view_namespace_and_warehouse_cannot_be_removed() {
 
 #[tokio::test]
 async fn protecting_twice_returns_the_first_protection() {
-    let app = app_with_table().await;
+    let app = TestApp::with_table().await;
     let request = json!({ "resource": "table:default/ns/t", "comment": "audit" });
     let first = app.post(PROTECTIONS, request).await.expect(200).body;
     assert_eq!(first["comment"], "audit");
@@ -104,7 +97,7 @@ async fn protecting_twice_returns_the_first_protection() {
 
 #[tokio::test]
 async fn protection_of_a_missing_or_wrong_resource_is_rejected() {
-    let app = app_with_table().await;
+    let app = TestApp::with_table().await;
     for (resource, status) in [
         ("table:default/ns/x", 404),
         ("namespace:default/x", 404),
@@ -161,7 +154,7 @@ async fn protection_requires_its_own_action_and_shows_only_visible_resources() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn table_is_either_dropped_or_protected() {
-    let app = Arc::new(app_with_table().await);
+    let app = Arc::new(TestApp::with_table().await);
     for round in 0..40 {
         let name = format!("t{round}");
         let path = format!("/v1/namespaces/ns/tables/{name}");

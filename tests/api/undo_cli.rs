@@ -4,15 +4,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::authn_cli::{Server, output_text};
+use crate::authn_cli::{Server, output_text, send};
 use crate::support::table::{append, create_table};
-
-async fn send(server: &Server, key: &str, method: reqwest::Method, path: &str, body: Value) {
-    let client = reqwest::Client::builder().no_proxy().build().expect("a client");
-    let request = client.request(method, format!("{}{path}", server.uri)).bearer_auth(key);
-    let response = request.json(&body).send().await.expect("it answers");
-    assert!(response.status().is_success(), "{path}: {}", response.status());
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn mistakes_are_undone_on_the_command_line() {

@@ -214,15 +214,12 @@ impl Labels {
         operation: &Operation,
         described: &NamedResource,
     ) -> Result<Permit<ManageLabels>> {
-        let asking = match self.core.access.ask(operation)? {
-            Decider::Unrestricted(unrestricted) => return Ok(unrestricted.permit()),
-            Decider::Policies(asking) => asking,
-        };
-        let resource = &described.resource;
-        asking.permit(resource).map_err(|denied| {
-            let hidden = self.core.access.hidden(operation, described);
-            self.core.access.refuse(operation, &denied, resource, hidden)
-        })
+        match self.core.access.ask(operation)? {
+            Decider::Unrestricted(unrestricted) => Ok(unrestricted.permit()),
+            Decider::Policies(asking) => {
+                self.core.access.permit_named(operation, &asking, described)
+            }
+        }
     }
 }
 

@@ -208,14 +208,10 @@ impl Protections {
             Decider::Unrestricted(unrestricted) => return Ok(unrestricted.permit()),
             Decider::Policies(asking) => asking,
         };
-        let resource = &described.resource;
-        if resource.warehouse_name().is_none() {
+        if described.resource.warehouse_name().is_none() {
             return Err(self.absent(described));
         }
-        asking.permit(resource).map_err(|denied| {
-            let hidden = self.core.access.hidden(operation, described);
-            self.core.access.refuse(operation, &denied, resource, hidden)
-        })
+        self.core.access.permit_named(operation, &asking, described)
     }
 
     /// Lifts the protection of the resource with this id.

@@ -6,7 +6,9 @@ use super::tabular::target::Target;
 use super::{Error, Operation, Result, lookup};
 use crate::access::Access;
 use slateberg_authz::action::{Action, DescribeNamespace, Load, ReadConfig};
+use slateberg_authz::authority::PrincipalDecider;
 use slateberg_authz::notation;
+use slateberg_authz::permit::Permit;
 use slateberg_authz::resource::{Kind, Resource};
 use slateberg_model::ident::{NamespaceIdent, TabularIdent, TabularKind};
 use slateberg_model::members::brief;
@@ -191,6 +193,20 @@ impl Access {
                 Ok(NamedResource { resource, there: found.is_some() })
             }
         }
+    }
+
+    /// Returns the permit to do `A` on a resource. Without it, a resource that the caller may not see
+    /// counts as missing.
+    pub(super) fn permit_named<A: Action>(
+        &self,
+        operation: &Operation,
+        asking: &PrincipalDecider<'_>,
+        described: &NamedResource,
+    ) -> Result<Permit<A>> {
+        asking.permit(&described.resource).map_err(|denied| {
+            let hidden = self.hidden(operation, described);
+            self.refuse(operation, &denied, &described.resource, hidden)
+        })
     }
 
     /// Returns the error for a missing resource if the caller may not see the resource or if the

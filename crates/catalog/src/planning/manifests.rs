@@ -93,19 +93,16 @@ impl ManifestCache {
         location: &str,
         read: impl Future<Output = Result<ManifestList>>,
     ) -> Result<Arc<ManifestList>> {
-        let key = Key::List(warehouse, location.to_owned());
-        if let Some(Cached::List(list)) = self.0.get(&key) {
-            return Ok(list);
-        }
-        let load = async {
-            let list = read.await?;
-            let bytes = ENTRY_BYTES + list.entries.len() * LIST_ENTRY_BYTES;
-            Ok::<_, Error>((Cached::List(Arc::new(list)), bytes))
+        let of = |cached| match cached {
+            Cached::List(list) => Some(list),
+            _ => None,
         };
-        match self.0.get_or_insert(&key, load).await? {
-            Cached::List(list) => Ok(list),
-            _ => Err(wrong_entry()),
-        }
+        let create = async {
+            let list = read.await?;
+            let bytes = list.entries.len() * LIST_ENTRY_BYTES;
+            Ok((Cached::List(Arc::new(list)), bytes))
+        };
+        self.entry(&Key::List(warehouse, location.to_owned()), of, create).await
     }
 
     /// Returns the delete files of a table, manifest list and schema. Builds them if they are not
@@ -115,19 +112,16 @@ impl ManifestCache {
         (table, list, schema_id): (Uuid, &str, i32),
         build: impl Future<Output = Result<DeleteFiles>>,
     ) -> Result<Arc<DeleteFiles>> {
-        let key = Key::Deletes(table, list.to_owned(), schema_id);
-        if let Some(Cached::Deletes(deletes)) = self.0.get(&key) {
-            return Ok(deletes);
-        }
-        let load = async {
-            let deletes = build.await?;
-            let bytes = ENTRY_BYTES + deletes.bytes();
-            Ok::<_, Error>((Cached::Deletes(Arc::new(deletes)), bytes))
+        let of = |cached| match cached {
+            Cached::Deletes(deletes) => Some(deletes),
+            _ => None,
         };
-        match self.0.get_or_insert(&key, load).await? {
-            Cached::Deletes(deletes) => Ok(deletes),
-            _ => Err(wrong_entry()),
-        }
+        let create = async {
+            let deletes = build.await?;
+            let bytes = deletes.bytes();
+            Ok((Cached::Deletes(Arc::new(deletes)), bytes))
+        };
+        self.entry(&Key::Deletes(table, list.to_owned(), schema_id), of, create).await
     }
 
     /// Whether these permitted files are cached.
@@ -141,19 +135,34 @@ impl ManifestCache {
         key: PermittedKey,
         find: impl Future<Output = Result<PermittedFiles>>,
     ) -> Result<Arc<PermittedFiles>> {
-        let key = Key::Permitted(key);
-        if let Some(Cached::Permitted(permitted)) = self.0.get(&key) {
-            return Ok(permitted);
+        let of = |cached| match cached {
+            Cached::Permitted(permitted) => Some(permitted),
+            _ => None,
+        };
+        let create = async {
+            let permitted = find.await?;
+            let bytes = permitted.bytes();
+            Ok((Cached::Permitted(Arc::new(permitted)), bytes))
+        };
+        self.entry(&Key::Permitted(key), of, create).await
+    }
+
+    /// Returns the entry of a key. Creates it, with its size in bytes, if it is not cached. `of`
+    /// returns `None` for an entry of another kind.
+    async fn entry<T>(
+        &self,
+        key: &Key,
+        of: impl Fn(Cached) -> Option<Arc<T>>,
+        create: impl Future<Output = Result<(Cached, usize)>>,
+    ) -> Result<Arc<T>> {
+        if let Some(found) = self.0.get(key).and_then(&of) {
+            return Ok(found);
         }
         let load = async {
-            let permitted = find.await?;
-            let bytes = ENTRY_BYTES + permitted.bytes();
-            Ok::<_, Error>((Cached::Permitted(Arc::new(permitted)), bytes))
+            let (cached, bytes) = create.await?;
+            Ok::<_, Error>((cached, ENTRY_BYTES + bytes))
         };
-        match self.0.get_or_insert(&key, load).await? {
-            Cached::Permitted(permitted) => Ok(permitted),
-            _ => Err(wrong_entry()),
-        }
+        of(self.0.get_or_insert(key, load).await?).ok_or_else(wrong_entry)
     }
 
     /// Returns a manifest with the statistics of these columns. Reads it if it is not cached.

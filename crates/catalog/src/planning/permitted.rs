@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::Planning;
 use super::manifests::PermittedKey;
 use super::permitted_files::PermittedFiles;
+use super::reads::manifest_list_of;
 use super::request::{ReadableTable, Scan, ScanRequest};
 use super::table::{PlannedTable, ReadableRows, RowFilter};
 use crate::{Error, Result};
@@ -61,6 +62,7 @@ impl Planning {
         Ok(self.manifests.has_permitted(&key_of(table, row_filter, snapshot)?))
     }
 
+    #[boxed]
     async fn find_permitted(
         &self,
         table: &PlannedTable,
@@ -97,13 +99,9 @@ fn key_of(
     row_filter: &RowFilter,
     snapshot: &Snapshot,
 ) -> Result<PermittedKey> {
-    let id = snapshot.snapshot_id;
-    let list = snapshot
-        .manifest_list()
-        .ok_or_else(|| Error::NotPlannable(format!("Snapshot {id} has no manifest list")))?;
     Ok(PermittedKey {
         table: table.record.id,
-        list,
+        list: manifest_list_of(snapshot)?,
         schema_id: table.metadata.current_schema()?.schema_id(),
         rules: row_filter.rules,
     })

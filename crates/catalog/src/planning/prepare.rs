@@ -13,6 +13,7 @@ use super::request::Scan;
 use super::table::PlannedTable;
 use super::token::EntryRange;
 use crate::{Error, Result};
+use slateberg_base::boxed;
 use slateberg_objects::manifest::NeededColumns;
 
 /// Maximum number of files that are evaluated for the response to a plan. The files of the first
@@ -50,6 +51,7 @@ impl Prepared {
 
 impl Planning {
     /// Reads the manifest lists and delete manifests of a scan.
+    #[boxed]
     pub(super) async fn prepare(&self, table: PlannedTable, scan: Scan) -> Result<Prepared> {
         let permitted = self.permitted_in(&table, &scan).await?;
         let candidates = self.candidates(&table, &scan).await?;
@@ -105,7 +107,7 @@ impl Planning {
             for (number, (range, manifests)) in inline.into_iter().enumerate() {
                 let position = evaluation.files.position();
                 if evaluation.files.certain_rows() >= rows_max {
-                    return Ok((evaluation.files, Vec::new()));
+                    break;
                 }
                 if number == 0 || evaluation.files.len() < tasks_max {
                     evaluation.add_all(manifests)?;

@@ -78,9 +78,7 @@ impl Planning {
                  cannot read"
             )));
         }
-        let path = snapshot
-            .manifest_list()
-            .ok_or_else(|| Error::NotPlannable(format!("Snapshot {id} has no manifest list")))?;
+        let path = manifest_list_of(snapshot)?;
         table.check_own(&path)?;
         let list = self.manifest_list(table, &path).await?;
         let all = (0..list.entries.len()).map(|position| {
@@ -185,6 +183,13 @@ impl Planning {
         };
         self.compute.run(decode).await?.map_err(unreadable)
     }
+}
+
+/// Returns the location of a snapshot's manifest list.
+pub(super) fn manifest_list_of(snapshot: &Snapshot) -> Result<String> {
+    let id = snapshot.snapshot_id;
+    let location = snapshot.manifest_list();
+    location.ok_or_else(|| Error::NotPlannable(format!("Snapshot {id} has no manifest list")))
 }
 
 /// Rejects a manifest that the server may not or cannot read.
