@@ -16,9 +16,9 @@ use super::iceberg::{
 };
 use super::management::{
     api_keys, checkpoints, cluster, cursors, dropped, encryption, explain,
-    functions as managed_functions, grants, history, jobs, labels, manifests, openapi, past,
-    policies, protections, recursive_drop, scans, search, server, snapshots, table_health,
-    table_usage, warehouses, watch, webhooks, whoami,
+    functions as managed_functions, grants, history, jobs, labels, manifests, metrics_reports,
+    openapi, past, policies, protections, recursive_drop, scans, search, server, snapshots,
+    table_health, table_usage, warehouses, watch, webhooks, whoami,
 };
 use super::oauth;
 use super::observe::Observer;
@@ -219,6 +219,7 @@ fn management_routes() -> Vec<Route> {
         Route::at("/search").get(search::search),
         Route::at("/tables/health").get(table_health::load),
         Route::at("/tables/usage").get(table_usage::list),
+        Route::at("/tables/metrics-reports").get(metrics_reports::list),
         Route::at("/manifests/rewrite").keyed(Method::POST, manifests::rewrite),
         Route::at("/snapshots/expire").keyed(Method::POST, snapshots::expire),
         Route::at("/jobs").get(jobs::list).keyed(Method::POST, jobs::start),

@@ -1,6 +1,7 @@
 //! `slateberg table show`: describes one table from its metadata.
 
 mod health;
+mod reports;
 mod usage;
 
 use std::collections::BTreeMap;
@@ -45,6 +46,8 @@ enum Command {
     Health(health::Health),
     /// Show how often tables are loaded, scanned and changed, and who did so last
     Usage(usage::Usage),
+    /// Show the newest metrics reports that clients sent of a table
+    Reports(reports::Reports),
 }
 
 #[derive(Debug, Args)]
@@ -145,6 +148,7 @@ impl Table {
                 Command::Show(show) => show.run().await,
                 Command::Health(health) => health.run().await,
                 Command::Usage(usage) => usage.run().await,
+                Command::Reports(reports) => reports.run().await,
             }
         })
     }

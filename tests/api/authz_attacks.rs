@@ -5,6 +5,7 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 
 use crate::support::app::{TestApp, TestResponse};
+use crate::support::metrics_report::scan_report;
 use crate::support::path;
 use crate::support::table::{append, create_table, set_property};
 use crate::support::view::create_view;
@@ -179,11 +180,7 @@ fn requests() -> Vec<(Method, &'static str, Value)> {
             Value::Null,
         ),
         (Method::POST, "/v1/default/namespaces/SPACE/tables/TABLE/unregister", Value::Null),
-        (
-            Method::POST,
-            "/v1/default/namespaces/SPACE/tables/TABLE/metrics",
-            json!({ "report-type": "scan-report" }),
-        ),
+        (Method::POST, "/v1/default/namespaces/SPACE/tables/TABLE/metrics", scan_report()),
         (Method::POST, "/v1/default/tables/rename", rename),
         (Method::POST, "/v1/default/transactions/commit", json!({ "table-changes": [change] })),
         (Method::GET, "/v1/default/namespaces/SPACE/views/TABLE", Value::Null),

@@ -7,6 +7,7 @@ use axum::http::Method;
 use serde_json::{Value, json};
 
 use crate::support::app::{TestApp, TestResponse};
+use crate::support::metrics_report::scan_report;
 use crate::support::path;
 use crate::support::table::{create_table, set_property};
 use crate::support::view::create_view;
@@ -74,7 +75,7 @@ fn in_paths(levels: usize) -> Vec<(Method, String, Value)> {
     let updates = json!({ "requirements": [], "updates": [set_property("a", "b")] });
     let create = json!({ "requirements": [{ "type": "assert-create" }], "updates": [] });
     let properties = json!({ "updates": { "a": "b" } });
-    let report = json!({ "report-type": "scan-report" });
+    let report = scan_report();
     let read = |path: String| (Method::GET, path, Value::Null);
     let delete = |path: &str| (Method::DELETE, path.to_owned(), Value::Null);
     let post = |path: String, body: Value| (Method::POST, path, body);

@@ -15,6 +15,7 @@ use slateberg_config::WarehouseSettings;
 
 use crate::support::app::TestApp;
 use crate::support::function::{FUNCTIONS, function};
+use crate::support::metrics_report::scan_report;
 use crate::support::table::{append, create_table, schema, set_property};
 use crate::support::view::{create_view, replace_query};
 
@@ -51,7 +52,7 @@ const ROLES: [&str; 8] =
     ["admin", "writer", "reader", "auditor", "team", "others", "browser", "nobody"];
 
 /// Routes as in the specification, some of them in several variants.
-const ROUTES: [(&str, &str); 126] = [
+const ROUTES: [(&str, &str); 127] = [
     ("GET /v1/config", ""),
     ("GET /v1/{prefix}/namespaces", ""),
     ("GET /v1/{prefix}/namespaces", "below one"),
@@ -143,6 +144,7 @@ const ROUTES: [(&str, &str); 126] = [
     ("GET /management/v1/search", ""),
     ("GET /management/v1/tables/health", ""),
     ("GET /management/v1/tables/usage", ""),
+    ("GET /management/v1/tables/metrics-reports", ""),
     ("GET /management/v1/history", ""),
     ("GET /management/v1/past/contents", ""),
     ("GET /management/v1/past/metadata", ""),
@@ -255,7 +257,7 @@ impl RouteResources {
             "dry run" => path.push_str("?dry_run=true"),
             "of others" => path.push_str("?resource=namespace:default/sales&user=corp/ann"),
             _ if template.ends_with("v1/search") => path.push_str("?q=o"),
-            _ if ["tables/health", "tables/usage", "v1/labels"]
+            _ if ["tables/health", "tables/usage", "tables/metrics-reports", "v1/labels"]
                 .iter()
                 .any(|it| template.ends_with(it)) =>
             {
@@ -329,7 +331,7 @@ impl RouteResources {
             "sign" => json!({
                 "method": "GET", "region": "r", "uri": "http://h/b/k", "headers": {},
             }),
-            "metrics" => json!({ "report-type": "scan-report" }),
+            "metrics" => scan_report(),
             "plan" => json!({ "filter": true }),
             "tasks" => json!({ "plan-task": "none" }),
             "explain" => json!({ "resource": format!("table:default/sales/t{n}") }),

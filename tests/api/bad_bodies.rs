@@ -7,6 +7,7 @@ use futures::stream;
 use serde_json::{Value, json};
 
 use crate::support::app::{TestApp, TestResponse};
+use crate::support::metrics_report::scan_report;
 use crate::support::table::{append, create_table, main_is, set_property};
 use crate::support::view::{create_view, replace_query};
 
@@ -29,7 +30,7 @@ fn endpoints(file: &Value) -> Vec<(&'static str, Value)> {
             "/v1/namespaces/ns/views/v",
             json!({ "requirements": [], "updates": replace_query("SELECT 2") }),
         ),
-        ("/v1/namespaces/ns/tables/t/metrics", json!({ "report-type": "scan-report" })),
+        ("/v1/namespaces/ns/tables/t/metrics", scan_report()),
         ("/v1/tables/rename", rename.clone()),
         ("/v1/views/rename", rename),
         ("/v1/transactions/commit", json!({ "table-changes": [change] })),

@@ -24,6 +24,7 @@ mod config_rejections;
 mod grants;
 mod memory;
 mod metrics;
+mod metrics_reports;
 mod namespaces;
 mod policies;
 mod policies_history;

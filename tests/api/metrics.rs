@@ -1,49 +1,13 @@
-//! The metrics reports of clients, and the metrics of the server.
+//! The metrics of the server.
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::support::app::TestApp;
 use crate::support::issuer::{TestIssuer, TestKey};
 use crate::support::served_app::ServedApp;
 use crate::support::table::set_property;
-
-const REPORTS: &str = "/v1/namespaces/ns/tables/t/metrics";
-
-/// A report of the Java client.
-fn scan_report() -> Value {
-    json!({
-        "report-type": "scan-report",
-        "table-name": "ns.t",
-        "snapshot-id": 1,
-        "filter": true,
-        "schema-id": 0,
-        "projected-field-ids": [1],
-        "projected-field-names": ["id"],
-        "metrics": { "total-planning-duration":
-            { "count": 1, "time-unit": "nanoseconds", "total-duration": 7 } },
-        "metadata": {},
-    })
-}
-
-fn commit_report() -> Value {
-    json!({
-        "report-type": "commit-report",
-        "table-name": "ns.t",
-        "snapshot-id": 1,
-        "sequence-number": 1,
-        "operation": "append",
-        "metrics": { "attempts": { "unit": "count", "value": 1 } },
-    })
-}
-
-async fn counted(app: &TestApp) -> String {
-    let metrics = app.get("/metrics").await.expect(200);
-    assert_eq!(metrics.header("content-type"), "text/plain; version=0.0.4");
-    let text = metrics.body.as_str().expect("text").to_owned();
-    text.lines().filter(|line| line.contains("_reports_total{")).collect::<Vec<_>>().join("\n")
-}
 
 /// Returns the value of a metric.
 async fn metric(app: &TestApp, name: &str) -> u64 {
@@ -97,44 +61,6 @@ async fn cached_page_is_invalidated_only_by_a_change_of_its_names() {
     app.create_table("ns", "u").await;
     assert_eq!((names().await, names().await), (2, 2));
     assert_eq!(hits_and_misses(&app, "page").await, (3, 2));
-}
-
-#[tokio::test]
-async fn metrics_reports_are_counted_by_kind() {
-    let app = TestApp::with_table().await;
-    let before = app.dump().await;
-    for _ in 0..3 {
-        assert_eq!(app.post(REPORTS, scan_report()).await.expect(204).body, Value::Null);
-    }
-    app.post(REPORTS, commit_report()).await.expect(204);
-    insta::assert_snapshot!(counted(&app).await, @r#"
-    slateberg_metrics_reports_total{report_type="commit-report"} 1
-    slateberg_metrics_reports_total{report_type="scan-report"} 3
-    "#);
-    assert_eq!(app.dump().await, before, "a report leaves nothing behind");
-}
-
-#[tokio::test]
-async fn invalid_metrics_report_is_rejected_and_not_counted() {
-    let app = TestApp::with_table().await;
-    let response = app.post(REPORTS, json!({ "report-type": "weather" })).await;
-    assert_eq!(
-        response.error(),
-        (
-            400,
-            "BadRequestException",
-            "Invalid report type: expected scan-report or commit-report, got 'weather'"
-        )
-    );
-    for body in [json!({}), json!([]), json!({ "report-type": 1 }), Value::Null] {
-        app.post(REPORTS, body).await.expect_error(400, "BadRequestException");
-    }
-    let elsewhere = "/v1/namespaces/ns/tables/nope/metrics";
-    app.post(elsewhere, scan_report()).await.expect_error(404, "NoSuchTableException");
-    insta::assert_snapshot!(counted(&app).await, @r#"
-    slateberg_metrics_reports_total{report_type="commit-report"} 0
-    slateberg_metrics_reports_total{report_type="scan-report"} 0
-    "#);
 }
 
 /// Returns the lines of a metric's series.

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::app::TestApp;
+use crate::support::metrics_report::scan_report;
 use crate::support::snapshots::sorted_members;
 use crate::support::table::{append, create_table, schema};
 
@@ -156,7 +157,7 @@ async fn every_request_for_a_missing_table_returns_404() {
     for (namespace, table) in [("ns", "nope"), ("nope", "t"), ("ns", "v")] {
         let path = format!("/v1/namespaces/{namespace}/tables/{table}");
         let message = format!("Table does not exist: {namespace}.{table}");
-        let report = json!({ "report-type": "scan-report" });
+        let report = scan_report();
         let responses = [
             app.get(&path).await,
             app.get(&format!("{path}?snapshots=refs")).await,

@@ -16,6 +16,7 @@ pub mod fsck;
 pub mod function;
 pub mod iceberg_writer;
 pub mod issuer;
+pub mod metrics_report;
 pub mod offline;
 pub mod path;
 pub mod program;

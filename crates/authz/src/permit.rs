@@ -78,6 +78,8 @@ pub enum Task {
     Import,
     /// Writes the counts of the uses of tables and views.
     Usage,
+    /// Writes the metrics reports of clients.
+    MetricsReports,
     /// Records a rejection for its `Idempotency-Key`.
     Idempotency,
 }

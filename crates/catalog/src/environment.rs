@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::Parts;
+use crate::metrics_reports::buffer::ReportBuffer;
 use crate::pipeline::{Pipeline, PipelineParts};
 use crate::settings::Settings;
 use crate::usage::counters::UsageCounters;
@@ -23,6 +24,8 @@ pub(crate) struct Environment {
     settings: Settings,
     /// The uses of tables and views that are not stored yet.
     pub(crate) usage: UsageCounters,
+    /// The metrics reports that are not stored yet.
+    pub(crate) metrics_reports: ReportBuffer,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
 }
@@ -44,6 +47,7 @@ impl Environment {
             clone_of: clone_of.clone(),
             settings: settings.clone(),
             usage: UsageCounters::new(),
+            metrics_reports: ReportBuffer::default(),
             clock: Arc::clone(clock),
             ids: Arc::clone(ids),
         }

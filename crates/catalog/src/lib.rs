@@ -40,6 +40,7 @@ mod location_index;
 mod locations;
 pub mod lookup;
 mod maintenance_settings;
+pub mod metrics_reports;
 pub mod namespaces;
 pub mod operation;
 mod overlaps;
@@ -84,6 +85,7 @@ use labels::Labels;
 use listings::Listings;
 pub use location_index::ensure_location_index;
 pub use maintenance_settings::check_properties as check_maintenance_properties;
+use metrics_reports::MetricsReports;
 use namespaces::Namespaces;
 pub use operation::{Operation, RequestContext};
 pub use parts::Parts;
@@ -141,6 +143,7 @@ struct Inner {
     labels: Labels,
     search: Search,
     usage: Usage,
+    metrics_reports: MetricsReports,
     history: History,
     past: PastStates,
     watches: Watches,
@@ -168,6 +171,7 @@ impl Catalog {
             functions: Functions::new(&core, &listings),
             maintenance: Maintenance::new(&core, &tabulars),
             table_maintenance: TableMaintenance::new(&core, &tabulars, &jobs),
+            metrics_reports: MetricsReports::new(&core, &tabulars),
             tabulars,
             planning: Planning::new(&core, &delegations),
             delegations,
@@ -239,6 +243,11 @@ impl Catalog {
     /// The use of tables and views.
     pub fn usage(&self) -> &Usage {
         &self.inner.usage
+    }
+
+    /// The metrics reports of clients.
+    pub fn metrics_reports(&self) -> &MetricsReports {
+        &self.inner.metrics_reports
     }
 
     /// The search for names, columns and comments.
@@ -324,7 +333,8 @@ impl Catalog {
 
     /// Collects the metrics of the catalog.
     pub fn collect(&self, into: &mut Collection) {
-        let Inner { core, tabulars, planning, listings, search, jobs, .. } = &*self.inner;
+        let Inner { core, tabulars, planning, listings, search, jobs, metrics_reports, .. } =
+            &*self.inner;
         let pipeline = core.pipeline();
         pipeline.metrics.collect(into);
         tabulars.collect(into);
@@ -333,6 +343,7 @@ impl Catalog {
         listings.collect(into);
         search.collect(into);
         planning.collect(into);
+        metrics_reports.collect(into);
         core.access.authority.collect(into);
         core.store().collect(into);
         pipeline.space.collect(into);
@@ -397,13 +408,22 @@ impl Catalog {
                 "cannot remove the markers of complete publications: the next start removes them"
             );
         }
-        if let Err(error) = self.inner.usage.store_counts().await {
+        if let Err(error) = self.store_usage().await {
             tracing::warn!(
                 error = chain(&error),
-                "cannot store how often tables were used since the last minute"
+                "cannot store how tables were used since the last minute"
             );
         }
         self.inner.core.store().close().await
+    }
+
+    /// Adds the counted uses of tables and views, and the metrics reports that wait, to the store.
+    /// Returns the number of records.
+    #[boxed]
+    pub async fn store_usage(&self) -> Result<usize> {
+        let Inner { usage, metrics_reports, .. } = &*self.inner;
+        let counts = usage.store_counts().await?;
+        Ok(counts + metrics_reports.store().await?)
     }
 
     /// Returns the time, in milliseconds since 1970 (UTC).

@@ -66,6 +66,8 @@ pub struct Settings {
     pub format_version_4: bool,
     /// Whether the server has the route `POST /v1/{prefix}/events` of the proposed specification.
     pub events: bool,
+    /// Number of metrics reports of a table that the catalog keeps: the newest ones. 0 keeps none.
+    pub metrics_reports_kept_max: usize,
     /// Maximum number of entries of the change log.
     pub change_log_entries_max: u64,
     /// Size of two caches together: parsed metadata (measured in bytes of JSON), and manifest lists
@@ -155,6 +157,7 @@ impl Default for Settings {
             idempotency_lifetime_seconds: 30 * 60,
             format_version_4: true,
             events: false,
+            metrics_reports_kept_max: 20,
             change_log_entries_max: 100_000,
             metadata_cache_bytes: 0,
             listing_cache_bytes: 0,

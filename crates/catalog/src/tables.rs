@@ -13,7 +13,7 @@ use crate::tabular::removal::Removal;
 use crate::tabular::state::TabularState;
 use crate::tabular::target::Target;
 use crate::{RequestContext, Result};
-use slateberg_authz::action::{Load, ReportMetrics};
+use slateberg_authz::action::Load;
 use slateberg_base::boxed;
 use slateberg_model::create::{NewTable, new_table};
 use slateberg_model::ident::{NamespaceIdent, TabularIdent, TabularKind};
@@ -163,7 +163,7 @@ impl Tabulars {
     #[boxed]
     pub async fn table_exists(&self, cx: &RequestContext, ident: &TabularIdent) -> Result<()> {
         let target = Target { warehouse: &cx.warehouse, kind: TabularKind::Table, ident };
-        self.check_exists::<Load>(&cx.operation, target).await
+        self.existing::<Load>(&cx.operation, target).await.map(|_| ())
     }
 
     /// Returns the names of the tables in a namespace.
@@ -175,12 +175,5 @@ impl Tabulars {
         page: &PageRequest,
     ) -> Result<Page> {
         self.list_tabulars(cx, TabularKind::Table, namespace, page).await
-    }
-
-    /// Accepts the metrics of a scan or a commit. The table must exist.
-    #[boxed]
-    pub async fn report_metrics(&self, cx: &RequestContext, ident: &TabularIdent) -> Result<()> {
-        let target = Target { warehouse: &cx.warehouse, kind: TabularKind::Table, ident };
-        self.check_exists::<ReportMetrics>(&cx.operation, target).await
     }
 }

@@ -114,7 +114,7 @@ impl Tabulars {
     #[boxed]
     pub async fn view_exists(&self, cx: &RequestContext, ident: &TabularIdent) -> Result<()> {
         let target = Target { warehouse: &cx.warehouse, kind: TabularKind::View, ident };
-        self.check_exists::<Load>(&cx.operation, target).await
+        self.existing::<Load>(&cx.operation, target).await.map(|_| ())
     }
 
     /// Returns the names of the views in a namespace.

@@ -9,8 +9,10 @@ use super::settings::Settings;
 use slateberg_base::setting::InvalidSetting;
 
 /// The maximum of each setting whose name contains one of these parts. Greater values would
-/// overflow sums of bytes or times.
-const MAXIMA: [(&str, u64); 4] = [
+/// overflow sums of bytes or times, or make a record too long.
+const MAXIMA: [(&str, u64); 5] = [
+    // All kept reports of a table are in one record.
+    ("metrics_reports_kept_max", 1000),
     ("_bytes", 1 << 50),
     ("_days", 3_650),
     ("_ms", 24 * 60 * 60 * 1000),
@@ -21,7 +23,7 @@ const COUNT_MAX: u64 = 1_000_000_000;
 
 /// Settings with a minimum other than 1. Where 0 is permitted, it disables a cache, a delay or a
 /// limit. If a setting counts items, 0 permits none of them.
-const MINIMA: [(&str, u64); 36] = [
+const MINIMA: [(&str, u64); 37] = [
     ("authn.clock_leeway_seconds", 0),
     ("authn.failure_delay_ms_max", 0),
     ("authn.failures_before_delay", 0),
@@ -42,6 +44,7 @@ const MINIMA: [(&str, u64); 36] = [
     ("catalog.listing_cache_bytes", 0),
     ("catalog.manifest_cache_bytes", 0),
     ("catalog.metadata_cache_bytes", 0),
+    ("catalog.metrics_reports_kept_max", 0),
     ("catalog.orphan_age_seconds", 0),
     ("catalog.orphan_age_seconds_min", 0),
     ("catalog.purge_wait_ms", 0),

@@ -64,6 +64,7 @@ use crate::{
     search::SearchResponse,
     tables::TableHealth,
     tables::TableUsageList,
+    tables::MetricsReportList,
     functions::CreateFunctionRequest,
     functions::ReplaceFunctionRequest,
     functions::FunctionState,

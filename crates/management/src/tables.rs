@@ -245,3 +245,29 @@ pub struct TableUsage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_commit_by_name: Option<String>,
 }
+
+/// Response of `GET /management/v1/tables/metrics-reports`.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct MetricsReportList {
+    /// The table, such as `table:prod/sales/orders`.
+    pub resource: String,
+    /// The kept reports, the newest first.
+    pub reports: Vec<MetricsReport>,
+}
+
+/// A metrics report of a client.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct MetricsReport {
+    /// Time at which the server received the report, in milliseconds since 1970.
+    pub received_at_ms: i64,
+    /// Principal that sent the report.
+    pub reported_by: String,
+    /// Name of this principal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reported_by_name: Option<String>,
+    /// The report as the client sent it: `ReportMetricsRequest` of the Iceberg REST specification.
+    #[schema(value_type = Object)]
+    pub report: serde_json::Value,
+}

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::codec::{ChunkBytes, Document};
 use super::error::Error;
-use super::keys::{ChunkKey, LabelsKey, MetadataKey, OrphanSearchKey, UsageKey};
+use super::keys::{ChunkKey, LabelsKey, MetadataKey, MetricsReportsKey, OrphanSearchKey, UsageKey};
 use super::read::StoreRead;
 use super::txn::Transaction;
 use slateberg_base::boxed;
@@ -38,13 +38,14 @@ impl Transaction {
         Ok(())
     }
 
-    /// Removes a document with its chunks, the counts of the uses of its table or view, its
-    /// labels, and the record of the table's last search for orphans.
+    /// Removes a document with its chunks, and the other records with the id of its table or view:
+    /// the counts of its uses, its labels, its metrics reports, and its last search for orphans.
     #[boxed]
     pub async fn delete_document(&self, id: Uuid) -> Result<(), Error> {
         self.delete(&UsageKey(id))?;
         self.delete(&OrphanSearchKey(id))?;
         self.delete(&LabelsKey(id))?;
+        self.delete(&MetricsReportsKey(id))?;
         let Some(head) = self.get(&MetadataKey(id)).await? else { return Ok(()) };
         for hash in head.chunks() {
             self.delete(&ChunkKey { id, hash })?;

@@ -148,6 +148,10 @@ const RECORDS: &[(&str, &str)] = &[
         r#"{"revision":"0197a000-0000-7000-8000-000000000031","object":{"domain":"sales"},"fields":{"2":{"pii":"email"}}}"#,
     ),
     (
+        "490197a000000070008000000000000030",
+        r#"{"reports":[{"at_ms":1700000000000,"principal":"corp/ann","report":{"metrics":{},"report-type":"commit-report"}}]}"#,
+    ),
+    (
         "410197a000000070008000000000000054",
         r#"{"warehouse":"0197a000-0000-7000-8000-000000000010","files":{"orphans":{"dry_run":false,"age_seconds":86400,"scheduled":true}},"created_ms":1700000000000,"progress":{"started_ms":null,"done":0,"total":null,"kept":0,"bytes":0,"position":null,"cutoff_ms":null,"found":[]},"failures":0,"next_try_ms":0}"#,
     ),

@@ -95,6 +95,8 @@ key_spaces! {
     OrphanSearches = 0x47 => table::ORPHAN_SEARCHES,
     /// Labels of tables, views and their columns.
     Labels = 0x48 => table::LABELS,
+    /// The newest metrics reports of tables.
+    MetricsReports = 0x49 => table::METRICS_REPORTS,
     /// Outcomes of requests with an `Idempotency-Key`.
     Idempotency = 0x50 => table::IDEMPOTENCY,
     /// The change log.

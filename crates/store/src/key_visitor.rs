@@ -4,10 +4,10 @@ use super::key_space::KeySpace;
 use super::keys::{
     AbandonedKey, ApiKeyKey, ChangeKey, ChunkKey, DroppedFunctionKey, DroppedKey,
     DroppedNamespaceKey, EndedJobKey, FunctionKey, GrantKey, IdempotencyKey, JobKey, Key,
-    LabelsKey, LocationKey, MetadataKey, NamespaceKey, NamespaceNameKey, OrphanSearchKey,
-    PolicyHeadKey, PolicyKey, PolicyRevisionKey, ProtectionKey, PublicationKey, RevokedKeyKey,
-    SigningKeyKey, StoreKey, TabularKey, TabularNameKey, UsageKey, UuidKey, WarehouseKey,
-    WatchCursorKey, WebhookCursorKey, WebhookKey,
+    LabelsKey, LocationKey, MetadataKey, MetricsReportsKey, NamespaceKey, NamespaceNameKey,
+    OrphanSearchKey, PolicyHeadKey, PolicyKey, PolicyRevisionKey, ProtectionKey, PublicationKey,
+    RevokedKeyKey, SigningKeyKey, StoreKey, TabularKey, TabularNameKey, UsageKey, UuidKey,
+    WarehouseKey, WatchCursorKey, WebhookCursorKey, WebhookKey,
 };
 
 /// A computation that is generic over the type of a key.
@@ -43,6 +43,7 @@ pub fn visit<V: KeyVisitor>(space: KeySpace, visitor: V) -> V::Output {
         KeySpace::Usage => visitor.visit::<UsageKey>(),
         KeySpace::OrphanSearches => visitor.visit::<OrphanSearchKey>(),
         KeySpace::Labels => visitor.visit::<LabelsKey>(),
+        KeySpace::MetricsReports => visitor.visit::<MetricsReportsKey>(),
         KeySpace::Idempotency => visitor.visit::<IdempotencyKey>(),
         KeySpace::Changes => visitor.visit::<ChangeKey>(),
         KeySpace::PolicyHead => visitor.visit::<PolicyHeadKey>(),

@@ -21,6 +21,7 @@ use super::functions::FunctionRecord;
 use super::jobs::{AbandonedFiles, Job, OrphanSearch};
 use super::key_space::KeySpace;
 use super::labels::LabelsRecord;
+use super::metrics_reports::MetricsReportsRecord;
 pub use super::records::PublicationKey;
 use super::records::{
     ApiKeyRecord, Change, GrantRecord, IdempotencyRecord, NameEntry, NamespaceRecord, PolicyHead,
@@ -160,6 +161,10 @@ pub struct OrphanSearchKey(pub Uuid);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LabelsKey(pub Uuid);
 
+/// The newest metrics reports of a table, by its id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MetricsReportsKey(pub Uuid);
+
 /// Files that a rebase has left behind, by a time-ordered id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AbandonedKey(pub Uuid);
@@ -217,6 +222,7 @@ id_key!(AbandonedKey, KeySpace::Abandoned, AbandonedFiles);
 id_key!(UsageKey, KeySpace::Usage, UsageRecord);
 id_key!(OrphanSearchKey, KeySpace::OrphanSearches, OrphanSearch);
 id_key!(LabelsKey, KeySpace::Labels, LabelsRecord);
+id_key!(MetricsReportsKey, KeySpace::MetricsReports, MetricsReportsRecord);
 id_key!(GrantKey, KeySpace::Grants, GrantRecord);
 id_key!(ApiKeyKey, KeySpace::ApiKeys, ApiKeyRecord);
 id_key!(SigningKeyKey, KeySpace::SigningKeys, SigningKeyRecord);

@@ -64,6 +64,7 @@ pub mod labels;
 mod location;
 pub mod loss;
 mod metrics;
+pub mod metrics_reports;
 mod offline;
 pub mod open;
 pub mod policy_snapshot;

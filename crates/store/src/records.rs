@@ -13,6 +13,7 @@ use super::codec::{DecodeError, Value, decode_json, encode_json};
 use super::error::Error;
 use super::jobs::{AbandonedFiles, Job, OrphanSearch};
 use super::labels::LabelsRecord;
+use super::metrics_reports::MetricsReportsRecord;
 use super::usage::UsageRecord;
 use slateberg_base::secret::Secret;
 use slateberg_model::ident::TabularKind;
@@ -48,6 +49,7 @@ json_records!(
     OrphanSearch,
     UsageRecord,
     LabelsRecord,
+    MetricsReportsRecord,
     IdempotencyRecord,
     Change,
     PolicyHead,
@@ -68,12 +70,12 @@ json_records!(
 /// rebases leave behind, and jobs that delete these files. Format 13 added webhooks, records of
 /// dropped namespaces and of their functions, and records of the use of tables and views. Format 15
 /// added scheduled searches for orphans, the maintenance properties of warehouses, and the cursors
-/// of consumers of the change feed. Format 17 added labels.
-pub const FORMAT_VERSION: u32 = 17;
+/// of consumers of the change feed. Format 17 added labels. Format 19 added metrics reports.
+pub const FORMAT_VERSION: u32 = 19;
 /// Format of clones. It has the same records as [`FORMAT_VERSION`]. The number is different, so
 /// that older binaries reject the store. Those binaries do not know clones, and would delete files
 /// that the parent or the clone needs.
-pub const FORMAT_OF_CLONES: u32 = 18;
+pub const FORMAT_OF_CLONES: u32 = 20;
 /// First format with keys for the locations of tables and views.
 pub const FORMAT_WITH_LOCATIONS: u32 = 4;
 /// First format with keys for UUIDs.

@@ -39,10 +39,6 @@ impl Flag {
 /// All counters of rare events.
 #[derive(Debug, Default)]
 pub struct Counters {
-    /// Scan reports that clients sent.
-    pub scan_reports: Counter,
-    /// Commit reports that clients sent.
-    pub commit_reports: Counter,
     /// Requests rejected for an invalid credential.
     pub authentication_failures: Counter,
     /// Changes of policy files that took effect.
@@ -57,13 +53,6 @@ pub struct Counters {
 impl Counters {
     /// Adds the counters to the collection.
     pub fn collect(&self, into: &mut Collection) {
-        let help = "Metrics reports that clients sent.";
-        let reports =
-            [("scan-report", &self.scan_reports), ("commit-report", &self.commit_reports)];
-        for (kind, counter) in reports {
-            let series = attributes([("report.type", kind)]);
-            into.counter("slateberg.metrics.reports", "{report}", help, series, counter.get());
-        }
         let help = "Requests rejected for an invalid credential.";
         let failures = self.authentication_failures.get();
         into.counter("slateberg.authentication.failures", "{request}", help, Vec::new(), failures);

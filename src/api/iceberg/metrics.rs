@@ -8,28 +8,26 @@ use crate::api::error::ApiError;
 use crate::api::extract::body::MutationWithBody;
 use crate::api::extract::path::TabularPath;
 use crate::api::state::ApiState;
-use crate::api::wire::ReportMetricsRequest;
+use crate::api::wire::metrics_reports::ReportMetricsRequest;
 use slateberg_catalog::RequestContext;
+use slateberg_catalog::metrics_reports::ReportType;
 use slateberg_model::members::brief;
 
-/// Accepts a report and counts it by kind.
+/// Accepts a metrics report.
 pub async fn report(
     State(state): State<ApiState>,
     TabularPath { warehouse, ident }: TabularPath,
     MutationWithBody(operation, body): MutationWithBody<ReportMetricsRequest>,
 ) -> Result<StatusCode> {
-    let cx = RequestContext::new(operation, warehouse);
-    let counter = match body.report_type.as_str() {
-        "scan-report" => &state.counters.scan_reports,
-        "commit-report" => &state.counters.commit_reports,
-        other => {
-            return Err(ApiError::bad_request(format!(
-                "Invalid report type: expected scan-report or commit-report, got '{}'",
-                brief(other)
-            )));
-        }
+    let Some(report_type) = ReportType::parse(&body.report_type) else {
+        return Err(ApiError::bad_request(format!(
+            "Invalid report type: expected scan-report or commit-report, got '{}'",
+            brief(&body.report_type)
+        )));
     };
-    state.catalog.tabulars().report_metrics(&cx, &ident).await?;
-    counter.add(1);
+    let report = serde_json::to_value(body)
+        .map_err(|error| ApiError::bad_request(format!("Invalid metrics report: {error}")))?;
+    let cx = RequestContext::new(operation, warehouse);
+    state.catalog.metrics_reports().receive(&cx, &ident, report_type, report).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -13,6 +13,7 @@ pub mod history;
 pub mod jobs;
 pub mod labels;
 pub mod manifests;
+pub mod metrics_reports;
 pub mod openapi;
 pub mod past;
 pub mod policies;

@@ -18,6 +18,7 @@ pub mod identity;
 pub mod jobs;
 pub mod labels;
 pub mod listings;
+pub mod metrics_reports;
 pub mod namespaces;
 pub mod object;
 pub mod past;
@@ -170,15 +171,6 @@ pub struct CreateViewRequest {
     /// Properties of the view.
     #[serde(default)]
     pub properties: Option<Properties>,
-}
-
-/// Body of `POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/metrics`, without the members
-/// that the server ignores.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct ReportMetricsRequest {
-    /// Kind of the report.
-    pub report_type: String,
 }
 
 /// Response of `GET /v1/config`.

@@ -220,7 +220,8 @@ impl Grammar {
             92 => bare(Method::POST, format!("{}/unregister", self.tabular("tables"))),
             93 => post(
                 format!("{}/metrics", self.tabular("tables")),
-                json!({ "report-type": self.pick(&["scan-report", "commit-report"]) }),
+                json!({ "report-type": self.pick(&["scan-report", "commit-report"]), "table-name": "t",
+                    "snapshot-id": 1, "metrics": {} }),
             ),
             94 => post(
                 format!("{}/sign", self.tabular("tables")),

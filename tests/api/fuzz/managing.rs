@@ -149,7 +149,8 @@ impl Grammar {
             }
             1 => {
                 let query = format!("resource={}", path::segment(&resource));
-                bare(Method::GET, format!("{MANAGEMENT}/tables/usage?{query}"))
+                let about = self.pick(&["usage", "metrics-reports"]);
+                bare(Method::GET, format!("{MANAGEMENT}/tables/{about}?{query}"))
             }
             _ => {
                 let order = self.pick(&["most-used", "least-used", ""]);

@@ -126,12 +126,13 @@ impl Tabulars {
         self.listings.list_contents::<Load>(cx, contents, page).await
     }
 
-    /// Returns an error if a table or view does not exist, or if the caller may not do `A` on it.
-    pub(crate) async fn check_exists<A: Action>(
+    /// Returns the id of a table or view. Errors if it does not exist, or if the caller may not do
+    /// `A` on it.
+    pub(crate) async fn existing<A: Action>(
         &self,
         operation: &Operation,
         target: Target<'_>,
-    ) -> Result<()> {
+    ) -> Result<Uuid> {
         let Target { warehouse, kind, ident } = target;
         self.core.environment.check_findable(kind, ident)?;
         let store = self.core.store().durable();
@@ -143,13 +144,13 @@ impl Tabulars {
         // If the decision was based on attributes, the read of the attributes has already
         // determined whether the table exists. A new lookup could find another table that has got
         // the name since then. The decision does not apply to that table.
-        let exists = match permitted.basis {
-            EvaluatedVersion::Version(_) => true,
-            EvaluatedVersion::Absence => false,
+        let found = match permitted.basis {
+            EvaluatedVersion::Version((id, _)) => Some(id),
+            EvaluatedVersion::Absence => None,
             EvaluatedVersion::Names => {
-                lookup::tabular_id(&store, warehouse.id, kind, ident).await?.is_some()
+                lookup::tabular_id(&store, warehouse.id, kind, ident).await?
             }
         };
-        if exists { Ok(()) } else { Err(Error::no_such(kind, ident)) }
+        found.ok_or_else(|| Error::no_such(kind, ident))
     }
 }

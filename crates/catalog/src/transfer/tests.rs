@@ -96,6 +96,9 @@ fn unexported(space: KeySpace) -> Json {
         KeySpace::Usage => json!({"since_ms": 0, "loads": 1}),
         KeySpace::OrphanSearches => json!({"at_ms": 1}),
         KeySpace::Labels => json!({"revision": id(9), "object": {"a": "b"}}),
+        KeySpace::MetricsReports => {
+            json!({"reports": [{"at_ms": 0, "principal": "p", "report": {}}]})
+        }
         KeySpace::Idempotency => json!({"fingerprint": "00", "outcome": "done", "expires_ms": 0}),
         KeySpace::Changes => {
             json!({"at_ms": 0, "action": "a", "principal": "p", "warehouse": id(2),

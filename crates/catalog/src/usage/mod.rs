@@ -181,7 +181,7 @@ impl Usage {
 
     /// Adds the counted uses to the records in the store. Returns the number of records.
     #[boxed]
-    pub async fn store_counts(&self) -> Result<usize> {
+    pub(crate) async fn store_counts(&self) -> Result<usize> {
         let counters = &self.core.environment.usage;
         let mut uses = counters.take();
         let count = uses.len();

@@ -28,7 +28,8 @@ use slateberg_telemetry::settings::AuditTo;
 const REMOVE_COMPLETED_EVERY: Duration = Duration::from_secs(10);
 /// Interval at which expired records are removed.
 const EXPIRE_EVERY: Duration = Duration::from_secs(60);
-/// Interval at which the counted uses of tables and views are stored.
+/// Interval at which the counted uses of tables and views, and the metrics reports of clients, are
+/// stored.
 const STORE_USAGE_EVERY: Duration = Duration::from_secs(60);
 /// Interval at which the memtable is flushed to a file of level 0, so that a start has little to
 /// replay.
@@ -65,7 +66,7 @@ pub fn spawn(runtime: &Runtime, stopping: &watch::Receiver<bool>) -> Vec<JoinHan
             stopping.clone(),
             move || {
                 let catalog = usage.clone();
-                async move { catalog.usage().store_counts().await }
+                async move { catalog.store_usage().await }
             },
         )),
         tokio::spawn(repeat(("flush", runs()), FLUSH_EVERY, stopping.clone(), move || {

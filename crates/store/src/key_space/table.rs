@@ -304,6 +304,19 @@ pub(super) const LABELS: Rules = Rules {
     files: FilesRule::None,
 };
 
+pub(super) const METRICS_REPORTS: Rules = Rules {
+    name: "metrics reports",
+    key: "table id",
+    value: "the newest metrics reports of clients, with their times and principals",
+    check: Check::Decoding,
+    restore: RestoreRule::Replace,
+    clone: CloneRule::LeaveOut,
+    export: ExportRule::LeaveOut,
+    cache: CacheRule::None,
+    removal: Removal::WithObject,
+    files: FilesRule::None,
+};
+
 pub(super) const IDEMPOTENCY: Rules = Rules {
     name: "idempotency",
     key: "`Idempotency-Key`, principal",

@@ -47,6 +47,7 @@ fn round_trip_in(space: KeySpace, id: Uuid, name: &str, number: u64) {
         KeySpace::Usage => round_trip(space, &UsageKey(id)),
         KeySpace::OrphanSearches => round_trip(space, &OrphanSearchKey(id)),
         KeySpace::Labels => round_trip(space, &LabelsKey(id)),
+        KeySpace::MetricsReports => round_trip(space, &MetricsReportsKey(id)),
         KeySpace::Idempotency => round_trip(space, &IdempotencyKey { key: id, principal: text() }),
         KeySpace::Changes => round_trip(space, &ChangeKey(number)),
         KeySpace::PolicyHead => round_trip(space, &PolicyHeadKey),
