@@ -53,7 +53,7 @@ impl ETag {
         // Half of a random id suffices, because timelines are few.
         let timeline = timeline.map(|it| format!("{:016x}-", it.as_u64_pair().0));
         let timeline = timeline.as_deref().unwrap_or_default();
-        let planning = planning.map(|mode| format!("-{}", mode.as_str())).unwrap_or_default();
+        let planning = planning.map(|mode| format!("-{}", mode.tag())).unwrap_or_default();
         // Half of a random revision suffices, because a table has few of them.
         let labels = labels.map(|it| format!("-labels-{:016x}", it.as_u64_pair().1));
         let planning = planning + labels.as_deref().unwrap_or_default();

@@ -21,6 +21,9 @@ pub enum ScanPlanningMode {
     Client,
     /// The server plans.
     Server,
+    /// Clients plan, whatever the properties of the table are. The client reads through views, and a
+    /// request for a plan does not name them.
+    OnlyClient,
 }
 
 /// The members of metadata that contain the property.
@@ -34,8 +37,17 @@ impl ScanPlanningMode {
     /// Returns the value of the client property.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Client | Self::OnlyClient => "client",
+            Self::Server => "server",
+        }
+    }
+
+    /// Returns the name of the mode in ETags.
+    pub fn tag(self) -> &'static str {
+        match self {
             Self::Client => "client",
             Self::Server => "server",
+            Self::OnlyClient => "only-client",
         }
     }
 
@@ -79,10 +91,13 @@ impl ScanPlanningMode {
         match access {
             ReadAccess::Whole
             | ReadAccess::Restricted { enforcement: Enforcement::TrustedEngine, .. } => {
-                Self::of_table(state).or(of_warehouse)
+                match of_warehouse {
+                    Some(Self::OnlyClient) => of_warehouse,
+                    _ => Self::of_table(state).or(of_warehouse),
+                }
             }
             ReadAccess::Restricted { enforcement: Enforcement::PermittedFiles, .. } => {
-                Some(Self::Server)
+                (of_warehouse != Some(Self::OnlyClient)).then_some(Self::Server)
             }
             ReadAccess::Restricted { enforcement: Enforcement::NoFiles, .. } => None,
         }

@@ -263,7 +263,8 @@ impl AuthLayer {
         let client = headers.get(header::USER_AGENT).and_then(|client| client.to_str().ok());
         let client = client.map(ToOwned::to_owned);
         let now_ms = self.state.catalog.now_ms();
-        let context = OperationContext { now_ms, source_address, client };
+        let context =
+            OperationContext { now_ms, source_address, client, referenced_by: Vec::new() };
         Operation { request_id: Some(id), ..Operation::by(principal, context) }
     }
 

@@ -97,6 +97,7 @@ mod protections;
 mod purge;
 mod read_restrictions;
 mod recursive_drop;
+mod referenced_by;
 mod registration;
 mod requests;
 mod restricted_planning;

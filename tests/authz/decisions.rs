@@ -137,7 +137,7 @@ fn policy_can_use_the_context() {
     let from = |address: &str| Context {
         now_ms: noon,
         source_address: Some(address.parse().expect("it is an address")),
-        client: None,
+        ..Context::default()
     };
     assert!(!loads(&policies, &orders(), &Context { now_ms: noon, ..Context::default() }));
     assert!(loads(&policies, &orders(), &Context { now_ms: night, ..Context::default() }));

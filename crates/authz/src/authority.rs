@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
 
-use super::action::{Action, Commit, Load};
+use super::action::{Action, Commit, Load, ReadData, ReadRestricted};
 use super::cache::{DecisionCache, PageKey};
 use super::commit_kind::CommitKind;
 use super::context::Context;
@@ -146,6 +146,13 @@ impl PrincipalDecider<'_> {
     /// names. If so, the caller must load the attributes of the resource.
     pub fn wants_attributes(&self, actions: &[&str]) -> bool {
         actions.iter().any(|action| self.policies.asks(action).attributes)
+    }
+
+    /// Whether a policy on a load, or on the files of a table, uses the views through which the
+    /// client reads.
+    pub fn asks_for_views(&self) -> bool {
+        let actions = [Load::NAME, ReadData::NAME, ReadRestricted::NAME];
+        actions.iter().any(|action| self.policies.asks(action).referenced_by)
     }
 
     /// Starts to decide for which names in `container` the principal may do `A`.

@@ -46,6 +46,7 @@ struct Question<'a> {
     attributes: Option<KnownAttributes<'a>>,
     source_address: Option<IpAddr>,
     client: Option<&'a str>,
+    referenced_by: &'a [Resource],
 }
 
 /// The names of the levels.
@@ -75,6 +76,7 @@ struct Key {
     attributes: bool,
     source_address: Option<IpAddr>,
     client: Option<String>,
+    referenced_by: Vec<Resource>,
 }
 
 /// Returns the size with which a decision counts towards the capacity of the cache. The size is
@@ -174,6 +176,7 @@ impl<'a> Question<'a> {
             attributes: asks.attributes.then_some(KnownAttributes(nodes)),
             source_address: context.source_address.filter(|_| asks.source_address),
             client: context.client.as_deref().filter(|_| asks.client),
+            referenced_by: if asks.referenced_by { &context.referenced_by } else { &[] },
         }
     }
 
@@ -189,6 +192,7 @@ impl<'a> Question<'a> {
             attributes: self.attributes.is_some(),
             source_address: self.source_address,
             client: self.client.map(ToOwned::to_owned),
+            referenced_by: self.referenced_by.to_vec(),
         }
     }
 }
@@ -205,13 +209,15 @@ impl Key {
             attributes: self.attributes.then_some(KnownAttributes(nodes)),
             source_address: self.source_address,
             client: self.client.as_deref(),
+            referenced_by: &self.referenced_by,
         }
     }
 
     /// Approximate size in bytes. Shared parts count in full.
     fn bytes(&self) -> usize {
         let client = self.client.as_ref().map_or(0, String::len);
-        ENTRY_BYTES + self.identity.bytes() + self.resource.bytes() + client
+        let views = self.referenced_by.iter().map(Resource::bytes).sum::<usize>();
+        ENTRY_BYTES + self.identity.bytes() + self.resource.bytes() + client + views
     }
 }
 

@@ -4,6 +4,8 @@ use std::net::IpAddr;
 
 use cedar_policy::RestrictedExpression;
 
+use super::resource::Resource;
+use super::schema::{Schema, uid};
 use slateberg_base::rfc3339;
 use slateberg_model::principal::Method;
 
@@ -16,11 +18,13 @@ pub struct Context {
     pub source_address: Option<IpAddr>,
     /// The `User-Agent` of the request.
     pub client: Option<String>,
+    /// The views through which the client reads. The caller may load each of them.
+    pub referenced_by: Vec<Resource>,
 }
 
 impl Context {
     /// Returns Cedar's form of the context.
-    pub(super) fn cedar(&self, method: Method) -> cedar_policy::Context {
+    pub(super) fn cedar(&self, method: Method, schema: &Schema) -> cedar_policy::Context {
         let text = RestrictedExpression::new_string;
         let time = rfc3339::format(self.now_ms);
         let mut pairs = vec![
@@ -33,6 +37,11 @@ impl Context {
         }
         if let Some(client) = &self.client {
             pairs.push(("client".to_owned(), text(client.clone())));
+        }
+        if !self.referenced_by.is_empty() {
+            let views = self.referenced_by.iter().map(|view| uid(&schema.types.view, &view.id()));
+            let views = views.map(RestrictedExpression::new_entity_uid);
+            pairs.push(("referenced_by".to_owned(), RestrictedExpression::new_set(views)));
         }
         cedar_policy::Context::from_pairs(pairs).expect("the values are well-formed")
     }

@@ -104,7 +104,7 @@ impl PolicySet {
         let Some(entities) = self.entities(path.entities, action) else {
             return self.denied(Vec::new());
         };
-        let context = request.context.cedar(request.identity.method);
+        let context = request.context.cedar(request.identity.method, &self.schema);
         let cedar_request =
             cedar_policy::Request::new(principal, action.clone(), resource, context, None);
         let Ok(cedar_request) = cedar_request else { return self.denied(Vec::new()) };

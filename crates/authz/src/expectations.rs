@@ -99,6 +99,7 @@ struct ContextEntry {
     time: Option<String>,
     source_address: Option<IpAddr>,
     client: Option<String>,
+    referenced_by: Vec<String>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -404,6 +405,11 @@ impl GrantEntry {
     }
 }
 
+/// Returns the view with this path.
+fn view(path: &String) -> Result<Resource> {
+    Resource::parse(Kind::View, path).map_err(|wrong| InvalidExpectations(wrong.to_string()))
+}
+
 impl ContextEntry {
     fn context(&self, otherwise: &Context) -> Result<Context> {
         let now_ms = match &self.time {
@@ -418,6 +424,10 @@ impl ContextEntry {
             now_ms,
             source_address: self.source_address.or(otherwise.source_address),
             client: self.client.clone().or_else(|| otherwise.client.clone()),
+            referenced_by: match &self.referenced_by[..] {
+                [] => otherwise.referenced_by.clone(),
+                views => views.iter().map(view).collect::<Result<_>>()?,
+            },
         })
     }
 }

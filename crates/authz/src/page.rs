@@ -106,7 +106,7 @@ impl<'a> PageQuestion<'a> {
                     policies,
                     principal: schema.principal_entity(identity),
                     action: action.clone(),
-                    context: context.cedar(identity.method),
+                    context: context.cedar(identity.method, schema),
                 };
                 asking.verdict(identity, &path, kind)
             }

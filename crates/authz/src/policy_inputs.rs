@@ -17,12 +17,20 @@ pub struct PolicyInputs {
     pub source_address: bool,
     /// The `User-Agent`.
     pub client: bool,
+    /// The views through which the client reads.
+    pub referenced_by: bool,
 }
 
 impl PolicyInputs {
     /// All parts. This is assumed for a policy whose conditions cannot be read.
-    pub(super) const ALL: Self =
-        Self { resource: true, attributes: true, time: true, source_address: true, client: true };
+    pub(super) const ALL: Self = Self {
+        resource: true,
+        attributes: true,
+        time: true,
+        source_address: true,
+        client: true,
+        referenced_by: true,
+    };
 
     /// Combines the parts of two policies.
     #[must_use]
@@ -33,6 +41,7 @@ impl PolicyInputs {
             time: self.time | other.time,
             source_address: self.source_address | other.source_address,
             client: self.client | other.client,
+            referenced_by: self.referenced_by | other.referenced_by,
         }
     }
 
@@ -64,6 +73,9 @@ impl PolicyInputs {
                 Self { source_address: true, ..none }
             }
             ConditionUse::Attribute("context", Some("client")) => Self { client: true, ..none },
+            ConditionUse::Attribute("context", Some("referenced_by")) => {
+                Self { referenced_by: true, ..none }
+            }
             ConditionUse::Variable(_) | ConditionUse::Attribute(..) => Self::ALL,
         }
     }
@@ -129,5 +141,7 @@ mod tests {
             (false, false, false, false)
         );
         assert_eq!(only(asks("when { context == {} }")), (true, true, true, false));
+        let views = asks("when { context has referenced_by }");
+        assert_eq!(views, PolicyInputs { referenced_by: true, ..PolicyInputs::default() });
     }
 }

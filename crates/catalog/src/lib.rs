@@ -51,6 +51,7 @@ mod pipeline;
 pub mod planning;
 pub mod policies;
 pub mod protections;
+mod referenced_by;
 mod resource_lookup;
 pub mod search;
 mod serial_lock;

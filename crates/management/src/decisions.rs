@@ -103,6 +103,9 @@ pub struct RequestContext {
     /// The client, as in the `User-Agent` header.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
+    /// Views through which the client reads, such as `view:prod/reports/eu_orders`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub referenced_by: Vec<String>,
 }
 
 string_enum! {

@@ -8,3 +8,4 @@ pub mod operation;
 pub mod paging;
 pub mod path;
 pub mod query;
+pub mod referenced_by;

@@ -143,7 +143,7 @@ fn present<'a>(raw: Option<&'a str>, name: &str) -> Result<&'a str, ApiError> {
     raw.ok_or_else(|| ApiError::bad_request(format!("The path has no {name}")))
 }
 
-fn decode(raw: &str) -> Result<String, ApiError> {
+pub(super) fn decode(raw: &str) -> Result<String, ApiError> {
     if !raw.bytes().any(|byte| matches!(byte, b'%' | b'+')) {
         return Ok(raw.to_owned());
     }

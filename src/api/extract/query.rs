@@ -18,6 +18,12 @@ impl Query {
         parameters.filter(|(key, _)| key == name).last().map(|(_, value)| value)
     }
 
+    /// A parameter's value as the client encoded it.
+    pub fn encoded(&self, name: &str) -> Option<&str> {
+        let parameters = self.0.split('&').filter_map(|parameter| parameter.split_once('='));
+        parameters.filter(|(key, _)| *key == name).last().map(|(_, value)| value)
+    }
+
     /// All decoded values of a repeatable parameter.
     pub fn all(&self, name: &str) -> impl Iterator<Item = String> {
         let parameters = url::form_urlencoded::parse(self.0.as_bytes());

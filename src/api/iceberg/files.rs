@@ -12,6 +12,7 @@ use crate::api::error::ApiError;
 use crate::api::extract::body::{MutationWithBody, ReadOperation};
 use crate::api::extract::path::TabularPath;
 use crate::api::extract::query::Query;
+use crate::api::extract::referenced_by::through_views;
 use crate::api::respond::{NO_STORE, tagged_json};
 use crate::api::state::ApiState;
 use crate::api::wire::sign::{RemoteSignRequest, RemoteSignResult};
@@ -30,7 +31,7 @@ pub async fn credentials(
     query: Query,
     ReadOperation(operation): ReadOperation,
 ) -> Result<Response> {
-    let cx = RequestContext::new(operation, warehouse);
+    let cx = through_views(&state, RequestContext::new(operation, warehouse), &query).await?;
     let staged = staged(&query)?;
     let delegated = state.catalog.delegations().credentials(&cx, &ident, staged).await?;
     let body = credentials_body(delegated.as_ref(), &cx.warehouse, &ident);

@@ -16,6 +16,7 @@ use crate::api::extract::delegation::AccessDelegation;
 use crate::api::extract::paging::Paging;
 use crate::api::extract::path::{NamespacePath, TabularPath, WarehousePath};
 use crate::api::extract::query::Query;
+use crate::api::extract::referenced_by::through_views;
 use crate::api::respond::{commit_result, create_result, load_result, not_modified, tagged_json};
 use crate::api::response_cache::{CachedResponse, ResponseKey, with_vary};
 use crate::api::scan_planning_mode::ScanPlanningMode;
@@ -121,9 +122,12 @@ pub async fn load(
     access_delegation: AccessDelegation,
     AcceptEncoding(coding): AcceptEncoding,
 ) -> Result<Response> {
-    let cx = RequestContext::new(operation, warehouse);
+    let cx = through_views(&state, RequestContext::new(operation, warehouse), &query).await?;
     let (timeline, mode) = (state.catalog.timeline(), snapshot_mode(&query)?);
-    let planning = ScanPlanningMode::of_warehouse(&cx.warehouse);
+    let planning = match &cx.operation.context.referenced_by[..] {
+        [] => ScanPlanningMode::of_warehouse(&cx.warehouse),
+        [..] => Some(ScanPlanningMode::OnlyClient),
+    };
     let config = |delegation: Option<&DelegatedAccess>| {
         delegation.map(|delegation| state.delegation.config_for(delegation, &cx.warehouse, &ident))
     };

@@ -8,6 +8,8 @@ use super::{Result, parse_all, same_as_path};
 use crate::api::extract::body::{Mutation, MutationWithBody, ReadOperation};
 use crate::api::extract::paging::Paging;
 use crate::api::extract::path::{NamespacePath, TabularPath, WarehousePath};
+use crate::api::extract::query::Query;
+use crate::api::extract::referenced_by::through_views;
 use crate::api::respond::{loaded_view_result, tagged_json, view_result};
 use crate::api::state::ApiState;
 use crate::api::wire::listings::list_tables_response;
@@ -68,8 +70,9 @@ pub async fn load(
     State(state): State<ApiState>,
     TabularPath { warehouse, ident }: TabularPath,
     ReadOperation(operation): ReadOperation,
+    query: Query,
 ) -> Result<Response> {
-    let cx = RequestContext::new(operation, warehouse);
+    let cx = through_views(&state, RequestContext::new(operation, warehouse), &query).await?;
     let loaded = state.catalog.tabulars().load_view(&cx, &ident).await?;
     Ok(loaded_view_result(&loaded))
 }

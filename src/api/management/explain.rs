@@ -38,6 +38,7 @@ pub async fn authorize(
         time: context.time,
         source_address: context.source_address,
         client: context.client,
+        referenced_by: context.referenced_by,
     };
     let explained = state.catalog.policies().explain(&operation, &action, question).await?;
     Ok(Json(authorize_response(action, explained)))

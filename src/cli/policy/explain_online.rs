@@ -75,6 +75,7 @@ fn request(question: &Question) -> Result<AuthorizeRequest, Error> {
             time: context_args.time.clone(),
             source_address: context_args.source_address,
             client: context_args.client.clone(),
+            referenced_by: context_args.views()?.iter().map(resource_text).collect(),
         },
     })
 }

@@ -132,6 +132,9 @@ pub(super) struct ContextArgs {
     /// User-Agent header of the request
     #[arg(long, value_name = "TEXT")]
     pub(super) client: Option<String>,
+    /// View through which the client reads. Repeat the option for several views
+    #[arg(long, value_name = "WAREHOUSE/LEVEL.../NAME")]
+    pub(super) referenced_by: Vec<String>,
 }
 
 impl PrincipalArgs {
@@ -215,6 +218,17 @@ impl ContextArgs {
                 ))
             })?,
         };
-        Ok(Context { now_ms, source_address: self.source_address, client: self.client.clone() })
+        Ok(Context {
+            now_ms,
+            source_address: self.source_address,
+            client: self.client.clone(),
+            referenced_by: self.views()?,
+        })
+    }
+
+    /// Returns the views through which the client reads.
+    pub(super) fn views(&self) -> Result<Vec<Resource>, Error> {
+        let views = self.referenced_by.iter().map(|path| Resource::parse(Kind::View, path));
+        views.collect::<Result<_, _>>().map_err(|wrong| Error::Usage(wrong.to_string()))
     }
 }

@@ -13,7 +13,7 @@ use slateberg_authz::context::Context;
 use slateberg_authz::decide::{CREDENTIAL_SCOPE, Request};
 use slateberg_authz::notation;
 pub use slateberg_authz::remedies::Remedies;
-use slateberg_authz::resource::{Attributes, Resource};
+use slateberg_authz::resource::{Attributes, Kind, Resource};
 use slateberg_base::boxed;
 use slateberg_base::rfc3339;
 use slateberg_model::members::brief;
@@ -35,6 +35,8 @@ pub struct Question {
     pub source_address: Option<IpAddr>,
     /// The client program of the request.
     pub client: Option<String>,
+    /// The views through which the client reads, such as `view:prod/reports/eu_orders`.
+    pub referenced_by: Vec<String>,
 }
 
 /// Hypothetical attributes of a resource.
@@ -178,7 +180,8 @@ impl Policies {
                 return Err(Error::Forbidden("Not allowed: the request is anonymous".to_owned()));
             }
         };
-        let Question { about, resource, given, time, source_address, client } = question;
+        let Question { about, resource, given, time, source_address, client, referenced_by } =
+            question;
         let own = about.is_none();
         if !own {
             self.may_read_policies(operation)?;
@@ -213,8 +216,18 @@ impl Policies {
             now_ms,
             source_address: source_address.or(now.source_address),
             client: client.or(now.client),
+            referenced_by: self.views_named(&referenced_by)?,
         };
         Ok(HypotheticalRequest { identity: about.unwrap_or(oneself), resource, context, exists })
+    }
+
+    /// Returns the views with these names, such as `view:prod/reports/eu_orders`.
+    fn views_named(&self, names: &[String]) -> Result<Vec<Resource>> {
+        let view = |name: &String| match self.core.access.resource_named(name)? {
+            view if view.kind() == Kind::View => Ok(view),
+            _ => Err(Error::Invalid(format!("not a view: '{}'", brief(name)))),
+        };
+        names.iter().map(view).collect()
     }
 }
 
