@@ -1,11 +1,15 @@
 //! Scan planning: which files a client has to read.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::Method;
+use object_store::ObjectStore;
+use object_store::memory::InMemory;
 use serde_json::{Value, json};
 
-use crate::support::app::{TestApp, TestResponse};
+use crate::support::app::{TestApp, TestResponse, memory_settings};
+use crate::support::faults::{Fault, FaultStore, Verb};
 use crate::support::scan_table::{Content, ScanFile, ScanTable, TABLE, data_file};
 use crate::support::served_app::ServedApp;
 use crate::support::table::{create_table, set_property};
@@ -570,4 +574,39 @@ async fn manifests_of_a_commit_are_cached_before_the_next_plan() {
     let plan = table.plan(filter).await.expect(200).body;
     assert_eq!(table.names_of(&plan), ["a", "b"]);
     assert_eq!(misses().await, after_the_plan + 2, "the plan read no further file");
+}
+
+#[tokio::test]
+async fn slow_plan_is_submitted_and_its_result_can_be_fetched() {
+    let bucket = FaultStore::new(Arc::new(InMemory::new()));
+    let mut settings = memory_settings();
+    settings.catalog.plan_wait_ms = 50;
+    let app = TestApp::with(Arc::clone(&bucket) as Arc<dyn ObjectStore>, settings).await;
+    let mut table = ScanTable::on(app, 2).await;
+    table.append(1, &[data_file("a", "eu", (1, 10))]).await;
+    bucket.inject(Verb::Get, "snap-1.avro", Fault::Hang);
+    let submitted = table.plan(json!({ "filter": eq("id", 5) })).await.expect(200);
+    assert_eq!(submitted.body["status"], "submitted");
+    assert_eq!(submitted.header("retry-after"), "1");
+    assert_eq!(submitted.body.as_object().expect("an object").len(), 2, "{}", submitted.body);
+    let id = submitted.body["plan-id"].as_str().expect("an id");
+    let result = format!("{TABLE}/plan/{id}");
+    let waiting = table.app.get(&result).await.expect(200);
+    assert_eq!(waiting.body, json!({ "status": "submitted" }));
+    let pyiceberg = &[("User-Agent", "PyIceberg/0.12.0")];
+    let path = format!("{TABLE}/plan");
+    let body = json!({ "filter": eq("id", 5) });
+    let patient = table.app.request(Method::POST, &path, pyiceberg, &body);
+    let lifted = async {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        bucket.lift();
+    };
+    let (patient, ()) = tokio::join!(patient, lifted);
+    assert_eq!(table.names_of(&patient.expect(200).body), ["a"]);
+    let complete = table.app.get(&result).await.expect(200);
+    assert_eq!(complete.body["status"], "completed");
+    assert_eq!(table.names_of(&complete.body), ["a"]);
+    assert_eq!(bucket.count(Verb::Get, "snap-1.avro"), 1, "the reads of the list were joined");
+    table.app.delete(&result).await.expect(204);
+    assert_eq!(table.app.get(&result).await.expect(200).body["status"], "cancelled");
 }

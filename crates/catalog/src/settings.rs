@@ -87,6 +87,9 @@ pub struct Settings {
     /// Maximum number of scans that are planned concurrently. Further requests wait for at most 5
     /// seconds. The scans of one principal can be at most half of this number.
     pub plans_parallel_max: usize,
+    /// Maximum time for which a request waits for its plan, in milliseconds. After this time, the
+    /// client has to ask for the result.
+    pub plan_wait_ms: u64,
     /// Maximum size of a file of a warehouse (metadata, manifest list, manifest), in bytes, before
     /// and after decompression. The same limit applies to the total size of the files in all
     /// concurrent reads, and in all concurrent decompressions. 0 for a share of `memory_bytes_max`.
@@ -164,6 +167,7 @@ impl Default for Settings {
             manifest_cache_bytes: 0,
             search_index_bytes_max: 0,
             plans_parallel_max: 64,
+            plan_wait_ms: 20_000,
             file_bytes_max: 0,
             file_deletions_parallel_max: 16,
             file_deletions_per_second_max: 1000,
@@ -196,6 +200,11 @@ impl Settings {
     /// `metadata_cache_bytes`.
     pub(crate) fn version_cache_bytes(&self) -> u64 {
         self.metadata_cache_bytes - self.manifest_list_cache_bytes()
+    }
+
+    /// Returns the maximum time for which a request waits for its plan.
+    pub(crate) fn plan_wait(&self) -> Duration {
+        Duration::from_millis(self.plan_wait_ms)
     }
 
     /// Returns the first setting that is invalid, alone or in combination with others.

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use super::Result;
@@ -19,7 +19,8 @@ use slateberg_catalog::planning::{PlanResult, PlannedFiles, Planning, ScanPlan, 
 use slateberg_model::ident::TabularIdent;
 use slateberg_model::scan::SnapshotSelection;
 
-/// Beginning of the `User-Agent` of PyIceberg, which fetches plan tasks one after the other.
+/// Beginning of the `User-Agent` of PyIceberg, which fetches plan tasks one after the other, and
+/// cannot ask for the result of a plan.
 const SEQUENTIAL_CLIENT: &[u8] = b"PyIceberg/";
 /// Maximum number of files in a plan for PyIceberg. The server returns further files as plan tasks.
 const SEQUENTIAL_TASKS_MAX: usize = 20_000;
@@ -41,8 +42,11 @@ pub async fn plan(
     let cx = RequestContext::new(operation, warehouse);
     let request = scan_request(body, &headers);
     let (planning, modes) = (state.catalog.planning(), access_delegation.modes());
-    let plan = planning.plan(&cx, &ident, &request, modes).await?;
-    completed(planning, (&cx, &ident), plan, true).await
+    match planning.plan(&cx, &ident, &request, modes).await? {
+        PlanResult::Completed(plan) => completed(planning, (&cx, &ident), *plan, true).await,
+        PlanResult::Submitted(id) => Ok(submitted(Some(id))),
+        PlanResult::Cancelled => Ok(cancelled()),
+    }
 }
 
 /// `GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/plan/{plan_id}`.
@@ -57,8 +61,19 @@ pub async fn result(
     let (planning, modes) = (state.catalog.planning(), access_delegation.modes());
     match planning.plan_result(&cx, &ident, &plan_id, modes).await? {
         PlanResult::Completed(plan) => completed(planning, (&cx, &ident), *plan, false).await,
-        PlanResult::Cancelled => Ok(Json(PlanStatus { status: "cancelled" }).into_response()),
+        PlanResult::Submitted(_) => Ok(submitted(None)),
+        PlanResult::Cancelled => Ok(cancelled()),
     }
+}
+
+/// Responds that the client has to ask for the result.
+fn submitted(plan_id: Option<String>) -> Response {
+    let retry_after = (header::RETRY_AFTER, HeaderValue::from_static("1"));
+    ([retry_after], Json(PlanStatus { status: "submitted", plan_id })).into_response()
+}
+
+fn cancelled() -> Response {
+    Json(PlanStatus { status: "cancelled", plan_id: None }).into_response()
 }
 
 /// `DELETE /v1/{prefix}/namespaces/{namespace}/tables/{table}/plan/{plan_id}`.
@@ -103,6 +118,7 @@ fn scan_request(body: PlanTableScanRequest, headers: &HeaderMap) -> ScanRequest 
     let agent = headers.get(header::USER_AGENT).map(|agent| agent.as_bytes());
     if agent.is_some_and(|agent| agent.starts_with(SEQUENTIAL_CLIENT)) {
         request.inline_tasks_max = SEQUENTIAL_TASKS_MAX;
+        request.client_waits = true;
     }
     request
 }

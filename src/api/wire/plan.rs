@@ -46,9 +46,13 @@ pub struct FetchScanTasksRequest {
 
 /// Result of a plan without files.
 #[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct PlanStatus {
     /// Status of the plan.
     pub status: &'static str,
+    /// Id of the plan, only in the response to the request that plans a scan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan_id: Option<String>,
 }
 
 /// Deserializes a member that is present. Returns `Some` even if the value is null.

@@ -101,6 +101,8 @@ pub struct ScanPlan {
 pub enum PlanResult {
     /// The plan is complete.
     Completed(Box<ScanPlan>),
+    /// The plan with this id is not complete yet. The client has to ask for the result.
+    Submitted(String),
     /// The client cancelled it.
     Cancelled,
 }

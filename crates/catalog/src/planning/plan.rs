@@ -1,21 +1,26 @@
 //! The operations of scan planning.
 
+use tokio::time::timeout;
+
+use super::compute::Slot;
 use super::evaluation::Pruned;
 use super::files::PlannedFiles;
 use super::report::ScanReport;
 use super::request::{Scan, ScanRequest};
 use super::table::PlannedTable;
-use super::token::{Token, TokenKind};
+use super::token::{Token, TokenKind, Tokens};
 use super::{PlanResult, Planning, ScanPlan};
 use crate::error::MissingResource;
 use crate::usage::counters::Use;
 use crate::{Error, Operation, RequestContext, Result};
 use slateberg_base::boxed;
+use slateberg_base::error_chain::chain;
 use slateberg_model::ident::TabularIdent;
 use slateberg_model::warehouse::Delegation;
 
 impl Planning {
-    /// Plans a scan.
+    /// Plans a scan. If the plan is not complete after `catalog.plan_wait_ms`, returns its id, unless
+    /// the client waits.
     #[boxed]
     pub async fn plan(
         &self,
@@ -23,12 +28,18 @@ impl Planning {
         ident: &TabularIdent,
         request: &ScanRequest,
         wanted: Option<&[Delegation]>,
-    ) -> Result<ScanPlan> {
+    ) -> Result<PlanResult> {
         let table = self.table(cx, ident).await?;
-        let _slot = self.compute.admit(&cx.operation).await?;
+        let slot = self.compute.admit(&cx.operation).await?;
         let scan = Scan::bind(table.readable(), request)?;
         self.core.count_use(table.record.id, Use::Scan, &cx.operation);
-        self.complete(cx, ident, table, scan, wanted).await
+        let tokens = self.tokens(&table, &scan);
+        let (id, client_waits) = (tokens.plan(), request.client_waits);
+        let plan = self.complete((cx, ident), table, (scan, tokens), wanted, slot);
+        match client_waits {
+            true => Ok(PlanResult::Completed(Box::new(plan.await?))),
+            false => self.complete_in_time(id, plan).await,
+        }
     }
 
     /// Returns the result of a plan. The plan id contains the request, which is planned again.
@@ -46,11 +57,33 @@ impl Planning {
         if self.long_requests.is_cancelled(nonce) {
             return Ok(PlanResult::Cancelled);
         }
-        let _slot = self.compute.admit(&cx.operation).await?;
+        let slot = self.compute.admit(&cx.operation).await?;
         let request = self.long_requests.request(&token).ok_or_else(missing)?;
         let scan = Scan::of_token(table.readable(), &token, request).ok_or_else(missing)?;
-        let plan = self.complete(cx, ident, table, scan, wanted).await?;
-        Ok(PlanResult::Completed(Box::new(plan)))
+        let tokens = self.tokens(&table, &scan);
+        let plan = self.complete((cx, ident), table, (scan, tokens), wanted, slot);
+        self.complete_in_time(plan_id.to_owned(), plan).await
+    }
+
+    /// Waits for a plan for `catalog.plan_wait_ms`. After this time, a background task completes the
+    /// plan, so that the manifests are cached when the client asks for the result.
+    async fn complete_in_time(
+        &self,
+        id: String,
+        plan: impl Future<Output = Result<ScanPlan>> + Send + 'static,
+    ) -> Result<PlanResult> {
+        let mut plan = Box::pin(plan);
+        match timeout(self.core.settings().plan_wait(), &mut plan).await {
+            Ok(plan) => Ok(PlanResult::Completed(Box::new(plan?))),
+            Err(_) => {
+                tokio::spawn(async move {
+                    if let Err(error) = plan.await {
+                        tracing::debug!(error = chain(&error), "cannot complete a submitted plan");
+                    }
+                });
+                Ok(PlanResult::Submitted(id))
+            }
+        }
     }
 
     /// Cancels a plan. There is no work to stop, so this only records the cancellation.
@@ -138,25 +171,33 @@ impl Planning {
         }
     }
 
-    /// Plans a scan that is bound to its table.
-    async fn complete(
-        &self,
-        cx: &RequestContext,
-        ident: &TabularIdent,
-        table: PlannedTable,
-        scan: Scan,
-        wanted: Option<&[Delegation]>,
-    ) -> Result<ScanPlan> {
-        let delegated = self.read_access(cx, ident, &table, wanted).await?;
-        let prepared = self.prepare(table, scan).await?;
-        self.follow(&prepared.table, prepared.needed_columns());
-        let scan = &prepared.scan;
-        let (id, table) = (self.core.ids().random(), prepared.table.record.id);
+    /// Returns new tokens for a scan that is bound to its table.
+    fn tokens(&self, table: &PlannedTable, scan: &Scan) -> Tokens {
+        let id = self.core.ids().random();
         let bound_to = (scan.selection, scan.schema.schema_id());
-        let tokens = self.long_requests.tokens((table, id), bound_to, &scan.body);
-        let (files, rest) = self.evaluate_inline(&prepared).await?;
-        let plan_tasks = rest.into_iter().map(|range| tokens.task(range)).collect();
-        Ok(ScanPlan { id: tokens.plan(), files, plan_tasks, delegated })
+        self.long_requests.tokens((table.record.id, id), bound_to, &scan.body)
+    }
+
+    /// Plans a scan that is bound to its table.
+    fn complete(
+        &self,
+        (cx, ident): (&RequestContext, &TabularIdent),
+        table: PlannedTable,
+        (scan, tokens): (Scan, Tokens),
+        wanted: Option<&[Delegation]>,
+        slot: Slot,
+    ) -> impl Future<Output = Result<ScanPlan>> + Send + 'static {
+        let (planning, cx, ident) = (self.clone(), cx.clone(), ident.clone());
+        let wanted = wanted.map(<[Delegation]>::to_vec);
+        async move {
+            let _slot = slot;
+            let delegated = planning.read_access(&cx, &ident, &table, wanted.as_deref()).await?;
+            let prepared = planning.prepare(table, scan).await?;
+            planning.follow(&prepared.table, prepared.needed_columns());
+            let (files, rest) = planning.evaluate_inline(&prepared).await?;
+            let plan_tasks = rest.into_iter().map(|range| tokens.task(range)).collect();
+            Ok(ScanPlan { id: tokens.plan(), files, plan_tasks, delegated })
+        }
     }
 }
 

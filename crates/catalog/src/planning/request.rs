@@ -37,6 +37,8 @@ pub struct ScanRequest {
     /// Maximum number of files in the response. The remaining files become plan tasks. The files of
     /// the first range are always in the response, even if there are more than this maximum.
     pub inline_tasks_max: usize,
+    /// Whether the client waits for the plan, however long it takes.
+    pub client_waits: bool,
 }
 
 impl Default for ScanRequest {
@@ -49,6 +51,7 @@ impl Default for ScanRequest {
             statistics: Vec::new(),
             rows_requested_min: None,
             inline_tasks_max: INLINE_TASKS_MAX,
+            client_waits: false,
         }
     }
 }
