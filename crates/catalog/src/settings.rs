@@ -87,6 +87,9 @@ pub struct Settings {
     /// Maximum number of scans that are planned concurrently. Further requests wait for at most 5
     /// seconds. The scans of one principal can be at most half of this number.
     pub plans_parallel_max: usize,
+    /// Maximum size of the responses to scan planning that are in memory, in bytes; 0 for a share of
+    /// `memory_bytes_max`. A response is in memory until the client has read it.
+    pub plan_bytes_max: u64,
     /// Maximum time for which a request waits for its plan, in milliseconds. After this time, the
     /// client has to ask for the result.
     pub plan_wait_ms: u64,
@@ -167,6 +170,7 @@ impl Default for Settings {
             manifest_cache_bytes: 0,
             search_index_bytes_max: 0,
             plans_parallel_max: 64,
+            plan_bytes_max: 0,
             plan_wait_ms: 20_000,
             file_bytes_max: 0,
             file_deletions_parallel_max: 16,

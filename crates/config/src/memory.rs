@@ -52,7 +52,7 @@ macro_rules! part {
 }
 
 /// All settings that share the budget.
-const PARTS: [MemoryShare; 14] = [
+const PARTS: [MemoryShare; 15] = [
     part!(store.block_cache_bytes, 1, 8, 2 * MIB),
     part!(store.meta_cache_bytes, 1, 4, 2 * MIB),
     part!(store.record_cache_bytes, 1, 3, MIB),
@@ -60,10 +60,11 @@ const PARTS: [MemoryShare; 14] = [
     part!(store.unflushed_bytes_max, 1, 7, 4 * MIB),
     part!(server.answer_cache_bytes, 1, 3, MIB),
     // The minimum of 0 is a placeholder: `MemoryShare::minimum` returns the actual minimum.
-    part!(server.bodies_bytes_max, 1, 9, 0),
+    part!(server.bodies_bytes_max, 1, 7, 0),
     part!(catalog.metadata_cache_bytes, 1, 3, MIB),
     part!(catalog.listing_cache_bytes, 1, 1, MIB / 2),
     part!(catalog.manifest_cache_bytes, 1, 4, MIB),
+    part!(catalog.plan_bytes_max, 1, 2, 4 * MIB),
     part!(catalog.search_index_bytes_max, 1, 6, 2 * MIB),
     // One file of the maximum size may be in memory while another one is decompressed.
     part!(catalog.file_bytes_max, 2, 8, 8 * MIB),

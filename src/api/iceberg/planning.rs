@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 
 use super::Result;
 use crate::api::delegation::storage_credentials;
@@ -152,10 +153,10 @@ async fn completed(
 }
 
 /// Adds the files to the JSON object and completes the object.
-async fn render(planning: &Planning, mut members: Members, files: PlannedFiles) -> Result<Vec<u8>> {
-    let render = move || {
-        add_files(&mut members, &files);
+async fn render(planning: &Planning, mut members: Members, files: PlannedFiles) -> Result<Bytes> {
+    let render = move |files: &PlannedFiles| {
+        add_files(&mut members, files);
         members.finish()
     };
-    Ok(planning.render(render).await?)
+    Ok(planning.render(files, render).await?)
 }

@@ -3,6 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use super::files::{COLUMN_BYTES, FILE_BYTES};
 use super::report::ScanReport;
 use super::request::Scan;
 use super::token::EntryRange;
@@ -15,10 +16,6 @@ use slateberg_objects::manifest_list::ManifestList;
 const RANGE_FILES_MAX: u64 = 8000;
 /// Approximate size of the response for a range, in bytes.
 const RANGE_BYTES: u64 = 16 << 20;
-/// Approximate size of a file in a response, without the filter and statistics, in bytes.
-const FILE_BYTES: u64 = 400;
-/// Approximate size of the statistics of a column in a response, in bytes.
-const COLUMN_BYTES: u64 = 150;
 /// Maximum number of ranges of a scan. If this is not enough, each range contains more files.
 const RANGES_MAX: u64 = 10_000;
 /// The range of a token may be longer than the ranges of this server, by up to this factor.

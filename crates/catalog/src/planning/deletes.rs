@@ -25,6 +25,11 @@ pub struct DeleteFiles {
 }
 
 impl DeleteFiles {
+    /// Returns the number of delete files.
+    pub(super) fn len(&self) -> usize {
+        self.files.len()
+    }
+
     /// Returns a delete file, and its manifest.
     pub fn file(&self, position: u32) -> Option<(&PlannedManifest, ManifestEntry<'_>)> {
         let (manifest, row) = *self.files.get(position as usize)?;

@@ -7,6 +7,11 @@ use super::planned_manifest::PlannedManifest;
 use crate::{Error, Result};
 use slateberg_objects::manifest::ManifestEntry;
 
+/// Approximate size of a file in a response, without the filter and statistics, in bytes.
+pub(super) const FILE_BYTES: u64 = 400;
+/// Approximate size of the statistics of a column in a response, in bytes.
+pub(super) const COLUMN_BYTES: u64 = 150;
+
 /// A data file that a client has to read.
 #[derive(Debug)]
 pub struct FileTask {
@@ -57,6 +62,15 @@ impl PlannedFiles {
     /// Returns the number of data files.
     pub fn len(&self) -> usize {
         self.tasks.len()
+    }
+
+    /// Returns the approximate size of the response with these files, in bytes.
+    pub(super) fn response_bytes(&self) -> u64 {
+        let columns = self.statistics.len() as u64;
+        let deletes: usize = self.tasks.iter().map(|task| task.deletes.len()).sum();
+        let files = self.tasks.len().saturating_add(deletes.min(self.deletes.len())) as u64;
+        let filters: u64 = self.tasks.iter().map(|task| task.residual.len() as u64).sum();
+        files * (FILE_BYTES + columns * COLUMN_BYTES) + filters
     }
 
     /// Whether there are no data files.

@@ -117,14 +117,16 @@ impl Planning {
             core: Arc::clone(core),
             delegations: delegations.clone(),
             manifests: ManifestCache::new(total.saturating_sub(requests_bytes).max(1)),
-            compute: Compute::new(settings.plans_parallel_max),
+            compute: Compute::new(settings.plans_parallel_max, settings.plan_bytes_max),
             long_requests: LongRequests::new(requests_bytes),
             recently_planned: RecentlyPlanned::default(),
         }))
     }
 
-    /// Collects the metrics of the cache.
+    /// Collects the metrics of the caches and of the responses.
     pub(crate) fn collect(&self, into: &mut Collection) {
         self.manifests.collect(into);
+        self.compute.collect(into);
+        self.long_requests.collect(into);
     }
 }

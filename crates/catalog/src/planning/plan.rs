@@ -1,5 +1,6 @@
 //! The operations of scan planning.
 
+use bytes::Bytes;
 use tokio::time::timeout;
 
 use super::compute::Slot;
@@ -153,13 +154,15 @@ impl Planning {
         self.core.table_named(operation, resource, "Views have no files to scan")
     }
 
-    /// Renders files on the threads of plans.
-    #[boxed]
-    pub async fn render<T: Send + 'static>(
+    /// Renders the response with these files on the threads of plans. The response counts towards
+    /// `catalog.plan_bytes_max` until it is dropped.
+    pub async fn render(
         &self,
-        render: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T> {
-        self.compute.run(render).await
+        files: PlannedFiles,
+        render: impl FnOnce(&PlannedFiles) -> Vec<u8> + Send + 'static,
+    ) -> Result<Bytes> {
+        let bytes_expected = files.response_bytes();
+        self.compute.render(bytes_expected, move || render(&files)).await
     }
 
     fn plan_token(&self, table: &PlannedTable, plan_id: &str) -> Result<(Token, u64)> {

@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use slateberg_model::scan::SnapshotSelection;
 use slateberg_telemetry::cache::ByteCache;
+use slateberg_telemetry::collection::Collection;
 
 /// Version of the format.
 const VERSION: u8 = 1;
@@ -92,6 +93,11 @@ impl LongRequests {
             stored: ByteCache::new(bytes_max, STORED_BYTES_TYPICAL),
             cancelled: quick_cache::sync::Cache::new(CANCELLED_MAX),
         }
+    }
+
+    /// Collects the metrics of the stored requests.
+    pub(super) fn collect(&self, into: &mut Collection) {
+        self.stored.usage().collect(into, "plan_request", "Stored requests of scan plans");
     }
 
     /// Returns the request of a token. `None` if the request was stored in memory and is no longer
