@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use slateberg_catalog::{Enforcement, ReadAccess, TabularState};
 use slateberg_model::segmented_json::Segment;
+use slateberg_model::table::FORMAT_VERSION_ADOPTED;
 use slateberg_model::warehouse::Warehouse;
 
 /// Member of the configuration that clients get, and client property of a warehouse.
@@ -26,11 +27,41 @@ pub enum ScanPlanningMode {
     OnlyClient,
 }
 
-/// The members of metadata that contain the property.
+/// The members of metadata that determine the mode.
 #[derive(Deserialize)]
-struct WithProperties {
+#[serde(rename_all = "kebab-case")]
+struct Metadata {
+    format_version: u8,
+    location: String,
     #[serde(default)]
     properties: BTreeMap<String, String>,
+    #[serde(default)]
+    snapshots: Vec<Snapshot>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Snapshot {
+    manifest_list: Option<String>,
+    /// The key of an encrypted snapshot.
+    key_id: Option<String>,
+}
+
+impl Metadata {
+    fn of(state: &TabularState) -> Option<Self> {
+        serde_json::from_slice(&state.text.to_bytes()).ok()
+    }
+
+    /// Whether the server can read the manifests, as far as the metadata shows this. Clients do not
+    /// plan by themselves after the server has refused to plan.
+    fn is_plannable(&self) -> bool {
+        let within = self.location.trim_end_matches('/');
+        let is_readable = |Snapshot { manifest_list, key_id }: &Snapshot| {
+            let rest = manifest_list.as_ref().and_then(|list| list.strip_prefix(within));
+            key_id.is_none() && rest.is_some_and(|rest| rest.starts_with('/'))
+        };
+        self.format_version <= FORMAT_VERSION_ADOPTED && self.snapshots.iter().all(is_readable)
+    }
 }
 
 impl ScanPlanningMode {
@@ -76,13 +107,13 @@ impl ScanPlanningMode {
         if !state.text.segments().iter().any(names_it) {
             return None;
         }
-        let metadata: WithProperties = serde_json::from_slice(&state.text.to_bytes()).ok()?;
-        Self::named(metadata.properties.get(TABLE_PROPERTY)?)
+        Self::named(Metadata::of(state)?.properties.get(TABLE_PROPERTY)?)
     }
 
-    /// Returns the mode for a table, if the table or its warehouse prescribes one. The server plans
-    /// no scans for callers that get no files because of read restrictions. Only the server can plan
-    /// the scans of callers that may read only permitted files.
+    /// Returns the mode for a table, if the table or its warehouse prescribes one. Clients plan the
+    /// scans of tables whose manifests the server cannot read. The server plans no scans for callers
+    /// that get no files because of read restrictions. Only the server can plan the scans of callers
+    /// that may read only permitted files.
     pub fn of(
         state: &TabularState,
         access: &ReadAccess,
@@ -91,9 +122,14 @@ impl ScanPlanningMode {
         match access {
             ReadAccess::Whole
             | ReadAccess::Restricted { enforcement: Enforcement::TrustedEngine, .. } => {
-                match of_warehouse {
+                let mode = match of_warehouse {
                     Some(Self::OnlyClient) => of_warehouse,
                     _ => Self::of_table(state).or(of_warehouse),
+                };
+                let is_plannable = || Metadata::of(state).is_some_and(|it| it.is_plannable());
+                match mode {
+                    Some(Self::Server) if !is_plannable() => Some(Self::Client),
+                    mode => mode,
                 }
             }
             ReadAccess::Restricted { enforcement: Enforcement::PermittedFiles, .. } => {

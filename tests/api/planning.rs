@@ -548,6 +548,28 @@ async fn load_returns_the_planning_mode_of_the_table_or_of_its_warehouse() {
 }
 
 #[tokio::test]
+async fn clients_plan_scans_of_tables_that_the_server_cannot_plan() {
+    let mode =
+        |response: TestResponse| response.expect(200).body["config"]["scan-planning-mode"].clone();
+    let by_server = set_property("slateberg.scan-planning-mode", "server");
+    let mut table = ScanTable::new(2).await;
+    table.append(1, &[data_file("a", "eu", (1, 10))]).await;
+    table.app.commit("ns", "t", vec![], vec![by_server.clone()]).await.expect(200);
+    assert_eq!(mode(table.app.get(TABLE).await), "server");
+    let moved = json!({ "action": "set-location", "location": table.at("moved") });
+    table.app.commit("ns", "t", vec![], vec![moved]).await.expect(200);
+    assert_eq!(mode(table.app.get(TABLE).await), "client");
+    table.plan(json!({})).await.expect_error(406, NOT_PLANNABLE);
+
+    let app = TestApp::with_table().await;
+    app.commit("ns", "t", vec![], vec![by_server]).await.expect(200);
+    assert_eq!(mode(app.get(TABLE).await), "server");
+    let upgrade = json!({ "action": "upgrade-format-version", "format-version": 4 });
+    app.commit("ns", "t", vec![], vec![upgrade]).await.expect(200);
+    assert_eq!(mode(app.get(TABLE).await), "client");
+}
+
+#[tokio::test]
 async fn manifests_of_a_commit_are_cached_before_the_next_plan() {
     let mut table = ScanTable::new(2).await;
     table.append(1, &[data_file("a", "eu", (1, 10))]).await;

@@ -34,7 +34,7 @@ pub use deletes::{
 };
 pub use error::ScanError;
 pub use filter::{ScanFilter, SpecFilter};
-pub use narrowing::{EqualLengthBounds, ManifestStatistics, Side};
+pub use narrowing::{BLOCK_FILES, EqualLengthBounds, ManifestStatistics, Side};
 pub use restricted::RestrictedSchema;
 pub use snapshots::{AppendRange, ScanSnapshots, SnapshotSelection};
 pub use spec::{BoundField, BoundSpec, PartitionTuple};

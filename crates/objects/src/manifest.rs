@@ -140,12 +140,15 @@ impl ManifestStatistics for Manifest {
             Side::Lower => &column.lower_bounds,
             Side::Upper => &column.upper_bounds,
         };
-        let Blobs::Fixed { width, bytes } = bounds else { return None };
-        match width {
-            4 => Some(EqualLengthBounds::Four(bytes.as_chunks().0)),
-            8 => Some(EqualLengthBounds::Eight(bytes.as_chunks().0)),
-            _ => None,
-        }
+        bounds.of_equal_length()
+    }
+
+    fn block_extremes(&self, field_id: i32, side: Side) -> &[i64] {
+        let column = self.statistics.column(field_id);
+        column.map_or(&[], |column| match side {
+            Side::Lower => &column.lower_extremes,
+            Side::Upper => &column.upper_extremes,
+        })
     }
 }
 

@@ -33,6 +33,8 @@ pub(super) struct Evaluation {
     pruned: Pruned,
     pub(super) files: PlannedFiles,
     outcomes: HashMap<(i32, Box<PartitionTuple>), PartitionOutcome>,
+    /// Whether delete files may delete rows that the filter selects, by position.
+    matching_deletes: HashMap<u32, bool>,
 }
 
 /// The outcome of a filter on a partition.
@@ -60,7 +62,8 @@ impl Evaluation {
         pruned: Pruned,
     ) -> Self {
         let (scan, deletes) = (Arc::clone(scan), Arc::clone(deletes));
-        Self { scan, deletes, permitted, pruned, files, outcomes: HashMap::new() }
+        let (outcomes, matching_deletes) = (HashMap::new(), HashMap::new());
+        Self { scan, deletes, permitted, pruned, files, outcomes, matching_deletes }
     }
 
     /// Evaluates these files, and adds those that the client has to read.
@@ -75,17 +78,20 @@ impl Evaluation {
     /// Evaluates the files at these positions in a manifest, and adds those that the client has to
     /// read.
     fn add(&mut self, manifest: Arc<Manifest>, spec: &ScanSpec, rows: Range<usize>) -> Result<()> {
+        let rows: &mut dyn Iterator<Item = usize> =
+            if self.pruned == Pruned::Counted || self.scan.filter.is_always_true() {
+                &mut rows.into_iter()
+            } else {
+                let kept = self.scan.filter.narrow(&*manifest, rows);
+                if kept.is_empty() {
+                    return Ok(());
+                }
+                &mut kept.into_iter()
+            };
         let planned = PlannedManifest::new(manifest, Arc::clone(&spec.spec))?;
         let mut outcomes = vec![None; planned.tuples().len()];
         let number = self.files.next_manifest()?;
-        let keep = match self.pruned == Pruned::Counted || self.scan.filter.is_always_true() {
-            true => None,
-            false => Some(self.scan.filter.narrow(planned.manifest(), rows.clone())),
-        };
-        for row in rows.clone() {
-            if keep.as_ref().is_some_and(|keep| !keep[row - rows.start]) {
-                continue;
-            }
+        for row in rows {
             let row = u32::try_from(row).map_err(Error::internal)?;
             let file = planned.file(row);
             if file.content() != FileContent::Data {
@@ -108,7 +114,11 @@ impl Evaluation {
                 self.files.pruned.by_statistics += 1;
                 continue;
             }
-            let deletes = self.deletes.of_data_file(&planned, file);
+            let mut deletes = self.deletes.of_data_file(&planned, file);
+            if !deletes.is_empty() {
+                let all = deletes.into_iter();
+                deletes = all.filter(|delete| self.may_delete_matching_rows(*delete)).collect();
+            }
             let is_certain = residual.is_true && deletes.is_empty();
             let certain_rows = if is_certain { file.record_count() } else { 0 };
             let task = FileTask::new((number, row), Arc::clone(&residual.json), deletes);
@@ -116,6 +126,19 @@ impl Evaluation {
         }
         self.files.end_manifest(planned);
         Ok(())
+    }
+
+    /// Whether a delete file may delete rows that the filter selects. The statistics of an equality
+    /// delete file are those of the deleted keys. Those of other delete files have no columns of the
+    /// table.
+    fn may_delete_matching_rows(&mut self, delete: u32) -> bool {
+        let Self { scan, deletes, matching_deletes, .. } = self;
+        *matching_deletes.entry(delete).or_insert_with(|| {
+            let found = deletes.file(delete);
+            found.is_none_or(|(_, file)| {
+                file.content() != FileContent::EqualityDeletes || scan.filter.may_match(&file)
+            })
+        })
     }
 
     /// Whether an incremental scan includes a file.

@@ -75,7 +75,20 @@ impl ManifestCache {
         self.0.usage().collect(into, "manifest", "Manifest lists and manifests of scans");
     }
 
-    /// Whether a manifest with these columns is cached.
+    /// Returns a manifest if it is cached with these columns.
+    pub(super) fn cached(
+        &self,
+        warehouse: Uuid,
+        manifest: &ManifestFile,
+        needed: &NeededColumns,
+    ) -> Option<Arc<Manifest>> {
+        match self.0.get(&manifest_key(warehouse, manifest)) {
+            Some(Cached::Manifest(it)) if it.needed_columns().include(needed) => Some(it),
+            _ => None,
+        }
+    }
+
+    /// Whether a manifest with these columns is cached. Does not count as a use.
     pub(super) fn has(
         &self,
         warehouse: Uuid,

@@ -32,10 +32,6 @@ impl PlannedManifest {
         Ok(Self { manifest, spec, tuples })
     }
 
-    pub(super) fn manifest(&self) -> &Manifest {
-        &self.manifest
-    }
-
     pub(super) fn len(&self) -> usize {
         self.manifest.len()
     }

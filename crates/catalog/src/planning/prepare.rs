@@ -14,7 +14,8 @@ use super::table::PlannedTable;
 use super::token::EntryRange;
 use crate::{Error, Result};
 use slateberg_base::boxed;
-use slateberg_objects::manifest::NeededColumns;
+use slateberg_model::manifest_file::ManifestFile;
+use slateberg_objects::manifest::{Manifest, NeededColumns};
 
 /// Maximum number of files that are evaluated for the response to a plan. The files of the first
 /// range are always evaluated.
@@ -84,19 +85,22 @@ impl Planning {
         &self,
         prepared: &Prepared,
     ) -> Result<(PlannedFiles, Vec<EntryRange>)> {
-        let Prepared { table, scan, candidates, .. } = prepared;
-        let (warehouse, needed) = (table.record.warehouse, prepared.needed_columns());
-        let is_cached = |range: EntryRange| {
-            let mut all = candidates.of_range(range);
-            all.all(|manifest| self.manifests.has(warehouse, manifest, &needed))
-        };
+        let Prepared { scan, candidates, .. } = prepared;
+        let needed = prepared.needed_columns();
         let (mut inline, mut rest, mut files) = (Vec::new(), Vec::new(), 0);
         for range in candidates.ranges(scan) {
             files += candidates.files_of(range);
-            if inline.is_empty() || (files <= INLINE_CANDIDATES_MAX && is_cached(range)) {
+            if inline.is_empty() {
                 inline.push((range, self.data_manifests(prepared, range).await?));
-            } else {
-                rest.push(range);
+                continue;
+            }
+            let cached = match files <= INLINE_CANDIDATES_MAX {
+                true => self.cached_manifests(prepared, range, &needed)?,
+                false => None,
+            };
+            match cached {
+                Some(manifests) => inline.push((range, manifests)),
+                None => rest.push(range),
             }
         }
         let range_files_max = usize::try_from(candidates.range_files_max(scan));
@@ -139,13 +143,37 @@ impl Planning {
         let all: Vec<_> = candidates.of_range(range).cloned().collect();
         let (warehouse, needed) = (table.record.warehouse, prepared.needed_columns());
         let read = self.read_all(warehouse, all.clone(), &needed).await?;
-        let mut planned = Vec::with_capacity(read.len());
-        for (manifest, entry) in read.into_iter().zip(all) {
-            let spec = scan.spec(entry.spec_id)?.clone();
-            let (first, end) = (range.rows.0 as usize, range.rows.1 as usize);
-            let end = end.min(manifest.len());
-            planned.push((manifest, spec, first.min(end)..end));
-        }
-        Ok(planned)
+        let entries = all.iter().map(|entry| &**entry);
+        read.into_iter().zip(entries).map(|read| manifest_range(scan, range, read)).collect()
     }
+
+    /// Returns the data manifests of a range, like [`data_manifests`](Self::data_manifests), if all
+    /// of them are cached with the statistics of these columns.
+    fn cached_manifests(
+        &self,
+        prepared: &Prepared,
+        range: EntryRange,
+        needed: &NeededColumns,
+    ) -> Result<Option<Vec<ManifestRange>>> {
+        let Prepared { table, scan, candidates, .. } = prepared;
+        let mut all = Vec::new();
+        for entry in candidates.of_range(range) {
+            let cached = self.manifests.cached(table.record.warehouse, entry, needed);
+            let Some(manifest) = cached else { return Ok(None) };
+            all.push(manifest_range(scan, range, (manifest, entry))?);
+        }
+        Ok(Some(all))
+    }
+}
+
+/// Returns a manifest with its spec and the positions of the files of a range.
+fn manifest_range(
+    scan: &Scan,
+    range: EntryRange,
+    (manifest, entry): (Arc<Manifest>, &ManifestFile),
+) -> Result<ManifestRange> {
+    let spec = scan.spec(entry.spec_id)?.clone();
+    let (first, end) = (range.rows.0 as usize, range.rows.1 as usize);
+    let end = end.min(manifest.len());
+    Ok((manifest, spec, first.min(end)..end))
 }

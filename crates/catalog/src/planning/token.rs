@@ -293,6 +293,8 @@ impl Reader<'_> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const TABLE: Uuid = Uuid::from_u128(7);
@@ -352,6 +354,28 @@ mod tests {
         }
         for text in ["", "AQ", "%", &"A".repeat(TOKEN_CHARS_MAX + 4)] {
             assert_eq!(Token::parse(text, TABLE), None);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn altered_bytes_of_a_token_never_panic(
+            token in prop::sample::select(tokens()),
+            changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..5),
+            appended in prop::collection::vec(any::<u8>(), 0..4),
+        ) {
+            let text = token.to_text(TABLE);
+            let mut bytes = URL_SAFE_NO_PAD.decode(&text).expect("a token is base64");
+            bytes.extend(appended);
+            for (at, byte) in changes {
+                let at = at.index(bytes.len());
+                bytes[at] = byte;
+            }
+            if let Some(parsed) = Token::parse(&URL_SAFE_NO_PAD.encode(&bytes), TABLE) {
+                prop_assert_eq!(Token::parse(&parsed.to_text(TABLE), TABLE), Some(parsed));
+            }
         }
     }
 }

@@ -21,6 +21,9 @@ pub enum Side {
     Upper,
 }
 
+/// Number of files in a block. [`ManifestStatistics::block_extremes`] has one number for each block.
+pub const BLOCK_FILES: usize = 256;
+
 /// The bounds of a column in all files of a manifest, if all bounds have the same length.
 #[derive(Debug, Clone, Copy)]
 pub enum EqualLengthBounds<'a> {
@@ -43,78 +46,245 @@ pub trait ManifestStatistics {
     /// Returns the bounds of a column, one for each file. `None` if a file has no bound, or if the
     /// lengths differ.
     fn equal_length_bounds(&self, field_id: i32, side: Side) -> Option<EqualLengthBounds<'_>>;
+
+    /// Returns the smallest lower bound, or the greatest upper bound, of each block of
+    /// [`BLOCK_FILES`] files, if the bounds are integers of equal length.
+    fn block_extremes(&self, field_id: i32, side: Side) -> &[i64];
+}
+
+impl EqualLengthBounds<'_> {
+    /// Returns the bounds of these files as integers.
+    fn integers(&self, rows: Range<usize>) -> impl Iterator<Item = i64> {
+        let (four, eight) = match self {
+            Self::Four(bounds) => (bounds.get(rows).unwrap_or_default(), &[][..]),
+            Self::Eight(bounds) => (&[][..], bounds.get(rows).unwrap_or_default()),
+        };
+        let four = four.iter().map(|bound| i64::from(i32::from_le_bytes(*bound)));
+        four.chain(eight.iter().map(|bound| i64::from_le_bytes(*bound)))
+    }
+
+    /// Returns the extremes of the blocks, as [`ManifestStatistics::block_extremes`] does.
+    pub fn block_extremes(&self, side: Side) -> Box<[i64]> {
+        let files = match self {
+            Self::Four(bounds) => bounds.len(),
+            Self::Eight(bounds) => bounds.len(),
+        };
+        let extreme = |rows| {
+            let bounds = self.integers(rows);
+            match side {
+                Side::Lower => bounds.min().unwrap_or(i64::MIN),
+                Side::Upper => bounds.max().unwrap_or(i64::MAX),
+            }
+        };
+        blocks(0..files).map(|(_, rows)| extreme(rows)).collect()
+    }
+}
+
+/// Returns the parts of a range of files that are in the same block, with the numbers of the blocks.
+fn blocks(rows: Range<usize>) -> impl Iterator<Item = (usize, Range<usize>)> {
+    let numbers = rows.start / BLOCK_FILES..rows.end.div_ceil(BLOCK_FILES);
+    numbers.map(move |block| {
+        let (first, end) = (block * BLOCK_FILES, (block + 1) * BLOCK_FILES);
+        (block, first.max(rows.start)..end.min(rows.end))
+    })
 }
 
 impl ScanFilter {
-    /// Returns, for each file at these positions, whether it may have a row that the filter selects,
+    /// Returns the positions, among these, of the files that may have a row that the filter selects,
     /// as far as bounds show this.
-    pub fn narrow(&self, manifest: &impl ManifestStatistics, rows: Range<usize>) -> Vec<bool> {
-        let mut keep = vec![true; rows.len()];
-        narrow(self.root(), manifest, &rows, &mut keep);
-        keep
+    pub fn narrow(&self, manifest: &impl ManifestStatistics, rows: Range<usize>) -> Vec<usize> {
+        let conditions = BoundConditions::of(self.root(), manifest);
+        let mut kept = Vec::new();
+        for (block, files) in blocks(rows) {
+            if conditions.may_match_block(block) {
+                let mut keep = [true; BLOCK_FILES];
+                let keep = &mut keep[..files.len()];
+                conditions.narrow(manifest, &files, keep);
+                let of_block = files.zip(keep).filter(|(_, keep)| **keep);
+                kept.extend(of_block.map(|(row, _)| row));
+            }
+        }
+        kept
     }
 }
 
-/// Sets the values of files without matching rows to `false`.
-fn narrow(
-    predicate: &Predicate<ColumnPredicate>,
-    manifest: &impl ManifestStatistics,
-    rows: &Range<usize>,
-    keep: &mut [bool],
-) {
-    match predicate {
-        Predicate::Constant(true) => {}
-        Predicate::Constant(false) => keep.fill(false),
-        Predicate::Leaf(leaf) => {
-            if let Some(test) = &leaf.test {
-                narrow_by(test, manifest, rows, keep);
+/// The conditions of a filter that bounds can decide, with the bounds of a manifest.
+enum BoundConditions<'a> {
+    /// Nothing is known.
+    True,
+    /// No file matches.
+    False,
+    /// Both hold.
+    And(Box<Self>, Box<Self>),
+    /// At least one holds.
+    Or(Box<Self>, Box<Self>),
+    /// The bounds on one side of a column of integers, and their limit.
+    Integer { bounds: IntegerBounds<'a>, side: Side, limit: i64, is_included: bool },
+    /// The bounds of a column of integers, and a sorted set of values.
+    Among { lower: IntegerBounds<'a>, upper: IntegerBounds<'a>, set: Vec<i64> },
+    /// A column of strings, and the limit of its bounds on one side.
+    String { field_id: i32, side: Side, limit: &'a str, is_included: bool },
+}
+
+impl<'a> BoundConditions<'a> {
+    fn of(
+        predicate: &'a Predicate<ColumnPredicate>,
+        manifest: &'a impl ManifestStatistics,
+    ) -> Self {
+        match predicate {
+            Predicate::Constant(true) => Self::True,
+            Predicate::Constant(false) => Self::False,
+            Predicate::Leaf(leaf) => {
+                leaf.test.as_ref().map_or(Self::True, |test| Self::of_test(test, manifest))
+            }
+            Predicate::And(left, right) => Self::of(left, manifest).and(Self::of(right, manifest)),
+            Predicate::Or(left, right) => {
+                match (Self::of(left, manifest), Self::of(right, manifest)) {
+                    (Self::True, _) | (_, Self::True) => Self::True,
+                    (left, right) => Self::Or(Box::new(left), Box::new(right)),
+                }
             }
         }
-        Predicate::And(left, right) => {
-            narrow(left, manifest, rows, keep);
-            narrow(right, manifest, rows, keep);
+    }
+
+    fn of_test(test: &'a ColumnTest, manifest: &'a impl ManifestStatistics) -> Self {
+        let Some(primitive) = test.column.primitive.as_ref() else { return Self::True };
+        if test.transform != Transform::Identity {
+            return Self::True;
         }
-        Predicate::Or(left, right) => {
-            let mut of_right = keep.to_vec();
-            narrow(left, manifest, rows, keep);
-            narrow(right, manifest, rows, &mut of_right);
-            for (keep, right) in keep.iter_mut().zip(of_right) {
-                *keep |= right;
+        let bounds = |side| IntegerBounds::of(test, primitive, manifest, side);
+        if let ValueTest::Among(Membership::In, set) = &test.test
+            && let Some(set) = set.integers()
+        {
+            return match (bounds(Side::Lower), bounds(Side::Upper)) {
+                (Some(lower), Some(upper)) => Self::Among { lower, upper, set },
+                _ => Self::True,
+            };
+        }
+        let Limits { lower, upper } = Limits::of(&test.test);
+        let of_side = |side, limit: Option<(&'a Datum, bool)>| match limit {
+            Some((Datum::Integer(limit), is_included)) => match bounds(side) {
+                Some(bounds) => Self::Integer { bounds, side, limit: *limit, is_included },
+                None => Self::True,
+            },
+            Some((Datum::String(limit), is_included)) => {
+                Self::String { field_id: test.column.field_id, side, limit, is_included }
+            }
+            _ => Self::True,
+        };
+        of_side(Side::Lower, lower).and(of_side(Side::Upper, upper))
+    }
+
+    fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::True, one) | (one, Self::True) => one,
+            (one, other) => Self::And(Box::new(one), Box::new(other)),
+        }
+    }
+
+    /// Whether a file of a block may match, as far as the extremes of the block show this.
+    fn may_match_block(&self, block: usize) -> bool {
+        match self {
+            Self::True | Self::String { .. } => true,
+            Self::False => false,
+            Self::And(left, right) => left.may_match_block(block) && right.may_match_block(block),
+            Self::Or(left, right) => left.may_match_block(block) || right.may_match_block(block),
+            Self::Integer { bounds, side, limit, is_included } => {
+                let extreme = bounds.extremes.get(block);
+                extreme.is_none_or(|extreme| accepts(extreme, limit, *side, *is_included))
+            }
+            Self::Among { lower, upper, set } => {
+                match (lower.extremes.get(block), upper.extremes.get(block)) {
+                    (Some(least), Some(greatest)) => has_value(set, *least, *greatest),
+                    _ => true,
+                }
+            }
+        }
+    }
+
+    /// Sets the values of files without matching rows to `false`. The files are in one block.
+    fn narrow(&self, manifest: &impl ManifestStatistics, files: &Range<usize>, keep: &mut [bool]) {
+        match self {
+            Self::True => {}
+            Self::False => keep.fill(false),
+            Self::And(left, right) => {
+                left.narrow(manifest, files, keep);
+                right.narrow(manifest, files, keep);
+            }
+            Self::Or(left, right) => {
+                let mut of_right = keep.to_vec();
+                left.narrow(manifest, files, keep);
+                right.narrow(manifest, files, &mut of_right);
+                for (keep, right) in keep.iter_mut().zip(of_right) {
+                    *keep |= right;
+                }
+            }
+            Self::Integer { bounds, side, limit, is_included } => {
+                for (keep, bound) in keep.iter_mut().zip(bounds.each.integers(files.clone())) {
+                    *keep &= accepts(&bound, limit, *side, *is_included);
+                }
+            }
+            Self::Among { lower, upper, set } => {
+                let lower = lower.each.integers(files.clone());
+                let bounds = lower.zip(upper.each.integers(files.clone()));
+                for (keep, (lower, upper)) in keep.iter_mut().zip(bounds) {
+                    *keep &= has_value(set, lower, upper);
+                }
+            }
+            Self::String { field_id, side, limit, is_included } => {
+                for (keep, row) in keep.iter_mut().zip(files.clone()).filter(|(keep, _)| **keep) {
+                    let file = manifest.file(row);
+                    let bound = match side {
+                        Side::Lower => file.lower_bound(*field_id),
+                        Side::Upper => file.upper_bound(*field_id),
+                    };
+                    let accepts =
+                        |bound: &[u8]| accepts(bound, limit.as_bytes(), *side, *is_included);
+                    // A bound that is not UTF-8 proves nothing.
+                    *keep = bound
+                        .is_none_or(|bound| accepts(bound) || std::str::from_utf8(bound).is_err());
+                }
             }
         }
     }
 }
 
-fn narrow_by(
-    test: &ColumnTest,
-    manifest: &impl ManifestStatistics,
-    rows: &Range<usize>,
-    keep: &mut [bool],
-) {
-    let Some(primitive) = test.column.primitive.as_ref() else { return };
-    if test.transform != Transform::Identity {
-        return;
-    }
-    if let ValueTest::Among(Membership::In, set) = &test.test
-        && let Some(values) = set.integers()
-    {
-        return narrow_to_set(test.column.field_id, primitive, &values, manifest, rows, keep);
-    }
-    let Limits { lower, upper } = Limits::of(&test.test);
-    for (side, limit) in [(Side::Lower, lower), (Side::Upper, upper)] {
-        let Some((limit, is_included)) = limit else { continue };
-        match limit {
-            Datum::Integer(limit) => {
-                let bounds = manifest.equal_length_bounds(test.column.field_id, side);
-                for_each_integer(primitive, bounds, rows, |at, bound| {
-                    keep[at] &= accepts(&bound, limit, side, is_included);
-                });
-            }
-            Datum::String(limit) => {
-                let accepts = |bound: &[u8]| accepts(bound, limit.as_bytes(), side, is_included);
-                narrow_strings(manifest, (test.column.field_id, side), accepts, rows, keep);
-            }
-            _ => {}
+/// Whether a sorted set has a value in this range.
+fn has_value(set: &[i64], least: i64, greatest: i64) -> bool {
+    let next = set.get(set.partition_point(|value| *value < least));
+    next.is_some_and(|next| *next <= greatest)
+}
+
+/// The bounds of a column whose bounds are integers.
+struct IntegerBounds<'a> {
+    each: EqualLengthBounds<'a>,
+    extremes: &'a [i64],
+}
+
+impl<'a> IntegerBounds<'a> {
+    /// Returns the bounds of the column of a test. `None` if they are not integers of its type.
+    fn of(
+        test: &ColumnTest,
+        primitive: &PrimitiveType,
+        manifest: &'a impl ManifestStatistics,
+        side: Side,
+    ) -> Option<Self> {
+        use PrimitiveType as P;
+        let field_id = test.column.field_id;
+        let each = manifest.equal_length_bounds(field_id, side)?;
+        match (&each, primitive) {
+            (EqualLengthBounds::Four(_), P::Int | P::Long | P::Date)
+            | (
+                EqualLengthBounds::Eight(_),
+                P::Long
+                | P::Time
+                | P::Timestamp
+                | P::Timestamptz
+                | P::TimestampNs
+                | P::TimestamptzNs,
+            ) => Some(Self { each, extremes: manifest.block_extremes(field_id, side) }),
+            // For example, bounds of a date in a column that is a timestamp now.
+            _ => None,
         }
     }
 }
@@ -156,83 +326,5 @@ fn accepts<T: Ord + ?Sized>(bound: &T, limit: &T, side: Side, is_included: bool)
         (Side::Lower, false) => bound < limit,
         (Side::Upper, true) => bound >= limit,
         (Side::Upper, false) => bound > limit,
-    }
-}
-
-/// Calls a function with the position and the bound of each file, if the bounds are integers.
-fn for_each_integer(
-    primitive: &PrimitiveType,
-    bounds: Option<EqualLengthBounds<'_>>,
-    rows: &Range<usize>,
-    mut each: impl FnMut(usize, i64),
-) {
-    use PrimitiveType as P;
-    match (bounds, primitive) {
-        (Some(EqualLengthBounds::Four(bounds)), P::Int | P::Long | P::Date) => {
-            let bounds = bounds.get(rows.clone()).unwrap_or_default();
-            let each = |(at, bound): (usize, &[u8; 4])| each(at, i32::from_le_bytes(*bound).into());
-            bounds.iter().enumerate().for_each(each);
-        }
-        (
-            Some(EqualLengthBounds::Eight(bounds)),
-            P::Long | P::Time | P::Timestamp | P::Timestamptz | P::TimestampNs | P::TimestamptzNs,
-        ) => {
-            let bounds = bounds.get(rows.clone()).unwrap_or_default();
-            let each = |(at, bound): (usize, &[u8; 8])| each(at, i64::from_le_bytes(*bound));
-            bounds.iter().enumerate().for_each(each);
-        }
-        // For example, bounds of a date in a column that is a timestamp now.
-        _ => {}
-    }
-}
-
-/// Sets the values of files whose bounds exclude all values of a sorted set to `false`.
-fn narrow_to_set(
-    field_id: i32,
-    primitive: &PrimitiveType,
-    set: &[i64],
-    manifest: &impl ManifestStatistics,
-    rows: &Range<usize>,
-    keep: &mut [bool],
-) {
-    let bounds = |side| manifest.equal_length_bounds(field_id, side);
-    // For each file, the values that are not below its lower bound. Most manifests have values in a
-    // small range, so first the set is limited to this range.
-    let mut least = None;
-    for_each_integer(primitive, bounds(Side::Lower), rows, |_, bound| {
-        least = Some(least.map_or(bound, |least: i64| least.min(bound)));
-    });
-    let mut greatest = None;
-    for_each_integer(primitive, bounds(Side::Upper), rows, |_, bound| {
-        greatest = Some(greatest.map_or(bound, |greatest: i64| greatest.max(bound)));
-    });
-    let (Some(least), Some(greatest)) = (least, greatest) else { return };
-    let first = set.partition_point(|value| *value < least);
-    let end = set.partition_point(|value| *value <= greatest);
-    let set = set.get(first..end).unwrap_or_default();
-    let mut next = vec![None; keep.len()];
-    for_each_integer(primitive, bounds(Side::Lower), rows, |at, bound| {
-        next[at] = set.get(set.partition_point(|value| *value < bound)).copied();
-    });
-    for_each_integer(primitive, bounds(Side::Upper), rows, |at, bound| {
-        keep[at] &= next[at].is_some_and(|next| next <= bound);
-    });
-}
-
-fn narrow_strings(
-    manifest: &impl ManifestStatistics,
-    (field_id, side): (i32, Side),
-    accepts: impl Fn(&[u8]) -> bool,
-    rows: &Range<usize>,
-    keep: &mut [bool],
-) {
-    for (keep, row) in keep.iter_mut().zip(rows.clone()).filter(|(keep, _)| **keep) {
-        let file = manifest.file(row);
-        let bound = match side {
-            Side::Lower => file.lower_bound(field_id),
-            Side::Upper => file.upper_bound(field_id),
-        };
-        // A bound that is not UTF-8 proves nothing.
-        *keep = bound.is_none_or(|bound| accepts(bound) || std::str::from_utf8(bound).is_err());
     }
 }

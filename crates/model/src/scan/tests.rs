@@ -1,5 +1,6 @@
 //! Tests of scan planning.
 
+mod blocks;
 mod deletes;
 mod filters;
 mod partitions;
@@ -192,5 +193,9 @@ impl ManifestStatistics for TestFile {
         let eight =
             || bound.try_into().ok().map(std::slice::from_ref).map(EqualLengthBounds::Eight);
         four.or_else(eight)
+    }
+
+    fn block_extremes(&self, _field_id: i32, _side: Side) -> &[i64] {
+        &[]
     }
 }

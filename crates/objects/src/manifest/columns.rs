@@ -1,5 +1,7 @@
 //! Columns of a manifest in memory: one value for each file, in the smallest suitable form.
 
+use slateberg_model::scan::EqualLengthBounds;
+
 /// Value of a [`LongsBuilder`] for a missing number.
 const ABSENT: i64 = i64::MIN;
 /// Value of [`Longs::Small`] for a missing number.
@@ -151,6 +153,16 @@ impl Blobs {
                 };
                 bytes.get(start as usize..end as usize)
             }
+        }
+    }
+
+    /// Returns all bytes, if all rows have 4 or 8 bytes.
+    pub(super) fn of_equal_length(&self) -> Option<EqualLengthBounds<'_>> {
+        let Self::Fixed { width, bytes } = self else { return None };
+        match width {
+            4 => Some(EqualLengthBounds::Four(bytes.as_chunks().0)),
+            8 => Some(EqualLengthBounds::Eight(bytes.as_chunks().0)),
+            _ => None,
         }
     }
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use slateberg_model::scan::Side;
+
 use super::columns::{Blobs, BlobsBuilder, Budget, Longs, LongsBuilder};
 
 /// Columns whose statistics a scan needs.
@@ -69,6 +71,10 @@ pub(super) struct ColumnStatistics {
     pub(super) nan_counts: Longs,
     pub(super) lower_bounds: Blobs,
     pub(super) upper_bounds: Blobs,
+    /// The smallest lower bound of each block of files, if the bounds are integers.
+    pub(super) lower_extremes: Box<[i64]>,
+    /// The greatest upper bound of each block of files, if the bounds are integers.
+    pub(super) upper_extremes: Box<[i64]>,
 }
 
 /// Statistics of all needed columns, ordered by field id.
@@ -89,6 +95,8 @@ impl Statistics {
                 + longs.iter().map(|longs| longs.bytes()).sum::<usize>()
                 + column.lower_bounds.bytes()
                 + column.upper_bounds.bytes()
+                + size_of_val(&*column.lower_extremes)
+                + size_of_val(&*column.upper_extremes)
         };
         self.0.iter().map(column).sum()
     }
@@ -189,14 +197,20 @@ impl StatisticsBuilder {
         let column = |column: ColumnBuilder| {
             let [sizes, values, nulls, nans] = column.counts;
             let [lower, upper] = column.bounds;
+            let (lower, upper) = (lower.finish(rows, budget)?, upper.finish(rows, budget)?);
+            let extremes = |bounds: &Blobs, side| {
+                bounds.of_equal_length().map_or_else(Box::default, |all| all.block_extremes(side))
+            };
             Ok::<_, String>(ColumnStatistics {
                 field_id: column.field_id,
                 sizes: sizes.finish(rows, budget)?,
                 value_counts: values.finish(rows, budget)?,
                 null_counts: nulls.finish(rows, budget)?,
                 nan_counts: nans.finish(rows, budget)?,
-                lower_bounds: lower.finish(rows, budget)?,
-                upper_bounds: upper.finish(rows, budget)?,
+                lower_extremes: extremes(&lower, Side::Lower),
+                upper_extremes: extremes(&upper, Side::Upper),
+                lower_bounds: lower,
+                upper_bounds: upper,
             })
         };
         let columns = self.columns.into_iter().map(column).collect::<Result<_, _>>()?;

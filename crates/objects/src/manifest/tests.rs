@@ -1,9 +1,11 @@
 //! Manifests of engines, and malformed ones.
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 use apache_avro::types::Value as Avro;
 use apache_avro::{Codec, DeflateSettings, Schema, Writer};
+use proptest::prelude::*;
 
 use super::*;
 
@@ -253,6 +255,47 @@ fn damaged_manifest_never_panics() {
         damaged[at] ^= 0x55;
         let _ = read(&damaged, &[1, 2]);
         let _ = read(&content[..at], &[1, 2]);
+    }
+}
+
+/// A manifest without compression, whose bytes are the encoded entries.
+fn plain_manifest() -> &'static [u8] {
+    static MANIFEST: LazyLock<Vec<u8>> = LazyLock::new(|| {
+        let schema = Schema::parse_str(&schema()).expect("a schema");
+        let mut writer = Writer::with_codec(&schema, Vec::new(), Codec::Null);
+        for number in 0..5 {
+            let file = File { region: Some("eu"), day: Some(3), ..file(1) };
+            writer.append(entry(number, &file)).expect("an entry");
+        }
+        writer.into_inner().expect("a file")
+    });
+    &MANIFEST
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn altered_manifest_never_panics(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let mut content = plain_manifest().to_vec();
+        for (at, byte) in changes {
+            let at = at.index(content.len());
+            content[at] = byte;
+        }
+        let manifest = read::read(&content, 1 << 20, INHERITED, NeededColumns::All);
+        if let Ok(manifest) = manifest {
+            for row in 0..manifest.len() {
+                let file = manifest.file(row);
+                let _ = (file.path(), file.content(), file.format(), file.partition());
+                let _ = (file.split_offsets().count(), file.equality_ids().count());
+                let _ = (file.lower_bound(1), file.referenced_data_file(), file.record_count());
+            }
+        }
+        let end = cut.index(content.len());
+        let _rejected = read::read(&content[..end], 1 << 20, INHERITED, NeededColumns::All);
     }
 }
 

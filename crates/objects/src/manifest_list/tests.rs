@@ -207,11 +207,7 @@ fn truncated_list_is_rejected() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 2000,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn altered_list_never_panics(at in 0_usize..3000, byte in any::<u8>(), cut in 0_usize..3000) {
