@@ -14,7 +14,7 @@ export SLATEBERG_BIN
 # is built twice.
 TESTED := --locked --features sql-migration
 
-.PHONY: help run release test check fmt lint doc build unit tidy api crash isolation rck rckauth clients networks cluster stores e2e kms sinks deploy-check snippets console figures bench k6 wrk static image image-check dist kube deny book docs ours
+.PHONY: help run release test check fmt lint doc build unit tidy api crash isolation rck rckauth iceberg-spark clients networks cluster stores e2e kms sinks deploy-check snippets console figures bench k6 wrk static image image-check dist kube deny book docs ours
 
 help: ## show the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /  \1\t/' | expand -t 14
@@ -75,6 +75,10 @@ rck: build ## Iceberg's own catalog suites (needs JDK 17+ and Maven)
 
 rckauth: build ## the same with an API key, on a server with authentication
 	SLATEBERG_SECURED=1 scripts/with-server tests/rck/run.sh
+
+# The first run downloads Spark. Each run takes 6 to 9 minutes.
+iceberg-spark: build ## Iceberg's own Spark suites (needs JDK 17 and Maven)
+	scripts/with-server tests/iceberg-spark/run.sh
 
 clients: build ## PyIceberg, Spark and iceberg-go (needs Python 3.11+, JDK 17+, Maven and Go)
 	tests/clients/run.sh

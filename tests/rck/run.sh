@@ -49,6 +49,6 @@ fi
 known=$here/known-exceptions.txt
 skipped=$here/skipped-tests.txt
 if [ -n "${RCK_TEST:-}" ]; then
-  exec java "$here/Verdict.java" --partial "$reports" "$known" "$skipped"
+  exec java "$here/Verdict.java" --partial "$reports" "$known" "$skipped" "$here/suites.txt"
 fi
-exec java "$here/Verdict.java" "$reports" "$known" "$skipped"
+exec java "$here/Verdict.java" "$reports" "$known" "$skipped" "$here/suites.txt"
