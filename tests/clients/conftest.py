@@ -36,8 +36,12 @@ class Server:
 
     def manage(self, method, path, body=None):
         """Sends a request to the management API as an admin."""
+        return self.send(method, f"management/v1/{path}", body)
+
+    def send(self, method, path, body=None):
+        """Sends a request as an admin."""
         request = urllib.request.Request(
-            f"{self.uri}/management/v1/{path}",
+            f"{self.uri}/{path}",
             method=method,
             data=json.dumps(body).encode() if body else None,
             headers={"Authorization": f"Bearer {self.key}", "Content-Type": "application/json"},

@@ -12,7 +12,7 @@ def tables(secured_server, unique):
     hidden, shown = unique("hidden"), unique("shown")
 
     def send(path, body):
-        secured_server.manage("POST", f"../../v1/{path}", body)
+        secured_server.send("POST", f"v1/{path}", body)
 
     for namespace in (hidden, shown):
         send("namespaces", {"namespace": [namespace]})
