@@ -73,7 +73,7 @@ impl ScanPlanningMode {
         }
     }
 
-    /// Returns the name of the mode in ETags.
+    /// Returns the name of the mode in the tag of a response.
     pub fn tag(self) -> &'static str {
         match self {
             Self::Client => "client",

@@ -406,7 +406,7 @@ impl GrantEntry {
 }
 
 /// Returns the view with this path.
-fn view(path: &String) -> Result<Resource> {
+fn view(path: &str) -> Result<Resource> {
     Resource::parse(Kind::View, path).map_err(|wrong| InvalidExpectations(wrong.to_string()))
 }
 
@@ -426,7 +426,7 @@ impl ContextEntry {
             client: self.client.clone().or_else(|| otherwise.client.clone()),
             referenced_by: match &self.referenced_by[..] {
                 [] => otherwise.referenced_by.clone(),
-                views => views.iter().map(view).collect::<Result<_>>()?,
+                views => views.iter().map(|path| view(path)).collect::<Result<_>>()?,
             },
         })
     }

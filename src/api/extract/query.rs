@@ -20,8 +20,8 @@ impl Query {
 
     /// A parameter's value as the client encoded it.
     pub fn encoded(&self, name: &str) -> Option<&str> {
-        let parameters = self.0.split('&').filter_map(|parameter| parameter.split_once('='));
-        parameters.filter(|(key, _)| *key == name).last().map(|(_, value)| value)
+        let mut parameters = self.0.rsplit('&').filter_map(|parameter| parameter.split_once('='));
+        parameters.find(|(key, _)| *key == name).map(|(_, value)| value)
     }
 
     /// All decoded values of a repeatable parameter.
