@@ -131,4 +131,12 @@ impl Principal {
             Self::Identified(identity) => &identity.id,
         }
     }
+
+    /// Returns the display name of the principal. `None` if it has not authenticated.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::Anonymous | Self::Task(_) => None,
+            Self::Identified(identity) => Some(&identity.name),
+        }
+    }
 }

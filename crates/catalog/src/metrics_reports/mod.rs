@@ -23,7 +23,6 @@ use slateberg_authz::permit::{Permit, Task};
 use slateberg_authz::resource::{Node, Resource};
 use slateberg_base::boxed;
 use slateberg_model::ident::{TabularIdent, TabularKind};
-use slateberg_model::principal::Principal;
 use slateberg_store::keys::{MetricsReportsKey, TabularKey};
 pub use slateberg_store::metrics_reports::MetricsReport;
 use slateberg_store::metrics_reports::MetricsReportsRecord;
@@ -114,10 +113,7 @@ impl MetricsReports {
         }
         let bytes = report.to_string().len();
         let principal = &cx.operation.principal;
-        let name = match principal {
-            Principal::Identified(identity) => Some(identity.name.clone()),
-            Principal::Anonymous | Principal::Task(_) => None,
-        };
+        let name = principal.name().map(ToOwned::to_owned);
         let principal = principal.id().to_owned();
         let report = MetricsReport { at_ms: self.core.now_ms(), principal, name, report };
         let buffer = &self.core.environment.metrics_reports;
@@ -137,18 +133,13 @@ impl MetricsReports {
         only: Option<ReportType>,
     ) -> Result<TableReports> {
         let access = &self.core.access;
-        let (name, kind, ident) = access.tabular_named(resource)?;
-        if kind != TabularKind::Table {
-            return Err(Error::Invalid(
-                "Invalid resource: expected a table, because views have no metrics reports"
-                    .to_owned(),
-            ));
-        }
+        let (cx, ident) =
+            self.core.table_named(operation, resource, "Views have no metrics reports")?;
+        let (warehouse, kind) = (&cx.warehouse, TabularKind::Table);
         self.core.environment.check_findable(kind, &ident)?;
-        if let Some(hidden) = access.hidden_warehouse(operation, &name) {
+        if let Some(hidden) = access.hidden_warehouse(operation, &warehouse.name) {
             return Err(hidden);
         }
-        let warehouse = self.core.warehouses().by_prefix(Some(&name))?;
         let inside = Resource::warehouse(&warehouse.name).namespace(&ident.namespace);
         let resource = inside.tabular(kind, Node::named(&ident.name));
         let text = notation::resource_text(&resource);

@@ -60,6 +60,16 @@ fn manifest_key(warehouse: Uuid, manifest: &ManifestFile) -> Key {
     Key::Manifest(warehouse, manifest.path.clone(), manifest.length, Inherited::of(manifest))
 }
 
+/// Returns a cached manifest if it includes these columns.
+fn including(cached: Option<Cached>, needed: &NeededColumns) -> Option<Arc<Manifest>> {
+    match cached {
+        Some(Cached::Manifest(manifest)) if manifest.needed_columns().include(needed) => {
+            Some(manifest)
+        }
+        _ => None,
+    }
+}
+
 fn wrong_entry() -> Error {
     Error::internal("a cached manifest has a key of another kind")
 }
@@ -82,10 +92,7 @@ impl ManifestCache {
         manifest: &ManifestFile,
         needed: &NeededColumns,
     ) -> Option<Arc<Manifest>> {
-        match self.0.get(&manifest_key(warehouse, manifest)) {
-            Some(Cached::Manifest(it)) if it.needed_columns().include(needed) => Some(it),
-            _ => None,
-        }
+        including(self.0.get(&manifest_key(warehouse, manifest)), needed)
     }
 
     /// Whether a manifest with these columns is cached. Does not count as a use.
@@ -95,8 +102,7 @@ impl ManifestCache {
         manifest: &ManifestFile,
         needed: &NeededColumns,
     ) -> bool {
-        let cached = self.0.peek(&manifest_key(warehouse, manifest));
-        matches!(cached, Some(Cached::Manifest(it)) if it.needed_columns().include(needed))
+        including(self.0.peek(&manifest_key(warehouse, manifest)), needed).is_some()
     }
 
     /// Returns the manifest list at a location. Reads it if it is not cached.

@@ -61,7 +61,7 @@ impl Planning {
         let slot = self.compute.admit(&cx.operation).await?;
         let request = self.long_requests.request(&token).ok_or_else(missing)?;
         let scan = Scan::of_token(table.readable(), &token, request).ok_or_else(missing)?;
-        let tokens = self.tokens(&table, &scan);
+        let tokens = Tokens::of_plan(table.record.id, token);
         let plan = self.complete((cx, ident), table, (scan, tokens), wanted, slot);
         self.complete_in_time(plan_id.to_owned(), plan).await
     }
@@ -196,7 +196,7 @@ impl Planning {
             let _slot = slot;
             let delegated = planning.read_access(&cx, &ident, &table, wanted.as_deref()).await?;
             let prepared = planning.prepare(table, scan).await?;
-            planning.follow(&prepared.table, prepared.needed_columns());
+            planning.follow(&prepared.table, prepared.needed.clone());
             let (files, rest) = planning.evaluate_inline(&prepared).await?;
             let plan_tasks = rest.into_iter().map(|range| tokens.task(range)).collect();
             Ok(ScanPlan { id: tokens.plan(), files, plan_tasks, delegated })

@@ -1,6 +1,5 @@
 //! [`Prepared`]: a scan whose manifest lists and delete files were read.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Planning;
@@ -27,6 +26,8 @@ pub(super) struct Prepared {
     pub(super) scan: Arc<Scan>,
     pub(super) candidates: Candidates,
     pub(super) deletes: Arc<DeleteFiles>,
+    /// The columns whose statistics the evaluation of data files needs.
+    pub(super) needed: NeededColumns,
     /// The only files that the caller may read. `None`: all.
     permitted: Option<Arc<PermittedFiles>>,
 }
@@ -41,13 +42,6 @@ impl Prepared {
         let Self { scan, deletes, permitted, .. } = self;
         Evaluation::new((scan, deletes), permitted.clone(), files, pruned)
     }
-
-    /// Returns the columns whose statistics the evaluation of data files needs.
-    pub(super) fn needed_columns(&self) -> NeededColumns {
-        let mut ids: BTreeSet<i32> = self.scan.needed_columns();
-        ids.extend(self.deletes.equality_ids());
-        NeededColumns::Ids(ids)
-    }
 }
 
 impl Planning {
@@ -57,7 +51,10 @@ impl Planning {
         let permitted = self.permitted_in(&table, &scan).await?;
         let candidates = self.candidates(&table, &scan).await?;
         let deletes = self.deletes(&table, &scan, &candidates).await?;
-        Ok(Prepared { table, scan: Arc::new(scan), candidates, deletes, permitted })
+        let mut needed = scan.needed_columns();
+        needed.extend(deletes.equality_ids());
+        let needed = NeededColumns::Ids(needed);
+        Ok(Prepared { table, scan: Arc::new(scan), candidates, deletes, needed, permitted })
     }
 
     /// Evaluates a range. Adds to `files` the data files that the client has to read.
@@ -86,7 +83,6 @@ impl Planning {
         prepared: &Prepared,
     ) -> Result<(PlannedFiles, Vec<EntryRange>)> {
         let Prepared { scan, candidates, .. } = prepared;
-        let needed = prepared.needed_columns();
         let (mut inline, mut rest, mut files) = (Vec::new(), Vec::new(), 0);
         for range in candidates.ranges(scan) {
             files += candidates.files_of(range);
@@ -95,7 +91,7 @@ impl Planning {
                 continue;
             }
             let cached = match files <= INLINE_CANDIDATES_MAX {
-                true => self.cached_manifests(prepared, range, &needed)?,
+                true => self.cached_manifests(prepared, range)?,
                 false => None,
             };
             match cached {
@@ -138,24 +134,22 @@ impl Planning {
         prepared: &Prepared,
         range: EntryRange,
     ) -> Result<Vec<ManifestRange>> {
-        let Prepared { table, scan, candidates, .. } = prepared;
+        let Prepared { table, scan, candidates, needed, .. } = prepared;
         candidates.check_range(scan, range)?;
         let all: Vec<_> = candidates.of_range(range).cloned().collect();
-        let (warehouse, needed) = (table.record.warehouse, prepared.needed_columns());
-        let read = self.read_all(warehouse, all.clone(), &needed).await?;
+        let read = self.read_all(table.record.warehouse, all.clone(), needed).await?;
         let entries = all.iter().map(|entry| &**entry);
         read.into_iter().zip(entries).map(|read| manifest_range(scan, range, read)).collect()
     }
 
     /// Returns the data manifests of a range, like [`data_manifests`](Self::data_manifests), if all
-    /// of them are cached with the statistics of these columns.
+    /// of them are cached.
     fn cached_manifests(
         &self,
         prepared: &Prepared,
         range: EntryRange,
-        needed: &NeededColumns,
     ) -> Result<Option<Vec<ManifestRange>>> {
-        let Prepared { table, scan, candidates, .. } = prepared;
+        let Prepared { table, scan, candidates, needed, .. } = prepared;
         let mut all = Vec::new();
         for entry in candidates.of_range(range) {
             let cached = self.manifests.cached(table.record.warehouse, entry, needed);

@@ -148,6 +148,11 @@ pub(super) struct Tokens {
 }
 
 impl Tokens {
+    /// Returns the tokens of a plan with this id, for a table.
+    pub(super) fn of_plan(table: Uuid, token: Token) -> Self {
+        Self { table, token }
+    }
+
     /// Returns the plan id.
     pub(super) fn plan(&self) -> String {
         self.token.to_text(self.table)

@@ -6,7 +6,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
 
 use crate::Operation;
-use slateberg_model::principal::Principal;
 use slateberg_store::usage::{LastUse, UsageRecord};
 
 /// Number of maps. Concurrent requests for different tables rarely use the same map.
@@ -52,10 +51,7 @@ impl UsageCounters {
         match last {
             Some(last) if last.principal == principal => last.at_ms = now_ms,
             last => {
-                let name = match &operation.principal {
-                    Principal::Identified(identity) => Some(identity.name.clone()),
-                    Principal::Anonymous | Principal::Task(_) => None,
-                };
+                let name = operation.principal.name().map(ToOwned::to_owned);
                 *last = Some(LastUse { at_ms: now_ms, principal: principal.to_owned(), name });
             }
         }
