@@ -160,6 +160,13 @@ async fn import_of_an_export_gives_the_same_catalog() {
     output_text(server.run(at, &key, &grant));
     let protect = ["protect", "table:default/ns/t", "--comment", "audit"];
     output_text(server.run(at, &key, &protect));
+    for label in [
+        &["table:default/ns/t", "domain=sales"][..],
+        &["table:default/ns/t", "--column", "data", "pii=email"],
+        &["view:default/ns/be.low/v", "tier=1"],
+    ] {
+        output_text(server.run(at, &key, &[&["label", "set"][..], label].concat()));
+    }
     server.stop();
     output_text(offline(at, &[&["export", "all.jsonl"][..], &DATA].concat()));
     let report = failed_output(offline(at, &[&["export", "all.jsonl"][..], &DATA].concat()));
@@ -188,7 +195,17 @@ async fn import_of_an_export_gives_the_same_catalog() {
         let text = std::fs::read_to_string(at.join(file)).expect("it is there");
         text.lines().skip(1).map(|line| serde_json::from_str(line).expect("JSON")).collect()
     };
-    assert_eq!(lines("again.jsonl"), lines("all.jsonl"));
+    let all = lines("all.jsonl");
+    assert_eq!(lines("again.jsonl"), all);
+    let labels = |kind: &str, name: &str| {
+        let mut of = all.iter().filter(|line| line["type"] == kind && line["name"] == name);
+        of.next().expect("it is exported")["labels"].clone()
+    };
+    let fields = json!([{ "field-id": 2, "labels": { "pii": "email" } }]);
+    assert_eq!(labels("table", "t")["object-labels"], json!({ "domain": "sales" }));
+    assert_eq!(labels("table", "t")["fields"], fields);
+    assert_eq!(labels("view", "v")["object-labels"], json!({ "tier": "1" }));
+    assert_eq!(labels("table", "ü"), Value::Null);
 
     // A catalog with other contents rejects the import.
     let other = ["--data-dir", "third"];
@@ -282,14 +299,14 @@ fn import_reports_malformed_lines_by_number_and_writes_nothing() {
     });
     let end = |lines| json!({ "type": "end", "lines": lines });
     let newer =
-        json!({ "type": "slateberg-export", "version": 5, "catalog-id": id(0), "as-of": "" });
+        json!({ "type": "slateberg-export", "version": 6, "catalog-id": id(0), "as-of": "" });
     let mut strange = namespace(json!(["a"]), 2);
     strange["colour"] = json!("red");
     let cases: Vec<(Vec<Value>, &str)> = vec![
         (vec![], "line 1: the last line is missing"),
         (
             vec![newer],
-            "line 1: the export has version 5, but this slateberg supports versions up to 4",
+            "line 1: the export has version 6, but this slateberg supports versions up to 5",
         ),
         (vec![warehouse.clone()], "line 1: expected"),
         (vec![header.clone(), header.clone()], "line 2: expected"),

@@ -13,8 +13,8 @@ use slateberg_model::ident::TabularKind;
 use slateberg_store as store;
 use slateberg_store::key_space::{ExportRule, KeySpace, LineKind};
 use slateberg_store::keys::{
-    ApiKeyKey, FunctionKey, GrantKey, Key, NamespaceKey, PolicyKey, ProtectionKey, StoreKey,
-    TabularKey, WarehouseKey,
+    ApiKeyKey, FunctionKey, GrantKey, Key, LabelsKey, NamespaceKey, PolicyKey, ProtectionKey,
+    StoreKey, TabularKey, WarehouseKey,
 };
 use slateberg_store::read::{KeyRange, StoreRead};
 use slateberg_store::records::{FORMAT_WITH_UUIDS, NamespaceRecord, TabularRecord};
@@ -315,6 +315,7 @@ async fn tabular(
         updated_at_ms: record.updated_ms,
         owner: record.owner,
         metadata,
+        labels: store.get(&LabelsKey(record.id)).await?.map(Into::into),
     };
     Ok(match record.kind {
         TabularKind::Table => Line::Table(line),

@@ -24,8 +24,8 @@ use slateberg_store::codec::Document;
 use slateberg_store::functions::FunctionRecord;
 use slateberg_store::key_space::{FileOwner, KeySpace};
 use slateberg_store::keys::{
-    ApiKeyKey, DroppedKey, DroppedNamespaceKey, FunctionKey, Key, NamespaceKey, NamespaceNameKey,
-    ProtectionKey, PublicationKey, TabularKey, TabularNameKey, WarehouseKey,
+    ApiKeyKey, DroppedKey, DroppedNamespaceKey, FunctionKey, Key, LabelsKey, NamespaceKey,
+    NamespaceNameKey, ProtectionKey, PublicationKey, TabularKey, TabularNameKey, WarehouseKey,
 };
 use slateberg_store::read::{KeyRange, StoreRead};
 use slateberg_store::records::{NameEntry, NamespaceRecord, Publication, TabularRecord};
@@ -242,6 +242,9 @@ async fn tabular(
         put_index_entries(t, None, Some(&record))?;
         let text = SegmentedJson::from(line.metadata.clone().into_bytes());
         t.put_document(line.id, None, &Document { version: line.version, text })?;
+        if let Some(labels) = line.labels.clone() {
+            t.put(&LabelsKey(line.id), &labels.into())?;
+        }
         // The next start writes the file if it is missing or has different content.
         let key = PublicationKey { id: line.id, version: line.version };
         let metadata_location = line.metadata_location.clone();

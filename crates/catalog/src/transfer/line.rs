@@ -1,6 +1,6 @@
-//! The lines of an export, version 4. Version 2 added functions. Version 3 added protections, and
+//! The lines of an export, version 5. Version 2 added functions. Version 3 added protections, and
 //! the retention of dropped resources of a warehouse. Version 4 added the maintenance properties of a
-//! warehouse.
+//! warehouse. Version 5 added the labels of tables and views.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,13 +9,14 @@ use uuid::Uuid;
 
 use slateberg_model::function::FunctionMetadata;
 use slateberg_model::warehouse::{Delegation, FileAccess};
+use slateberg_store::labels::LabelsRecord;
 use slateberg_store::records::{
     ApiKeyRecord, GrantRecord, PolicyRecord, ProtectionRecord, WarehouseDefinition, WarehouseRecord,
 };
 
 /// Version of the lines that this binary writes, and the newest version that it reads. Increment it
 /// with each change that older binaries cannot read, such as a new type of line or a new field.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// A line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -177,6 +178,31 @@ pub struct Tabular {
     pub owner: Option<String>,
     /// The content of its metadata file, byte for byte.
     pub metadata: String,
+    /// Its labels. Null if it has none.
+    #[serde(default)]
+    pub labels: Option<Labels>,
+}
+
+/// The labels of a table or view.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Labels {
+    /// Random id of this state of the labels.
+    pub revision: Uuid,
+    /// The labels of the table or view itself.
+    pub object_labels: BTreeMap<String, String>,
+    /// The labels of its columns.
+    pub fields: Vec<FieldLabels>,
+}
+
+/// The labels of a column.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct FieldLabels {
+    /// The id of the column.
+    pub field_id: i32,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
 }
 
 /// A function.
@@ -325,6 +351,22 @@ impl Warehouse {
         });
         let (id, created_ms) = (self.id, self.created_at_ms);
         WarehouseRecord { id, location: self.location.clone(), created_ms, definition }
+    }
+}
+
+impl From<LabelsRecord> for Labels {
+    fn from(record: LabelsRecord) -> Self {
+        let LabelsRecord { revision, object, fields } = record;
+        let fields = fields.into_iter().map(|(field_id, labels)| FieldLabels { field_id, labels });
+        Self { revision, object_labels: object, fields: fields.collect() }
+    }
+}
+
+impl From<Labels> for LabelsRecord {
+    fn from(line: Labels) -> Self {
+        let Labels { revision, object_labels, fields } = line;
+        let fields = fields.into_iter().map(|it| (it.field_id, it.labels)).collect();
+        Self { revision, object: object_labels, fields }
     }
 }
 

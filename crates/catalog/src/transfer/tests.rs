@@ -64,13 +64,17 @@ fn lines() -> Vec<Json> {
         }],
         "definition-log": [],
     });
+    // The line of the view has no labels, as in exports before version 5.
+    let mut table = tabular("table", 30, table);
+    table["labels"] = json!({ "revision": id(9), "object-labels": {"a": "b"},
+        "fields": [{"field-id": 4, "labels": {"c": "d"}}]});
     vec![
         json!({"type": "slateberg-export", "version": 3, "catalog-id": id(1), "as-of": "now"}),
         json!({"type": "warehouse", "name": "w", "id": id(2), "location": "s3://b/w", "created-at-ms": 0,
             "definition": null}),
         json!({"type": "namespace", "warehouse": "w", "namespace": ["ns"], "id": id(3), "properties": {},
             "version": 1, "created-at-ms": 0, "owner": null}),
-        tabular("table", 30, table),
+        table,
         tabular("view", 31, view),
         json!({"type": "function", "warehouse": "w", "namespace": ["ns"], "name": "f", "id": id(12),
             "version": 2, "created-at-ms": 0, "updated-at-ms": 0, "owner": null, "metadata": function}),
@@ -95,7 +99,6 @@ fn unexported(space: KeySpace) -> Json {
             "places": []}, "since_ms": 0}),
         KeySpace::Usage => json!({"since_ms": 0, "loads": 1}),
         KeySpace::OrphanSearches => json!({"at_ms": 1}),
-        KeySpace::Labels => json!({"revision": id(9), "object": {"a": "b"}}),
         KeySpace::MetricsReports => {
             json!({"reports": [{"at_ms": 0, "principal": "p", "report": {}}]})
         }
@@ -252,7 +255,9 @@ async fn import_follows_the_export_rules_of_all_key_spaces() {
         match space.rules().export {
             ExportRule::Header => assert_eq!(is.len(), 1, "{space:?}"),
             ExportRule::Lines(_) | ExportRule::Derive => assert_eq!(is, was, "{space:?}"),
-            ExportRule::WithTabular => {}
+            // The metadata may be divided into other segments. Its text is compared below.
+            ExportRule::WithTabular if space != KeySpace::Labels => {}
+            ExportRule::WithTabular => assert_eq!(is, was, "{space:?}"),
             ExportRule::LeaveOut => assert_eq!(is, BTreeMap::new(), "{space:?}"),
         }
     }

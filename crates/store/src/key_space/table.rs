@@ -298,7 +298,7 @@ pub(super) const LABELS: Rules = Rules {
     check: Check::Decoding,
     restore: RestoreRule::Replace,
     clone: CloneRule::Share,
-    export: ExportRule::LeaveOut,
+    export: ExportRule::WithTabular,
     cache: CacheRule::Records,
     removal: Removal::WithObject,
     files: FilesRule::None,
