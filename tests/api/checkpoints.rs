@@ -19,6 +19,7 @@ use slateberg_runtime::offline_writer::{
 use slateberg_runtime::preview::preview;
 
 use super::encryption::encrypted;
+use super::labels::update as update_labels;
 use crate::support::app::{TestApp, memory_settings};
 use crate::support::fsck::assert_sound;
 use crate::support::offline::{dependencies, restore};
@@ -40,6 +41,22 @@ pub(super) async fn restored(app: TestApp, to: &str) -> (TestApp, Restored) {
     (app.restart_closed().await, done)
 }
 
+/// Imports the export of a catalog into a new one. Returns the exported and the new catalog.
+pub(super) async fn exported_and_imported(app: TestApp) -> (TestApp, TestApp) {
+    app.app.runtime.catalog.close().await.expect("the catalog closes");
+    let (settings, mut lines) = (Settings::clone(&app.app.runtime.settings), Vec::new());
+    let silent = Progress::default();
+    let exported =
+        export_lines(&settings, &dependencies(&app.bucket), None, &mut lines, &silent).await;
+    exported.expect("it is exported");
+    let bucket: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+    let other =
+        OfflineWriter::open_or_create(&settings, &dependencies(&bucket)).await.expect("it opens");
+    other.import(|| Ok(lines.as_slice()), None, &silent).await.expect("it is imported");
+    other.close().await.expect("it closes");
+    (app.restart_closed().await, TestApp::with(bucket, settings).await)
+}
+
 /// Returns the state that clients see. It does not contain `ETag`s, because a restored table has a
 /// new version.
 async fn visible_state(app: &TestApp) -> Value {
@@ -58,6 +75,10 @@ async fn app_with_content() -> TestApp {
     app.commit("ns", "t", vec![], append(1, None, 1)).await.expect(200);
     let policy = r#"@id("a") permit (principal, action in Action::"Browse", resource);"#;
     app.post("/management/v1/policies", json!({ "text": policy })).await.expect(201);
+    for resource in ["table:default/ns/t", "table:default/ns/dropped", "view:default/ns/v"] {
+        let labels = json!({ "resource": resource, "set": { "domain": "sales" } });
+        update_labels(&app, labels).await.expect(200);
+    }
     grant(&app, "role:kept").await;
     app
 }
@@ -77,6 +98,8 @@ async fn book(app: &TestApp) -> (Value, Value) {
 /// Changes resources of every kind.
 async fn change(app: &TestApp) {
     app.commit("ns", "t", vec![], vec![set_property("later", "yes")]).await.expect(200);
+    update_labels(app, json!({ "remove": ["domain"] })).await.expect(200);
+    update_labels(app, json!({ "set": { "pii": "email" }, "column": "data" })).await.expect(200);
     app.delete("/v1/namespaces/ns/tables/dropped").await.expect(204);
     let dropped = app.get("/management/v1/dropped").await.expect(200).body;
     let id = dropped["dropped"][0]["id"].as_str().expect("an id").to_owned();
@@ -243,21 +266,8 @@ async fn version_numbers_are_not_reused_after_a_restore_without_change_log_entri
 async fn imported_catalog_has_its_own_etags() {
     let app = TestApp::with_table().await;
     let before = tag_after(&app, "0").await;
-    app.app.runtime.catalog.close().await.expect("the catalog closes");
-    let (settings, mut lines) = (Settings::clone(&app.app.runtime.settings), Vec::new());
-    let silent = Progress::default();
-    let exported =
-        export_lines(&settings, &dependencies(&app.bucket), None, &mut lines, &silent).await;
-    exported.expect("it is exported");
-    let app = app.restart_closed().await;
+    let (app, other) = exported_and_imported(app).await;
     assert_eq!(app.get(TABLE).await.expect(200).header("etag"), before, "an export changes no tag");
-
-    let bucket: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
-    let other =
-        OfflineWriter::open_or_create(&settings, &dependencies(&bucket)).await.expect("it opens");
-    other.import(|| Ok(lines.as_slice()), None, &silent).await.expect("it is imported");
-    other.close().await.expect("it closes");
-    let other = TestApp::with(bucket, settings).await;
     let mut tags = vec![before];
     for app in [&app, &other] {
         for value in ["1", "2"] {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::http::Method;
 use serde_json::{Value, json};
 
+use crate::checkpoints::{exported_and_imported, keep, restored};
 use crate::support::app::{TestApp, TestResponse};
 use crate::support::fsck::assert_sound;
 use crate::support::view::create_view;
@@ -12,7 +13,8 @@ use crate::support::view::create_view;
 const LABELS: &str = "/management/v1/labels";
 const TABLE: &str = "/v1/namespaces/ns/tables/t";
 
-async fn update(app: &TestApp, mut change: Value) -> TestResponse {
+/// Changes the labels of a table or view, by default of `ns.t`.
+pub(crate) async fn update(app: &TestApp, mut change: Value) -> TestResponse {
     if change["resource"].is_null() {
         change["resource"] = json!("table:default/ns/t");
     }
@@ -107,6 +109,58 @@ async fn labels_survive_a_rename_an_undrop_and_a_restart() {
     let app = app.restart().await;
     assert_eq!(loaded(&app, renamed).await["object-labels"], json!({ "a": "b" }));
     assert_sound(Arc::clone(&app.bucket)).await;
+}
+
+#[tokio::test]
+async fn labels_survive_the_drop_and_undrop_of_their_namespace() {
+    let app = TestApp::with_table().await;
+    update(&app, json!({ "set": { "a": "b" }, "column": "data" })).await.expect(200);
+    let labels = loaded(&app, TABLE).await;
+    let namespace = json!({ "resource": "namespace:default/ns", "dry-run": false });
+    app.post("/management/v1/namespaces/drop", namespace).await.expect(200);
+    let undrop = json!({ "resource": "namespace:default/ns" });
+    app.post("/management/v1/dropped/undrop", undrop).await.expect(200);
+    assert_eq!(loaded(&app, TABLE).await, labels);
+    assert_eq!(labels["fields"][0]["labels"], json!({ "a": "b" }));
+}
+
+#[tokio::test]
+async fn restore_returns_to_the_labels_of_the_checkpoint() {
+    let app = TestApp::with_table().await;
+    update(&app, json!({ "set": { "a": "1" } })).await.expect(200);
+    update(&app, json!({ "set": { "pii": "email" }, "column": "data" })).await.expect(200);
+    keep(&app, "before").await;
+    let before = loaded(&app, TABLE).await;
+    update(&app, json!({ "set": { "a": "2", "b": "1" } })).await.expect(200);
+    update(&app, json!({ "remove": ["pii"], "field-id": 2 })).await.expect(200);
+    let tag = app.get(TABLE).await.expect(200).header("etag").to_owned();
+    let (app, _) = restored(app, "before").await;
+    assert_eq!(loaded(&app, TABLE).await, before);
+    let known = [("If-None-Match", tag.as_str())];
+    app.request(Method::GET, TABLE, &known, &Value::Null).await.expect(200);
+    assert_sound(Arc::clone(&app.bucket)).await;
+}
+
+#[tokio::test]
+async fn labels_survive_an_export_and_an_import() {
+    let app = TestApp::with_table().await;
+    app.create_table("ns", "dropped").await;
+    app.post("/v1/namespaces/ns/views", create_view("v")).await.expect(200);
+    update(&app, json!({ "set": { "a": "b" } })).await.expect(200);
+    update(&app, json!({ "set": { "pii": "email" }, "column": "data" })).await.expect(200);
+    for resource in ["view:default/ns/v", "table:default/ns/dropped"] {
+        let change = json!({ "resource": resource, "set": { "c": "d" } });
+        update(&app, change).await.expect(200);
+    }
+    app.delete("/v1/namespaces/ns/tables/dropped").await.expect(204);
+    let (app, imported) = exported_and_imported(app).await;
+    for path in [TABLE, "/v1/namespaces/ns/views/v"] {
+        let labels = loaded(&imported, path).await;
+        assert_eq!(labels, loaded(&app, path).await);
+        assert_ne!(labels, Value::Null);
+    }
+    imported.app.runtime.catalog.close().await.expect("the catalog closes");
+    assert_sound(Arc::clone(&imported.bucket)).await;
 }
 
 #[tokio::test]

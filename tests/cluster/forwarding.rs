@@ -9,6 +9,7 @@ use tokio::net::TcpStream;
 
 use crate::member::{TIMEOUT, TestMember, member_settings};
 use crate::support::bucket::bucket;
+use crate::support::table::create_table;
 
 #[tokio::test]
 async fn standby_forwards_reads_and_changes_to_the_writer() {
@@ -29,6 +30,34 @@ async fn standby_forwards_reads_and_changes_to_the_writer() {
     assert_eq!(status, 404, "{body}");
     let (status, server) = standby.request(Method::GET, "/management/v1/server", None).await;
     assert_eq!(status, 200, "{server}");
+}
+
+#[tokio::test]
+async fn labels_set_through_a_standby_are_shown_by_all_members_and_by_the_next_writer() {
+    let bucket = bucket();
+    let writer = TestMember::start(&bucket, "a").await;
+    writer.wait_for_role("writer").await;
+    let standby = TestMember::start(&bucket, "b").await;
+    standby.wait_for_role("standby").await;
+    assert_eq!(standby.create_namespace("ns").await, 200);
+    for (path, body) in [
+        ("/v1/namespaces/ns/tables", create_table("t")),
+        ("/management/v1/labels", json!({ "resource": "table:default/ns/t", "set": { "a": "b" } })),
+    ] {
+        let (status, response) = standby.request(Method::POST, path, Some(&body)).await;
+        assert_eq!(status, 200, "{response}");
+    }
+    let check = async |member: &TestMember| {
+        let path = "/v1/namespaces/ns/tables/t";
+        let (status, loaded) = member.request(Method::GET, path, None).await;
+        assert_eq!(status, 200, "{loaded}");
+        assert_eq!(loaded["labels"]["object-labels"], json!({ "a": "b" }));
+    };
+    check(&writer).await;
+    check(&standby).await;
+    writer.stop().await;
+    standby.wait_for_role("writer").await;
+    check(&standby).await;
 }
 
 #[tokio::test]

@@ -19,7 +19,8 @@ use slateberg_runtime::offline_writer::{OfflineError, OfflineWriter, RestoreTarg
 use slateberg_store::records::{FORMAT_OF_CLONES, FORMAT_VERSION};
 
 use super::{
-    PATH, TABLE, app_with_content, book, change, dependencies, grant, keep, restore, visible_state,
+    PATH, TABLE, app_with_content, book, change, dependencies, grant, keep, restore, update_labels,
+    visible_state,
 };
 use crate::encryption::encrypted;
 use crate::support::app::{TestApp, memory_settings};
@@ -102,6 +103,7 @@ async fn clone_and_parent_change_independently() {
     clone.commit("ns", "t", vec![], append(2, Some(1), 2)).await.expect(200);
     clone.delete("/v1/namespaces/ns/tables/renamed").await.expect(204);
     grant(&clone, "role:tried").await;
+    update_labels(&clone, json!({ "set": { "domain": "tried" } })).await.expect(200);
     let attempt = visible_state(&clone).await;
     assert_eq!(visible_state(&app).await, after, "a change of the clone affects the parent");
     let (app, clone) = (app.restart().await, clone.restart().await);
