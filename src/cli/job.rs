@@ -198,6 +198,7 @@ fn lines(job: &wire::Job) -> String {
         ("ended-at", at(job.ended_at_ms)),
         ("failures", Some(job.failures.to_string())),
         ("last-error", job.last_error.clone()),
+        ("warning", job.warning.clone()),
         ("next-try-at", at(job.next_try_at_ms)),
     ];
     let members = members.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value?]));

@@ -26,7 +26,7 @@ fn any_age(settings: &mut Settings) {
 }
 
 /// A table with files, in a catalog in which files of any age can be orphans.
-async fn filled() -> TableWithFiles {
+pub(crate) async fn filled() -> TableWithFiles {
     let app = TestApp::with_settings(any_age).await;
     app.create_namespace(&["ns"]).await;
     app.create_table("ns", "t").await;
@@ -52,13 +52,13 @@ async fn jobs(app: &TestApp) -> Vec<Value> {
     app.get(JOBS).await.expect(200).body["jobs"].as_array().expect("a list").clone()
 }
 
-async fn only_job(app: &TestApp) -> Value {
+pub(crate) async fn only_job(app: &TestApp) -> Value {
     let jobs = jobs(app).await;
     assert_eq!(jobs.len(), 1, "{jobs:#?}");
     jobs.into_iter().next().expect("there is one")
 }
 
-async fn get_job(app: &TestApp, id: &Value) -> Value {
+pub(crate) async fn get_job(app: &TestApp, id: &Value) -> Value {
     app.get(&format!("{JOBS}/{}", id.as_str().expect("an id"))).await.expect(200).body
 }
 
@@ -68,7 +68,7 @@ async fn cancel(app: &TestApp, id: &Value) -> TestResponse {
 }
 
 /// Registers the state of `ns.t` as `ns.NAME` too.
-async fn register(app: &TestApp, name: &str) -> TestResponse {
+pub(crate) async fn register(app: &TestApp, name: &str) -> TestResponse {
     let loaded = app.get(TABLE).await.expect(200);
     let body = json!({ "name": name, "metadata-location": loaded.body["metadata-location"] });
     app.post("/v1/namespaces/ns/register", body).await.expect(200)
@@ -90,6 +90,7 @@ async fn purge_job_reports_its_progress() {
     // The table has nine files: three data files, one of them outside of the warehouse, a manifest,
     // its manifest list, a statistics file and three metadata files.
     assert_eq!(job["files"], json!({ "done": 8, "total": 9, "kept": 1, "bytes": null }));
+    assert_eq!(job["warning"], Value::Null);
     assert!(job["started-at-ms"].as_i64() >= job["created-at-ms"].as_i64());
     assert!(job["ended-at-ms"].as_i64() >= job["started-at-ms"].as_i64());
     assert_eq!(get_job(&table.app, &job["id"]).await, job, "a purge has no list of files");

@@ -60,6 +60,7 @@ mod dropped_namespaces;
 mod encryption;
 mod errors;
 mod events;
+mod format_version_4;
 mod format_versions;
 mod function_cli;
 mod functions;

@@ -307,3 +307,13 @@ async fn first_scheduled_search_after_a_restore_is_a_dry_run() {
     assert_eq!(scene.search_and_run_after(WEEK).await, 1);
     assert_eq!(scene.searches().await[0], ("done".to_owned(), true));
 }
+
+#[tokio::test]
+async fn scheduled_search_skips_a_table_of_version_4() {
+    let scene = Scene::new(|_| {}).await;
+    scene.table.set(REMOVE_ORPHANS, "true").await;
+    scene.table.append_with_parquet_manifest("t").await;
+    assert_eq!(scene.search_and_run_after(2 * HOUR).await, 0);
+    assert_eq!(scene.searches().await, []);
+    assert!(scene.has_orphan().await);
+}

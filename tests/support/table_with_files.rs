@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::app::TestApp;
-use super::avro::{manifest, manifest_list};
+use super::avro::{AppendedManifest, append_list, manifest, manifest_list};
 use super::table::{append, set_property};
 
 /// A table with one snapshot of two data files, statistics, and three metadata files.
@@ -42,6 +42,28 @@ impl TableWithFiles {
         table.app.commit("ns", "t", vec![], updates).await.expect(200);
         table.set("a", "1").await;
         table
+    }
+
+    /// Upgrades the table `ns.NAME`, which has these files, to format version 4. Appends a snapshot
+    /// whose only manifest is a Parquet file, as Iceberg for Java does. This manifest references
+    /// `data/4.parquet`.
+    pub async fn append_with_parquet_manifest(&self, name: &str) {
+        let app = &self.app;
+        let upgrade = json!({ "action": "upgrade-format-version", "format-version": 4 });
+        let upgraded = app.commit("ns", name, vec![], vec![upgrade]).await.expect(200);
+        let metadata = &upgraded.body["metadata"];
+        let number = metadata["last-sequence-number"].as_i64().expect("a number") + 1;
+        let (list, path) = (self.at("metadata/snap-4.avro"), self.at("metadata/m4.parquet"));
+        app.put_file(&path, "PAR1 a manifest PAR1").await;
+        app.put_file(&self.at("data/4.parquet"), "content").await;
+        let manifest =
+            AppendedManifest { path, snapshot: (4, number), rows: 1, first_row_id: Some(0) };
+        app.put_file(&list, append_list(4, &[manifest])).await;
+        let mut updates = append(4, metadata["current-snapshot-id"].as_i64(), number);
+        updates[0]["snapshot"]["manifest-list"] = json!(list);
+        updates[0]["snapshot"]["first-row-id"] = json!(0);
+        updates[0]["snapshot"]["added-rows"] = json!(1);
+        app.commit("ns", name, vec![], updates).await.expect(200);
     }
 
     /// Returns the location of one of its files.

@@ -109,6 +109,9 @@ pub struct Job {
     /// Reason for the last failure.
     #[schema(required)]
     pub last_error: Option<String>,
+    /// Reason why the job leaves files of the table; null if it leaves none.
+    #[schema(required)]
+    pub warning: Option<String>,
     /// Time of the next attempt, in milliseconds since the Unix epoch.
     #[schema(required)]
     pub next_try_at_ms: Option<i64>,
@@ -126,8 +129,8 @@ pub struct JobFiles {
     /// Number of all files of the job; null while the number is unknown.
     #[schema(required)]
     pub total: Option<u64>,
-    /// Number of files that stay because another table or a clone needs them, or because the server
-    /// may not delete them in this warehouse.
+    /// Number of files that stay because another table or a clone needs them, because the server
+    /// may not delete them in this warehouse, or because it cannot read their manifest.
     pub kept: u64,
     /// Total size in bytes of the files in `done`; null if the sizes are unknown.
     #[schema(required)]

@@ -23,6 +23,8 @@ use super::content::too_long_decompressed;
 
 /// First bytes of an Avro file.
 const MAGIC: &[u8] = b"Obj\x01";
+/// First bytes of a Parquet file, which has as many of them.
+const MAGIC_OF_PARQUET: &[u8] = b"PAR1";
 /// Size of the sync marker after each block.
 const SYNC_BYTES: usize = 16;
 /// Maximum size of a schema. Schemas of manifests have a few thousand bytes.
@@ -156,8 +158,12 @@ fn members<'a>(
     file: &mut Cursor<'a>,
     mut see: impl FnMut(&'a [u8], &'a [u8]),
 ) -> Result<(), String> {
-    if file.take(MAGIC.len()).ok() != Some(MAGIC) {
-        return Err("is not an Avro file".to_owned());
+    match file.take(MAGIC.len()) {
+        Ok(MAGIC) => {}
+        Ok(MAGIC_OF_PARQUET) => {
+            return Err("is a Parquet file, but the server reads only manifests in Avro".to_owned());
+        }
+        _ => return Err("is not an Avro file".to_owned()),
     }
     while let Some(count) = file.count()? {
         for _ in 0..count {

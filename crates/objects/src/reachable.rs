@@ -22,6 +22,8 @@ pub struct ReferencedFiles {
     pub manifests: BTreeSet<String>,
     /// Statistics of tables and partitions, and older metadata files.
     pub others: BTreeSet<String>,
+    /// Format version of the metadata. 0 if it is unknown.
+    pub format_version: u64,
 }
 
 impl ReferencedFiles {
@@ -34,7 +36,8 @@ impl ReferencedFiles {
 /// Returns the files that a table's metadata references directly.
 pub fn named_by(metadata: &[u8]) -> Result<ReferencedFiles, serde_json::Error> {
     let metadata: Json = serde_json::from_slice(metadata)?;
-    let mut named = ReferencedFiles::default();
+    let format_version = metadata["format-version"].as_u64().unwrap_or_default();
+    let mut named = ReferencedFiles { format_version, ..ReferencedFiles::default() };
     for snapshot in list(&metadata, "snapshots") {
         named.manifest_lists.extend(text(snapshot, "manifest-list"));
         let manifests = list(snapshot, "manifests").iter().filter_map(Json::as_str);

@@ -126,6 +126,10 @@ const RECORDS: &[(&str, &str)] = &[
         r#"{"warehouse":"0197a000-0000-7000-8000-000000000010","files":{"reachable-from":{"id":"0197a000-0000-7000-8000-000000000030","metadata_location":"m"}},"created_ms":1700000000000,"created_by":"admin","table":{"id":"0197a000-0000-7000-8000-000000000030","uuid":"0197a000-0000-7000-8000-000000000040","resource":"table:prod/ns/t","places":["file:///data/ns/t"]},"progress":{"started_ms":1700000000001,"done":1,"total":9,"kept":2,"bytes":3,"position":{"phase":"manifest-lists","after":"x"},"cutoff_ms":null,"found":[]},"failures":2,"last_error":"no route","next_try_ms":1700000000002}"#,
     ),
     (
+        "410197a000000070008000000000000052",
+        r#"{"warehouse":"0197a000-0000-7000-8000-000000000010","files":{"reachable-from":{"id":"0197a000-0000-7000-8000-000000000030","metadata_location":"m"}},"created_ms":1700000000000,"progress":{"started_ms":null,"done":1,"total":9,"kept":2,"bytes":0,"position":null,"cutoff_ms":null,"found":[],"warning":"files remain"},"failures":0,"next_try_ms":0}"#,
+    ),
+    (
         "420197a000000070008000000000000052",
         r#"{"warehouse":"0197a000-0000-7000-8000-000000000010","files":{"orphans":{"dry_run":true,"age_seconds":86400}},"created_ms":1700000000000,"progress":{"started_ms":1700000000001,"done":1,"total":1,"kept":0,"bytes":3,"position":null,"cutoff_ms":1699000000000,"found":["f"]},"failures":0,"next_try_ms":0,"ended":{"how":"cancelled","at_ms":1700000000009}}"#,
     ),

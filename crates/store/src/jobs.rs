@@ -151,6 +151,9 @@ pub struct JobProgress {
     pub cutoff_ms: Option<i64>,
     /// Locations of the first files that a dry run would delete.
     pub found: Vec<String>,
+    /// Reason why a purge leaves files of the table. `None` if it leaves none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
 }
 
 /// Position in the work of a purge.

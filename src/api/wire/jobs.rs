@@ -58,6 +58,7 @@ fn job(info: JobInfo, keys: &ApiKeys) -> Job {
         ended_at_ms: info.ended_ms,
         failures: info.failures,
         last_error: info.last_error,
+        warning: progress.warning,
         next_try_at_ms: info.next_try_ms,
         found: None,
     }

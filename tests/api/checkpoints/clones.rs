@@ -23,11 +23,13 @@ use super::{
     visible_state,
 };
 use crate::encryption::encrypted;
+use crate::jobs::orphans_of;
 use crate::support::app::{TestApp, memory_settings};
 use crate::support::appends::LoadedTable;
 use crate::support::clock::HandClock;
 use crate::support::faults::{FaultStore, Verb};
 use crate::support::table::{append, set_property};
+use crate::support::table_with_files::TableWithFiles;
 
 /// Location of the clones in these tests.
 const CLONE: &str = "memory:///clone";
@@ -167,6 +169,30 @@ async fn clone_deletes_no_files_and_reports_it() {
         clone.get("/v1/namespaces/ns/tables/t").await.expect(200).body["metadata"]["properties"]["k3"],
         "v"
     );
+}
+
+#[tokio::test]
+async fn clone_shares_a_table_of_version_4_and_deletes_none_of_its_files() {
+    let table = TableWithFiles::new().await;
+    table.append_with_parquet_manifest("t").await;
+    let app = &table.app;
+    keep(app, "before").await;
+    let (before, state) = (files(app).await, visible_state(app).await);
+    let clone = cloned(app, "before").await;
+    assert_eq!(visible_state(&clone).await, state);
+    clone.commit("ns", "t", vec![], vec![set_property("k", "v")]).await.expect(200);
+    clone.delete(&format!("{TABLE}?purgeRequested=true")).await.expect(400);
+    for (dry_run, reason) in [(true, "format version 4"), (false, "this catalog is a clone")] {
+        let mut orphans = orphans_of("t", dry_run);
+        orphans["older-than-seconds"] = json!(86_400);
+        let rejected = clone.post("/management/v1/jobs", orphans).await.expect(400);
+        assert!(rejected.message().contains(reason), "{}", rejected.message());
+    }
+    clone.delete(TABLE).await.expect(204);
+    assert_eq!(clone.app.runtime.catalog.jobs().run_jobs().await.expect("they run"), 0);
+    let after = files(&clone).await;
+    assert!(before.iter().all(|file| after.contains(file)), "{before:#?} {after:#?}");
+    assert_eq!(visible_state(app).await, state);
 }
 
 #[tokio::test]

@@ -1,3 +1,5 @@
+import time
+
 import pytest
 from pyspark.sql.functions import col
 
@@ -191,3 +193,29 @@ def test_rows_of_version_4_are_written_deleted_and_read(sql, ids, properties, cr
     assert properties()["format-version"] == "4"
     assert ids() == [0, 2, 3, 4]
     assert sql("SELECT _row_id FROM orders WHERE customer = 'grace' ORDER BY id") == [(3,), (4,)]
+
+
+def test_purge_of_version_4_reports_that_files_of_parquet_manifests_remain(sql, exists, namespace, server):
+    sql("CREATE TABLE orders TBLPROPERTIES ('format-version' = '4') AS SELECT id FROM range(3)")
+    files = [file for (file,) in sql("SELECT file_path FROM @orders.files")]
+    manifests = [path for (path,) in sql("SELECT path FROM @orders.manifests")]
+    assert all(exists(file) for file in files + manifests)
+
+    server.send("DELETE", f"v1/namespaces/{namespace}/tables/orders?purgeRequested=true")
+
+    job = ended_purge(server, f"table:default/{namespace}/orders")
+    assert job["state"] == "done"
+    assert "is a Parquet file" in job["warning"]
+    assert job["files"]["kept"] == len(files)
+    assert all(exists(file) for file in files)
+    assert not any(exists(manifest) for manifest in manifests)
+
+
+def ended_purge(server, resource):
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        for job in server.manage("GET", "jobs")["jobs"]:
+            if job["resource"] == resource and job["ended-at-ms"]:
+                return job
+        time.sleep(0.1)
+    raise AssertionError(f"the purge of {resource} did not end")

@@ -16,6 +16,7 @@ use slateberg_authz::permit::Permit;
 use slateberg_base::boxed;
 use slateberg_model::ident::{TabularIdent, TabularKind};
 use slateberg_model::members::brief;
+use slateberg_model::table::{FORMAT_VERSION_ADOPTED, TableMetadata};
 use slateberg_store::jobs::{Job, JobEnd, JobOutcome, JobWork, OrphanSearch};
 use slateberg_store::key_space::KeySpace;
 use slateberg_store::keys::{EndedJobKey, JobKey, OrphanSearchKey, TabularKey};
@@ -133,6 +134,7 @@ impl Jobs {
         // a job that fails.
         self.core.objects().directory(warehouse.id, &record.location)?;
         self.check_own_location(&record).await?;
+        self.check_manifests(id).await?;
         self.reject_concurrent_search(id).await?;
         let work = JobWork::Orphans { dry_run, age_seconds, scheduled: scheduled.is_some() };
         let table = table_of(&record, Some((warehouse, ident)));
@@ -164,6 +166,21 @@ impl Jobs {
         let checkpoints = self.core.store().checkpoints(self.core.now_ms()).await?;
         let clone = checkpoints.into_iter().find(|checkpoint| checkpoint.for_clone);
         Ok(clone.map(|checkpoint| checkpoint.name_or_id()))
+    }
+
+    /// Rejects a table with manifests that the server cannot read, because their files would look like
+    /// orphans.
+    async fn check_manifests(&self, id: Uuid) -> Result<()> {
+        let store = self.core.store().latest();
+        let head = self.core.environment.head::<TableMetadata>(&store, id).await?;
+        if head.is_some_and(|head| head.metadata.format_version > FORMAT_VERSION_ADOPTED) {
+            return Err(Error::Invalid(
+                "Cannot remove orphans: the server cannot read the manifests of format version 4, \
+                 so it cannot determine which files are needed. Remove orphans with a client"
+                    .to_owned(),
+            ));
+        }
+        Ok(())
     }
 
     /// Returns the minimum age of orphans. Rejects an age below `orphan_age_seconds_min`, because

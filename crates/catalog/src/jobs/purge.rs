@@ -123,7 +123,7 @@ impl<'a> Purge<'a> {
         metadata_location: Option<String>,
         with_data: bool,
     ) -> Result<(), Interruption> {
-        let ReferencedFiles { manifest_lists, manifests, others } = named;
+        let ReferencedFiles { manifest_lists, manifests, others, .. } = named;
         let phase = self.done.as_ref().map_or(PurgePhase::Data, |done| done.phase);
         if phase <= PurgePhase::Manifests {
             let mut manifests = self.manifests(&manifest_lists, manifests).await?;
@@ -139,7 +139,7 @@ impl<'a> Purge<'a> {
                 self.run.job.progress.total = data.map(|data| data + last as u64);
             }
             if phase == PurgePhase::Data && with_data {
-                self.data(manifests.keys()).await?;
+                self.data(&manifests).await?;
             }
             let progress = &mut self.run.job.progress;
             progress.total.get_or_insert(progress.done + progress.kept + last as u64);
@@ -160,7 +160,7 @@ impl<'a> Purge<'a> {
         let mut manifests: BTreeMap<_, _> =
             without_list.into_iter().map(|manifest| (manifest, None)).collect();
         for list in lists {
-            let named = self.named(list, reachable::manifests_of).await?;
+            let named = self.named(list, reachable::manifests_of).await?.unwrap_or_default();
             let new = named.keys().filter(|manifest| !manifests.contains_key(*manifest));
             let bytes: u64 = new.map(|manifest| reachable::name_bytes(manifest)).sum();
             match self.run.memory.take(bytes) {
@@ -169,6 +169,9 @@ impl<'a> Purge<'a> {
                         list,
                         "the table has too many manifests: the files that the manifests in this list reference are not purged"
                     );
+                    self.leave(format!(
+                        "the table has too many manifests (catalog.job_files_known_max): {list}"
+                    ));
                     continue;
                 }
                 taken => taken?,
@@ -178,17 +181,21 @@ impl<'a> Purge<'a> {
         Ok(manifests)
     }
 
-    /// Deletes the files that the manifests reference.
-    async fn data<'m>(
+    /// Deletes the files that the manifests reference. Counts the files of a manifest that it cannot
+    /// read as retained, if the manifest list contains their number.
+    async fn data(
         &mut self,
-        manifests: impl Iterator<Item = &'m String>,
+        manifests: &BTreeMap<String, Option<u64>>,
     ) -> Result<(), Interruption> {
-        for manifest in manifests {
+        for (manifest, count) in manifests {
             if self.is_done(PurgePhase::Data, manifest) {
                 continue;
             }
             let files = self.named(manifest, reachable::files_of).await?;
-            let files: Vec<_> = files.into_iter().collect();
+            if files.is_none() {
+                self.run.job.progress.kept += count.unwrap_or_default();
+            }
+            let files: Vec<_> = files.into_iter().flatten().collect();
             for batch in files.chunks(BATCH_FILES) {
                 self.batch(batch.to_vec()).await?;
             }
@@ -232,31 +239,39 @@ impl<'a> Purge<'a> {
         self.run.reached(Some(PurgePosition { phase, after: file.to_owned() })).await
     }
 
-    /// Returns the files that a file references. Returns an empty result if the file is missing,
-    /// outside of the warehouse, unreadable or too large. The referenced files then stay, and the
-    /// purge continues. Drops the content of the file before it returns, because the next step may
-    /// need the memory.
+    /// Notes why files of the table remain. The job shows the first reason.
+    fn leave(&mut self, reason: String) {
+        let progress = &mut self.run.job.progress;
+        progress.warning.get_or_insert_with(|| format!("files of the table remain: {reason}"));
+    }
+
+    /// Returns the files that a file references. Returns an empty result if the file is missing.
+    /// Returns `None` if the file is outside of the warehouse, unreadable or too large. The
+    /// referenced files then stay, and the purge continues. Drops the content of the file before it
+    /// returns, because the next step may need the memory.
     async fn named<C: Default>(
-        &self,
+        &mut self,
         location: &str,
         of: impl Fn(&str, &Content) -> Result<C, objects::Error>,
-    ) -> Result<C, Interruption> {
+    ) -> Result<Option<C>, Interruption> {
         let objects = self.run.jobs().core.objects();
         let read = objects.read(self.run.job.warehouse, location);
         match self.run.until_stopped(read).await?.and_then(|content| of(location, &content)) {
-            Ok(named) => Ok(named),
-            Err(objects::Error::NotFound(_)) => Ok(C::default()),
+            Ok(named) => Ok(Some(named)),
+            Err(objects::Error::NotFound(_)) => Ok(Some(C::default())),
             Err(objects::Error::NotAllowed(reason)) => {
                 tracing::warn!(
                     location,
                     reason,
                     "a file is outside of the warehouse: it is not purged"
                 );
-                Ok(C::default())
+                self.leave(reason);
+                Ok(None)
             }
             Err(error @ objects::Error::Unreadable { .. }) => {
                 tracing::warn!(%error, "a manifest or manifest list cannot be read: the files that it references are not purged");
-                Ok(C::default())
+                self.leave(format!("a manifest or manifest list cannot be read: {error}"));
+                Ok(None)
             }
             Err(error) => Err(error.into()),
         }

@@ -149,6 +149,7 @@ impl Jobs {
                         manifest_lists: manifest_lists.into_iter().collect(),
                         manifests: manifests.into_iter().collect(),
                         others: statistics.into_iter().collect(),
+                        ..ReferencedFiles::default()
                     };
                     delete_expired(&mut run, named).await
                 }

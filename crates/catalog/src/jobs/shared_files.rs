@@ -23,10 +23,12 @@ use crate::location_index::{self, Owners, has_others_around, has_others_below};
 use crate::{Error, lookup};
 use slateberg_model::ident::TabularKind;
 use slateberg_model::segmented_json::ChunkHash;
+use slateberg_model::table::FORMAT_VERSION_ADOPTED;
 use slateberg_objects as objects;
 use slateberg_objects::location::Location;
 use slateberg_objects::reachable::{self, comparable};
 use slateberg_store::jobs::JobTable;
+use slateberg_store::records::TabularRecord;
 
 /// Maximum number of other tables at the same location, or with the same UUID.
 pub(super) const OTHERS_MAX: usize = 10_000;
@@ -74,6 +76,17 @@ pub(super) struct SharedFiles {
 /// The failure of a job that has too many relevant tables.
 pub(super) fn too_many() -> Interruption {
     Interruption::Failed(format!("{OTHERS_MAX} or more other tables are at the same location"))
+}
+
+/// The failure of a job that needs the manifests of a table with a newer format version. The
+/// specification of this version is not complete, so even a manifest in Avro may reference files in
+/// a way that the server does not know.
+fn unknown_manifests(table: &TabularRecord) -> Interruption {
+    let location = &table.location;
+    Interruption::Failed(format!(
+        "cannot determine which files are needed: the table at {location} has format version 4, \
+         whose manifests the server cannot read"
+    ))
 }
 
 fn hash(location: &str) -> ChunkHash {
@@ -216,6 +229,9 @@ impl SharedFiles {
             self.keep(run, named.others.iter().map(|file| hash(file)))?;
             self.keep(run, named.manifest_lists.iter().map(|file| hash(file)))?;
             if self.depth != Depth::Metadata {
+                if named.format_version > FORMAT_VERSION_ADOPTED.into() {
+                    return Err(unknown_manifests(&found.record));
+                }
                 let warehouse = found.record.warehouse;
                 self.read_manifests(run, warehouse, named.manifest_lists, named.manifests).await?;
             }
