@@ -235,8 +235,10 @@ fn invalid_manifest_is_rejected() {
     content.push(0);
     content.extend([7; 16]);
     assert_eq!(read(&content, &[]).map(|it| it.len()), Ok(0), "a string may become a number");
-    let rejection = read(b"PAR1", &[]).expect_err("it is invalid");
-    assert!(rejection.contains("not an Avro file"), "{rejection}");
+    for (content, reason) in [("text", "not an Avro file"), ("PAR1", "is a Parquet file")] {
+        let rejection = read(content.as_bytes(), &[]).expect_err("it is invalid");
+        assert!(rejection.contains(reason), "{rejection}");
+    }
 }
 
 #[test]
