@@ -1,5 +1,6 @@
 """Runs the load generator `slateberg-bench` (`LOAD_GENERATOR`), which is in the same directory as the server."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -46,13 +47,22 @@ class Generator:
 
     def warm_up(self, servers: list[Server], seconds: float) -> None:
         """Sends loads and commits whose results are dropped, because a Java server compiles its code while it runs."""
-        kept, self.results = self.results, Results([])
-        try:
+        with self._dropped_results():
             for scenario in ("load-table", "commit"):
                 sizes = {"snapshots": [10], "connections": [10], "clients": [10]}
                 self.run("warm-up", scenario, servers, rounds=1, seconds=seconds, **sizes)
-        finally:
-            self.results = kept
+
+    def scans(self, part: str, server: Server, files: tuple) -> None:
+        """Measures plans of tables with these numbers of files. The smallest table is also the warm-up."""
+        words = [self.binary, "scans", "--server", server.argument(), "--plans-only"]
+        with self._dropped_results():
+            self._collect([*words, "--files", str(files[0]), "--repeats", "20"], part, {})
+        self._collect([*words, "--files", _word(files)], part, {})
+
+    def local_plans(self, part: str, planners: install.LocalPlanners, server: Server) -> None:
+        """Measures the same plans of clients that plan the scans of this server's tables by themselves."""
+        words = [planners.python, install.HERE / "local_plans.py", server.url, "--jar", planners.jar]
+        self._collect([str(word) for word in words], part, {})
 
     def bare_put(self, part: str, name: str, store: str, iterations: int, **flags) -> None:
         """Measures a write to an object store without a catalog."""
@@ -70,6 +80,14 @@ class Generator:
         words = [server.driver, "--endpoint", server.url, "--pid", server.pid, "--round", round_]
         words += ["--seconds", self.seconds, "--warm-up-seconds", self.warm_up_seconds]
         self._collect([str(word) for word in words], part, {})
+
+    @contextlib.contextmanager
+    def _dropped_results(self):
+        kept, self.results = self.results, Results([])
+        try:
+            yield
+        finally:
+            self.results = kept
 
     def _collect(self, words: list[str], part: str, members: dict, environment=None) -> None:
         with tempfile.TemporaryDirectory() as directory:

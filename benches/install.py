@@ -105,3 +105,20 @@ def venv_python() -> Path:
 
     once("venv", wanted.splitlines()[-1], build)
     return python
+
+
+class LocalPlanners:
+    """PyIceberg and Iceberg's Java library of tests/clients, which plan scans by themselves."""
+
+    name = "local planners"
+    long_install = True
+    python = CACHE.parent / "venv/bin/python"
+    runtime = "iceberg-spark-runtime-4.1_2.13"
+    version = "1.12.0"
+    jar = CACHE.parent / f"jars/{runtime}-{version}.jar"
+
+    def install(self) -> None:
+        command([HERE.parent / "scripts/venv", CACHE.parent / "venv", HERE.parent / "tests/clients/requirements.txt"])
+        if not self.jar.exists():
+            artifact = f"-Dartifact=org.apache.iceberg:{self.runtime}:{self.version}"
+            maven("dependency:copy", artifact, f"-DoutputDirectory={self.jar.parent}")

@@ -11,12 +11,13 @@ import figures
 from results import UNSUPPORTED, Results
 
 REFERENCE = figures.REFERENCE
+PLANS = ("partition", "range", "list", "complete", "cold")
 
 
 def text(results: Results) -> str:
     parts = [part for part in results.values("part") if results.find(part=part)[0].get("scenario")]
-    sections = [comparison(results, part) for part in parts]
-    everything = [heading(results), *sections, requests(results), aims(results)]
+    sections = [comparison(results, part) for part in parts if part != "scans"]
+    everything = [heading(results), *sections, scans(results), requests(results), aims(results)]
     return "\n\n".join(section for section in everything if section)
 
 
@@ -92,6 +93,33 @@ def describe(parameter: dict | None) -> str:
         value if isinstance(value, str) else f"{name}={value}" for name, value in (parameter or {}).items()
     )
     return " ".join(map(str, words))
+
+
+def scans(results: Results) -> str:
+    """Formats the p50 of plans. The figures of other servers and of local planners are multiples of slateberg's."""
+    names = results.values("server", part="scans")
+    peers = [name for name in names if name != REFERENCE]
+    lines = [f"{'plan':<12} {'files':>9} {'p50 ms':>9} {'cpu ms':>9} " + " ".join(f"{name:>16}" for name in peers)]
+    for files in results.values("files", part="scans"):
+        for plan in PLANS:
+            ours = [
+                results.value(f"{plan}_{figure}", part="scans", server=REFERENCE, files=files)
+                for figure in ("p50_us", "cpu_us")
+            ]
+            shown = " ".join(number(value and value / 1000, 9, 3) for value in ours)
+            theirs = (f"{multiple(results, ours[0], plan, server=name, files=files):>16}" for name in peers)
+            lines.append(f"{plan:<12} {files:>9,} {shown} " + " ".join(theirs))
+    peaks = {name: max(results.values("peak_mib", part="scans", server=name), default=0) for name in names}
+    memory = (f"{name} {peak:,.0f}" for name, peak in peaks.items() if peak)
+    lines.append("peak memory, MiB: " + ", ".join(memory))
+    return "\n".join(["## scans", *lines]) if names else ""
+
+
+def multiple(results: Results, ours: float | None, plan: str, **wanted) -> str:
+    if reasons := results.values(f"{plan}_rejected", part="scans", **wanted):
+        return "no response" if "no response" in reasons[0] else "rejects"
+    times = figures.ratio(results.value(f"{plan}_p50_us", part="scans", **wanted), ours)
+    return f"{times:,.1f}x" if times else "-"
 
 
 def requests(results: Results) -> str:

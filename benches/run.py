@@ -57,6 +57,8 @@ class Sizes:
     # Numbers of snapshots of the tables to which snapshots are appended.
     appended: tuple
     tables: tuple
+    # Numbers of files of the tables whose scans are planned.
+    files: tuple
     idle_seconds: int
 
 
@@ -72,6 +74,7 @@ FULL = Sizes(
     snapshots=(1, 100, 1000),
     appended=(10, 1000, 10_000),
     tables=(1_000, 100_000, 1_000_000),
+    files=(10_000, 100_000, 1_000_000),
     idle_seconds=180,
 )
 QUICK = Sizes(
@@ -86,6 +89,7 @@ QUICK = Sizes(
     snapshots=(1, 100),
     appended=(10, 1000),
     tables=(1_000, 10_000),
+    files=(10_000,),
     idle_seconds=30,
 )
 
@@ -306,6 +310,22 @@ def scale(run: Run) -> None:
             print(f"  restart with {tables} tables: first status 200 after {server.ready_ms:.0f} ms", flush=True)
 
 
+def scans(run: Run) -> None:
+    """Plans of tables with many files, by each server in turn, and by clients themselves."""
+    planners = install.LocalPlanners()
+    has_planners = run.can_have(planners)
+    for server in (servers.SlatebergScans(), servers.JavaFixtureScans(), servers.Rustberg()):
+        if not run.can_have(server):
+            continue
+        with run.started(server):
+            run.generator.scans("scans", server, run.sizes.files)
+            if has_planners and server.name == report.REFERENCE:
+                run.generator.local_plans("scans", planners, server)
+    ours = run.results.find(part="scans", server=report.REFERENCE)
+    if rejected := [row[name] for row in ours for name in row if name.endswith("_rejected")]:
+        raise RuntimeError(f"slateberg rejects a plan: {rejected[0]}")
+
+
 # The parts in their order, with the minutes that each takes in a full and in a quick run.
 PARTS = {
     "operations": (operations, 10, 1),
@@ -317,6 +337,7 @@ PARTS = {
     "s3": (s3, 2, 0),
     "requests": (requests, 5, 0),
     "scale": (scale, 12, 1),
+    "scans": (scans, 25, 1),
 }
 
 
@@ -368,6 +389,7 @@ def install_everything(run: Run, chosen: list[str]) -> None:
         "kv": [servers.Etcd()],
         "s3": [minio, servers.Toxiproxy(minio)],
         "requests": [minio],
+        "scans": [servers.JavaFixtureScans(), servers.Rustberg(), install.LocalPlanners()],
     }
     for name, server in {s.name: s for part in chosen for s in needed.get(part, [])}.items():
         if not run.can_have(server):

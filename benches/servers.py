@@ -129,6 +129,17 @@ class SlatebergDelayed(Slateberg):
         return ["--latency-ms", str(self.latency_ms), "--memory"]
 
 
+class SlatebergScans(Slateberg):
+    """slateberg with a manifest cache for tables with a million files."""
+
+    def __init__(self):
+        super().__init__()
+        self.environment = {
+            "SLATEBERG__MEMORY_BYTES_MAX": str(4 << 30),
+            "SLATEBERG__CATALOG__MANIFEST_CACHE_BYTES": str(1 << 30),
+        }
+
+
 class Minio(Server):
     """MinIO, the S3 store of servers that need one."""
 
@@ -274,6 +285,8 @@ class JavaFixture(Server):
     version = "1.11.0"
     notes = "JdbcCatalog on a SQLite file (WAL, synchronous=FULL); metadata files without fsync"
     classpath = install.CACHE / "java-fixture/classpath"
+    flags = []
+    environment = {}
 
     def install(self) -> None:
         pom = install.HERE / "java-fixture/pom.xml"
@@ -294,12 +307,25 @@ class JavaFixture(Server):
             "CATALOG_REST_PORT": str(port),
             "CATALOG_WAREHOUSE": str(directory / "warehouse"),
             "CATALOG_URI": f"jdbc:sqlite:{directory}/catalog.db?{pragmas}",
+            **self.environment,
         }
-        words = [install.java(), "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
+        words = [install.java(), *self.flags, "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
         words += ["-cp", self.classpath.read_text().strip(), "org.apache.iceberg.rest.RESTCatalogServer"]
         self.process = Process(words, directory, environment)
         self.url = f"http://127.0.0.1:{port}"
         self.process.wait_for(lambda: answers(f"{self.url}/v1/config"), START_SECONDS)
+
+
+class JavaFixtureScans(JavaFixture):
+    """The fixture with memory for plans of a million files, and with a manifest cache as large as slateberg's."""
+
+    flags = ["-Xmx4g"]
+    environment = {
+        "CATALOG_IO_MANIFEST_CACHE__ENABLED": "true",
+        "CATALOG_IO_MANIFEST_CACHE_MAX__TOTAL__BYTES": str(1 << 30),
+        # The default is 8 MiB, which is less than some manifests of the benchmark.
+        "CATALOG_IO_MANIFEST_CACHE_MAX__CONTENT__LENGTH": str(64 << 20),
+    }
 
 
 class Nessie(Server):

@@ -24,6 +24,9 @@ pub(super) struct Scans {
     /// Number of plans for each filter
     #[arg(long, default_value_t = 100)]
     repeats: u64,
+    /// Do not measure commits
+    #[arg(long)]
+    plans_only: bool,
     /// File to append the results to, a line of JSON for each table
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -37,7 +40,8 @@ impl Scans {
             let target = Target::discover(&self.server, run).await?;
             let mut lines = JsonLines::open(self.json.as_deref())?;
             for files in self.files {
-                let line = format!("{}\n", measure(&target, files, self.repeats).await?);
+                let figures = measure(&target, files, self.repeats, self.plans_only).await?;
+                let line = format!("{figures}\n");
                 print(&line);
                 lines.add(&line);
             }

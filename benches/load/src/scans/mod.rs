@@ -1,33 +1,31 @@
 //! Figures of scan planning: the latency of plans, the throughput of complete scans, the CPU time of
 //! a cold plan, the memory of cached manifests, and the latency of commits beside plans.
 
+mod planner;
 pub mod table;
 
-use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use hdrhistogram::Histogram;
-use memchr::memmem::find_iter;
-use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 
 use crate::bodies;
-use crate::connection::{Call, Connection};
+use crate::connection::{Call, CallError};
 use crate::prepare;
 use crate::process::usage;
 use crate::target::{Target, TargetError};
+use planner::{Planner, checked, unexpected};
 use slateberg_base::background::lower_priority;
 use table::{COLUMNS, ROWS, day_of};
 
-/// Number of connections that fetch the plan tasks of a complete scan.
-const SCAN_CONNECTIONS: usize = 8;
 /// Number of complete scans. The result is the median.
-const COMPLETE_SCANS: usize = 5;
+const COMPLETE_SCANS: u64 = 5;
+/// A scan is not repeated after this time.
+const REPEATS_DURATION_MAX: Duration = Duration::from_secs(10);
 /// Number of clients that plan scans while commits are measured.
 const PLANNERS: usize = 16;
 /// Number of commits of a measurement.
@@ -70,130 +68,135 @@ impl Filters {
     }
 }
 
-/// A plan, as the server responds with it.
-#[derive(Deserialize)]
-#[serde(rename_all = "kebab-case")]
-struct Plan {
-    #[serde(default)]
-    plan_tasks: Vec<String>,
-}
+/// Figures of a plan, by name.
+type Figures = Vec<(&'static str, Value)>;
 
-/// A scan whose plan tasks were fetched.
-struct Scanned {
-    files: u64,
-    plan_tasks: usize,
-}
-
-/// The table, and the server that plans its scans.
-struct Planner<'a> {
-    target: &'a Target,
-    path: String,
-    files: u64,
-}
-
-/// Measures the plans of a table with this number of files.
+/// Measures the plans of a table with this number of files and, unless `plans_only` is set, the
+/// commits beside plans.
 ///
 /// # Errors
 ///
-/// Errors if the server rejects a request, or if a plan does not have the right number of files.
-pub async fn measure(target: &Target, files: u64, repeats: u64) -> Result<Value, TargetError> {
-    let path = table::create(target, files).await?;
-    let planner = Planner { target, path, files };
-    let (filters, before) = (Filters { files }, usage(&target.pids));
-    planner.scan(&filters.range(), &[]).await?;
-    let cached = before.zip(usage(&target.pids)).map(|(from, to)| to.rss_mib - from.rss_mib);
-    // The cached manifests do not have the statistics of all columns, so the server reads them again.
-    let (began, before) = (Instant::now(), usage(&target.pids));
-    let all_columns: Vec<&str> = COLUMNS.iter().map(|(name, _)| *name).collect();
-    let cold = planner.scan(&filters.range(), &all_columns).await?.files;
-    let cold_ms = began.elapsed().as_secs_f64() * 1e3;
-    let used = before.zip(usage(&target.pids));
-    let cold_cpu = used.map(|(from, to)| to.cpu_seconds_since(&from) * 1e6 / files as f64);
-    let mut figures = json!({
-        "server": target.name, "scenario": "scans", "files": files,
-        "cold_ms": cold_ms, "cold_files": cold, "cold_cpu_us_per_file": cold_cpu,
-        "cache_mib": cached,
-    });
+/// Errors if the server cannot be reached, if it rejects a commit to another table, or if a plan
+/// does not have the right number of files.
+pub async fn measure(
+    target: &Target,
+    files: u64,
+    repeats: u64,
+    plans_only: bool,
+) -> Result<Value, TargetError> {
+    let (name, filters) = (&target.name, Filters { files });
+    let mut figures = json!({ "server": name, "scenario": "scans", "files": files });
+    let path = match table::create(target, files).await {
+        Err(error @ TargetError::UnexpectedStatus { .. }) => {
+            figures["not_supported"] = error.to_string().into();
+            return Ok(figures);
+        }
+        created => created?,
+    };
+    let planner = Planner { target, path };
+    add(&mut figures, "cold", planner.cold(filters).await)?;
     for (name, filter) in
         [("partition", filters.partition()), ("range", filters.range()), ("list", filters.list())]
     {
-        let Scanned { files: found, plan_tasks } = planner.scan(&filter, &[]).await?;
-        let plans = planner.plans(&filter, repeats).await?;
-        figures[format!("{name}_files")] = found.into();
-        figures[format!("{name}_plan_tasks")] = plan_tasks.into();
-        figures[format!("{name}_p50_us")] = plans.value_at_quantile(0.5).into();
-        figures[format!("{name}_p99_us")] = plans.value_at_quantile(0.99).into();
+        add(&mut figures, name, planner.repeated(&filter, repeats, None).await)?;
     }
-    let (seconds, cpu_us) = planner.complete_scans().await?;
-    figures["complete_s"] = seconds.into();
-    figures["complete_cpu_us_per_file"] = cpu_us.into();
-    let alone = commits(target).await?;
-    let beside = planner.commits_beside_plans(&filters.range()).await?;
-    figures["commit_p99_us"] = alone.value_at_quantile(0.99).into();
-    figures["commit_p99_us_beside_plans"] = beside.value_at_quantile(0.99).into();
-    figures["commit_p50_us"] = alone.value_at_quantile(0.5).into();
-    figures["commit_p50_us_beside_plans"] = beside.value_at_quantile(0.5).into();
-    figures["rss_mib"] = usage(&target.pids).map(|usage| usage.rss_mib).into();
+    let complete = planner.repeated(&json!(true), COMPLETE_SCANS, Some(files)).await;
+    add(&mut figures, "complete", complete)?;
+    if !plans_only {
+        let alone = commits(target).await?;
+        let beside = planner.commits_beside_plans(&filters.range()).await?;
+        figures["commit_p99_us"] = alone.value_at_quantile(0.99).into();
+        figures["commit_p99_us_beside_plans"] = beside.value_at_quantile(0.99).into();
+        figures["commit_p50_us"] = alone.value_at_quantile(0.5).into();
+        figures["commit_p50_us_beside_plans"] = beside.value_at_quantile(0.5).into();
+    }
+    let memory = usage(&target.pids);
+    figures["rss_mib"] = memory.as_ref().map(|usage| usage.rss_mib).into();
+    figures["peak_mib"] = memory.map(|usage| usage.peak_mib).into();
     Ok(figures)
 }
 
-impl Planner<'_> {
-    fn request(&self, filter: &Value, statistics: &[&str]) -> Call {
-        let body = json!({ "filter": filter, "stats-fields": statistics });
-        Call::post(format!("{}/plan", self.path), body.to_string()).keeping_body()
-    }
-
-    /// Plans a scan, and fetches all its plan tasks.
-    async fn scan(&self, filter: &Value, statistics: &[&str]) -> Result<Scanned, TargetError> {
-        let mut connection = self.target.connect().await?;
-        let plan = checked(&mut connection, &self.request(filter, statistics)).await?;
-        let tasks: Plan = serde_json::from_slice(&plan)
-            .map_err(|error| TargetError::Unsupported(format!("not a plan: {error}")))?;
-        let plan_tasks = tasks.plan_tasks.len();
-        let tasks = Arc::new(Mutex::new(VecDeque::from(tasks.plan_tasks)));
-        let mut fetching = JoinSet::new();
-        for _ in 0..SCAN_CONNECTIONS {
-            let (target, tasks) = (self.target.clone(), Arc::clone(&tasks));
-            let path = format!("{}/tasks", self.path);
-            fetching.spawn(async move { fetch(&target, &path, &tasks).await });
-        }
-        let mut files = count_files(&plan);
-        while let Some(fetched) = fetching.join_next().await {
-            files += fetched.map_err(|error| TargetError::Unsupported(error.to_string()))??;
-        }
-        Ok(Scanned { files, plan_tasks })
-    }
-
-    /// Returns the durations of plans, in microseconds.
-    async fn plans(&self, filter: &Value, repeats: u64) -> Result<Histogram<u64>, TargetError> {
-        let (call, mut connection) = (self.request(filter, &[]), self.target.connect().await?);
-        let mut durations = histogram();
-        for _ in 0..repeats {
-            let began = Instant::now();
-            checked(&mut connection, &call).await?;
-            record(&mut durations, began.elapsed());
-        }
-        Ok(durations)
-    }
-
-    /// Returns the median of the duration of complete scans in seconds, and the CPU time of the
-    /// server for each file in microseconds.
-    async fn complete_scans(&self) -> Result<(f64, Option<f64>), TargetError> {
-        let (mut seconds, before) = (Vec::new(), usage(&self.target.pids));
-        for _ in 0..COMPLETE_SCANS {
-            let began = Instant::now();
-            let found = self.scan(&json!(true), &[]).await?.files;
-            seconds.push(began.elapsed().as_secs_f64());
-            if found != self.files {
-                let message = format!("a complete scan has {found} files of {}", self.files);
-                return Err(TargetError::Unsupported(message));
+/// Adds the figures of a plan, or the reason why the server rejects it.
+fn add(
+    figures: &mut Value,
+    name: &str,
+    measured: Result<Figures, TargetError>,
+) -> Result<(), TargetError> {
+    match measured {
+        Ok(measured) => {
+            for (figure, value) in measured {
+                figures[format!("{name}_{figure}")] = value;
             }
         }
-        seconds.sort_by(f64::total_cmp);
-        let cpu = before.zip(usage(&self.target.pids)).map(|(from, to)| {
-            to.cpu_seconds_since(&from) * 1e6 / (self.files * COMPLETE_SCANS as u64) as f64
-        });
-        Ok((seconds[COMPLETE_SCANS / 2], cpu))
+        Err(error) if is_rejection(&error) => {
+            figures[format!("{name}_rejected")] = error.to_string().into();
+        }
+        Err(error) => return Err(error),
+    }
+    Ok(())
+}
+
+fn is_rejection(error: &TargetError) -> bool {
+    matches!(error, TargetError::UnexpectedStatus { .. } | TargetError::Call(CallError::Timeout))
+}
+
+impl Planner<'_> {
+    /// Measures the first plan, and the first plan with the statistics of all columns. The server
+    /// has not cached these statistics, so it reads the manifests again.
+    async fn cold(&self, filters: Filters) -> Result<Figures, TargetError> {
+        let (pids, mut connections) = (&self.target.pids, Vec::new());
+        let before = usage(pids);
+        self.scan(&mut connections, &self.request(&filters.range(), &[])).await?;
+        let cached = before.zip(usage(pids)).map(|(from, to)| to.rss_mib - from.rss_mib);
+        let all_columns: Vec<&str> = COLUMNS.iter().map(|(name, _)| *name).collect();
+        let (call, before) = (self.request(&filters.range(), &all_columns), usage(pids));
+        let scanned = self.scan(&mut connections, &call).await?;
+        let used = before.zip(usage(pids));
+        let cpu = used.map(|(from, to)| to.cpu_seconds_since(&from) * 1e6);
+        Ok(vec![
+            ("files", scanned.files.into()),
+            ("plan_tasks", scanned.plan_tasks.into()),
+            ("p50_us", (scanned.duration.as_secs_f64() * 1e6).into()),
+            ("cpu_us", cpu.into()),
+            ("cache_mib", cached.into()),
+        ])
+    }
+
+    /// Repeats a scan. The first scan is only counted if it is too slow for repetitions.
+    async fn repeated(
+        &self,
+        filter: &Value,
+        repeats: u64,
+        expected: Option<u64>,
+    ) -> Result<Figures, TargetError> {
+        let (call, mut connections) = (self.request(filter, &[]), Vec::new());
+        let (mut durations, mut before) = (histogram(), usage(&self.target.pids));
+        let mut scanned = self.scan(&mut connections, &call).await?;
+        if let Some(expected) = expected.filter(|expected| *expected != scanned.files) {
+            let message = format!("a scan has {} files instead of {expected}", scanned.files);
+            return Err(TargetError::Unsupported(message));
+        }
+        if scanned.duration < REPEATS_DURATION_MAX {
+            before = usage(&self.target.pids);
+            let began = Instant::now();
+            while durations.len() < repeats && began.elapsed() < REPEATS_DURATION_MAX {
+                scanned = self.scan(&mut connections, &call).await?;
+                record(&mut durations, scanned.duration);
+            }
+        } else {
+            record(&mut durations, scanned.duration);
+        }
+        let cpu = before
+            .zip(usage(&self.target.pids))
+            .map(|(from, to)| to.cpu_seconds_since(&from) * 1e6 / durations.len().max(1) as f64);
+        Ok(vec![
+            ("files", scanned.files.into()),
+            ("plan_tasks", scanned.plan_tasks.into()),
+            ("plans", durations.len().into()),
+            ("p50_us", durations.value_at_quantile(0.5).into()),
+            ("p99_us", durations.value_at_quantile(0.99).into()),
+            ("cpu_us", cpu.into()),
+        ])
     }
 
     /// Returns the durations of commits while other clients plan scans, in microseconds. These
@@ -234,22 +237,6 @@ impl Planner<'_> {
     }
 }
 
-/// Fetches plan tasks until none is left. Returns their number of files.
-async fn fetch(
-    target: &Target,
-    path: &str,
-    tasks: &Mutex<VecDeque<String>>,
-) -> Result<u64, TargetError> {
-    let (mut connection, mut files) = (target.connect().await?, 0);
-    loop {
-        let task = tasks.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-        let Some(task) = task else { return Ok(files) };
-        let body = json!({ "plan-task": task }).to_string();
-        files +=
-            count_files(&checked(&mut connection, &Call::post(path, body).keeping_body()).await?);
-    }
-}
-
 /// Returns the durations of commits to another table, in microseconds.
 async fn commits(target: &Target) -> Result<Histogram<u64>, TargetError> {
     let namespace = target.unique_name("beside_scans");
@@ -262,23 +249,6 @@ async fn commits(target: &Target) -> Result<Histogram<u64>, TargetError> {
         record(&mut durations, began.elapsed());
     }
     Ok(durations)
-}
-
-async fn checked(connection: &mut Connection, call: &Call) -> Result<Bytes, TargetError> {
-    let response = connection.call(call).await?;
-    match response.is_success() {
-        true => Ok(response.body),
-        false => Err(unexpected(call, response.status, response.excerpt())),
-    }
-}
-
-fn unexpected(call: &Call, status: u16, body: String) -> TargetError {
-    TargetError::UnexpectedStatus { what: format!("{} {}", call.method, call.path), status, body }
-}
-
-/// Returns the number of data files in a response. A parser would take longer than the server.
-fn count_files(body: &[u8]) -> u64 {
-    find_iter(body, b"\"data-file\":").count() as u64
 }
 
 fn histogram() -> Histogram<u64> {
