@@ -102,7 +102,7 @@ pub enum CallError {
 }
 
 /// Timeout of a response.
-const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The connection's state machine, which has to be polled.
 struct ConnectionDriver(Option<http1::Connection<TokioIo<TcpStream>, Full<Bytes>>>);

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Deserializer, Value, json};
 use tokio::task::JoinSet;
 
-use crate::connection::{Call, Connection};
+use crate::connection::{Call, CallError, Connection, RESPONSE_TIMEOUT};
 use crate::target::{Target, TargetError};
 
 /// Number of connections that fetch the plan tasks of a scan.
@@ -81,17 +81,22 @@ impl Planner<'_> {
         Ok(scanned)
     }
 
-    /// Returns the first response with files, and the id of the plan.
+    /// Returns the first response with files, and the id of the plan. Errors if the plan takes longer
+    /// than a response may take.
     async fn plan(
         &self,
         connection: &mut Connection,
         call: &Call,
     ) -> Result<(Page, Option<String>), TargetError> {
+        let began = Instant::now();
         let mut page = Page::read(&checked(connection, call).await?);
         let id = page.id.take();
         while page.status.as_deref() == Some("submitted")
             && let Some(id) = &id
         {
+            if began.elapsed() > RESPONSE_TIMEOUT {
+                return Err(CallError::Timeout.into());
+            }
             tokio::time::sleep(POLL_PAUSE).await;
             let result = Call::get(format!("{}/plan/{id}", self.path)).keeping_body();
             page = Page::read(&checked(connection, &result).await?);
