@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use reqwest::Method;
 use serde_json::json;
 
-use crate::member::{LEASE, PAUSE, TestMember, member_settings, within};
+use crate::member::{LEASE, PAUSE, TestMember, member_settings, within, writer_and_standby};
 use crate::support::bucket::bucket;
 use crate::support::faults::{Fault, LOG, Verb};
 use crate::support::fsck::assert_sound;
@@ -14,10 +14,8 @@ use crate::support::fsck::assert_sound;
 #[tokio::test]
 async fn crash_of_the_writer_loses_no_acknowledged_change() {
     let bucket = bucket();
-    let writer = TestMember::start(&bucket, "a").await;
-    writer.wait_for_role("writer").await;
-    let standby = Arc::new(TestMember::start(&bucket, "b").await);
-    standby.wait_for_role("standby").await;
+    let (writer, standby) = writer_and_standby(&bucket, member_settings("a")).await;
+    let standby = Arc::new(standby);
     assert_eq!(standby.create_namespace("ns").await, 200);
     let stopped = Arc::new(AtomicBool::new(false));
     let load = {
@@ -49,10 +47,7 @@ async fn isolated_writer_stops_to_respond_before_another_member_takes_over() {
     let bucket = bucket();
     let mut settings = member_settings("a");
     settings.cluster.forward_wait_ms = 1_000;
-    let old = TestMember::start_with(&bucket, settings).await;
-    old.wait_for_role("writer").await;
-    let new = TestMember::start(&bucket, "b").await;
-    new.wait_for_role("standby").await;
+    let (old, new) = writer_and_standby(&bucket, settings).await;
     assert_eq!(new.create_namespace("ns").await, 200);
     old.isolate();
     new.wait_for_role("writer").await;
@@ -73,10 +68,8 @@ async fn isolated_writer_stops_to_respond_before_another_member_takes_over() {
 #[tokio::test]
 async fn change_whose_response_is_lost_is_executed_once() {
     let bucket = bucket();
-    let old = TestMember::start(&bucket, "a").await;
-    old.wait_for_role("writer").await;
-    let new = Arc::new(TestMember::start(&bucket, "b").await);
-    new.wait_for_role("standby").await;
+    let (old, new) = writer_and_standby(&bucket, member_settings("a")).await;
+    let new = Arc::new(new);
     for lost in [Fault::LoseResponse, Fault::Hang] {
         let name = format!("{lost:?}").to_lowercase();
         if new.ready().await == "writer" {
@@ -178,10 +171,8 @@ async fn change_in_progress_at_a_deposed_writer_is_executed_by_the_next_writer()
     let mut settings = member_settings("a");
     // The change fails after the lease has expired.
     settings.catalog.commit_deadline_ms = 2 * LEASE.as_millis() as u64;
-    let old = Arc::new(TestMember::start_with(&bucket, settings).await);
-    old.wait_for_role("writer").await;
-    let new = TestMember::start(&bucket, "b").await;
-    new.wait_for_role("standby").await;
+    let (old, new) = writer_and_standby(&bucket, settings).await;
+    let old = Arc::new(old);
     assert_eq!(new.create_namespace("before").await, 200);
     old.isolate();
     let creating = {

@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::member::{TIMEOUT, TestMember, member_settings};
+use crate::member::{TIMEOUT, TestMember, member_settings, writer_and_standby};
 use crate::support::bucket::bucket;
 use crate::support::table::create_table;
 
@@ -35,10 +35,7 @@ async fn standby_forwards_reads_and_changes_to_the_writer() {
 #[tokio::test]
 async fn labels_set_through_a_standby_are_shown_by_all_members_and_by_the_next_writer() {
     let bucket = bucket();
-    let writer = TestMember::start(&bucket, "a").await;
-    writer.wait_for_role("writer").await;
-    let standby = TestMember::start(&bucket, "b").await;
-    standby.wait_for_role("standby").await;
+    let (writer, standby) = writer_and_standby(&bucket, member_settings("a")).await;
     assert_eq!(standby.create_namespace("ns").await, 200);
     for (path, body) in [
         ("/v1/namespaces/ns/tables", create_table("t")),
@@ -63,10 +60,7 @@ async fn labels_set_through_a_standby_are_shown_by_all_members_and_by_the_next_w
 #[tokio::test]
 async fn members_report_their_role() {
     let bucket = bucket();
-    let writer = TestMember::start(&bucket, "a").await;
-    writer.wait_for_role("writer").await;
-    let standby = TestMember::start(&bucket, "b").await;
-    standby.wait_for_role("standby").await;
+    let (writer, standby) = writer_and_standby(&bucket, member_settings("a")).await;
     let (_, ready) = standby.request(Method::GET, "/ready", None).await;
     assert_eq!(ready, json!({ "status": "ready", "role": "standby", "writer": "a" }));
     for (member, role) in [(&writer, "writer"), (&standby, "standby")] {
@@ -83,10 +77,7 @@ async fn members_report_their_role() {
 #[tokio::test]
 async fn standby_observes_the_requests_that_it_forwards() {
     let bucket = bucket();
-    let writer = TestMember::start(&bucket, "a").await;
-    writer.wait_for_role("writer").await;
-    let standby = TestMember::start(&bucket, "b").await;
-    standby.wait_for_role("standby").await;
+    let (writer, standby) = writer_and_standby(&bucket, member_settings("a")).await;
     let client = reqwest::Client::new();
     let get = async |id: Option<&str>| {
         let request = client.get(format!("{}/v1/namespaces", standby.uri));
@@ -118,10 +109,7 @@ async fn writer_checks_the_host_that_the_client_named() {
     let bucket = bucket();
     let mut settings = member_settings("a");
     settings.server.host_names = vec!["lake.example.com".to_owned()];
-    let writer = TestMember::start_with(&bucket, settings).await;
-    writer.wait_for_role("writer").await;
-    let standby = TestMember::start(&bucket, "b").await;
-    standby.wait_for_role("standby").await;
+    let (_writer, standby) = writer_and_standby(&bucket, settings).await;
     let client = reqwest::Client::new();
     let status = async |host: &str| {
         let request = client.get(format!("{}/v1/namespaces", standby.uri)).header("host", host);
@@ -134,10 +122,7 @@ async fn writer_checks_the_host_that_the_client_named() {
 #[tokio::test]
 async fn client_cannot_forge_the_headers_of_a_forwarded_request() {
     let bucket = bucket();
-    let writer = TestMember::start(&bucket, "a").await;
-    writer.wait_for_role("writer").await;
-    let standby = TestMember::start(&bucket, "b").await;
-    standby.wait_for_role("standby").await;
+    let (_writer, standby) = writer_and_standby(&bucket, member_settings("a")).await;
     let client = reqwest::Client::new();
     let response = client
         .get(format!("{}/v1/namespaces", standby.uri))
@@ -154,10 +139,7 @@ async fn watches_through_a_standby_block_no_other_request() {
     let bucket = bucket();
     let mut settings = member_settings("a");
     settings.server.watchers_per_principal_max = 1_000;
-    let writer = TestMember::start_with(&bucket, settings).await;
-    writer.wait_for_role("writer").await;
-    let standby = TestMember::start(&bucket, "b").await;
-    standby.wait_for_role("standby").await;
+    let (_writer, standby) = writer_and_standby(&bucket, settings).await;
     let client = reqwest::Client::new();
     let mut watches = Vec::new();
     for _ in 0..250 {
@@ -174,10 +156,7 @@ async fn watches_through_a_standby_block_no_other_request() {
 #[tokio::test]
 async fn request_target_that_the_writer_would_see_changed_is_rejected() {
     let bucket = bucket();
-    let writer = TestMember::start(&bucket, "a").await;
-    writer.wait_for_role("writer").await;
-    let standby = TestMember::start(&bucket, "b").await;
-    standby.wait_for_role("standby").await;
+    let (_writer, standby) = writer_and_standby(&bucket, member_settings("a")).await;
     let address = standby.uri.trim_start_matches("http://");
     let path = "/management/v1/policies/%2e%2e/api-keys";
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
@@ -191,10 +170,8 @@ async fn request_target_that_the_writer_would_see_changed_is_rejected() {
 #[tokio::test]
 async fn many_concurrent_requests_are_forwarded() {
     let bucket = bucket();
-    let writer = TestMember::start(&bucket, "a").await;
-    writer.wait_for_role("writer").await;
-    let standby = Arc::new(TestMember::start(&bucket, "b").await);
-    standby.wait_for_role("standby").await;
+    let (writer, standby) = writer_and_standby(&bucket, member_settings("a")).await;
+    let standby = Arc::new(standby);
     let changes = (0..100).map(|number| {
         let standby = Arc::clone(&standby);
         tokio::spawn(async move { standby.create_namespace(&format!("ns{number}")).await })

@@ -58,6 +58,18 @@ pub fn settings_with_long_lease(name: &str) -> Settings {
     settings
 }
 
+/// Starts a writer with these settings, and a standby with the name `b`.
+pub async fn writer_and_standby(
+    bucket: &Arc<dyn ObjectStore>,
+    of_writer: Settings,
+) -> (TestMember, TestMember) {
+    let writer = TestMember::start_with(bucket, of_writer).await;
+    writer.wait_for_role("writer").await;
+    let standby = TestMember::start(bucket, "b").await;
+    standby.wait_for_role("standby").await;
+    (writer, standby)
+}
+
 impl TestMember {
     /// Starts a member on this bucket.
     pub async fn start(bucket: &Arc<dyn ObjectStore>, name: &str) -> Self {

@@ -9,7 +9,8 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::member::{
-    TIMEOUT, TestMember, member_settings, settings_with_long_lease, within, writer_record,
+    TIMEOUT, TestMember, member_settings, settings_with_long_lease, within, writer_and_standby,
+    writer_record,
 };
 use crate::support::bucket::bucket;
 use crate::support::faults::{Fault, Verb};
@@ -45,10 +46,7 @@ async fn transfer(member: &TestMember, to: Option<&str>) -> u64 {
 #[tokio::test]
 async fn writer_is_transferred_to_the_chosen_member() {
     let bucket = bucket();
-    let first = TestMember::start(&bucket, "a").await;
-    first.wait_for_role("writer").await;
-    let second = TestMember::start(&bucket, "b").await;
-    second.wait_for_role("standby").await;
+    let (first, second) = writer_and_standby(&bucket, member_settings("a")).await;
     assert_eq!(first.create_namespace("ns").await, 200);
     let before = status(&second).await;
     let members: BTreeMap<_, _> = before["members"]

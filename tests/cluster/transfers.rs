@@ -5,17 +5,17 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use serde_json::json;
 
-use crate::member::{LEASE, TestMember, member_settings, settings_with_long_lease, within};
+use crate::member::{
+    LEASE, TestMember, member_settings, settings_with_long_lease, within, writer_and_standby,
+};
 use crate::support::bucket::bucket;
 use crate::support::fsck::assert_sound;
 
 #[tokio::test]
 async fn stop_of_the_writer_refuses_no_request_to_another_member() {
     let bucket = bucket();
-    let mut writer = TestMember::start(&bucket, "a").await;
-    writer.wait_for_role("writer").await;
-    let client = Arc::new(TestMember::start(&bucket, "b").await);
-    client.wait_for_role("standby").await;
+    let (mut writer, client) = writer_and_standby(&bucket, member_settings("a")).await;
+    let client = Arc::new(client);
     assert_eq!(client.create_namespace("ns").await, 200);
     let (stopped, acknowledged) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let load = {
