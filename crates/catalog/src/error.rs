@@ -319,6 +319,7 @@ impl From<store::Error> for Error {
             | E::InUse(_)
             | E::JournalLeft
             | E::NoJournal
+            | E::Replica
             | E::Failed
             | E::LogElsewhere(_)
             | E::LogInStore(_)

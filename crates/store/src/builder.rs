@@ -20,21 +20,34 @@ pub(super) fn sealed_blocks(unlocked: &UnlockedKeys) -> Arc<dyn BlockTransformer
     Arc::new(SealedBlocks::new(Arc::clone(&unlocked.keys), inherited))
 }
 
-/// The parameters for opening a store for writing, except its location.
+/// The purpose for which a store is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// To be its writer. Fences any other writer.
+    Write,
+    /// To be the writer of a cluster, which has replicas. With an epoch, the open fails if another
+    /// writer has opened the store since this epoch was read.
+    Lead {
+        /// The epoch of the previous writer.
+        previous_epoch: Option<u64>,
+    },
+    /// To be a replica. The object store is an overlay, so no other process is fenced.
+    Replicate,
+}
+
+/// The parameters for opening a store, except its location.
 #[derive(Clone, Copy)]
 pub(super) struct OpenContext<'a> {
     pub(super) settings: &'a Settings,
     pub(super) unlocked: Option<&'a UnlockedKeys>,
     pub(super) metrics: &'a Metrics,
     pub(super) caches: &'a BlockCaches,
-    /// The epoch of the previous writer. The open fails if another writer has opened the store
-    /// since this epoch was read. `None` to fence any other writer.
-    pub(super) previous_epoch: Option<u64>,
+    pub(super) purpose: Purpose,
 }
 
-/// Creates the builder that opens the store for writing.
+/// Creates the builder that opens the store.
 pub(super) fn builder(location: &StoreLocation, context: OpenContext<'_>) -> DbBuilder<String> {
-    let OpenContext { settings, unlocked, metrics, caches, previous_epoch } = context;
+    let OpenContext { settings, unlocked, metrics, caches, purpose } = context;
     // By default, SlateDB does not cache the data blocks that a compaction writes. After each
     // compaction, even frequently read keys would then have to be fetched from the object store
     // again.
@@ -43,31 +56,38 @@ pub(super) fn builder(location: &StoreLocation, context: OpenContext<'_>) -> DbB
         CacheTarget::Index,
         CacheTarget::Filters,
     ]);
-    let collector =
-        GarbageCollectorBuilder::new(location.path.clone(), Arc::clone(&location.object_store))
-            .with_options(settings.garbage_collector(location.conditional_update));
-    let collector = match &location.directory {
-        Some(directory) => collector.with_wal_gc(journal::collector(directory)),
-        None => collector,
-    };
     let builder = Db::builder(location.path.clone(), Arc::clone(&location.object_store));
     let builder = match &location.log {
         Some(log) => builder.with_wal_object_store(log.store()),
         None => builder,
     };
-    let builder = match previous_epoch {
-        Some(epoch) => builder.with_expected_epoch(epoch),
-        None => builder,
+    let builder = match purpose {
+        Purpose::Write | Purpose::Lead { .. } => builder
+            .with_settings(settings.for_slatedb(location.directory.is_some()))
+            .with_gc_builder(collector(location, settings)),
+        Purpose::Replicate => builder.with_settings(settings.for_replica()),
+    };
+    let builder = match purpose {
+        Purpose::Lead { previous_epoch: Some(epoch) } => builder.with_expected_epoch(epoch),
+        _ => builder,
     };
     let builder = builder
-        .with_settings(settings.for_slatedb(location.directory.is_some()))
         .with_filter_policies(vec![Arc::new(BloomFilterPolicy::new(FILTER_BITS_PER_KEY))])
-        .with_gc_builder(collector)
         .with_metrics_recorder(metrics.recorder())
         .with_db_cache(Arc::new(caches.for_slatedb()), 0)
         .with_block_cache_policy(cache_policy);
     match unlocked {
         Some(unlocked) => builder.with_block_transformer(sealed_blocks(unlocked)),
         None => builder,
+    }
+}
+
+fn collector(location: &StoreLocation, settings: &Settings) -> GarbageCollectorBuilder<String> {
+    let collector =
+        GarbageCollectorBuilder::new(location.path.clone(), Arc::clone(&location.object_store))
+            .with_options(settings.garbage_collector(location.conditional_update));
+    match &location.directory {
+        Some(directory) => collector.with_wal_gc(journal::collector(directory)),
+        None => collector,
     }
 }

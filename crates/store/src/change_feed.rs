@@ -92,6 +92,17 @@ impl ChangeFeed {
         *self.horizon.borrow()
     }
 
+    /// Moves the horizon of a replica to that of its writer. The changes before it are read from the
+    /// store.
+    pub(super) fn follow(&self, horizon: u64) {
+        let mut state = self.lock();
+        if state.next < horizon {
+            state.next = horizon;
+            state.recent_from = horizon;
+            self.horizon.send_replace(horizon);
+        }
+    }
+
     /// Returns a receiver of the horizon, which is notified when the horizon moves.
     pub(super) fn horizon(&self) -> watch::Receiver<u64> {
         self.horizon.subscribe()

@@ -26,6 +26,11 @@ impl Store {
         self.shared.changes.current_horizon()
     }
 
+    /// Moves the horizon of a replica to that of its writer.
+    pub fn follow_change_horizon(&self, horizon: u64) {
+        self.shared.changes.follow(horizon);
+    }
+
     /// Returns a receiver of the horizon, which is the number of the last visible change plus one.
     /// The receiver is notified when the horizon moves. No further change with a number below the
     /// horizon can become visible later.

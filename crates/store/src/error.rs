@@ -127,6 +127,9 @@ pub enum Error {
     /// The write was sent to the log, but the log did not confirm it.
     #[error("the outcome of the write is unknown: {0}")]
     Unknown(#[source] Cause),
+    /// The store is a replica, which only applies the changes of the writer. Nothing was written.
+    #[error("the store is a replica, which accepts no changes")]
+    Replica,
     /// The state has no journal, because it is not in a local directory.
     #[error("the state has no journal, because it is not in a local directory")]
     NoJournal,

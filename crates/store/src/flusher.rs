@@ -20,6 +20,7 @@ use tokio::time::Instant;
 use super::change_feed::ChangeFeed;
 use super::error::Error;
 use super::metrics::Metrics;
+use super::replication::Replication;
 use slateberg_base::batch_window::BatchWindow;
 use slateberg_base::error_chain::Cause;
 
@@ -57,10 +58,16 @@ pub(super) struct Membership(watch::Receiver<FlushResult>);
 
 impl Flusher {
     /// Starts to flush the log of `db`.
-    pub(super) fn start(db: Db, changes: Arc<ChangeFeed>, metrics: Metrics) -> Self {
+    pub(super) fn start(
+        db: Db,
+        changes: Arc<ChangeFeed>,
+        replication: Arc<Replication>,
+        metrics: Metrics,
+    ) -> Self {
         let shared =
             Arc::new(Shared { next_group: Mutex::default(), flush_requested: Notify::new() });
-        let task = tokio::spawn(run(db, Arc::clone(&shared), changes, metrics)).abort_handle();
+        let observers = (changes, replication);
+        let task = tokio::spawn(run(db, Arc::clone(&shared), observers, metrics)).abort_handle();
         Self { shared, task }
     }
 
@@ -99,7 +106,12 @@ impl Shared {
     }
 }
 
-async fn run(db: Db, shared: Arc<Shared>, changes: Arc<ChangeFeed>, metrics: Metrics) {
+async fn run(
+    db: Db,
+    shared: Arc<Shared>,
+    (changes, replication): (Arc<ChangeFeed>, Arc<Replication>),
+    metrics: Metrics,
+) {
     let mut window = BatchWindow::default();
     loop {
         shared.flush_requested.notified().await;
@@ -111,7 +123,9 @@ async fn run(db: Db, shared: Arc<Shared>, changes: Arc<ChangeFeed>, metrics: Met
         let began = Instant::now();
         metrics.record_flush(group.members);
         let result = flush(&db).await;
-        changes.mark_durable(db.status().durable_seq);
+        let durable_seq = db.status().durable_seq;
+        changes.mark_durable(durable_seq);
+        replication.mark_durable(durable_seq);
         window.ended(group.members, shared.next_group().members, began);
         // All members may have stopped waiting. The call works without a receiver, too.
         group.result.send_replace(Some(result));

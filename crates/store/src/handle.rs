@@ -14,6 +14,7 @@ use super::location::StoreLocation;
 use super::metrics::Metrics;
 use super::record_cache::RecordCache;
 use super::records::PublicationKey;
+use super::replication::Replication;
 use super::settings::Settings;
 use slateberg_base::boxed;
 use slateberg_telemetry::audit::AuditLog;
@@ -21,7 +22,8 @@ use slateberg_telemetry::cache::CacheUsage;
 use slateberg_telemetry::collection::Collection;
 use slateberg_wal::JournalLock;
 
-/// The open store. This process is its only writer. Cheap to clone.
+/// The open store. This process is its only writer. A [replica](super::replica) has the only writer
+/// of its private copy. Cheap to clone.
 #[derive(Clone)]
 pub struct Store {
     pub(super) db: Db,
@@ -33,6 +35,10 @@ pub struct Store {
 pub(super) struct Shared {
     pub(super) settings: Settings,
     pub(super) changes: Arc<ChangeFeed>,
+    /// Rows for replicas.
+    pub(super) replication: Arc<Replication>,
+    /// Whether this is a replica, which accepts no transactions.
+    pub(super) is_replica: bool,
     pub(super) published_markers: PublishedMarkers,
     pub(super) flusher: Flusher,
     pub(super) record_cache: RecordCache,

@@ -13,7 +13,7 @@ mod table;
 
 pub use rules::{
     CacheRule, Check, CloneRule, Expiry, ExportRule, FileOwner, FilesRule, LineKind, Removal,
-    RestoreRule, Rules,
+    ReplicaRule, RestoreRule, Rules,
 };
 
 /// Declares the enum together with the list of its variants, so that the list is always complete.

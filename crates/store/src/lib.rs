@@ -21,6 +21,8 @@
 //!   deleted.
 //! - A **clone** ([`clones`]) is another store that starts with the state of a checkpoint, and
 //!   references the sorted runs of its parent.
+//! - A **replica** ([`replica`]) is a private copy of the store in another process. It applies the
+//!   rows of the writer's durable transactions ([`replication`]).
 //! - The write-ahead log of a store may be in another, faster bucket ([`separate_log`]). The store
 //!   and this log are a pair.
 //! - A **policy snapshot** contains the policies and grants that were created at run time, at one
@@ -67,10 +69,13 @@ mod metrics;
 pub mod metrics_reports;
 mod offline;
 pub mod open;
+mod overlay;
 pub mod policy_snapshot;
 pub mod read;
 mod record_cache;
 pub mod records;
+pub mod replica;
+pub mod replication;
 pub mod restore;
 pub mod separate_log;
 pub mod settings;

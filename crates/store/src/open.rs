@@ -8,7 +8,7 @@ use slatedb::object_store::path::Path;
 use uuid::Uuid;
 
 use super::block_cache::BlockCaches;
-use super::builder::{OpenContext, builder};
+use super::builder::{OpenContext, Purpose, builder};
 use super::change_feed::ChangeFeed;
 use super::change_log::first_free_change;
 use super::checkpoints::admin;
@@ -25,6 +25,8 @@ use super::metrics::Metrics;
 use super::read::StoreRead;
 use super::record_cache::RecordCache;
 use super::records::{StoreFormat, WarehouseRecord};
+use super::replica::start_replication;
+use super::replication::Replication;
 use super::separate_log;
 use super::settings::Settings;
 use slateberg_authz::action::Maintain;
@@ -39,19 +41,19 @@ impl Store {
     /// open. In a local directory, it errors if another process has the store open.
     #[boxed]
     pub async fn open(location: &StoreLocation, settings: Settings) -> Result<Self, Error> {
-        Self::open_after(location, settings, None).await
+        Self::open_for(Purpose::Write, location, settings).await
     }
 
-    /// Opens the store for writing after the writer with `previous_epoch`. Errors with
-    /// [`Error::Fenced`] if another writer has opened the store since
-    /// [`Store::writer_epoch`] returned this epoch.
+    /// Opens the store as the elected writer of a cluster, which has replicas
+    /// ([`Store::subscribe`]). With `previous_epoch`, errors with [`Error::Fenced`] if another
+    /// writer has opened the store since [`Store::writer_epoch`] returned this epoch.
     #[boxed]
     pub async fn take_over(
         location: &StoreLocation,
         settings: Settings,
-        previous_epoch: u64,
+        previous_epoch: Option<u64>,
     ) -> Result<Self, Error> {
-        Self::open_after(location, settings, Some(previous_epoch)).await
+        Self::open_for(Purpose::Lead { previous_epoch }, location, settings).await
     }
 
     /// Returns the epoch of the last writer that opened the store, or 0 if the store is new. Each
@@ -62,16 +64,16 @@ impl Store {
         Ok(manifest.map_or(0, |manifest| manifest.writer_epoch()))
     }
 
-    async fn open_after(
+    pub(super) async fn open_for(
+        purpose: Purpose,
         location: &StoreLocation,
         settings: Settings,
-        previous_epoch: Option<u64>,
     ) -> Result<Self, Error> {
         let (metrics, caches) = (Metrics::default(), BlockCaches::new(&settings));
         let (db, location, unlocked, journal) = match &location.directory {
             None => {
                 let (db, location, unlocked) =
-                    open_bucket(location, &settings, &metrics, &caches, previous_epoch).await?;
+                    open_bucket(location, &settings, &metrics, &caches, purpose).await?;
                 (db, location, unlocked, None)
             }
             Some(directory) => {
@@ -84,7 +86,7 @@ impl Store {
                     unlocked: unlocked.as_ref(),
                     metrics: &metrics,
                     caches: &caches,
-                    previous_epoch,
+                    purpose,
                 };
                 let opened = open_directory(&location, context, journal);
                 match opened.await {
@@ -94,6 +96,10 @@ impl Store {
             }
         };
         let changes = Arc::new(ChangeFeed::new(first_free_change(&db).await?));
+        let replication = Arc::new(match purpose {
+            Purpose::Lead { .. } => start_replication(&db).await?,
+            Purpose::Write | Purpose::Replicate => Replication::default(),
+        });
         let shared = Shared {
             record_cache: RecordCache::new(
                 &db,
@@ -101,8 +107,15 @@ impl Store {
                 settings.page_cache_bytes,
             ),
             settings,
+            is_replica: purpose == Purpose::Replicate,
             published_markers: PublishedMarkers::default(),
-            flusher: Flusher::start(db.clone(), Arc::clone(&changes), metrics.clone()),
+            flusher: Flusher::start(
+                db.clone(),
+                Arc::clone(&changes),
+                Arc::clone(&replication),
+                metrics.clone(),
+            ),
+            replication,
             changes,
             metrics,
             caches,
@@ -218,15 +231,14 @@ async fn open_bucket(
     settings: &Settings,
     metrics: &Metrics,
     caches: &BlockCaches,
-    previous_epoch: Option<u64>,
+    purpose: Purpose,
 ) -> Result<(Db, StoreLocation, Option<UnlockedKeys>), Error> {
     reject_leftover_journal(location).await?;
     let (raw_location, (location, unlocked)) =
         (location, unlock(location, IfMissing::Create).await?);
     separate_log::ensure_pair(&location).await?;
     let unlocked_keys = unlocked.as_ref();
-    let context =
-        OpenContext { settings, unlocked: unlocked_keys, metrics, caches, previous_epoch };
+    let context = OpenContext { settings, unlocked: unlocked_keys, metrics, caches, purpose };
     let open = async || builder(&location, context).build().await;
     let db = match (open().await, &unlocked) {
         // The previous writer may have changed the data key after the ring was read.

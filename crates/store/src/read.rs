@@ -176,7 +176,7 @@ async fn document_of(
 }
 
 /// View of one state, whether durable or not.
-struct SnapshotView(Arc<DbSnapshot>);
+pub(super) struct SnapshotView(pub(super) Arc<DbSnapshot>);
 
 impl StoreRead for SnapshotView {
     fn get_bytes<'a>(&'a self, key: &'a [u8]) -> BoxFuture<'a, Result<Option<Bytes>, Error>> {

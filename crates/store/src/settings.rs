@@ -11,6 +11,8 @@ const BUCKET_POLL: Duration = Duration::from_secs(2);
 /// Interval between reads of the manifest in a local directory. The lock of the directory excludes
 /// other writers, so only results of compactions can be new.
 const DIRECTORY_POLL: Duration = Duration::from_secs(5);
+/// Interval between reads of the manifest by a replica.
+const REPLICA_POLL: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Size of the parts in which sorted runs are copied to the local disk. With SlateDB's 4 MiB, the
 /// first read of a record would download a thousand other records as well.
@@ -146,6 +148,19 @@ impl Settings {
             // gives up on a put. Requests have their own deadlines.
             object_store_max_retries: None,
             ..Default::default()
+        }
+    }
+
+    /// Returns SlateDB's settings for a replica, whose writes stay in memory. It has no compactor,
+    /// and no other process writes its manifest. It is replaced before it has many memtables.
+    pub(super) fn for_replica(&self) -> slatedb::Settings {
+        slatedb::Settings {
+            manifest_poll_interval: REPLICA_POLL,
+            compactor_options: None,
+            l0_max_ssts: usize::MAX,
+            l0_max_ssts_per_key: usize::MAX,
+            object_store_cache_options: ObjectStoreCacheOptions::default(),
+            ..self.for_slatedb(false)
         }
     }
 }

@@ -19,6 +19,7 @@ use super::keys::{ChangeKey, IdempotencyKey, Key, PublicationKey};
 use super::read::{KeyRange, StoreRead, read_options, scan_options};
 use super::record_cache::is_cached;
 use super::records::{Change, IdempotencyRecord};
+use super::replication::Row;
 use super::version_clock::Stripe;
 use slateberg_authz::action::{Action, Maintain};
 use slateberg_authz::permit::Permit;
@@ -85,33 +86,46 @@ pub struct Transaction {
     stripes: Mutex<Vec<Stripe>>,
     /// Entries of the change log, which get their numbers when the transaction commits.
     changes: Mutex<Vec<Change>>,
+    /// The written rows. Empty if the store has no replicas.
+    rows: Mutex<Vec<Row>>,
 }
 
 impl Transaction {
     /// Writes a record.
     pub fn put<K: Key>(&self, key: &K, value: &K::Value) -> Result<(), Error> {
-        let key = key.encode();
-        self.record_write(&key);
-        Ok(self.inner.put_with_options(key, value.encode(), &PutOptions::default())?)
+        self.write(key.encode(), Some(value.encode()))
     }
 
     /// Removes a record.
     pub fn delete<K: Key>(&self, key: &K) -> Result<(), Error> {
-        let key = key.encode();
-        self.record_write(&key);
-        Ok(self.inner.delete(key)?)
+        self.write(key.encode(), None)
     }
 
     /// Writes the bytes of a record.
     pub(super) fn put_at(&self, key: Vec<u8>, value: &[u8]) -> Result<(), Error> {
-        self.record_write(&key);
-        Ok(self.inner.put_with_options(key, value, &PutOptions::default())?)
+        self.write(key, Some(value.to_vec()))
     }
 
     /// Removes the record at a key.
     pub(super) fn delete_at(&self, key: Vec<u8>) -> Result<(), Error> {
-        self.record_write(&key);
-        Ok(self.inner.delete(key)?)
+        self.write(key, None)
+    }
+
+    fn write(&self, key: Vec<u8>, value: Option<Vec<u8>>) -> Result<(), Error> {
+        // A transaction would take a sequence number of the writer.
+        if self.store.shared.is_replica {
+            return Err(Error::Replica);
+        }
+        let row = Row { key: key.into(), value: value.map(Bytes::from) };
+        self.record_write(&row.key);
+        match &row.value {
+            Some(value) => self.inner.put_with_options(&row.key, value, &PutOptions::default())?,
+            None => self.inner.delete(&row.key)?,
+        }
+        if self.store.shared.replication.is_on() {
+            self.rows.lock().unwrap_or_else(PoisonError::into_inner).push(row);
+        }
+        Ok(())
     }
 
     /// Remembers the stripes of a cached key before it is written, so that the commit invalidates
@@ -270,8 +284,8 @@ impl Store {
 
     fn begin(&self) -> Result<Transaction, Error> {
         let inner = self.db.begin(IsolationLevel::SerializableSnapshot).map_err(Error::from)?;
-        let (stripes, changes) = (Mutex::default(), Mutex::default());
-        Ok(Transaction { inner, store: self.clone(), stripes, changes })
+        let (stripes, changes, rows) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Ok(Transaction { inner, store: self.clone(), stripes, changes, rows })
     }
 
     /// Commits the transaction, which also removes the markers of completed publications. Returns
@@ -296,10 +310,12 @@ impl Store {
         }
         let numbered = transaction.number_changes()?;
         let stripes = transaction.stripes.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let rows = transaction.rows.into_inner().unwrap_or_else(PoisonError::into_inner);
         // The audit log must report these changes unless the commit is known to have failed.
         let changes = numbered.as_ref().map(|group| Arc::clone(&group.changes));
         let unaudited_changes = UnauditedChanges::new(Arc::clone(&self.audit), changes);
         let pending = self.shared.record_cache.begin(stripes);
+        let ticket = self.shared.replication.take_ticket(&rows);
         let committed = transaction.inner.commit().await;
         let (feed, first) = (&self.shared.changes, numbered.map(|group| group.first));
         // If the outcome is unknown, the stripes stay blocked: their keys are never cached again.
@@ -309,15 +325,20 @@ impl Store {
                     feed.accept(first, accepted.seqnum());
                 }
                 pending.accept(accepted.seqnum());
+                ticket.accept(accepted.seqnum(), rows);
             }
-            Ok(None) => pending.reject(),
+            Ok(None) => {
+                pending.reject();
+                ticket.reject();
+            }
             Err(error) if error.kind() == ErrorKind::Transaction => {
                 if let Some(first) = first {
                     feed.discard(first);
                 }
                 pending.reject();
+                ticket.reject();
             }
-            Err(_) => drop(pending),
+            Err(_) => drop((pending, ticket)),
         }
         match committed {
             // A transaction without writes waits as well, because the state that it read may not be
@@ -350,6 +371,7 @@ impl Store {
     /// Reports that a publication is complete. The next transaction that commits removes its
     /// marker.
     pub fn queue_marker_removal(&self, key: PublicationKey) {
+        self.shared.replication.mark_published(key);
         self.shared.published_markers.add(key);
     }
 }

@@ -1,7 +1,8 @@
 //! The rules of the key spaces for policies, credentials, webhooks and cursors.
 
 use super::rules::{
-    CacheRule, Check, CloneRule, ExportRule, FilesRule, LineKind, Removal, RestoreRule, Rules,
+    CacheRule, Check, CloneRule, ExportRule, FilesRule, LineKind, Removal, ReplicaRule,
+    RestoreRule, Rules,
 };
 
 pub(super) const POLICY_HEAD: Rules = Rules {
@@ -13,6 +14,7 @@ pub(super) const POLICY_HEAD: Rules = Rules {
     clone: CloneRule::Share,
     export: ExportRule::Derive,
     cache: CacheRule::None,
+    replica: ReplicaRule::Reopen,
     removal: Removal::Never,
     files: FilesRule::None,
 };
@@ -26,6 +28,7 @@ pub(super) const POLICY_LOG: Rules = Rules {
     clone: CloneRule::Share,
     export: ExportRule::Derive,
     cache: CacheRule::None,
+    replica: ReplicaRule::Read,
     removal: Removal::Never,
     files: FilesRule::None,
 };
@@ -39,6 +42,7 @@ pub(super) const POLICIES: Rules = Rules {
     clone: CloneRule::Share,
     export: ExportRule::Lines(LineKind::Policy),
     cache: CacheRule::None,
+    replica: ReplicaRule::Reopen,
     removal: Removal::WithObject,
     files: FilesRule::None,
 };
@@ -52,6 +56,7 @@ pub(super) const GRANTS: Rules = Rules {
     clone: CloneRule::Share,
     export: ExportRule::Lines(LineKind::Grant),
     cache: CacheRule::None,
+    replica: ReplicaRule::Reopen,
     removal: Removal::WithObject,
     files: FilesRule::None,
 };
@@ -65,6 +70,7 @@ pub(super) const API_KEYS: Rules = Rules {
     clone: CloneRule::Share,
     export: ExportRule::Lines(LineKind::ApiKey),
     cache: CacheRule::None,
+    replica: ReplicaRule::Reopen,
     removal: Removal::WithObject,
     files: FilesRule::None,
 };
@@ -78,6 +84,7 @@ pub(super) const SIGNING_KEYS: Rules = Rules {
     clone: CloneRule::LeaveOut,
     export: ExportRule::LeaveOut,
     cache: CacheRule::None,
+    replica: ReplicaRule::Reopen,
     removal: Removal::Rotation,
     files: FilesRule::None,
 };
@@ -91,6 +98,7 @@ pub(super) const REVOKED_KEYS: Rules = Rules {
     clone: CloneRule::Share,
     export: ExportRule::LeaveOut,
     cache: CacheRule::None,
+    replica: ReplicaRule::Reopen,
     removal: Removal::Limit,
     files: FilesRule::None,
 };
@@ -104,6 +112,7 @@ pub(super) const WEBHOOKS: Rules = Rules {
     clone: CloneRule::LeaveOut,
     export: ExportRule::LeaveOut,
     cache: CacheRule::None,
+    replica: ReplicaRule::Read,
     removal: Removal::WithObject,
     files: FilesRule::None,
 };
@@ -117,6 +126,7 @@ pub(super) const WEBHOOK_CURSORS: Rules = Rules {
     clone: CloneRule::LeaveOut,
     export: ExportRule::LeaveOut,
     cache: CacheRule::None,
+    replica: ReplicaRule::Read,
     removal: Removal::WithObject,
     files: FilesRule::None,
 };
@@ -130,6 +140,7 @@ pub(super) const WATCH_CURSORS: Rules = Rules {
     clone: CloneRule::LeaveOut,
     export: ExportRule::LeaveOut,
     cache: CacheRule::None,
+    replica: ReplicaRule::Read,
     removal: Removal::WithObject,
     files: FilesRule::None,
 };

@@ -19,6 +19,8 @@ pub struct Rules {
     pub export: ExportRule,
     /// Caching by the process that writes the store.
     pub cache: CacheRule,
+    /// Effect of a changed record on a replica.
+    pub replica: ReplicaRule,
     /// Removal of records that are no longer needed.
     pub removal: Removal,
     /// The treatment, by jobs that delete files, of the warehouse files that the record names.
@@ -168,6 +170,15 @@ pub enum CacheRule {
     Records,
     /// Records are cached, and so are pages of the names below one parent.
     RecordsAndPages,
+}
+
+/// Effects of a changed record on a replica.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReplicaRule {
+    /// The catalog reads the record when it needs it.
+    Read,
+    /// The catalog has loaded the record, so it has to be opened again.
+    Reopen,
 }
 
 /// Rules for the removal of records that are no longer needed.

@@ -2,7 +2,7 @@
 
 use super::rules::{
     CacheRule, Check, CloneRule, Expiry, ExportRule, FileOwner, FilesRule, LineKind, Removal,
-    RestoreRule, Rules,
+    ReplicaRule, RestoreRule, Rules,
 };
 
 pub(super) const STORE: Rules = Rules {
@@ -14,6 +14,7 @@ pub(super) const STORE: Rules = Rules {
     clone: CloneRule::NewIdentity,
     export: ExportRule::Header,
     cache: CacheRule::None,
+    replica: ReplicaRule::Reopen,
     removal: Removal::Never,
     files: FilesRule::None,
 };
@@ -27,6 +28,7 @@ pub(super) const WAREHOUSE_NAMES: Rules = Rules {
     clone: CloneRule::Share,
     export: ExportRule::Lines(LineKind::Warehouse),
     cache: CacheRule::None,
+    replica: ReplicaRule::Reopen,
     removal: Removal::WithObject,
     files: FilesRule::None,
 };
@@ -40,6 +42,7 @@ pub(super) const NAMESPACE_NAMES: Rules = Rules {
     clone: CloneRule::Share,
     export: ExportRule::Derive,
     cache: CacheRule::RecordsAndPages,
+    replica: ReplicaRule::Read,
     removal: Removal::WithObject,
     files: FilesRule::None,
 };
@@ -53,6 +56,7 @@ pub(super) const NAMESPACES: Rules = Rules {
     clone: CloneRule::Share,
     export: ExportRule::Lines(LineKind::Namespace),
     cache: CacheRule::Records,
+    replica: ReplicaRule::Read,
     removal: Removal::WithObject,
     files: FilesRule::None,
 };
@@ -66,6 +70,7 @@ pub(super) const TABLE_NAMES: Rules = Rules {
     clone: CloneRule::Share,
     export: ExportRule::Derive,
     cache: CacheRule::RecordsAndPages,
+    replica: ReplicaRule::Read,
     removal: Removal::WithObject,
     files: FilesRule::None,
 };
@@ -79,6 +84,7 @@ pub(super) const VIEW_NAMES: Rules = Rules {
     clone: CloneRule::Share,
     export: ExportRule::Derive,
     cache: CacheRule::RecordsAndPages,
+    replica: ReplicaRule::Read,
     removal: Removal::WithObject,
     files: FilesRule::None,
 };
@@ -92,6 +98,7 @@ pub(super) const TABULARS: Rules = Rules {
     clone: CloneRule::Share,
     export: ExportRule::Lines(LineKind::Tabular),
     cache: CacheRule::Records,
+    replica: ReplicaRule::Read,
     removal: Removal::WithObject,
     files: FilesRule::Keep(FileOwner::Existing),
 };
@@ -105,6 +112,7 @@ pub(super) const METADATA: Rules = Rules {
     clone: CloneRule::Share,
     export: ExportRule::WithTabular,
     cache: CacheRule::None,
+    replica: ReplicaRule::Read,
     removal: Removal::WithObject,
     files: FilesRule::None,
 };
@@ -118,6 +126,7 @@ pub(super) const METADATA_CHUNKS: Rules = Rules {
     clone: CloneRule::Share,
     export: ExportRule::WithTabular,
     cache: CacheRule::None,
+    replica: ReplicaRule::Read,
     removal: Removal::WithObject,
     files: FilesRule::None,
 };
@@ -131,6 +140,7 @@ pub(super) const LOCATIONS: Rules = Rules {
     clone: CloneRule::Share,
     export: ExportRule::Derive,
     cache: CacheRule::None,
+    replica: ReplicaRule::Read,
     removal: Removal::WithObject,
     files: FilesRule::Index,
 };
@@ -144,6 +154,7 @@ pub(super) const UUIDS: Rules = Rules {
     clone: CloneRule::Share,
     export: ExportRule::Derive,
     cache: CacheRule::None,
+    replica: ReplicaRule::Read,
     removal: Removal::WithObject,
     files: FilesRule::Index,
 };
@@ -157,6 +168,7 @@ pub(super) const DROPPED: Rules = Rules {
     clone: CloneRule::Share,
     export: ExportRule::LeaveOut,
     cache: CacheRule::None,
+    replica: ReplicaRule::Read,
     removal: Removal::Expiry(Expiry::Dropped),
     files: FilesRule::Keep(FileOwner::Dropped),
 };
@@ -170,6 +182,7 @@ pub(super) const PROTECTIONS: Rules = Rules {
     clone: CloneRule::Share,
     export: ExportRule::Lines(LineKind::Protection),
     cache: CacheRule::None,
+    replica: ReplicaRule::Read,
     removal: Removal::Never,
     files: FilesRule::None,
 };
@@ -183,6 +196,7 @@ pub(super) const FUNCTIONS: Rules = Rules {
     clone: CloneRule::Share,
     export: ExportRule::Lines(LineKind::Function),
     cache: CacheRule::RecordsAndPages,
+    replica: ReplicaRule::Read,
     removal: Removal::WithObject,
     files: FilesRule::None,
 };
@@ -196,6 +210,7 @@ pub(super) const DROPPED_NAMESPACES: Rules = Rules {
     clone: CloneRule::Share,
     export: ExportRule::LeaveOut,
     cache: CacheRule::None,
+    replica: ReplicaRule::Read,
     removal: Removal::Expiry(Expiry::Dropped),
     files: FilesRule::None,
 };
@@ -209,6 +224,7 @@ pub(super) const DROPPED_FUNCTIONS: Rules = Rules {
     clone: CloneRule::Share,
     export: ExportRule::LeaveOut,
     cache: CacheRule::None,
+    replica: ReplicaRule::Read,
     removal: Removal::WithObject,
     files: FilesRule::None,
 };
@@ -222,6 +238,7 @@ pub(super) const PUBLICATIONS: Rules = Rules {
     clone: CloneRule::Share,
     export: ExportRule::Derive,
     cache: CacheRule::None,
+    replica: ReplicaRule::Read,
     removal: Removal::Published,
     files: FilesRule::Publish,
 };
@@ -235,6 +252,7 @@ pub(super) const JOBS: Rules = Rules {
     clone: CloneRule::Cancel,
     export: ExportRule::LeaveOut,
     cache: CacheRule::None,
+    replica: ReplicaRule::Read,
     removal: Removal::JobEnd,
     files: FilesRule::Delete,
 };
@@ -248,6 +266,7 @@ pub(super) const ENDED_JOBS: Rules = Rules {
     clone: CloneRule::Share,
     export: ExportRule::LeaveOut,
     cache: CacheRule::None,
+    replica: ReplicaRule::Read,
     removal: Removal::Expiry(Expiry::EndedJobs),
     files: FilesRule::None,
 };
@@ -261,6 +280,7 @@ pub(super) const ABANDONED: Rules = Rules {
     clone: CloneRule::LeaveOut,
     export: ExportRule::LeaveOut,
     cache: CacheRule::None,
+    replica: ReplicaRule::Read,
     removal: Removal::Collection,
     files: FilesRule::Delete,
 };
@@ -274,6 +294,7 @@ pub(super) const USAGE: Rules = Rules {
     clone: CloneRule::LeaveOut,
     export: ExportRule::LeaveOut,
     cache: CacheRule::None,
+    replica: ReplicaRule::Read,
     removal: Removal::WithObject,
     files: FilesRule::None,
 };
@@ -287,6 +308,7 @@ pub(super) const ORPHAN_SEARCHES: Rules = Rules {
     clone: CloneRule::LeaveOut,
     export: ExportRule::LeaveOut,
     cache: CacheRule::None,
+    replica: ReplicaRule::Read,
     removal: Removal::WithObject,
     files: FilesRule::None,
 };
@@ -300,6 +322,7 @@ pub(super) const LABELS: Rules = Rules {
     clone: CloneRule::Share,
     export: ExportRule::WithTabular,
     cache: CacheRule::Records,
+    replica: ReplicaRule::Read,
     removal: Removal::WithObject,
     files: FilesRule::None,
 };
@@ -313,6 +336,7 @@ pub(super) const METRICS_REPORTS: Rules = Rules {
     clone: CloneRule::LeaveOut,
     export: ExportRule::LeaveOut,
     cache: CacheRule::None,
+    replica: ReplicaRule::Read,
     removal: Removal::WithObject,
     files: FilesRule::None,
 };
@@ -326,6 +350,7 @@ pub(super) const IDEMPOTENCY: Rules = Rules {
     clone: CloneRule::LeaveOut,
     export: ExportRule::LeaveOut,
     cache: CacheRule::None,
+    replica: ReplicaRule::Read,
     removal: Removal::Expiry(Expiry::Idempotency),
     files: FilesRule::None,
 };
@@ -339,6 +364,7 @@ pub(super) const CHANGES: Rules = Rules {
     clone: CloneRule::Append,
     export: ExportRule::LeaveOut,
     cache: CacheRule::None,
+    replica: ReplicaRule::Read,
     removal: Removal::Expiry(Expiry::Changes),
     files: FilesRule::None,
 };
