@@ -15,12 +15,19 @@ pub struct Route {
     pub handlers: MethodRouter<ApiState>,
     /// The methods, and whether their requests may be executed again.
     pub methods: MethodRules,
+    /// Whether a standby of a cluster executes `GET` and `HEAD` itself.
+    pub is_replicated: bool,
 }
 
 impl Route {
     /// Creates a route without handlers.
     pub fn at(path: &str) -> Self {
-        Self { path: path.to_owned(), handlers: MethodRouter::new(), methods: Vec::new() }
+        Self {
+            path: path.to_owned(),
+            handlers: MethodRouter::new(),
+            methods: Vec::new(),
+            is_replicated: false,
+        }
     }
 
     /// Adds `GET`. Without a handler for `HEAD`, this handler also responds to `HEAD`.
@@ -46,6 +53,12 @@ impl Route {
     /// Adds a mutation that accepts no `Idempotency-Key`.
     pub fn unkeyed<T: 'static>(self, method: Method, handler: impl Handler<T, ApiState>) -> Self {
         self.with(method, Repeatability::Never, handler)
+    }
+
+    /// A standby of a cluster executes `GET` and `HEAD` itself, on its replica.
+    #[must_use]
+    pub fn replicated(self) -> Self {
+        Self { is_replicated: true, ..self }
     }
 
     /// Puts a prefix in front of the path.

@@ -20,15 +20,24 @@ pub type MethodRules = Vec<(Method, Repeatability)>;
 /// Finds the route of a request. Matches paths in the same way as axum.
 pub struct RouteIndex {
     numbers: Router<u16>,
-    /// The template of the path and the methods of each route.
-    routes: Vec<(String, MethodRules)>,
+    routes: Vec<IndexedRoute>,
+}
+
+/// A route without its handlers.
+pub struct IndexedRoute {
+    /// The template of the path.
+    pub template: String,
+    /// The methods.
+    pub methods: MethodRules,
+    /// Whether a standby of a cluster executes `GET` and `HEAD` itself.
+    pub is_replicated: bool,
 }
 
 impl RouteIndex {
-    /// Creates an index of these templates and methods. Each route gets its position as its number.
-    pub fn new(routes: Vec<(String, MethodRules)>) -> Self {
+    /// Creates an index of these routes. Each route gets its position as its number.
+    pub fn new(routes: Vec<IndexedRoute>) -> Self {
         let mut numbers = Router::new();
-        for (number, (template, _)) in routes.iter().enumerate() {
+        for (number, IndexedRoute { template, .. }) in routes.iter().enumerate() {
             let number = u16::try_from(number).expect("there are fewer routes");
             numbers.insert(template, number).expect("axum has accepted the same template");
         }
@@ -37,12 +46,12 @@ impl RouteIndex {
 
     /// The templates of all routes, in the order of their numbers.
     pub fn templates(&self) -> impl Iterator<Item = &str> {
-        self.routes.iter().map(|(template, _)| template.as_str())
+        self.routes.iter().map(|route| route.template.as_str())
     }
 
     /// The method and template of each operation.
     pub fn operations(&self) -> impl Iterator<Item = (&Method, &str)> {
-        let operations = self.routes.iter().map(|(template, methods)| {
+        let operations = self.routes.iter().map(|IndexedRoute { template, methods, .. }| {
             methods.iter().map(move |(method, _)| (method, template.as_str()))
         });
         operations.flatten()
@@ -53,14 +62,23 @@ impl RouteIndex {
         self.numbers.at(path).ok().map(|matched| *matched.value)
     }
 
+    /// Whether a standby of a cluster executes a request itself, on its replica.
+    pub fn is_replicated(&self, method: &Method, path: &str) -> bool {
+        matches!(*method, Method::GET | Method::HEAD)
+            && self.route(path).is_some_and(|route| route.is_replicated)
+    }
+
+    fn route(&self, path: &str) -> Option<&IndexedRoute> {
+        self.routes.get(usize::from(self.number(path)?))
+    }
+
     /// Returns whether a request may be executed again. A mutation at an unknown path may not: a
     /// writer with a newer version may know this path.
     pub fn repeatability(&self, method: &Method, path: &str) -> Repeatability {
         if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) {
             return Repeatability::ReadOnly;
         }
-        let route = self.number(path).and_then(|number| self.routes.get(usize::from(number)));
-        let methods = route.into_iter().flat_map(|(_, methods)| methods);
+        let methods = self.route(path).into_iter().flat_map(|route| &route.methods);
         let found = methods.into_iter().find(|(candidate, _)| candidate == method);
         found.map_or(Repeatability::Never, |(_, repeatability)| *repeatability)
     }

@@ -27,7 +27,7 @@ use super::ops::{health, metrics as counters};
 use super::probes::{HEALTH, METRICS, PROBES, READY};
 use super::rate_limits::RateLimits;
 use super::route::Route;
-use super::route_index::RouteIndex;
+use super::route_index::{IndexedRoute, RouteIndex};
 use super::service::{AuthLayer, PortService};
 use super::state::ApiState;
 use slateberg_telemetry::http::HttpMetrics;
@@ -91,8 +91,12 @@ pub fn observer(scheme: &'static str, traced: Option<Ratio>, access_log: AccessL
     let mut routes = shared_routes(RootDocument::for_port(true, true));
     routes.extend(client_routes());
     routes.extend(operator_routes());
-    let routes = routes.into_iter().map(|route| (route.path, route.methods)).collect();
-    let index = RouteIndex::new(routes);
+    let indexed = |Route { path: template, methods, is_replicated, .. }| IndexedRoute {
+        template,
+        methods,
+        is_replicated,
+    };
+    let index = RouteIndex::new(routes.into_iter().map(indexed).collect());
     let templates = index.templates().map(ToOwned::to_owned).collect();
     Observer::new(HttpMetrics::new(scheme, templates), index, traced, access_log)
 }
@@ -110,7 +114,7 @@ fn shared_routes(document: RootDocument) -> Vec<Route> {
 /// The routes for clients.
 fn client_routes() -> Vec<Route> {
     let mut routes = vec![
-        Route::at("/v1/config").get(config::get_config),
+        Route::at("/v1/config").get(config::get_config).replicated(),
         Route::at("/v1/oauth/tokens").read_only(Method::POST, oauth::tokens::get_token),
         Route::at("/v1/oauth/jwks").get(oauth::jwks::get_jwks),
     ];
@@ -130,27 +134,35 @@ fn operator_routes() -> Vec<Route> {
 /// The routes of a warehouse, relative to its prefix.
 fn catalog_routes() -> Vec<Route> {
     vec![
-        Route::at("/namespaces").get(namespaces::list).keyed(Method::POST, namespaces::create),
+        Route::at("/namespaces")
+            .get(namespaces::list)
+            .keyed(Method::POST, namespaces::create)
+            .replicated(),
         Route::at("/namespaces/{namespace}")
             .get(namespaces::load)
             .head(namespaces::exists)
-            .keyed(Method::DELETE, namespaces::drop),
+            .keyed(Method::DELETE, namespaces::drop)
+            .replicated(),
         Route::at("/namespaces/{namespace}/properties")
             .keyed(Method::POST, namespaces::update_properties),
         Route::at("/namespaces/{namespace}/tables")
             .get(tables::list)
-            .keyed(Method::POST, tables::create),
+            .keyed(Method::POST, tables::create)
+            .replicated(),
         Route::at("/namespaces/{namespace}/register").keyed(Method::POST, tables::register),
         Route::at("/namespaces/{namespace}/tables/{table}")
             .get(tables::load)
             .head(tables::exists)
             .keyed(Method::POST, table_commit::commit)
-            .keyed(Method::DELETE, tables::drop),
+            .keyed(Method::DELETE, tables::drop)
+            .replicated(),
         Route::at("/namespaces/{namespace}/tables/{table}/unregister")
             .keyed(Method::POST, tables::unregister),
         Route::at("/namespaces/{namespace}/tables/{table}/metrics")
             .read_only(Method::POST, metrics::report),
-        Route::at("/namespaces/{namespace}/tables/{table}/credentials").get(files::credentials),
+        Route::at("/namespaces/{namespace}/tables/{table}/credentials")
+            .get(files::credentials)
+            .replicated(),
         Route::at("/namespaces/{namespace}/tables/{table}/sign")
             .read_only(Method::POST, files::sign),
         Route::at("/namespaces/{namespace}/tables/{table}/plan")
@@ -164,17 +176,19 @@ fn catalog_routes() -> Vec<Route> {
         Route::at("/transactions/commit").keyed(Method::POST, transactions::commit),
         Route::at("/namespaces/{namespace}/views")
             .get(views::list)
-            .keyed(Method::POST, views::create),
+            .keyed(Method::POST, views::create)
+            .replicated(),
         Route::at("/namespaces/{namespace}/register-view").keyed(Method::POST, views::register),
         Route::at("/namespaces/{namespace}/views/{view}")
             .get(views::load)
             .head(views::exists)
             .keyed(Method::POST, views::commit)
-            .keyed(Method::DELETE, views::drop),
+            .keyed(Method::DELETE, views::drop)
+            .replicated(),
         Route::at("/events").read_only(Method::POST, events::query),
         Route::at("/views/rename").keyed(Method::POST, views::rename),
-        Route::at("/namespaces/{namespace}/functions").get(functions::list),
-        Route::at("/namespaces/{namespace}/functions/{function}").get(functions::load),
+        Route::at("/namespaces/{namespace}/functions").get(functions::list).replicated(),
+        Route::at("/namespaces/{namespace}/functions/{function}").get(functions::load).replicated(),
     ]
 }
 
@@ -312,6 +326,27 @@ mod tests {
             (Method::POST, "/management/v1/authorize"),
         ] {
             assert_eq!(repeatability(&method, path), Repeatability::ReadOnly, "{path}");
+        }
+    }
+
+    #[test]
+    fn standbys_execute_reads_of_the_catalog_themselves() {
+        let index = observer("http", None, AccessLog::default());
+        let is_replicated = |method, path| index.routes().is_replicated(&method, path);
+        for path in [
+            "/v1/config",
+            "/v1/namespaces",
+            "/v1/wh/namespaces/ns/tables/t",
+            "/v1/namespaces/ns/tables/t/credentials",
+            "/v1/namespaces/ns/views",
+            "/v1/namespaces/ns/functions/f",
+        ] {
+            assert!(is_replicated(Method::GET, path), "{path}");
+            assert!(is_replicated(Method::HEAD, path), "{path}");
+            assert!(!is_replicated(Method::POST, path), "{path}");
+        }
+        for path in ["/v1/namespaces/ns/tables/t/plan/id", "/management/v1/jobs", "/metrics"] {
+            assert!(!is_replicated(Method::GET, path), "{path}");
         }
     }
 

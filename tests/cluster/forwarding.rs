@@ -80,7 +80,7 @@ async fn standby_observes_the_requests_that_it_forwards() {
     let (writer, standby) = writer_and_standby(&bucket, member_settings("a")).await;
     let client = reqwest::Client::new();
     let get = async |id: Option<&str>| {
-        let request = client.get(format!("{}/v1/namespaces", standby.uri));
+        let request = client.get(format!("{}/management/v1/whoami", standby.uri));
         let request = match id {
             Some(id) => request.header("x-request-id", id),
             None => request,
@@ -96,7 +96,7 @@ async fn standby_observes_the_requests_that_it_forwards() {
         let metrics = metrics.text().await.expect("a body");
         let counted = metrics.lines().any(|line| {
             line.starts_with("http_server_request_duration_seconds_count")
-                && line.contains("http_route=\"/v1/namespaces\"")
+                && line.contains("http_route=\"/management/v1/whoami\"")
                 && line.contains("http_response_status_code=\"200\"")
                 && line.ends_with(" 3")
         });
@@ -112,7 +112,8 @@ async fn writer_checks_the_host_that_the_client_named() {
     let (_writer, standby) = writer_and_standby(&bucket, settings).await;
     let client = reqwest::Client::new();
     let status = async |host: &str| {
-        let request = client.get(format!("{}/v1/namespaces", standby.uri)).header("host", host);
+        let request = client.get(format!("{}/management/v1/whoami", standby.uri));
+        let request = request.header("host", host);
         request.send().await.expect("it responds").status().as_u16()
     };
     assert_eq!(status("lake.example.com").await, 200);

@@ -65,6 +65,43 @@ async fn revoked_key_is_rejected_by_all_members_at_once() {
 }
 
 #[tokio::test]
+async fn revoked_grant_is_not_in_force_on_any_replica() {
+    let bucket = bucket();
+    let (_writer, standby, admin) = secured(&bucket, |_| {}).await;
+    standby.wait_for_replica().await;
+    let client = Client::new();
+    let post = async |path: &str, body: Value| -> Value {
+        let url = format!("{}{path}", standby.uri);
+        let response = client.post(url).bearer_auth(&admin).json(&body).send().await;
+        let response = response.expect("it responds");
+        assert!(response.status().is_success(), "{response:?}");
+        response.json().await.expect("JSON")
+    };
+    post("/v1/namespaces", json!({ "namespace": ["ns"] })).await;
+    let created = post("/management/v1/api-keys", json!({ "name": "k", "roles": ["ops"] })).await;
+    let key = created["key"].as_str().expect("a key");
+    let load = async || {
+        let load = client.get(format!("{}/v1/namespaces/ns", standby.uri)).bearer_auth(key);
+        load.send().await.expect("it responds").status().as_u16()
+    };
+    let denied = load().await;
+    assert!(denied == 403 || denied == 404, "{denied}");
+    for _ in 0..5 {
+        let grant =
+            json!({ "grantee": "role:ops", "template": "read", "resource": "warehouse:default" });
+        let grant = post("/management/v1/grants", grant).await;
+        assert_eq!(load().await, 200);
+        let id = grant["grant"]["id"].as_str().expect("an id");
+        let revoking = client.delete(format!("{}/management/v1/grants/{id}", standby.uri));
+        let revoked = revoking.bearer_auth(&admin).send().await.expect("it responds");
+        assert!(revoked.status().is_success(), "{revoked:?}");
+        assert_eq!(load().await, denied);
+    }
+    standby.wait_for_replica().await;
+    assert_eq!(load().await, denied);
+}
+
+#[tokio::test]
 async fn client_certificate_is_forwarded_to_the_writer() {
     let bucket = bucket();
     let (own, clients) = (TestCa::new(), TestCa::new());

@@ -13,4 +13,5 @@ mod forwarding;
 mod identities;
 mod misuse;
 mod planned;
+mod replicas;
 mod transfers;

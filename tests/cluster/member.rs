@@ -125,6 +125,23 @@ impl TestMember {
         within(role, async || (self.ready().await == role).then_some(())).await;
     }
 
+    /// Waits until the member executes reads on its replica.
+    pub async fn wait_for_replica(&self) {
+        within("the standby has a replica", async || {
+            (self.metric("slateberg_cluster_replica").await == 1).then_some(())
+        })
+        .await;
+    }
+
+    /// Returns the value of a metric without labels.
+    pub async fn metric(&self, name: &str) -> u64 {
+        let metrics = self.send(Method::GET, "/metrics", None).await.expect("it responds");
+        let metrics = metrics.text().await.expect("a body");
+        let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        let line = line.unwrap_or_else(|| panic!("{name} is missing: {metrics}"));
+        line.parse().expect("a whole number")
+    }
+
     /// Sends a request.
     pub async fn send(
         &self,

@@ -22,6 +22,7 @@ use crate::support::env_numbers::number_from_env;
 const ROUNDS: u64 = 6;
 const MEMBERS: usize = 3;
 const WRITERS: usize = 6;
+const READERS: usize = 3;
 const LEASE_MS: u64 = 2_000;
 /// Time limit for the first acknowledged change after a failure: the lease, its margin, the
 /// interval of the reads, and the start of the next writer, on a busy machine.
@@ -74,27 +75,56 @@ impl Member {
     }
 }
 
-/// Writers that use any member of the cluster.
+/// Writers and readers that use any member of the cluster.
 struct Load {
     clients: Arc<Mutex<Vec<Client>>>,
     stop: Arc<AtomicBool>,
-    acknowledged: Arc<AtomicU64>,
+    acknowledged: Arc<Acknowledged>,
     /// The log of all members.
     log: PathBuf,
     writers: Vec<JoinHandle<BTreeSet<String>>>,
+    readers: Vec<JoinHandle<u64>>,
+}
+
+/// The acknowledged changes.
+#[derive(Default)]
+struct Acknowledged {
+    count: AtomicU64,
+    /// The number of the newest change of each writer, plus one.
+    newest: [AtomicU64; WRITERS],
+}
+
+impl Acknowledged {
+    fn add(&self, writer: usize, number: u64) {
+        self.count.fetch_add(1, Ordering::SeqCst);
+        self.newest[writer].store(number + 1, Ordering::SeqCst);
+    }
+
+    /// Returns the key of the newest change of each writer.
+    fn newest(&self) -> BTreeSet<String> {
+        let numbers = self.newest.iter().map(|number| number.load(Ordering::SeqCst)).enumerate();
+        let changed = numbers.filter(|(_, number)| *number > 0);
+        changed.map(|(writer, number)| format!("w{writer}-{}", number - 1)).collect()
+    }
 }
 
 impl Load {
     fn start(clients: Vec<Client>, log: PathBuf) -> Self {
         let clients = Arc::new(Mutex::new(clients));
-        let (stop, acknowledged) = (Arc::default(), Arc::default());
+        let (stop, acknowledged) = (Arc::default(), Arc::<Acknowledged>::default());
+        let readers = (0..READERS).map(|_| {
+            let (clients, stop, acknowledged) =
+                (Arc::clone(&clients), Arc::clone(&stop), Arc::clone(&acknowledged));
+            tokio::spawn(async move { read(&clients, &stop, &acknowledged).await })
+        });
+        let readers = readers.collect();
         let writers = (0..WRITERS).map(|writer| {
             let (clients, stop, acknowledged) =
                 (Arc::clone(&clients), Arc::clone(&stop), Arc::clone(&acknowledged));
             tokio::spawn(async move { write(writer, &clients, &stop, &acknowledged).await })
         });
         let writers = writers.collect();
-        Self { clients, stop, acknowledged, log, writers }
+        Self { clients, stop, acknowledged, log, writers, readers }
     }
 
     fn use_members(&self, members: &[Member]) {
@@ -105,9 +135,9 @@ impl Load {
     /// Waits until a change is acknowledged that was sent after this call, and returns the time that
     /// this took. Each writer may have one change in progress at the time of the call.
     async fn progress(&self, what: &str) -> Duration {
-        let (before, since) = (self.acknowledged.load(Ordering::Relaxed), Instant::now());
+        let (before, since) = (self.acknowledged.count.load(Ordering::SeqCst), Instant::now());
         loop {
-            if self.acknowledged.load(Ordering::Relaxed) - before > WRITERS as u64 {
+            if self.acknowledged.count.load(Ordering::SeqCst) - before > WRITERS as u64 {
                 return since.elapsed();
             }
             if since.elapsed() > TAKEOVER_MAX {
@@ -130,8 +160,40 @@ impl Load {
         for writer in self.writers {
             all.extend(writer.await.expect("the writer got only expected responses"));
         }
+        let mut reads = 0;
+        for reader in self.readers {
+            reads += reader.await.expect("each read contains the acknowledged changes");
+        }
+        eprintln!("{reads} reads contained all changes that were acknowledged before");
         all
     }
+}
+
+/// Reads at any member. A read has to contain all changes that were acknowledged before it began.
+/// Returns the number of reads.
+async fn read(clients: &Mutex<Vec<Client>>, stop: &AtomicBool, acknowledged: &Acknowledged) -> u64 {
+    let mut reads = 0;
+    for attempt in 0.. {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let client = {
+            let clients = clients.lock().expect("no reader panics with the lock");
+            clients[attempt % clients.len()].clone()
+        };
+        let expected = acknowledged.newest();
+        match client.get(TABLE).await {
+            Reply::Answered(200, loaded) => {
+                has_all(&loaded, &expected);
+                reads += 1;
+            }
+            Reply::Lost | Reply::Answered(500 | 503, _) => {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            Reply::Answered(status, body) => panic!("{status} {body}"),
+        }
+    }
+    reads
 }
 
 /// Sets properties one after the other. Returns the keys of all acknowledged changes.
@@ -139,7 +201,7 @@ async fn write(
     writer: usize,
     clients: &Mutex<Vec<Client>>,
     stop: &AtomicBool,
-    acknowledged: &AtomicU64,
+    acknowledged: &Acknowledged,
 ) -> BTreeSet<String> {
     let mut done = BTreeSet::new();
     for number in 0.. {
@@ -155,7 +217,7 @@ async fn write(
         let key = format!("w{writer}-{number}");
         match client.set(TABLE, &key).await {
             Reply::Answered(200, _) => {
-                acknowledged.fetch_add(1, Ordering::Relaxed);
+                acknowledged.add(writer, number);
                 done.insert(key);
             }
             // The member itself has failed, or is a paused writer that has lost its lease.

@@ -108,6 +108,20 @@ impl KeyIndex {
         self.0.load().by_id.values().cloned().collect()
     }
 
+    /// Returns the times of the last uses of keys, for those that were used.
+    pub fn last_uses(&self) -> Vec<(Uuid, i64)> {
+        let tables = self.0.load();
+        let used = |(id, key): (&Uuid, &Arc<KnownKey>)| Some((*id, key.last_used_ms()?));
+        tables.by_id.iter().filter_map(used).collect()
+    }
+
+    /// Records uses of keys by other processes.
+    pub fn add_uses(&self, uses: impl IntoIterator<Item = (Uuid, i64)>) {
+        for (id, used_ms) in uses {
+            self.with_id(id, |key| key.last_used_ms.fetch_max(used_ms, Ordering::Relaxed));
+        }
+    }
+
     /// Returns the number of keys.
     pub fn len(&self) -> usize {
         self.0.load().by_id.len()

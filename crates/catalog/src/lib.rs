@@ -52,6 +52,7 @@ pub mod planning;
 pub mod policies;
 pub mod protections;
 mod referenced_by;
+pub mod replicas;
 mod resource_lookup;
 pub mod search;
 mod serial_lock;
@@ -95,6 +96,7 @@ pub use pipeline::publications::FinishedPublications;
 use planning::Planning;
 use policies::Policies;
 use protections::Protections;
+use replicas::Replicas;
 use search::Search;
 use settings::Settings;
 pub use table_maintenance::TableMaintenance;
@@ -152,6 +154,7 @@ struct Inner {
     jobs: Jobs,
     checkpoints: Checkpoints,
     cluster: Cluster,
+    replicas: Replicas,
     encryption: Encryption,
     maintenance: Maintenance,
     table_maintenance: TableMaintenance,
@@ -190,6 +193,7 @@ impl Catalog {
             jobs,
             checkpoints: Checkpoints::new(&core),
             cluster: Cluster::new(&core),
+            replicas: Replicas::new(&core),
             encryption: Encryption::new(&core),
             core,
         };
@@ -294,6 +298,11 @@ impl Catalog {
     /// The cluster of which this catalog is the writer.
     pub fn cluster(&self) -> &Cluster {
         &self.inner.cluster
+    }
+
+    /// The replicas of this catalog, or the writer of which this catalog is a replica.
+    pub fn replicas(&self) -> &Replicas {
+        &self.inner.replicas
     }
 
     /// The key ring of the store.

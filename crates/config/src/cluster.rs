@@ -22,6 +22,8 @@ pub struct ClusterSettings {
     pub name: String,
     /// Whether this member may become the writer.
     pub eligible: bool,
+    /// Whether this member executes reads itself while it is a standby.
+    pub local_reads: bool,
     /// Duration of the writer's lease, in milliseconds. 0: 10 s in Google Cloud Storage, and
     /// otherwise 4 s.
     pub lease_ms: u64,
@@ -58,6 +60,7 @@ impl Default for ClusterSettings {
             advertise: String::new(),
             name: String::new(),
             eligible: true,
+            local_reads: true,
             lease_ms: 0,
             renew_ms: 0,
             lease_wait_ms: LEASE_WAIT_MS,

@@ -26,6 +26,12 @@ impl Background {
         Self { stop, tasks: tasks::spawn(runtime, &stopping), exporter }
     }
 
+    /// Starts the tasks of a replica, which changes nothing.
+    pub fn start_for_replica(runtime: &Runtime) -> Self {
+        let (stop, stopping) = watch::channel(false);
+        Self { stop, tasks: tasks::spawn_for_replica(runtime, &stopping), exporter: None }
+    }
+
     /// Returns a receiver that becomes `true` when all tasks must stop.
     pub fn stopping(&self) -> watch::Receiver<bool> {
         self.stop.subscribe()

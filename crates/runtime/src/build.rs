@@ -1,13 +1,12 @@
 //! Opens a catalog from its settings.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use uuid::Uuid;
 
 use super::cluster::reject_living_writer;
 use super::data_dir::lock_data_dir;
-use super::dependencies::Dependencies;
+use super::dependencies::{Dependencies, Elected};
 use super::error::{BuildError, at_state};
 use super::issuers;
 use super::lock::DataDirLock;
@@ -89,7 +88,10 @@ impl Runtime {
         }
         let settings = settings.with_memory_shares();
         let files = StartFiles {
-            issuers: read_issuers(&settings)?,
+            issuers: match dependencies.issuers.take() {
+                Some(issuers) => issuers,
+                None => read_issuers(&settings)?,
+            },
             policies: match dependencies.policies.take() {
                 Some(policies) => policies,
                 None => FilePolicies::load(&settings.authz)?,
@@ -108,7 +110,7 @@ impl Runtime {
         state.measure(&measures.object_stores);
         check_object_cache(&settings, &state.location)?;
         // The futures are boxed, because together they would take much of a thread's stack.
-        if dependencies.elected.is_none() {
+        if dependencies.elected.is_none() && dependencies.replica.is_none() {
             Box::pin(state.probe(&dependencies)).await?;
             reject_living_writer(&state).await?;
         }
@@ -136,7 +138,7 @@ impl Runtime {
         let StartFiles { issuers, policies, bootstrap_key, audit, exporter } = files;
         let (opener, state_url) = (measures.warehouses(&dependencies.opener), state.url.clone());
         let issuer_client = client_for(&issuers)?;
-        let (permit, now_ms) = (Permit::for_task(Task::Open), dependencies.clock.now_ms());
+        let permit = Permit::for_task(Task::Open);
         let opened = open_store(state, &settings, &dependencies, &permit, progress).await?;
         let (store, format) = (opened.0.with_audit_log(audit), opened.1);
         let stores = warehouses::stores(&settings, &opener, &state_url, &format.clone_of)?;
@@ -145,12 +147,12 @@ impl Runtime {
             opener: &opener,
             ids: dependencies.ids.as_ref(),
             permit: &permit,
-            now_ms,
+            now_ms: dependencies.clock.now_ms(),
             clone_of: format.clone_of.as_ref(),
         };
         let served = warehouses::open_all(&opening, &store, &stores).await?;
-        let policies = with_stored_policies(&store, policies, &settings.authz).await?;
-        let (policy_sources, authority) = policies;
+        let (policy_sources, authority) =
+            with_stored_policies(&store, policies, &settings.authz).await?;
         let (authn_store, catalog_id) = (store.clone(), format.catalog_id);
         let catalog = Catalog::new(Parts {
             store,
@@ -167,7 +169,7 @@ impl Runtime {
             clock: Arc::clone(&dependencies.clock),
             ids: Arc::clone(&dependencies.ids),
         });
-        finish_publications(&catalog, settings.state.start_timeout(), progress).await?;
+        finish_publications(&catalog, &settings, &dependencies, progress).await?;
         // This must be the last step that can fail. If a later step failed, the operator would
         // never see an admin key that this step created.
         let (authn, minted_key) = Authenticator::open(authn::authenticator::Parts {
@@ -217,11 +219,13 @@ async fn open_store(
 ) -> Result<(Store, StoreFormat), BuildError> {
     let _phase = progress.phase("opening the store", None);
     let failed = |source| at_state(&state.url, source);
-    let previous_epoch = dependencies.elected.and_then(|elected| elected.previous_epoch);
     let (location, store_settings) = (&state.location, settings.store.clone());
-    let opened = match previous_epoch {
-        None => Store::open(location, store_settings).await,
-        Some(epoch) => Store::take_over(location, store_settings, epoch).await,
+    let opened = match (&dependencies.replica, dependencies.elected) {
+        (Some(replica), _) => Ok(replica.clone()),
+        (None, Some(Elected { previous_epoch })) => {
+            Store::take_over(location, store_settings, previous_epoch).await
+        }
+        (None, None) => Store::open(location, store_settings).await,
     };
     let store = opened.map_err(failed)?;
     catalog::ensure_location_index(&store, permit).await.map_err(BuildError::Recover)?;
@@ -260,9 +264,15 @@ async fn with_stored_policies(
 /// Completes the publications of an earlier process.
 async fn finish_publications(
     catalog: &Catalog,
-    patience: Duration,
+    settings: &Settings,
+    dependencies: &Dependencies,
     progress: &Progress,
 ) -> Result<(), BuildError> {
+    // A replica writes no files: the writer does.
+    if dependencies.replica.is_some() {
+        return Ok(());
+    }
+    let patience = settings.state.start_timeout();
     let outcome =
         catalog.finish_publications(patience, progress).await.map_err(BuildError::Recover)?;
     let FinishedPublications { finished, replaced, unfinished } = outcome;
@@ -317,7 +327,7 @@ fn webhook_rules(settings: &Settings) -> Result<TargetRules, BuildError> {
 }
 
 /// Returns the configured issuers. Loads the keys of issuers that have a key file.
-pub(super) fn read_issuers(settings: &Settings) -> Result<Issuers, BuildError> {
+pub fn read_issuers(settings: &Settings) -> Result<Issuers, BuildError> {
     let issuers = Issuers::new(&settings.authn.issuers);
     let issuers = issuers.map_err(|invalid| BuildError::Invalid(vec![invalid]))?;
     issuers.all().try_for_each(|issuer| issuers::read_file(issuer)).map_err(BuildError::Setting)?;

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use crate::policies::FilePolicies;
+use slateberg_authn::issuers::Issuers;
 use slateberg_base::clock::{Clock, SystemClock};
 use slateberg_base::ids::{Ids, RandomIds};
 use slateberg_objects::open::{Opener, opener};
+use slateberg_store::Store;
 use slateberg_telemetry::connections::Connections;
 
 /// The replaceable parts.
@@ -18,10 +20,14 @@ pub struct Dependencies {
     pub ids: Arc<dyn Ids>,
     /// The policies of the configured files, if they were loaded before.
     pub policies: Option<FilePolicies>,
+    /// The token issuers, if they were read before. All catalogs of a process share their keys.
+    pub issuers: Option<Issuers>,
     /// The open connections of the process.
     pub connections: Arc<Connections>,
     /// The election of this process as the writer of a cluster. `None` outside of a cluster.
     pub elected: Option<Elected>,
+    /// The replica that this process serves as a standby of a cluster.
+    pub replica: Option<Store>,
 }
 
 /// The election of a member of a cluster as the writer. The member has probed the object stores at
@@ -41,8 +47,10 @@ impl Dependencies {
             clock: Arc::clone(&self.clock),
             ids: Arc::clone(&self.ids),
             policies: None,
+            issuers: self.issuers.clone(),
             connections: Arc::clone(&self.connections),
             elected: self.elected,
+            replica: self.replica.clone(),
         }
     }
 }
@@ -54,8 +62,10 @@ impl Default for Dependencies {
             clock: Arc::new(SystemClock),
             ids: Arc::new(RandomIds),
             policies: None,
+            issuers: None,
             connections: Arc::default(),
             elected: None,
+            replica: None,
         }
     }
 }

@@ -6,8 +6,8 @@ use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Uri, Version, header};
 use url::Url;
 
+use super::catalog_services::PortKind;
 use super::forwarded::Forwarded;
-use super::node::PortKind;
 use crate::api::admission::has_body;
 use crate::api::extract::body::{BodySlot, IDEMPOTENCY_KEY};
 use crate::api::peer::peer;

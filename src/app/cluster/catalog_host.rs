@@ -2,12 +2,15 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::Mutex;
 use tokio::task::AbortHandle;
+use tokio::time::timeout;
 use uuid::Uuid;
 
-use super::node::{Node, WriterServices};
+use super::catalog_services::CatalogServices;
+use super::node::Node;
 use crate::api::cluster::ClusterControl;
 use crate::api::observe::Observer;
 use crate::app::{App, webhooks};
@@ -19,6 +22,9 @@ use slateberg_runtime::error::BuildError;
 use slateberg_store::open::StoreLocation;
 use slateberg_store::{self as store, Store};
 use slateberg_telemetry::otlp::Traces;
+
+/// Maximum time until the requests to a catalog on a replica have ended.
+const REQUESTS_MAX: Duration = Duration::from_secs(60);
 
 /// Prints the banner of a catalog that begins to serve.
 pub type PrintBanner = Arc<dyn Fn(&App) + Send + Sync>;
@@ -43,11 +49,31 @@ pub(super) struct CatalogHost {
     pub(super) print_banner: PrintBanner,
 }
 
+/// The parts from which a standby opens the catalog on a replica.
+#[derive(Clone)]
+pub(super) struct ReplicaHost {
+    /// The settings.
+    pub(super) settings: Settings,
+    /// The replaceable parts.
+    pub(super) dependencies: Arc<Dependencies>,
+    /// The location of the writer's store.
+    pub(super) location: StoreLocation,
+    /// Records telemetry of requests.
+    pub(super) observer: Arc<Observer>,
+}
+
+/// The catalog on a replica, with its background tasks.
+pub(super) struct OpenReplica {
+    /// The routes.
+    pub(super) services: Arc<CatalogServices>,
+    background: Background,
+}
+
 /// An open catalog with its background tasks.
 pub(super) struct OpenCatalog {
     app: App,
     background: Mutex<Option<Background>>,
-    services: Arc<WriterServices>,
+    services: Arc<CatalogServices>,
     epoch: u64,
     print_banner: PrintBanner,
 }
@@ -90,7 +116,7 @@ impl CatalogHost {
                     BuildError::Store { url: app.runtime.state_url.clone(), source }
                 })?,
             };
-            let services = WriterServices::new(app.routers(), app.runtime.catalog.clone());
+            let services = CatalogServices::new(&app);
             let mut background = Background::start(&mut app.runtime);
             background.add(webhooks::spawn(&app, background.stopping()));
             let background = Mutex::new(Some(background));
@@ -108,6 +134,28 @@ impl CatalogHost {
     }
 }
 
+impl ReplicaHost {
+    /// Opens the catalog on a replica, without anything that changes it.
+    pub(super) async fn open(&self, replica: Store) -> Result<OpenReplica, BuildError> {
+        let dependencies = Dependencies { replica: Some(replica), ..self.dependencies.share() };
+        let observer = Arc::clone(&self.observer);
+        let app = App::observed(self.settings.clone(), dependencies, observer).await?;
+        let background = Background::start_for_replica(&app.runtime);
+        Ok(OpenReplica { services: Arc::new(CatalogServices::new(&app)), background })
+    }
+}
+
+impl OpenReplica {
+    /// Ends the background tasks, after the requests in progress.
+    pub(super) async fn close(mut self) {
+        if timeout(REQUESTS_MAX, self.services.completed()).await.is_err() {
+            tracing::debug!("some reads did not end before their replica");
+        }
+        self.background.stop();
+        self.background.ended().await;
+    }
+}
+
 impl OpenCatalog {
     /// The id of the catalog.
     pub(super) fn id(&self) -> Uuid {
@@ -120,7 +168,7 @@ impl OpenCatalog {
     }
 
     /// The routes.
-    pub(super) fn services(&self) -> Arc<WriterServices> {
+    pub(super) fn services(&self) -> Arc<CatalogServices> {
         Arc::clone(&self.services)
     }
 

@@ -10,6 +10,10 @@ pub(super) struct ClusterCounters {
     pub(super) elections: Counter,
     /// Forwarded requests that got a response from the writer.
     pub(super) responded: Counter,
+    /// Replicas that this process opened.
+    pub(super) replica_openings: Counter,
+    /// Reads that this process executed on its replica.
+    pub(super) replica_reads: Counter,
     /// Requests that were sent to the writer again, because the first response was lost.
     pub(super) resent: Counter,
     /// Requests that got 503, because there was no writer in time.
@@ -35,6 +39,13 @@ impl ClusterCounters {
             let series = attributes([("outcome", outcome)]);
             into.counter("slateberg.cluster.forwards", "{request}", help, series, counter.get());
         }
+        let help = "Replicas that this member opened.";
+        let openings = self.replica_openings.get();
+        let name = "slateberg.cluster.replica_openings";
+        into.counter(name, "{replica}", help, Vec::new(), openings);
+        let help = "Reads that this member executed on its replica.";
+        let reads = self.replica_reads.get();
+        into.counter("slateberg.cluster.replica_reads", "{request}", help, Vec::new(), reads);
         let help =
             "Requests that this member sent to the writer again, because a response was lost.";
         let resent = self.resent.get();

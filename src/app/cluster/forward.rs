@@ -16,8 +16,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, timeout_at};
 
 use super::buffered::{BufferedRequest, RequestCopy, remove_connection_headers};
+use super::catalog_services::PortKind;
 use super::member_port::TERM_LOST;
-use super::node::{KnownWriter, Node, PortKind};
+use super::node::{KnownWriter, Node};
 use super::peers::Peers;
 use super::responses::{WriterResponse, respond_as_writer, unavailable};
 use super::unverified::{Credential, UnverifiedBodies};
@@ -29,7 +30,7 @@ use crate::api::observe::Observer;
 use crate::api::peer::{peer, source};
 use crate::api::rate_limits::RateLimits;
 use crate::api::request_id::REQUEST_ID;
-use crate::api::route_index::Repeatability;
+use crate::api::route_index::{Repeatability, RouteIndex};
 use slateberg_base::error_chain::chain;
 use slateberg_base::ids::Ids;
 use slateberg_cluster::WriterRecord;
@@ -111,6 +112,11 @@ impl Forwarder {
             forward_wait,
             lease_wait,
         }
+    }
+
+    /// The routes of all ports.
+    pub(super) fn routes(&self) -> &RouteIndex {
+        self.observer.routes()
     }
 
     /// Copies a request that this process is about to execute as the writer.

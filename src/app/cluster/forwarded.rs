@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::node::PortKind;
+use super::catalog_services::PortKind;
 use super::peers::MEMBER_REQUEST;
 use crate::api::error::ApiError;
 

@@ -4,14 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
+use axum::body::to_bytes;
 use axum::extract::{ConnectInfo, Request};
 use axum::http::{HeaderName, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use futures::future::BoxFuture;
 
+use super::catalog_services::CatalogServices;
 use super::forwarded::Forwarded;
 use super::node::Node;
-use super::peers::{CHANGED, MEMBER_REQUEST, PeerState, STATE};
+use super::peers::{CHANGED, FEED, MEMBER_REQUEST, PeerState, STATE, USAGE, UsageReport};
+use super::replication_feed::respond_with_feed;
 use super::responses::{WriterResponse, respond_as_writer};
 use crate::api::error::ApiError;
 use crate::api::peer::Peer;
@@ -21,6 +24,9 @@ use slateberg_authn::client_certificates::ClientCertificates;
 /// Marks the response of a writer that lost its term while it executed the request. It is unknown
 /// whether the request was executed.
 pub(super) const TERM_LOST: HeaderName = HeaderName::from_static("slateberg-term-lost");
+
+/// Maximum size of the report of a replica.
+const REPORT_BYTES_MAX: usize = 64 << 20;
 
 /// Responds to forwarded requests while this process is the writer.
 pub(super) struct MemberPort {
@@ -35,9 +41,8 @@ pub(super) struct MemberPort {
 impl Respond for MemberPort {
     fn respond(&self, mut request: Request) -> BoxFuture<'static, Response> {
         let (node, lease_wait) = (Arc::clone(&self.node), self.lease_wait);
-        if let Some(of_member) = request.headers().get(MEMBER_REQUEST) {
-            let response = respond_to_member(&node, of_member);
-            return Box::pin(async move { response });
+        if let Some(of_member) = request.headers().get(MEMBER_REQUEST).cloned() {
+            return Box::pin(async move { respond_to_member(&node, &of_member, request).await });
         }
         let forwarded = Forwarded::take(request.headers_mut());
         let forwarded = match forwarded {
@@ -68,16 +73,41 @@ impl Respond for MemberPort {
 }
 
 /// Responds to a request of a member itself.
-fn respond_to_member(node: &Node, request: &HeaderValue) -> Response {
-    match request.as_bytes() {
-        request if request == STATE.as_bytes() => {
-            Json(PeerState { node: node.id, role: node.cluster_role() }).into_response()
-        }
-        request if request == CHANGED.as_bytes() => {
+async fn respond_to_member(node: &Arc<Node>, kind: &HeaderValue, request: Request) -> Response {
+    let kind = kind.to_str().unwrap_or_default();
+    match kind {
+        STATE => Json(PeerState { node: node.id, role: node.cluster_role() }).into_response(),
+        CHANGED => {
             node.record_changed.notify_one();
             StatusCode::NO_CONTENT.into_response()
         }
+        FEED | USAGE => {
+            let Some(services) = node.services() else { return not_the_writer() };
+            let response = match kind {
+                FEED => respond_with_feed(node, &services, request.into_body()),
+                _ => Some(accept_report(&services, request).await),
+            };
+            response.unwrap_or_else(not_the_writer)
+        }
         _ => ApiError::bad_request("Unknown request of a member").into_response(),
+    }
+}
+
+/// Adds the uses that a replica has counted.
+async fn accept_report(services: &CatalogServices, request: Request) -> Response {
+    let Ok(body) = to_bytes(request.into_body(), REPORT_BYTES_MAX).await else {
+        return ApiError::bad_request("The report of a replica is too long").into_response();
+    };
+    match serde_json::from_slice(&body) {
+        Ok(UsageReport { tabulars, keys }) => {
+            services.catalog().replicas().add_uses(tabulars);
+            services.keys().add_uses(keys);
+            StatusCode::NO_CONTENT.into_response()
+        }
+        Err(error) => {
+            let message = format!("The report of a replica is invalid: {error}");
+            ApiError::bad_request(message).into_response()
+        }
     }
 }
 

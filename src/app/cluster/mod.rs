@@ -5,13 +5,17 @@
 //! - [`driver`]: executes the steps of the election, whose rules are in `crates/cluster`.
 //! - [`node`] and [`lease`]: the state that the election shares with the ports.
 //! - [`ports`] and [`forward`]: respond to clients, as the writer or by forwarding to it.
+//! - [`follower`]: keeps the [`replica`] on which a standby executes reads itself. The writer sends
+//!   its changes ([`replication_feed`]), and confirms that a replica is current ([`read_rounds`]).
 //! - [`transfers`] and [`peers`]: the other members, and the planned transfer of the writer to one.
 //! - [`member_port`], [`member_tls`] and [`identity`]: connections between members.
 
 mod buffered;
 mod catalog_host;
+mod catalog_services;
 mod counters;
 mod driver;
+mod follower;
 mod forward;
 mod forwarded;
 mod identity;
@@ -21,6 +25,10 @@ mod member_tls;
 mod node;
 mod peers;
 mod ports;
+mod read_rounds;
+mod replica;
+mod replication_feed;
+mod replication_messages;
 mod responses;
 mod run;
 mod transfers;

@@ -8,13 +8,12 @@ use arc_swap::ArcSwapOption;
 use tokio::sync::{Notify, mpsc, watch};
 use uuid::Uuid;
 
+use super::catalog_services::CatalogServices;
 use super::counters::ClusterCounters;
 use super::lease::Lease;
-use crate::api::router::Routers;
-use crate::api::service::PortService;
+use super::replica::Replica;
 use slateberg_base::clock::Clock;
 use slateberg_base::rate::LogThrottle;
-use slateberg_catalog::Catalog;
 use slateberg_cluster::{Member, Role, SharedSettings, Successor, WriterRecord};
 use slateberg_management::cluster::ClusterRole;
 use slateberg_telemetry::collection::{Collection, attributes};
@@ -23,57 +22,10 @@ use slateberg_telemetry::collection::{Collection, attributes};
 /// respond as the writer.
 const SUSPECT_EVERY: Duration = Duration::from_millis(100);
 
-/// A port of a member.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PortKind {
-    /// The port for clients.
-    Clients,
-    /// The separate port for operators.
-    Operators,
-}
-
-/// The routes of the open catalog.
-pub(super) struct WriterServices {
-    routers: Routers,
-    catalog: Catalog,
-    /// Each request in progress has a receiver.
-    in_progress: watch::Sender<()>,
-}
-
 /// A request to the election of this process.
 pub(super) enum Command {
     /// Give the term to another member.
     Transfer(Successor),
-}
-
-impl WriterServices {
-    /// The routes of a port. Without a port for operators, the port for clients has all routes.
-    pub(super) fn port(&self, port: PortKind) -> &PortService {
-        match (port, &self.routers.operators) {
-            (PortKind::Operators, Some(operators)) => operators,
-            _ => &self.routers.clients,
-        }
-    }
-
-    /// The routes of an open catalog.
-    pub(super) fn new(routers: Routers, catalog: Catalog) -> Self {
-        Self { routers, catalog, in_progress: watch::Sender::new(()) }
-    }
-
-    /// Counts a request as in progress until the result is dropped.
-    pub(super) fn begin(&self) -> watch::Receiver<()> {
-        self.in_progress.subscribe()
-    }
-
-    /// Waits until no request is in progress.
-    pub(super) async fn completed(&self) {
-        self.in_progress.closed().await;
-    }
-
-    /// Whether the store has closed, for example because another process has fenced it.
-    pub(super) fn has_closed(&self) -> bool {
-        self.catalog.check_open().is_err()
-    }
 }
 
 /// The writer, as far as this member knows.
@@ -118,7 +70,9 @@ pub(super) struct Node {
     pub(super) record_changed: Notify,
     suspicions: LogThrottle,
     commands: mpsc::UnboundedSender<Command>,
-    services: ArcSwapOption<WriterServices>,
+    services: ArcSwapOption<CatalogServices>,
+    /// The replica of a standby.
+    replica: ArcSwapOption<Replica>,
     writer: watch::Sender<KnownWriter>,
     role: watch::Sender<Role>,
 }
@@ -141,6 +95,7 @@ impl Node {
             suspicions: LogThrottle::new(SUSPECT_EVERY),
             commands,
             services: ArcSwapOption::empty(),
+            replica: ArcSwapOption::empty(),
             writer: watch::Sender::new(KnownWriter::Unknown),
             role: watch::Sender::new(Role::Standby),
         });
@@ -161,7 +116,7 @@ impl Node {
     }
 
     /// Whether requests are processed by these routes, and not by those of a later term.
-    pub(super) fn is_current(&self, services: &Arc<WriterServices>) -> bool {
+    pub(super) fn is_current(&self, services: &Arc<CatalogServices>) -> bool {
         self.services.load().as_ref().is_some_and(|now| Arc::ptr_eq(now, services))
     }
 
@@ -190,8 +145,18 @@ impl Node {
     }
 
     /// The routes of the open catalog, if this process is the writer.
-    pub(super) fn services(&self) -> Option<Arc<WriterServices>> {
+    pub(super) fn services(&self) -> Option<Arc<CatalogServices>> {
         self.services.load_full()
+    }
+
+    /// The replica on which this process executes reads as a standby.
+    pub(super) fn replica(&self) -> Option<Arc<Replica>> {
+        self.replica.load_full()
+    }
+
+    /// Begins to execute reads on this replica, or stops with `None`.
+    pub(super) fn replicate(&self, replica: Option<Arc<Replica>>) {
+        self.replica.store(replica);
     }
 
     /// The current role of this process.
@@ -224,6 +189,10 @@ impl Node {
             Vec::new(),
             different as f64,
         );
+        let is_replica = self.replica().is_some_and(|replica| replica.services().is_some());
+        let help = "Whether this standby executes reads on its replica.";
+        let value = f64::from(u8::from(is_replica));
+        into.gauge("slateberg.cluster.replica", "1", help, Vec::new(), value);
         self.counters.collect(into);
     }
 
@@ -236,7 +205,7 @@ impl Node {
     }
 
     /// Begins to serve requests with these routes, or stops with `None`.
-    pub(super) fn serve(&self, services: Option<Arc<WriterServices>>) {
+    pub(super) fn serve(&self, services: Option<Arc<CatalogServices>>) {
         self.services.store(services);
     }
 

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use axum::http::{HeaderName, Method};
 use futures::future::join_all;
+use reqwest::RequestBuilder;
 use serde::{Deserialize, Serialize};
+use tokio::time::timeout;
 use uuid::Uuid;
 
 use super::identity::{IdentityError, MemberIdentity};
@@ -14,6 +16,7 @@ use slateberg_base::error_chain::{Cause, chain};
 use slateberg_cluster::{Peer, WriterRecord};
 use slateberg_management::cluster::ClusterRole;
 use slateberg_runtime::cluster::{MemberRecord, Members};
+use slateberg_store::usage::UsageRecord;
 
 /// Marks a request of a member itself. Members remove this header from the requests of clients.
 pub(super) const MEMBER_REQUEST: HeaderName = HeaderName::from_static("slateberg-member-request");
@@ -21,6 +24,10 @@ pub(super) const MEMBER_REQUEST: HeaderName = HeaderName::from_static("slateberg
 pub(super) const STATE: &str = "state";
 /// The record of the writer has changed.
 pub(super) const CHANGED: &str = "changed";
+/// The writer responds with its changes from now on, without an end.
+pub(super) const FEED: &str = "feed";
+/// The body of the request is a [`UsageReport`] for the writer.
+pub(super) const USAGE: &str = "usage";
 
 /// Timeout of a request to another member.
 const REQUEST_MAX: Duration = Duration::from_secs(2);
@@ -35,6 +42,16 @@ pub(super) struct PeerState {
     pub(super) node: Uuid,
     /// The current role of the process.
     pub(super) role: ClusterRole,
+}
+
+/// The uses that a replica has counted since its last report.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) struct UsageReport {
+    /// Uses of tables and views.
+    pub(super) tabulars: Vec<(Uuid, UsageRecord)>,
+    /// The last uses of API keys, in milliseconds since 1970.
+    pub(super) keys: Vec<(Uuid, i64)>,
 }
 
 /// Sends requests to other members.
@@ -95,13 +112,38 @@ impl Peers {
         join_all(others.map(|member| self.notify(&member.peer))).await;
     }
 
+    /// Requests the changes of the writer. Neither the request nor the response has an end.
+    pub(super) async fn feed(
+        &self,
+        writer: &Peer,
+        questions: reqwest::Body,
+    ) -> Result<reqwest::Response, Cause> {
+        let sending = self.request(writer, FEED)?.body(questions).send();
+        let response = timeout(REQUEST_MAX, sending).await.map_err(Cause::new)?;
+        response.and_then(reqwest::Response::error_for_status).map_err(Cause::new)
+    }
+
+    /// Sends a report to the writer. Returns whether the writer has accepted it.
+    pub(super) async fn report(&self, writer: &Peer, report: &UsageReport) -> bool {
+        let request = self.request(writer, USAGE).map(|request| request.json(report));
+        self.response(writer, request).await.is_some()
+    }
+
     async fn send(&self, peer: &Peer, request: &'static str) -> Option<reqwest::Response> {
-        let client = self.client(&peer.certificate_sha256).ok()?;
-        let sending = client
-            .request(Method::GET, &peer.url)
-            .header(MEMBER_REQUEST, request)
-            .timeout(REQUEST_MAX)
-            .send();
+        self.response(peer, self.request(peer, request)).await
+    }
+
+    fn request(&self, peer: &Peer, request: &'static str) -> Result<RequestBuilder, Cause> {
+        let client = self.client(&peer.certificate_sha256).map_err(Cause::new)?;
+        Ok(client.request(Method::GET, &peer.url).header(MEMBER_REQUEST, request))
+    }
+
+    async fn response(
+        &self,
+        peer: &Peer,
+        request: Result<RequestBuilder, Cause>,
+    ) -> Option<reqwest::Response> {
+        let sending = request.ok()?.timeout(REQUEST_MAX).send();
         match sending.await.and_then(reqwest::Response::error_for_status) {
             Ok(response) => Some(response),
             Err(error) => {

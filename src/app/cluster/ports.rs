@@ -11,8 +11,10 @@ use axum::response::{IntoResponse, Response};
 use futures::future::BoxFuture;
 use serde_json::json;
 
+use super::catalog_services::{CatalogServices, PortKind};
 use super::forward::Forwarder;
-use super::node::{KnownWriter, Node, PortKind, WriterServices};
+use super::node::{KnownWriter, Node};
+use super::read_rounds::Consistency;
 use super::responses::{WriterResponse, respond_as_writer, unavailable};
 use crate::api::frame::{RequestFrame, request_id_header};
 use crate::api::probes::{HEALTH, METRICS, READY};
@@ -41,16 +43,19 @@ pub(super) struct ClusterPort {
 impl Respond for ClusterPort {
     fn respond(&self, request: Request) -> BoxFuture<'static, Response> {
         let port = self.clone();
-        match self.node.services() {
-            Some(services) => Box::pin(async move { port.execute(&services, request).await }),
-            None => Box::pin(async move { port.respond_as_standby(request).await }),
+        match (self.node.services(), Consistency::of(request.headers())) {
+            (_, Err(error)) => Box::pin(async move { error.into_response() }),
+            (Some(services), _) => Box::pin(async move { port.execute(&services, request).await }),
+            (None, Ok(consistency)) => {
+                Box::pin(async move { port.respond_as_replica(consistency, request).await })
+            }
         }
     }
 }
 
 impl ClusterPort {
     /// Executes a request as the writer. Forwards it if this process is no longer the writer.
-    async fn execute(&self, services: &Arc<WriterServices>, mut request: Request) -> Response {
+    async fn execute(&self, services: &Arc<CatalogServices>, mut request: Request) -> Response {
         let copy = self.forwarder.copy(&mut request);
         match respond_as_writer(&self.node, services, self.kind, self.lease_wait, request).await {
             WriterResponse::Complete(response) => response,
@@ -59,6 +64,23 @@ impl ClusterPort {
                 self.forwarder.finish(self.kind, copy, failure).await
             }
         }
+    }
+
+    /// Executes reads on the replica, if there is one. The writer executes all other requests.
+    async fn respond_as_replica(&self, consistency: Consistency, mut request: Request) -> Response {
+        let routes = self.forwarder.routes();
+        if let Some(replica) = self.node.replica()
+            && routes.is_replicated(request.method(), request.uri().path())
+        {
+            request = match replica.respond(self.kind, consistency, request).await {
+                Ok(response) => {
+                    self.node.counters.replica_reads.add(1);
+                    return response;
+                }
+                Err(request) => request,
+            };
+        }
+        self.respond_as_standby(request).await
     }
 
     /// Responds to probes, and forwards all other requests. The writer logs a forwarded request under

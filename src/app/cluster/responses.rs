@@ -7,7 +7,8 @@ use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
-use super::node::{Node, PortKind, WriterServices};
+use super::catalog_services::{CatalogServices, PortKind};
+use super::node::Node;
 use crate::api::error::ApiError;
 use crate::api::probes::PROBES;
 use crate::api::service::Respond;
@@ -28,7 +29,7 @@ pub(super) enum WriterResponse {
 /// Responds as the writer, once the lease proves that no other member has become the writer.
 pub(super) async fn respond_as_writer(
     node: &Node,
-    services: &Arc<WriterServices>,
+    services: &Arc<CatalogServices>,
     port: PortKind,
     lease_wait: Duration,
     request: Request,

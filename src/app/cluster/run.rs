@@ -11,13 +11,15 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle};
 
-use super::catalog_host::{CatalogHost, PrintBanner};
+use super::catalog_host::{CatalogHost, PrintBanner, ReplicaHost};
+use super::catalog_services::PortKind;
 use super::driver::{DrainState, Driver};
+use super::follower::{Follower, RunningFollower};
 use super::forward::Forwarder;
 use super::identity::{IdentityError, MemberIdentity};
 use super::member_port::MemberPort;
 use super::member_tls::MemberHandshakes;
-use super::node::{KnownWriter, Node, PortKind};
+use super::node::{KnownWriter, Node};
 use super::peers::Peers;
 use super::ports::ClusterPort;
 use super::transfers::Transfers;
@@ -33,10 +35,12 @@ use slateberg_base::host::host_name;
 use slateberg_base::version::VERSION;
 use slateberg_cluster::{Election, ElectionConfig, Peer, Role, SharedSettings};
 use slateberg_config::Settings;
+use slateberg_runtime::build::read_issuers;
 use slateberg_runtime::cluster::{MemberRecord, Members, WriterRegister};
 use slateberg_runtime::dependencies::Dependencies;
 use slateberg_runtime::error::BuildError;
 use slateberg_runtime::state::State;
+use slateberg_store::open::StoreLocation;
 use slateberg_telemetry::otlp::Traces;
 use slateberg_telemetry::process;
 use slateberg_telemetry::registry::Registry;
@@ -100,6 +104,9 @@ pub struct Member {
 /// and released its lease.
 pub async fn run(member: Member, stop: impl Future<Output = ()>) -> Result<(), ClusterError> {
     let Member { settings, dependencies, bound, traces, print_banner, print_standby } = member;
+    // A replica opens the catalog again and again. It must not forget the keys of the issuers.
+    let issuers = Some(read_issuers(&settings)?);
+    let dependencies = Dependencies { issuers, ..dependencies };
     let state = State::of(&settings, &dependencies)?;
     state.probe(&dependencies).await?;
     if !state.opened().conditional_update {
@@ -145,6 +152,7 @@ pub async fn run(member: Member, stop: impl Future<Output = ()>) -> Result<(), C
         observer: &observer,
         members: &members,
     };
+    let following = follow(&parts, state.location.clone());
     let mut ports = Ports::serve(&parts, bound, listener)?;
     until_stopped(stop, &mut driver, &mut ports).await?;
     tracing::info!("shutting down: draining requests in flight");
@@ -156,14 +164,39 @@ pub async fn run(member: Member, stop: impl Future<Output = ()>) -> Result<(), C
     stop_driver.send_replace(true);
     stopped(&drain, driver, ports, &settings).await;
     announced.abort();
-    if let Err(error) = members.withdraw(&record).await {
-        let error = chain(&error);
-        tracing::warn!(error, "cannot delete the record of this member of the cluster");
-    }
+    withdraw(&members, &record, following).await;
     if let Some(traces) = traces.and_then(Arc::into_inner) {
         traces.finish().await;
     }
     Ok(())
+}
+
+/// Starts to keep a replica, unless the settings turn this off.
+fn follow(parts: &PortParts<'_>, location: StoreLocation) -> Option<RunningFollower> {
+    let PortParts { settings, dependencies, node, peers, observer, .. } = *parts;
+    let follower = settings.cluster.local_reads.then(|| Follower {
+        host: ReplicaHost {
+            settings: settings.clone(),
+            dependencies: Arc::new(dependencies.share()),
+            location,
+            observer: Arc::clone(observer),
+        },
+        node: Arc::clone(node),
+        peers: Arc::clone(peers),
+        sessions: watch::Sender::new(()),
+    });
+    follower.map(Follower::start)
+}
+
+/// Ends the replica, and deletes the record of this member.
+async fn withdraw(members: &Members, record: &MemberRecord, following: Option<RunningFollower>) {
+    if let Some(following) = following {
+        following.stop().await;
+    }
+    if let Err(error) = members.withdraw(record).await {
+        let error = chain(&error);
+        tracing::warn!(error, "cannot delete the record of this member of the cluster");
+    }
 }
 
 /// Writes the record of this member, and removes those of members that have crashed.

@@ -90,12 +90,27 @@ pub fn spawn(runtime: &Runtime, stopping: &watch::Receiver<bool>) -> Vec<JoinHan
         tasks.push(tokio::spawn(maintenance::maintain_tables(catalog, runs, stopping.clone())));
     }
     tasks.extend(warm_up(runtime, stopping));
-    tasks.extend(watch_issuers(runtime, stopping));
     if runtime.settings.audit.to == AuditTo::File {
         let (catalog, sighup) = (runtime.catalog.clone(), Sighup::listen());
         let reopen = audit_file::reopen_on_sighup(catalog, sighup, stopping.clone());
         tasks.push(tokio::spawn(reopen));
     }
+    tasks.extend(watch_inputs(runtime, stopping));
+    tasks
+}
+
+/// Starts the tasks of a replica: those that change nothing in the catalog.
+pub fn spawn_for_replica(
+    runtime: &Runtime,
+    stopping: &watch::Receiver<bool>,
+) -> Vec<JoinHandle<()>> {
+    let memory = tokio::spawn(memory::return_memory(stopping.clone()));
+    std::iter::once(memory).chain(watch_inputs(runtime, stopping)).collect()
+}
+
+/// Starts the tasks that read the keys of issuers and the policy files.
+fn watch_inputs(runtime: &Runtime, stopping: &watch::Receiver<bool>) -> Vec<JoinHandle<()>> {
+    let mut tasks = watch_issuers(runtime, stopping);
     tasks.extend(PolicyFiles::of(runtime).map(|files| {
         let period = runtime.settings.authz.policy_reload();
         tokio::spawn(watch_policy_files(files, period, Sighup::listen(), stopping.clone()))

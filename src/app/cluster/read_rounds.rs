@@ -1,0 +1,241 @@
+//! [`ReadRounds`]: reads of a replica see all changes that the writer has acknowledged before.
+//!
+//! A read waits until the writer has reported the sequence number of its state, and the replica has
+//! applied all transactions up to this number. All reads that wait share one request to the writer,
+//! a **round**. A round serves only reads that arrived before its request was sent, so a read that
+//! arrives during a round waits for the next one.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use axum::http::{HeaderMap, HeaderName};
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+
+use crate::api::error::ApiError;
+
+/// The header in which a client states which changes the response to a read must contain.
+pub(super) const CONSISTENCY: HeaderName = HeaderName::from_static("x-slateberg-consistency");
+/// The header with the maximum age of the state in a response, in milliseconds.
+pub(super) const STALENESS: HeaderName = HeaderName::from_static("x-slateberg-staleness-ms");
+
+const LINEARIZABLE: &str = "linearizable";
+const BOUNDED: &str = "bounded; max-staleness-ms=";
+/// Maximum of the staleness that a client can accept.
+const STALENESS_MAX: Duration = Duration::from_secs(60);
+
+/// The changes that the response to a read must contain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Consistency {
+    /// All changes that were acknowledged before the request arrived.
+    Linearizable,
+    /// All changes that were acknowledged at least this long before the request arrived.
+    Bounded(Duration),
+}
+
+impl Consistency {
+    /// Reads the header of a request.
+    pub(super) fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
+        let Some(value) = headers.get(CONSISTENCY) else { return Ok(Self::Linearizable) };
+        let parsed = value.to_str().ok().and_then(Self::parse);
+        parsed.ok_or_else(|| {
+            ApiError::bad_request(format!(
+                "Invalid {CONSISTENCY}: expected '{LINEARIZABLE}' or '{BOUNDED}N', where N is at most {}",
+                STALENESS_MAX.as_millis()
+            ))
+        })
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        if text == LINEARIZABLE {
+            return Some(Self::Linearizable);
+        }
+        let staleness = Duration::from_millis(text.strip_prefix(BOUNDED)?.parse().ok()?);
+        (staleness <= STALENESS_MAX).then_some(Self::Bounded(staleness))
+    }
+}
+
+/// The rounds of one replica.
+pub(super) struct ReadRounds {
+    /// `None` after the end of all rounds.
+    next: Mutex<Option<Reads>>,
+    requested: Notify,
+    /// When the request of the last successful round was sent.
+    confirmed: Mutex<Option<Instant>>,
+}
+
+/// The reads that wait for the same request.
+struct Reads {
+    has_any: bool,
+    result: watch::Sender<Option<bool>>,
+}
+
+/// A round whose request must be sent now.
+pub(super) struct Round {
+    reads: Reads,
+    began: Instant,
+}
+
+impl Default for Reads {
+    fn default() -> Self {
+        Self { has_any: false, result: watch::Sender::new(None) }
+    }
+}
+
+impl Default for ReadRounds {
+    fn default() -> Self {
+        let next = Mutex::new(Some(Reads::default()));
+        Self { next, requested: Notify::new(), confirmed: Mutex::default() }
+    }
+}
+
+impl ReadRounds {
+    /// Waits until a read is current enough, and returns the maximum age of the state that it sees.
+    /// `None` if the round has failed.
+    pub(super) async fn wait(&self, consistency: Consistency) -> Option<Duration> {
+        if let Consistency::Bounded(staleness_max) = consistency
+            && let Some(confirmed) = *lock(&self.confirmed)
+            && confirmed.elapsed() <= staleness_max
+        {
+            return Some(confirmed.elapsed());
+        }
+        let arrived = Instant::now();
+        let mut result = {
+            let mut next = lock(&self.next);
+            let next = next.as_mut()?;
+            next.has_any = true;
+            next.result.subscribe()
+        };
+        self.requested.notify_one();
+        let is_confirmed = result.wait_for(Option::is_some).await.is_ok_and(|it| *it == Some(true));
+        is_confirmed.then(|| arrived.elapsed())
+    }
+
+    /// Waits until there are reads, and begins a round for them.
+    pub(super) async fn begin(&self) -> Round {
+        loop {
+            self.requested.notified().await;
+            let mut next = lock(&self.next);
+            if let Some(reads) = next.take_if(|reads| reads.has_any) {
+                *next = Some(Reads::default());
+                return Round { reads, began: Instant::now() };
+            }
+        }
+    }
+
+    /// Ends a round. `is_confirmed` states whether the replica has applied everything that the
+    /// writer has reported.
+    pub(super) fn end(&self, round: Round, is_confirmed: bool) {
+        if is_confirmed {
+            *lock(&self.confirmed) = Some(round.began);
+        }
+        round.reads.result.send_replace(Some(is_confirmed));
+    }
+
+    /// Fails all reads that wait, and all later ones.
+    pub(super) fn close(&self) {
+        lock(&self.next).take();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use futures::future::join_all;
+
+    use super::*;
+
+    const BOUNDED_READ: Consistency = Consistency::Bounded(Duration::from_secs(60));
+
+    /// Rounds that count their requests. Each request takes some time.
+    async fn run(rounds: &ReadRounds, requests: &AtomicUsize, is_confirmed: bool) {
+        loop {
+            let round = rounds.begin().await;
+            requests.fetch_add(1, Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            rounds.end(round, is_confirmed);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn reads_that_arrive_during_a_round_wait_for_the_next_one() {
+        let (rounds, requests) = (ReadRounds::default(), AtomicUsize::new(0));
+        let reads = async {
+            let read = |delay_ms| {
+                let rounds = &rounds;
+                async move {
+                    tokio::time::sleep(Duration::from_millis(delay_ms)).await;
+                    rounds.wait(Consistency::Linearizable).await.expect("it is confirmed");
+                    Instant::now()
+                }
+            };
+            let began = Instant::now();
+            let ended = join_all([0, 0, 5, 9].map(read)).await;
+            ended.into_iter().map(|end| (end - began).as_millis()).collect::<Vec<_>>()
+        };
+        let ended = tokio::select! {
+            ended = reads => ended,
+            () = run(&rounds, &requests, true) => unreachable!("rounds do not end"),
+        };
+        assert_eq!(ended, [10, 10, 20, 20]);
+        assert_eq!(requests.load(Ordering::SeqCst), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bounded_read_needs_no_round_while_the_last_one_is_recent() {
+        let (rounds, requests) = (ReadRounds::default(), AtomicUsize::new(0));
+        let reads = async {
+            rounds.wait(BOUNDED_READ).await.expect("the first read needs a round");
+            tokio::time::sleep(Duration::from_secs(50)).await;
+            let age = rounds.wait(BOUNDED_READ).await.expect("the round is recent");
+            assert_eq!(age, Duration::from_millis(50_010));
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            let age = rounds.wait(BOUNDED_READ).await.expect("another round");
+            assert_eq!(age, Duration::from_millis(10));
+        };
+        tokio::select! {
+            () = reads => {}
+            () = run(&rounds, &requests, true) => unreachable!("rounds do not end"),
+        }
+        assert_eq!(requests.load(Ordering::SeqCst), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn reads_fail_with_their_round_and_after_the_end() {
+        let (rounds, requests) = (ReadRounds::default(), AtomicUsize::new(0));
+        tokio::select! {
+            failed = rounds.wait(BOUNDED_READ) => assert_eq!(failed, None),
+            () = run(&rounds, &requests, false) => unreachable!("rounds do not end"),
+        }
+        let waiting = rounds.wait(Consistency::Linearizable);
+        let closing = async {
+            tokio::task::yield_now().await;
+            rounds.close();
+        };
+        assert_eq!(tokio::join!(waiting, closing).0, None);
+        assert_eq!(rounds.wait(Consistency::Linearizable).await, None);
+    }
+
+    #[test]
+    fn consistency_is_read_from_the_header() {
+        let of = |text: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(CONSISTENCY, text.parse().expect("a header"));
+            Consistency::of(&headers).ok()
+        };
+        assert_eq!(Consistency::of(&HeaderMap::new()).ok(), Some(Consistency::Linearizable));
+        assert_eq!(of("linearizable"), Some(Consistency::Linearizable));
+        let bounded = Some(Consistency::Bounded(Duration::from_millis(250)));
+        assert_eq!(of("bounded; max-staleness-ms=250"), bounded);
+        for invalid in
+            ["", "bounded", "bounded; max-staleness-ms=-1", "bounded; max-staleness-ms=60001"]
+        {
+            assert_eq!(of(invalid), None, "{invalid}");
+        }
+    }
+}
