@@ -8,16 +8,19 @@
 
 mod decompress;
 pub(super) mod encode;
+mod fixed;
 pub(super) mod program;
 mod shape;
 pub(super) mod split;
 #[cfg(test)]
 mod tests;
+pub(super) mod walk;
 
 use std::borrow::Cow;
 
 use decompress::Codec;
-use shape::{Schema, Shape};
+use fixed::FixedEncoding;
+use shape::Schema;
 
 use super::content::too_long_decompressed;
 
@@ -44,49 +47,6 @@ const LONG_BLOCK: &str = "a block is longer than its entries";
 
 /// The name and the value of a member of the header.
 pub(super) type HeaderMember<'a> = (&'a [u8], &'a [u8]);
-
-/// A value without nested values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum LeafValue<'a> {
-    /// A number, or the index of an enum symbol.
-    Number(i64),
-    /// A string, or bytes.
-    Text(&'a [u8]),
-    /// A boolean.
-    Bool(bool),
-    /// The beginning of an array.
-    Array,
-    /// The beginning of an item of an array.
-    Item,
-}
-
-/// Reads a file that may decompress to at most `bytes_max` bytes. For each value of an entry, calls
-/// `see` with the names of the fields that lead to the value. After the last value, calls `take`
-/// with the entry.
-pub(super) fn entries<E: Default>(
-    content: &[u8],
-    bytes_max: u64,
-    see: impl Fn(&mut E, &[&str], LeafValue<'_>),
-    mut take: impl FnMut(E) -> Result<(), String>,
-) -> Result<(), String> {
-    let (schema, mut blocks) = Blocks::of(content, bytes_max)?;
-    while let Some(Block { count, bytes }) = blocks.next()? {
-        let bytes = Cursor(&bytes);
-        let values_left = blocks.values_left;
-        let mut walk = BlockWalk { bytes, schema: &schema, values_left, path: Vec::new() };
-        for _ in 0..count {
-            let mut entry = E::default();
-            let mut see = |path: &[&str], leaf: LeafValue<'_>| see(&mut entry, path, leaf);
-            walk.value(&schema.root, 0, &mut see)?;
-            take(entry)?;
-        }
-        if !walk.bytes.0.is_empty() {
-            return Err(LONG_BLOCK.to_owned());
-        }
-        blocks.values_left = walk.values_left;
-    }
-    Ok(())
-}
 
 /// The blocks of a file.
 struct Blocks<'a> {
@@ -205,6 +165,17 @@ impl<'a> Cursor<'a> {
         Ok(taken)
     }
 
+    /// Reads a value of a type `fixed` with this number of bytes.
+    fn fixed(&mut self, bytes: usize, encoding: FixedEncoding) -> Result<&'a [u8], String> {
+        match encoding {
+            FixedEncoding::Plain => self.take(bytes),
+            FixedEncoding::WithLength => {
+                let value = self.text()?;
+                if value.len() == bytes { Ok(value) } else { Err("a length is invalid".to_owned()) }
+            }
+        }
+    }
+
     /// Reads a variable-length number in zigzag encoding.
     fn long(&mut self) -> Result<i64, String> {
         let mut number = 0_u64;
@@ -235,71 +206,5 @@ impl<'a> Cursor<'a> {
             // A negative count is followed by the size of the block in bytes.
             count => self.long().map(|_| Some(count.unsigned_abs())),
         }
-    }
-}
-
-/// Walks the values of a block.
-struct BlockWalk<'a> {
-    bytes: Cursor<'a>,
-    schema: &'a Schema,
-    values_left: u64,
-    /// Names of the fields that lead to the current value.
-    path: Vec<&'a str>,
-}
-
-impl<'a> BlockWalk<'a> {
-    fn value(
-        &mut self,
-        shape: &'a Shape,
-        depth: usize,
-        see: &mut dyn FnMut(&[&str], LeafValue<'_>),
-    ) -> Result<(), String> {
-        if depth > DEPTH_MAX {
-            return Err(format!("has values that are more than {DEPTH_MAX} deep"));
-        }
-        let left = self.values_left.checked_sub(1);
-        self.values_left = left.ok_or(TOO_MANY)?;
-        match shape {
-            Shape::Nothing => {}
-            Shape::Fixed(bytes) => {
-                self.bytes.take(*bytes)?;
-            }
-            Shape::Bool => {
-                let bytes = self.bytes.take(1)?;
-                see(&self.path, LeafValue::Bool(bytes != [0]));
-            }
-            Shape::Number => see(&self.path, LeafValue::Number(self.bytes.long()?)),
-            Shape::Text => see(&self.path, LeafValue::Text(self.bytes.text()?)),
-            Shape::Array(items) => {
-                see(&self.path, LeafValue::Array);
-                while let Some(count) = self.bytes.count()? {
-                    for _ in 0..count {
-                        see(&self.path, LeafValue::Item);
-                        self.value(items, depth + 1, see)?;
-                    }
-                }
-            }
-            Shape::Map(values) => {
-                while let Some(count) = self.bytes.count()? {
-                    for _ in 0..count {
-                        self.bytes.text()?;
-                        self.value(values, depth + 1, see)?;
-                    }
-                }
-            }
-            Shape::Union(variants) => {
-                let at = usize::try_from(self.bytes.long()?).ok();
-                let variant = at.and_then(|at| variants.get(at));
-                self.value(variant.ok_or("a union contains an unknown variant")?, depth + 1, see)?;
-            }
-            Shape::Record(record) => {
-                for field in self.schema.fields(*record) {
-                    self.path.push(&field.name);
-                    self.value(&field.shape, depth + 1, see)?;
-                    self.path.pop();
-                }
-            }
-        }
-        Ok(())
     }
 }

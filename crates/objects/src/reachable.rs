@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use percent_encoding::percent_decode_str;
 use serde_json::Value as Json;
 
-use super::avro::{self, LeafValue};
+use super::avro::walk::{self, LeafValue};
 use super::content::Content;
 use super::error::Error;
 
@@ -150,7 +150,7 @@ fn named_in(
         named.insert(path, count);
         Ok(())
     };
-    let read = avro::entries(content, bytes_max, see, take);
+    let read = walk::entries(content, bytes_max, see, take);
     match read {
         Ok(()) => Ok(named),
         Err(reason) => Err(Error::unreadable(location, reason)),

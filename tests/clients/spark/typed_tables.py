@@ -84,6 +84,7 @@ NANOS = ["timestamp_ns", "timestamptz_ns"]
 V2_TYPES = [kind for kind in VALUES if kind not in NANOS]
 BUCKETED = [kind for kind in V2_TYPES if kind not in ("boolean", "float", "double")]
 # Java 1.12 writes partition values of the type fixed[n] with a length, which Avro does not permit.
+# The server reads them, but PyIceberg and iceberg-go do not.
 IDENTICAL = [kind for kind in V2_TYPES if not kind.startswith("fixed")]
 TRUNCATED = [kind for kind in V2_TYPES if kind in ("int", "long", "string", "binary")]
 TRUNCATED += [kind for kind in V2_TYPES if kind.startswith("decimal")]

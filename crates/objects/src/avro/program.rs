@@ -4,6 +4,7 @@
 //! fields. The program passes the values of these fields to a [`Sink`], and skips all others. It
 //! allocates nothing for an entry. The limits are those of [`super::entries`].
 
+use super::fixed::FixedEncoding;
 use super::shape::{Field, Schema, Shape};
 use super::{Block, Blocks, Cursor, DEPTH_MAX, LONG_BLOCK, TOO_MANY};
 use slateberg_base::background::give_way;
@@ -75,10 +76,9 @@ pub(crate) fn read(
         Shape::Record(record) => compiler.record(*record)?,
         _ => return Err("has entries that are no records".to_owned()),
     };
-    while let Some(Block { count, bytes }) = blocks.next()? {
-        let bytes = Cursor(&bytes);
-        let mut run = Run { bytes, schema: &schema, values_left: blocks.values_left };
-        for _ in 0..count {
+    while let Some(block) = blocks.next()? {
+        let mut run = Run::of(&block, &schema, blocks.values_left);
+        for _ in 0..block.count {
             let before = run.bytes.0;
             run.step(&program, sink)?;
             let encoded = before.len() - run.bytes.0.len();
@@ -101,6 +101,7 @@ enum Step {
     Bool(Slot),
     Text(Slot),
     Fixed(Slot, usize),
+    PlainFixed(Slot, usize),
     /// A union of null and another type.
     Optional {
         null: i64,
@@ -173,6 +174,7 @@ impl<W: FnMut(&[FieldInfo]) -> Wanted> Compiler<'_, W> {
             Shape::Bool => Step::Bool(slot),
             Shape::Text => Step::Text(slot),
             Shape::Fixed(bytes) => Step::Fixed(slot, *bytes),
+            Shape::PlainFixed(bytes) => Step::PlainFixed(slot, *bytes),
             Shape::Array(items) => self.list(items, slot)?,
             Shape::Map(_) | Shape::Union(_) | Shape::Record(_) => return Err(()),
         })
@@ -197,10 +199,32 @@ impl<W: FnMut(&[FieldInfo]) -> Wanted> Compiler<'_, W> {
 pub(super) struct Run<'a> {
     pub(super) bytes: Cursor<'a>,
     pub(super) schema: &'a Schema,
+    pub(super) fixed: FixedEncoding,
     pub(super) values_left: u64,
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
+    /// Begins a block.
+    pub(super) fn of(block: &'a Block<'_>, schema: &'a Schema, values_left: u64) -> Self {
+        let begin = |fixed| Self { bytes: Cursor(&block.bytes), schema, fixed, values_left };
+        let (plain, with_length) = (FixedEncoding::Plain, FixedEncoding::WithLength);
+        let fits = |fixed| begin(fixed).skip_entries(block.count).is_ok();
+        match schema.has_fixed && !fits(plain) && fits(with_length) {
+            true => begin(with_length),
+            false => begin(plain),
+        }
+    }
+
+    /// Skips all entries of a block.
+    fn skip_entries(&mut self, count: u64) -> Result<(), String> {
+        let schema = self.schema;
+        for _ in 0..count {
+            self.count_value()?;
+            self.skip(&schema.root, 0)?;
+        }
+        if self.bytes.0.is_empty() { Ok(()) } else { Err(LONG_BLOCK.to_owned()) }
+    }
+
     /// Counts a value, and fails if the file has more values than its size allows.
     pub(super) fn count_value(&mut self) -> Result<(), String> {
         self.values_left = self.values_left.checked_sub(1).ok_or(TOO_MANY)?;
@@ -218,6 +242,9 @@ impl Run<'_> {
             }
             Step::Text(slot) => sink.text(*slot, self.bytes.text()?),
             Step::Fixed(slot, bytes) => sink.text(*slot, self.bytes.take(*bytes)?),
+            Step::PlainFixed(slot, bytes) => {
+                sink.text(*slot, self.bytes.fixed(*bytes, self.fixed)?)
+            }
             Step::Optional { null, value } => match self.bytes.long()? {
                 variant if variant == *null => Ok(()),
                 0 | 1 => self.step(value, sink),
@@ -261,6 +288,7 @@ impl Run<'_> {
         match shape {
             Shape::Nothing => Ok(()),
             Shape::Fixed(bytes) => self.bytes.take(*bytes).map(|_| ()),
+            Shape::PlainFixed(bytes) => self.bytes.fixed(*bytes, self.fixed).map(|_| ()),
             Shape::Bool => self.bytes.take(1).map(|_| ()),
             Shape::Number => self.bytes.long().map(|_| ()),
             Shape::Text => self.bytes.text().map(|_| ()),

@@ -11,6 +11,8 @@ pub(super) enum Shape {
     Nothing,
     /// A fixed number of bytes.
     Fixed(usize),
+    /// A fixed number of bytes without a logical type. Some writers write the length before them.
+    PlainFixed(usize),
     /// One byte.
     Bool,
     /// A number of variable length.
@@ -32,6 +34,8 @@ pub(super) enum Shape {
 pub(super) struct Schema {
     /// Type of an entry.
     pub(super) root: Shape,
+    /// Whether a type is a [`Shape::PlainFixed`].
+    pub(super) has_fixed: bool,
     records: Vec<Vec<Field>>,
 }
 
@@ -55,7 +59,7 @@ impl Schema {
         let json: Json = serde_json::from_slice(json).map_err(wrong)?;
         let mut names = Names::default();
         let root = names.shape(&json, "")?;
-        Ok(Self { root, records: names.records })
+        Ok(Self { root, has_fixed: names.has_fixed, records: names.records })
     }
 
     /// Returns the fields of a record.
@@ -68,6 +72,7 @@ impl Schema {
 #[derive(Default)]
 struct Names {
     records: Vec<Vec<Field>>,
+    has_fixed: bool,
     known: HashMap<String, Shape>,
 }
 
@@ -95,7 +100,10 @@ impl Names {
             Some("fixed") => {
                 let size = part("size")?.as_u64().and_then(|size| usize::try_from(size).ok());
                 let size = size.ok_or("has a schema with an invalid size")?;
-                self.define(object, namespace, Shape::Fixed(size))
+                let is_plain = !object.contains_key("logicalType");
+                self.has_fixed |= is_plain;
+                let shape = if is_plain { Shape::PlainFixed(size) } else { Shape::Fixed(size) };
+                self.define(object, namespace, shape)
             }
             _ => self.shape(part("type")?, namespace),
         }
@@ -192,6 +200,7 @@ mod tests {
             (r#""long""#, Shape::Number),
             (r#"{"type":"int","logicalType":"date"}"#, Shape::Number),
             (r#"{"type":"fixed","name":"u","size":16,"logicalType":"uuid"}"#, Shape::Fixed(16)),
+            (r#"{"type":"fixed","name":"f","size":16}"#, Shape::PlainFixed(16)),
             (r#"{"type":"string","logicalType":"uuid"}"#, Shape::Text),
             (r#"{"type":"bytes","logicalType":"decimal","precision":9}"#, Shape::Text),
             (r#"{"type":{"type":"double"}}"#, Shape::Fixed(8)),
@@ -215,7 +224,8 @@ mod tests {
         let schema = parse(json).expect("it is one");
         let shapes: Vec<_> = schema.fields(0).iter().map(|field| field.shape.clone()).collect();
         let next = Shape::Union(vec![Shape::Nothing, Shape::Record(0)]);
-        assert_eq!(shapes, [Shape::Fixed(3), Shape::Fixed(3), Shape::Fixed(3), next]);
+        let fixed = || Shape::PlainFixed(3);
+        assert_eq!(shapes, [fixed(), fixed(), fixed(), next]);
         assert_eq!(schema.root, Shape::Record(0));
     }
 

@@ -4,7 +4,7 @@
 use super::encode;
 use super::program::Run;
 use super::shape::{Field, Schema, Shape};
-use super::{Block, Blocks, Cursor, LONG_BLOCK};
+use super::{Blocks, Cursor, LONG_BLOCK};
 
 /// A field of an entry, or of the record in an entry that is split as well.
 #[derive(Debug)]
@@ -94,16 +94,21 @@ impl<'a> SplitEntries<'a> {
         &self.fields
     }
 
+    /// Whether entries of different writers may differ in their encoding, although the schema is
+    /// the same.
+    pub(crate) fn has_ambiguous_encoding(&self) -> bool {
+        self.schema.has_fixed
+    }
+
     /// Passes the encoded fields of each entry to a function.
     pub(crate) fn each(
         mut self,
         mut take: impl FnMut(&[&[u8]]) -> Result<(), String>,
     ) -> Result<(), String> {
-        while let Some(Block { count, bytes }) = self.blocks.next()? {
-            let values_left = self.blocks.values_left;
-            let mut run = Run { bytes: Cursor(&bytes), schema: &self.schema, values_left };
+        while let Some(block) = self.blocks.next()? {
+            let mut run = Run::of(&block, &self.schema, self.blocks.values_left);
             let mut pieces = Vec::with_capacity(self.fields.len());
-            for _ in 0..count {
+            for _ in 0..block.count {
                 pieces.clear();
                 run.count_value()?;
                 for field in &self.fields {

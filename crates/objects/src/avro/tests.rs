@@ -9,6 +9,7 @@ use apache_avro::{
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
 
+use super::walk::{LeafValue, entries};
 use super::*;
 
 /// A record with all types that manifests use, and more.
@@ -240,4 +241,82 @@ fn invalid_avro_file_is_rejected() {
     }
     let long_schema = format!(r#"{{"type":"int","doc":"{}"}}"#, "x".repeat(SCHEMA_BYTES_MAX));
     assert!(rejection(&written(&long_schema, "null", &[]), 1 << 10).contains("a schema of"));
+}
+
+/// An entry with a value of the type `fixed` between two numbers.
+const WITH_FIXED: &str = r#"{"type":"record","name":"entry","fields":[
+    {"name":"first","type":"long","field-id":1},
+    {"name":"mark","type":["null",{"type":"fixed","name":"f","size":3}],"field-id":2},
+    {"name":"last","type":"long","field-id":3}]}"#;
+
+/// Encodes entries of [`WITH_FIXED`], each with the bytes of its mark.
+fn marked(marks: &[Option<&[u8]>]) -> Vec<u8> {
+    let mut block = Vec::new();
+    for (number, mark) in (7..).zip(marks) {
+        long(&mut block, number);
+        long(&mut block, i64::from(mark.is_some()));
+        block.extend(mark.unwrap_or_default());
+        long(&mut block, -number);
+    }
+    block
+}
+
+/// Collects the numbers and marks of entries.
+#[derive(Default)]
+struct Marks(Vec<(i64, Vec<u8>)>);
+
+impl program::Sink for Marks {
+    fn number(&mut self, slot: program::Slot, value: i64) -> Result<(), String> {
+        self.0.push((i64::from(slot), value.to_string().into_bytes()));
+        Ok(())
+    }
+
+    fn text(&mut self, slot: program::Slot, value: &[u8]) -> Result<(), String> {
+        self.0.push((i64::from(slot), value.to_vec()));
+        Ok(())
+    }
+
+    fn end_entry(&mut self, _encoded: &[u8]) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+#[test]
+fn fixed_values_are_read_with_and_without_their_length() {
+    let plain = marked(&[Some(b"abc"), None, Some(b"xyz")]);
+    let with_length = marked(&[Some(b"\x06abc"), None, Some(b"\x06xyz")]);
+    let nulls = marked(&[None, None]);
+    let wanted = |path: &[program::FieldInfo]| {
+        program::Wanted::Value(program::Slot::try_from(path[0].id).expect("a small id"))
+    };
+    for block in [&plain, &with_length] {
+        let file = written(WITH_FIXED, "null", &[(2, &nulls), (3, block)]);
+        let mut found = Marks::default();
+        program::read(&file, 1 << 10, wanted, &mut found).expect("a valid file");
+        let texts = found.0.iter().filter(|(slot, _)| *slot == 2).map(|(_, text)| &text[..]);
+        assert_eq!(texts.collect::<Vec<_>>(), [b"abc", b"xyz"]);
+        let last = found.0.iter().filter(|(slot, _)| *slot == 3).map(|(_, text)| &text[..]);
+        assert_eq!(last.collect::<Vec<_>>(), [&b"-7"[..], b"-8", b"-7", b"-8", b"-9"]);
+        let seen = read(&file, 1 << 10).expect("a valid file");
+        assert_eq!(seen[4].numbers, [("first".to_owned(), 9), ("last".to_owned(), -9)]);
+        let entries = split::SplitEntries::of(&file, 1 << 10, 0).expect("a valid file");
+        assert!(entries.has_ambiguous_encoding());
+        let mut pieces = Vec::new();
+        let each = entries.each(|entry| {
+            pieces.push(entry.concat());
+            Ok(())
+        });
+        assert_eq!(each, Ok(()));
+        assert_eq!(pieces.concat(), [&nulls[..], block].concat());
+    }
+}
+
+#[test]
+fn fixed_value_with_another_length_is_rejected() {
+    let other_length = marked(&[Some(b"\x06abc"), Some(b"\x04xyz")]);
+    let mixed = marked(&[Some(b"\x06abc"), Some(b"xyz")]);
+    for block in [other_length, mixed] {
+        let file = written(WITH_FIXED, "null", &[(2, &block)]);
+        assert!(read(&file, 1 << 10).is_err(), "{block:?}");
+    }
 }

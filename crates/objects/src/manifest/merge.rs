@@ -249,7 +249,9 @@ pub(super) fn begin(
     sync: Uuid,
 ) -> Result<Option<ManifestMerge>, String> {
     let entries = SplitEntries::of(file, bytes_max, id::DATA_FILE)?;
-    if Layout::of(entries.fields(), format_version).is_none() {
+    let is_suitable = Layout::of(entries.fields(), format_version).is_some();
+    // The new manifest can have only one encoding.
+    if !is_suitable || entries.has_ambiguous_encoding() {
         return Ok(None);
     }
     let mut members = avro::header_members(file)?;

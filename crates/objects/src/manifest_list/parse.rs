@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 
-use super::super::avro::{self, LeafValue};
+use super::super::avro;
+use super::super::avro::walk::{self, LeafValue};
 use super::super::content::Content;
 use super::super::error::Error;
 use slateberg_model::manifest_file::{FieldSummary, ManifestFile};
@@ -81,7 +82,7 @@ pub(super) fn parse(file: &[u8], bytes_max: u64) -> Result<ManifestList, String>
         entries.push(entry.finish()?);
         Ok(())
     };
-    avro::entries(file, bytes_max, Entry::see, take)?;
+    walk::entries(file, bytes_max, Entry::see, take)?;
     Ok(ManifestList { format_version, entries, bytes: file.len() as u64 })
 }
 
