@@ -9,7 +9,8 @@
 //! 2. [`ScanFilter::parse`] binds the filter to a schema.
 //! 3. [`ScanFilter::for_spec`] projects the filter through a partition spec. The [`SpecFilter`]
 //!    prunes the manifests and the partitions of this spec, and computes residuals.
-//! 4. [`ScanFilter::narrow`] and [`ScanFilter::may_match`] prune files by their statistics.
+//! 4. [`ScanFilter::narrow`] and [`FileResidual::unproven`] prune files by their statistics. The
+//!    latter also finds the part of the residual that the statistics do not prove.
 //! 5. [`DeleteIndex::for_data_file`] finds the delete files of a data file.
 //!
 //! **Inclusive and strict.** An inclusive evaluation (`may_match`) returns `false` only if no row
@@ -24,6 +25,7 @@ mod filter;
 mod narrowing;
 mod predicate;
 mod projection;
+mod residual;
 mod restricted;
 mod snapshots;
 mod spec;
@@ -35,6 +37,7 @@ pub use deletes::{
 pub use error::ScanError;
 pub use filter::{ScanFilter, SpecFilter};
 pub use narrowing::{BLOCK_FILES, EqualLengthBounds, ManifestStatistics, Side};
+pub use residual::{Conjuncts, FileResidual};
 pub use restricted::RestrictedSchema;
 pub use snapshots::{AppendRange, ScanSnapshots, SnapshotSelection};
 pub use spec::{BoundField, BoundSpec, PartitionTuple};

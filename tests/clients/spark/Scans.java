@@ -1,5 +1,11 @@
 import java.math.BigInteger;
 import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
 import java.util.UUID;
 import org.apache.iceberg.AppendFiles;
 import org.apache.iceberg.ContentFile;
@@ -16,10 +22,15 @@ import org.apache.iceberg.data.IcebergGenerics;
 import org.apache.iceberg.data.InternalRecordWrapper;
 import org.apache.iceberg.encryption.EncryptedFiles;
 import org.apache.iceberg.encryption.EncryptedOutputFile;
+import org.apache.iceberg.expressions.And;
 import org.apache.iceberg.expressions.Binder;
 import org.apache.iceberg.expressions.Expression;
 import org.apache.iceberg.expressions.ExpressionParser;
 import org.apache.iceberg.expressions.Expressions;
+import org.apache.iceberg.expressions.InclusiveMetricsEvaluator;
+import org.apache.iceberg.expressions.Literal;
+import org.apache.iceberg.expressions.StrictMetricsEvaluator;
+import org.apache.iceberg.expressions.UnboundPredicate;
 import org.apache.iceberg.io.CloseableIterable;
 import org.apache.iceberg.io.DataWriter;
 import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.JsonNode;
@@ -36,8 +47,8 @@ import org.apache.iceberg.util.DateTimeUtil;
  */
 public class Scans {
   /**
-   * The tasks of a scan as a JSON array. Each has its file, its delete files, and its residual
-   * filter without negations. The residual is null if Java fails to evaluate the filter.
+   * The tasks of a scan as a JSON array. Each has its file, its delete files, and the conjuncts of
+   * its residual filter without negations. They are null if Java fails to evaluate the filter.
    */
   public static String plan(TableScan scan, String filter) throws Exception {
     StringBuilder tasks = new StringBuilder("[");
@@ -55,7 +66,8 @@ public class Scans {
           tasks.append(ContentFileParser.toJson((ContentFile) delete, task.spec()));
           separator = ",";
         }
-        tasks.append("],\"residual\":").append(residual(task, scan.schema())).append("}");
+        List residual = residual(task);
+        tasks.append("],\"residual\":").append(json(texts(residual, scan.schema()))).append("}");
       }
     } finally {
       planned.close();
@@ -63,16 +75,91 @@ public class Scans {
     return tasks.append("]").toString();
   }
 
-  private static String residual(FileScanTask task, Schema schema) throws Exception {
-    Expression residual;
+  /**
+   * The residual filters of the files of a scan, without the conjuncts that the statistics of a
+   * file prove for all its rows, and without most of the values of a set that the statistics
+   * exclude. A JSON object with the location of each file.
+   */
+  public static String residuals(TableScan scan, String filter) throws Exception {
+    Schema schema = scan.schema();
+    Map files = new HashMap();
+    TableScan filtered = (TableScan) scan.filter(expression(filter, schema));
+    CloseableIterable planned = ((TableScan) filtered.includeColumnStats()).planFiles();
     try {
-      residual = Expressions.rewriteNot(task.residual());
+      for (Object next : planned) {
+        FileScanTask task = (FileScanTask) next;
+        List residual = residual(task);
+        List unproven = new ArrayList();
+        for (int i = 0; residual != null && i < residual.size(); i++) {
+          Expression conjunct = (Expression) residual.get(i);
+          if (!new StrictMetricsEvaluator(schema, conjunct).eval(task.file())) {
+            unproven.add(conjunct.op() == Expression.Operation.IN
+                ? narrowed((UnboundPredicate) conjunct, schema, task.file())
+                : conjunct);
+          }
+        }
+        files.put(task.file().location(), residual == null ? null : texts(unproven, schema));
+      }
+    } finally {
+      planned.close();
+    }
+    return json(files);
+  }
+
+  private static Expression narrowed(UnboundPredicate set, Schema schema, ContentFile file) {
+    Set all = new HashSet();
+    List kept = new ArrayList();
+    for (Object literal : set.literals()) {
+      Object value = ((Literal) literal).value();
+      Expression equal = Expressions.equal(set.term(), value);
+      String text = Binder.bind(schema.asStruct(), equal, true).toString();
+      if (text.equals("false") || !all.add(text)) {
+        continue;
+      }
+      if (new InclusiveMetricsEvaluator(schema, equal).eval(file)) {
+        kept.add(value);
+      }
+    }
+    return kept.size() * 2 > all.size() ? set : Expressions.in(set.term(), kept);
+  }
+
+  private static List residual(FileScanTask task) {
+    List conjuncts = new ArrayList();
+    try {
+      addConjuncts(Expressions.rewriteNot(task.residual()), conjuncts);
     } catch (NullPointerException nullPartitionValue) {
       // Java 1.12 fails to test whether null starts with a prefix.
-      return "null";
+      return null;
     }
-    Expression bound = Binder.bind(schema.asStruct(), residual, true);
-    return new ObjectMapper().writeValueAsString(bound.toString());
+    return conjuncts;
+  }
+
+  private static void addConjuncts(Expression filter, List conjuncts) {
+    if (filter instanceof And) {
+      addConjuncts(((And) filter).left(), conjuncts);
+      addConjuncts(((And) filter).right(), conjuncts);
+    } else if (filter.op() != Expression.Operation.TRUE) {
+      conjuncts.add(filter);
+    }
+  }
+
+  /** The conjuncts with literals of the types of their columns, so that they can be compared. */
+  private static List texts(List conjuncts, Schema schema) {
+    if (conjuncts == null) {
+      return null;
+    }
+    List texts = new ArrayList();
+    for (Object conjunct : conjuncts) {
+      Expression bound = Binder.bind(schema.asStruct(), (Expression) conjunct, true);
+      if (bound.op() != Expression.Operation.TRUE) {
+        texts.add(bound.toString());
+      }
+    }
+    return texts;
+  }
+
+  private static String json(Object value) throws Exception {
+    return new ObjectMapper().writeValueAsString(value);
   }
 
   private static Expression expression(String filter, Schema schema) {

@@ -9,6 +9,7 @@ use super::files::{FileTask, PlannedFiles};
 use super::permitted_files::PermittedFiles;
 use super::planned_manifest::PlannedManifest;
 use super::request::{Scan, ScanSpec};
+use super::residual::PartitionResidual;
 use crate::{Error, Result};
 use slateberg_base::background::give_way;
 use slateberg_model::scan::{FileStatistics, PartitionTuple, ScanError, ScanSnapshots};
@@ -43,14 +44,7 @@ enum PartitionOutcome {
     /// No file can match.
     Pruned,
     /// Files can match.
-    Matching(Residual),
-}
-
-/// The part of a filter that remains in a partition.
-#[derive(Clone)]
-struct Residual {
-    json: Arc<str>,
-    is_true: bool,
+    Matching(PartitionResidual),
 }
 
 impl Evaluation {
@@ -110,10 +104,11 @@ impl Evaluation {
                 self.files.pruned.by_partition += 1;
                 continue;
             };
-            if !self.scan.filter.is_always_true() && !self.scan.filter.may_match(&file) {
+            let has_rows = file.record_count() != 0 || self.scan.filter.is_always_true();
+            let Some(residual) = residual.of_file(&file).filter(|_| has_rows) else {
                 self.files.pruned.by_statistics += 1;
                 continue;
-            }
+            };
             let mut deletes = self.deletes.of_data_file(&planned, file);
             if !deletes.is_empty() {
                 let all = deletes.into_iter();
@@ -121,7 +116,7 @@ impl Evaluation {
             }
             let is_certain = residual.is_true && deletes.is_empty();
             let certain_rows = if is_certain { file.record_count() } else { 0 };
-            let task = FileTask::new((number, row), Arc::clone(&residual.json), deletes);
+            let task = FileTask::new((number, row), residual.json, deletes);
             self.files.add(task, certain_rows);
         }
         self.files.end_manifest(planned);
@@ -161,9 +156,7 @@ impl Evaluation {
             if !spec.filter.may_match_partition(partition) {
                 return PartitionOutcome::Pruned;
             }
-            let residual = spec.filter.residual(partition);
-            let json = residual.to_json().to_string().into();
-            PartitionOutcome::Matching(Residual { json, is_true: residual.is_always_true() })
+            PartitionOutcome::Matching(PartitionResidual::new(spec.filter.residual(partition)))
         };
         self.outcomes.entry(key).or_insert_with(evaluate).clone()
     }

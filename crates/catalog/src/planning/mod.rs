@@ -28,6 +28,7 @@ mod reads;
 mod recently_planned;
 mod report;
 mod request;
+mod residual;
 mod sign;
 mod table;
 mod table_health;

@@ -123,15 +123,15 @@ impl Binder<'_> {
         let mut set = Vec::with_capacity(values.len());
         for value in values {
             // A literal that is not a value of the column's type equals no value of the column.
-            if let Literal::Value(value) = bound.literal(value)? {
-                set.push(value);
+            if let Literal::Value(datum) = bound.literal(value)? {
+                set.push((datum, value.clone()));
             }
         }
-        let set = DatumSet::new(set);
+        let (set, literals) = DatumSet::with_literals(set);
         if set.is_empty() {
             return Ok(Predicate::Constant(membership == Membership::NotIn));
         }
-        Ok(bound.leaf(ValueTest::Among(membership, set), source))
+        Ok(bound.leaf_of_set(ValueTest::Among(membership, set), literals, source))
     }
 
     fn find(&self, term: &Term) -> Result<BoundTerm, ScanError> {
@@ -212,8 +212,17 @@ impl BoundTerm {
     }
 
     fn leaf(self, test: ValueTest, source: Expression) -> Predicate<ColumnPredicate> {
+        self.leaf_of_set(test, Vec::new(), source)
+    }
+
+    fn leaf_of_set(
+        self,
+        test: ValueTest,
+        literals: Vec<Value>,
+        source: Expression,
+    ) -> Predicate<ColumnPredicate> {
         let Self { column, transform, .. } = self;
-        let test = Some(Arc::new(ColumnTest { column, transform, test }));
+        let test = Some(Arc::new(ColumnTest { column, transform, test, literals }));
         Predicate::Leaf(ColumnPredicate { test, source: Arc::new(source) })
     }
 

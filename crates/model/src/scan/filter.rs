@@ -7,13 +7,14 @@ use serde_json::{Value, json};
 
 use super::bind;
 use super::error::ScanError;
-use super::predicate::{ColumnPredicate, Predicate, ValueTest};
+use super::predicate::{ColumnPredicate, Matching, Predicate, ValueTest};
 use super::projection::Projection;
 use super::spec::{BoundSpec, PartitionTuple};
 use super::statistics::{FileStatistics, ValueRange};
-use crate::expression::{Expression, FilterLimits};
+use crate::expression::{Expression, FilterLimits, Membership};
 use crate::manifest_file::ManifestFile;
 use crate::schema::Schema;
+use crate::transform::Transform;
 use crate::types::PrimitiveType;
 
 /// A filter of rows, bound to a schema. A clone is cheap.
@@ -64,6 +65,10 @@ impl ScanFilter {
         })))
     }
 
+    pub(super) fn of_root(root: Predicate<ColumnPredicate>) -> Self {
+        Self(Arc::new(root))
+    }
+
     pub(super) fn root(&self) -> &Predicate<ColumnPredicate> {
         &self.0
     }
@@ -109,23 +114,6 @@ impl ScanFilter {
             _ => self.0.evaluate(&|leaf| leaf.all_match(file)),
         }
     }
-
-    /// Returns the filter without the predicates whose result the statistics of a file prove.
-    #[must_use]
-    pub fn simplify(&self, file: &impl FileStatistics) -> Self {
-        if file.record_count() <= 0 {
-            return self.clone();
-        }
-        Self(Arc::new(self.0.map(&|leaf| {
-            if leaf.all_match(file) {
-                Predicate::Constant(true)
-            } else if leaf.may_match(file) {
-                Predicate::Leaf(leaf.clone())
-            } else {
-                Predicate::Constant(false)
-            }
-        })))
-    }
 }
 
 impl ColumnPredicate {
@@ -133,8 +121,10 @@ impl ColumnPredicate {
         let test = self.test.as_ref()?;
         let range = ValueRange::of_column(file, &test.column, test.test.needs_bounds());
         let range = match &test.column.primitive {
-            Some(source) => range.transform(&test.transform, source),
-            None => range,
+            Some(source) if test.transform != Transform::Identity => {
+                range.transform(&test.transform, source)
+            }
+            _ => range,
         };
         Some((&test.test, range))
     }
@@ -145,6 +135,36 @@ impl ColumnPredicate {
 
     fn all_match(&self, file: &impl FileStatistics) -> bool {
         self.range(file).is_some_and(|(test, range)| test.all_match(&range))
+    }
+
+    /// Whether it tests whether a value is in a set.
+    pub(super) fn is_set(&self) -> bool {
+        matches!(&*self.source, Expression::Among(Membership::In, ..))
+    }
+
+    /// Returns the predicate with only those values of its set that the file may contain. `None` if
+    /// this is at least half of the values.
+    pub(super) fn narrowed(&self, file: &impl FileStatistics) -> Option<Self> {
+        let Expression::Among(Membership::In, term, _) = &*self.source else { return None };
+        let test = self.test.as_ref().filter(|test| test.literals.len() > 1)?;
+        let (ValueTest::Among(Membership::In, set), range) = self.range(file)? else {
+            return None;
+        };
+        let kept = test.literals.get(set.between(range.lower.as_ref(), range.upper.as_ref()))?;
+        if kept.is_empty() || kept.len() * 2 > test.literals.len() {
+            return None;
+        }
+        let source = Expression::Among(Membership::In, term.clone(), kept.to_vec());
+        Some(Self { test: None, source: Arc::new(source) })
+    }
+
+    /// Returns the rows of a file that the predicate selects.
+    pub(super) fn matching(&self, file: &impl FileStatistics) -> Matching {
+        match self.range(file) {
+            Some((test, range)) if !test.may_match(&range) => Matching::None,
+            Some((test, range)) if test.all_match(&range) => Matching::All,
+            _ => Matching::Some,
+        }
     }
 }
 

@@ -225,6 +225,11 @@ impl<'a> BoundConditions<'a> {
                 }
             }
             Self::Among { lower, upper, set } => {
+                let block = files.start / BLOCK_FILES;
+                let set = match (lower.extremes.get(block), upper.extremes.get(block)) {
+                    (Some(least), Some(greatest)) => values_between(set, *least, *greatest),
+                    _ => set,
+                };
                 let lower = lower.each.integers(files.clone());
                 let bounds = lower.zip(upper.each.integers(files.clone()));
                 for (keep, (lower, upper)) in keep.iter_mut().zip(bounds) {
@@ -253,6 +258,12 @@ impl<'a> BoundConditions<'a> {
 fn has_value(set: &[i64], least: i64, greatest: i64) -> bool {
     let next = set.get(set.partition_point(|value| *value < least));
     next.is_some_and(|next| *next <= greatest)
+}
+
+/// Returns the values of a sorted set in this range.
+fn values_between(set: &[i64], least: i64, greatest: i64) -> &[i64] {
+    let (_, from) = set.split_at(set.partition_point(|value| *value < least));
+    &from[..from.partition_point(|value| *value <= greatest)]
 }
 
 /// The bounds of a column whose bounds are integers.

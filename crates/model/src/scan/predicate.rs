@@ -1,6 +1,9 @@
 //! [`Predicate`]: a bound filter without negations.
 
+use std::ops::Range;
 use std::sync::Arc;
+
+use serde_json::Value;
 
 use crate::expression::{Comparison, Expression, Membership, Test};
 use crate::transform::Transform;
@@ -20,6 +23,17 @@ pub(super) enum Predicate<L> {
     And(Box<Self>, Box<Self>),
     /// The rows that at least one operand selects.
     Or(Box<Self>, Box<Self>),
+}
+
+/// The rows of a file that a predicate selects, as far as statistics show them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Matching {
+    /// No row.
+    None,
+    /// Any rows: the statistics prove nothing.
+    Some,
+    /// All rows.
+    All,
 }
 
 impl<L> Predicate<L> {
@@ -49,6 +63,23 @@ impl<L> Predicate<L> {
         }
     }
 
+    /// Evaluates each leaf with `evaluate`, and combines the results.
+    pub(super) fn matching(&self, evaluate: &impl Fn(&L) -> Matching) -> Matching {
+        match self {
+            Self::Constant(false) => Matching::None,
+            Self::Constant(true) => Matching::All,
+            Self::Leaf(leaf) => evaluate(leaf),
+            Self::And(left, right) => match left.matching(evaluate) {
+                Matching::None => Matching::None,
+                left => left.min(right.matching(evaluate)),
+            },
+            Self::Or(left, right) => match left.matching(evaluate) {
+                Matching::All => Matching::All,
+                left => left.max(right.matching(evaluate)),
+            },
+        }
+    }
+
     /// Replaces each leaf, and simplifies the result.
     pub(super) fn map<M>(&self, replace: &impl Fn(&L) -> Predicate<M>) -> Predicate<M> {
         match self {
@@ -57,6 +88,35 @@ impl<L> Predicate<L> {
             Self::And(left, right) => left.map(replace).and(right.map(replace)),
             Self::Or(left, right) => left.map(replace).or(right.map(replace)),
         }
+    }
+
+    /// Divides a conjunction into at most `max` conjuncts. The constant `true` has none.
+    pub(super) fn conjuncts(&self, max: usize) -> Vec<&Self> {
+        let (mut all, mut at) = (vec![self], 0);
+        while let Some(one) = all.get(at).copied().filter(|_| all.len() < max) {
+            match one {
+                Self::Constant(true) => drop(all.remove(at)),
+                Self::And(left, right) => drop(all.splice(at..=at, [&**left, &**right])),
+                _ => at += 1,
+            }
+        }
+        all
+    }
+
+    /// Returns the conjunction of these predicates. It is balanced, so that it is not deep.
+    pub(super) fn all(mut conjuncts: Vec<Self>) -> Self {
+        while conjuncts.len() > 1 {
+            let mut rest = conjuncts.into_iter();
+            let mut pairs = Vec::with_capacity(rest.len().div_ceil(2));
+            while let Some(one) = rest.next() {
+                pairs.push(match rest.next() {
+                    Some(other) => one.and(other),
+                    None => one,
+                });
+            }
+            conjuncts = pairs;
+        }
+        conjuncts.pop().unwrap_or(Self::Constant(true))
     }
 
     pub(super) fn visit(&self, visit: &mut impl FnMut(&L)) {
@@ -86,6 +146,9 @@ pub(super) struct ColumnTest {
     pub(super) column: BoundColumn,
     pub(super) transform: Transform,
     pub(super) test: ValueTest,
+    /// The values of the set as the client wrote them, in the order of the set. Empty for tests
+    /// without a set.
+    pub(super) literals: Vec<Value>,
 }
 
 /// A column that a filter tests.
@@ -120,8 +183,28 @@ impl DatumSet {
         Self(values)
     }
 
+    /// Returns the set of these values, and the literals in the order of the set.
+    pub(super) fn with_literals(mut values: Vec<(Datum, Value)>) -> (Self, Vec<Value>) {
+        values.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+        values.dedup_by(|(one, _), (other, _)| one == other);
+        let (values, literals) = values.into_iter().unzip();
+        (Self(values), literals)
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Returns the positions of the values that may be between the bounds.
+    pub(super) fn between(&self, lower: Option<&Datum>, upper: Option<&Datum>) -> Range<usize> {
+        // A set with NaN is not ordered.
+        if [self.first(), self.last()].into_iter().flatten().any(Datum::is_nan) {
+            return 0..self.0.len();
+        }
+        let is_below = |value: &Datum| lower.is_some_and(|lower| value.compare(lower) == LESS);
+        let is_above = |value: &Datum| upper.is_some_and(|upper| value.compare(upper) == GREATER);
+        let first = self.0.partition_point(is_below);
+        first..self.0.partition_point(|value| !is_above(value)).max(first)
     }
 
     pub(super) fn first(&self) -> Option<&Datum> {

@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 
 use super::{TestFile, columns, compare, filter};
+use crate::scan::FileResidual;
 use crate::value::Datum;
 use crate::value::literal::Literal;
 
@@ -175,13 +176,104 @@ fn bounds_of_columns_prune_transforms_that_preserve_order() {
     assert_pruning(&bucket, &file, true, false);
 }
 
+/// Returns the part of a filter that a client has to evaluate. `None` if no row matches.
+fn residual(json: &Value, file: &TestFile) -> Option<Value> {
+    let residual = FileResidual::new(filter(json));
+    residual.unproven(file).map(|unproven| residual.filter(unproven).to_json())
+}
+
 #[test]
-fn simplified_filter_has_no_predicate_that_statistics_decide() {
+fn residual_has_no_conjunct_that_statistics_prove() {
     let file = file(1, json!(10), json!(20));
+    let two = |kind: &str, left: &Value, right: &Value| json!({"type": kind, "left": left, "right": right});
+    let (proven, open) = (compare("gt", "i", json!(9)), compare("lt", "i", json!(15)));
+    let never = compare("gt", "i", json!(20));
+    let both = two("and", &proven, &open);
+    assert_eq!(residual(&proven, &file), Some(json!(true)));
+    assert_eq!(residual(&open, &file), Some(open.clone()));
+    assert_eq!(residual(&both, &file), Some(open.clone()));
+    assert_eq!(residual(&two("and", &never, &open), &file), None);
+    // A disjunction is proven as a whole, or not at all.
+    assert_eq!(residual(&two("or", &open, &proven), &file), Some(json!(true)));
+    let either = two("or", &open, &never);
+    assert_eq!(residual(&either, &file), Some(either.clone()));
+    assert_eq!(residual(&two("and", &either, &both), &file), Some(two("and", &either, &open)));
+    let whole = two("and", &either, &two("and", &open, &open));
+    assert_eq!(residual(&whole, &file), Some(whole));
+}
+
+#[test]
+fn residual_is_complete_without_statistics_of_all_rows() {
+    let range = file(1, json!(10), json!(20));
+    let comparison = compare("gt", "i", json!(9));
+    let nulls = TestFile { nulls: [(1, 1)].into(), ..range.clone() };
+    let uncounted_nulls = TestFile { nulls: [].into(), ..range.clone() };
+    let unbounded = TestFile { lower: [].into(), ..range.clone() };
+    // A column that was added after the file was written has no statistics.
+    let missing = TestFile::of_column(2, 0, None);
+    let uncounted = TestFile { records: -1, ..range };
+    for file in [nulls, uncounted_nulls, unbounded, missing, uncounted] {
+        assert_eq!(residual(&comparison, &file), Some(comparison.clone()), "{file:?}");
+    }
+    let floats = file(4, json!(10.0), json!(20.0));
+    let comparison = compare("gt", "d", json!(9.0));
+    let not_nan = TestFile { nans: [(4, 0)].into(), ..floats.clone() };
+    let nan = TestFile { nans: [(4, 1)].into(), ..floats.clone() };
+    assert_eq!(residual(&comparison, &not_nan), Some(json!(true)));
+    for file in [nan, TestFile { nans: [].into(), ..floats }] {
+        assert_eq!(residual(&comparison, &file), Some(comparison.clone()), "{file:?}");
+    }
+    // The bounds of a string are shorter than its values.
+    let names = file(6, json!("ab"), json!("ac"));
+    assert_eq!(residual(&compare("gt-eq", "s", json!("ab")), &names), Some(json!(true)));
+    let equal = compare("eq", "s", json!("ab"));
+    assert_eq!(residual(&equal, &names), Some(equal));
+}
+
+#[test]
+fn residual_has_the_values_of_a_set_that_the_file_may_contain() {
+    let file = file(1, json!(10), json!(20));
+    let narrowed = |json: &Value| {
+        let residual = FileResidual::new(filter(json));
+        let unproven = residual.unproven(&file).expect("rows match");
+        residual.narrowed(unproven, &file).map(|narrowed| narrowed.to_json())
+    };
+    let values = json!([40, 20, 30, 10, 9, 10, 21]);
+    assert_eq!(narrowed(&set("in", "i", values.clone())), Some(set("in", "i", json!([10, 20]))));
     let open = compare("lt", "i", json!(15));
-    let both = |left: Value, right: &Value| json!({"type": "and", "left": left, "right": right});
-    let simplify = |json: &Value| filter(json).simplify(&file).to_json();
-    assert_eq!(simplify(&both(compare("gt", "i", json!(9)), &open)), open);
-    assert_eq!(simplify(&both(compare("gt", "i", json!(20)), &open)), json!(false));
-    assert_eq!(simplify(&compare("gt", "i", json!(9))), json!(true));
+    let both = |set: Value| json!({"type": "and", "left": open, "right": set});
+    let shorter = both(set("in", "i", json!([10, 20])));
+    assert_eq!(narrowed(&both(set("in", "i", values.clone()))), Some(shorter));
+    // The server renders a residual of its own only if the set becomes much shorter.
+    assert_eq!(narrowed(&set("in", "i", json!([10, 20, 30]))), None);
+    assert_eq!(narrowed(&set("not-in", "i", values)), None);
+    assert_eq!(narrowed(&open), None);
+}
+
+/// Returns the conjunction of `i < value` for these values. It is nested as little as possible.
+fn conjunction(values: &[i32]) -> Value {
+    match values {
+        [value] => compare("lt", "i", json!(value)),
+        _ => {
+            let (left, right) = values.split_at(values.len() / 2);
+            json!({"type": "and", "left": conjunction(left), "right": conjunction(right)})
+        }
+    }
+}
+
+#[test]
+fn conjuncts_above_the_maximum_are_proven_in_groups() {
+    let file = file(1, json!(10), json!(20));
+    let mut values = [30; 1024];
+    assert_eq!(residual(&conjunction(&values), &file), Some(json!(true)));
+    (values[2], values[1000]) = (15, 16);
+    let kept = residual(&conjunction(&values), &file).expect("rows match").to_string();
+    assert_eq!((kept.matches("15").count(), kept.matches("16").count()), (1, 1));
+    assert!(kept.matches("30").count() < 1022, "{kept}");
+    let open = conjunction(&[15; 100]);
+    assert_eq!(residual(&open, &file), Some(open), "all conjuncts stay as they are");
+    let mut few = [15; 40];
+    few[7] = 30;
+    let kept = residual(&conjunction(&few), &file).expect("rows match").to_string();
+    assert_eq!((kept.matches("15").count(), kept.matches("30").count()), (39, 0));
 }
