@@ -94,6 +94,7 @@ mod pagination;
 mod past;
 mod permitted_files;
 mod planning;
+mod planning_submitted;
 mod protections;
 mod purge;
 mod read_restrictions;

@@ -73,6 +73,12 @@ impl PlannedFiles {
         files * (FILE_BYTES + columns * COLUMN_BYTES) + filters
     }
 
+    /// Returns the approximate size in memory, in bytes.
+    pub(super) fn bytes(&self) -> u64 {
+        let manifests: usize = self.manifests.iter().map(PlannedManifest::bytes).sum();
+        manifests as u64 + self.response_bytes()
+    }
+
     /// Whether there are no data files.
     pub fn is_empty(&self) -> bool {
         self.tasks.is_empty()

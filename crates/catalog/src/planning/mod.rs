@@ -2,9 +2,9 @@
 //!
 //! The plan of a small scan contains all files of the scan. The plan of a larger scan contains the
 //! first files, and plan tasks for the others. A plan id or plan task is a [`token`] that contains
-//! the request. It grants no rights: each use is authorized and evaluated again. So the server
-//! stores nothing for most tokens, and these tokens stay valid after a restart. It stores only
-//! requests that are too long for a token, in memory.
+//! the request. It grants no rights: each use is authorized again. So the server needs to store
+//! nothing for most tokens, and these tokens stay valid after a restart. It stores only requests
+//! that are too long for a token and the results of [`submitted`] plans, in memory.
 //!
 //! A caller needs the permit to load the table and the privilege to read its files. A caller with a
 //! read restriction gets a plan only if it is trusted to apply the restriction, or if the plan has
@@ -24,12 +24,14 @@ mod permitted_files;
 mod plan;
 mod planned_manifest;
 mod prepare;
+mod readable_rows;
 mod reads;
 mod recently_planned;
 mod report;
 mod request;
 mod residual;
 mod sign;
+mod submitted;
 mod table;
 mod table_health;
 mod token;
@@ -51,6 +53,7 @@ pub use request::ScanRequest;
 use compute::Compute;
 use manifests::ManifestCache;
 use recently_planned::RecentlyPlanned;
+use submitted::SubmittedPlans;
 use token::LongRequests;
 
 use crate::core::Core;
@@ -61,6 +64,10 @@ use slateberg_telemetry::collection::Collection;
 const REQUESTS_DIVISOR: u64 = 8;
 /// Minimum memory for long requests, in bytes. A filter of the maximum size must fit into it.
 const REQUESTS_BYTES_MIN: u64 = 2 << 20;
+
+/// Divisor of `catalog.plan_bytes_max`. The quotient is the memory for the results of submitted
+/// plans.
+const SUBMITTED_DIVISOR: u64 = 4;
 
 /// Scan planning. Cheap to clone.
 #[derive(Clone)]
@@ -74,6 +81,7 @@ pub struct PlanningParts {
     compute: Compute,
     long_requests: LongRequests,
     recently_planned: RecentlyPlanned,
+    submitted: SubmittedPlans,
 }
 
 impl Deref for Planning {
@@ -114,13 +122,19 @@ impl Planning {
         // Both share `catalog.manifest_cache_bytes`, so that they stay within the memory budget.
         let total = settings.manifest_cache_bytes;
         let requests_bytes = (total / REQUESTS_DIVISOR).max(REQUESTS_BYTES_MIN);
+        // Both share `catalog.plan_bytes_max`.
+        let plan_bytes_max = settings.plan_bytes_max;
+        let submitted_bytes = plan_bytes_max / SUBMITTED_DIVISOR;
+        let (plans_max, response_bytes) =
+            (settings.plans_parallel_max, plan_bytes_max - submitted_bytes);
         Self(Arc::new(PlanningParts {
             core: Arc::clone(core),
             delegations: delegations.clone(),
             manifests: ManifestCache::new(total.saturating_sub(requests_bytes).max(1)),
-            compute: Compute::new(settings.plans_parallel_max, settings.plan_bytes_max),
+            compute: Compute::new(plans_max, response_bytes),
             long_requests: LongRequests::new(requests_bytes),
             recently_planned: RecentlyPlanned::default(),
+            submitted: SubmittedPlans::new(plans_max, submitted_bytes),
         }))
     }
 

@@ -8,6 +8,7 @@ use super::evaluation::Pruned;
 use super::files::PlannedFiles;
 use super::report::ScanReport;
 use super::request::{Scan, ScanRequest};
+use super::submitted::{EvaluatedPlan, PlanInputs};
 use super::table::PlannedTable;
 use super::token::{Token, TokenKind, Tokens};
 use super::{PlanResult, Planning, ScanPlan};
@@ -15,7 +16,6 @@ use crate::error::MissingResource;
 use crate::usage::counters::Use;
 use crate::{Error, Operation, RequestContext, Result};
 use slateberg_base::boxed;
-use slateberg_base::error_chain::chain;
 use slateberg_model::ident::TabularIdent;
 use slateberg_model::warehouse::Delegation;
 
@@ -35,15 +35,24 @@ impl Planning {
         let scan = Scan::bind(table.readable(), request)?;
         self.core.count_use(table.record.id, Use::Scan, &cx.operation);
         let tokens = self.tokens(&table, &scan);
-        let (id, client_waits) = (tokens.plan(), request.client_waits);
-        let plan = self.complete((cx, ident), table, (scan, tokens), wanted, slot);
-        match client_waits {
-            true => Ok(PlanResult::Completed(Box::new(plan.await?))),
-            false => self.complete_in_time(id, plan).await,
+        let id = tokens.plan();
+        if request.client_waits {
+            let evaluated = self.evaluate_plan(table.clone(), (scan, tokens), slot).await?;
+            return self.completed((cx, ident), &table, (id, evaluated), wanted).await;
+        }
+        let (key, inputs) = (tokens.key(), inputs(&table, &scan));
+        let mut plan = Box::pin(self.evaluate_plan(table.clone(), (scan, tokens), slot));
+        match timeout(self.core.settings().plan_wait(), &mut plan).await {
+            Ok(plan) => self.completed((cx, ident), &table, (id, plan?), wanted).await,
+            Err(_) => {
+                self.submitted.submit(key, inputs, plan);
+                Ok(PlanResult::Submitted(id))
+            }
         }
     }
 
-    /// Returns the result of a plan. The plan id contains the request, which is planned again.
+    /// Returns the result of a plan. The plan id contains the request, which is planned again if
+    /// this process does not know the plan.
     #[boxed]
     pub async fn plan_result(
         &self,
@@ -58,36 +67,27 @@ impl Planning {
         if self.long_requests.is_cancelled(nonce) {
             return Ok(PlanResult::Cancelled);
         }
-        let slot = self.compute.admit(&cx.operation).await?;
         let request = self.long_requests.request(&token).ok_or_else(missing)?;
         let scan = Scan::of_token(table.readable(), &token, request).ok_or_else(missing)?;
-        let tokens = Tokens::of_plan(table.record.id, token);
-        let plan = self.complete((cx, ident), table, (scan, tokens), wanted, slot);
-        self.complete_in_time(plan_id.to_owned(), plan).await
-    }
-
-    /// Waits for a plan for `catalog.plan_wait_ms`. After this time, a background task completes the
-    /// plan, so that the manifests are cached when the client asks for the result.
-    async fn complete_in_time(
-        &self,
-        id: String,
-        plan: impl Future<Output = Result<ScanPlan>> + Send + 'static,
-    ) -> Result<PlanResult> {
-        let mut plan = Box::pin(plan);
-        match timeout(self.core.settings().plan_wait(), &mut plan).await {
-            Ok(plan) => Ok(PlanResult::Completed(Box::new(plan?))),
-            Err(_) => {
-                tokio::spawn(async move {
-                    if let Err(error) = plan.await {
-                        tracing::debug!(error = chain(&error), "cannot complete a submitted plan");
-                    }
-                });
-                Ok(PlanResult::Submitted(id))
+        let tokens = Tokens::of_plan(table.record.id, token, nonce);
+        let (key, inputs) = (tokens.key(), inputs(&table, &scan));
+        let pending = match self.submitted.find(key, &inputs) {
+            Some(pending) => pending,
+            None => {
+                let slot = self.compute.admit(&cx.operation).await?;
+                let plan = self.evaluate_plan(table.clone(), (scan, tokens), slot);
+                self.submitted.submit(key, inputs, Box::pin(plan))
             }
+        };
+        let id = plan_id.to_owned();
+        match pending.result(self.core.settings().plan_wait()).await {
+            Some(plan) => self.completed((cx, ident), &table, (id, plan?), wanted).await,
+            None if self.long_requests.is_cancelled(nonce) => Ok(PlanResult::Cancelled),
+            None => Ok(PlanResult::Submitted(id)),
         }
     }
 
-    /// Cancels a plan. There is no work to stop, so this only records the cancellation.
+    /// Cancels a plan, and stops the work on it.
     #[boxed]
     pub async fn cancel_plan(
         &self,
@@ -98,6 +98,7 @@ impl Planning {
         let table = self.table(cx, ident).await?;
         let (_, nonce) = self.plan_token(&table, plan_id)?;
         self.long_requests.cancel(nonce);
+        self.submitted.cancel((table.record.id, nonce));
         Ok(())
     }
 
@@ -182,25 +183,46 @@ impl Planning {
     }
 
     /// Plans a scan that is bound to its table.
-    fn complete(
+    fn evaluate_plan(
         &self,
-        (cx, ident): (&RequestContext, &TabularIdent),
         table: PlannedTable,
         (scan, tokens): (Scan, Tokens),
-        wanted: Option<&[Delegation]>,
         slot: Slot,
-    ) -> impl Future<Output = Result<ScanPlan>> + Send + 'static {
-        let (planning, cx, ident) = (self.clone(), cx.clone(), ident.clone());
-        let wanted = wanted.map(<[Delegation]>::to_vec);
+    ) -> impl Future<Output = Result<EvaluatedPlan>> + Send + 'static {
+        let planning = self.clone();
         async move {
             let _slot = slot;
-            let delegated = planning.read_access(&cx, &ident, &table, wanted.as_deref()).await?;
             let prepared = planning.prepare(table, scan).await?;
             planning.follow(&prepared.table, prepared.needed.clone());
             let (files, rest) = planning.evaluate_inline(&prepared).await?;
             let plan_tasks = rest.into_iter().map(|range| tokens.task(range)).collect();
-            Ok(ScanPlan { id: tokens.plan(), files, plan_tasks, delegated })
+            Ok(EvaluatedPlan { files, plan_tasks })
         }
+    }
+
+    /// Returns a complete plan with access to its files.
+    async fn completed(
+        &self,
+        (cx, ident): (&RequestContext, &TabularIdent),
+        table: &PlannedTable,
+        (id, plan): (String, EvaluatedPlan),
+        wanted: Option<&[Delegation]>,
+    ) -> Result<PlanResult> {
+        let delegated = self.read_access(cx, ident, table, wanted).await?;
+        let EvaluatedPlan { files, plan_tasks } = plan;
+        Ok(PlanResult::Completed(Box::new(ScanPlan { id, files, plan_tasks, delegated })))
+    }
+}
+
+/// Returns the values that determine the files of a scan.
+fn inputs(table: &PlannedTable, scan: &Scan) -> PlanInputs {
+    PlanInputs {
+        snapshots: scan.snapshots.clone(),
+        schema_id: scan.schema.schema_id(),
+        filter: scan.filter.clone(),
+        statistics: scan.statistics.clone(),
+        rows: table.rows.clone(),
+        own_locations: table.own_locations.clone(),
     }
 }
 

@@ -4,7 +4,7 @@
 use uuid::Uuid;
 
 use super::Planning;
-use super::table::ReadableRows;
+use super::readable_rows::ReadableRows;
 use crate::{Error, RequestContext, Result};
 use slateberg_base::boxed;
 use slateberg_model::ident::TabularIdent;

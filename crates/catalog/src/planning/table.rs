@@ -5,6 +5,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::Planning;
+use super::readable_rows::{ReadableRows, RowFilter};
 use super::request::ReadableTable;
 use crate::loadable::Loadable;
 use crate::location_index::{is_alone, is_generated_for, locations_of};
@@ -16,7 +17,6 @@ use crate::version_cache::CachedVersion;
 use crate::{Error, RequestContext, Result};
 use slateberg_model::ident::{TabularIdent, TabularKind};
 use slateberg_model::members::brief;
-use slateberg_model::read_restrictions::{ReadRestrictions, RulesKey};
 use slateberg_model::table::TableMetadata;
 use slateberg_model::warehouse::Delegation;
 use slateberg_objects::location::Location;
@@ -28,26 +28,6 @@ use slateberg_store::records::TabularRecord;
 /// Privileges of credentials for a scan.
 const READ: Privileges = Privileges { read: true, write: false, delete: false };
 
-/// The rows of a table that a caller may read.
-#[derive(Clone)]
-pub(super) enum ReadableRows {
-    /// All rows.
-    All,
-    /// The rows that these restrictions permit. The caller is trusted to apply them.
-    Restricted(Arc<ReadRestrictions>),
-    /// The rows of those files in which the row filter permits every row.
-    InPermittedFiles(RowFilter),
-}
-
-/// A row filter.
-#[derive(Clone)]
-pub(super) struct RowFilter {
-    /// The key of the rules from which it was resolved.
-    pub(super) rules: RulesKey,
-    /// Restrictions without masks.
-    pub(super) restrictions: Arc<ReadRestrictions>,
-}
-
 /// A table whose files the caller may read.
 #[derive(Clone)]
 pub(super) struct PlannedTable {
@@ -58,7 +38,7 @@ pub(super) struct PlannedTable {
     /// Size of the metadata as JSON, in bytes.
     pub(super) metadata_bytes: u64,
     /// The locations that belong to this table only.
-    own_locations: Vec<Location>,
+    pub(super) own_locations: Vec<Location>,
 }
 
 impl PlannedTable {

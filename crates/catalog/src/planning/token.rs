@@ -136,21 +136,29 @@ impl LongRequests {
             TokenBody::Stored(id)
         };
         let (nonce, _) = id.as_u64_pair();
-        Tokens { table, token: Token { kind: TokenKind::Plan(nonce), selection, schema_id, body } }
+        let token = Token { kind: TokenKind::Plan(nonce), selection, schema_id, body };
+        Tokens { table, nonce, token }
     }
 }
 
 /// The tokens of a plan.
 pub(super) struct Tokens {
     table: Uuid,
+    /// The number of the plan.
+    nonce: u64,
     /// The plan id.
     token: Token,
 }
 
 impl Tokens {
-    /// Returns the tokens of a plan with this id, for a table.
-    pub(super) fn of_plan(table: Uuid, token: Token) -> Self {
-        Self { table, token }
+    /// Returns the tokens of a plan with this id and number, for a table.
+    pub(super) fn of_plan(table: Uuid, token: Token, nonce: u64) -> Self {
+        Self { table, nonce, token }
+    }
+
+    /// Returns the table and the number of the plan.
+    pub(super) fn key(&self) -> (Uuid, u64) {
+        (self.table, self.nonce)
     }
 
     /// Returns the plan id.
