@@ -14,8 +14,8 @@ use slateberg_catalog::planning::{PlannedFiles, PlannedManifest};
 use slateberg_model::scan::FileStatistics;
 use slateberg_objects::manifest::{FileContent, ManifestEntry};
 
-/// Approximate size of a file in a response, in bytes.
-const FILE_BYTES: usize = 400;
+/// Number of files after which the size of a response is estimated.
+const SAMPLE_FILES: usize = 16;
 
 /// Number of files that are rendered before other threads may run.
 const FILES_AT_ONCE: usize = 500;
@@ -66,39 +66,85 @@ impl Members {
 /// Adds the members with the files of a plan or plan task.
 pub fn add_files(members: &mut Members, files: &PlannedFiles) {
     let mut deletes = References::default();
-    let mut tasks = Vec::with_capacity(files.len() * FILE_BYTES);
-    tasks.push(b'[');
+    let mut head = Head::default();
+    let out = members.name("file-scan-tasks");
+    out.push(b'[');
+    let start = out.len();
     for (number, (task, manifest, file)) in files.tasks().enumerate() {
+        if number == SAMPLE_FILES {
+            let rest = files.len() - number;
+            // A response that grows piece by piece would be copied several times.
+            out.reserve((out.len() - start) / number * rest * 9 / 8);
+        }
         if number % FILES_AT_ONCE == 0 {
             give_way();
         }
-        if tasks.len() > 1 {
-            tasks.push(b',');
+        if number > 0 {
+            out.push(b',');
         }
-        tasks.extend_from_slice(b"{\"data-file\":");
-        write_file(&mut tasks, manifest, file, &files.statistics);
+        out.extend_from_slice(b"{\"data-file\":");
+        write_file(out, &mut head, (manifest, file), &files.statistics);
         if !task.deletes.is_empty() {
-            tasks.extend_from_slice(b",\"delete-file-references\":");
-            write_list(&mut tasks, task.deletes.iter().map(|delete| deletes.reference(*delete)));
+            out.extend_from_slice(b",\"delete-file-references\":");
+            write_list(out, task.deletes.iter().map(|delete| deletes.reference(*delete)));
         }
-        tasks.extend_from_slice(b",\"residual-filter\":");
-        tasks.extend_from_slice(task.residual.as_bytes());
-        tasks.push(b'}');
+        out.extend_from_slice(b",\"residual-filter\":");
+        out.extend_from_slice(task.residual.as_bytes());
+        out.push(b'}');
     }
-    tasks.push(b']');
-    if !deletes.all.is_empty() {
-        let mut all = vec![b'['];
-        for delete in &deletes.all {
-            let Some((manifest, file)) = files.deletes.file(*delete) else { continue };
-            if all.len() > 1 {
-                all.push(b',');
-            }
-            write_file(&mut all, manifest, file, &[]);
+    out.push(b']');
+    if deletes.all.is_empty() {
+        return;
+    }
+    let mut head = Head::default();
+    let out = members.name("delete-files");
+    out.push(b'[');
+    let start = out.len();
+    for found in deletes.all.iter().filter_map(|delete| files.deletes.file(*delete)) {
+        if out.len() > start {
+            out.push(b',');
         }
-        all.push(b']');
-        members.add_json("delete-files", &all);
+        write_file(out, &mut head, found, &[]);
     }
-    members.add_json("file-scan-tasks", &tasks);
+    out.push(b']');
+}
+
+/// The first members of a file, which are often those of the file before it.
+#[derive(Default)]
+struct Head<'a> {
+    of: Option<(&'a PlannedManifest, usize, FileContent)>,
+    json: Vec<u8>,
+}
+
+impl<'a> Head<'a> {
+    /// Writes the first members of a file, and the prefix of its path.
+    fn write(&mut self, out: &mut Vec<u8>, manifest: &'a PlannedManifest, file: ManifestEntry<'a>) {
+        let is_of = |(of, partition, content): (&PlannedManifest, usize, FileContent)| {
+            std::ptr::eq(of, manifest) && (partition, content) == (file.partition(), file.content())
+        };
+        if !self.of.is_some_and(is_of) {
+            self.of = Some((manifest, file.partition(), file.content()));
+            self.json.clear();
+            write_head(&mut self.json, manifest, file);
+        }
+        out.extend_from_slice(&self.json);
+    }
+}
+
+fn write_head(out: &mut Vec<u8>, manifest: &PlannedManifest, file: ManifestEntry<'_>) {
+    let content = match file.content() {
+        FileContent::Data => "data",
+        FileContent::PositionDeletes => "position-deletes",
+        FileContent::EqualityDeletes => "equality-deletes",
+    };
+    out.extend_from_slice(b"{\"spec-id\":");
+    write_number(out, manifest.spec().spec_id.into());
+    out.extend_from_slice(b",\"partition\":");
+    manifest.spec().write_json(manifest.partition(file), out);
+    out.extend_from_slice(b",\"content\":\"");
+    out.extend_from_slice(content.as_bytes());
+    out.extend_from_slice(b"\",\"file-path\":\"");
+    write_escaped(out, file.path_parts().0);
 }
 
 /// The delete files of a response, in the order of their first references.
@@ -119,25 +165,15 @@ impl References {
 }
 
 /// Writes a data or delete file.
-fn write_file(
+fn write_file<'a>(
     out: &mut Vec<u8>,
-    manifest: &PlannedManifest,
-    file: ManifestEntry<'_>,
+    head: &mut Head<'a>,
+    (manifest, file): (&'a PlannedManifest, ManifestEntry<'a>),
     statistics: &[i32],
 ) {
-    let content = match file.content() {
-        FileContent::Data => "data",
-        FileContent::PositionDeletes => "position-deletes",
-        FileContent::EqualityDeletes => "equality-deletes",
-    };
-    out.extend_from_slice(b"{\"spec-id\":");
-    write_number(out, manifest.spec().spec_id.into());
-    out.extend_from_slice(b",\"partition\":");
-    manifest.spec().write_json(manifest.partition(file), out);
-    out.extend_from_slice(b",\"content\":\"");
-    out.extend_from_slice(content.as_bytes());
-    out.extend_from_slice(b"\",\"file-path\":");
-    write_path(out, file);
+    head.write(out, manifest, file);
+    write_escaped(out, file.path_parts().1);
+    out.push(b'"');
     out.extend_from_slice(b",\"file-format\":");
     write_string(out, file.format());
     out.extend_from_slice(b",\"file-size-in-bytes\":");
@@ -157,16 +193,8 @@ fn write_optional_parts(out: &mut Vec<u8>, file: ManifestEntry<'_>) {
         out.extend_from_slice(b",\"key-metadata\":");
         write_hex(out, key);
     }
-    let lists: [(&[u8], Vec<i64>); 2] = [
-        (b",\"split-offsets\":", file.split_offsets().collect()),
-        (b",\"equality-ids\":", file.equality_ids().map(i64::from).collect()),
-    ];
-    for (name, items) in lists {
-        if !items.is_empty() {
-            out.extend_from_slice(name);
-            write_list(out, items.into_iter());
-        }
-    }
+    write_items(out, b",\"split-offsets\":", file.split_offsets());
+    write_items(out, b",\"equality-ids\":", file.equality_ids().map(i64::from));
     let numbers: [(&[u8], Option<i64>); 4] = [
         (b",\"sort-order-id\":", file.sort_order_id()),
         (b",\"first-row-id\":", file.first_row_id()),
@@ -233,18 +261,31 @@ fn write_number(out: &mut Vec<u8>, number: i64) {
 }
 
 fn write_string(out: &mut Vec<u8>, text: &str) {
-    serde_json::to_writer(out, text).expect("text is JSON");
+    out.push(b'"');
+    write_escaped(out, text);
+    out.push(b'"');
 }
 
-/// Writes a path, which is stored in two parts, as one string: writes each part as a string, and
-/// removes the two quotes between them.
-fn write_path(out: &mut Vec<u8>, file: ManifestEntry<'_>) {
-    let (prefix, rest) = file.path_parts();
-    write_string(out, prefix);
+/// Writes a part of a string.
+fn write_escaped(out: &mut Vec<u8>, text: &str) {
+    let is_plain = |byte: &u8| *byte >= b' ' && *byte != b'"' && *byte != b'\\';
+    if text.as_bytes().iter().all(is_plain) {
+        out.extend_from_slice(text.as_bytes());
+        return;
+    }
+    let start = out.len();
+    serde_json::to_writer(&mut *out, text).expect("text is JSON");
     out.pop();
-    let joint = out.len();
-    write_string(out, rest);
-    out.remove(joint);
+    out.remove(start);
+}
+
+/// Writes a member with these items, if there are any.
+fn write_items(out: &mut Vec<u8>, name: &[u8], items: impl Iterator<Item = i64>) {
+    let mut items = items.peekable();
+    if items.peek().is_some() {
+        out.extend_from_slice(name);
+        write_list(out, items);
+    }
 }
 
 fn write_list<T: Serialize>(out: &mut Vec<u8>, items: impl Iterator<Item = T>) {

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use crate::admission::Admission;
 use crate::{Error, Operation, Result};
-use slateberg_base::background;
+use slateberg_base::background::BackgroundThreads;
 use slateberg_base::slots::{self, SlotsPerKey};
 use slateberg_telemetry::collection::Collection;
 
@@ -22,7 +22,9 @@ pub(super) struct Compute {
     /// Requests that are planned concurrently.
     requests: Admission,
     /// Threads that read manifests and evaluate filters.
-    threads: Arc<Semaphore>,
+    threads: BackgroundThreads,
+    /// Limits the number of threads that work.
+    working: Arc<Semaphore>,
     /// Requests of each principal.
     principals: SlotsPerKey<String>,
     /// Memory for responses, in units of [`RESPONSE_UNIT_BYTES`].
@@ -60,7 +62,8 @@ impl Compute {
         let response_units_max = u32::try_from(units_max).unwrap_or(u32::MAX);
         Self {
             requests: Admission::new(plans_parallel_max),
-            threads: Arc::new(Semaphore::new(cores.saturating_sub(1).max(1))),
+            threads: BackgroundThreads::default(),
+            working: Arc::new(Semaphore::new(cores.saturating_sub(1).max(1))),
             // One principal cannot use all slots.
             principals: SlotsPerKey::new(plans_parallel_max.div_ceil(2)),
             responses: Arc::new(Semaphore::new(response_units_max as usize)),
@@ -116,13 +119,13 @@ impl Compute {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T> {
-        let permit = Arc::clone(&self.threads).acquire_owned().await.map_err(Error::internal)?;
+        let permit = Arc::clone(&self.working).acquire_owned().await.map_err(Error::internal)?;
         let work = move || {
             let result = work();
             drop(permit);
             result
         };
-        background::run(work).await.map_err(Error::internal)
+        self.threads.run(work).await.map_err(Error::internal)
     }
 }
 
