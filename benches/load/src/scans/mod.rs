@@ -1,43 +1,29 @@
 //! Figures of scan planning: the latency of plans, the throughput of complete scans, the CPU time of
 //! a cold plan, the memory of cached manifests, and the latency of commits beside plans.
 
+mod commits;
 mod planner;
 pub mod table;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
-use tokio::runtime::Builder;
-use tokio::task::JoinSet;
 
-use crate::bodies;
-use crate::connection::{Call, CallError};
-use crate::prepare;
+use crate::connection::CallError;
 use crate::process::usage;
 use crate::target::{Target, TargetError};
-use planner::{Planner, checked, unexpected};
-use slateberg_base::background::lower_priority;
+use planner::Planner;
 use table::{COLUMNS, ROWS, day_of};
 
 /// Number of complete scans. The result is the median.
 const COMPLETE_SCANS: u64 = 5;
 /// A scan is not repeated after this time.
 const REPEATS_DURATION_MAX: Duration = Duration::from_secs(10);
-/// Number of clients that plan scans while commits are measured.
-const PLANNERS: usize = 16;
-/// Number of commits of a measurement.
-const COMMITS: u64 = 500;
 /// Number of values of the filter with a list.
 const LIST_VALUES: u64 = 1000;
 /// Part of the files that the filter on a range selects.
 const RANGE_PART: u64 = 1000;
-/// A server that plans too many scans already responds with this status.
-const BUSY: u16 = 503;
-/// Pause of a client whose plan was rejected.
-const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
 /// The filters of the measurements, for a table with this number of files.
 #[derive(Clone, Copy)]
@@ -103,12 +89,7 @@ pub async fn measure(
     let complete = planner.repeated(&json!(true), COMPLETE_SCANS, Some(files)).await;
     add(&mut figures, "complete", complete)?;
     if !plans_only {
-        let alone = commits(target).await?;
-        let beside = planner.commits_beside_plans(&filters.range()).await?;
-        figures["commit_p99_us"] = alone.value_at_quantile(0.99).into();
-        figures["commit_p99_us_beside_plans"] = beside.value_at_quantile(0.99).into();
-        figures["commit_p50_us"] = alone.value_at_quantile(0.5).into();
-        figures["commit_p50_us_beside_plans"] = beside.value_at_quantile(0.5).into();
+        add(&mut figures, "commit", planner.commits(&filters.range()).await)?;
     }
     let memory = usage(&target.pids);
     figures["rss_mib"] = memory.as_ref().map(|usage| usage.rss_mib).into();
@@ -192,63 +173,13 @@ impl Planner<'_> {
         Ok(vec![
             ("files", scanned.files.into()),
             ("plan_tasks", scanned.plan_tasks.into()),
+            ("bytes", scanned.bytes.into()),
             ("plans", durations.len().into()),
             ("p50_us", durations.value_at_quantile(0.5).into()),
             ("p99_us", durations.value_at_quantile(0.99).into()),
             ("cpu_us", cpu.into()),
         ])
     }
-
-    /// Returns the durations of commits while other clients plan scans, in microseconds. These
-    /// clients have a low priority: real clients are on other machines, so their work delays no
-    /// commits.
-    async fn commits_beside_plans(&self, filter: &Value) -> Result<Histogram<u64>, TargetError> {
-        let (is_done, mut planners) = (Arc::new(AtomicBool::new(false)), JoinSet::new());
-        let unusable = |error: std::io::Error| TargetError::Unsupported(error.to_string());
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .on_thread_start(lower_priority)
-            .build()
-            .map_err(unusable)?;
-        for _ in 0..PLANNERS {
-            let (call, is_done) = (self.request(filter, &[]), Arc::clone(&is_done));
-            let target = self.target.clone();
-            let plan = async move {
-                let mut connection = target.connect().await?;
-                while !is_done.load(Ordering::Relaxed) {
-                    match connection.call(&call).await?.status {
-                        BUSY => tokio::time::sleep(BUSY_PAUSE).await,
-                        200 => {}
-                        status => return Err(unexpected(&call, status, String::new())),
-                    }
-                }
-                Ok::<_, TargetError>(())
-            };
-            planners.spawn_on(plan, runtime.handle());
-        }
-        let durations = commits(self.target).await;
-        is_done.store(true, Ordering::Relaxed);
-        while let Some(planned) = planners.join_next().await {
-            planned.map_err(|error| TargetError::Unsupported(error.to_string()))??;
-        }
-        runtime.shutdown_background();
-        durations
-    }
-}
-
-/// Returns the durations of commits to another table, in microseconds.
-async fn commits(target: &Target) -> Result<Histogram<u64>, TargetError> {
-    let namespace = target.unique_name("beside_scans");
-    prepare::tables(target, &namespace, 1, 2).await?;
-    let (path, mut connection) = (target.table(&namespace, "t_0"), target.connect().await?);
-    let mut durations = histogram();
-    for number in 0..COMMITS {
-        let began = Instant::now();
-        checked(&mut connection, &Call::post(&path, bodies::set_property(number))).await?;
-        record(&mut durations, began.elapsed());
-    }
-    Ok(durations)
 }
 
 fn histogram() -> Histogram<u64> {

@@ -29,6 +29,8 @@ pub(super) struct Planner<'a> {
 pub(super) struct Scanned {
     pub(super) files: u64,
     pub(super) plan_tasks: u64,
+    /// Size of the responses with files.
+    pub(super) bytes: u64,
     /// Time from the request until the last response.
     pub(super) duration: Duration,
 }
@@ -51,7 +53,8 @@ impl Planner<'_> {
         let mut connection = self.connection(connections).await?;
         let (plan, id) = self.plan(&mut connection, call).await?;
         connections.push(connection);
-        let mut scanned = Scanned { files: plan.files, plan_tasks: 0, duration: began.elapsed() };
+        let (files, bytes, duration) = (plan.files, plan.bytes, began.elapsed());
+        let mut scanned = Scanned { files, plan_tasks: 0, bytes, duration };
         let (mut tasks, mut fetching) = (plan.plan_tasks, JoinSet::new());
         loop {
             while fetching.len() < CONNECTIONS
@@ -72,6 +75,7 @@ impl Planner<'_> {
             connections.push(connection);
             tasks.extend(page.plan_tasks);
             scanned.files += page.files;
+            scanned.bytes += page.bytes;
             scanned.plan_tasks += 1;
             scanned.duration = scanned.duration.max(arrived);
         }
@@ -129,6 +133,8 @@ impl Planner<'_> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Page {
     files: u64,
+    /// Size of the response.
+    bytes: u64,
     status: Option<String>,
     id: Option<String>,
     plan_tasks: Vec<String>,
@@ -144,6 +150,7 @@ impl Page {
         let around = [&body[..first], &body[last..]];
         Self {
             files,
+            bytes: body.len() as u64,
             status: member(around, "status"),
             id: member(around, "plan-id"),
             plan_tasks: member(around, "plan-tasks").unwrap_or_default(),
@@ -187,18 +194,21 @@ mod tests {
             "file-scan-tasks":[{"data-file":{"x":"plan-id"}},{"data-file":{}}]}"#;
         let after = br#"{"file-scan-tasks":[{"data-file":{}},{"data-file":{}}],
             "plan-tasks":["b","c"],"plan-id":"a","status":"completed"}"#;
-        let page = Page {
-            files: 2,
-            status: Some("completed".to_owned()),
-            id: Some("a".to_owned()),
-            plan_tasks: vec!["b".to_owned(), "c".to_owned()],
-        };
-        assert_eq!((Page::read(before), Page::read(after)), (page.clone(), page));
+        for body in [&before[..], after] {
+            let page = Page {
+                files: 2,
+                bytes: body.len() as u64,
+                status: Some("completed".to_owned()),
+                id: Some("a".to_owned()),
+                plan_tasks: vec!["b".to_owned(), "c".to_owned()],
+            };
+            assert_eq!(Page::read(body), page);
+        }
     }
 
     #[test]
     fn response_without_files_and_members_is_empty() {
-        let page = Page { files: 0, status: None, id: None, plan_tasks: Vec::new() };
+        let page = Page { files: 0, bytes: 2, status: None, id: None, plan_tasks: Vec::new() };
         assert_eq!(Page::read(b"{}"), page);
     }
 }

@@ -1,0 +1,125 @@
+//! The latency of commits alone and beside plans.
+//!
+//! The planning clients run only while the processors are idle: real clients are on other machines,
+//! so their work delays no commits.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use serde_json::Value;
+use tokio::runtime::Builder;
+use tokio::task::JoinSet;
+
+use super::planner::{Planner, checked, unexpected};
+use super::{Figures, histogram, record};
+use crate::bodies;
+use crate::connection::Call;
+use crate::prepare;
+use crate::target::{Target, TargetError};
+
+/// Number of measurements, each without and with plans. The results are the medians.
+const ROUNDS: usize = 5;
+/// Number of clients that plan scans while commits are measured.
+const PLANNERS: usize = 16;
+/// Number of commits of a measurement.
+const COMMITS: u64 = 500;
+/// A server that plans too many scans already responds with this status.
+const BUSY: u16 = 503;
+/// Pause of a client whose plan was rejected.
+const BUSY_PAUSE: Duration = Duration::from_millis(20);
+
+impl Planner<'_> {
+    /// Measures commits alone and beside plans in turn.
+    pub(super) async fn commits(&self, filter: &Value) -> Result<Figures, TargetError> {
+        let (mut alone, mut beside) = (Vec::new(), Vec::new());
+        for _ in 0..ROUNDS {
+            alone.push(commits(self.target).await?);
+            beside.push(self.commits_beside_plans(filter).await?);
+        }
+        let p99 = |all: &[Histogram<u64>]| median(all, |all| all.value_at_quantile(0.99));
+        let p50 = |all: &[Histogram<u64>]| median(all, |all| all.value_at_quantile(0.5));
+        Ok(vec![
+            ("p99_us", p99(&alone).into()),
+            ("p99_us_beside_plans", p99(&beside).into()),
+            ("p50_us", p50(&alone).into()),
+            ("p50_us_beside_plans", p50(&beside).into()),
+            ("rounds", ROUNDS.into()),
+        ])
+    }
+
+    /// Returns the durations of commits while other clients plan scans, in microseconds.
+    async fn commits_beside_plans(&self, filter: &Value) -> Result<Histogram<u64>, TargetError> {
+        let (is_done, mut planners) = (Arc::new(AtomicBool::new(false)), JoinSet::new());
+        let unusable = |error: std::io::Error| TargetError::Unsupported(error.to_string());
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .on_thread_start(run_while_idle)
+            .build()
+            .map_err(unusable)?;
+        for _ in 0..PLANNERS {
+            let (call, is_done) = (self.request(filter, &[]), Arc::clone(&is_done));
+            let target = self.target.clone();
+            let plan = async move {
+                let mut connection = target.connect().await?;
+                while !is_done.load(Ordering::Relaxed) {
+                    match connection.call(&call).await?.status {
+                        BUSY => tokio::time::sleep(BUSY_PAUSE).await,
+                        200 => {}
+                        status => return Err(unexpected(&call, status, String::new())),
+                    }
+                }
+                Ok::<_, TargetError>(())
+            };
+            planners.spawn_on(plan, runtime.handle());
+        }
+        let durations = commits(self.target).await;
+        is_done.store(true, Ordering::Relaxed);
+        while let Some(planned) = planners.join_next().await {
+            planned.map_err(|error| TargetError::Unsupported(error.to_string()))??;
+        }
+        runtime.shutdown_background();
+        durations
+    }
+}
+
+/// Lets this thread run only while the processors are idle. Only Linux has this policy. On other
+/// systems, the planning clients compete with the commits, so that the results are worse.
+fn run_while_idle() {
+    #[cfg(target_os = "linux")]
+    {
+        use thread_priority::unix::{
+            NormalThreadSchedulePolicy, ThreadSchedulePolicy, set_thread_priority_and_policy,
+            thread_native_id,
+        };
+        use thread_priority::{ThreadPriority, ThreadPriorityValue};
+
+        let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
+        let lowest = ThreadPriority::Crossplatform(ThreadPriorityValue::MIN);
+        set_thread_priority_and_policy(thread_native_id(), lowest, idle)
+            .expect("a thread may lower its own priority");
+    }
+}
+
+/// Returns the durations of commits to another table, in microseconds.
+async fn commits(target: &Target) -> Result<Histogram<u64>, TargetError> {
+    let namespace = target.unique_name("beside_scans");
+    prepare::tables(target, &namespace, 1, 2).await?;
+    let (path, mut connection) = (target.table(&namespace, "t_0"), target.connect().await?);
+    let mut durations = histogram();
+    for number in 0..COMMITS {
+        let began = Instant::now();
+        checked(&mut connection, &Call::post(&path, bodies::set_property(number))).await?;
+        record(&mut durations, began.elapsed());
+    }
+    Ok(durations)
+}
+
+/// Returns the median of a figure of several measurements.
+fn median(all: &[Histogram<u64>], figure: impl Fn(&Histogram<u64>) -> u64) -> u64 {
+    let mut figures: Vec<_> = all.iter().map(figure).collect();
+    figures.sort_unstable();
+    figures.get(figures.len() / 2).copied().unwrap_or_default()
+}
