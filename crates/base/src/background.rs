@@ -163,7 +163,7 @@ mod tests {
         for _ in 0..100 {
             let all = [(); 3].map(|()| {
                 let barrier = Arc::clone(&barrier);
-                threads.run(move || drop(barrier.wait()))
+                threads.run(move || barrier.wait())
             });
             let [one, two, three] = all;
             let (one, two, three) = tokio::join!(one, two, three);

@@ -51,56 +51,67 @@ impl Planner<'_> {
 
     /// Returns the durations of commits while other clients plan scans, in microseconds.
     async fn commits_beside_plans(&self, filter: &Value) -> Result<Histogram<u64>, TargetError> {
-        let (is_done, mut planners) = (Arc::new(AtomicBool::new(false)), JoinSet::new());
-        let unusable = |error: std::io::Error| TargetError::Unsupported(error.to_string());
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .on_thread_start(run_while_idle)
-            .build()
-            .map_err(unusable)?;
-        for _ in 0..PLANNERS {
-            let (call, is_done) = (self.request(filter, &[]), Arc::clone(&is_done));
-            let target = self.target.clone();
-            let plan = async move {
-                let mut connection = target.connect().await?;
-                while !is_done.load(Ordering::Relaxed) {
-                    match connection.call(&call).await?.status {
-                        BUSY => tokio::time::sleep(BUSY_PAUSE).await,
-                        200 => {}
-                        status => return Err(unexpected(&call, status, String::new())),
-                    }
-                }
-                Ok::<_, TargetError>(())
-            };
-            planners.spawn_on(plan, runtime.handle());
-        }
+        let is_done = Arc::new(AtomicBool::new(false));
+        let (target, call) = (self.target.clone(), self.request(filter, &[]));
+        let clients = plan_until((target, call), Arc::clone(&is_done));
+        let clients = tokio::task::spawn_blocking(|| {
+            // The thread does no other work, because its policy cannot be changed back.
+            let thread = std::thread::spawn(|| run_while_idle(clients));
+            thread.join().map_err(|_| unusable("a planning client panics"))?
+        });
         let durations = commits(self.target).await;
         is_done.store(true, Ordering::Relaxed);
-        while let Some(planned) = planners.join_next().await {
-            planned.map_err(|error| TargetError::Unsupported(error.to_string()))??;
-        }
-        runtime.shutdown_background();
+        clients.await.map_err(unusable)??;
         durations
     }
 }
 
-/// Lets this thread run only while the processors are idle. Only Linux has this policy. On other
-/// systems, the planning clients compete with the commits, so that the results are worse.
-fn run_while_idle() {
+fn unusable(error: impl std::fmt::Display) -> TargetError {
+    TargetError::Unsupported(error.to_string())
+}
+
+/// Plans a scan again and again, with several clients.
+async fn plan_until(
+    (target, call): (Target, Call),
+    is_done: Arc<AtomicBool>,
+) -> Result<(), TargetError> {
+    let mut clients = JoinSet::new();
+    for _ in 0..PLANNERS {
+        let (target, call, is_done) = (target.clone(), call.clone(), Arc::clone(&is_done));
+        clients.spawn(async move {
+            let mut connection = target.connect().await?;
+            while !is_done.load(Ordering::Relaxed) {
+                match connection.call(&call).await?.status {
+                    BUSY => tokio::time::sleep(BUSY_PAUSE).await,
+                    200 => {}
+                    status => return Err(unexpected(&call, status, String::new())),
+                }
+            }
+            Ok::<_, TargetError>(())
+        });
+    }
+    while let Some(ended) = clients.join_next().await {
+        ended.map_err(unusable)??;
+    }
+    Ok(())
+}
+
+/// Runs a task while the processors are idle. Only Linux has this policy. On other systems, the
+/// planning clients compete with the commits, so that the results are worse.
+fn run_while_idle(task: impl Future<Output = Result<(), TargetError>>) -> Result<(), TargetError> {
     #[cfg(target_os = "linux")]
     {
+        use thread_priority::ThreadPriority;
         use thread_priority::unix::{
             NormalThreadSchedulePolicy, ThreadSchedulePolicy, set_thread_priority_and_policy,
             thread_native_id,
         };
-        use thread_priority::{ThreadPriority, ThreadPriorityValue};
 
         let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
-        let lowest = ThreadPriority::Crossplatform(ThreadPriorityValue::MIN);
-        set_thread_priority_and_policy(thread_native_id(), lowest, idle)
-            .expect("a thread may lower its own priority");
+        set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, idle)
+            .map_err(|error| unusable(format!("cannot lower the priority: {error:?}")))?;
     }
+    Builder::new_current_thread().enable_all().build().map_err(unusable)?.block_on(task)
 }
 
 /// Returns the durations of commits to another table, in microseconds.

@@ -8,6 +8,7 @@ use apache_avro::{
 };
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
+use proptest::prelude::*;
 
 use super::walk::{LeafValue, entries};
 use super::*;
@@ -318,5 +319,24 @@ fn fixed_value_with_another_length_is_rejected() {
     for block in [other_length, mixed] {
         let file = written(WITH_FIXED, "null", &[(2, &block)]);
         assert!(read(&file, 1 << 10).is_err(), "{block:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn altered_file_with_fixed_values_never_panics(
+        has_length in any::<bool>(),
+        count in 0_i64..5,
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+    ) {
+        let mark: &[u8] = if has_length { b"\x06abc" } else { b"abc" };
+        let mut content = written(WITH_FIXED, "null", &[(count, &marked(&[Some(mark), None, Some(mark)]))]);
+        for (at, byte) in changes {
+            let at = at.index(content.len());
+            content[at] = byte;
+        }
+        let _ = read(&content, 1 << 10);
     }
 }
