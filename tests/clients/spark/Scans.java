@@ -31,6 +31,7 @@ import org.apache.iceberg.expressions.InclusiveMetricsEvaluator;
 import org.apache.iceberg.expressions.Literal;
 import org.apache.iceberg.expressions.StrictMetricsEvaluator;
 import org.apache.iceberg.expressions.UnboundPredicate;
+import org.apache.iceberg.expressions.UnboundTerm;
 import org.apache.iceberg.io.CloseableIterable;
 import org.apache.iceberg.io.DataWriter;
 import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.JsonNode;
@@ -78,7 +79,8 @@ public class Scans {
   /**
    * The residual filters of the files of a scan, without the conjuncts that the statistics of a
    * file prove for all its rows, and without most of the values of a set that the statistics
-   * exclude. A JSON object with the location of each file.
+   * exclude. A JSON object with the location of each file. The conjuncts that Java cannot prove as
+   * the server does are separate.
    */
   public static String residuals(TableScan scan, String filter) throws Exception {
     Schema schema = scan.schema();
@@ -90,15 +92,23 @@ public class Scans {
         FileScanTask task = (FileScanTask) next;
         List residual = residual(task);
         List unproven = new ArrayList();
+        List unknown = new ArrayList();
         for (int i = 0; residual != null && i < residual.size(); i++) {
           Expression conjunct = (Expression) residual.get(i);
-          if (!new StrictMetricsEvaluator(schema, conjunct).eval(task.file())) {
-            unproven.add(conjunct.op() == Expression.Operation.IN
-                ? narrowed((UnboundPredicate) conjunct, schema, task.file())
-                : conjunct);
+          Expression narrowed = conjunct.op() == Expression.Operation.IN
+              ? narrowed((UnboundPredicate) conjunct, schema, task.file())
+              : conjunct;
+          if (isUnknown(conjunct, schema, task.file())) {
+            unknown.add(conjunct);
+            unknown.add(narrowed);
+          } else if (!new StrictMetricsEvaluator(schema, conjunct).eval(task.file())) {
+            unproven.add(narrowed);
           }
         }
-        files.put(task.file().location(), residual == null ? null : texts(unproven, schema));
+        Map of = new HashMap();
+        of.put("residual", residual == null ? null : texts(unproven, schema));
+        of.put("unknown", texts(unknown, schema));
+        files.put(task.file().location(), of);
       }
     } finally {
       planned.close();
@@ -106,12 +116,33 @@ public class Scans {
     return json(files);
   }
 
+  /**
+   * Whether Java proves less or more than the server. It proves nothing about columns of a struct,
+   * and takes a missing number of NaN values for zero.
+   */
+  private static boolean isUnknown(Expression conjunct, Schema schema, ContentFile file) {
+    List one = new ArrayList();
+    one.add(conjunct);
+    for (Object id : Binder.boundReferences(schema.asStruct(), one, true)) {
+      Type type = schema.findType((Integer) id);
+      boolean isFloating =
+          type.typeId() == Type.TypeID.FLOAT || type.typeId() == Type.TypeID.DOUBLE;
+      Map nans = file.nanValueCounts();
+      if (schema.asStruct().field((Integer) id) == null
+          || isFloating && (nans == null || !nans.containsKey(id))) {
+        return true;
+      }
+    }
+    return false;
+  }
+
   private static Expression narrowed(UnboundPredicate set, Schema schema, ContentFile file) {
     Set all = new HashSet();
     List kept = new ArrayList();
+    UnboundTerm term = (UnboundTerm) set.term();
     for (Object literal : set.literals()) {
       Object value = ((Literal) literal).value();
-      Expression equal = Expressions.equal(set.term(), value);
+      Expression equal = Expressions.equal(term, value);
       String text = Binder.bind(schema.asStruct(), equal, true).toString();
       if (text.equals("false") || !all.add(text)) {
         continue;
@@ -120,7 +151,10 @@ public class Scans {
         kept.add(value);
       }
     }
-    return kept.size() * 2 > all.size() ? set : Expressions.in(set.term(), kept);
+    if (kept.size() * 2 > all.size()) {
+      return set;
+    }
+    return Expressions.in(term, (Iterable) kept);
   }
 
   private static List residual(FileScanTask task) {

@@ -353,7 +353,10 @@ def java_tasks(scans, local, remote, condition, at=lambda scan: scan):
     planned = java_plan(scans, remote, condition, at)
     residuals = json.loads(scans.residuals(at(local.newScan()), json.dumps(condition)))
     for task in expected:
-        task["residual"] = residuals[task["file"]["file-path"]]
+        task["residual"] = residuals[task["file"]["file-path"]]["residual"]
+    for task in planned:
+        unknown = residuals.get(task["file"]["file-path"], {}).get("unknown", [])
+        task["residual"] = [each for each in task["residual"] if each not in unknown]
     return planned, expected
 
 
