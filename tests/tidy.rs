@@ -109,7 +109,7 @@ const CRATE_USERS: [(&str, &[&str]); 33] = [
     // catalog.
     ("axum", &["api/", "app/", "load/bare_read.rs"]),
     // The server's connections, and those of the load generator.
-    ("hyper", &["app/connections/", "load/"]),
+    ("hyper", &["app/cluster/feed_reader.rs", "app/connections/", "load/"]),
     ("hyper_util", &["app/connections/", "load/"]),
     ("tower_http", &["api/cors.rs"]),
     ("governor", &["api/rate_limits.rs", "api/rejection_log.rs", "base/rate.rs"]),

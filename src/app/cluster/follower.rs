@@ -11,10 +11,10 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
 use super::catalog_host::{OpenReplica, ReplicaHost};
+use super::feed_reader::{FeedReader, Questions};
 use super::node::{KnownWriter, Node};
 use super::peers::{Peers, UsageReport};
 use super::replica::{Replica, ReplicaStore};
-use super::replication_feed::{FeedReader, Questions};
 use slateberg_base::error_chain::{Cause, chain};
 use slateberg_base::retry::Backoff;
 use slateberg_cluster::{Role, WriterRecord};

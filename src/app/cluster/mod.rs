@@ -6,7 +6,8 @@
 //! - [`node`] and [`lease`]: the state that the election shares with the ports.
 //! - [`ports`] and [`forward`]: respond to clients, as the writer or by forwarding to it.
 //! - [`follower`]: keeps the [`replica`] on which a standby executes reads itself. The writer sends
-//!   its changes ([`replication_feed`]), and confirms that a replica is current ([`read_rounds`]).
+//!   its changes ([`replication_feed`], [`feed_reader`]), and confirms that a replica is current
+//!   ([`read_rounds`]).
 //! - [`transfers`] and [`peers`]: the other members, and the planned transfer of the writer to one.
 //! - [`member_port`], [`member_tls`] and [`identity`]: connections between members.
 
@@ -15,6 +16,7 @@ mod catalog_host;
 mod catalog_services;
 mod counters;
 mod driver;
+mod feed_reader;
 mod follower;
 mod forward;
 mod forwarded;

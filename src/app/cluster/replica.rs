@@ -15,8 +15,8 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::catalog_services::{CatalogServices, PortKind};
+use super::feed_reader::{Questions, ask};
 use super::read_rounds::{Consistency, ReadRounds, STALENESS};
-use super::replication_feed::{Questions, ask};
 use super::replication_messages::{Changes, Group, Position, Version};
 use crate::api::service::Respond;
 use slateberg_store::keys::PublicationKey;

@@ -8,25 +8,17 @@ use std::time::Duration;
 use axum::body::{Body, BodyDataStream, Bytes};
 use axum::response::{IntoResponse, Response};
 use bytes::{Buf, BytesMut};
-use futures::channel::mpsc::{self, UnboundedSender};
 use futures::{StreamExt, stream};
-use http_body_util::StreamBody;
-use hyper::body::Frame;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use super::catalog_services::CatalogServices;
 use super::node::Node;
-use super::peers::Peers;
 use super::replication_messages::{Changes, Position, Start, Version};
-use slateberg_base::error_chain::Cause;
 use slateberg_catalog::replicas::WriterState;
-use slateberg_cluster::WriterRecord;
 use slateberg_store::replication::{ReplicationEvent, Subscription};
 
 /// Interval of messages without changes.
 const HEARTBEAT: Duration = Duration::from_millis(500);
-/// A feed without a message for this long has ended.
-const SILENCE_MAX: Duration = Duration::from_secs(3);
 /// Number of events in a message, if several wait.
 const EVENTS_MAX: usize = 256;
 /// Size of a question.
@@ -43,7 +35,7 @@ struct Feed {
     start: Option<Start>,
 }
 
-/// What a message consists of.
+/// The reason why the writer sends a message.
 enum Occasion {
     Event(ReplicationEvent),
     Question(u64),
@@ -131,47 +123,4 @@ async fn answer(node: &Node, services: &CatalogServices, question: u64) -> Optio
     let WriterState { sequence, change_horizon } = state.ok()?;
     let is_valid = is_valid && node.lease.is_valid();
     Some(Position { question, sequence, change_horizon, is_valid })
-}
-
-/// Asks the writer for its position.
-pub(super) type Questions = UnboundedSender<Result<Frame<Bytes>, Infallible>>;
-
-/// Sends a question. The answer is a part of the feed.
-pub(super) fn ask(questions: &Questions, number: u64) {
-    let question = Bytes::copy_from_slice(&number.to_be_bytes());
-    // Without a receiver, the feed has ended.
-    let _ = questions.unbounded_send(Ok(Frame::data(question)));
-}
-
-/// Receives the changes of the writer.
-pub(super) struct FeedReader {
-    response: reqwest::Response,
-    received: BytesMut,
-}
-
-impl FeedReader {
-    /// Requests the changes of this writer.
-    pub(super) async fn open(
-        peers: &Peers,
-        writer: &WriterRecord,
-    ) -> Result<(Self, Questions), Cause> {
-        let (questions, body) = mpsc::unbounded();
-        let response = peers.feed(&writer.peer, reqwest::Body::wrap(StreamBody::new(body))).await?;
-        Ok((Self { response, received: BytesMut::new() }, questions))
-    }
-
-    /// Waits for the next message. Can be cancelled.
-    pub(super) async fn next(&mut self) -> Result<Changes, Cause> {
-        loop {
-            if let Some(changes) = Changes::take(&mut self.received)? {
-                return Ok(changes);
-            }
-            match timeout(SILENCE_MAX, self.response.chunk()).await {
-                Ok(Ok(Some(bytes))) => self.received.extend_from_slice(&bytes),
-                Ok(Ok(None)) => return Err(Cause::new("the writer ended the feed of its changes")),
-                Ok(Err(error)) => return Err(Cause::new(error)),
-                Err(_) => return Err(Cause::new("the writer sent nothing for too long")),
-            }
-        }
-    }
 }
