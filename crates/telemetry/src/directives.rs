@@ -17,7 +17,7 @@ const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 /// Crates in this program that log, or that could log with other features. A test compares the list
 /// with `Cargo.lock`.
-const CRATES: [&str; 64] = [
+const CRATES: [&str; 65] = [
     "apache_avro",
     "async_nats",
     "aws_config",
@@ -73,6 +73,7 @@ const CRATES: [&str; 64] = [
     "slatedb_common",
     "slatedb_mirror",
     "slatedb_txn_obj",
+    "thread_priority",
     "tokio",
     "tokio_rustls",
     "tonic",
