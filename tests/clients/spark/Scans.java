@@ -93,8 +93,10 @@ public class Scans {
         List residual = residual(task);
         List unproven = new ArrayList();
         List unknown = new ArrayList();
+        boolean matches = true;
         for (int i = 0; residual != null && i < residual.size(); i++) {
           Expression conjunct = (Expression) residual.get(i);
+          matches &= new InclusiveMetricsEvaluator(schema, conjunct).eval(task.file());
           Expression narrowed = conjunct.op() == Expression.Operation.IN
               ? narrowed((UnboundPredicate) conjunct, schema, task.file())
               : conjunct;
@@ -108,6 +110,7 @@ public class Scans {
         Map of = new HashMap();
         of.put("residual", residual == null ? null : texts(unproven, schema));
         of.put("unknown", texts(unknown, schema));
+        of.put("matches", matches);
         files.put(task.file().location(), of);
       }
     } finally {

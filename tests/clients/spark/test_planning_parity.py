@@ -352,12 +352,19 @@ def java_tasks(scans, local, remote, condition, at=lambda scan: scan):
     expected = java_plan(scans, local, condition, at)
     planned = java_plan(scans, remote, condition, at)
     residuals = json.loads(scans.residuals(at(local.newScan()), json.dumps(condition)))
+    # The server evaluates the residual filter of a file on its statistics, Java only the whole filter.
+    expected = [task for task in expected if residuals[task["file"]["file-path"]]["matches"]]
     for task in expected:
         task["residual"] = residuals[task["file"]["file-path"]]["residual"]
     for task in planned:
         unknown = residuals.get(task["file"]["file-path"], {}).get("unknown", [])
         task["residual"] = [each for each in task["residual"] if each not in unknown]
     return planned, expected
+
+
+def matches_only_null(task):
+    residual = task.get("residual", [])
+    return len(residual) == 1 and residual[0].endswith('notStartsWith """"')
 
 
 def assert_same_tasks(name, planned, expected, condition):
@@ -369,6 +376,10 @@ def assert_same_tasks(name, planned, expected, condition):
         extra = [task for task in expected if task not in planned]
         assert all(None in task["file"]["partition"] for task in extra), condition
         expected = [task for task in expected if task not in extra]
+    # Without nulls, no row matches `not-starts-with ''`. The server proves this without bounds.
+    omitted = [task for task in expected if task not in planned]
+    if all(matches_only_null(task) for task in omitted):
+        expected = [task for task in expected if task not in omitted]
     assert planned == expected, condition
 
 

@@ -2,7 +2,7 @@
 //!
 //! A program is compiled once for each file, from the schema of its writer. Its caller selects
 //! fields. The program passes the values of these fields to a [`Sink`], and skips all others. It
-//! allocates nothing for an entry. The limits are those of [`super::entries`].
+//! allocates nothing for an entry. The limits are those of [`super::walk::entries`].
 
 use super::fixed::FixedEncoding;
 use super::shape::{Field, Schema, Shape};
